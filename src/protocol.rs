@@ -17,7 +17,7 @@ pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Progra
 pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use possible::{check_duration, check_moment};
 pub use ranges::ranges_text;
-pub use sample::{GpuSample, HostSample, RankSample, Sample, read_sample_line};
+pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line};
 pub use trace::{
     CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceRange,
     TraceSource, TraceSummary,

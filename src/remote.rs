@@ -34,11 +34,13 @@ mod copy;
 mod error;
 mod feed;
 mod frame;
+mod incoming;
 mod line;
 mod relay;
 mod ssh;
 
 pub use address::{Address, host_of_copy};
 pub use error::RemoteError;
+pub use incoming::replay;
 pub use line::{Line, LineNews, Prompts, Reached};
 pub use relay::relay;

@@ -8,6 +8,7 @@ mod error;
 mod kept_queue;
 mod notice;
 mod packing;
+mod places;
 mod progress;
 mod queueing;
 mod reading;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use error::SessionError;
 pub use notice::Notice;
+pub use places::{Disk, Places};
 pub use progress::Progress;
 pub use queueing::{Added, runnable};
 pub use reading::{damage_message, open_reader};

@@ -1,5 +1,5 @@
-//! Fuzzing of what is read from files and other processes: plans, studies, the lines of logs, jobs, `session.toml`, archives, figures'
-//! files, and whole sessions. Seeds are changed byte by byte and word by word, and each result must be taken or refused: without a panic, in
+//! Fuzzing of what is read from files, other processes and other machines: plans, studies, the lines of logs, jobs, `session.toml`,
+//! archives, figures' files, what programs say and write of their steps, what a relay says over ssh, and whole sessions. Seeds are changed byte by byte and word by word, and each result must be taken or refused: without a panic, in
 //! good time, and what is taken must be written and read back as the same.
 //!
 //! `make fuzz` gives each parser 20 s. `cargo test --test fuzz -- --ignored --nocapture` with `MULTICARD_FUZZ_S` seconds (default 10)
@@ -10,16 +10,21 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs;
-use std::io::Cursor;
+use std::io::{Cursor, Write};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use multicard::figure::paper::{Provenance, read_provenance};
 use multicard::figure::{SavedStudy, presets};
+use multicard::foreign;
+use multicard::plan::command::ReadingsSpec;
 use multicard::plan::{Plan, Worker};
-use multicard::protocol::{GroupLine, Job, Sample, read_event_line, read_sample_line};
+use multicard::program::readings::{Place, Readings, Stream, WarmUp};
+use multicard::protocol::{Event, EventLine, GroupLine, Job, Sample, read_event_line, read_sample_line};
 use multicard::store::{JournalLine, Reader, export_session, parse_session_file, rebuild, verify_archive};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -191,6 +196,70 @@ const FIGURE: &[&str] = &[
     "9",
 ];
 
+const RELAY: &[&str] = &[
+    "[\"reset\",0]\n",
+    "[{\"file\":{\"path\":\"runs/a/rank-0.jsonl\",\"offset\":0,\"new\":true}},4]\n{}\n\n",
+    "[{\"synced\":{\"exists\":false}},0]\n",
+    "[{\"closed\":{\"channel\":1,\"reason\":\"\\u001b[2J\"}},0]\n",
+    "\"offset\":",
+    "\"new\":",
+    "true",
+    "false",
+    "..",
+    "/",
+    "\\u0000",
+    "session.toml",
+    "journal.jsonl",
+    "origin",
+    "runs/",
+    ".sqlite",
+    "},",
+    "]\n",
+    "\n",
+];
+
+const TABLES: &[&str] = &[
+    ",",
+    ";",
+    "\t",
+    "\"",
+    "\"\"",
+    "\n",
+    "\r\n",
+    "step",
+    "epoch",
+    "loss",
+    "time_s",
+    "duration_s",
+    "units",
+    "nan",
+    "inf",
+    "-",
+    "\u{feff}",
+    "# ",
+];
+
+const OUTPUT: &[&str] = &[
+    " 3/100 [00:03<00:22,  4.00it/s, loss=0.5]",
+    "{'loss': 0.5, 'epoch': 0.01}",
+    "step ",
+    "epoch ",
+    "loss: ",
+    "loss=",
+    "[",
+    "]",
+    "/",
+    "\r",
+    "\n",
+    "\u{1b}[A",
+    "nan",
+    "1e999",
+];
+
+/// Tags and lengths of protobuf's fields.
+const EVENTS: &[&str] =
+    &["\u{9}", "\u{10}", "*", "\n", "\u{12}", "\u{15}", "B", "\u{0}", "\u{1}", "\u{7f}", "loss", "_hparams_/"];
+
 const TARGETS: &[Target] = &[
     Target { name: "plan", weight: 4, takes: plan, words: TOML },
     Target { name: "event", weight: 8, takes: event, words: JSON },
@@ -203,6 +272,11 @@ const TARGETS: &[Target] = &[
     Target { name: "archive", weight: 1, takes: archive, words: ZIP },
     Target { name: "study", weight: 2, takes: study, words: JSON },
     Target { name: "figure", weight: 2, takes: figure, words: FIGURE },
+    Target { name: "relay", weight: 2, takes: relay, words: RELAY },
+    Target { name: "lines", weight: 2, takes: json_lines, words: JSON },
+    Target { name: "table", weight: 2, takes: table, words: TABLES },
+    Target { name: "tensorboard", weight: 2, takes: event_file, words: EVENTS },
+    Target { name: "output", weight: 2, takes: output, words: OUTPUT },
 ];
 
 fn plan(bytes: &[u8]) -> bool {
@@ -291,8 +365,139 @@ fn figure(bytes: &[u8]) -> bool {
         Ok(provenance) => provenance.about(),
         Err(error) => error.to_string(),
     };
-    assert!(!said.is_empty() && !multicard::foreign::message(&said).contains(multicard::foreign::misleads));
+    assert!(!said.is_empty() && !foreign::message(&said).contains(foreign::misleads));
     read_provenance(bytes).is_ok()
+}
+
+/// Takes what a relay says of a session, from its greeting on. Whatever it is, it stays in the copy, takes no more space than it has
+/// bytes, and is harmless to show.
+fn relay(bytes: &[u8]) -> bool {
+    let home = memory();
+    let copy = home.path().join("a/copy");
+    let mut said = b"Welcome\nmulticard-relay {\"frames\":2,\"multicard\":\"0.1.0\",\"home\":\"/\"}\n".to_vec();
+    let mut packed = ZlibEncoder::new(&mut said, Compression::fast());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap();
+    let taken = multicard::remote::replay(&said, &copy);
+    let mut length = 0;
+    for path in files(home.path()) {
+        let about = fs::symlink_metadata(&path).unwrap();
+        assert!(path.starts_with(&copy) && about.is_file(), "{}", path.display());
+        length += about.len();
+    }
+    assert!(length <= bytes.len() as u64, "{length} bytes of {}", bytes.len());
+    let shown = taken.as_ref().map_or(Vec::new(), |(_, shown)| shown.clone());
+    assert!(shown.iter().all(|text| !text.contains(foreign::misleads)), "{shown:?}");
+    taken.is_ok()
+}
+
+fn memory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
+}
+
+/// Reads what a program says, in two parts, as its runner does. What the log of its run then holds can be read back. True if steps or
+/// readings were found and nothing was left out.
+fn said_by_a_program(bytes: &[u8], file: Option<&str>) -> bool {
+    let folder = memory();
+    let (run_folder, working_folder) = (folder.path().join("run"), folder.path().to_owned());
+    let place = Place { run_folder, working_folder, started_s: 1_763_800_000.0 };
+    let declared: Vec<String> = file.iter().map(|name| (*name).to_owned()).collect();
+    let spec = ReadingsSpec { files: declared.clone(), ..ReadingsSpec::default() };
+    let mut readings = Readings::new(&spec, &declared, &place, WarmUp::Steps(1));
+    let mut events = Vec::new();
+    let half = bytes.len() / 2;
+    for (part, now_s) in [(&bytes[..half], 1_763_800_001.0), (&bytes[half..], 1_763_800_002.0)] {
+        match file {
+            Some(name) => {
+                let path = place.working_folder.join(name);
+                fs::OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(part).unwrap();
+            }
+            None => readings.output(Stream::Output, part, now_s),
+        }
+        readings.poll(now_s, &mut events);
+    }
+    readings.finish(1_763_800_003.0, &mut events);
+    let mut has = (false, false);
+    for (time_s, event) in events {
+        has.0 |= matches!(event, Event::Step { .. } | Event::Reading { .. });
+        has.1 |= matches!(&event, Event::Warning { message } if message.contains("left out"));
+        let line = serde_json::to_vec(&EventLine { run: "r1".to_owned(), rank: 0, time_s, event }).unwrap();
+        let read = read_event_line(&line);
+        assert!(read.is_ok(), "{}: {read:?}", String::from_utf8_lossy(&line));
+    }
+    has == (true, false)
+}
+
+fn json_lines(bytes: &[u8]) -> bool {
+    said_by_a_program(bytes, Some("steps.jsonl"))
+}
+
+fn table(bytes: &[u8]) -> bool {
+    said_by_a_program(bytes, Some("steps.csv"))
+}
+
+/// Reads an event file of TensorBoard whose checksums fit, so that what is in its records is looked at.
+fn event_file(bytes: &[u8]) -> bool {
+    let mut file = bytes.to_vec();
+    let mut at = 0;
+    while let Some(header) = file.get(at..at + 12) {
+        let length = u64::from_le_bytes(header[..8].try_into().unwrap());
+        let sum = masked_crc(&header[..8]);
+        file[at + 8..at + 12].copy_from_slice(&sum);
+        let Some(end) = usize::try_from(length).ok().and_then(|length| (at + 12).checked_add(length)) else { break };
+        let Some(data) = file.get(at + 12..end).filter(|_| end + 4 <= file.len()) else { break };
+        let sum = masked_crc(data);
+        file[end..end + 4].copy_from_slice(&sum);
+        at = end + 4;
+    }
+    said_by_a_program(&file, Some("events.out.tfevents.1"))
+}
+
+/// CRC-32C, as TFRecord masks it.
+fn masked_crc(bytes: &[u8]) -> [u8; 4] {
+    let mut crc = !0_u32;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0x82f6_3b78 & 0_u32.wrapping_sub(crc & 1));
+        }
+    }
+    (!crc).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
+}
+
+fn output(bytes: &[u8]) -> bool {
+    said_by_a_program(bytes, None)
+}
+
+/// What a relay says of a small session, uncompressed.
+fn relayed(sample: &[u8]) -> Vec<u8> {
+    let node = serde_json::json!({
+        "hostname": "node", "system": "Linux", "cpu_model": "CPU", "cpus": 2, "memory_bytes": 1_u64 << 34, "numa_nodes": 1,
+        "driver": null, "no_gpu_reason": "no driver", "gpus": [], "nsys": {"Err": "none"}, "worker": {"Err": "none"},
+    });
+    let file =
+        |path: &str, offset: u64, new: bool| serde_json::json!({"file": {"path": path, "offset": offset, "new": new}});
+    let sample: serde_json::Value = serde_json::from_slice(sample).unwrap();
+    let frames: [(serde_json::Value, &[u8]); 11] = [
+        (file("journal.jsonl", 0, true), b""),
+        (file("session.toml", 0, true), b"version = 1\n"),
+        (file("journal.jsonl", 0, true), b"{\"decision\":\"run_queued\",\"run\":\"a\"}\n"),
+        (file("runs/a/rank-0.jsonl", 0, true), b"{\"event\":1}\n"),
+        (file("runs/a/rank-0.jsonl", 12, false), b"{\"event\":2}\n"),
+        (serde_json::json!({"synced": {"exists": true}}), b""),
+        (serde_json::json!({"node": node}), b""),
+        (serde_json::json!({"sample": sample}), b""),
+        (serde_json::json!({"bytes": {"channel": 1}}), b"{\"queue\":{}}\n"),
+        (serde_json::json!({"problem": "reading it"}), b""),
+        (serde_json::json!({"closed": {"channel": 1, "reason": null}}), b""),
+    ];
+    let mut said = Vec::new();
+    for (message, body) in frames {
+        said.extend(format!("[{message},{}]\n", body.len()).bytes());
+        said.extend(body);
+    }
+    said
 }
 
 /// What each target starts from.
@@ -338,6 +543,22 @@ fn corpus() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let attached = format!("%PDF-1.7\n{}\nendstream", provenance.json());
     [png.as_slice(), &svg, attached.as_bytes()].into_iter().for_each(|bytes| add("figure", bytes));
     add("worker", &fs::read(seeds().join("worker.json")).unwrap());
+    let samples = fs::read(files(session.path()).into_iter().find(|file| file.ends_with("samples.jsonl")).unwrap());
+    add("relay", &relayed(samples.unwrap().split(|byte| *byte == b'\n').next().unwrap()));
+    add("lines", b"{\"step\": 1, \"loss\": 0.5}\n{\"step\": 2, \"loss\": NaN, \"units\": 8, \"duration_s\": 0.25}\n{\"tokens_per_s\": 9.5}\n");
+    add("lines", b"{\"phase\": \"warm_up\"}\n{\"step\": 1, \"epoch\": 0.5, \"rank\": 0, \"time_s\": 1763800009.5, \"warm_up\": true}\n");
+    add("table", b"step,epoch,loss,time_s\n1,0,0.5,1763800000.5\n2,0,0.25,1763800001.5\n3,1,nan,1763800002\n");
+    add("table", b"# Step;\"train loss\";duration_ms\r\n1;0.5;12.5\r\n2;\"0.4\";12\r\n");
+    for name in ["simple", "tensor"] {
+        let file = format!("tests/golden/tensorboard/events.out.tfevents.{name}");
+        add("tensorboard", &fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap());
+    }
+    add(
+        "output",
+        b"  1%|#  | 3/100 [00:03<00:22,  4.00it/s, loss=0.5]\r  2%|#  | 4/100 [00:04<00:22,  4.00it/s, loss=0.25]\n",
+    );
+    add("output", b"epoch 1, step 12/100, loss: 0.5\nEpoch: [1] step [13/100] Loss 6.9e-01 (7.0e-01)\n");
+    add("output", b"{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 0.01}\n{'eval_loss': 0.5, 'epoch': 0.02}\n");
     let out = session.path().join("session.zip");
     let small = TempDir::new().unwrap();
     fs::copy(session.path().join("session.toml"), small.path().join("session.toml")).unwrap();

@@ -16,10 +16,10 @@ use super::widgets::{bytes_text, card, muted, strong};
 use super::{Command, Request, Screen, State};
 use crate::plan::{CudaState, Key, Node};
 use crate::protocol::Sample;
+use crate::session::Places;
 use crate::telemetry::signs_of_use;
 
 use data::Work;
-use place::Places;
 
 /// Interval at which topology, data sets and disks are read while the screen is shown, in seconds.
 const READ_INTERVAL_S: f64 = 5.0;
@@ -96,7 +96,7 @@ impl State {
     }
 
     /// Takes over the results of background work.
-    pub fn poll_node(&mut self, context: &Context, _requests: &mut Vec<Request>) {
+    pub fn poll_node(&mut self, context: &Context, requests: &mut Vec<Request>) {
         let machine = &mut self.machine;
         match machine.work.take().map(Work::result) {
             Some(Ok((set, outcome))) => {
@@ -107,22 +107,26 @@ impl State {
             None => {}
         }
         match machine.looking.take().map(Promise::try_take) {
-            Some(Ok(places)) => machine.places = Some(places),
+            // Another machine's session may be open by now.
+            Some(Ok(places)) if self.session.as_ref().is_none_or(|session| session.host().is_none()) => {
+                machine.places = Some(places);
+            }
+            Some(Ok(_)) => {}
             Some(Err(looking)) => machine.looking = Some(looking),
             None => {}
         }
         if self.screen != Screen::Node || machine.looked_time_s.is_some() || machine.looking.is_some() {
             return;
         }
-        if self.session.as_ref().is_some_and(|session| session.host().is_some()) {
-            // They would be those of this machine.
-            machine.places = None;
-            return;
-        }
         if let Some(node) = &self.node {
-            let session = self.session.as_ref().map(|session| session.folder.clone());
             machine.looked_time_s = Some(machine.sample.as_ref().map_or(0.0, |sample| sample.time_s));
-            machine.looking = Some(place::look(node.clone(), session, context));
+            match &self.session {
+                Some(session) if session.host().is_some() => requests.push(Request::Places),
+                session => {
+                    let folder = session.as_ref().map(|session| session.folder.clone());
+                    machine.looking = Some(place::look(node.clone(), folder, context));
+                }
+            }
         }
     }
 }
@@ -211,11 +215,6 @@ fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>
             ui.add(Label::new(muted(ui, format!("Runs cannot be traced: {reason}"))).wrap());
         }
     });
-    if let Some(host) = state.session.as_ref().and_then(|session| session.host()) {
-        let text = format!("Data sets, disks and topology are not shown of a machine over ssh: see them on {host}.");
-        ui.add(Label::new(muted(ui, text)).wrap());
-        return;
-    }
     titled(ui, "Data sets", |ui| data::data_ui(ui, state, commands));
     titled(ui, "Disk space", |ui| place::disks_ui(ui, state.machine.places.as_ref()));
     titled(ui, "Topology", |ui| match &state.machine.places {

@@ -16,7 +16,6 @@ use egui_kittest::{Harness, SnapshotOptions};
 
 use self::raster::Raster;
 use super::curves::LiveStep;
-use super::node::place::{Disk, Places};
 use super::{
     Command, Curves, LiveCommand, Records, RunCurves, Screen, Settings, State, UiEvent, install_theme, shell_ui,
 };
@@ -24,6 +23,7 @@ use crate::analysis::{fixture, summarise_run};
 use crate::plan::fixture::gpu_node;
 use crate::plan::{Gpu, Link, LinkKind, Node, NumaNode, RunState, Topology, obtainable};
 use crate::protocol::{GpuSample, HostSample, Sample};
+use crate::session::{Disk, Places};
 use crate::store::StepRecord;
 
 const SIZE: [f32; 2] = [1280.0, 800.0];
@@ -198,7 +198,7 @@ fn the_topology_of_four_gpus_is_drawn_with_its_interconnects() {
         links: pairs.map(|(a, b)| Link { a, b, kind: kind(a, b) }).collect(),
         numa: (0..2).map(numa).collect(),
     };
-    let disk = Disk { name: "Data", folder: "/data".into(), space: Some((400_000_000_000, 1 << 40)) };
+    let disk = Disk { name: "Data".to_owned(), folder: "/data".into(), space: Some((400_000_000_000, 1 << 40)) };
     let sets = obtainable().enumerate().map(|(place, (_, files))| {
         let present = (place % 2 == 0).then_some(55_000_000);
         (Ok(format!("/data/{}", files.key).into()), present)

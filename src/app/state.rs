@@ -224,6 +224,8 @@ impl State {
                 }
                 // The sample's plan and cells are no concern of the plan that is edited.
                 self.plan.session_changed(!session.is_sample());
+                // It may be on another machine.
+                self.machine.places = None;
                 self.session = Some(session);
                 self.queue = Arc::default();
                 self.records = Arc::default();
@@ -263,6 +265,7 @@ impl State {
             }
             UiEvent::Records(records) => self.take_records(records),
             UiEvent::Live(batch) => self.live.take(batch),
+            UiEvent::Places(places) => self.machine.places = Some(*places),
             UiEvent::NodeSample(sample) => self.machine.take_sample(*sample),
             UiEvent::Importing(importing) => self.importing = importing,
             UiEvent::Launched { queued, kept, invalid } => self.launched(queued, kept, invalid),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::follow::{EventFormat, Following, interrupts};
-use super::remote::{Far, Place};
+use super::remote::{Far, Place, only_here};
 use super::{INTERRUPTED, OK, Outcome, say};
 use crate::conduct::{Client, ConductError, LOCKED, Order, READY, serve};
 use crate::session::{Machine, Session, SessionError};
@@ -55,6 +55,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn conduct(arguments: &ConductArguments) -> Outcome {
+    only_here(&arguments.session, "conduct")?;
     if arguments.detached {
         // Neither a closed terminal nor its Ctrl-C ends it.
         rustix::process::setsid().map_err(|error| format!("cannot leave the terminal's session: {error}"))?;
@@ -136,8 +137,13 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resume: bool, interrupt
 /// It cannot be reached, or refuses.
 pub(super) fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::error::Error>> {
     let client = match Far::of(folder)? {
-        Some(_) if matches!(order, Order::Attach(..)) => {
-            return Err("the report is a file of this machine: copy it to the node, and import it there".into());
+        Some(far) if matches!(order, Order::Attach(..)) => {
+            let (address, host) = (far.address(), far.address().host());
+            let there = address.there(&format!("{} trace FILE --session", address.program()));
+            return Err(format!(
+                "the report is a file of this machine: copy it to {host}, and import it there: {there}"
+            )
+            .into());
         }
         Some(far) => {
             let client = far.client(true, false)?.ok_or(ConductError::Ended)?;

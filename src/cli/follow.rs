@@ -1,6 +1,6 @@
 //! Following a session's conductor on the terminal: progress on stderr, events on stdout.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,13 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{print, say};
-use crate::conduct::{Client, ConductError, Host, Launch, News, Order, Orders, QueueRow, QueueView, ends_at_logout};
+use crate::conduct::{Client, ConductError, Host, Launch, News, Order, Orders, QueueView, ends_at_logout};
 use crate::figure::duration_text;
 use crate::foreign;
 use crate::plan::RunState;
 use crate::protocol::TraceOutcome;
-use crate::session::{Added, Notice};
+use crate::session::{Added, Notice, open_reader};
+use crate::store::StoreError;
 
 /// Interval of progress updates and checks for an interrupt.
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -40,11 +41,18 @@ pub(super) struct Outcomes {
 }
 
 impl Outcomes {
-    fn of(queue: &QueueView, runs: &HashSet<&str>) -> Self {
-        let ended = |row: &&QueueRow| row.state.is_final() && runs.contains(row.run.as_str());
-        let (finished, unfinished): (Vec<_>, Vec<_>) =
-            queue.rows.iter().filter(ended).partition(|row| row.state == RunState::Finished);
-        Self { finished: finished.len(), unfinished: unfinished.len() }
+    /// Of the runs that have ended: those that an earlier conductor saw to their ends are in the session's records alone.
+    fn of(queue: &QueueView, runs: &HashSet<&str>, folder: &Path) -> Result<Self, StoreError> {
+        let rows = queue.rows.iter().filter(|row| runs.contains(row.run.as_str()));
+        let mut states: HashMap<String, RunState> = rows.map(|row| (row.run.clone(), row.state)).collect();
+        if states.len() < runs.len() {
+            for record in open_reader(folder)?.headings()?.into_iter().filter(|run| runs.contains(run.run.as_str())) {
+                states.entry(record.run).or_insert(record.state);
+            }
+        }
+        let ended: Vec<RunState> = states.into_values().filter(|state| state.is_final()).collect();
+        let finished = ended.iter().filter(|state| **state == RunState::Finished).count();
+        Ok(Self { finished, unfinished: ended.len() - finished })
     }
 
     pub fn add(&mut self, more: &Self) {
@@ -108,6 +116,13 @@ impl Following {
     /// The session's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Goes on by another connection.
+    pub fn go_on(&mut self, client: Client) -> Result<(), ConductError> {
+        (self.orders, self.client) = (client.orders()?, client);
+        (self.queue, self.knows_queue) = (QueueView::default(), false);
+        Ok(())
     }
 
     /// Waits for the state of the queue.
@@ -189,11 +204,12 @@ impl Following {
     ) -> Result<Option<Outcomes>, Box<dyn Error>> {
         let of: HashSet<&str> = runs.iter().map(String::as_str).collect();
         let is_over = |queue: &QueueView| {
-            let ended = queue.rows.iter().filter(|row| row.state.is_final() && of.contains(row.run.as_str()));
-            ended.count() == of.len() && !queue.importing.iter().any(|name| of.contains(name.as_str()))
+            // A run that the queue does not have ended under an earlier conductor.
+            let is_open = queue.rows.iter().any(|row| !row.state.is_final() && of.contains(row.run.as_str()));
+            !is_open && !queue.importing.iter().any(|name| of.contains(name.as_str()))
         };
         let is_whole = self.follow(interrupted, is_over)?;
-        let outcomes = Outcomes::of(&self.queue, &of);
+        let outcomes = Outcomes::of(&self.queue, &of, &self.folder)?;
         if is_whole.is_none() {
             say(format_args!("{} finished, {} did not", outcomes.finished, outcomes.unfinished));
         }
@@ -221,6 +237,9 @@ impl Following {
         while !is_over(&self.queue) {
             self.turn()?;
             draw(&self.bar, &self.queue);
+            if self.host.is_none() && self.is_resting() {
+                return Err("the session's conductor was killed, and its queue is paused: multicard attach --resume goes on with it".into());
+            }
             if (interrupted.load(Ordering::Relaxed) || self.unwritten.is_some()) && !cancelled {
                 let why = self.unwritten.as_ref();
                 let why = why.map_or("interrupted".to_owned(), |error| format!("cannot write events: {error}"));

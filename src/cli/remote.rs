@@ -3,16 +3,13 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use super::follow::TICK;
 use super::say;
 use crate::conduct::{Client, ConductError};
 use crate::plan::Node;
 use crate::remote::{Address, Line, LineNews, Prompts, Reached, RemoteError};
-
-/// News of a line that were not looked at.
-const NEWS_IN_FLIGHT: usize = 64;
 
 /// A session on another machine, with a line to it.
 pub(super) struct Far {
@@ -30,19 +27,9 @@ impl Far {
     }
 
     fn open(address: Address) -> Result<Self, Box<dyn Error>> {
-        let (sender, news) = sync_channel(NEWS_IN_FLIGHT);
-        let line = Line::open(address, Prompts::Terminal, sender)?;
-        loop {
-            match news.recv()? {
-                LineNews::Ready(reached) => {
-                    let number = line.number();
-                    return Ok(Self { line, news, reached, number });
-                }
-                LineNews::Lost(error, _) | LineNews::Failed(error) => return Err(error.into()),
-                LineNews::Problem(message) => say(message),
-                LineNews::Node(_) | LineNews::Sample(_) => {}
-            }
-        }
+        let (line, news, reached) = Line::reach(address, Prompts::Terminal, say)?;
+        let number = line.number();
+        Ok(Self { line, news, reached, number })
     }
 
     /// The folder of its copy.
@@ -72,9 +59,15 @@ impl Far {
                 LineNews::Node(node) => return Ok(*node),
                 LineNews::Lost(error, _) | LineNews::Failed(error) => return Err(error.into()),
                 LineNews::Problem(message) => say(message),
-                LineNews::Ready(_) | LineNews::Sample(_) => {}
+                LineNews::Ready(_) | LineNews::Places(_) | LineNews::Sample(_) => {}
             }
         }
+    }
+
+    /// What to say of a line that broke: `node broke; what was queued there goes on: …`.
+    pub fn broke(&self) -> String {
+        let address = self.address();
+        format!("{} broke; what was queued there goes on: multicard attach {address}", address.host())
     }
 
     /// Whether the line broke since it was known to be up.
@@ -137,6 +130,17 @@ pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Erro
         return Ok(folder);
     }
     Err(format!("{} is not a session (it contains no session.toml)", folder.display()).into())
+}
+
+/// Refuses the address of a session on another machine, where a command has to be typed there.
+pub(super) fn only_here(argument: &Path, arguments: &str) -> Result<(), Box<dyn Error>> {
+    match Address::parse(argument)? {
+        Some(address) => {
+            let there = address.there(&format!("{} {arguments}", address.program()));
+            Err(format!("{address} is on another machine, where this has to be typed: {there}").into())
+        }
+        None => Ok(()),
+    }
 }
 
 /// A session that a command acts on.

@@ -54,7 +54,7 @@ const LOCK_LIMIT: Duration = Duration::from_secs(3);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let mut plan = arguments.plan.read(arguments.mode)?;
-    let Some(far) = arguments.session.as_deref().map(Far::of).transpose()?.flatten() else {
+    let Some(mut far) = arguments.session.as_deref().map(Far::of).transpose()?.flatten() else {
         let folder = match &arguments.session {
             Some(folder) => folder.clone(),
             None => new_session_folder(&plan.name)?,
@@ -65,15 +65,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     if plan.folder().is_some() {
         plan.set_folder(far.home().to_str());
     }
-    match run_there(arguments, &plan, &far) {
-        Err(_) if far.was_cut() => {
-            let address = far.address();
-            Err(format!(
-                "the line to {} broke; what was queued there goes on: multicard attach {address}",
-                address.host()
-            )
-            .into())
-        }
+    match run_there(arguments, &plan, &mut far) {
+        Err(_) if far.was_cut() => Err(format!("the line to {}", far.broke()).into()),
         outcome => outcome,
     }
 }
@@ -93,28 +86,61 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
         let (client, host) = conductor(folder, &machine, live)?;
         Following::new(client, host, folder, arguments.format)?
     };
-    let site = Site { name: folder.display().to_string(), node: machine.node, start: std::env::current_dir()? };
-    follow(arguments, plan, following, &site, &interrupted)
+    let (name, start) = (folder.display().to_string(), std::env::current_dir()?);
+    follow(arguments, plan, following, Site { name, node: machine.node, start, far: None }, &interrupted)
 }
 
-fn run_there(arguments: &Arguments, plan: &Plan, far: &Far) -> Outcome {
+fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
     let node = far.node()?;
     runnable(plan, &node)?;
     let interrupted = interrupts()?;
     let live = arguments.format == Some(EventFormat::Json);
     let client = far.client(true, live)?.ok_or(ConductError::Ended)?;
     let following = Following::new(client, None, far.folder(), arguments.format)?;
-    let site = Site { name: far.address().to_string(), node, start: far.home().to_owned() };
-    follow(arguments, plan, following, &site, &interrupted)
+    let (name, start) = (far.address().to_string(), far.home().to_owned());
+    follow(arguments, plan, following, Site { name, node, start, far: Some((far, live)) }, &interrupted)
 }
 
 /// Where runs happen.
-struct Site {
+struct Site<'f> {
     /// The session, as arguments name it.
     name: String,
     node: Node,
     /// Where relative paths start.
     start: PathBuf,
+    /// The line to another machine, and whether events are wanted over it.
+    far: Option<(&'f mut Far, bool)>,
+}
+
+impl Site<'_> {
+    /// Follows runs until they have ended, over lines that break and are taken up again; `None` if it was interrupted.
+    fn until_ended(
+        &mut self,
+        following: &mut Following,
+        runs: &[String],
+        interrupted: &AtomicBool,
+    ) -> Result<Option<Outcomes>, Box<dyn Error>> {
+        loop {
+            let error = match following.until_ended(runs, interrupted) {
+                Ok(outcomes) => return Ok(outcomes),
+                Err(error) => error,
+            };
+            let Some((far, live)) = &mut self.far else { return Err(error) };
+            if !far.was_cut() {
+                return Err(error);
+            }
+            if !far.wait(interrupted)? {
+                say(format_args!("interrupted; the line to {}", far.broke()));
+                return Ok(None);
+            }
+            match far.client(true, *live) {
+                Ok(client) => following.go_on(client.ok_or(ConductError::Ended)?)?,
+                // The next line may be better.
+                Err(_) if far.was_cut() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
 }
 
 /// Launches a plan and follows its runs.
@@ -122,7 +148,7 @@ fn follow(
     arguments: &Arguments,
     plan: &Plan,
     mut following: Following,
-    site: &Site,
+    mut site: Site<'_>,
     interrupted: &AtomicBool,
 ) -> Outcome {
     let folder = following.folder().to_owned();
@@ -155,10 +181,12 @@ fn follow(
         following.say_detached(&site.name);
         return Ok(OK);
     }
-    let Some(mut outcomes) = following.until_ended(&added.runs, interrupted)? else { return Ok(INTERRUPTED) };
+    let Some(mut outcomes) = site.until_ended(&mut following, &added.runs, interrupted)? else {
+        return Ok(INTERRUPTED);
+    };
     if let Some(precision) = arguments.until {
         let wanted = Until { precision, most_repeats: arguments.most_repeats };
-        let Some(more) = run_until(&mut following, plan, &matrix, site, &wanted, interrupted)? else {
+        let Some(more) = run_until(&mut following, plan, &matrix, &mut site, &wanted, interrupted)? else {
             return Ok(INTERRUPTED);
         };
         outcomes.add(&more);
@@ -218,7 +246,7 @@ fn run_until(
     following: &mut Following,
     plan: &Plan,
     matrix: &Matrix,
-    site: &Site,
+    site: &mut Site<'_>,
     until: &Until,
     interrupted: &AtomicBool,
 ) -> Result<Option<Outcomes>, Box<dyn Error>> {
@@ -243,7 +271,7 @@ fn run_until(
         let launch = Launch::new(&more, &site.start, true).of_cells(next.keys().copied().collect());
         let added = following.launch(launch)?;
         say(format_args!("{} more runs of {} cells", added.runs.len(), next.len()));
-        let Some(more) = following.until_ended(&added.runs, interrupted)? else { return Ok(None) };
+        let Some(more) = site.until_ended(following, &added.runs, interrupted)? else { return Ok(None) };
         outcomes.add(&more);
         if added.runs.is_empty() {
             return Ok(Some(outcomes));

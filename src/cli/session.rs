@@ -12,9 +12,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::conduct::ordered;
+use super::remote::only_here;
 use super::{Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say, session_folder};
 use crate::conduct::Order;
 use crate::plan::Filter;
+use crate::remote::Address;
 use crate::session::{default_sessions_folder, note_session};
 use crate::store::{self, ARCHIVED, ArchiveError, ArchiveProgress, Reader, SessionHeading};
 
@@ -85,17 +87,27 @@ pub(super) fn run(command: Command) -> Outcome {
             }
             Ok(OK)
         }
-        Command::Rebuild { session } => rebuild(&session_folder(&session)?),
-        Command::Export { session, out, anonymous } => {
-            let session = session_folder(&session)?;
+        Command::Rebuild { session } => {
+            only_here(&session, "session rebuild")?;
+            rebuild(&session_folder(&session)?)
+        }
+        Command::Export { session: said, out, anonymous } => {
+            let session = session_folder(&said)?;
             let export = if anonymous { store::export_anonymous } else { store::export_session };
             let work = |progress: ArchiveProgress<'_>| export(&session, &out, progress);
-            let done = |left_out| format!("{} holds {}{left_out}", out.display(), session.display());
+            let copied = match Address::of(&session)? {
+                Some(_) => ", of which the copy here has no weights, checkpoints and profilers' reports",
+                None => "",
+            };
+            let done = |left_out| format!("{} holds {}{copied}{left_out}", out.display(), said.display());
             transfer("exporting", work, done)
         }
         Command::Import { file, session } => {
             let session = match session {
-                Some(session) => session,
+                Some(session) => {
+                    only_here(&session, "session import FILE.zip --session")?;
+                    session
+                }
                 None => default_folder(&file)?,
             };
             let work = |progress: ArchiveProgress<'_>| store::import_session(&file, &session, progress);

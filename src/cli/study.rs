@@ -176,7 +176,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         if !ordered(&folder, Order::SaveStudy(name.clone(), study.clone()))? {
             Store::open(&folder)?.decide(Decision::StudySaved { name: name.clone(), study })?;
         }
-        say(format_args!("saved study {name}: multicard figure {} --study {name:?}", folder.display()));
+        let session = arguments.session.display();
+        say(format_args!("saved study {name}: multicard figure {session} --study {name:?}"));
         return Ok(OK);
     }
     if let Some(name) = &arguments.delete {
@@ -185,7 +186,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             let names: Vec<&str> = saved.iter().map(|known| known.name.as_str()).collect();
             let names =
                 if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
-            return Err(format!("{} has no saved study {name:?}: {names}", folder.display()).into());
+            return Err(format!("{} has no saved study {name:?}: {names}", arguments.session.display()).into());
         }
         if !ordered(&folder, Order::DeleteStudy(name.clone()))? {
             Store::open(&folder)?.decide(Decision::StudyDeleted { name: name.clone() })?;

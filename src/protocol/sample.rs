@@ -90,7 +90,16 @@ pub struct Sample {
 /// # Errors
 /// The line is not a sample, or holds a value that no machine reports.
 pub fn read_sample_line(line: &[u8]) -> Result<Sample, String> {
-    let sample: Sample = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let sample = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    check_sample(&sample)?;
+    Ok(sample)
+}
+
+/// Refuses a sample that holds a value that no machine reports.
+///
+/// # Errors
+/// The name and the value.
+pub fn check_sample(sample: &Sample) -> Result<(), String> {
     check_moment(sample.time_s)?;
     sample.hole_s.map_or(Ok(()), |hole_s| check_duration("hole_s", hole_s))?;
     let host = &sample.host;
@@ -116,5 +125,5 @@ pub fn read_sample_line(line: &[u8]) -> Result<Sample, String> {
             check_amount(name, value)?;
         }
     }
-    Ok(sample)
+    Ok(())
 }

@@ -56,14 +56,15 @@ impl Address {
             _ => (place, None),
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        // A leading dash would be an option of ssh.
-        let is_plain = |name: &str| {
-            !name.is_empty() && !name.starts_with('-') && !name.contains(|c: char| c.is_whitespace() || c.is_control())
-        };
         if !is_plain(host) || !user.as_deref().is_none_or(is_plain) {
             return Err(bad("the host or the user is missing or no name"));
         }
         let path = path.trim_end_matches('/');
+        if path.split('/').any(|part| [".", ".."].contains(&part)) || path == "~" {
+            return Err(bad(
+                "the path leads to no folder of a session: it may not hold . or .., or be the home folder",
+            ));
+        }
         let path = if path.starts_with("~/") { path.to_owned() } else { format!("/{path}") };
         if path == "/" || path.contains(char::is_control) {
             return Err(bad("the path is missing"));
@@ -71,13 +72,18 @@ impl Address {
         Ok(Some(Self { user, host: host.to_owned(), port, path, program }))
     }
 
-    /// The address of a session argument: one that is written so, or that of a folder here which is a copy.
+    /// The address of a session argument: one that is written so, or that of a folder here which is a copy. A folder that names an origin
+    /// and lies elsewhere than its copy would came from others, who do not decide where this user logs in.
     ///
     /// # Errors
     /// Those of [`Address::parse`].
     pub fn of(argument: &Path) -> Result<Option<Self>, String> {
         match store::origin(argument) {
-            Some(origin) => Self::parse(Path::new(&origin)),
+            Some(origin) => {
+                let is_same = |copy: &Path| copy.canonicalize().ok() == argument.canonicalize().ok();
+                let address = Self::parse(Path::new(&origin))?;
+                Ok(address.filter(|address| address.copy_folder().is_ok_and(|copy| is_same(&copy))))
+            }
             None => Self::parse(argument),
         }
     }
@@ -101,8 +107,31 @@ impl Address {
         self.port
     }
 
-    pub(super) fn program(&self) -> &str {
+    /// The program on the node.
+    pub fn program(&self) -> &str {
         self.program.as_deref().unwrap_or(PROGRAM)
+    }
+
+    /// What to type to have a command act on the session there: `ssh node rm -r runs/study`.
+    pub fn there(&self, command: &str) -> String {
+        self.login(&format!("{command} {}", typed(self.path.strip_prefix("~/").unwrap_or(&self.path))))
+    }
+
+    /// What to type to rename the session there.
+    pub fn renaming(&self, name: &str) -> String {
+        let path = self.path.strip_prefix("~/").unwrap_or(&self.path);
+        let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+        format!("{} {}", self.there("mv"), typed(&format!("{folder}{name}")))
+    }
+
+    /// What to type to run `multicard` there: `ssh node multicard data make digits`.
+    pub fn multicard_there(&self, arguments: &str) -> String {
+        self.login(&format!("{} {arguments}", typed(self.program())))
+    }
+
+    fn login(&self, command: &str) -> String {
+        let port = self.port.map_or(String::new(), |port| format!("-p {port} "));
+        format!("ssh {port}{} {command}", self.place())
     }
 
     /// The command on the node, for the shell that ssh starts there.
@@ -121,6 +150,13 @@ impl Address {
         let host: String = self.host.chars().map(plain).collect();
         Ok(foreign::cache_folder()?.join(COPIES).join(format!("{host}-{hash}")).join(self.name()))
     }
+}
+
+/// Whether ssh can take a name as that of a host or a user. A leading dash would be an option, and what a shell acts on may reach one by
+/// the user's own configuration: `ProxyCommand … %h`.
+fn is_plain(name: &str) -> bool {
+    let harms = |c: char| c.is_whitespace() || c.is_control() || "'`\"\\$;&<>|(){}*?!#".contains(c);
+    !name.is_empty() && !name.starts_with('-') && !name.contains(harms)
 }
 
 /// The machine whose session a folder is a copy of, by the folder's path alone; see [`Address::copy_folder`].
@@ -144,6 +180,12 @@ impl fmt::Display for Address {
         write!(out, "{}{}", if self.path.starts_with('/') { "" } else { "/" }, self.path)?;
         self.program.as_ref().map_or(Ok(()), |program| write!(out, "?multicard={program}"))
     }
+}
+
+/// A word of a command that is typed here and that a shell on the node reads again.
+fn typed(word: &str) -> String {
+    let is_plain = word.chars().all(|c| c.is_alphanumeric() || "/._-+,:@".contains(c));
+    if is_plain { word.to_owned() } else { quoted(&quoted(word)) }
 }
 
 /// A word for a POSIX shell.
@@ -181,11 +223,36 @@ mod tests {
             "ssh://-oProxyCommand=x/y",
             "ssh://a b/x",
             "ssh://n:x/y",
+            "ssh://$(touch x)/y",
+            "ssh://a;b@node/y",
+            "ssh://node/runs/..",
+            "ssh://node/~/../x",
+            "ssh://node/~/",
             "ssh://n/x?y=1",
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains("ssh://[user@]host[:port]/path"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_folder_of_others_that_names_an_origin_is_no_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        store::set_origin(folder.path(), "ssh://their-host/~/x").unwrap();
+        assert_eq!(Address::of(folder.path()).unwrap(), None);
+    }
+
+    #[test]
+    fn commands_to_type_name_the_session_as_a_login_finds_it() {
+        let address = parse("ssh://me@node:2222/~/runs/study?multicard=/opt/multicard").unwrap().unwrap();
+        assert_eq!(address.there("rm -r"), "ssh -p 2222 me@node rm -r runs/study");
+        assert_eq!(address.renaming("other"), "ssh -p 2222 me@node mv runs/study runs/other");
+        assert_eq!(address.multicard_there("data make digits"), "ssh -p 2222 me@node /opt/multicard data make digits");
+        let odd = parse("ssh://node/my runs/it's").unwrap().unwrap().there("printf %s");
+        let mut shell = std::process::Command::new("sh");
+        // Two shells read it, as with ssh.
+        let read = shell.args(["-c", &odd.replace("ssh node", r#"f() { sh -c "$*"; }; f"#)]).output().unwrap();
+        assert_eq!(String::from_utf8(read.stdout).unwrap(), "/my runs/it's", "{odd}");
     }
 
     #[test]

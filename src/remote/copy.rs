@@ -5,9 +5,14 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
-use super::feed::{SESSION, has_place};
+use super::feed::{LOG_ENDING, MOST_FILE_BYTES, SESSION, has_place};
 use crate::foreign;
 use crate::store::index_path;
+
+/// What a node sent has no place in a copy. Another line to the same copy may have begun it anew; then it fits next time.
+fn refused(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
 
 /// The folder that a session is copied into. Several lines may write the same copy: they write the same bytes at the same places.
 pub(super) struct Copy {
@@ -21,10 +26,10 @@ impl Copy {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// Writes bytes of a file.
+    /// Writes bytes of a file. Whatever a node sends, files stay in their places, and are no longer than what was sent of them.
     pub(super) fn write(&self, path: &str, offset: u64, new: bool, bytes: &[u8]) -> io::Result<()> {
         if !has_place(path) {
-            return Err(io::Error::other(format!("{path:?} is no file of a session")));
+            return Err(refused(format!("{path:?} is no file of a session")));
         }
         let file = self.folder.join(path);
         if let Some(folder) = file.parent() {
@@ -36,9 +41,16 @@ impl Copy {
             fs::write(&arriving, bytes)?;
             return fs::rename(&arriving, &file);
         }
+        if !path.ends_with(LOG_ENDING) && offset.saturating_add(bytes.len() as u64) > MOST_FILE_BYTES {
+            return Err(refused(format!("{path:?} is longer than a node sends")));
+        }
         let file = foreign::open_ours_with(&file, File::options().create(true).truncate(false).write(true))?;
         if new {
             file.set_len(0)?;
+        }
+        // The place of what follows a hole is nobody's: logs grow at their ends.
+        if offset > file.metadata()?.len() {
+            return Err(refused(format!("{path:?} has a hole before byte {offset}")));
         }
         file.write_all_at(bytes, offset)
     }

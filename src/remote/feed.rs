@@ -16,11 +16,11 @@ pub(super) const SESSION: &str = "session.toml";
 /// The session's decisions.
 pub(super) const JOURNAL: &str = "journal.jsonl";
 /// Logs, of which whole lines are sent, however many.
-const LOG_ENDING: &str = ".jsonl";
+pub(super) const LOG_ENDING: &str = ".jsonl";
 /// Files that stay on the node: reports, what a tracer records before its run has ended, SQLite.
 const LEFT_OUT: [&str; 4] = [".nsys-rep", ".qdrep", ".sqlite", ".cupti"];
 /// Bytes that are sent of a file other than a log; the rest stays on the node.
-const MOST_FILE_BYTES: u64 = 16 << 20;
+pub(super) const MOST_FILE_BYTES: u64 = 16 << 20;
 
 /// Takes a frame with its bytes.
 pub(super) type Send<'a> = &'a mut dyn FnMut(Down, &[u8]) -> io::Result<()>;
@@ -451,5 +451,24 @@ mod tests {
             assert!(copy.write(path, 0, true, b"x").is_err(), "{path}");
         }
         copy.write("runs/a/rank-0.jsonl", 0, true, b"x").unwrap();
+    }
+
+    #[test]
+    fn a_node_cannot_make_files_longer_than_what_it_sends() {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = Copy::new(folder.path()).unwrap();
+        let log = "runs/a/rank-0.jsonl";
+        assert!(copy.write(log, 1 << 50, true, b"x").unwrap_err().to_string().contains("a hole"));
+        assert!(copy.write(log, u64::MAX, false, b"x").is_err());
+        copy.write(log, 0, true, b"12").unwrap();
+        // Lines that write the same copy may be at different places of it.
+        copy.write(log, 1, false, b"2\n").unwrap();
+        assert_eq!(fs::read(folder.path().join(log)).unwrap(), b"12\n");
+        let output = "runs/a/stderr.log";
+        copy.write(output, 0, true, b"").unwrap();
+        let held = File::options().write(true).open(folder.path().join(output)).unwrap();
+        held.set_len(MOST_FILE_BYTES - 1).unwrap();
+        copy.write(output, MOST_FILE_BYTES - 1, false, b"x").unwrap();
+        assert!(copy.write(output, MOST_FILE_BYTES, false, b"x").unwrap_err().to_string().contains("longer"));
     }
 }

@@ -9,9 +9,10 @@ use sha2::{Digest, Sha256};
 
 use crate::plan::Node;
 use crate::protocol::Sample;
+use crate::session::Places;
 
 /// Version of the frames. It grows with each change to them.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// What the relay's first line begins with; what comes before it is a shell's.
 pub(super) const GREETING: &str = "multicard-relay ";
 
@@ -49,6 +50,8 @@ pub(super) enum Up {
     Close { channel: u32 },
     /// Describe the machine.
     Look,
+    /// Look at its topology, data sets and disks.
+    Places,
     /// Sample the machine at this interval in seconds, or no longer.
     Watch(Option<f64>),
 }
@@ -72,6 +75,8 @@ pub(super) enum Down {
     Closed { channel: u32, reason: Option<String> },
     /// The machine.
     Node(Box<Node>),
+    /// Its topology, data sets and disks.
+    Places(Box<Places>),
     /// A sample of the machine.
     Sample(Box<Sample>),
     /// Something failed.

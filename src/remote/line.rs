@@ -1,28 +1,29 @@
 //! The line to a session on another machine, as this machine has it.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout};
-use std::sync::mpsc::SyncSender;
+use std::process::{Child, ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flate2::read::ZlibDecoder;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Address;
 use super::copy::Copy;
 use super::error::RemoteError;
-use super::frame::{self, Down, GREETING, Greeting, Have, Up, VERSION};
+use super::frame::{self, Down, Greeting, Have, Up, VERSION};
+use super::incoming::{Ended, greeting, receive};
 pub use super::ssh::Prompts;
 use super::ssh::Ssh;
 use crate::conduct::{Client, ConductError};
 use crate::plan::Node;
 use crate::protocol::Sample;
+use crate::session::Places;
 use crate::store;
 
 /// First and longest time between two attempts.
@@ -30,8 +31,8 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// Time between two signs of life.
 const BEAT_INTERVAL: Duration = Duration::from_secs(10);
-/// Most bytes that shells of the node write before the relay does.
-const MOST_NOISE_BYTES: u64 = 64 << 10;
+/// News that were not looked at.
+const NEWS_IN_FLIGHT: usize = 64;
 /// Bytes of a channel that travel in one frame.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -46,6 +47,8 @@ pub enum LineNews {
     Failed(RemoteError),
     /// The node's machine.
     Node(Box<Node>),
+    /// Its topology, data sets and disks.
+    Places(Box<Places>),
     /// A sample of it.
     Sample(Box<Sample>),
     /// Something failed on the node or here that does not end the line.
@@ -112,6 +115,29 @@ impl Line {
         Ok(Self { shared })
     }
 
+    /// Opens the line and waits until the copy is up to date; `tell` hears of problems that do not end it.
+    ///
+    /// # Errors
+    /// There is no line.
+    pub fn reach(
+        address: Address,
+        prompts: Prompts,
+        mut tell: impl FnMut(String),
+    ) -> Result<(Self, Receiver<LineNews>, Reached), RemoteError> {
+        let place = address.place();
+        let (sender, news) = sync_channel(NEWS_IN_FLIGHT);
+        let line = Self::open(address, prompts, sender)?;
+        loop {
+            match news.recv() {
+                Ok(LineNews::Ready(reached)) => return Ok((line, news, reached)),
+                Ok(LineNews::Lost(error, _) | LineNews::Failed(error)) => return Err(error),
+                Ok(LineNews::Problem(message)) => tell(message),
+                Ok(LineNews::Node(_) | LineNews::Places(_) | LineNews::Sample(_)) => {}
+                Err(_) => return Err(RemoteError::broken(&place, &io::ErrorKind::UnexpectedEof.into())),
+            }
+        }
+    }
+
     /// The session's address.
     pub fn address(&self) -> &Address {
         &self.shared.address
@@ -126,6 +152,11 @@ impl Line {
     pub fn look(&self) {
         self.shared.lock().looks = true;
         self.shared.send(&Up::Look, &[]);
+    }
+
+    /// Asks for the machine's topology, data sets and disks.
+    pub fn look_at_places(&self) {
+        self.shared.send(&Up::Places, &[]);
     }
 
     /// Asks for samples of the machine at this interval, or no longer.
@@ -226,12 +257,9 @@ impl Shared {
         loop {
             let was_ready = &mut false;
             let why = self.hold(was_ready);
-            let mut state = self.lock();
-            state.ssh = None;
-            if state.is_over {
+            if self.lock().is_over {
                 return;
             }
-            drop(state);
             if !why.may_pass() {
                 return self.tell(LineNews::Failed(why));
             }
@@ -265,27 +293,40 @@ impl Shared {
                 let _ = ssh.child.kill();
             }
         }
-        let (Some(input), Some(output)) = (ssh.child.stdin.take(), ssh.child.stdout.take()) else {
-            return ssh.end(false, &io::ErrorKind::BrokenPipe.into());
+        let mut was_greeted = false;
+        let ended = self.talk(&mut ssh.child, &mut was_greeted, was_ready);
+        // Once it has been waited for, its process id is another's.
+        self.lock().ssh = None;
+        match ended {
+            Ended::Line(error) => ssh.end(was_greeted, &error),
+            Ended::Copy(error) => {
+                ssh.kill();
+                RemoteError::Copy { folder: self.copy.display().to_string(), reason: error.to_string() }
+            }
+            Ended::Version(theirs) => {
+                ssh.kill();
+                RemoteError::OtherVersion { place: self.address.place(), theirs }
+            }
+        }
+    }
+
+    /// Talks with the relay at the other end of an ssh until one of them ends.
+    fn talk(&self, ssh: &mut Child, was_greeted: &mut bool, was_ready: &mut bool) -> Ended {
+        let (Some(input), Some(output)) = (ssh.stdin.take(), ssh.stdout.take()) else {
+            return Ended::Line(io::ErrorKind::BrokenPipe.into());
         };
         let mut output = BufReader::with_capacity(PIECE_BYTES, Counted { stream: output, shared: self });
         let greeting = match greeting(&mut output) {
             Ok(greeting) => greeting,
-            Err(error) => return ssh.end(false, &error),
+            Err(error) => return Ended::Line(error),
         };
+        *was_greeted = true;
         if greeting.frames != VERSION {
-            let _ = ssh.child.kill();
-            let _ = ssh.child.wait();
-            return RemoteError::OtherVersion { place: self.address.place(), theirs: greeting.multicard };
+            return Ended::Version(greeting.multicard);
         }
         match self.follow(input, output, &greeting, was_ready) {
-            Ok(()) => ssh.end(true, &io::ErrorKind::UnexpectedEof.into()),
-            Err(Ended::Line(error)) => ssh.end(true, &error),
-            Err(Ended::Copy(error)) => {
-                let _ = ssh.child.kill();
-                let _ = ssh.child.wait();
-                RemoteError::Copy { folder: self.copy.display().to_string(), reason: error.to_string() }
-            }
+            Ok(()) => Ended::Line(io::ErrorKind::UnexpectedEof.into()),
+            Err(ended) => ended,
         }
     }
 
@@ -312,29 +353,24 @@ impl Shared {
             self.send(&Up::Look, &[]);
         }
         self.send(&Up::Watch(watch_s), &[]);
-        let mut frames = BufReader::with_capacity(PIECE_BYTES, ZlibDecoder::new(output));
         thread::scope(|scope| {
             let beating = thread::Builder::new().name("beat".to_owned()).spawn_scoped(scope, || self.beat(generation));
             let followed = beating.map_err(Ended::Line).and_then(|_| {
-                while let Some((down, body)) = frame::read(&mut frames).map_err(Ended::Line)? {
-                    match down {
-                        Down::Synced { exists } => {
-                            *was_ready = true;
-                            let home = PathBuf::from(&greeting.home);
-                            self.tell(LineNews::Ready(Reached { exists, home }));
-                        }
-                        Down::Reset => copy.reset().map_err(Ended::Copy)?,
-                        Down::File { path, offset, new } => {
-                            copy.write(&path, offset, new, &body).map_err(Ended::Copy)?;
-                        }
-                        Down::Node(node) => self.tell(LineNews::Node(node)),
-                        Down::Sample(sample) => self.tell(LineNews::Sample(sample)),
-                        Down::Problem(message) => self.tell(LineNews::Problem(message)),
-                        Down::Bytes { channel } => self.deliver(channel, &body),
-                        Down::Closed { channel, reason } => self.close(channel, reason),
+                receive(output, &copy, &mut |down, body| match down {
+                    Down::Synced { exists } => {
+                        *was_ready = true;
+                        let home = PathBuf::from(&greeting.home);
+                        self.tell(LineNews::Ready(Reached { exists, home }));
                     }
-                }
-                Ok(())
+                    Down::Node(node) => self.tell(LineNews::Node(node)),
+                    Down::Places(places) => self.tell(LineNews::Places(places)),
+                    Down::Sample(sample) => self.tell(LineNews::Sample(sample)),
+                    Down::Problem(message) => self.tell(LineNews::Problem(message)),
+                    Down::Bytes { channel } => self.deliver(channel, &body),
+                    Down::Closed { channel, reason } => self.close(channel, reason),
+                    // These are the copy's.
+                    Down::Reset | Down::File { .. } => {}
+                })
             });
             let mut state = self.lock();
             state.generation += 1;
@@ -396,34 +432,6 @@ impl Shared {
         drop(state);
         if was_open {
             self.send(&Up::Close { channel }, &[]);
-        }
-    }
-}
-
-/// What ended a line.
-enum Ended {
-    Line(io::Error),
-    Copy(io::Error),
-}
-
-/// The relay's first line, after whatever the shells of the node write.
-fn greeting(output: &mut impl BufRead) -> io::Result<Greeting> {
-    let mut noise = 0;
-    loop {
-        let mut line = Vec::new();
-        let read = output.by_ref().take(MOST_NOISE_BYTES).read_until(b'\n', &mut line)? as u64;
-        noise += read;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let line = String::from_utf8_lossy(&line);
-        if let Some(greeting) = line.strip_prefix(GREETING) {
-            return Ok(serde_json::from_str(greeting)?);
-        }
-        if noise > MOST_NOISE_BYTES {
-            return Err(io::Error::other(
-                "the node's shell writes so much that multicard is not heard: quieten its start files",
-            ));
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The relay on the node: between a line, which is its standard input and output, and a session with its conductor.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -11,19 +13,22 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::feed::Feed;
 use super::frame::{self, Down, GREETING, Greeting, Up, VERSION};
 use crate::conduct;
 use crate::plan::Node;
 use crate::protocol::Sample;
-use crate::session::Machine;
-use crate::telemetry::{Sampler, Watch};
+use crate::session::{Machine, Places};
+use crate::telemetry::{Sampler, Watch, read_node};
 
 /// Time between two looks at the folder, and shortest time between two batches.
 const BATCH_INTERVAL: Duration = Duration::from_millis(200);
 /// After so long without a sign of life nobody is at the other end.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+/// Bytes that a pipe or a socket that can be written takes without waiting.
+const WRITE_BYTES: usize = 4 << 10;
 /// What arrived and was not looked at.
 const IN_FLIGHT: usize = 64;
 /// Bytes of a channel that travel in one frame.
@@ -39,6 +44,7 @@ enum Arrived {
     Bytes(u32, Vec<u8>),
     Closed(u32, Option<String>),
     Machine(Box<Machine>),
+    Places(Box<Places>),
 }
 
 /// Relays a session until standard input ends. A path that begins with `~/` leads from the home folder.
@@ -51,7 +57,9 @@ pub fn relay(session: &Path) -> io::Result<()> {
     // Relative paths of plans start from the home folder.
     let folder = std::path::absolute(folder)?;
     let (sender, arrived) = sync_channel(IN_FLIGHT);
-    let mut stdout = io::stdout().lock();
+    // Without the buffer of the library, which would write when it likes.
+    let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let mut stdout = Patient { out: stdout, patience: SILENCE_LIMIT };
     let multicard = env!("CARGO_PKG_VERSION").to_owned();
     let greeting = Greeting { frames: VERSION, multicard, home: home.display().to_string() };
     writeln!(stdout, "{GREETING}{}", serde_json::to_string(&greeting)?)?;
@@ -66,6 +74,7 @@ pub fn relay(session: &Path) -> io::Result<()> {
         sender,
         channels: BTreeMap::new(),
         outgoing: Vec::new(),
+        node: None,
         gpu_uuids: Vec::new(),
         watch: None,
         out: ZlibEncoder::new(stdout, Compression::default()),
@@ -73,6 +82,28 @@ pub fn relay(session: &Path) -> io::Result<()> {
         last_problem: None,
     };
     relay.work(&arrived)
+}
+
+/// Writes to another process, which has to take some of it in time: ssh takes nothing once the network is gone, which it may learn after
+/// a quarter of an hour.
+struct Patient<W> {
+    out: W,
+    patience: Duration,
+}
+
+impl<W: Write + AsFd> Write for Patient<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let patience = Timespec::try_from(self.patience).map_err(io::Error::other)?;
+        let mut ready = [PollFd::new(&self.out, PollFlags::OUT)];
+        if poll(&mut ready, Some(&patience))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.out.write(&bytes[..bytes.len().min(WRITE_BYTES)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 fn read_input(arrived: &SyncSender<Arrived>) {
@@ -96,6 +127,7 @@ struct Relay<W: Write> {
     channels: BTreeMap<u32, Option<UnixStream>>,
     /// Frames of channels and answers that wait for the next batch.
     outgoing: Vec<(Down, Vec<u8>)>,
+    node: Option<Node>,
     gpu_uuids: Vec<String>,
     watch: Option<(Sampler, Receiver<(String, Sample)>)>,
     out: ZlibEncoder<W>,
@@ -160,6 +192,14 @@ impl<W: Write> Relay<W> {
                 };
                 thread::Builder::new().name("machine".to_owned()).spawn(look)?;
             }
+            Up::Places => {
+                let (sender, folder, node) = (self.sender.clone(), self.folder.clone(), self.node.clone());
+                let look = move || {
+                    let node = node.unwrap_or_else(read_node);
+                    let _ = sender.send(Arrived::Places(Box::new(Places::look(&node, Some(folder)))));
+                };
+                thread::Builder::new().name("places".to_owned()).spawn(look)?;
+            }
             Up::Watch(interval_s) => self.watch(interval_s),
         }
         Ok(())
@@ -179,11 +219,13 @@ impl<W: Write> Relay<W> {
             Arrived::Machine(machine) => {
                 let node: Node = machine.node;
                 self.gpu_uuids = node.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+                self.node = Some(node.clone());
                 if let Some((sampler, _)) = &self.watch {
                     sampler.watch(Watch { gpu_uuids: self.gpu_uuids.clone(), ..Watch::default() });
                 }
                 self.outgoing.push((Down::Node(Box::new(node)), Vec::new()));
             }
+            Arrived::Places(places) => self.outgoing.push((Down::Places(places), Vec::new())),
             Arrived::Up(..) | Arrived::Over => {}
         }
         Ok(())
@@ -275,4 +317,33 @@ fn connect(session: &Path, channel: u32, start: bool, arrived: &SyncSender<Arriv
         Err(reason) => Some(reason),
     };
     let _ = arrived.send(Arrived::Closed(channel, reason));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn who_takes_nothing_for_long_is_given_up_and_who_is_slow_is_not() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let mut out = Patient { out: here, patience: Duration::from_secs(1) };
+        let all = vec![7; 4 << 20];
+        let mut taken = vec![0; all.len()];
+        thread::scope(|scope| {
+            let slow = thread::Builder::new().spawn_scoped(scope, || {
+                for part in taken.chunks_mut(1 << 20) {
+                    thread::sleep(Duration::from_millis(10));
+                    there.read_exact(part).unwrap();
+                }
+            });
+            out.write_all(&all).unwrap();
+            slow.unwrap().join().unwrap();
+        });
+        assert_eq!(taken, all);
+        // From here on nobody reads.
+        assert_eq!(out.write_all(&all).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
 }

@@ -53,8 +53,17 @@ impl Ssh {
             format!("trap '' INT; command -v \"$1\" >/dev/null 2>&1 || exit {NO_SSH}; shift; exec {command} \"$@\"");
         let mut ssh = Command::new("sh");
         ssh.args(["-c", &script, "multicard", first, "-T", "-e", "none"]);
-        // A dead line is noticed after 15 seconds.
-        for option in ["ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"] {
+        // A dead line is noticed after 15 seconds. Of what the user's configuration has for logins, nothing is wanted: neither another
+        // command, nor ports that a second line cannot have, nor the agent and the display in the hands of the node.
+        for option in [
+            "ConnectTimeout=10",
+            "ServerAliveInterval=5",
+            "ServerAliveCountMax=3",
+            "RemoteCommand=none",
+            "ClearAllForwardings=yes",
+            "ForwardAgent=no",
+            "ForwardX11=no",
+        ] {
             ssh.args(["-o", option]);
         }
         match prompts {
@@ -78,6 +87,12 @@ impl Ssh {
             thread::Builder::new().name("ssh-stderr".to_owned()).spawn(move || listen(stderr, &said)).ok()
         });
         Ok(Self { child, place: address.place(), program: address.program().to_owned(), said, listener })
+    }
+
+    /// Ends ssh, whatever it does.
+    pub(super) fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Ends ssh, and says why there is no line: by its own words if it ended by itself.

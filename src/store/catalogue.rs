@@ -205,6 +205,7 @@ fn each_decision(session: &Path, names: &[&str], mut take: impl FnMut(f64, Decis
 pub fn rename_session(session: &Path, name: &str) -> Result<PathBuf, StoreError> {
     let to = session.with_file_name(name);
     folder::read_node(session)?;
+    folder::check_original(session)?;
     // Whoever conducts it holds the lock.
     let _lock = folder::lock(session)?;
     if fs::symlink_metadata(&to).is_ok() {

@@ -24,6 +24,33 @@ fn a_conductor_of_another_version_is_named_and_finished_runs_can_be_read() {
 }
 
 #[test]
+fn of_conductors_that_race_for_a_new_session_one_conducts_and_the_others_name_it() {
+    let scene = Scene::new();
+    let mut racers: Vec<Child> = (0..5).map(|_| scene.start(&["conduct", "session", "--linger", "1000000"])).collect();
+    let living =
+        |racers: &mut Vec<Child>| racers.iter_mut().filter(|racer| racer.try_wait().unwrap().is_none()).count();
+    let start = Instant::now();
+    while living(&mut racers) > 1 {
+        assert!(start.elapsed() < PATIENCE, "{} of them conduct", living(&mut racers));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(living(&mut racers), 1);
+    let winner = racers.iter().position(|racer| scene.conductors() == [racer.id()]).unwrap();
+    let winner = racers.swap_remove(winner);
+    for loser in racers {
+        let process = winner.id();
+        let (is_ok, said) = ended(loser);
+        assert!(!is_ok && said.contains(&format!("process {process} ")), "{said}");
+        assert!(said.contains("is writing this session"), "{said}");
+    }
+    scene.open_gate();
+    succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session"]));
+    kill_process(Pid::from_child(&winner), Signal::TERM).unwrap();
+    assert!(ended(winner).0);
+    assert_eq!(scene.states(), ALL_FINISHED);
+}
+
+#[test]
 fn what_listens_and_is_no_conductor_is_named() {
     let scene = Scene::new();
     scene.detach("waits.toml");

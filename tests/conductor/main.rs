@@ -19,6 +19,9 @@ use procfs_core::process::Stat;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+#[cfg(feature = "window")]
+#[path = "../driven/mod.rs"]
+mod driven;
 mod faults;
 #[path = "../seeded/mod.rs"]
 mod seeded;

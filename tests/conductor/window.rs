@@ -1,8 +1,8 @@
 //! A window of this process. Its state folder is that of the environment, so tests with a window run in a process of their own.
 
-use egui_kittest::Harness;
-use multicard::app::{App, Command as Click, RunsCommand, SessionsCommand, Settings, State};
+use multicard::app::{Command as Click, RunsCommand, SessionsCommand};
 
+use super::driven::{can_be_changed, open, read_only, until};
 use super::*;
 
 const HOME: &str = "MULTICARD_TEST_HOME";
@@ -20,21 +20,6 @@ fn scene(test: &str) -> Option<Scene> {
     again.args(["--exact", &format!("window::{test}"), "--nocapture"]).env(HOME, &scene);
     assert!(again.env("MULTICARD_WORKER", "/nonexistent/worker").status().unwrap().success());
     None
-}
-
-fn open(session: &Path) -> Harness<'static, App> {
-    let session = session.to_owned();
-    Harness::builder().build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(session)))
-}
-
-fn until(window: &mut Harness<'_, App>, what: &str, met: impl Fn(&State) -> bool) {
-    let start = Instant::now();
-    while !met(window.state().state()) {
-        let state = window.state().state();
-        assert!(start.elapsed() < PATIENCE, "{what}: {:?}, {:?}, {:?}", state.session, state.problems, state.queue);
-        window.step();
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -57,15 +42,12 @@ fn a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conduc
     until(&mut window, "the queue is there again", |state| state.queue.rows.len() == 3);
     kill(conductor);
     // One that ended so soon is not replaced unasked; on a slow machine it has lived long enough.
-    let is_read_only = |state: &State| state.session.as_ref().is_some_and(|session| session.read_only.is_some());
     let is_replaced = || scene.conductors().iter().any(|process| *process != conductor);
-    until(&mut window, "the window lost its conductor", |state| is_read_only(state) || is_replaced());
-    if is_read_only(window.state().state()) {
+    until(&mut window, "the window lost its conductor", |state| !read_only(state).is_empty() || is_replaced());
+    if !read_only(window.state().state()).is_empty() {
         window.state_mut().send(Click::Sessions(SessionsCommand::TryAgain));
     }
-    until(&mut window, "another conductor took the run up", |state| {
-        state.session.as_ref().is_some_and(|session| session.read_only.is_none()) && state.queue.is_running()
-    });
+    until(&mut window, "another conductor took the run up", |state| can_be_changed(state) && state.queue.is_running());
     until(&mut window, "what waits is told", |state| {
         state.queue.paused && state.problems.iter().any(|problem| problem.message.contains("1 run waits"))
     });
@@ -90,8 +72,7 @@ fn a_window_names_a_conductor_of_another_version_and_shows_what_is_finished() {
     impostor(&socket, r#"{"multicard":"9.8.7","messages":99,"process":4711,"detached":true}"#);
     let mut window = open(&scene.session());
     until(&mut window, "the other version is named", |state| {
-        let reason = state.session.as_ref().and_then(|session| session.read_only.clone()).unwrap_or_default();
-        reason.contains("multicard 9.8.7 (process 4711)")
+        read_only(state).contains("multicard 9.8.7 (process 4711)")
     });
     until(&mut window, "its runs are shown", |state| state.records.summaries.len() == 3);
 }

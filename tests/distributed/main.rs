@@ -19,6 +19,8 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tempfile::TempDir;
 
 mod over_nccl;
+#[path = "../seeded/mod.rs"]
+mod seeded;
 
 /// Long enough for a slow machine; reaching it is a failure.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -179,19 +181,8 @@ fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[
     }
 }
 
-/// A set in MNIST's form: the class is where the bright rows are.
 fn make_set(folder: &Path, train_images: u32) {
-    let idx = |name: &str, sizes: &[u32], bytes: Vec<u8>| {
-        let mut file = vec![0, 0, 8, sizes.len() as u8];
-        sizes.iter().for_each(|size| file.extend(size.to_be_bytes()));
-        file.extend(bytes);
-        fs::write(folder.join(name), file).unwrap();
-    };
-    for (part, count) in [("train", train_images), ("t10k", TEST_IMAGES)] {
-        let pixel = |index: u32| if index % 784 / 28 * 10 / 28 == index / 784 % 10 { 255 } else { 0 };
-        idx(&format!("{part}-images-idx3-ubyte"), &[count, 28, 28], (0..count * 784).map(pixel).collect());
-        idx(&format!("{part}-labels-idx1-ubyte"), &[count], (0..count).map(|image| (image % 10) as u8).collect());
-    }
+    seeded::make_set(folder, train_images, TEST_IMAGES);
 }
 
 fn evidence<'a>(log: &'a [Event], factor: &str) -> Vec<&'a Evidence> {

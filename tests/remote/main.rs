@@ -1,8 +1,10 @@
-//! Sessions on another machine, end to end: a real sshd of this user on a loopback port stands for the node, with a home of its own.
+//! Sessions on another machine, end to end: a real sshd of this user stands for the node, with a home of its own. It listens on a
+//! loopback port, or on a host of its own beyond a slow line.
 #![allow(clippy::unwrap_used)]
 
+use std::ffi::OsStr;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -13,12 +15,20 @@ use multicard::store::Reader;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+#[cfg(feature = "window")]
+#[path = "../driven/mod.rs"]
+mod driven;
+mod faults;
+mod hosts;
+mod login;
+mod network;
 #[path = "../seeded/mod.rs"]
 mod seeded;
 mod traffic;
 #[cfg(feature = "window")]
 mod window;
 
+use hosts::Hosts;
 use seeded::{command, succeed, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,12 +42,18 @@ struct Scene {
     place: PathBuf,
     sshd: u32,
     /// What ends with the scene; none in a process that was started for a test.
-    _owned: Option<(TempDir, Child)>,
+    owned: Option<Owned>,
+}
+
+struct Owned {
+    sshd: Child,
+    hosts: Option<Hosts>,
+    _folder: TempDir,
 }
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        let Some((_, sshd)) = &mut self._owned else { return };
+        let Some(Owned { sshd, .. }) = &mut self.owned else { return };
         let _ = sshd.kill();
         let _ = sshd.wait();
         fs::write(self.node("gate"), "").unwrap();
@@ -55,8 +71,12 @@ fn keygen(file: &Path) {
 
 impl Scene {
     fn new() -> Self {
+        Self::on("127.0.0.1", TempDir::new().unwrap(), None)
+    }
+
+    /// A scene whose node has this address.
+    fn on(node: &str, folder: TempDir, hosts: Option<Hosts>) -> Self {
         assert!(Path::new(SSHD).exists(), "{SSHD} is missing: .ci/packages --test installs openssh-server");
-        let folder = TempDir::new().unwrap();
         let at = |name: &str| folder.path().join(name);
         for home in ["laptop", "node"] {
             fs::create_dir(at(home)).unwrap();
@@ -66,14 +86,14 @@ impl Scene {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let place = folder.path().display();
         let server = format!(
-            "ListenAddress 127.0.0.1:{port}\nHostKey {place}/host-key\nAuthorizedKeysFile {place}/authorized_keys\nStrictModes no\n\
+            "ListenAddress {node}:{port}\nHostKey {place}/host-key\nAuthorizedKeysFile {place}/authorized_keys\nStrictModes no\n\
              UsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
         );
         fs::write(at("sshd_config"), server).unwrap();
         let host_key = fs::read_to_string(at("host-key.pub")).unwrap();
-        fs::write(at("known_hosts"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
+        fs::write(at("known_hosts"), format!("[{node}]:{port} {host_key}")).unwrap();
         fs::write(at("no_hosts"), "").unwrap();
-        let usual = format!("  HostName 127.0.0.1\n  Port {port}\n  IdentitiesOnly yes\n  StrictHostKeyChecking yes\n");
+        let usual = format!("  HostName {node}\n  Port {port}\n  IdentitiesOnly yes\n  StrictHostKeyChecking yes\n");
         let client = format!(
             "Host node\n{usual}  IdentityFile {place}/key\n  UserKnownHostsFile {place}/known_hosts\n\
              Host stranger\n{usual}  IdentityFile {place}/other-key\n  UserKnownHostsFile {place}/known_hosts\n\
@@ -103,27 +123,58 @@ impl Scene {
         script("older", "#!/bin/sh\necho \"error: unrecognized subcommand 'relay'\" >&2\nexit 2\n");
         // As root it wants this folder; anybody else has no use for it.
         let _ = fs::create_dir_all("/run/sshd");
-        let mut sshd = Command::new(SSHD);
+        let mut sshd = hosts.as_ref().map_or_else(|| Command::new(SSHD), |hosts| hosts.on_node(SSHD));
         sshd.args(["-D", "-e", "-f"]).arg(at("sshd_config"));
         let sshd = sshd.stdin(Stdio::null()).stderr(fs::File::create(at("sshd.log")).unwrap()).spawn().unwrap();
-        wait("sshd listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        let scene = Self { place: folder.path().to_owned(), sshd: sshd.id(), _owned: Some((folder, sshd)) };
+        wait("sshd listens", || fs::read_to_string(at("sshd.log")).is_ok_and(|log| log.contains("Server listening")));
+        let (place, process) = (folder.path().to_owned(), sshd.id());
+        let scene = Self { place, sshd: process, owned: Some(Owned { sshd, hosts, _folder: folder }) };
         scene.plan("waits", 3, "while [ ! -e gate ]; do sleep 0.02; done");
         scene
     }
 
     /// The scene of a test that needs a process whose environment is the laptop's; none in the process that starts that one.
     fn alone(test: &str) -> Option<Self> {
-        if let Ok(scene) = std::env::var(SCENE) {
-            let (sshd, place) = scene.split_once(' ').unwrap();
-            return Some(Self { place: place.into(), sshd: sshd.parse().unwrap(), _owned: None });
-        }
-        let scene = Self::new();
-        let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["--exact", test, "--nocapture"]).env(SCENE, format!("{} {}", scene.sshd, scene.place.display()));
-        scene.as_laptop(&mut again);
+        Self::of_this_process().or_else(|| Self::new().again(test))
+    }
+
+    /// The same, with a laptop and a node that are two hosts.
+    fn on_two_hosts(test: &str) -> Option<Self> {
+        Self::of_this_process().or_else(|| {
+            let folder = TempDir::new().unwrap();
+            match Hosts::new(&folder.path().join(hosts::CUT)) {
+                Ok(hosts) => Self::on(hosts::NODE, folder, Some(hosts)).again(test),
+                Err(reason) => {
+                    println!("skipped: this system does not give two hosts: {reason}");
+                    None
+                }
+            }
+        })
+    }
+
+    fn of_this_process() -> Option<Self> {
+        let scene = std::env::var(SCENE).ok()?;
+        let (sshd, place) = scene.split_once(' ').unwrap();
+        Some(Self { place: place.into(), sshd: sshd.parse().unwrap(), owned: None })
+    }
+
+    /// Runs a test once more, in a process of the laptop.
+    fn again(self, test: &str) -> Option<Self> {
+        let program = std::env::current_exe().unwrap();
+        let hosts = self.owned.as_ref().and_then(|owned| owned.hosts.as_ref());
+        let mut again = hosts.map_or_else(|| Command::new(&program), |hosts| hosts.on_laptop(&program));
+        again.args(["--exact", test, "--nocapture"]).env(SCENE, format!("{} {}", self.sshd, self.place.display()));
+        self.as_laptop(&mut again);
         assert!(again.status().unwrap().success());
         None
+    }
+
+    /// A program on the node, which has the namespaces of its sshd.
+    fn on_node(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = hosts::on_host(self.sshd, program);
+        seeded::at_home(&mut command, &self.at("node"));
+        command.current_dir(self.at("node")).stdin(Stdio::null());
+        command
     }
 
     fn as_laptop(&self, command: &mut Command) {

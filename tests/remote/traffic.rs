@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::sync_channel;
 
-use multicard::conduct::News;
+use multicard::conduct::{Client, News};
 use multicard::protocol::Event;
 use multicard::remote::{Address, Line, LineNews, Prompts};
 use multicard::session::Notice;
@@ -50,6 +50,51 @@ fn is_step(news: &News) -> bool {
     matches!(news, News::Notice(Notice::Event(line)) if matches!(line.event, Event::Step { .. }))
 }
 
+/// A line and a client whose bytes and steps are counted.
+pub struct Measured<W> {
+    line: Line,
+    client: Client,
+    /// Bytes that have crossed the line.
+    wire: W,
+}
+
+impl<W: Fn() -> u64> Measured<W> {
+    pub fn open(address: &str, wire: W) -> Self {
+        let address = Address::parse(Path::new(address)).unwrap().unwrap();
+        let (sender, news) = sync_channel(64);
+        let line = Line::open(address, Prompts::Askpass, sender).unwrap();
+        assert!(matches!(news.recv_timeout(PATIENCE).unwrap(), LineNews::Ready(reached) if reached.exists));
+        // Nobody looks at further news.
+        std::thread::Builder::new().spawn(move || news.iter().for_each(drop)).unwrap();
+        let client = line.client(true, true).unwrap().unwrap();
+        Self { line, client, wire }
+    }
+
+    /// Bytes and steps a second, counted for some time.
+    pub fn count(&mut self, time: Duration) -> (f64, f64) {
+        let (start, before, mut steps) = (Instant::now(), (self.wire)(), 0_u64);
+        while start.elapsed() < time {
+            let news = self.client.next(Some(Duration::from_millis(50))).unwrap();
+            steps += u64::from(news.is_some_and(|news| is_step(&news)));
+        }
+        let passed_s = start.elapsed().as_secs_f64();
+        (((self.wire)() - before) as f64 / passed_s, steps as f64 / passed_s)
+    }
+
+    /// Waits until so many steps arrive a second.
+    pub fn await_steps(&mut self, per_s: f64) {
+        let start = Instant::now();
+        while self.count(Duration::from_millis(500)).1 < per_s {
+            assert!(start.elapsed() < PATIENCE, "{per_s} steps a second never arrived");
+        }
+    }
+}
+
+/// Of a slow machine, what 800 steps a second would be.
+pub fn at_800_steps(bytes_per_s: f64, steps_per_s: f64) -> f64 {
+    bytes_per_s * 800.0 / steps_per_s
+}
+
 #[test]
 fn eight_hundred_steps_a_second_stay_below_100_kilobytes_and_an_idle_line_is_almost_silent() {
     let test = "traffic::eight_hundred_steps_a_second_stay_below_100_kilobytes_and_an_idle_line_is_almost_silent";
@@ -57,40 +102,20 @@ fn eight_hundred_steps_a_second_stay_below_100_kilobytes_and_an_idle_line_is_alm
     fs::write(scene.node("steps.py"), STEPS).unwrap();
     scene.plan("steps", 1, "exec python3 steps.py");
     scene.detach("steps.toml");
-    let address = scene.through("counted", "multicard");
-    let address = Address::parse(Path::new(&address)).unwrap().unwrap();
-    let (sender, news) = sync_channel(64);
-    let line = Line::open(address, Prompts::Askpass, sender).unwrap();
-    assert!(matches!(news.recv_timeout(PATIENCE).unwrap(), LineNews::Ready(reached) if reached.exists));
-    let mut client = line.client(true, true).unwrap().unwrap();
-    let wire = || fs::read_to_string(scene.at("wire")).unwrap().parse::<u64>().unwrap();
-    // Counts the bytes and the steps of some time.
-    let mut count = |time: Duration| {
-        let (start, before, mut steps) = (Instant::now(), wire(), 0_u64);
-        while start.elapsed() < time {
-            steps +=
-                u64::from(client.next(Some(Duration::from_millis(50))).unwrap().is_some_and(|news| is_step(&news)));
-        }
-        let passed_s = start.elapsed().as_secs_f64();
-        ((wire() - before) as f64 / passed_s, steps as f64 / passed_s)
-    };
-    let start = Instant::now();
-    while count(Duration::from_millis(500)).1 < 400.0 {
-        assert!(start.elapsed() < PATIENCE, "the program never said 400 steps a second");
-    }
-    let (bytes_per_s, steps_per_s) = count(Duration::from_secs(8));
-    let (received, _) = line.traffic();
+    let wire = || fs::read_to_string(scene.at("wire")).unwrap().parse().unwrap();
+    let mut measured = Measured::open(&scene.through("counted", "multicard"), wire);
+    measured.await_steps(400.0);
+    let (bytes_per_s, steps_per_s) = measured.count(Duration::from_secs(8));
+    let (received, _) = measured.line.traffic();
     eprintln!("running: {bytes_per_s:.0} B/s at {steps_per_s:.0} steps/s; {received} bytes received in all");
-    // Of a slow machine, what 800 steps would be.
-    let at_800 = bytes_per_s * 800.0 / steps_per_s;
-    assert!(at_800 < 100e3, "{at_800:.0} B/s at 800 steps/s");
+    assert!(at_800_steps(bytes_per_s, steps_per_s) < 100e3, "{bytes_per_s:.0} B/s at {steps_per_s:.0} steps/s");
     scene.open_gate();
     let start = Instant::now();
-    while count(Duration::from_millis(500)).1 > 0.0 || !scene.states().iter().all(|state| state.is_final()) {
+    while measured.count(Duration::from_millis(500)).1 > 0.0 || !scene.states().iter().all(|state| state.is_final()) {
         assert!(start.elapsed() < PATIENCE, "the run never ended");
     }
-    count(Duration::from_secs(1));
-    let (bytes_per_s, _) = count(Duration::from_secs(6));
+    measured.count(Duration::from_secs(1));
+    let (bytes_per_s, _) = measured.count(Duration::from_secs(6));
     eprintln!("idle: {bytes_per_s:.0} B/s");
     assert!(bytes_per_s < 200.0, "{bytes_per_s:.0} B/s while nothing goes on");
 }

@@ -1,39 +1,19 @@
 //! A window on the laptop that shows a session of the node.
 
 use egui_kittest::Harness;
-use multicard::app::{App, Command as Click, PlanCommand, RunsCommand, Screen, SessionsCommand, Settings, State};
+use egui_kittest::kittest::Queryable as _;
+use multicard::app::{App, Command as Click, PlanCommand, RunsCommand, Screen, SessionsCommand};
+use multicard::store::SessionHeading;
 
+use super::driven::{can_be_changed, open, read_only, until};
 use super::*;
-
-fn open(session: &str) -> Harness<'static, App> {
-    let session = PathBuf::from(session);
-    Harness::builder().build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(session)))
-}
-
-fn until(window: &mut Harness<'_, App>, what: &str, met: impl Fn(&State) -> bool) {
-    let start = Instant::now();
-    while !met(window.state().state()) {
-        let state = window.state().state();
-        assert!(start.elapsed() < PATIENCE, "{what}: {:?}, {:?}, {:?}", state.session, state.problems, state.queue);
-        window.step();
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn read_only(state: &State) -> &str {
-    state.session.as_ref().and_then(|session| session.read_only.as_deref()).unwrap_or_default()
-}
-
-fn can_be_changed(state: &State) -> bool {
-    state.session.as_ref().is_some_and(|session| session.read_only.is_none())
-}
 
 #[test]
 fn a_window_runs_a_session_there_says_when_its_line_breaks_and_shows_the_copy_without_one() {
     let test = "window::a_window_runs_a_session_there_says_when_its_line_breaks_and_shows_the_copy_without_one";
     let Some(scene) = Scene::alone(test) else { return };
     // The session is made there.
-    let mut window = open(&scene.address());
+    let mut window = open(scene.address());
     until(&mut window, "the session is open", can_be_changed);
     assert_eq!(window.state().state().session.as_ref().unwrap().name(), "session on node");
     window.state_mut().send(Click::Show(Screen::Plan));
@@ -62,7 +42,7 @@ fn a_window_runs_a_session_there_says_when_its_line_breaks_and_shows_the_copy_wi
 
     // The folder of the copy leads to the node as well, and is what there is without it.
     fs::rename(scene.at("authorized_keys"), scene.at("no_keys")).unwrap();
-    let mut window = open(folder.to_str().unwrap());
+    let mut window = open(&folder);
     until(&mut window, "the refusal is said", |state| read_only(state).contains("refuses the login"));
     until(&mut window, "the copy is shown", |state| state.records.summaries.len() == 3);
     fs::rename(scene.at("no_keys"), scene.at("authorized_keys")).unwrap();
@@ -72,4 +52,36 @@ fn a_window_runs_a_session_there_says_when_its_line_breaks_and_shows_the_copy_wi
     until(&mut window, "a bad address is named", |state| {
         state.problems.iter().any(|problem| problem.message.contains("ssh://[user@]host[:port]/path"))
     });
+}
+
+#[test]
+fn the_node_screen_shows_the_disks_and_data_sets_there_and_its_sessions_are_archived_from_here() {
+    let test = "window::the_node_screen_shows_the_disks_and_data_sets_there_and_its_sessions_are_archived_from_here";
+    let Some(scene) = Scene::alone(test) else { return };
+    let mut window = open(scene.address());
+    until(&mut window, "the session is open", can_be_changed);
+    let folder = window.state().state().session.as_ref().unwrap().folder.clone();
+    window.state_mut().send(Click::Show(Screen::Node));
+    let start = Instant::now();
+    let shows = |window: &Harness<'_, App>, text: &str| window.query_all_by_label_contains(text).next().is_some();
+    let there = scene.node("session").display().to_string();
+    while !shows(&window, &there) {
+        assert!(start.elapsed() < PATIENCE, "the disk of {there} is never shown");
+        window.step();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(shows(&window, "free of") && shows(&window, "NUMA node 0"));
+    // Nobody gets a data set on a machine that is not looked at.
+    let program = scene.at("multicard").display().to_string();
+    assert!(shows(&window, &format!("ssh node {program} data make digits")), "the digits are not there");
+    assert!(window.query_by_label("Generate the digits").is_none());
+
+    window.state_mut().send(Click::Sessions(SessionsCommand::Archive(folder.clone(), true)));
+    let start = Instant::now();
+    while !SessionHeading::read(&scene.node("session")).unwrap().is_archived() {
+        assert!(start.elapsed() < PATIENCE, "it is never archived");
+        window.step();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    wait("the copy has it as well", || SessionHeading::read(&folder).unwrap().is_archived());
 }

@@ -153,6 +153,12 @@ impl Desk<'_> {
             Request::Order(order) => self.order(order),
             Request::WatchNode(interval) => self.watch_node(interval),
             Request::RefreshNode => self.refresh_node(),
+            Request::Places => {
+                if let Some(remote) = &self.remote {
+                    remote.look_at_places();
+                }
+                Ok(())
+            }
             // The engine sends these to the librarian.
             Request::Read(_) | Request::Page(..) | Request::Curves(..) | Request::Follow { .. } => Ok(()),
         }

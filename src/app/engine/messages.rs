@@ -15,6 +15,7 @@ use crate::figure::SavedStudy;
 use crate::plan::{Identity, Node, Plan, PlanError};
 use crate::program;
 use crate::protocol::Sample;
+use crate::session::Places;
 use crate::store::{HeldCell, RunRecord, held_cells};
 
 /// A request from the window to its threads.
@@ -53,6 +54,8 @@ pub enum Request {
     WatchNode(Option<Duration>),
     /// Read the machine's hardware and worker again.
     RefreshNode,
+    /// Read topology, data sets and disks of the other machine whose session is open.
+    Places,
     /// Read all runs of a session.
     Read(PathBuf),
     /// Read everything known about one run of the session in a folder.
@@ -95,6 +98,8 @@ pub enum UiEvent {
     Live(LiveBatch),
     /// A profiler report is being imported: its name and the fraction done, from 0 to 1. `None` once it ended.
     Importing(Option<(String, f64)>),
+    /// Topology, data sets and disks of another machine.
+    Places(Box<Places>),
     /// A sample of the whole machine.
     NodeSample(Box<Sample>),
     /// The runs of a plan were queued.

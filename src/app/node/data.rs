@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use eframe::egui::{Context, Label, ProgressBar, Ui};
+use eframe::egui::{Context, Label, ProgressBar, RichText, Ui};
 use poll_promise::Promise;
 
 use super::NodeCommand;
@@ -15,6 +15,7 @@ use crate::app::{Command, State};
 use crate::dataset::{self, DatasetError};
 use crate::figure::grouped;
 use crate::plan::{Key, Obtainable, Obtained, obtainable};
+use crate::remote::Address;
 
 /// Interval of progress updates.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
@@ -83,6 +84,9 @@ impl Work {
 pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let machine = &state.machine;
     let palette = palette(ui.visuals());
+    // What takes long on another machine is its shell's.
+    let far = state.session.as_ref().filter(|session| session.host().is_some());
+    let far = far.and_then(|session| Address::of(&session.folder).ok().flatten());
     let found = machine.places.as_ref().map_or(&[][..], |places| &places.sets);
     for (index, (_, files)) in obtainable().enumerate() {
         let known = found.get(index);
@@ -95,8 +99,13 @@ pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
                 (Some(_), None) => ui.label(muted(ui, "not present")),
             };
             let idle = machine.work.is_none();
-            if known.is_some() && bytes.is_none() && ui.add_enabled(idle, button(files)).clicked() {
+            let is_missing = known.is_some() && bytes.is_none();
+            if is_missing && far.is_none() && ui.add_enabled(idle, button(files)).clicked() {
                 commands.push(Command::Node(NodeCommand::Get(files.key.clone())));
+            }
+            if let Some(far) = far.as_ref().filter(|_| is_missing) {
+                ui.label(muted(ui, "Type:"));
+                ui.add(Label::new(RichText::new(far.multicard_there(&command(files))).monospace()).selectable(true));
             }
         });
         ui.add(Label::new(muted(ui, &files.about).small()).wrap());
@@ -117,12 +126,21 @@ pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
                 ui.label(muted(ui, text));
             }
             Some((_, Err(reason))) => {
-                ui.add(Label::new(eframe::egui::RichText::new(format!("⚠ {reason}")).color(palette.bad)).wrap());
+                ui.add(Label::new(RichText::new(format!("⚠ {reason}")).color(palette.bad)).wrap());
             }
             None => {}
         }
         ui.add_space(4.0);
     }
+}
+
+/// The command that gets a data set.
+fn command(files: &Obtainable) -> String {
+    let verb = match files.by {
+        Obtained::Generated => "make",
+        Obtained::Downloaded => "fetch",
+    };
+    format!("data {verb} {}", files.key)
 }
 
 fn button(files: &Obtainable) -> eframe::egui::Button<'static> {

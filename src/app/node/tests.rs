@@ -11,6 +11,7 @@ use crate::app::engine::UiEvent;
 use crate::app::{Settings, theme};
 use crate::plan::{Gpu, Link, LinkKind, NumaNode, Topology, Worker};
 use crate::protocol::{GpuSample, HostSample};
+use crate::session::Disk;
 
 struct Window {
     state: State,
@@ -46,7 +47,7 @@ fn node(gpus: u32) -> Node {
 
 fn places(topology: Topology) -> Places {
     let set = |bytes| (Ok("/data/digits".into()), bytes);
-    let disk = place::Disk { name: "Data", folder: "/data".into(), space: Some((4_000_000_000, 1 << 40)) };
+    let disk = Disk { name: "Data".to_owned(), folder: "/data".into(), space: Some((4_000_000_000, 1 << 40)) };
     Places { topology, sets: vec![set(Some(55_000_000)), set(None)], disks: vec![disk] }
 }
 

@@ -14,10 +14,11 @@ use super::{SessionsCommand, field, plain_name};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{fields_on_cards, filter_error_ui, filter_field, main_button, muted, named, strong};
 use crate::app::{Command, Request, State};
-use crate::conduct::{Client, Order};
+use crate::conduct::{Client, ConductError, Order};
 use crate::plan::Filter;
+use crate::remote::{Address, Line, Prompts};
 use crate::session::{default_sessions_folder, note_session};
-use crate::store::{ARCHIVED, SessionHeading, delete_session, put_back, remove_deleted, rename_session, tags};
+use crate::store::{ARCHIVED, SessionHeading, delete_session, origin, put_back, remove_deleted, rename_session, tags};
 
 /// Size of the browser, if the window has the room.
 const SIZE: [f32; 2] = [940.0, 560.0];
@@ -108,8 +109,18 @@ fn read(known: &[Known], others: &[PathBuf]) -> Vec<Known> {
     all
 }
 
+/// The address of a session on another machine whose copy this folder is.
+fn elsewhere(folder: &Path) -> Option<Address> {
+    Address::parse(Path::new(&origin(folder)?)).ok().flatten()
+}
+
 /// Notes something of a session or of one of its runs, through whoever conducts it.
 fn note(folder: &Path, run: Option<String>, text: String) -> Result<(), String> {
+    if let Some(address) = Address::of(folder)? {
+        let (line, _news, _) = Line::reach(address, Prompts::Askpass, drop).map_err(|error| error.to_string())?;
+        let client = line.client(true, false).and_then(|client| client.ok_or(ConductError::Ended));
+        return client.and_then(|client| client.order(Order::Note(run, text))).map_err(|error| error.to_string());
+    }
     match Client::connect(folder, false) {
         Ok(Some(client)) => client.order(Order::Note(run, text)).map_err(|error| error.to_string()),
         Ok(None) => note_session(folder, run, text).map_err(|error| error.to_string()),
@@ -159,16 +170,33 @@ impl State {
             SessionsCommand::Rename(folder, name) => match plain_name(&name) {
                 Err(message) => browser.said = Some(Err(message)),
                 Ok(name) => {
+                    if let Some(address) = elsewhere(&folder) {
+                        let (host, command) = (address.host(), address.renaming(&name));
+                        let said =
+                            format!("The session is on {host}: type `{command}`, and open it by its new address.");
+                        browser.said = Some(Err(said));
+                        return;
+                    }
                     self.act(context, move || {
                         let to = rename_session(&folder, &name).map_err(|error| error.to_string())?;
                         Ok(Done::Renamed { from: folder, to })
                     });
                 }
             },
-            SessionsCommand::Delete(was) => self.act(context, move || {
-                let at = delete_session(&was).map_err(|error| error.to_string())?;
-                Ok(Done::Deleted { at, was })
-            }),
+            SessionsCommand::Delete(was) => {
+                if let Some(address) = elsewhere(&was) {
+                    let (host, command, copy) = (address.host(), address.there("rm -r"), was.display());
+                    let said = format!(
+                        "The session is on {host}: type `{command}` to delete it. What was copied of it is in {copy}."
+                    );
+                    browser.said = Some(Err(said));
+                    return;
+                }
+                self.act(context, move || {
+                    let at = delete_session(&was).map_err(|error| error.to_string())?;
+                    Ok(Done::Deleted { at, was })
+                });
+            }
             SessionsCommand::UndoDelete => {
                 let Some((at, was)) = browser.deleted.last().cloned() else { return };
                 self.act(context, move || {
@@ -475,7 +503,7 @@ mod tests {
     use super::*;
     use crate::app::{Settings, install_theme};
     use crate::plan::fixture::cpu_node;
-    use crate::store::Store;
+    use crate::store::{Store, set_origin};
 
     struct Window {
         state: State,
@@ -579,6 +607,21 @@ mod tests {
         send(&mut window, SessionsCommand::Delete(second));
         window.state_mut().state.sessions.browser.forget_deleted();
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "nobody can undo it any more");
+    }
+
+    #[test]
+    fn a_session_on_another_machine_is_neither_renamed_nor_deleted_and_what_to_type_is_said() {
+        let home = tempfile::tempdir().unwrap();
+        let copy = session(home.path(), "study");
+        set_origin(&copy, "ssh://me@node/~/runs/study").unwrap();
+        let mut window = window(vec![copy.clone()]);
+        send(&mut window, SessionsCommand::Rename(copy.clone(), "other".to_owned()));
+        let says = |window: &Harness<'_, Window>, text: &str| window.query_by_label_contains(text).is_some();
+        assert!(says(&window, "`ssh me@node mv runs/study runs/other`"));
+        send(&mut window, SessionsCommand::Delete(copy.clone()));
+        assert!(says(&window, "`ssh me@node rm -r runs/study`"));
+        assert!(rename_session(&copy, "other").is_err() && delete_session(&copy).is_err());
+        assert!(copy.join("session.toml").exists());
     }
 
     #[test]

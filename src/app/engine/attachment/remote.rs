@@ -49,6 +49,10 @@ impl Remote {
         self.line.look();
     }
 
+    pub(super) fn look_at_places(&self) {
+        self.line.look_at_places();
+    }
+
     /// The launch of a plan, whose relative paths start from the home folder there.
     pub(super) fn launch(&self, plan: &Plan, only_missing: bool) -> Launch {
         let mut plan = plan.clone();
@@ -148,7 +152,7 @@ impl Desk<'_> {
                 }
                 self.outbox.send(refused(remote, error.to_string()))
             }
-            LineNews::Node(_) | LineNews::Sample(_) | LineNews::Problem(_) => {
+            LineNews::Node(_) | LineNews::Places(_) | LineNews::Sample(_) | LineNews::Problem(_) => {
                 self.opening = Some(remote);
                 Ok(())
             }
@@ -191,6 +195,7 @@ impl Desk<'_> {
             LineNews::Lost(error, delay) => self.cut(waiting(&error, delay)),
             LineNews::Failed(error) => self.cut(format!("Read-only: {error}")),
             LineNews::Node(node) => self.outbox.send(UiEvent::Node(Arc::new(*node))),
+            LineNews::Places(places) => self.outbox.send(UiEvent::Places(places)),
             LineNews::Sample(sample) => self.outbox.send(UiEvent::NodeSample(sample)),
             LineNews::Problem(message) => self.outbox.problem(Screen::Runs, message),
         }

@@ -1,0 +1,99 @@
+//! What arrives of a relay: its greeting, and frames, some of which make the copy. A node is trusted with nothing but its own session:
+//! what it sends is bounded, stays in the copy, and is harmless to show.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::ZlibDecoder;
+
+use super::copy::Copy;
+use super::frame::{self, Down, GREETING, Greeting, VERSION};
+use crate::foreign;
+use crate::protocol::check_sample;
+
+/// Most bytes that shells of the node write before the relay does.
+const MOST_NOISE_BYTES: u64 = 64 << 10;
+/// Capacity of the reader of frames.
+const FRAMES_BYTES: usize = 64 << 10;
+
+/// What ended a line.
+#[derive(Debug)]
+pub(super) enum Ended {
+    Line(io::Error),
+    Copy(io::Error),
+    /// The relay is of this version of multicard, which has other frames.
+    Version(String),
+}
+
+/// The relay's first line, after whatever the shells of the node write.
+pub(super) fn greeting(output: &mut impl BufRead) -> io::Result<Greeting> {
+    let mut noise = 0;
+    loop {
+        let mut line = Vec::new();
+        let read = output.by_ref().take(MOST_NOISE_BYTES).read_until(b'\n', &mut line)? as u64;
+        noise += read;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let line = String::from_utf8_lossy(&line);
+        if let Some(greeting) = line.strip_prefix(GREETING) {
+            let Greeting { frames, multicard, home } = serde_json::from_str(greeting)?;
+            return Ok(Greeting { frames, multicard: foreign::message(&multicard).into_owned(), home });
+        }
+        if noise > MOST_NOISE_BYTES {
+            return Err(io::Error::other(
+                "the node's shell writes so much that multicard is not heard: quieten its start files",
+            ));
+        }
+    }
+}
+
+/// Takes the frames that follow the greeting: keeps the copy, and passes on the others.
+pub(super) fn receive(compressed: impl BufRead, copy: &Copy, take: &mut dyn FnMut(Down, Vec<u8>)) -> Result<(), Ended> {
+    let mut frames = BufReader::with_capacity(FRAMES_BYTES, ZlibDecoder::new(compressed));
+    while let Some((down, body)) = frame::read(&mut frames).map_err(Ended::Line)? {
+        match down {
+            Down::Reset => copy.reset().map_err(Ended::Copy)?,
+            Down::File { path, offset, new } => copy.write(&path, offset, new, &body).map_err(|error| {
+                if error.kind() == io::ErrorKind::InvalidData { Ended::Line(error) } else { Ended::Copy(error) }
+            })?,
+            // The next one may be of this world again.
+            Down::Sample(sample) if check_sample(&sample).is_err() => {}
+            Down::Problem(message) => take(Down::Problem(foreign::message(&message).into_owned()), body),
+            Down::Closed { channel, reason } => {
+                let reason = reason.map(|reason| foreign::message(&reason).into_owned());
+                take(Down::Closed { channel, reason }, body);
+            }
+            Down::Synced { .. } | Down::Bytes { .. } | Down::Node(_) | Down::Places(_) | Down::Sample(_) => {
+                take(down, body);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes what a relay has said, from its greeting on, into a copy, as a [`Line`](super::Line) does. Gives how many frames were not the
+/// copy's, and what is to be shown of them.
+///
+/// # Errors
+/// Why a line would end there.
+pub fn replay(mut said: &[u8], copy: &Path) -> Result<(usize, Vec<String>), String> {
+    let copy = Copy::new(copy).map_err(|error| error.to_string())?;
+    let greeting = greeting(&mut said).map_err(|error| error.to_string())?;
+    if greeting.frames != VERSION {
+        return Err(format!("it is multicard {}", greeting.multicard));
+    }
+    let (mut count, mut shown) = (0, Vec::new());
+    let received = receive(said, &copy, &mut |down, _| {
+        count += 1;
+        match down {
+            Down::Problem(message) | Down::Closed { reason: Some(message), .. } => shown.push(message),
+            _ => {}
+        }
+    });
+    match received {
+        Ok(()) => Ok((count, shown)),
+        Err(Ended::Line(error) | Ended::Copy(error)) => Err(error.to_string()),
+        Err(Ended::Version(theirs)) => Err(theirs),
+    }
+}

@@ -1,0 +1,73 @@
+//! Topology, data sets and disk space of a machine.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::default_sessions_folder;
+use crate::dataset;
+use crate::plan::{Node, Topology, obtainable};
+use crate::telemetry::read_topology;
+
+/// A folder's file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// What it holds.
+    pub name: String,
+    /// The folder.
+    pub folder: PathBuf,
+    /// Bytes free for this user and in total; `None` if unknown.
+    pub space: Option<(u64, u64)>,
+}
+
+/// Topology, data sets and disks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Places {
+    /// GPU interconnects and NUMA nodes.
+    pub topology: Topology,
+    /// Data sets, in the order of [`obtainable`]: the folder, and the size in bytes if present.
+    pub sets: Vec<(Result<PathBuf, String>, Option<u64>)>,
+    /// Disks of data and sessions.
+    pub disks: Vec<Disk>,
+}
+
+impl Places {
+    /// Looks at those of this machine, whose description is `node`; `session` is the folder of the open session.
+    pub fn look(node: &Node, session: Option<PathBuf>) -> Self {
+        let sets: Vec<_> = obtainable()
+            .map(|(rule, files)| {
+                let folder = dataset::folder_of(rule, files).map_err(|error| error.to_string());
+                let bytes = folder.as_deref().ok().and_then(|folder| dataset::present(&files.key, folder));
+                (folder, bytes)
+            })
+            .collect();
+        let data = sets.first().and_then(|(folder, _)| folder.as_ref().ok()?.parent().map(PathBuf::from));
+        let sessions = default_sessions_folder().ok();
+        let named = [("Data", data), ("Sessions", sessions), ("Open session", session)];
+        let disk = |(name, folder): (&'static str, Option<PathBuf>)| {
+            let folder = folder?;
+            Some(Disk { name: name.to_owned(), space: space(&folder), folder })
+        };
+        Self { topology: read_topology(node), sets, disks: named.into_iter().filter_map(disk).collect() }
+    }
+}
+
+/// Free and total bytes of the file system that holds a folder, or will hold it.
+fn space(folder: &Path) -> Option<(u64, u64)> {
+    let there = folder.ancestors().find(|folder| folder.exists())?;
+    let found = rustix::fs::statvfs(there).ok()?;
+    Some((found.f_bavail.saturating_mul(found.f_frsize), found.f_blocks.saturating_mul(found.f_frsize)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_yet_has_the_space_of_the_one_it_will_be_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, all) = space(folder.path()).unwrap();
+        assert_eq!(space(&folder.path().join("a/b")).unwrap().1, all);
+    }
+}

@@ -1,0 +1,47 @@
+//! Logins on the node that queue runs and end: the queue goes on, and nothing keeps the login's connection open.
+
+use super::*;
+
+impl Scene {
+    /// Runs a script in a login on the node, which has to end while the runs go on; what it said. `multicard` is the node's.
+    fn login(&self, options: &[&str], script: &str) -> String {
+        let said = self.at("said");
+        let file = fs::File::create(&said).unwrap();
+        let mut ssh = Command::new("ssh");
+        ssh.arg("-F").arg(self.at("ssh_config")).args(options);
+        ssh.args(["node", &format!("PATH={}:$PATH; {script}", self.place.display())]);
+        let mut ssh = ssh.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        let start = Instant::now();
+        while ssh.try_wait().unwrap().is_none() {
+            if start.elapsed() > PATIENCE {
+                ssh.kill().unwrap();
+                panic!("the login {script:?} never ends: {}", fs::read_to_string(&said).unwrap());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        fs::read_to_string(&said).unwrap()
+    }
+}
+
+#[test]
+fn a_queue_that_a_login_started_goes_on_after_it_and_does_not_keep_it_open() {
+    let run = "multicard run waits.toml --session session --detach";
+    for (options, script) in [
+        (&["-T"][..], format!("{run}; kill -HUP 0")),
+        // A terminal hangs up when its session ends.
+        (&["-tt"], run.to_owned()),
+        // Scripts keep their output elsewhere.
+        (&["-T"], format!("exec 3>&1 4>&2 9>&1; {run}")),
+        (&["-T"], format!("env -i setsid --wait {run}").replace("multicard", "$(command -v multicard)")),
+    ] {
+        let scene = Scene::new();
+        fs::copy(scene.laptop("waits.toml"), scene.node("waits.toml")).unwrap();
+        let said = scene.login(options, &script);
+        assert!(said.contains("3 runs queued"), "{script}: {said}");
+        scene.await_start();
+        assert_eq!(scene.processes("conduct").len(), 1, "{script}");
+        scene.open_gate();
+        wait("all runs have ended", || scene.states() == ALL_FINISHED);
+        wait("the conductor ends", || scene.processes("conduct").is_empty());
+    }
+}
