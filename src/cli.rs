@@ -53,7 +53,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Describe this machine: GPUs, CPUs, memory, worker.
+    /// Describe this machine: GPUs, CPUs, memory, worker; `node measure` measures what it reaches.
     Node(node::Arguments),
     /// Show what a plan would run here: cells, estimated time and memory, and cells that cannot run.
     Plan(plan::Arguments),
@@ -151,7 +151,7 @@ pub fn main() -> ExitCode {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
-        Some(Command::Node(arguments)) => node::run(&arguments),
+        Some(Command::Node(arguments)) => node::run(arguments),
         Some(Command::Plan(arguments)) => plan::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
         Some(Command::Conduct(arguments)) => conduct::conduct(&arguments),

@@ -7,6 +7,7 @@ mod job;
 mod line;
 mod possible;
 mod ranges;
+mod rates;
 mod sample;
 mod trace;
 
@@ -17,6 +18,7 @@ pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Progra
 pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use possible::{check_duration, check_moment};
 pub use ranges::ranges_text;
+pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};
 pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line};
 pub use trace::{
     CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceRange,

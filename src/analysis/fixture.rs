@@ -4,7 +4,8 @@
 use super::{RunSummary, summarise_run};
 use crate::plan::{AskedCell, Data, Level, Levels, Mode, Plan, RunState, Tracer, asked_cells, image};
 use crate::protocol::{
-    CopiedBytes, Device, Evidence, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceSummary,
+    CopiedBytes, Device, DeviceRates, Evidence, Rate, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome,
+    TraceSummary,
 };
 use crate::store::{RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord};
 
@@ -50,6 +51,7 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         tracer: Tracer::Off,
         mode: Mode::Full,
         trace: None,
+        rates: Vec::new(),
         telemetry: TelemetryRecord {
             peak_device_bytes: Some(12_345_678_901),
             energy_j: Some(1_500.0),
@@ -206,6 +208,37 @@ fn whole_trace(gpus: u32, step_time_s: f64) -> TraceSummary {
     }
 }
 
+/// FLOP and bytes of a step: narrower numbers are fewer bytes.
+fn work_of(cell: &AskedCell) -> (f64, f64) {
+    let width = match cell.levels.get("precision").and_then(Level::as_text) {
+        Some("fp64") => 8.0,
+        Some("fp16" | "bf16") => 2.0,
+        _ => 4.0,
+    };
+    (4e11, 5e9 * width)
+}
+
+/// Rates of what the runs' device is called.
+fn rates() -> DeviceRates {
+    let rate = |(key, per_s): (&str, f64)| Rate {
+        key: key.into(),
+        per_s,
+        low_per_s: 0.99 * per_s,
+        high_per_s: 1.01 * per_s,
+        samples: 50,
+        size: 4096,
+    };
+    let rates = [("fp64", 1.2e13), ("fp32", 2.5e13), ("fp16", 1.4e14), ("copy", 8e11), ("add", 9e11)];
+    DeviceRates {
+        device: Device { name: "cpu".to_owned(), gpu_uuid: None },
+        torch_version: "2.11.0".to_owned(),
+        threads: Some(16),
+        rates: rates.map(rate).into(),
+        sm_clock_mhz: None,
+        throttle_reasons: Vec::new(),
+    }
+}
+
 /// A run long enough for every chart: 200 steps, energy of 500 W a GPU, and where its plan is traced a report.
 fn long_run_of(cell: &AskedCell, plan: &Plan, repeat: u32) -> RunRecord {
     let step_time_s = step_time_s(cell) * (1.0 + NOISE[repeat as usize - 1]);
@@ -233,9 +266,14 @@ fn long_run_of(cell: &AskedCell, plan: &Plan, repeat: u32) -> RunRecord {
             step.time_s = time_s;
         }
         rank.readings.push(reading_record("planned_steps", planned, None));
+        let (flop, bytes) = work_of(cell);
+        rank.readings.extend(
+            [("flop_per_step", flop), ("bytes_per_step", bytes)].map(|(key, of)| reading_record(key, of, None)),
+        );
         rank.duration_s = Some(time_s - 1_001.0);
         record.ended_time_s = Some(record.ended_time_s.unwrap_or(0.0).max(time_s + 1.0));
     }
+    record.rates = vec![rates().into()];
     if plan.tracing.tracer() == Tracer::Nsys {
         record.tracer = Tracer::Nsys;
         record.trace = Some(TraceOutcome::Imported(Box::new(whole_trace(gpus as u32, step_time_s))));

@@ -56,6 +56,9 @@ pub enum SessionError {
         /// Space needed.
         needed_bytes: u64,
     },
+    /// A device cannot be measured.
+    #[error("cannot measure this machine: {0}")]
+    Rates(String),
     /// No worker was found.
     #[error("cannot launch runs: {0}")]
     NoWorker(String),

@@ -127,6 +127,10 @@ impl Index {
                 params![name, json(study)?],
             ),
             Decision::StudyDeleted { name } => self.execute("DELETE FROM study WHERE name = ?1", params![name]),
+            Decision::RatesMeasured { rates } => self.execute(
+                "INSERT INTO rates (device, rates) VALUES (?1, ?2) ON CONFLICT (device) DO UPDATE SET rates = excluded.rates",
+                params![json(&rates.device)?, json(rates)?],
+            ),
             // Whoever wants notes reads them from the journal.
             Decision::Noted { .. } => Ok(()),
         }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Data, Key, Levels, Mode, RunState, Tracer, image};
-use crate::protocol::{Environment, Placement, TraceOutcome, check_duration, check_moment};
+use crate::protocol::{DeviceRates, Environment, Placement, TraceOutcome, check_duration, check_moment};
 
 /// Default workload, for old journals that name none.
 fn image() -> Key {
@@ -109,6 +109,11 @@ pub enum Decision {
         /// Its name.
         name: String,
     },
+    /// A device of the session's machine was measured. The last decision with the same device counts.
+    RatesMeasured {
+        /// What it reached.
+        rates: DeviceRates,
+    },
     /// The user noted something of the session or of one of its runs. The last note counts; an empty one is none.
     Noted {
         /// The run's id; none for the session.
@@ -125,6 +130,9 @@ pub(super) fn read_journal_line(line: &[u8]) -> Result<JournalLine, String> {
     check_moment(line.time_s)?;
     if let Decision::RunEnded { duration_s: Some(duration_s), .. } = &line.decision {
         check_duration("duration_s", *duration_s)?;
+    }
+    if let Decision::RatesMeasured { rates } = &line.decision {
+        rates.check()?;
     }
     Ok(line)
 }

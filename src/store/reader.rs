@@ -18,7 +18,7 @@ use super::{
     RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
 use crate::plan::{Key, Node, RunState, WorkloadSpec, workload_or_unknown};
-use crate::protocol::{Environment, Sample, TraceOutcome, TraceSummary};
+use crate::protocol::{DeviceRates, Environment, Sample, TraceOutcome, TraceSummary};
 
 /// Missing logs of a run that are named.
 const MOST_MISSING: usize = 64;
@@ -126,6 +126,11 @@ impl Reader {
     pub fn studies(&self) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT name, study FROM study ORDER BY position";
         self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?))))
+    }
+
+    /// What the session's devices were measured to reach, each as it was measured last.
+    pub fn rates(&self) -> Result<Vec<Arc<DeviceRates>>, StoreError> {
+        self.checked(self.read_rates())
     }
 
     /// All runs in the order they were queued; their ranks come without steps.
@@ -236,6 +241,7 @@ impl Reader {
         let mut ranks = if with_ranks { self.ranks(run)? } else { HashMap::new() };
         let mut beside = self.beside(run)?;
         let mut harms = self.harms(run)?;
+        let rates = self.read_rates()?;
         let of_run = if run.is_some() { "plan = (SELECT plan FROM run WHERE run = ?1)" } else { "?1 IS NULL" };
         let mut workloads = self.read_workloads(of_run, run)?;
         // That of its plan, this version's, or an unknown one.
@@ -286,6 +292,7 @@ impl Reader {
                 tracer: tracer(row.get(13)?),
                 mode: json(row, 19)?,
                 trace: optional_json(row, 14)?,
+                rates: rates.clone(),
                 ranks: logged.ranks,
                 placement: optional_json(row, 15)?,
                 warnings: optional_json(row, 16)?.unwrap_or_default(),
@@ -295,6 +302,10 @@ impl Reader {
                 run,
             })
         })
+    }
+
+    fn read_rates(&self) -> SqlResult<Vec<Arc<DeviceRates>>> {
+        self.rows("SELECT rates FROM rates ORDER BY position", [], |row| Ok(Arc::new(json(row, 0)?)))
     }
 
     /// What runs lack in their ranks' logs, by run.

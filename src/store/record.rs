@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::plan::{Data, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, identity};
-use crate::protocol::{Device, Environment, Evidence, FailureKind, Placement, TraceOutcome};
+use crate::protocol::{Device, DeviceRates, Environment, Evidence, FailureKind, Placement, TraceOutcome};
 
 /// Training step of a rank; see [`crate::protocol::Event::Step`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -166,6 +166,8 @@ pub struct RunRecord {
     pub mode: Mode,
     /// Outcome of importing the profiler's report, once known.
     pub trace: Option<TraceOutcome>,
+    /// What the session's devices were measured to reach, each as it was measured last.
+    pub rates: Vec<Arc<DeviceRates>>,
 }
 
 /// The index has a number for each tracer.

@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
-pub(super) const INDEX_VERSION: i64 = 13;
+pub(super) const INDEX_VERSION: i64 = 14;
 
 // `position` is the order in the journal, `start_order` that of starts. Workloads, levels, data sets, modes, placements,
 // environments, devices and the telemetry fold are JSON.
@@ -59,6 +59,8 @@ CREATE TABLE trace (
 ) WITHOUT ROWID;
 -- Saved studies as JSON.
 CREATE TABLE study (position INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, study TEXT NOT NULL);
+-- What devices were measured to reach, both as JSON.
+CREATE TABLE rates (position INTEGER PRIMARY KEY, device TEXT NOT NULL UNIQUE, rates TEXT NOT NULL);
 CREATE TABLE telemetry (run TEXT PRIMARY KEY, fold TEXT NOT NULL) WITHOUT ROWID;
 -- What logs lack, by their paths and lines (0: the whole file); `harms` where a run's numbers may lack it, too.
 CREATE TABLE damage (

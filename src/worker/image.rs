@@ -25,9 +25,10 @@ use crate::report::{Report, Stop};
 use crate::shim::{Flags, Sgd, mobilenet};
 use crate::task::{self, Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::trainer::Trainer;
+use crate::work::{Counted, Work};
 use coverage::Coverage;
 use data::{Batch, Deal, Epoch, Loader, Mode, Shard};
-use mobilenet_v2::MobileNetV2;
+pub use mobilenet_v2::MobileNetV2;
 #[cfg(test)]
 pub use mobilenet_v2::frozen;
 
@@ -120,6 +121,10 @@ impl Task for Image {
 
     fn loss(&self, forward: &mut Forward<MobileNetV2>, [images, labels]: &[Tensor; 2]) -> Result<Tensor, TchError> {
         cross_entropy(&logits(forward, images)?, labels, Reduction::Mean)
+    }
+
+    fn work(&self, module: &MobileNetV2, [images, _]: &[Tensor; 2], kind: Kind) -> Work {
+        module.work(images, Counted { kind, train: true })
     }
 
     fn totals(&self, device: Device) -> Result<Totals, TchError> {

@@ -34,9 +34,10 @@ use crate::report::{Report, Stop};
 use crate::shim::{self, Flags};
 use crate::task::{Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::trainer::Trainer;
-use block::Options;
+use crate::work::{Counted, Work};
+pub use block::Options;
 use data::{TextBatch, TextData};
-use model::Llama;
+pub use model::Llama;
 use optimizer::{Schedule, Scheduled};
 use weights::Checkpoint;
 
@@ -237,6 +238,17 @@ impl Task for Llm {
     fn counted(&self, inputs: &Vec<Tensor>) -> Result<Option<Tensor>, TchError> {
         // All ranks have the same number of pairs.
         if self.prefers() { Ok(None) } else { counted(&inputs[1]).map(Some) }
+    }
+
+    /// DPO's reference is a forward pass more.
+    fn work(&self, module: &Llama, inputs: &Vec<Tensor>, kind: Kind) -> Work {
+        let parts = self.settings.gradient_accumulation as i64;
+        let size = inputs[0].size();
+        let (rows, tokens) = (size[0] / parts, size[1]);
+        let policy = module.work(rows, tokens, Counted { kind, train: true });
+        let pass = || module.work(rows, tokens, Counted { kind, train: false });
+        let reference = if self.prefers() { module.without_adapters(pass) } else { Work::default() };
+        (policy + reference) * parts as f64
     }
 
     fn totals(&self, device: Device) -> Result<Totals, TchError> {

@@ -42,6 +42,7 @@ mod perceptron_test;
 mod precision;
 mod proof;
 mod quick;
+mod rates;
 mod recording;
 mod report;
 mod shim;
@@ -51,6 +52,7 @@ mod testing;
 mod train;
 mod trainer;
 mod watchdog;
+mod work;
 mod workloads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -60,7 +62,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use multicard::plan::{Capture, Worker};
-use multicard::protocol::{EVENTS_FILE, Event, Job, PROTOCOL_VERSION, RankPlace};
+use multicard::protocol::{EVENTS_FILE, Event, Job, PROTOCOL_VERSION, RankPlace, RateLine};
 
 use crate::report::{FAILED, Report, Stop};
 
@@ -69,7 +71,9 @@ const BAD_JOB: u8 = 2;
 
 const USAGE: &str = "\
 usage: multicard-worker describe        what this worker is and whether it can use CUDA, as JSON
-       multicard-worker rank JOB RANK   run one rank of a job";
+       multicard-worker rank JOB RANK   run one rank of a job
+       multicard-worker rates SECONDS THREADS [GPU-UUID]
+                                        measure a device's arithmetic and memory; a line of JSON for each rate";
 
 fn main() -> ExitCode {
     let started = Instant::now();
@@ -84,6 +88,8 @@ fn main() -> ExitCode {
             };
             run_rank(Path::new(&arguments[1]), rank, started)
         }
+        ["rates", seconds, threads] => measure_rates(seconds, threads, None),
+        ["rates", seconds, threads, uuid] => measure_rates(seconds, threads, Some(uuid)),
         ["--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -118,6 +124,29 @@ fn describe() -> ExitCode {
         }
         Err(error) => {
             eprintln!("multicard-worker: describing it failed: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Measures a device and prints what it reaches.
+fn measure_rates(seconds: &str, threads: &str, gpu_uuid: Option<&str>) -> ExitCode {
+    let asked = seconds.parse::<f64>().ok().filter(|seconds| (0.0..=3600.0).contains(seconds));
+    let (Some(seconds), Ok(threads)) = (asked, threads.parse()) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(BAD_JOB);
+    };
+    // Whoever reads the lines has ended it if this fails.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let place = RankPlace { gpu_uuid: gpu_uuid.map(str::to_owned), ..RankPlace::on_cpu(0, threads) };
+    let mut say = |line: RateLine| match serde_json::to_string(&line) {
+        Ok(text) => println!("{text}"),
+        Err(error) => eprintln!("multicard-worker: {error}"),
+    };
+    match rates::measure(&place, seconds, &mut say) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => {
+            say(RateLine::Failed { message: stop.to_string() });
             ExitCode::from(FAILED)
         }
     }

@@ -22,6 +22,7 @@ use crate::shim::{Flags, Sgd};
 use crate::task::{self, Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::train;
 use crate::trainer::Trainer;
+use crate::work::{Counted, Product, Work};
 
 const PIXELS: i64 = 784;
 const CLASSES: i64 = 10;
@@ -162,6 +163,12 @@ impl Task for Perceptron {
 
     fn loss(&self, forward: &mut Forward<Layers>, [pixels, labels]: &[Tensor; 2]) -> Result<Tensor, TchError> {
         forward.run(pixels)?.f_cross_entropy_loss(labels, None::<&Tensor>, Reduction::Mean, -100, 0.0)
+    }
+
+    fn work(&self, _layers: &Layers, [pixels, _]: &[Tensor; 2], kind: Kind) -> Work {
+        let (images, counted) = (pixels.size()[0], Counted { kind, train: true });
+        let first = Product { input_gradient: false, ..Product::linear(images, PIXELS, self.hidden) };
+        first.work(counted) + Product::linear(images, self.hidden, CLASSES).work(counted)
     }
 
     fn totals(&self, device: Device) -> Result<Tensor, TchError> {
@@ -336,6 +343,8 @@ fn a_perceptron_learns_the_digits_over_two_ranks_in_the_one_loop() {
         assert!(mean(&losses[30..]) < 0.5 * mean(&losses[..10]), "{losses:?}");
         assert_eq!(reading(log, "parameters"), [(784 * 32 + 32 + 32 * 10 + 10) as f64]);
         assert_eq!(reading(log, "test_units"), [IMAGES as f64; 2]);
+        // The first layer forward and for its weight, the second one for its input too; said once, for all steps are alike.
+        assert_eq!(reading(log, "flop_per_step"), [(2 * BATCH * 32 * (2 * PIXELS + 3 * CLASSES)) as f64]);
         assert!(reading(log, "accuracy")[1] > 0.5, "{:?}", reading(log, "accuracy"));
         let seen: Vec<_> =
             log.iter().filter_map(|event| if let Event::Evidence(seen) = event { Some(seen) } else { None }).collect();

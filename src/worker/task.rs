@@ -13,6 +13,7 @@ use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
 use crate::shim::{Flags, LossScale, Sgd};
 use crate::trainer::Trainer;
+use crate::work::Work;
 
 /// Keys of measures and their values.
 pub type Readings = Vec<(&'static str, f64)>;
@@ -118,6 +119,10 @@ pub trait Task: Sized {
         inputs: &Self::Inputs,
         totals: &mut Self::Totals,
     ) -> Result<(), TchError>;
+
+    /// The model's work in the forward and backward passes of a step with these inputs, whose products compute in `kind`. Only shapes
+    /// are looked at. Passes that recompute what a model that has room for it would keep are no work of the model.
+    fn work(&self, module: &Self::Module, inputs: &Self::Inputs, kind: Kind) -> Work;
 
     /// Number of forward passes in one [`Self::evaluate`].
     fn evaluation_passes(&self) -> u32 {
@@ -249,6 +254,9 @@ pub trait Optimizer {
     /// Makes one update. With a scale, gradients are those of the scaled loss, and an overflow skips the update.
     fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError>;
 
+    /// Number of values that it keeps for each parameter between updates.
+    fn kept(&self) -> u32;
+
     /// Number of gradients so far that had to be copied to their parameter's strides.
     fn relaid(&self) -> i64;
 
@@ -279,6 +287,10 @@ impl Optimizer for Sgd {
 
     fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError> {
         self.0.step(scale)
+    }
+
+    fn kept(&self) -> u32 {
+        1
     }
 
     fn relaid(&self) -> i64 {

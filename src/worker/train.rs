@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Shape};
 use multicard::protocol::{self, Event, Evidence, FailureKind, Job, Phase, RankPlace};
+use tch::Tensor;
 
 use crate::binding;
 use crate::capture::CaptureWindow;
 use crate::checkpoint::{self, Checkpoint, Keeper};
 use crate::clock::{StepClock, StepDone, StepInfo};
 use crate::device::RankDevice;
-use crate::module::parameter_count;
+use crate::module::{Tensors, parameter_count};
 use crate::parallel::{self, Peers};
 use crate::proof;
 use crate::quick::Quick;
@@ -52,6 +53,8 @@ struct Run<'a, T: Task> {
     watchdog: Option<Watchdog>,
     /// Steps queued on the device that have not finished.
     owed: u64,
+    /// Shapes of the last step's inputs. Steps with the same shapes do the same work, which is said once.
+    shapes: Vec<Vec<i64>>,
 }
 
 /// Counts consecutive losses that are not finite.
@@ -139,7 +142,7 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     let (phase, losses) = (Phase::Load, Losses { not_finite: 0, limit });
     let watched = peers.filter(|_| device.device.is_cuda());
     let watchdog = watched.map(|peers| watch_steps(peers, shape.cuda_graph, report)).transpose()?;
-    let (step, owed) = (0, 0);
+    let (step, owed, shapes) = (0, 0, Vec::new());
     let mut run = Run {
         rank,
         report,
@@ -155,6 +158,7 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
         losses,
         watchdog,
         owed,
+        shapes,
     };
     match (run.epochs(&mut data).map_err(|stop| run.explain_memory(stop)), peers) {
         // Do not drop the run: freeing what it holds may wait for other ranks, which wait for this one.
@@ -332,6 +336,7 @@ impl<T: Task> Run<'_, T> {
                 loss_weight: batch.loss_weight(),
             };
             self.clock.end_step(info, &seen)?;
+            self.report_work(epoch, batch.inputs())?;
             self.capture.after_step(self.step, || meet(self.rank, self.watchdog.as_ref()))?;
             self.report_steps(epoch, false, &mut sums)?;
             self.keep_checkpoint(epoch, &mut sums)?;
@@ -421,6 +426,20 @@ impl<T: Task> Run<'_, T> {
                 self.report.reading(key, *value, Some(epoch), Some(info.step))?;
             }
             self.losses.see(loss).map_err(|found| not_finite(info.step, &found))?;
+        }
+        Ok(())
+    }
+
+    /// Reports the model's work in the step that was just queued, if it differs from the one before.
+    fn report_work(&mut self, epoch: u32, inputs: &T::Inputs) -> Result<(), Stop> {
+        let shapes: Vec<_> = inputs.all().iter().map(Tensor::size).collect();
+        if shapes == self.shapes {
+            return Ok(());
+        }
+        self.shapes = shapes;
+        let work = self.trainer.work(inputs);
+        for (key, value) in [("flop_per_step", work.flop), ("bytes_per_step", work.bytes)] {
+            self.report.reading(key, value, Some(epoch), Some(self.step))?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::parallel::{self, Cutting, Peers, Strategy};
 use crate::precision::Arithmetic;
 use crate::shim::{LossScale, NvtxRange};
 use crate::task::{Forward, Optimizer, Readings, Task};
+use crate::work::Work;
 
 /// Makes training and evaluation steps.
 pub struct Trainer<T: Task> {
@@ -22,6 +23,8 @@ pub struct Trainer<T: Task> {
     module: T::Module,
     optimizer: Box<dyn Optimizer>,
     strategy: Box<dyn Strategy<T::Module>>,
+    /// What an update reads and writes.
+    update_bytes: f64,
 }
 
 impl<T: Task> Trainer<T> {
@@ -44,8 +47,12 @@ impl<T: Task> Trainer<T> {
         let module = task.module(device, arithmetic.weights(), &mut made)?;
         tch::manual_seed(seed.wrapping_add(1 + u64::from(rank)) as i64);
         let strategy = parallel::strategy(&task, &module, &arithmetic, devices, peers, cutting)?;
-        let optimizer = task.optimizer(&strategy.parameters(&module)?)?;
-        Ok(Self { graph, device, task, arithmetic, module, optimizer, strategy })
+        let parameters = strategy.parameters(&module)?;
+        let optimizer = task.optimizer(&parameters)?;
+        // Reads gradients; reads and writes parameters and what it keeps for each.
+        let passes = 1 + 2 * (1 + u64::from(optimizer.kept()));
+        let update_bytes = (passes * parameters.iter().map(byte_count).sum::<u64>()) as f64;
+        Ok(Self { graph, device, task, arithmetic, module, optimizer, strategy, update_bytes })
     }
 
     /// The task.
@@ -122,6 +129,12 @@ impl<T: Task> Trainer<T> {
             ("gradients", gradients),
             ("optimizer", optimizer),
         ]
+    }
+
+    /// The model's work in a step with these inputs: its passes, and the traffic of the update.
+    pub fn work(&self, inputs: &T::Inputs) -> Work {
+        let passes = self.task.work(&self.module, inputs, self.arithmetic.products());
+        passes + Work { flop: 0.0, bytes: self.update_bytes }
     }
 
     /// Replays of the step's CUDA graph; none without a graph.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::fixture::*;
 use crate::plan::RunState;
-use crate::protocol::{Environment, Event, Evidence, FailureKind, Phase, Placement, RankPlace};
+use crate::protocol::{
+    Device, DeviceRates, Environment, Event, Evidence, FailureKind, Phase, Placement, RankPlace, Rate,
+};
 use crate::store::{Decision, LoadRecord, Reader, RunProcess, Store, index_path, rebuild};
 
 #[test]
@@ -291,4 +293,38 @@ fn a_sample_after_the_end_of_its_run_does_not_open_the_log_again() {
         std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
     let log = folder.path().canonicalize().unwrap().join("runs/r1/samples.jsonl");
     assert_eq!(open.filter(|path| *path == log).count(), 0);
+}
+
+#[test]
+fn the_last_rates_of_each_device_come_back_with_every_run_also_from_a_rebuilt_index() {
+    let (_folder, store) = session();
+    let path = store.folder().to_owned();
+    let measured = |name: &str, per_s: f64| DeviceRates {
+        device: Device { name: name.to_owned(), gpu_uuid: None },
+        torch_version: "2.11.0".to_owned(),
+        threads: Some(2),
+        rates: vec![Rate {
+            key: "fp32".into(),
+            per_s,
+            low_per_s: 0.9 * per_s,
+            high_per_s: 1.1 * per_s,
+            samples: 9,
+            size: 512,
+        }],
+        sm_clock_mhz: None,
+        throttle_reasons: Vec::new(),
+    };
+    store.decide(queued("r1")).unwrap();
+    for (name, per_s) in [("cpu", 1e10), ("a GPU", 1e13), ("cpu", 2e10)] {
+        store.decide(Decision::RatesMeasured { rates: measured(name, per_s) }).unwrap();
+    }
+    store.flush().unwrap();
+    let expected = [measured("cpu", 2e10), measured("a GPU", 1e13)].map(Arc::new);
+    assert_eq!(store.reader().unwrap().run("r1").unwrap().unwrap().rates, expected);
+    // A rate of 0 would make every share infinite.
+    store.decide(Decision::RatesMeasured { rates: measured("cpu", 0.0) }).unwrap();
+    drop(store);
+    let report = rebuild(&path, &mut |_, _| {}).unwrap();
+    assert_eq!(report.damaged.len(), 1, "{report:?}");
+    assert_eq!(Reader::open(&path).unwrap().rates().unwrap(), expected);
 }

@@ -9,6 +9,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::module::{Module, Pass};
 use crate::shim::{self, ProcessGroup, mobilenet};
+use crate::work::{Counted, Product, Work};
 
 /// Momentum of running statistics, as in torch.nn.BatchNorm2d.
 const MOMENTUM: f64 = 0.1;
@@ -86,6 +87,24 @@ impl ConvNorm {
     /// What is trained.
     fn parameters(&self) -> [Tensor; 3] {
         [&self.weight, &self.scale, &self.shift].map(Tensor::shallow_clone)
+    }
+
+    /// The convolution over `[images, channels, height, width]`, and the shape of its output.
+    fn product(&self, input: [i64; 4]) -> (Product, [i64; 4]) {
+        let [images, _, height, width] = input;
+        let weight = self.weight.size();
+        let side = |length: i64| (length + 2 * self.padding - weight[2]) / self.stride + 1;
+        let output = [images, weight[0], side(height), side(width)];
+        let elements = |shape: &[i64]| shape.iter().product::<i64>();
+        let product = Product {
+            multiply_adds: elements(&output) * elements(&weight[1..]),
+            input: elements(&input),
+            weight: elements(&weight),
+            output: elements(&output),
+            weight_gradient: true,
+            input_gradient: true,
+        };
+        (product, output)
     }
 
     fn as_fused(&self) -> mobilenet::Layer<'_> {
@@ -240,10 +259,29 @@ impl MobileNetV2 {
         pass.unit(1 + self.blocks.len(), &values, tail)
     }
 
-    fn fused_features(&self, images: &Tensor) -> Result<Tensor, TchError> {
+    /// All convolutions, in order.
+    fn layers(&self) -> impl Iterator<Item = &ConvNorm> {
         let blocks = self.blocks.iter().flat_map(|block| &block.layers);
-        let layers = std::iter::once(&self.stem).chain(blocks).chain(std::iter::once(&self.tail));
-        let layers: Vec<_> = layers.map(ConvNorm::as_fused).collect();
+        std::iter::once(&self.stem).chain(blocks).chain(std::iter::once(&self.tail))
+    }
+
+    /// The work of a pass over images `[images, 3, height, width]`.
+    pub fn work(&self, images: &Tensor, counted: Counted) -> Work {
+        let mut shape = [0; 4];
+        shape.iter_mut().zip(images.size()).for_each(|(length, of_images)| *length = of_images);
+        let mut work = Work::default();
+        for (place, layer) in self.layers().enumerate() {
+            let (product, output) = layer.product(shape);
+            // Nothing before the stem is trained.
+            work = work + Product { input_gradient: place > 0, ..product }.work(counted);
+            shape = output;
+        }
+        let classifier = self.classifier_weight.size();
+        work + Product::linear(shape[0], classifier[1], classifier[0]).work(counted)
+    }
+
+    fn fused_features(&self, images: &Tensor) -> Result<Tensor, TchError> {
+        let layers: Vec<_> = self.layers().map(ConvNorm::as_fused).collect();
         let stride = |block: &InvertedResidual| block.layers.iter().map(|layer| layer.stride).product();
         let strides: Vec<i64> = self.blocks.iter().map(stride).collect();
         mobilenet::features(images, &layers, &strides)

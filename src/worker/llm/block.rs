@@ -8,7 +8,9 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::nf4;
 use super::weights::Checkpoint;
+use crate::module::byte_count;
 use crate::shim::llama::{self, Adapted, Weight};
+use crate::work::{Counted, Product, Work};
 
 /// Selects what to take of a parameter: its values or its gradient.
 pub type Of<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor, TchError>;
@@ -154,6 +156,31 @@ impl Linear {
             parts[*place] = parts[*place].f_add(&low.f_linear(&b.f_to_kind(input.kind())?, None::<&Tensor>)?)?;
         }
         Tensor::f_cat(&parts, -1)
+    }
+
+    /// The work over `rows` inputs of a width. `needs_gradient`: whether the input needs one, and afterwards whether the output does.
+    fn work(&self, rows: i64, from: i64, adapted: bool, needs_gradient: &mut bool, counted: Counted) -> Work {
+        let input_gradient = *needs_gradient;
+        let to: i64 = self.parts.iter().map(|(_, out)| out).sum();
+        let product = Product { input_gradient, ..Product::linear(rows, from, to) };
+        let product = match &self.weight {
+            Weight::Whole(weight) => Product { weight_gradient: weight.requires_grad(), ..product },
+            // Read in 4 bits; to widen them is no arithmetic of the model.
+            Weight::Nf4(parts) => {
+                let stored =
+                    parts.iter().flat_map(|it| [&it.codes, &it.scales, &it.factors]).map(byte_count).sum::<u64>();
+                let weight = stored as i64 / counted.kind.elt_size_in_bytes() as i64;
+                Product { weight, weight_gradient: false, ..product }
+            }
+        };
+        let adapters = self.adapters(adapted);
+        *needs_gradient |= product.weight_gradient || adapters.is_some();
+        let Some(Adapters { a, b, .. }) = adapters else { return product.work(counted) };
+        let stacked = a.size()[0];
+        let down = Product { input_gradient, ..Product::linear(rows, from, stacked) };
+        let rank = stacked / b.len() as i64;
+        let up = b.iter().map(|(_, _, b)| Product::linear(rows, rank, b.size()[0]).work(counted));
+        product.work(counted) + down.work(counted) + up.sum()
     }
 
     fn with<R>(&self, adapted: bool, call: impl FnOnce(&Adapted) -> R) -> R {
@@ -316,6 +343,26 @@ impl Block {
             .filter_map(|linear| linear.adapters.as_ref())
             .map(|adapters| 2 * adapters.b.len())
             .sum()
+    }
+
+    /// The work over `[rows, tokens]`. `needs_gradient`: whether the input needs one, and afterwards whether the output does.
+    ///
+    /// Attention counts all pairs of a row's tokens, of which a causal mask leaves half, as is usual (arXiv 2204.02311, appendix B).
+    pub fn work(&self, [rows, tokens]: [i64; 2], adapted: bool, needs_gradient: &mut bool, counted: Counted) -> Work {
+        let Widths { heads, kv_heads, head_dim, .. } = self.widths;
+        let (all, dim, queries) = (rows * tokens, self.attention_norm.size()[0], heads * head_dim);
+        let qkv = self.qkv.work(all, dim, adapted, needs_gradient, counted);
+        // Scores and the mean of values by them. Gradients of queries, keys, values and scores are a product each.
+        let backward = if counted.train && *needs_gradient { 2 } else { 0 };
+        let pairs = 2 * rows * heads * tokens * tokens * head_dim * (1 + backward);
+        let (read, kept) = (all * (queries + 2 * kv_heads * head_dim), all * queries);
+        let tensors = (read + kept) * (1 + backward);
+        let bytes = tensors * counted.kind.elt_size_in_bytes() as i64;
+        let attention = Work { flop: 2.0 * pairs as f64, bytes: bytes as f64 };
+        let output = self.output.work(all, queries, adapted, needs_gradient, counted);
+        let gate_up = self.gate_up.work(all, dim, adapted, needs_gradient, counted);
+        let ffn = self.gate_up.parts.first().map_or(0, |(_, out)| *out);
+        qkv + attention + output + gate_up + self.down.work(all, ffn, adapted, needs_gradient, counted)
     }
 
     /// From `[batch, tokens, dim]` to the same shape.

@@ -11,6 +11,7 @@ use super::block::{Batch, Block, Of, Options, Place, rms_norm};
 use super::weights::Checkpoint;
 use crate::module::{Module, Pass, Tensors};
 use crate::shim::llama::{self, Adapted, Weight};
+use crate::work::{Counted, Product, Work};
 
 /// Rows of logits that the fused loss computes at a time.
 const LOSS_ROWS: i64 = 1024;
@@ -201,6 +202,25 @@ impl Llama {
             hidden = pass.unit(1 + index, &hidden, run)?;
         }
         Ok(hidden)
+    }
+
+    /// The work of a pass over `rows` rows of as many tokens each, padding included.
+    pub fn work(&self, rows: i64, tokens: i64, counted: Counted) -> Work {
+        // Embeddings are looked up, which is no product.
+        let mut needs_gradient = self.embedding.requires_grad();
+        let mut work = Work::default();
+        for index in 0..self.blocks.len() {
+            let shape = [rows, tokens];
+            work =
+                work + self.block(index, |block| block.work(shape, self.adapted.get(), &mut needs_gradient, counted));
+        }
+        let size = self.output().size();
+        let output = Product {
+            weight_gradient: self.output().requires_grad(),
+            input_gradient: needs_gradient,
+            ..Product::linear(rows * tokens, size[1], size[0])
+        };
+        work + output.work(counted)
     }
 
     /// Logits, `[batch, tokens, vocabulary]`.

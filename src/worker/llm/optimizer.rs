@@ -65,6 +65,10 @@ impl Optimizer for Scheduled {
         self.adamw.0.step(scale)
     }
 
+    fn kept(&self) -> u32 {
+        2
+    }
+
     fn relaid(&self) -> i64 {
         self.adamw.0.relaid()
     }

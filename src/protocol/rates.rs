@@ -1,0 +1,112 @@
+//! What a device sustains: rates of its arithmetic and of its memory, as the worker measured them.
+
+use serde::{Deserialize, Serialize};
+
+use super::Device;
+use super::possible::check_amount;
+use crate::plan::Key;
+
+/// The precisions of matrix products that are measured, by the keys of their rates: `fp32` without TF32, `tf32` with it.
+pub const PRODUCTS: [&str; 5] = ["fp64", "fp32", "tf32", "fp16", "bf16"];
+/// The passes over memory that are measured: `b = a` and `c = a + b` over arrays of fp32.
+pub const PASSES: [&str; 2] = ["copy", "add"];
+
+/// A rate: FLOP of matrix products, or bytes that a pass reads and writes, in each second.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// What was measured: one of [`PRODUCTS`] or [`PASSES`].
+    pub key: Key,
+    /// The median over samples.
+    pub per_s: f64,
+    /// The lower end of the median's interval; from 6 samples on it holds the median in 95 % of cases.
+    pub low_per_s: f64,
+    /// The upper end.
+    pub high_per_s: f64,
+    /// Number of samples.
+    pub samples: u32,
+    /// Rows and columns of the matrices, or bytes of an array.
+    pub size: u64,
+}
+
+/// The rates of a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceRates {
+    /// The device. A CPU stands for all CPUs that may be used.
+    pub device: Device,
+    /// libtorch version.
+    pub torch_version: String,
+    /// Threads of a CPU's arithmetic; none of a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// Its rates; those that it cannot be measured at are missing.
+    pub rates: Vec<Rate>,
+    /// Mean clock of a GPU's multiprocessors meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_clock_mhz: Option<f64>,
+    /// Reasons for which a GPU's clocks were held down meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub throttle_reasons: Vec<String>,
+}
+
+impl DeviceRates {
+    /// A rate by its key.
+    pub fn find(&self, key: &str) -> Option<&Rate> {
+        self.rates.iter().find(|rate| rate.key == *key)
+    }
+
+    /// The rate of its memory: that of the faster pass.
+    pub fn memory(&self) -> Option<&Rate> {
+        let passes = PASSES.iter().filter_map(|key| self.find(key));
+        passes.max_by(|a, b| a.per_s.total_cmp(&b.per_s))
+    }
+
+    /// Whether all rates are numbers above 0.
+    ///
+    /// # Errors
+    /// The one that is not.
+    pub fn check(&self) -> Result<(), String> {
+        let all =
+            self.rates.iter().flat_map(|rate| [rate.per_s, rate.low_per_s, rate.high_per_s].map(|one| (rate, one)));
+        for (rate, value) in all {
+            if value <= 0.0 {
+                return Err(format!("the rate {} is {value}", rate.key));
+            }
+            check_amount("per_s", Some(value))?;
+        }
+        Ok(())
+    }
+}
+
+/// A line of the worker's output while it measures a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "snake_case")]
+pub enum RateLine {
+    /// The device is open.
+    Device {
+        /// Which.
+        device: Device,
+        /// libtorch version.
+        torch_version: String,
+        /// Threads of a CPU's arithmetic.
+        threads: Option<u32>,
+    },
+    /// A rate is about to be measured.
+    Begins {
+        /// Its key.
+        key: Key,
+    },
+    /// A rate was measured.
+    Rate(Rate),
+    /// A rate cannot be measured on this device.
+    Left {
+        /// Its key.
+        key: Key,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing can be measured.
+    Failed {
+        /// What was tried, what was found, what to do.
+        message: String,
+    },
+}
