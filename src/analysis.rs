@@ -12,6 +12,7 @@ mod environment;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod fold;
+mod limit;
 mod loss;
 mod mark;
 mod measure;
@@ -39,6 +40,7 @@ pub use cell::{
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between};
+pub use limit::Limits;
 pub use loss::LossPoint;
 pub use mark::Mark;
 pub use measure::{
@@ -60,4 +62,4 @@ pub use verdict::{
 
 // The plan's values that summaries and cells carry, for whoever draws them.
 pub use crate::plan::{Better, Key, Level, Levels, Mode, RunState};
-pub use crate::protocol::{Environment, TRACE_METRICS, TraceMetricKind};
+pub use crate::protocol::{DeviceRates, Environment, TRACE_METRICS, TraceMetricKind};

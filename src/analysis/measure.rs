@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use super::limit;
 use super::metric::{COPIED, MetricUnit, key_in};
 use super::training::PLANNED_STEPS;
 use crate::plan::{Better, DeclaredMeasure, Key, USUAL_STEP, WorkloadSpec};
@@ -294,6 +295,12 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         Measure { on_speed: true, better: Higher, scaling: Scaling::Linear, ..rate }
     };
     let one = units.strip_suffix('s').unwrap_or(units);
+    let scaled = |measure: Measure, shown_unit: &str, shown_factor: f64| Measure {
+        shown_unit: shown_unit.to_owned(),
+        shown_factor,
+        ..measure
+    };
+    let of_speed = |measure: Measure| Measure { on_speed: true, ..measure.better(Higher) };
     let capital = capitalised(step);
     let plain = |key: &str, name: &str| Measure::named(key, name, "");
     let share = |key: &str, name: &str| Measure {
@@ -329,6 +336,13 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
             ..Measure::derived("energy_per_unit_j", format!("Energy per {one}"), &format!("J/{one}")).better(Lower)
         },
         Measure { on_speed: true, ..Measure::derived("power_w", "Power of all GPUs in steady steps", "W") },
+        scaled(Measure::derived(limit::FLOP, format!("Model FLOP per {step}"), "FLOP"), "GFLOP", 1e-9),
+        scaled(Measure::derived(limit::BYTES, format!("Model bytes per {step}"), "B"), "GB", 1e-9),
+        Measure::derived(limit::INTENSITY, "Arithmetic intensity", "FLOP/B"),
+        of_speed(scaled(Measure::derived(limit::FLOP_RATE, "Model FLOP rate per device", "FLOP/s"), "TFLOP/s", 1e-12)),
+        of_speed(share(limit::FLOP_SHARE, "Model FLOP rate over the measured rate (MFU)")),
+        of_speed(scaled(Measure::derived(limit::BYTES_RATE, "Model byte rate per device", "B/s"), "GB/s", 1e-9)),
+        of_speed(share(limit::BYTES_SHARE, "Model byte rate over the measured bandwidth")),
         Measure::time("evaluation_time_s", "Test time per epoch").read(Max, MedianOfSteady),
         Measure::bytes("received_bytes", "Received per epoch and rank").read(Max, Median),
         plain("skipped_updates", "Skipped updates").better(Lower).read(Max, Sum),

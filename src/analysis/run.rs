@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::fold::fold;
+use super::limit::{self, Limits};
 use super::loss::losses;
 use super::metric::metric_values;
 use super::steadiness::Steadiness;
@@ -82,6 +83,8 @@ pub struct RunSummary {
     pub step_wait_s: Option<f64>,
     /// What training takes in all epochs of the plan, by its steady steps.
     pub training: Option<TrainingTime>,
+    /// What its devices were measured to reach; none if they were not measured.
+    pub limits: Option<Limits>,
     /// How far it went.
     pub mode: Mode,
     /// Its epochs, in order.
@@ -144,6 +147,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         step_mean: None,
         step_wait_s: None,
         training: None,
+        limits: None,
         mode: Mode::Full,
         epochs: Vec::new(),
         activity: Vec::new(),
@@ -206,6 +210,8 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         ("run_order".into(), record.start_order.map(f64::from)),
     ];
     values.extend(derived.into_iter().filter_map(|(key, value)| Some((key, value?))));
+    let limits = Limits::of(record);
+    values.extend(limit::values(record, steady.times_s.len(), steady.time_s, limits.as_ref()));
     if let Some(TraceOutcome::Imported(trace)) = &record.trace {
         values.extend(metric_values(trace));
     }
@@ -224,6 +230,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         step_mean,
         step_wait_s: steady.slowest.and_then(|rank| mean_wait(self::steady(rank))),
         training,
+        limits,
         mode: record.mode,
         marks: Mark::of_run(record),
         environment: record.environment.clone(),

@@ -140,6 +140,23 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             ],
         ),
         study(
+            "roofline",
+            "the model's FLOP rate over its arithmetic intensity, and their shares of the measured rates of the devices",
+            Form::Roofline,
+            "flop_per_s",
+            &[
+                "step_time_s",
+                "flop_per_step",
+                "bytes_per_step",
+                "intensity",
+                "flop_per_s",
+                "flop_share",
+                "bytes_per_s",
+                "bytes_share",
+                "energy_per_unit_j",
+            ],
+        ),
+        study(
             "repeats",
             "every repeat of every cell",
             Form::Repeats,

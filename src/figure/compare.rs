@@ -10,6 +10,7 @@ mod metrics;
 mod pareto;
 mod parts;
 mod repeats;
+mod roofline;
 mod scaling;
 
 pub use arrange::{Arrangement, level_name};
@@ -175,6 +176,7 @@ impl<'a> Chosen<'a> {
             }
         }
         table.notes.extend(pareto::fastest(study, &self.shown, self.naming()));
+        table.notes.extend(roofline::missing_shares(&table, &self.shown));
         if study.form == Form::Metrics {
             table.notes.push("times are summed over GPUs and threads".to_owned());
             table.notes.extend(metrics::scaled_note(study, &self.shown));
@@ -293,6 +295,7 @@ impl Scene<'_> {
             Form::Tornado => vec![effects::chart(self, true)],
             Form::Interactions => effects::interactions(self),
             Form::Pareto => pareto::pareto(self, self.naming),
+            Form::Roofline => roofline::roofline(self),
             Form::Repeats => vec![repeats::repeats(self)],
             Form::Map => vec![map::map(self)],
             Form::Parts => parts::parts(self),

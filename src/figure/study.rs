@@ -77,6 +77,8 @@ pub enum Form {
     Interactions,
     /// Cells that no other betters in time, memory and energy at once.
     Pareto,
+    /// The model's FLOP rate over its arithmetic intensity, below the measured rates of the devices.
+    Roofline,
 }
 
 impl Form {
@@ -100,7 +102,7 @@ impl Form {
 
     /// Whether it draws a measure that can be chosen.
     pub fn has_measure(self) -> bool {
-        !matches!(self, Self::Memory | Self::Metrics | Self::Parts | Self::Activity)
+        !matches!(self, Self::Memory | Self::Metrics | Self::Parts | Self::Activity | Self::Roofline)
     }
 
     /// Whether it shows effects of levels, not cells: so does its table.

@@ -96,6 +96,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         step_mean: None,
         step_wait_s: None,
         training: None,
+        limits: None,
         mode: Mode::Full,
         activity: Vec::new(),
         epochs,

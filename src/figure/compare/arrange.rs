@@ -49,7 +49,7 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
         Place::Setting(key) => all.iter().find(|setting| setting.key == key.as_str()).cloned(),
         Place::Auto | Place::Nothing => None,
     };
-    let is_line = matches!(study.form, Form::Loss | Form::Scaling);
+    let is_line = matches!(study.form, Form::Loss | Form::Scaling | Form::Roofline);
     let mut rows = if is_line { None } else { chosen(&study.rows) };
     let mut columns = chosen(&study.columns);
     let mut colour = if study.form == Form::Memory { None } else { chosen(&study.colour) };

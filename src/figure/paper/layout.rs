@@ -301,14 +301,12 @@ fn spots(charts: &[Chart], kind: Type) -> Vec<Spot<'_>> {
 
 fn sides(chart: &Chart) -> (Side, Side) {
     let names = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::plain(axis.title()));
-    let values = || {
-        Ruler::new(
-            &chart.y,
-            span(chart),
-            !matches!(chart.geometry, Geometry::Lines | Geometry::Strip | Geometry::Profile),
-            5,
-        )
+    let from_zero = |axis: &crate::figure::Axis| match chart.geometry {
+        Geometry::Lines | Geometry::Strip | Geometry::Profile => false,
+        Geometry::Scatter => axis.scale != crate::figure::Scale::Log,
+        _ => true,
     };
+    let values = || Ruler::new(&chart.y, span(chart), from_zero(&chart.y), 5);
     match chart.geometry {
         Geometry::Bars | Geometry::Strip | Geometry::Stacked | Geometry::Profile => {
             (Side::Numbers(values()), names(&chart.x))
@@ -316,8 +314,9 @@ fn sides(chart: &Chart) -> (Side, Side) {
         Geometry::Scatter => {
             let places =
                 chart.series().flat_map(|series| &series.points).map(|point| point.x).filter(|x| x.is_finite());
-            let ends = places.fold((0.0, f64::NEG_INFINITY), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
-            (Side::Numbers(values()), Side::Numbers(Ruler::new(&chart.x, ends, true, 5)))
+            let least = if from_zero(&chart.x) { 0.0 } else { f64::INFINITY };
+            let ends = places.fold((least, f64::NEG_INFINITY), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
+            (Side::Numbers(values()), Side::Numbers(Ruler::new(&chart.x, ends, from_zero(&chart.x), 5)))
         }
         Geometry::Percent => {
             let axis = crate::figure::Axis::new(chart.y.name.clone(), "%");

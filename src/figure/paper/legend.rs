@@ -10,6 +10,8 @@ use crate::figure::style::Palette;
 
 /// The width of a sample, and the gap behind it.
 const SAMPLE: (f64, f64) = (13.0, 3.5);
+/// Ideals that a legend lists. Others are named where they are drawn.
+pub(super) const LISTED: [&str; 2] = ["ideal", "front"];
 /// Between entries.
 const GAP: f64 = 10.0;
 
@@ -44,7 +46,7 @@ impl Legend {
                 }
             }
         }
-        let ideal = |series: &&Series| series.role == Role::Ideal && ["ideal", "front"].contains(&series.name.as_str());
+        let ideal = |series: &&Series| series.role == Role::Ideal && LISTED.contains(&series.name.as_str());
         if let Some(series) = charts.iter().flat_map(|chart| chart.series()).find(ideal) {
             let paint = Paint::of(&crate::figure::Look::Grey, 0, palette);
             let (name, geometry) = (series.name.clone(), Geometry::Scaling);

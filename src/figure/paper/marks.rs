@@ -1,6 +1,6 @@
 //! What is drawn for the data of a panel, form by form.
 
-use super::legend::ideal_stroke;
+use super::legend::{LISTED, ideal_stroke};
 use super::letter::{Anchor, Line};
 use super::look::{INK, Paint, bar, hollow, luminance, marker, mix};
 use super::path::{Area, Segment, polygon};
@@ -327,7 +327,7 @@ fn heat(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     }
 }
 
-/// What was measured as points, held against a front.
+/// What was measured as points, held against a front or roofs.
 fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
     let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
     for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {
@@ -336,6 +336,14 @@ fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
             let points: Vec<(f64, f64)> =
                 sound(series).map(|point| (field.x(point.x), field.y(point.value.median))).collect();
             scene.line(&points, ideal_stroke(&paint));
+            if let Some((x, y)) = points.last().filter(|_| !LISTED.contains(&series.name.as_str())) {
+                let (typist, size) = (field.kind.typist, field.kind.small);
+                let name = Line::plain(typist.cut(&series.name, size, field.area.width));
+                let above = y - 2.0 - typist.capital(size) >= field.area.top;
+                let base = if above { y - 2.0 } else { y + 2.0 + typist.capital(size) };
+                let half = typist.width(&name, size) / 2.0;
+                typist.set_in_data(scene, &name, size, ((x - half).max(field.area.left + half), base), INK);
+            }
             continue;
         }
         for point in sound(series) {

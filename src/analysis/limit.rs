@@ -1,0 +1,209 @@
+//! Distance to the limits of the hardware: the model's work in steady steps, and what share that is of what the session's devices were
+//! measured to reach.
+
+use std::sync::Arc;
+
+use super::Key;
+use crate::plan::Level;
+use crate::protocol::DeviceRates;
+use crate::store::{RankRecord, RunRecord};
+
+/// What ranks say of their steps: a value holds for the steps that follow, until another is said.
+pub(super) const FLOP: &str = "flop_per_step";
+pub(super) const BYTES: &str = "bytes_per_step";
+/// FLOP for each byte.
+pub(super) const INTENSITY: &str = "intensity";
+/// FLOP and bytes in each second, of one device.
+pub(super) const FLOP_RATE: &str = "flop_per_s";
+pub(super) const BYTES_RATE: &str = "bytes_per_s";
+/// These over the device's measured rates.
+pub(super) const FLOP_SHARE: &str = "flop_share";
+pub(super) const BYTES_SHARE: &str = "bytes_share";
+
+/// The name of a rank's device that is no GPU.
+const CPU: &str = "cpu";
+/// The most that a step can have.
+const MOST: f64 = 1e30;
+
+/// The limits of a run's devices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// The rates of its device; of the first, where there are several.
+    pub rates: Arc<DeviceRates>,
+    /// The key of the rate of its arithmetic; none if nothing says which precision it computes in, or that was not measured.
+    pub arithmetic: Option<Key>,
+}
+
+impl Limits {
+    /// None if its device was not measured.
+    pub(super) fn of(record: &RunRecord) -> Option<Self> {
+        let device = record.ranks.iter().find_map(|rank| rank.device.as_ref())?;
+        let is_same = |rates: &&Arc<DeviceRates>| rates.device == *device;
+        let is_alike = |rates: &&Arc<DeviceRates>| rates.device.name == device.name;
+        // GPUs of one name are alike; their identities are missing from anonymous archives.
+        let rates = record.rates.iter().rfind(is_same).or_else(|| record.rates.iter().rfind(is_alike))?;
+        let arithmetic = precision(record).filter(|key| rates.find(key).is_some());
+        Some(Self { rates: Arc::clone(rates), arithmetic: arithmetic.map(Into::into) })
+    }
+}
+
+/// The key of the rate that limits a run's products, by the levels `precision` and `tf32`.
+fn precision(record: &RunRecord) -> Option<&str> {
+    let level = |key: &str| record.levels.get(key).and_then(Level::as_text);
+    let on_cpu = record.ranks.iter().filter_map(|rank| rank.device.as_ref()).any(|device| device.name == CPU);
+    match level("precision")? {
+        "fp32" if !on_cpu && level("tf32").is_some_and(|tf32| tf32 != "off") => Some("tf32"),
+        known @ ("fp64" | "fp32" | "tf32" | "fp16" | "bf16") => Some(known),
+        _ => None,
+    }
+}
+
+/// The measures of a run whose slowest rank took `time_s` for its `steps` steady steps.
+pub(super) fn values(record: &RunRecord, steps: usize, time_s: f64, limits: Option<&Limits>) -> Vec<(Key, f64)> {
+    let all = |key: &str| record.ranks.iter().map(|rank| of_steady(rank, key)).sum::<Option<f64>>();
+    let all = |key: &str| all(key).filter(|sum| *sum > 0.0 && steps > 0);
+    let (flop, bytes) = (all(FLOP), all(BYTES));
+    let of_device = |sum: f64| Some(sum / time_s / devices(record)).filter(|rate| rate.is_finite() && *rate > 0.0);
+    let rates = [flop, bytes].map(|sum| sum.and_then(of_device));
+    let arithmetic = limits.and_then(|limits| limits.rates.find(limits.arithmetic.as_deref()?));
+    let memory = limits.and_then(|limits| limits.rates.memory());
+    let values = [
+        (FLOP, flop.map(|flop| flop / steps as f64)),
+        (BYTES, bytes.map(|bytes| bytes / steps as f64)),
+        (INTENSITY, flop.zip(bytes).map(|(flop, bytes)| flop / bytes)),
+        (FLOP_RATE, rates[0]),
+        (BYTES_RATE, rates[1]),
+        (FLOP_SHARE, rates[0].zip(arithmetic).map(|(rate, most)| rate / most.per_s)),
+        (BYTES_SHARE, rates[1].zip(memory).map(|(rate, most)| rate / most.per_s)),
+    ];
+    values.into_iter().filter_map(|(key, value)| Some((key.into(), value?))).collect()
+}
+
+/// The GPUs of a run; 1 for all of its ranks on CPUs, which share those.
+fn devices(record: &RunRecord) -> f64 {
+    let gpus = |rank: &RankRecord| {
+        let is_gpu = rank.device.as_ref().is_some_and(|device| device.name != CPU);
+        let place =
+            record.placement.iter().flat_map(|placement| &placement.ranks).find(|place| place.rank == rank.rank);
+        if is_gpu { place.map_or(1, |place| place.gpu_uuids().count()).max(1) } else { 0 }
+    };
+    record.ranks.iter().map(gpus).sum::<usize>().max(1) as f64
+}
+
+/// The sum of what a rank said of its steady steps; none if it said nothing of one of them.
+fn of_steady(rank: &RankRecord, key: &str) -> Option<f64> {
+    let first_of = |epoch: u32| rank.steps.iter().find(|step| step.epoch == epoch).map(|step| step.step);
+    let mut said: Vec<(u64, f64)> = Vec::new();
+    for reading in rank.readings_of(key) {
+        let from = reading.step.or_else(|| reading.epoch.and_then(first_of)).unwrap_or(0);
+        said.push((from, reading.value));
+    }
+    said.sort_by_key(|(from, _)| *from);
+    let (mut next, mut holds, mut sum) = (said.iter().peekable(), None, 0.0);
+    for step in &rank.steps {
+        while let Some((_, value)) = next.next_if(|(from, _)| *from <= step.step) {
+            holds = Some(*value).filter(|value| (0.0..=MOST).contains(value));
+        }
+        if !step.warm_up {
+            sum += holds?;
+        }
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{RunSummary, fixture, summarise_run};
+    use crate::protocol::{Device, Rate};
+    use crate::store::ReadingRecord;
+
+    fn rates(name: &str) -> Arc<DeviceRates> {
+        let rate = |key: &str, per_s: f64| Rate {
+            key: key.into(),
+            per_s,
+            low_per_s: 0.99 * per_s,
+            high_per_s: 1.01 * per_s,
+            samples: 20,
+            size: 1024,
+        };
+        Arc::new(DeviceRates {
+            device: Device { name: name.to_owned(), gpu_uuid: None },
+            torch_version: "2.11.0".to_owned(),
+            threads: None,
+            rates: vec![rate("fp32", 1e12), rate("tf32", 8e12), rate("copy", 4e10), rate("add", 5e10)],
+            sm_clock_mhz: None,
+            throttle_reasons: Vec::new(),
+        })
+    }
+
+    /// A run of two ranks whose steps, 20 ms of the slower one, are 2 GFLOP and 0.1 GB each, the last four twice as much.
+    fn record(device: &str) -> RunRecord {
+        let mut record = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 0.02);
+        record.rates = vec![rates("cpu"), rates("NVIDIA H100")];
+        for rank in &mut record.ranks {
+            rank.device = Some(Device { name: device.to_owned(), gpu_uuid: None });
+            let said =
+                |key: &str, value: f64, step| ReadingRecord { step, ..fixture::reading_record(key, value, None) };
+            for (key, value) in [(FLOP, 2e9), (BYTES, 1e8)] {
+                rank.readings.extend([said(key, value, Some(1)), said(key, 2.0 * value, Some(17))]);
+            }
+        }
+        record
+    }
+
+    fn near(summary: &RunSummary, key: &str, expected: f64) {
+        let found = summary.value(key).unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-9, "{key}: {found} instead of {expected}");
+    }
+
+    #[test]
+    fn work_is_summed_over_ranks_and_steady_steps_and_held_against_the_rates_of_the_devices() {
+        // 12 steps of 2 GFLOP and 4 of 4 on each rank, in 16 steps of 20 ms.
+        let on_gpus = summarise_run(&record("NVIDIA H100"));
+        let flop = 2.0 * (12.0 * 2e9 + 4.0 * 4e9);
+        near(&on_gpus, FLOP, flop / 16.0);
+        near(&on_gpus, INTENSITY, 20.0);
+        near(&on_gpus, FLOP_RATE, flop / (16.0 * 0.02) / 2.0);
+        near(&on_gpus, FLOP_SHARE, flop / (16.0 * 0.02) / 2.0 / 1e12);
+        near(&on_gpus, BYTES_SHARE, flop / 20.0 / (16.0 * 0.02) / 2.0 / 5e10);
+        // Ranks on CPUs share them.
+        near(&summarise_run(&record("cpu")), FLOP_RATE, flop / (16.0 * 0.02));
+    }
+
+    #[test]
+    fn shares_are_of_the_rate_of_the_precision_in_effect() {
+        let limits = |precision: &str, tf32: &str, device: &str| {
+            let mut record = record(device);
+            let levels = record.levels.iter().filter(|(key, _)| **key != *"precision");
+            let levels: Vec<_> = levels.map(|(key, level)| (key.clone(), level.clone())).collect();
+            let own = [("precision".into(), Level::text(precision)), ("tf32".into(), Level::text(tf32))];
+            record.levels = crate::plan::Levels::new(levels.into_iter().chain(own).collect::<Vec<_>>());
+            Limits::of(&record).unwrap().arithmetic
+        };
+        assert_eq!(limits("fp32", "off", "NVIDIA H100").as_deref(), Some("fp32"));
+        assert_eq!(limits("fp32", "all", "NVIDIA H100").as_deref(), Some("tf32"));
+        assert_eq!(limits("fp32", "all", "cpu").as_deref(), Some("fp32"));
+        assert_eq!(limits("bf16", "off", "cpu"), None, "it was not measured");
+    }
+
+    #[test]
+    fn what_nobody_said_or_measured_is_no_measure() {
+        let told = |record: &RunRecord| {
+            let summary = summarise_run(record);
+            [FLOP, FLOP_RATE, FLOP_SHARE, BYTES_SHARE].map(|key| summary.value(key).is_some())
+        };
+        let all = record("NVIDIA H100");
+        assert_eq!(told(&all), [true; 4]);
+        let mut unmeasured = all.clone();
+        unmeasured.rates.clear();
+        assert_eq!(told(&unmeasured), [true, true, false, false]);
+        let mut unsaid = all.clone();
+        unsaid.ranks[1].readings.retain(|reading| reading.key != FLOP);
+        assert_eq!(told(&unsaid), [false, false, false, true], "a rank without FLOP leaves those of the run unknown");
+        let mut impossible = all;
+        impossible.ranks[0].readings.iter_mut().filter(|one| one.key == FLOP).for_each(|one| one.value = -1.0);
+        assert_eq!(told(&impossible), [false, false, false, true]);
+    }
+}
