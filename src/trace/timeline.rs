@@ -2,135 +2,35 @@
 //! time of each step went.
 
 mod path;
+mod rows;
 mod split;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 
-use strum::{EnumIter, IntoStaticStr};
-
 pub use path::{CriticalPath, Segment};
+pub use rows::{Class, Shelf, TimelineRow};
 pub use split::{Binding, Collective, Part, PartTime, Split, StepSplit, Stretch, over_repeats};
 
+use rows::{Label, Labels, name_groups, rows_of};
+
 use super::TraceError;
-use super::event::{Kind, What, printed};
-use super::file::{EventsFile, LaneKey, Shelved};
-use super::fold::{copy_label, family_name, is_epoch, is_load, synchronisation_name};
+use super::event::Kind;
+use super::file::{EventsFile, Lane, LaneKey};
+use super::fold::is_epoch;
 use super::import::{is_events, keep_events};
 use super::progress::{Progress, Stage};
 use super::source::Source as _;
-use super::tile::{self, Tile};
+use super::tile;
 
-/// Numbers of kinds of copy and synchronisation that CUPTI may give.
-const COPIES: i64 = 32;
 /// Maximum number of marks kept.
 const MOST_MARKS: usize = 200_000;
 /// How long before its work a call may have been, in nanoseconds: 10 s.
 const LAUNCH_NS: i64 = 10_000_000_000;
-
-/// What an event is for; its colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumIter, IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
-pub enum Class {
-    /// Kernels of convolutions.
-    Convolution,
-    /// Kernels of matrix products, attention included.
-    Matrix,
-    /// Kernels of normalisations.
-    Normalisation,
-    /// Elementwise kernels.
-    Elementwise,
-    /// Kernels of optimizers.
-    Optimizer,
-    /// Copies, memsets and kernels that only move data.
-    Copy,
-    /// Collectives.
-    Communication,
-    /// Other kernels.
-    Other,
-    /// Calls of CUDA.
-    Call,
-    /// Waits of the host for a GPU.
-    Wait,
-    /// Waits for data.
-    Load,
-    /// Named ranges.
-    Range,
-}
-
-impl Class {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Copy => "data movement",
-            Self::Call => "CUDA call",
-            Self::Wait => "synchronisation",
-            Self::Load => "waiting for data",
-            Self::Range => "range",
-            other => other.into(),
-        }
-    }
-
-    fn of(kind: Kind, text: &str) -> Self {
-        match kind {
-            Kind::Kernel => match family_name(text).as_str() {
-                "convolution" => Self::Convolution,
-                "matrix" => Self::Matrix,
-                "normalisation" => Self::Normalisation,
-                "elementwise" => Self::Elementwise,
-                "optimizer" => Self::Optimizer,
-                "copy" => Self::Copy,
-                family if family.starts_with("nccl") => Self::Communication,
-                _ => Self::Other,
-            },
-            Kind::Copy | Kind::Memset => Self::Copy,
-            Kind::Graph => Self::Other,
-            Kind::Synchronisation => Self::Wait,
-            Kind::Call if text.contains("Synchronize") => Self::Wait,
-            Kind::Call => Self::Call,
-            Kind::Range | Kind::Domain if is_load(text) => Self::Load,
-            Kind::Range | Kind::Domain if text.starts_with("all_reduce") || text.starts_with("nccl") => {
-                Self::Communication
-            }
-            Kind::Range | Kind::Domain => Self::Range,
-        }
-    }
-}
-
-/// A name with its class.
-struct Label {
-    text: String,
-    class: Class,
-}
-
-/// One shelf of a row: tiles of every level.
-pub struct Shelf {
-    number: u8,
-    /// The finest first.
-    levels: Vec<Vec<Tile>>,
-}
-
-/// A row of the timeline: what one stream or thread did, of one kind.
-pub struct TimelineRow {
-    /// The row's name, such as `kernels · stream 7`.
-    pub name: String,
-    /// The name of its rank or process.
-    pub group: String,
-    /// Its shelves, which do not overlap in themselves.
-    pub shelves: Vec<Shelf>,
-    /// Number of events.
-    pub events: u64,
-    process: i64,
-    kind: Kind,
-    lane: LaneKey,
-    /// Labels by number.
-    labels: Arc<Vec<u32>>,
-}
 
 /// An event, or several that are drawn as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +134,7 @@ impl Timeline {
     pub fn open(file: &Path, tell: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Self, TraceError> {
         let file = EventsFile::open(file)?;
         let head = file.head()?;
-        let lanes: Vec<(LaneKey, super::file::Lane, u64)> = (file.lanes().into_iter())
+        let lanes: Vec<(LaneKey, Lane, u64)> = (file.lanes().into_iter())
             .filter(|(_, lane, _)| lane.kind != Kind::Domain)
             .map(|(key, lane, events)| (key, lane.clone(), events))
             .collect();
@@ -434,150 +334,6 @@ impl Timeline {
     }
 }
 
-impl TimelineRow {
-    /// Whether its events have sizes, kinds or names of GPUs' work.
-    pub fn is_on_gpu(&self) -> bool {
-        matches!(self.kind, Kind::Kernel | Kind::Copy | Kind::Memset | Kind::Graph)
-    }
-
-    /// An event as an item of this row; none if it lies on a shelf of another row.
-    fn item(&self, event: &Shelved) -> Option<Item> {
-        let shelf = self.shelves.iter().position(|shelf| shelf.number == event.shelf)? as u8;
-        let bytes = match event.what {
-            What::Copy { bytes, .. } | What::Memset { bytes, .. } => Some(bytes),
-            _ => None,
-        };
-        Some(Item {
-            span: event.span,
-            busy_ns: event.span.1.abs_diff(event.span.0),
-            events: 1,
-            label: self.labels.get(event.label as usize).copied().unwrap_or(u32::MAX),
-            shelf,
-            bytes,
-            correlation: event.correlation,
-        })
-    }
-}
-
-#[derive(Default)]
-struct Labels {
-    all: Vec<Label>,
-    known: HashMap<(Kind, String), u32>,
-    /// By kind and writer, the labels of its numbers.
-    numbered: HashMap<(Kind, u16), Arc<Vec<u32>>>,
-}
-
-impl Labels {
-    fn of(&mut self, kind: Kind, text: String) -> u32 {
-        let class = Class::of(kind, &text);
-        *self.known.entry((kind, text.clone())).or_insert_with(|| {
-            self.all.push(Label { text, class });
-            self.all.len() as u32 - 1
-        })
-    }
-
-    /// The labels of all numbers that events of a kind may have.
-    fn numbered(&mut self, file: &EventsFile<'_>, kind: Kind, writer: u16) -> Arc<Vec<u32>> {
-        if let Some(known) = self.numbered.get(&(kind, writer)) {
-            return Arc::clone(known);
-        }
-        let texts: Vec<String> = match kind {
-            Kind::Copy => (0..COPIES).map(copy_label).collect(),
-            Kind::Memset => vec!["[CUDA memset]".to_owned()],
-            Kind::Graph => vec!["CUDA graph".to_owned()],
-            Kind::Synchronisation => (0..COPIES).map(|kind| format!("wait: {}", synchronisation_name(kind))).collect(),
-            Kind::Call => file.texts(writer).into_iter().map(|text| printed(&text).to_owned()).collect(),
-            Kind::Kernel | Kind::Range | Kind::Domain => file.texts(writer),
-        };
-        let all = Arc::new(texts.into_iter().map(|text| self.of(kind, text)).collect::<Vec<u32>>());
-        self.numbered.insert((kind, writer), Arc::clone(&all));
-        all
-    }
-}
-
-/// The rows of a lane: one, or of kernels one for those that compute and one for those that communicate.
-fn rows_of(
-    file: &EventsFile<'_>,
-    key: LaneKey,
-    lane: &super::file::Lane,
-    tiles: Vec<Vec<Tile>>,
-    labels: &mut Labels,
-) -> Vec<TimelineRow> {
-    let kind = lane.kind;
-    let known = labels.numbered(file, kind, key.0);
-    let place = match lane.track {
-        // What waits for a device has no stream.
-        track if kind == Kind::Synchronisation && track >= i64::from(u32::MAX) => "all streams".to_owned(),
-        track if lane.gpu.is_some() || kind == Kind::Synchronisation => format!("stream {track}"),
-        track => format!("thread {track}"),
-    };
-    let named = |name: &str| format!("{name} · {place}");
-    type Shelved = Vec<(u8, Vec<Tile>)>;
-    let mut names: Vec<(&str, Shelved)> = Vec::new();
-    for (shelf, tiles) in (0..).zip(tiles).filter(|(_, tiles): &(u8, Vec<Tile>)| !tiles.is_empty()) {
-        let name = match kind {
-            Kind::Kernel if shelf == 1 => "NCCL",
-            Kind::Kernel => "kernels",
-            Kind::Copy => "copies",
-            Kind::Memset => "memsets",
-            Kind::Graph => "graphs",
-            Kind::Call => "CUDA calls",
-            Kind::Synchronisation => "synchronisation",
-            Kind::Range | Kind::Domain => "ranges",
-        };
-        match names.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, shelves)) => shelves.push((shelf, tiles)),
-            None => names.push((name, vec![(shelf, tiles)])),
-        }
-    }
-    let rows = names.into_iter().map(|(name, shelves)| {
-        let events = shelves.iter().flat_map(|(_, tiles)| tiles).map(|tile| u64::from(tile.events)).sum();
-        let shelves = shelves.into_iter();
-        let shelves = shelves.map(|(number, tiles)| Shelf { number, levels: tile::levels(tiles) }).collect();
-        let (name, process) = (named(name), lane.process);
-        TimelineRow {
-            name,
-            group: String::new(),
-            shelves,
-            events,
-            process,
-            kind,
-            lane: key,
-            labels: Arc::clone(&known),
-        }
-    });
-    rows.collect()
-}
-
-/// Names the groups of rows and brings the rows into their order: ranks by their GPU, the work on GPUs above that of the host.
-fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, super::file::Lane, u64)], name: impl Fn(i64) -> String) {
-    let mut gpus: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
-    for (_, lane, _) in lanes {
-        let of = gpus.entry(lane.process).or_default();
-        of.extend(lane.gpu.filter(|gpu| !of.contains(gpu)));
-        of.sort_unstable();
-    }
-    rows.sort_by_key(|row| {
-        let first = gpus.get(&row.process).and_then(|gpus| gpus.first()).copied().unwrap_or(i64::MAX);
-        let kind = match row.kind {
-            Kind::Range => 0,
-            Kind::Kernel => 1,
-            Kind::Graph => 2,
-            Kind::Copy => 3,
-            Kind::Memset => 4,
-            Kind::Call => 5,
-            Kind::Synchronisation => 6,
-            Kind::Domain => 7,
-        };
-        (first, row.lane.0, row.process, kind, row.name.starts_with("NCCL"), row.lane.1)
-    });
-    for row in rows {
-        let of = gpus.get(&row.process).map_or(&[][..], Vec::as_slice);
-        let gpus: String = of.iter().map(|gpu| format!(" · GPU {gpu}")).collect();
-        row.group = format!("{}{gpus}", name(row.process));
-    }
-}
-
 fn span(rows: &[TimelineRow]) -> (i64, i64) {
     let tiles = || rows.iter().flat_map(|row| &row.shelves).filter_map(|shelf| shelf.levels.last()).flatten();
     let start = tiles().map(|tile| tile.start).min().unwrap_or(0);
@@ -592,7 +348,7 @@ fn is_step(name: &str) -> bool {
 }
 
 /// Epochs and steps of all processes, by process and start.
-fn marks(file: &EventsFile<'_>, lanes: &[(LaneKey, super::file::Lane, u64)]) -> Result<Vec<Mark>, TraceError> {
+fn marks(file: &EventsFile<'_>, lanes: &[(LaneKey, Lane, u64)]) -> Result<Vec<Mark>, TraceError> {
     let mut marks = Vec::new();
     for (key, lane, _) in lanes.iter().filter(|(_, lane, _)| lane.kind == Kind::Range) {
         let mut kinds: HashMap<u32, Option<MarkKind>> = HashMap::new();

@@ -8,6 +8,7 @@ use strum::IntoEnumIterator as _;
 
 use super::*;
 use crate::trace::tests::{Fixture, PROCESS, THREAD, golden_report};
+use crate::trace::tile::Tile;
 use crate::trace::{Recorder, Window, import};
 
 fn go(_: Progress) -> ControlFlow<()> {

@@ -1,0 +1,258 @@
+//! The rows of a timeline: what each stream and thread did, by kind, with the labels of its events and their classes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use strum::{EnumIter, IntoStaticStr};
+
+use super::Item;
+use crate::trace::event::{Kind, What, printed};
+use crate::trace::file::{EventsFile, Lane, LaneKey, Shelved};
+use crate::trace::fold::{copy_label, family_name, is_load, synchronisation_name};
+use crate::trace::tile::{self, Tile};
+
+/// Numbers of kinds of copy and synchronisation that CUPTI may give.
+const COPIES: i64 = 32;
+
+/// What an event is for; its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum Class {
+    /// Kernels of convolutions.
+    Convolution,
+    /// Kernels of matrix products, attention included.
+    Matrix,
+    /// Kernels of normalisations.
+    Normalisation,
+    /// Elementwise kernels.
+    Elementwise,
+    /// Kernels of optimizers.
+    Optimizer,
+    /// Copies, memsets and kernels that only move data.
+    Copy,
+    /// Collectives.
+    Communication,
+    /// Other kernels.
+    Other,
+    /// Calls of CUDA.
+    Call,
+    /// Waits of the host for a GPU.
+    Wait,
+    /// Waits for data.
+    Load,
+    /// Named ranges.
+    Range,
+}
+
+impl Class {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "data movement",
+            Self::Call => "CUDA call",
+            Self::Wait => "synchronisation",
+            Self::Load => "waiting for data",
+            Self::Range => "range",
+            other => other.into(),
+        }
+    }
+
+    fn of(kind: Kind, text: &str) -> Self {
+        match kind {
+            Kind::Kernel => match family_name(text).as_str() {
+                "convolution" => Self::Convolution,
+                "matrix" => Self::Matrix,
+                "normalisation" => Self::Normalisation,
+                "elementwise" => Self::Elementwise,
+                "optimizer" => Self::Optimizer,
+                "copy" => Self::Copy,
+                family if family.starts_with("nccl") => Self::Communication,
+                _ => Self::Other,
+            },
+            Kind::Copy | Kind::Memset => Self::Copy,
+            Kind::Graph => Self::Other,
+            Kind::Synchronisation => Self::Wait,
+            Kind::Call if text.contains("Synchronize") => Self::Wait,
+            Kind::Call => Self::Call,
+            Kind::Range | Kind::Domain if is_load(text) => Self::Load,
+            Kind::Range | Kind::Domain if text.starts_with("all_reduce") || text.starts_with("nccl") => {
+                Self::Communication
+            }
+            Kind::Range | Kind::Domain => Self::Range,
+        }
+    }
+}
+
+/// A name with its class.
+pub(super) struct Label {
+    pub text: String,
+    pub class: Class,
+}
+
+/// One shelf of a row: tiles of every level.
+pub struct Shelf {
+    number: u8,
+    /// The finest first.
+    pub(super) levels: Vec<Vec<Tile>>,
+}
+
+/// A row of the timeline: what one stream or thread did, of one kind.
+pub struct TimelineRow {
+    /// The row's name, such as `kernels · stream 7`.
+    pub name: String,
+    /// The name of its rank or process.
+    pub group: String,
+    /// Its shelves, which do not overlap in themselves.
+    pub shelves: Vec<Shelf>,
+    /// Number of events.
+    pub events: u64,
+    pub(super) process: i64,
+    pub(super) kind: Kind,
+    pub(super) lane: LaneKey,
+    /// Labels by number.
+    pub(super) labels: Arc<Vec<u32>>,
+}
+
+impl TimelineRow {
+    /// Whether its events have sizes, kinds or names of GPUs' work.
+    pub fn is_on_gpu(&self) -> bool {
+        matches!(self.kind, Kind::Kernel | Kind::Copy | Kind::Memset | Kind::Graph)
+    }
+
+    /// An event as an item of this row; none if it lies on a shelf of another row.
+    pub(super) fn item(&self, event: &Shelved) -> Option<Item> {
+        let shelf = self.shelves.iter().position(|shelf| shelf.number == event.shelf)? as u8;
+        let bytes = match event.what {
+            What::Copy { bytes, .. } | What::Memset { bytes, .. } => Some(bytes),
+            _ => None,
+        };
+        Some(Item {
+            span: event.span,
+            busy_ns: event.span.1.abs_diff(event.span.0),
+            events: 1,
+            label: self.labels.get(event.label as usize).copied().unwrap_or(u32::MAX),
+            shelf,
+            bytes,
+            correlation: event.correlation,
+        })
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Labels {
+    pub all: Vec<Label>,
+    known: HashMap<(Kind, String), u32>,
+    /// By kind and writer, the labels of its numbers.
+    numbered: HashMap<(Kind, u16), Arc<Vec<u32>>>,
+}
+
+impl Labels {
+    fn of(&mut self, kind: Kind, text: String) -> u32 {
+        let class = Class::of(kind, &text);
+        *self.known.entry((kind, text.clone())).or_insert_with(|| {
+            self.all.push(Label { text, class });
+            self.all.len() as u32 - 1
+        })
+    }
+
+    /// The labels of all numbers that events of a kind may have.
+    fn numbered(&mut self, file: &EventsFile<'_>, kind: Kind, writer: u16) -> Arc<Vec<u32>> {
+        if let Some(known) = self.numbered.get(&(kind, writer)) {
+            return Arc::clone(known);
+        }
+        let texts: Vec<String> = match kind {
+            Kind::Copy => (0..COPIES).map(copy_label).collect(),
+            Kind::Memset => vec!["[CUDA memset]".to_owned()],
+            Kind::Graph => vec!["CUDA graph".to_owned()],
+            Kind::Synchronisation => (0..COPIES).map(|kind| format!("wait: {}", synchronisation_name(kind))).collect(),
+            Kind::Call => file.texts(writer).into_iter().map(|text| printed(&text).to_owned()).collect(),
+            Kind::Kernel | Kind::Range | Kind::Domain => file.texts(writer),
+        };
+        let all = Arc::new(texts.into_iter().map(|text| self.of(kind, text)).collect::<Vec<u32>>());
+        self.numbered.insert((kind, writer), Arc::clone(&all));
+        all
+    }
+}
+
+/// The rows of a lane: one, or of kernels one for those that compute and one for those that communicate.
+pub(super) fn rows_of(
+    file: &EventsFile<'_>,
+    key: LaneKey,
+    lane: &Lane,
+    tiles: Vec<Vec<Tile>>,
+    labels: &mut Labels,
+) -> Vec<TimelineRow> {
+    let kind = lane.kind;
+    let known = labels.numbered(file, kind, key.0);
+    let place = match lane.track {
+        // What waits for a device has no stream.
+        track if kind == Kind::Synchronisation && track >= i64::from(u32::MAX) => "all streams".to_owned(),
+        track if lane.gpu.is_some() || kind == Kind::Synchronisation => format!("stream {track}"),
+        track => format!("thread {track}"),
+    };
+    let named = |name: &str| format!("{name} · {place}");
+    type Shelved = Vec<(u8, Vec<Tile>)>;
+    let mut names: Vec<(&str, Shelved)> = Vec::new();
+    for (shelf, tiles) in (0..).zip(tiles).filter(|(_, tiles): &(u8, Vec<Tile>)| !tiles.is_empty()) {
+        let name = match kind {
+            Kind::Kernel if shelf == 1 => "NCCL",
+            Kind::Kernel => "kernels",
+            Kind::Copy => "copies",
+            Kind::Memset => "memsets",
+            Kind::Graph => "graphs",
+            Kind::Call => "CUDA calls",
+            Kind::Synchronisation => "synchronisation",
+            Kind::Range | Kind::Domain => "ranges",
+        };
+        match names.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, shelves)) => shelves.push((shelf, tiles)),
+            None => names.push((name, vec![(shelf, tiles)])),
+        }
+    }
+    let rows = names.into_iter().map(|(name, shelves)| {
+        let events = shelves.iter().flat_map(|(_, tiles)| tiles).map(|tile| u64::from(tile.events)).sum();
+        let shelves = shelves.into_iter();
+        let shelves = shelves.map(|(number, tiles)| Shelf { number, levels: tile::levels(tiles) }).collect();
+        let (name, process) = (named(name), lane.process);
+        TimelineRow {
+            name,
+            group: String::new(),
+            shelves,
+            events,
+            process,
+            kind,
+            lane: key,
+            labels: Arc::clone(&known),
+        }
+    });
+    rows.collect()
+}
+
+/// Names the groups of rows and brings the rows into their order: ranks by their GPU, the work on GPUs above that of the host.
+pub(super) fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, Lane, u64)], name: impl Fn(i64) -> String) {
+    let mut gpus: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for (_, lane, _) in lanes {
+        let of = gpus.entry(lane.process).or_default();
+        of.extend(lane.gpu.filter(|gpu| !of.contains(gpu)));
+        of.sort_unstable();
+    }
+    rows.sort_by_key(|row| {
+        let first = gpus.get(&row.process).and_then(|gpus| gpus.first()).copied().unwrap_or(i64::MAX);
+        let kind = match row.kind {
+            Kind::Range => 0,
+            Kind::Kernel => 1,
+            Kind::Graph => 2,
+            Kind::Copy => 3,
+            Kind::Memset => 4,
+            Kind::Call => 5,
+            Kind::Synchronisation => 6,
+            Kind::Domain => 7,
+        };
+        (first, row.lane.0, row.process, kind, row.name.starts_with("NCCL"), row.lane.1)
+    });
+    for row in rows {
+        let of = gpus.get(&row.process).map_or(&[][..], Vec::as_slice);
+        let gpus: String = of.iter().map(|gpu| format!(" · GPU {gpu}")).collect();
+        row.group = format!("{}{gpus}", name(row.process));
+    }
+}
