@@ -346,7 +346,11 @@ impl<'a> EventsFile<'a> {
     pub(super) fn decoded(&self, block: &Block, kind: Kind) -> Result<Vec<Row>, TraceError> {
         let bytes = self.read(block.offset, block.bytes as usize)?;
         let whole = if checksum(&bytes) == block.checksum {
-            decode(kind, block.count as usize, &bytes)
+            decode(kind, block.count as usize, &bytes).and_then(|rows| {
+                // Blocks are merged by their spans: rows beyond theirs would come out of order.
+                let within = rows.iter().all(|row| block.span.0 <= row.start && row.end <= block.span.1);
+                if within { Ok(rows) } else { Err("they lie outside the block's span".to_owned()) }
+            })
         } else {
             Err("its checksum is another".to_owned())
         };

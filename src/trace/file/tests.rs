@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 use strum::VariantArray;
 
-use super::block::{HEADER_BYTES, decode, encode};
+use super::block::{Content, HEADER_BYTES, Header, decode, encode};
 use super::reader::EventsFile;
 use super::writer::EventsWriter;
 use super::*;
@@ -163,6 +163,27 @@ fn a_block_that_lost_its_end_costs_no_other_writer_anything() {
         let known: Vec<_> = found.iter().map(|(start, length, _)| (*start, *length)).collect();
         assert_eq!(known, expected.iter().map(|(start, length, _)| (*start, *length)).collect::<Vec<_>>(), "{kept}");
         assert!(!losses.is_empty());
+    }
+}
+
+#[test]
+fn a_block_whose_events_lie_outside_its_span_is_left_out_and_named() {
+    let (bytes, _) = written(1, 3, 20);
+    let (all, _) = calls(&bytes);
+    let headers = bytes.windows(HEADER_BYTES).enumerate().filter_map(|(at, header)| {
+        let header = Header::of(header.first_chunk()?).ok()?;
+        matches!(header.content, Content::Rows { start: 1000, end: 1138, .. }).then_some(at)
+    });
+    let second = headers.collect::<Vec<_>>()[0];
+    for (at, number) in [(16, 1001_i64), (24, 1137)] {
+        let mut lying = bytes.clone();
+        let header = &mut lying[second..][..HEADER_BYTES];
+        header[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        let sum = block::checksum(&header[..HEADER_BYTES - 4]).to_le_bytes();
+        header[HEADER_BYTES - 4..].copy_from_slice(&sum);
+        let (found, losses) = calls(&lying);
+        assert_eq!(found, [&all[..20], &all[40..]].concat());
+        assert!(losses.iter().any(|loss| loss.contains("they lie outside the block's span")), "{losses:?}");
     }
 }
 
