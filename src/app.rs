@@ -37,6 +37,7 @@ mod shell;
 mod snapshots;
 mod state;
 mod theme;
+mod ticks;
 mod timeline;
 mod widgets;
 
@@ -124,7 +125,7 @@ impl App {
             self.state.settings.on_monitor(points * context.pixels_per_point(), context);
         }
         self.state.poll(context, &mut requests);
-        self.state.watch_node(&mut requests);
+        self.state.watch_node(self.pace.is_at_rest(), &mut requests);
         let title = self.state.window_title();
         if title != self.title {
             context.send_viewport_cmd(eframe::egui::ViewportCommand::Title(title.clone()));

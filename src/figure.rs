@@ -39,7 +39,7 @@ pub use csv::csv_text;
 pub use difference::{Difference, difference};
 pub use drawing::{Figure, figure};
 pub use methods::methods;
-pub use number::{capitalised, duration_text, from_to, grouped, significant};
+pub use number::{capitalised, duration_text, from_to, grouped, precise, significant};
 pub use palette::{COLOUR_NAMES, COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
 pub use published::OfPaper;
 pub use render::{Format, UnknownFormat, render};

@@ -27,6 +27,15 @@ impl State {
         if self.screen == Screen::Plan {
             return self.run_command();
         }
+        if self.screen == Screen::Timeline {
+            let files: Vec<String> = self.timeline.runs.iter().map(|run| path(&run.file)).collect();
+            let none = "no recording is open: open one first";
+            return if files.is_empty() {
+                Err(none.to_owned())
+            } else {
+                Ok(format!("multicard timeline {}", files.join(" ")))
+            };
+        }
         let session = self.session.as_ref().ok_or("no session is open")?;
         let folder = shell_word(&session.place());
         let words = match self.screen {

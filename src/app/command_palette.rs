@@ -4,7 +4,7 @@ use eframe::egui::{Align2, Context, Id, Key, Modal, Modifiers, ScrollArea};
 use strum::IntoEnumIterator;
 
 use super::plan::STARTING_PLANS;
-use super::widgets::text_field;
+use super::widgets::{fields_on_cards, text_field};
 use super::{
     Command, CompareCommand, FiguresCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, State, Theme,
     TimelineCommand,
@@ -91,6 +91,7 @@ pub fn command_palette_ui(context: &Context, state: &State, commands: &mut Vec<C
     let area = Modal::default_area(Id::unique("palette")).anchor(Align2::CENTER_TOP, [0.0, 80.0]);
     let modal = Modal::new(Id::unique("palette")).area(area).show(context, |ui| {
         ui.set_width(440.0);
+        fields_on_cards(ui);
         let field = text_field(&mut query, "What do you want to do?", f32::INFINITY);
         let response = ui.add(field);
         response.request_focus();

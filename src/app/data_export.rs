@@ -11,7 +11,7 @@ use strum::VariantArray as _;
 
 use super::plan::{on_thread, typed_path};
 use super::theme::{SMALL, palette};
-use super::widgets::{muted, radio_ui, strong, text_field};
+use super::widgets::{fields_on_cards, muted, radio_ui, strong, text_field};
 use super::{Command, Screen, State};
 use crate::export::{Exported, Format, What, export_to_file};
 use crate::figure::filter_of;
@@ -172,6 +172,7 @@ pub fn data_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, _) = MenuButton::new("Export data").config(config).ui(ui, |ui| {
         ui.set_width(380.0);
+        fields_on_cards(ui);
         menu_ui(ui, state, commands);
     });
     response.on_hover_text("Write the runs that are shown as a long table for other programs");

@@ -259,7 +259,11 @@ pub fn figures_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         .resizable(true)
         .default_size((height * 0.3).round())
         .size_range(96.0..=(height - 160.0).max(97.0))
-        .show(ui, |ui| preview::table_ui(ui, &state.figures, commands));
+        .show(ui, |ui| {
+            // Before a figure is drawn there is no table, which would shrink the panel for the next one.
+            ui.take_available_height();
+            preview::table_ui(ui, &state.figures, commands);
+        });
     let picture = Frame::new().inner_margin(Margin { bottom: 8, ..Margin::ZERO });
     CentralPanel::default().frame(picture).show(ui, |ui| preview::preview_ui(ui, &state.figures, commands));
 }

@@ -15,6 +15,16 @@ pub struct Column {
     pub key: Key,
     /// The name on screen.
     pub name: Arc<str>,
+    /// Whether all runs have a number in it.
+    pub is_number: bool,
+    /// What the texts of all runs begin with, up to the last blank.
+    pub shared: Arc<str>,
+}
+
+impl Column {
+    fn named(key: &str, name: &str) -> Self {
+        Self { key: key.into(), name: name.into(), is_number: false, shared: "".into() }
+    }
 }
 
 /// What lists show of a run, as it was recorded.
@@ -92,7 +102,9 @@ impl Entry {
         entry.recorded_loss = last_loss(record);
         entry.started_time_s = record.started_time_s;
         entry.ended_time_s = record.ended_time_s;
-        entry.reason = record.reason.clone().filter(|reason| !reason.trim().is_empty());
+        // What only repeats the state is no reason.
+        let tells = |reason: &String| !reason.trim().is_empty() && reason != record.state.name();
+        entry.reason = record.reason.clone().filter(tells);
         let levels = record.levels.iter().map(|(_, level)| level.to_string());
         let mut words: Vec<String> = levels.collect();
         words.extend([entry.plan.clone(), entry.data.clone(), entry.run.clone()]);
@@ -169,13 +181,14 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut columns = Vec::new();
     if runs.iter().any(|run| run.plan != first.plan) {
-        columns.push(Column { key: "plan".into(), name: "Plan".into() });
+        let names = runs.iter().map(|run| run.plan.as_str());
+        columns.push(Column { shared: shared(names).into(), ..Column::named("plan", "Plan") });
     }
     if runs.iter().any(|run| run.data != first.data) {
-        columns.push(Column { key: "data".into(), name: "Data".into() });
+        columns.push(Column::named("data", "Data"));
     }
     if runs.iter().any(|run| run.workload.key != first.workload.key) {
-        columns.push(Column { key: "workload".into(), name: "Workload".into() });
+        columns.push(Column::named("workload", "Workload"));
     }
     let mut factors: Vec<(&WorkloadSpec, &Key)> = Vec::new();
     for run in runs {
@@ -185,10 +198,23 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
     }
     for (workload, key) in factors {
         if runs.iter().any(|run| run.levels.get(key) != first.levels.get(key)) {
-            columns.push(Column { key: key.clone(), name: Setting::of_factor(workload, key).name });
+            let is_number = runs.iter().all(|run| run.levels.get(key).is_some_and(|level| level.as_number().is_some()));
+            let name = Setting::of_factor(workload, key).name;
+            columns.push(Column { key: key.clone(), name, is_number, shared: "".into() });
         }
     }
     columns
+}
+
+/// What all names begin with, up to the last blank.
+fn shared<'a>(mut names: impl Iterator<Item = &'a str>) -> &'a str {
+    let Some(first) = names.next() else { return "" };
+    let alike = |shared: &'a str, name: &str| {
+        let differ = shared.char_indices().zip(name.chars()).find(|((_, a), b)| a != b);
+        &shared[..differ.map_or(shared.len().min(name.len()), |((place, _), _)| place)]
+    };
+    let shared = names.fold(first, alike);
+    shared.rfind(' ').map_or("", |blank| &shared[..=blank])
 }
 
 /// The factors in which runs differ from the first, in its order.
@@ -224,4 +250,17 @@ fn step(runs: &[RunRecord]) -> Arc<str> {
     let mut words = runs.iter().map(|run| &run.workload.step);
     let word = words.next().filter(|first| words.all(|word| word == *first));
     word.map_or_else(|| USUAL_STEP.into(), Arc::clone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_share_ends_with_a_blank() {
+        assert_eq!(shared(["table 2: fp16", "table 2: fp32"].into_iter()), "table 2: ");
+        assert_eq!(shared(["table", "table 2"].into_iter()), "");
+        assert_eq!(shared(["é a", "è a"].into_iter()), "");
+        assert_eq!(shared(["night one", "day"].into_iter()), "");
+    }
 }

@@ -11,6 +11,7 @@ mod topology;
 use eframe::egui::{Align, Button, Context, Grid, Label, Layout, ScrollArea, Ui};
 use poll_promise::Promise;
 
+use super::state::SAMPLES_AT_REST;
 use super::theme::{GRID, palette};
 use super::widgets::{bytes_text, card, muted, strong};
 use super::{Command, Request, Screen, State};
@@ -42,6 +43,8 @@ pub enum NodeCommand {
 pub struct NodeState {
     /// The latest sample of the whole machine.
     pub sample: Option<Sample>,
+    /// Whether it was taken while samples are few.
+    pub is_sample_of_few: bool,
     /// Whether the machine is being read again.
     refreshing: bool,
     /// Topology, data sets and disks.
@@ -56,8 +59,14 @@ pub struct NodeState {
 }
 
 impl NodeState {
-    /// A sample of the whole machine.
-    pub fn take_sample(&mut self, sample: Sample) {
+    /// A sample of the whole machine, one of `few` or of many.
+    pub fn take_sample(&mut self, sample: Sample, few: bool) {
+        let has_rates = |sample: &Sample| sample.host.cpus_busy.is_some();
+        if self.sample.as_ref().is_some_and(has_rates) && !has_rates(&sample) {
+            // The first sample at another interval: rates come with the next one.
+            return;
+        }
+        self.is_sample_of_few = few;
         if self.looked_time_s.is_some_and(|time_s| (sample.time_s - time_s).abs() >= READ_INTERVAL_S) {
             self.looked_time_s = None;
         }
@@ -135,6 +144,9 @@ impl State {
 pub fn node_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         ui.heading("Node");
+        if let Some(text) = age_text(state) {
+            ui.label(muted(ui, text));
+        }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let looking = state.machine.refreshing || state.node.is_none();
             let text = if looking { "Refreshing …" } else { "Refresh" };
@@ -162,6 +174,15 @@ pub fn node_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             right_ui(&mut columns[1], state, node, commands);
         });
     });
+}
+
+/// Of when the values are, where that is not now.
+fn age_text(state: &State) -> Option<String> {
+    let sample = state.machine.sample.as_ref().filter(|_| state.has_few_samples() || state.machine.is_sample_of_few)?;
+    let time = jiff::Timestamp::from_millisecond((sample.time_s * 1e3) as i64).ok()?;
+    let time = time.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S");
+    let every_s = SAMPLES_AT_REST.as_secs();
+    Some(format!("Values of {time}: read every {every_s} s while nobody touches the window"))
 }
 
 fn left_ui(ui: &mut Ui, state: &State, node: &Node) {

@@ -11,6 +11,8 @@ const SHARE: f64 = 0.04;
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// News are drawn at once for this long after the user did something: they may be the answer.
 const ATTENTION: Duration = Duration::from_secs(2);
+/// After this long without its user, a window is at rest.
+const REST: Duration = Duration::from_secs(10);
 
 /// The cost of frames, from which follows how long news wait: where a GPU draws, not noticeably; where the processor does, most of
 /// a second.
@@ -40,6 +42,11 @@ impl Pace {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let touched = if touched { now } else { last.touched };
         *last = Last { begun: now, spent, cost: spent.saturating_sub(last.spent), touched };
+    }
+
+    /// Whether nobody has touched the window for a while.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).touched.elapsed() >= REST
     }
 
     /// How long news that arrive now wait.
@@ -85,5 +92,16 @@ mod tests {
         assert!(pace.wait() > Duration::from_millis(500), "{:?}", pace.wait());
         pace.frame(true);
         assert_eq!(pace.wait(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_window_is_at_rest_until_somebody_touches_it() {
+        let pace = Pace::new();
+        assert!(!pace.is_at_rest(), "it was just opened");
+        pace.0.lock().unwrap().touched -= REST;
+        pace.frame(false);
+        assert!(pace.is_at_rest());
+        pace.frame(true);
+        assert!(!pace.is_at_rest());
     }
 }

@@ -517,7 +517,7 @@ impl State {
             return Some("A trial is running.".to_owned());
         }
         if let (true, Err(reason)) = (self.plan.document.plan().needs_worker(), &node.worker) {
-            return Some(format!("There is no worker: {reason}"));
+            return Some(format!("Runs need the worker: {reason}"));
         }
         let outlook = self.outlook()?;
         if outlook.runs > 0 {

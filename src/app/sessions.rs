@@ -12,7 +12,7 @@ use eframe::egui::{
 use poll_promise::Promise;
 
 use super::theme::{GRID, palette};
-use super::widgets::{muted, strong, text_field};
+use super::widgets::{fields_on_cards, muted, strong, text_field};
 use super::{Command, Request, State, sample};
 use crate::remote::host_of_copy;
 use crate::session::default_sessions_folder;
@@ -73,8 +73,8 @@ pub struct SessionsState {
     dialog: Option<Promise<Option<PathBuf>>>,
     looking: Option<Promise<Vec<PathBuf>>>,
     transfer: Option<transfer::Transfer>,
-    /// Outcome of the last export.
-    exported: Option<String>,
+    /// Outcome of the last transfer, and whether it succeeded.
+    transferred: Option<(String, bool)>,
     /// The browser of all sessions.
     pub browser: browser::Browser,
 }
@@ -242,9 +242,13 @@ pub fn session_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
 
 fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.set_width(420.0);
+    fields_on_cards(ui);
     let mut send = |ui: &Ui, command: SessionsCommand| {
+        // The menu says how far a transfer is, and what came of it.
+        if !matches!(command, SessionsCommand::Export(_) | SessionsCommand::Import(_) | SessionsCommand::StopTransfer) {
+            ui.close();
+        }
         commands.push(Command::Sessions(command));
-        ui.close();
     };
     if let Some(session) = &state.session {
         ui.label(strong(session.name()));
@@ -352,16 +356,16 @@ pub fn session_notes_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>)
              runs can be cancelled, new ones may not be recorded.",
             session.folder.display()
         );
-        note(ui, palette.bad, &message, |_| {});
+        note(ui, ("⚠", palette.bad), &message, |_| {});
     }
     if session.is_sample() {
-        note(ui, palette.accent, sample::ABOUT, |ui| {
+        note(ui, ("ℹ", palette.accent), sample::ABOUT, |ui| {
             if ui.button("Close the sample").on_hover_text("The session menu opens it again").clicked() {
                 commands.push(Command::Sessions(SessionsCommand::CloseSample));
             }
         });
     } else if let Some(reason) = &session.read_only {
-        note(ui, palette.warning, reason, |ui| {
+        note(ui, ("⚠", palette.warning), reason, |ui| {
             let is_far = session.host().is_some();
             if ui
                 .button(if is_far { "Connect" } else { "Open for writing" })
@@ -374,11 +378,11 @@ pub fn session_notes_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>)
     }
 }
 
-fn note(ui: &mut Ui, color: eframe::egui::Color32, message: &str, add: impl FnOnce(&mut Ui)) {
+fn note(ui: &mut Ui, (sign, color): (&str, eframe::egui::Color32), message: &str, add: impl FnOnce(&mut Ui)) {
     super::widgets::card(ui).stroke(eframe::egui::Stroke::new(1.0, color)).show(ui, |ui| {
         ui.take_available_width();
         ui.horizontal_wrapped(|ui| {
-            ui.colored_label(color, "⚠");
+            ui.colored_label(color, sign);
             ui.label(message);
             add(ui);
         });

@@ -56,7 +56,10 @@ fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 
 fn node_text(state: &State) -> String {
     let Some(node) = &state.node else { return "reading this machine …".to_owned() };
-    let Some(gpu) = node.gpus.first() else { return format!("{} CPUs, no GPU", node.cpus) };
+    let Some(gpu) = node.gpus.first() else {
+        let cpus = if node.cpus == 1 { "CPU" } else { "CPUs" };
+        return format!("{} {cpus}, no GPU", node.cpus);
+    };
     let memory_gb = gpu.memory_bytes as f64 / 1e9;
     let driver = node.driver.as_deref().map_or(String::new(), |driver| format!(" · driver {driver}"));
     format!("{}× {} {memory_gb:.0} GB{driver}", node.gpus.len(), gpu.name.trim_start_matches("NVIDIA "))

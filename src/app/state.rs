@@ -21,6 +21,9 @@ use crate::plan::Node;
 use crate::remote;
 use crate::store::origin;
 
+/// Interval of samples of the machine while nobody touches the window and nothing runs.
+pub(super) const SAMPLES_AT_REST: Duration = Duration::from_secs(20);
+
 /// An error or warning shown on a screen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
@@ -266,7 +269,7 @@ impl State {
             UiEvent::Records(records) => self.take_records(records),
             UiEvent::Live(batch) => self.live.take(batch),
             UiEvent::Places(places) => self.machine.places = Some(*places),
-            UiEvent::NodeSample(sample) => self.machine.take_sample(*sample),
+            UiEvent::NodeSample(sample) => self.machine.take_sample(*sample, self.has_few_samples()),
             UiEvent::Importing(importing) => self.importing = importing,
             UiEvent::Launched { queued, kept, invalid } => self.launched(queued, kept, invalid),
             UiEvent::Done(screen) => {
@@ -296,18 +299,28 @@ impl State {
         self.poll_node(context, requests);
     }
 
-    /// Asks for samples of the machine where the screen shows them; each causes a frame.
-    pub fn watch_node(&mut self, requests: &mut Vec<Request>) {
-        let wanted = match self.screen {
+    /// Asks for samples of the machine where the screen shows them. Each causes a frame, so that there are few while nobody touches the
+    /// window and nothing runs.
+    pub fn watch_node(&mut self, is_at_rest: bool, requests: &mut Vec<Request>) {
+        let often = match self.screen {
             Screen::Node => Some(Duration::from_secs(1)),
             Screen::Plan => Some(Duration::from_secs(5)),
             _ => None,
         };
+        let is_at_rest = is_at_rest && !self.queue.is_running();
+        let wanted = often.map(|often| if is_at_rest { SAMPLES_AT_REST } else { often });
         if std::mem::replace(&mut self.watched, wanted) != wanted {
-            // An old sample says nothing of now.
-            self.machine.sample = None;
             requests.push(Request::WatchNode(wanted));
         }
+        if wanted.is_none() {
+            // An old sample says nothing of the time when it is looked at again.
+            self.machine.sample = None;
+        }
+    }
+
+    /// Whether samples are so few that the latest may say little of now.
+    pub(super) fn has_few_samples(&self) -> bool {
+        self.watched == Some(SAMPLES_AT_REST)
     }
 
     fn show(&mut self, screen: Screen) {

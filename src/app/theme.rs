@@ -136,6 +136,8 @@ fn common(style: &mut Style) {
     visuals.selection.bg_fill = palette.accent;
     visuals.selection.stroke = Stroke::new(1.0, palette.on_accent);
     visuals.hyperlink_color = palette.accent;
+    // Each blink would draw the whole window again, twice a second.
+    visuals.text_cursor.blink = false;
     visuals.warn_fg_color = palette.warning;
     visuals.error_fg_color = palette.bad;
     visuals.weak_text_color = Some(palette.muted);
@@ -151,5 +153,28 @@ fn common(style: &mut Style) {
     ];
     for widget in states {
         widget.corner_radius = CornerRadius::same(4);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use eframe::egui::{RawInput, TextEdit, ViewportId};
+
+    use super::*;
+
+    #[test]
+    fn a_field_with_the_focus_asks_for_no_frames() {
+        let (context, mut text) = (Context::default(), String::new());
+        install(&context);
+        let mut wait = Duration::ZERO;
+        for frame in 0..8 {
+            let input = RawInput { time: Some(f64::from(frame)), ..RawInput::default() };
+            let mut output = context.run_ui(input, |ui| ui.add(TextEdit::singleline(&mut text)).request_focus());
+            wait = output.viewport_output[&ViewportId::ROOT].repaint_delay;
+            output.textures_delta.clear();
+        }
+        assert!(wait > Duration::from_secs(60), "{wait:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! The Timeline screen: recordings of runs one below the other, on one axis of time.
 
+mod background;
 mod canvas;
 mod controls;
 mod counters;
@@ -20,9 +21,9 @@ use std::sync::Arc;
 use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, Ui};
 use poll_promise::Promise;
 
-use super::plan::on_thread;
-use super::{Command, Request, Screen, State};
+use super::{Command, Request, State};
 use crate::trace::{CriticalPath, Found, MarkKind, Split, Timeline, TraceError};
+use background::Details;
 use layout::Detail;
 use open::Opening;
 use task::Task;
@@ -139,6 +140,8 @@ pub enum TimelineCommand {
     Perfetto(usize),
     /// Write the view as a figure.
     Figure,
+    /// Copy the command that shows these recordings.
+    CopyCommand,
 }
 
 /// A recording that is shown.
@@ -165,9 +168,6 @@ pub struct Shown {
     path: Option<(usize, Result<CriticalPath, String>)>,
     following: Option<(usize, Promise<Result<CriticalPath, TraceError>>)>,
 }
-
-/// What a thread read: the row and its events.
-type Details = Vec<(usize, usize, Detail)>;
 
 /// State of the Timeline screen.
 pub struct TimelineState {
@@ -321,40 +321,6 @@ impl TimelineState {
         self.show(start.saturating_sub(around), end.saturating_add(around));
     }
 
-    /// The step of a run whose critical path is shown: that of the anchor, else the one of median length after the warm-up.
-    fn step_of_path(&self, run: &Shown) -> Option<usize> {
-        let steps = run.split.as_ref()?.as_ref().ok().filter(|split| split.has_steps)?.first_rank();
-        if let Anchor::Step(number) = self.anchor {
-            return number.checked_sub(1).filter(|place| *place < steps.len());
-        }
-        let mut counted: Vec<usize> = (0..steps.len()).filter(|place| !steps[*place].warm_up).collect();
-        counted.sort_by_key(|place| steps[*place].span.1.abs_diff(steps[*place].span.0));
-        counted.get(counted.len() / 2).copied()
-    }
-
-    /// Follows the critical paths that are shown and not known yet.
-    fn poll_paths(&mut self, context: &Context) {
-        for place in 0..self.runs.len() {
-            let wanted = self.step_of_path(&self.runs[place]).filter(|_| self.tab == Tab::Path);
-            let run = &mut self.runs[place];
-            if let Some((step, following)) = run.following.take() {
-                match following.try_take() {
-                    Ok(path) => run.path = Some((step, path.map_err(|error| error.to_string()))),
-                    Err(following) => run.following = Some((step, following)),
-                }
-            }
-            let Some(step) = wanted.filter(|step| run.path.as_ref().is_none_or(|(known, _)| known != step)) else {
-                continue;
-            };
-            if let (None, Some(Ok(split))) = (&run.following, &run.split)
-                && let Some(of) = split.first_rank().get(step).cloned()
-            {
-                let timeline = Arc::clone(&run.timeline);
-                run.following = Some((step, on_thread("timeline path", context, move || timeline.critical_path(&of))));
-            }
-        }
-    }
-
     /// Moves the selection within its row.
     fn step(&mut self, forward: bool) {
         let Some((place, row)) = self.row.or_else(|| self.rows().next()) else { return };
@@ -440,150 +406,16 @@ impl State {
             }
             TimelineCommand::Perfetto(place) => self.export_recording(place, context),
             TimelineCommand::Figure => self.export_view(context),
-        }
-    }
-
-    /// Takes over the results of background work, and starts it where the view needs it.
-    pub fn poll_timeline(&mut self, context: &Context) {
-        self.poll_recordings(context);
-        self.poll_details(context);
-        self.poll_launcher(context);
-        self.timeline.poll_paths(context);
-        let state = &mut self.timeline;
-        for run in &mut state.runs {
-            if let Some(split) = run.splitting.take() {
-                match split.try_take() {
-                    Ok(split) => {
-                        run.split = Some(split.map_err(|error| match error {
-                            TraceError::Cancelled => {
-                                "Where its time went was not added up: cancelled. Open it again to do so.".to_owned()
-                            }
-                            error => error.to_string(),
-                        }));
+            TimelineCommand::CopyCommand => {
+                self.timeline.said = Some(match self.as_command() {
+                    Ok(command) => {
+                        context.copy_text(command.clone());
+                        (format!("Copied: {command}"), true)
                     }
-                    Err(split) => run.splitting = Some(split),
-                }
+                    Err(reason) => (reason, false),
+                });
             }
         }
-        let known = state.runs.iter().filter(|run| run.split.is_some()).count();
-        let by = (state.runs.len(), known, state.sort);
-        if state.ordered_by != by {
-            state.ordered_by = by;
-            state.step_order = tables::step_order(state);
-        }
-        if let Some(finding) = state.finding.take() {
-            match finding.try_take() {
-                Ok(Ok(Some(pick))) => {
-                    state.said = None;
-                    state.select(Some(pick));
-                    state.show_selected();
-                }
-                Ok(Ok(None)) => {
-                    state.said =
-                        Some((format!("No event named like \"{}\" after the selection.", state.search), false));
-                }
-                Ok(Err(error)) => state.said = Some((error, false)),
-                Err(finding) => state.finding = Some(finding),
-            }
-        }
-        if let Some(exporting) = state.exporting.take() {
-            match exporting.try_take() {
-                Ok(Ok(said)) => state.said = Some((said, true)),
-                Ok(Err(said)) => state.said = Some((said, false)),
-                Err(exporting) => state.exporting = Some(exporting),
-            }
-        }
-    }
-
-    /// Looks for the next event by name, behind the selected one.
-    fn find(&mut self, context: &Context) {
-        let state = &mut self.timeline;
-        let text = state.search.trim().to_owned();
-        if text.is_empty() || state.finding.is_some() {
-            return;
-        }
-        let from = state.selected.map_or(0, |pick| pick.run);
-        let after = |place: usize| match state.selected {
-            Some(pick) if pick.run == place => pick.found.item.span.0,
-            _ => i64::MIN,
-        };
-        let runs: Vec<(usize, Arc<Timeline>, i64)> = (state.runs.iter().enumerate().skip(from))
-            .map(|(place, run)| (place, Arc::clone(&run.timeline), after(place)))
-            .collect();
-        state.finding = Some(on_thread("timeline search", context, move || {
-            for (run, timeline, after) in runs {
-                let labels = timeline.matching(&text);
-                let found = timeline.next(&labels, after).map_err(|error| error.to_string())?;
-                if let Some(found) = found {
-                    return Ok(Some(Pick { run, found }));
-                }
-            }
-            Ok(None)
-        }));
-    }
-
-    /// Reads single events where the view shows few enough of them.
-    fn poll_details(&mut self, context: &Context) {
-        let state = &mut self.timeline;
-        if let Some(reading) = state.reading.take() {
-            match reading.try_take() {
-                Ok(Ok(details)) => {
-                    for (run, row, detail) in details {
-                        if let Some(run) = state.runs.get_mut(run) {
-                            run.details.insert(row, detail);
-                        }
-                    }
-                }
-                Ok(Err(error)) => state.said = Some((error, false)),
-                Err(reading) => state.reading = Some(reading),
-            }
-        }
-        if state.reading.is_some() || self.screen != Screen::Timeline {
-            return;
-        }
-        let mut wanted = Vec::new();
-        for (place, run) in state.runs.iter().enumerate() {
-            let span = (state.view.0.saturating_add(run.zero), state.view.1.saturating_add(run.zero));
-            let margin = (span.1 - span.0) / 2;
-            for (row, of) in run.timeline.rows().iter().enumerate() {
-                let is_known =
-                    run.details.get(&row).is_some_and(|known| known.span.0 <= span.0 && span.1 <= known.span.1);
-                let is_fine = |shelf| run.timeline.drawn(row, shelf, span, MOST_ITEMS).1;
-                if !is_known && (0..of.shelves.len()).any(is_fine) {
-                    let around = (span.0.saturating_sub(margin), span.1.saturating_add(margin));
-                    wanted.push((place, row, around, Arc::clone(&run.timeline)));
-                }
-            }
-        }
-        if wanted.is_empty() {
-            return;
-        }
-        state.reading = Some(on_thread("timeline reader", context, move || {
-            let read = |(run, row, span, timeline): (usize, usize, (i64, i64), Arc<Timeline>)| {
-                Ok((run, row, Detail::new(span, timeline.items(row, span)?)))
-            };
-            wanted.into_iter().map(read).collect::<Result<Details, TraceError>>().map_err(|error| error.to_string())
-        }));
-    }
-
-    /// Looks up what launched the event under the pointer, or the selected one.
-    fn poll_launcher(&mut self, context: &Context) {
-        let state = &mut self.timeline;
-        if let Some((pick, launching)) = state.launching.take() {
-            match launching.try_take() {
-                Ok(found) => state.launched = Some((pick, found)),
-                Err(launching) => state.launching = Some((pick, launching)),
-            }
-        }
-        let Some(pick) = state.hovered.or(state.selected) else { return };
-        let is_known = state.launched.is_some_and(|(known, _)| known == pick);
-        if state.launching.is_some() || is_known || pick.found.item.correlation == 0 {
-            return;
-        }
-        let Some(run) = state.runs.get(pick.run) else { return };
-        let timeline = Arc::clone(&run.timeline);
-        let work = move || timeline.launcher(pick.found.row, &pick.found.item).ok().flatten();
-        state.launching = Some((pick, on_thread("timeline launcher", context, work)));
     }
 }
 

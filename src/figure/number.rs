@@ -15,6 +15,17 @@ pub fn significant(value: f64) -> String {
     }
 }
 
+/// A number with up to nine significant digits: all that a measurement can have, and nothing of how computers add.
+pub fn precise(value: f64) -> String {
+    let digits = if value == 0.0 { 0 } else { 8 - value.abs().log10().floor() as i32 };
+    if !(0..=15).contains(&digits) {
+        return grouped(&significant(value).replace('-', "\u{2212}"));
+    }
+    let text = format!("{value:.*}", digits as usize);
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    grouped(&text.replace('-', "\u{2212}"))
+}
+
 /// `1.42 to 1.81`
 pub fn from_to(low: f64, high: f64) -> String {
     format!("{} to {}", significant(low), significant(high))
@@ -100,5 +111,22 @@ mod tests {
         assert_eq!(markdown(14_981.4), "14\u{202f}981");
         assert_eq!(markdown(-1_234_567.0), "\u{2212}1\u{202f}234\u{202f}567");
         assert_eq!(markdown(4.12e-5), "4.12×10<sup>\u{2212}5</sup>");
+    }
+
+    #[test]
+    fn a_precise_number_has_no_digits_of_the_computers_own() {
+        let cases = [
+            (3.497_894_591_999_999_7, "3.49789459"),
+            (0.1 + 0.2, "0.3"),
+            (4156.0, "4156"),
+            (14_981.25, "14981.25"),
+            (-0.002_500_000_000_000_1, "\u{2212}0.0025"),
+            (0.0, "0"),
+            (3.2e9, "3\u{202f}200\u{202f}000\u{202f}000"),
+            (4.0e-12, "4.00e\u{2212}12"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(precise(value), text, "{value}");
+        }
     }
 }

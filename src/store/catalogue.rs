@@ -125,6 +125,7 @@ impl SessionHeading {
     pub fn machine(&self) -> String {
         match self.node.gpus.first() {
             Some(gpu) => format!("{}× {}", self.node.gpus.len(), gpu.name.trim_start_matches("NVIDIA ")),
+            None if self.node.cpus == 1 => "1 CPU".to_owned(),
             None => format!("{} CPUs", self.node.cpus),
         }
     }

@@ -9,7 +9,7 @@ use super::{CompareCommand, CompareState, look, value_text};
 use crate::analysis::{CellKey, TRACE_METRICS};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, Palette, SMALL, palette};
-use crate::figure::{Chart, Panel, Point, Role as RoleOf, Series, ticks};
+use crate::figure::{Chart, Panel, Point, Role as RoleOf, Series, precise, ticks};
 
 const BAR: f32 = 16.0;
 const GAP: f32 = 2.0;
@@ -315,17 +315,18 @@ impl Scene<'_> {
         ui.set_max_width(360.0);
         ui.strong(point.cell.as_ref().map_or("", |key| self.cell_name(key)));
         let unit = &self.chart.y.unit;
-        ui.label(format!("{}: {} {unit}", self.chart.y.name, point.value.median));
+        ui.label(format!("{}: {} {unit}", self.chart.y.name, precise(point.value.median)));
         if !series.name.is_empty() {
             ui.label(&series.name);
         }
         ui.label(value_text::origin(&point.value, 1.0, unit));
         if let Some(printed) = self.published(panel, series, point) {
             let over = point.value.median / printed.value.median;
-            let ends = printed.value.interval.map_or(String::new(), |ends| format!(" [{}, {}]", ends.low, ends.high));
+            let ends = printed.value.interval;
+            let ends = ends.map_or(String::new(), |ends| format!(" [{}, {}]", precise(ends.low), precise(ends.high)));
             ui.label(format!(
                 "published: {}{ends} {unit}; measured over published {}",
-                printed.value.median,
+                precise(printed.value.median),
                 value_text::ratio(over)
             ));
         }

@@ -92,6 +92,7 @@ pub fn add_session_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, _) = MenuButton::new("Add a session").config(config).ui(ui, |ui| {
         ui.set_min_width(280.0);
+        fields_on_cards(ui);
         let shown = state.compare_sources();
         let is_shown = |folder: &&PathBuf| shown.iter().any(|source| source.records.folder == **folder);
         for folder in state.settings.recent.iter().filter(|folder| !is_shown(folder)) {
@@ -384,7 +385,7 @@ fn limits_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     let name = if study.limits.is_set() { "Limits: set" } else { "Limits" };
     let (response, _) = MenuButton::new(name).config(config).ui(ui, |ui| {
         let mut limits = study.limits;
-        limit_ui(ui, "Memory of a GPU at most", &mut limits.memory_bytes, (1e9, 16.0), ("GB", 0.0..=10_000.0));
+        limit_ui(ui, "Memory per device at most", &mut limits.memory_bytes, (1e9, 16.0), ("GB", 0.0..=10_000.0));
         limit_ui(ui, "Accuracy at least", &mut limits.accuracy, (0.01, 99.0), ("%", 0.0..=100.0));
         if limits != study.limits {
             commands.push(Command::Compare(CompareCommand::Limits(limits)));

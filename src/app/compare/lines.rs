@@ -9,8 +9,9 @@ use super::{CompareCommand, CompareState, look, value_text};
 use crate::analysis::CellKey;
 use crate::app::Command;
 use crate::app::theme::{GRID, palette};
+use crate::app::ticks::{log_text, log_ticks};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{Chart, Geometry, PUBLISHED, Panel, Role, Series, ticks_between};
+use crate::figure::{Chart, Geometry, PUBLISHED, Panel, Role, Scale, Series, ticks_between};
 
 const LEAST: f32 = 220.0;
 const LEAST_HEIGHT: f32 = 168.0;
@@ -18,6 +19,27 @@ const LEAST_HEIGHT: f32 = 168.0;
 const REACH: f32 = 10.0;
 /// Maximum number of markers per line.
 const MARKED: usize = 24;
+
+/// The vertical axis: values, or their logarithms.
+#[derive(Clone, Copy)]
+struct Values {
+    is_log: bool,
+}
+
+impl Values {
+    /// Where a value stands; nowhere if it has no logarithm.
+    fn place(self, value: f64) -> f64 {
+        match self.is_log {
+            false => value,
+            true if value > 0.0 => value.log10(),
+            true => f64::NAN,
+        }
+    }
+
+    fn value(self, place: f64) -> f64 {
+        if self.is_log { 10_f64.powf(place) } else { place }
+    }
+}
 
 /// Draws charts, a click on whose lines selects their cell: side by side if each has one panel, else one per row with its panels side by side.
 pub fn lines_ui(ui: &mut Ui, compare: &CompareState, charts: &[Chart], commands: &mut Vec<Command>) {
@@ -65,7 +87,9 @@ fn panel_ui(
     let dark = ui.visuals().dark_mode;
     let places: Vec<f64> = places(panel);
     let by_gpus = chart.geometry == Geometry::Scaling;
-    let salt = ("compare-lines", &chart.title, &panel.title);
+    let values = Values { is_log: chart.y.scale == Scale::Log };
+    // A plot keeps its bounds, which mean something else on the other scale.
+    let salt = ("compare-lines", &chart.title, &panel.title, values.is_log);
     let mut plot = Plot::new(salt)
         .width(size[0])
         .height(size[1])
@@ -75,8 +99,8 @@ fn panel_ui(
         .grid_color(palette(ui.visuals()).line)
         .grid_fade(0.0)
         .x_axis_formatter(|mark, _| value_text::tick(mark.value))
-        .y_axis_formatter(|mark, _| value_text::tick(mark.value))
-        .label_formatter(move |position| hover_text(position, chart));
+        .y_axis_formatter(move |mark, _| if values.is_log { log_text(mark) } else { value_text::tick(mark.value) })
+        .label_formatter(move |position| hover_text(position, chart, values));
     let (across, up) = ((size[0] / 90.0).clamp(2.0, 10.0), (size[1] / 44.0).clamp(2.0, 10.0));
     let (only_whole, marked) = (chart.x.unit.is_empty(), places.clone());
     plot = plot
@@ -85,13 +109,14 @@ fn panel_ui(
                 if by_gpus { marked.clone() } else { ticks_between(input.bounds.0, input.bounds.1, across as usize) };
             marks_at(marks.into_iter().filter(|mark| !only_whole || mark.fract() == 0.0), &input)
         })
-        .y_grid_spacer(move |input| {
-            marks_at(ticks_between(input.bounds.0, input.bounds.1, up as usize).into_iter(), &input)
+        .y_grid_spacer(move |input| match values.is_log {
+            true => log_ticks(&input),
+            false => marks_at(ticks_between(input.bounds.0, input.bounds.1, up as usize).into_iter(), &input),
         });
     if let Some([low, high]) = around_one(&places) {
         plot = plot.include_x(low).include_x(high);
     }
-    if by_gpus || chart.y.unit != "%" {
+    if !values.is_log && (by_gpus || chart.y.unit != "%") {
         plot = plot.include_y(0.0);
     }
     let is_chosen = |series: &Series| {
@@ -107,19 +132,19 @@ fn panel_ui(
             let colour = look::colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
             let width = if any_chosen && !stands_back { 2.6 } else { 1.8 };
             if series.role == Role::Ideal {
-                plot.line(ideal(series, colour));
+                plot.line(ideal(series, colour, values));
                 continue;
             }
             if series.role == Role::Published {
                 let name = format!("{}, {PUBLISHED}", series.name);
-                let marks = Points::new(name, medians(series)).color(colour).filled(false);
+                let marks = Points::new(name, medians(series, values)).color(colour).filled(false);
                 plot.points(marks.shape(MarkerShape::Diamond).radius(5.5));
                 continue;
             }
             if chart.geometry == Geometry::Lines {
-                band(series, colour).into_iter().for_each(|band| plot.add(band));
+                band(series, colour, values).into_iter().for_each(|band| plot.add(band));
             } else {
-                intervals(series, colour).into_iter().for_each(|line| plot.line(line));
+                intervals(series, colour, values).into_iter().for_each(|line| plot.line(line));
             }
             // With very many points, only some have markers.
             let each = series.points.len().div_ceil(MARKED).max(1);
@@ -129,7 +154,7 @@ fn panel_ui(
                 Some((length, _)) => LineStyle::Dashed { length },
             };
             plot.line(
-                Line::new(series.name.clone(), medians(series))
+                Line::new(series.name.clone(), medians(series, values))
                     .color(colour)
                     .width(width)
                     .style(style)
@@ -137,13 +162,13 @@ fn panel_ui(
             );
             let shape = look::marker_shape(series.look.sign().marker);
             let marked: PlotPoints =
-                series.points.iter().step_by(each).map(|point| [point.x, point.value.median]).collect();
+                medians(series, values).points().iter().step_by(each).map(|point| [point.x, point.y]).collect();
             plot.points(Points::new(series.name.clone(), marked).color(colour).shape(shape).radius(3.5));
         }
     });
     let clicked = shown.response.interact_pointer_pos().filter(|_| shown.response.clicked());
     if let Some(pointer) = clicked {
-        let place = |x: f64, y: f64| shown.transform.position_from_point(&PlotPoint::new(x, y));
+        let place = |x: f64, y: f64| shown.transform.position_from_point(&PlotPoint::new(x, values.place(y)));
         let nearest = nearest(panel, pointer, place);
         if nearest != compare.selected || nearest.is_some() {
             let cell = nearest.filter(|cell| compare.selected.as_ref() != Some(cell));
@@ -176,38 +201,42 @@ fn marks_at(values: impl Iterator<Item = f64>, input: &GridInput) -> Vec<GridMar
     values.map(|value| GridMark { value, step_size }).collect()
 }
 
-fn medians(series: &Series) -> PlotPoints<'static> {
-    series.points.iter().map(|point| [point.x, point.value.median]).collect()
+fn medians(series: &Series, values: Values) -> PlotPoints<'static> {
+    let places = series.points.iter().map(|point| [point.x, values.place(point.value.median)]);
+    places.filter(|place| place[1].is_finite()).collect()
 }
 
 /// Band from the least to the greatest repeat; none if each point has one repeat.
-fn band(series: &Series, colour: Color32) -> Option<FilledArea> {
-    let ends = |point: &crate::figure::Point| {
+fn band(series: &Series, colour: Color32, values: Values) -> Option<FilledArea> {
+    let ends = |point: &&crate::figure::Point| {
         let median = point.value.median;
-        point.value.interval.map_or((median, median), |ends| (ends.low, ends.high))
+        let (low, high) = point.value.interval.map_or((median, median), |ends| (ends.low, ends.high));
+        (values.place(low), values.place(high))
     };
-    if series.points.len() < 2 || series.points.iter().all(|point| point.value.interval.is_none()) {
+    // An area has no gaps.
+    let points: Vec<_> = series.points.iter().filter(|point| ends(point).0.is_finite()).collect();
+    if points.len() < 2 || points.iter().all(|point| point.value.interval.is_none()) {
         return None;
     }
-    let xs: Vec<f64> = series.points.iter().map(|point| point.x).collect();
-    let (low, high): (Vec<f64>, Vec<f64>) = series.points.iter().map(ends).unzip();
+    let xs: Vec<f64> = points.iter().map(|point| point.x).collect();
+    let (low, high): (Vec<f64>, Vec<f64>) = points.iter().map(ends).unzip();
     let area = FilledArea::new(format!("{} range", series.name), &xs, &low, &high);
     Some(area.fill_color(colour.gamma_multiply(0.18)).allow_hover(false))
 }
 
-fn intervals(series: &Series, colour: Color32) -> Vec<Line<'static>> {
+fn intervals(series: &Series, colour: Color32, values: Values) -> Vec<Line<'static>> {
     let with_interval = series.points.iter().filter_map(|point| Some((point.x, point.value.interval?)));
     with_interval
         .enumerate()
         .map(|(index, (x, ends))| {
-            let points: PlotPoints = vec![[x, ends.low], [x, ends.high]].into();
+            let points: PlotPoints = vec![[x, values.place(ends.low)], [x, values.place(ends.high)]].into();
             Line::new(format!("{} interval {index}", series.name), points).color(colour).width(1.5).allow_hover(false)
         })
         .collect()
 }
 
-fn ideal(series: &Series, colour: Color32) -> Line<'static> {
-    let line = Line::new(format!("{} {:?}", series.name, series.look), medians(series));
+fn ideal(series: &Series, colour: Color32, values: Values) -> Line<'static> {
+    let line = Line::new(format!("{} {:?}", series.name, series.look), medians(series, values));
     line.color(colour.gamma_multiply(0.6)).width(1.0).style(LineStyle::Dashed { length: 4.0 }).allow_hover(false)
 }
 
@@ -226,11 +255,11 @@ fn places(panel: &Panel) -> Vec<f64> {
     places
 }
 
-fn hover_text(position: &HoverPosition, chart: &Chart) -> Option<String> {
+fn hover_text(position: &HoverPosition, chart: &Chart, values: Values) -> Option<String> {
     match position {
         HoverPosition::NearDataPoint { plot_name, position, .. } => {
             let name = if plot_name.is_empty() { String::new() } else { format!("{plot_name}\n") };
-            let value = format!("{} {}", value_text::number(position.y), chart.y.unit);
+            let value = format!("{} {}", value_text::number(values.value(position.y)), chart.y.unit);
             let place = format!("{} {} {}", chart.x.name, value_text::tick(position.x), chart.x.unit);
             Some(format!("{name}{}: {}", place.trim_end(), value.trim_end()))
         }

@@ -6,7 +6,7 @@ use eframe::egui::{Button, Id, Key, ProgressBar, Role, Ui, WidgetInfo};
 
 use super::CompareCommand;
 use crate::analysis::{MetricUnit, TRACE_METRICS};
-use crate::app::widgets::{check_ui, muted, named, text_field};
+use crate::app::widgets::{check_ui, fields_on_cards, muted, named, text_field};
 use crate::app::{Command, State};
 use crate::figure::Study;
 
@@ -55,6 +55,7 @@ pub fn attach_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     }
     let menu = ui.menu_button("Attach a report", |ui| {
         ui.set_min_width(300.0);
+        fields_on_cards(ui);
         ui.label(muted(ui, "An .nsys-rep or .sqlite file of Nsight Systems. You can also drop it on the window."));
         // Typed text is local state, kept in egui's memory.
         let id = Id::unique("compare-report");

@@ -32,13 +32,11 @@ impl Sheet {
     /// the graphics card. In the dark theme, the paper is dark.
     pub fn of(charts: &[Chart], most: usize, dark: bool) -> Option<Result<Self, String>> {
         use Geometry::{Bars, Lines, Scaling, Stacked};
-        // The screen's own drawings have linear axes.
-        let is_log = charts.iter().any(|chart| chart.y.scale == Scale::Log);
-        let is_drawn = !is_log
-            && match charts {
-                [chart] => matches!(chart.geometry, Bars | Stacked | Lines | Scaling),
-                several => several.iter().all(|chart| matches!(chart.geometry, Lines | Scaling)),
-            };
+        // Bars of the screen's own drawing have linear axes.
+        let is_drawn = match charts {
+            [chart] if matches!(chart.geometry, Bars | Stacked) => chart.y.scale == Scale::Linear,
+            all => all.iter().all(|chart| matches!(chart.geometry, Lines | Scaling)),
+        };
         (!is_drawn).then(|| {
             let scene = lay_out(charts, &Style { width: Width::Page, size_pt: Style::MOST_PT, ..Style::default() });
             let scene = if dark { scene.on_dark(DARK_PAPER) } else { scene };

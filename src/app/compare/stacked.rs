@@ -8,7 +8,7 @@ use super::picture::Picture;
 use super::{CompareCommand, CompareState, look, value_text};
 use crate::app::Command;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
-use crate::figure::{Chart, Point, Series};
+use crate::figure::{Chart, Point, Series, precise};
 
 const BAR: f32 = 20.0;
 const ROW: f32 = 30.0;
@@ -108,7 +108,7 @@ fn part_ui(
     response.on_hover_ui(|ui| {
         ui.set_max_width(360.0);
         ui.strong(name);
-        ui.label(format!("{}: {} {}", series.name, point.value.median, chart.y.unit));
+        ui.label(format!("{}: {} {}", series.name, precise(point.value.median), chart.y.unit));
         ui.label(value_text::origin(&point.value, 1.0, &chart.y.unit));
         let kind = crate::analysis::TRACE_METRICS.iter().find(|kind| kind.name == series.name);
         if let Some(kind) = kind {

@@ -10,7 +10,7 @@ use crate::app::columns::{self, Listed};
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
 use crate::app::{Command, Settings, State};
-use crate::figure::{CellValue, Chart, Column, Form, Geometry, Look, Runs, Series, significant};
+use crate::figure::{CellValue, Chart, Column, Form, Geometry, Look, Runs, Series, precise, significant};
 
 const ROW: f32 = 24.0;
 /// Height of a heading: name above unit.
@@ -22,19 +22,14 @@ pub fn table_ui(ui: &mut Ui, state: &State, picture: &Picture, commands: &mut Ve
     if compare.order.is_empty() {
         let comparison = &picture.comparison;
         let study = &compare.study;
-        let reason = match (
-            comparison.all_cells == 0 && comparison.traced > 0,
-            study.form == Form::Metrics,
-            study.runs != Runs::Plain,
-        ) {
-            (false, ..) => "No cell matches the filter. Show all, or tick a level.",
-            (true, true, _) => "No run here has an imported report.",
-            (true, false, false) => {
+        let reason = match (study.form == Form::Metrics, study.runs != Runs::Plain) {
+            _ if comparison.all_cells > 0 => "No cell matches the filter. Show all, or tick a level.",
+            (true, _) => "No run here has a profiler's report.",
+            _ if comparison.traced == 0 => "No run here has what this study shows.",
+            (false, false) => {
                 "All runs here are traced, which costs time. Tick “Traced runs”, or choose the form Metrics."
             }
-            (true, false, true) => {
-                "There are only reports here, which do not have these measures. Choose the form Metrics."
-            }
+            (false, true) => "There are only reports here, which do not have these measures. Choose the form Metrics.",
         };
         ui.label(muted(ui, reason));
         return;
@@ -233,8 +228,7 @@ impl TableDelegate for Delegate<'_> {
                 {
                     super::look::swatch_ui(ui, &look);
                 }
-                let is_ratio = column.key == "ratio";
-                let text = if is_ratio && text != "–" { format!("{text}×") } else { text.clone() };
+                let text = if column.key == "ratio" { with_times(text) } else { text.clone() };
                 label(ui, text.into())
             }
             Shown::Interval(place) => {
@@ -251,6 +245,15 @@ impl TableDelegate for Delegate<'_> {
         if response.contains_pointer() {
             response.on_hover_ui(|ui| hover(ui, picture, row, shown));
         }
+    }
+}
+
+/// A ratio's text with its sign behind the number, before what is said of it: `0.156× (n = 1)`.
+pub(super) fn with_times(text: &str) -> String {
+    match text.split_once(' ') {
+        _ if text == "–" => text.to_owned(),
+        Some((number, rest)) => format!("{number}× {rest}"),
+        None => format!("{text}×"),
     }
 }
 
@@ -342,7 +345,17 @@ fn judged_ui(ui: &mut Ui, judged: &Judgement) {
 }
 
 fn measured(ui: &mut Ui, column: &Column, value: &Value) {
-    let shown = value.median * column.shown_factor;
+    let shown = precise(value.median * column.shown_factor);
     ui.label(format!("{}: {shown} {}", column.name, column.shown_unit));
     ui.label(value_text::origin(value, column.shown_factor, &column.shown_unit));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sign_of_a_ratio_stands_behind_its_number() {
+        assert_eq!(["1.92", "0.156 (n = 1)", "–"].map(with_times), ["1.92×", "0.156× (n = 1)", "–"]);
+    }
 }

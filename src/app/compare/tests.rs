@@ -640,3 +640,108 @@ fn the_papers_claims_are_judged_by_the_shown_runs() {
     assert!(window.get_all_by_label_contains("claimed 0.900 to 1.10").count() > 0);
     assert!(window.get_all_by_label_contains("untested").count() > 1);
 }
+
+#[test]
+fn losses_are_drawn_on_a_logarithmic_axis_by_the_screen_itself() {
+    let mut state = state_of(records("s", small()));
+    send(&mut state, CompareCommand::Form(Form::Loss));
+    send(&mut state, CompareCommand::Measure(Some("train_loss".into())));
+    send(&mut state, CompareCommand::Log(true));
+    let picture = state.compare.picture.as_ref().unwrap();
+    assert_eq!(picture.comparison.charts[0].y.scale, crate::figure::Scale::Log);
+    assert!(picture.sheet.is_none(), "lines can be clicked as before");
+    let harness = harness(state, [1280.0, 800.0]);
+    let labels = harness.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
+        eframe::egui::Shape::Text(text) => text.galley.text().parse::<f64>().ok(),
+        _ => None,
+    });
+    let labels: Vec<f64> = labels.collect();
+    assert!(labels.contains(&1.0) && labels.iter().all(|label| *label >= 0.0), "values, not logarithms: {labels:?}");
+}
+
+#[test]
+fn a_baseline_that_its_list_has_no_room_for_is_named_below_and_a_long_session_leaves_the_rest_its_place() {
+    let long = "a-precision-of-somebody-s-own-with-a-name-that-no-list-has-room-for";
+    let mut runs = small();
+    for run in &mut runs {
+        let levels = run.levels.iter().map(|(key, level)| match &**key {
+            "precision" => (key.clone(), Level::text(&format!("{long}-{level}"))),
+            _ => (key.clone(), level.clone()),
+        });
+        run.levels = plan::Levels::new(levels.collect::<Vec<_>>());
+    }
+    let folder = format!("/sessions/{}", "night-of-the-long-session-names-".repeat(4));
+    let harness = harness(state_of(records(&folder, runs)), [872.0, 650.0]);
+    harness.get_by_label(&format!("Baseline: {long}-fp16 · 1 GPU"));
+    let open = harness.get_by_label("open").rect();
+    assert!(open.right() <= 216.0, "{open:?}");
+    assert!(harness.get_by_label("Filter cells").rect().right() <= 216.0);
+}
+
+#[test]
+fn charts_keep_their_room_in_a_window_that_became_smaller() {
+    let mut harness = harness(state_of(records("s", small())), [2432.0, 1390.0]);
+    let room = |harness: &Harness<'_, Screened>| {
+        let status = harness.get_by_label("4 cells").rect().top();
+        (status, status - harness.get_by_role_and_label(Role::ComboBox, "Measure").rect().bottom())
+    };
+    // The table is made as large as it can be.
+    let edge = Pos2::new(1000.0, room(&harness).0 - 10.0);
+    for (at, pressed) in [(edge, Some(true)), (Pos2::new(1000.0, 200.0), None), (Pos2::new(1000.0, 200.0), Some(false))]
+    {
+        harness.event(Event::PointerMoved(at));
+        if let Some(pressed) = pressed {
+            let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+            harness.event(Event::PointerButton { pos: at, button, pressed, modifiers });
+        }
+        harness.run();
+    }
+    let large = room(&harness);
+    harness.set_size([1152.0, 750.0].into());
+    harness.run();
+    let small = room(&harness);
+    assert!(large.1 >= 240.0 && small.1 >= 240.0, "{large:?} {small:?}");
+}
+
+#[test]
+fn words_are_those_of_the_field() {
+    let mut state = state_of(records("s", small()));
+    let names: Vec<&str> = state.records.summaries[0].measures.iter().map(|measure| measure.name.as_str()).collect();
+    for name in ["Throughput (distinct images)", "Loader start-up per epoch", "Peak allocated"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let help = |key: &str| plan::image::spec().factor(key).unwrap().help.to_string();
+    assert!(help("gpus").starts_with("One rank per GPU (dp: threads of one process)"), "{}", help("gpus"));
+    assert_eq!(help("batch_size"), "Images per GPU per step.");
+    assert_eq!(MetricUnit::OfReport.name(), "% of report");
+    let headings = |state: &State| -> Vec<String> {
+        let table = &state.compare.picture.as_ref().unwrap().comparison.table;
+        table.columns.iter().map(|column| column.name.clone()).collect()
+    };
+    assert!(headings(&state).contains(&"Speed-up vs baseline".to_owned()));
+    send(&mut state, CompareCommand::Measure(Some("peak_allocated_bytes".into())));
+    assert!(headings(&state).contains(&"Ratio vs baseline".to_owned()), "more memory is no speed-up");
+    send(&mut state, CompareCommand::Form(Form::Memory));
+    let memory = &state.compare.picture.as_ref().unwrap().comparison.charts[0];
+    assert!(memory.title.contains("per device"), "CPUs have it, too: {}", memory.title);
+    send(&mut state, CompareCommand::Filter("gpus=1".to_owned()));
+    send(&mut state, CompareCommand::Form(Form::Scaling));
+    let notes = &state.compare.picture.as_ref().unwrap().comparison.charts[0].notes;
+    assert!(notes.contains(&"Scaling needs at least two GPU counts per configuration.".to_owned()), "{notes:?}");
+}
+
+#[test]
+fn a_ratio_of_one_repeat_has_its_sign_behind_the_number() {
+    let mut runs = small();
+    // One repeat of three is left of the first cell's pairs.
+    runs.retain(|run| run.repeat == 1 || run.cell.starts_with("fp32-1"));
+    runs.iter_mut().for_each(|run| (run.state, run.reason) = (RunState::Finished, None));
+    let state = state_of(records("s", runs));
+    let texts = column(&state, "ratio");
+    let harness = harness(state, [1280.0, 800.0]);
+    for text in texts {
+        let shown = table::with_times(&text);
+        harness.get_all_by_label(&shown).next().unwrap();
+        assert!(!shown.ends_with(")×"), "{shown}");
+    }
+}

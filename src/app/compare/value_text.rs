@@ -1,7 +1,7 @@
 //! Values as text: numbers, ticks, ratios, intervals and their origins.
 
 use crate::analysis::{Method, Value};
-use crate::figure::{grouped, significant};
+use crate::figure::{grouped, precise, significant};
 
 /// A number with three significant digits and grouped thousands.
 pub fn number(value: f64) -> String {
@@ -34,7 +34,7 @@ pub fn interval(value: &Value, factor: f64) -> String {
 /// How a value was computed.
 pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
     let interval = value.interval.map_or(String::new(), |ends| {
-        format!("{} to {} {unit}", ends.low * factor, ends.high * factor).trim_end().to_owned()
+        format!("{} to {} {unit}", precise(ends.low * factor), precise(ends.high * factor)).trim_end().to_owned()
     });
     match value.method {
         Method::One if value.n <= 1 => "one repeat, so no interval".to_owned(),

@@ -47,6 +47,7 @@ fn preset_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         ui.add_space(GRID);
         let own = find_study(&state.records.studies, &study.name).map_or(None, |known| known.measure);
         let measures = state.figures.drawn().and_then(|drawn| drawn.as_ref().ok()).map(|drawn| &drawn.figure.measures);
+        ui.label(muted(ui, "Measure").small());
         let of_preset = "default of the study".to_owned();
         let known = || measures.into_iter().flatten();
         let name = |key: &str| known().find(|(known, _)| *known == *key).map_or(key, |(_, name)| name).to_owned();

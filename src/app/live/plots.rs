@@ -9,11 +9,12 @@ use egui_plot::{
 };
 
 use super::LiveCommand;
-use super::axis::{log_text, log_ticks, x_text, x_ticks, y_text, y_ticks};
+use super::axis::{x_text, x_ticks};
 use super::scene::{Curve, STEADY_ROOM, Scene, YAxis};
 use crate::app::State;
 use crate::app::curves::Kind;
 use crate::app::theme::{GRID, SMALL, palette};
+use crate::app::ticks::{log_text, log_ticks, y_text, y_ticks};
 use crate::app::widgets::{muted, strong};
 
 /// Least height of a panel.

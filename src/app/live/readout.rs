@@ -6,6 +6,7 @@ use super::axis::place_text;
 use super::plots::{cursor, plots_rect};
 use super::scene::{Curve, Scene, YAxis, swatch};
 use crate::app::State;
+use crate::app::compare::look::text_width;
 use crate::app::curves::Kind;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, strong};
@@ -19,6 +20,11 @@ const PADDING: f32 = 6.0;
 /// Least and greatest widths of the name column and the number columns.
 const NAME_WIDTH: (f32, f32) = (124.0, 320.0);
 const COLUMN_WIDTH: (f32, f32) = (60.0, 110.0);
+/// Width of the sample of a line.
+const SWATCH: f32 = 18.0;
+
+/// What stands between the parts of a name.
+const SEPARATOR: &str = " · ";
 
 /// One line: a run, or one of its GPUs or ranks.
 struct Line<'a> {
@@ -26,6 +32,22 @@ struct Line<'a> {
     /// Its first curve; all share colour and marker.
     curve: &'a Curve<'a>,
     values: Vec<Option<f64>>,
+}
+
+impl Line<'_> {
+    /// Its name, whole or with levels alone: `fp32 · conv · 1 GPU` for `fp32 · TF32 conv · 1 GPU`.
+    fn shown_name(&self, brief: bool) -> String {
+        if brief { levels_alone(&self.name) } else { self.name.clone() }
+    }
+}
+
+/// A name without the names of its settings, which stand before their levels.
+fn levels_alone(name: &str) -> String {
+    let level = |part: &str| match part.split_once(' ') {
+        Some((setting, level)) if !setting.starts_with(|first: char| first.is_ascii_digit()) => level.to_owned(),
+        _ => part.to_owned(),
+    };
+    name.split(SEPARATOR).map(level).collect::<Vec<_>>().join(SEPARATOR)
 }
 
 /// Draws the table at the bottom of the remaining space.
@@ -48,9 +70,16 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
             ui.spacing_mut().item_spacing.y = 0.0;
             ui.spacing_mut().interact_size.y = LINE_HEIGHT;
             let (room, count) = (ui.available_width(), panels.len().max(1) as f32);
-            let column = ((room - NAME_WIDTH.0) / count).clamp(COLUMN_WIDTH.0, COLUMN_WIDTH.1);
-            let name_width = (room - column * count).clamp(NAME_WIDTH.0, NAME_WIDTH.1);
-            let widths = (name_width, column);
+            let needed = |brief: bool| {
+                let widths = lines.iter().map(|line| text_width(ui, &line.shown_name(brief)) + SWATCH + 2.0 * GRID);
+                widths.fold(NAME_WIDTH.0, f32::max).min(NAME_WIDTH.1)
+            };
+            let most = room - COLUMN_WIDTH.0 * count;
+            // Names that are cut off read alike: where they have no room, they are said without the names of settings.
+            let brief = needed(false) > most;
+            let name_width = needed(brief).min(most.max(NAME_WIDTH.0));
+            let column = ((room - name_width) / count).clamp(COLUMN_WIDTH.0, COLUMN_WIDTH.1);
+            let widths = ((room - column * count).clamp(NAME_WIDTH.0, NAME_WIDTH.1), column);
             let names: Vec<String> = panels.iter().map(|(kind, _)| kind.name(scene.step())).collect();
             row(ui, widths, |ui| drop(ui.label(strong(when))), &names, true);
             // The same units as in the panels above.
@@ -62,10 +91,10 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
                     let values: Vec<String> =
                         line.values.iter().zip(&axes).map(|(value, axis)| text(*value, axis)).collect();
                     let name = |ui: &mut Ui| {
-                        let size = vec2(18.0, ui.spacing().interact_size.y);
+                        let size = vec2(SWATCH, ui.spacing().interact_size.y);
                         let (rect, _) = ui.allocate_exact_size(size, Sense::hover());
                         swatch(ui.painter(), rect, ui.visuals(), line.curve.run.slot);
-                        let label = eframe::egui::Label::new(&line.name).truncate();
+                        let label = eframe::egui::Label::new(line.shown_name(brief)).truncate();
                         ui.add(label).on_hover_text(line.curve.run.name);
                     };
                     row(ui, widths, name, &values, false);
@@ -105,7 +134,6 @@ fn row(ui: &mut Ui, (name_width, column): (f32, f32), name: impl FnOnce(&mut Ui)
 
 /// Names without the parts that all of them have at one place; whole ones where nothing would be left.
 fn without_shared(names: &[&str]) -> Vec<String> {
-    const SEPARATOR: &str = " · ";
     let parts: Vec<Vec<&str>> = names.iter().map(|name| name.split(SEPARATOR).collect()).collect();
     let is_shared =
         |place: usize, part: &str| parts.len() > 1 && parts.iter().all(|other| other.get(place) == Some(&part));
@@ -151,5 +179,10 @@ mod tests {
         assert_eq!(without_shared(&names), ["fp32 · 1 GPU", "fp64 · 4 GPUs"]);
         assert_eq!(without_shared(&names[..1]), names[..1]);
         assert_eq!(without_shared(&["a · b", "a · b"]), ["a · b", "a · b"]);
+    }
+
+    #[test]
+    fn a_brief_name_has_its_levels_alone() {
+        assert_eq!(levels_alone("fp32 · TF32 conv · pin_memory off · 1 GPU · #1"), "fp32 · conv · off · 1 GPU · #1");
     }
 }

@@ -431,3 +431,14 @@ fn no_frame_is_asked_for_when_nothing_changed() {
     }
     assert_eq!(last, Some(std::time::Duration::MAX));
 }
+
+#[test]
+fn in_a_small_window_nothing_of_the_smoothing_is_cut_off() {
+    let mut screen = screen(state());
+    screen.set_size([872.0, 640.0].into());
+    screen.run();
+    let list = screen.get_by_label("Runs").rect().left();
+    let parts: Vec<_> = screen.query_all_by_label("Smoothing").map(|part| part.rect()).collect();
+    assert!(parts.len() >= 2, "the slider and its number: {parts:?}");
+    assert!(parts.iter().all(|part| part.left() >= 0.0 && part.right() <= list), "{parts:?}, and the list at {list}");
+}

@@ -1,6 +1,7 @@
 //! Tests of the Node screen, by accessible names.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use eframe::egui::Vec2;
 use egui_kittest::Harness;
@@ -9,7 +10,8 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use super::*;
 use crate::app::engine::UiEvent;
 use crate::app::{Settings, theme};
-use crate::plan::{Gpu, Link, LinkKind, NumaNode, Topology, Worker};
+use crate::conduct::{QueueRow, QueueView};
+use crate::plan::{Gpu, Link, LinkKind, NumaNode, RunState, Topology, Worker};
 use crate::protocol::{GpuSample, HostSample};
 use crate::session::Disk;
 
@@ -146,4 +148,42 @@ fn interconnects_are_drawn_with_the_numa_nodes() {
     let harness = window(node(3), places(Topology { links, numa: vec![numa(0), numa(1)] }));
     assert_eq!(harness.query_all_by_label("NV18").count(), 2, "both directions");
     assert!(sees(&harness, "8 CPUs (0-7)") && sees(&harness, "NUMA node of GPU 2: unknown"));
+}
+
+#[test]
+fn while_nobody_touches_the_window_and_nothing_runs_samples_are_few_and_the_time_of_the_values_is_said() {
+    let mut harness = window(node(0), places(Topology::default()));
+    let watch = |harness: &mut Harness<'_, Window>, is_at_rest: bool| {
+        let mut requests = Vec::new();
+        harness.state_mut().state.watch_node(is_at_rest, &mut requests);
+        harness.run();
+        requests
+    };
+    let every = |seconds: u64| Request::WatchNode(Some(Duration::from_secs(seconds)));
+    let sample = || UiEvent::NodeSample(Box::new(Sample { time_s: 1.7e9, ..Sample::default() }));
+    let says = |harness: &Harness<'_, Window>| sees(harness, "read every 20 s while nobody touches the window");
+    assert_eq!(watch(&mut harness, false), [every(1)]);
+    harness.state_mut().state.take(sample());
+    assert_eq!((watch(&mut harness, false), says(&harness)), (Vec::new(), false));
+    assert_eq!((watch(&mut harness, true), says(&harness)), (vec![every(20)], true));
+    harness.state_mut().state.take(sample());
+    assert_eq!((watch(&mut harness, false), says(&harness)), (vec![every(1)], true), "the sample is still an old one");
+    harness.state_mut().state.take(sample());
+    harness.run();
+    assert!(!says(&harness));
+    // The first sample at another interval has no rates.
+    let host = HostSample { cpus_busy: Some(1.0), ..HostSample::default() };
+    let complete = Sample { host, time_s: 1.7e9, ..Sample::default() };
+    for each in [UiEvent::NodeSample(Box::new(complete.clone())), sample()] {
+        harness.state_mut().state.take(each);
+    }
+    assert_eq!(harness.state().state.machine.sample.as_ref(), Some(&complete));
+    // While runs go on, the machine is what is watched.
+    let row =
+        QueueRow { run: "0001-a-1".to_owned(), state: RunState::Running, step: 0, steps: 0, epoch: 0, loss: None };
+    harness.state_mut().state.take(UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
+    assert_eq!((watch(&mut harness, true), says(&harness)), (Vec::new(), false));
+    harness.state_mut().state.screen = Screen::Runs;
+    assert_eq!(watch(&mut harness, false), [Request::WatchNode(None)]);
+    assert!(harness.state().state.machine.sample.is_none());
 }

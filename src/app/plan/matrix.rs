@@ -9,7 +9,7 @@ use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{bytes_text, main_button, muted, strong, tick_ui};
 use crate::app::{Command, State, closing};
 use crate::figure::{duration_text, grouped, significant};
-use crate::plan::{Key, Levels, remarks};
+use crate::plan::{Key, Levels};
 use crate::telemetry::signs_of_use;
 
 const ROW_HEIGHT: f32 = 22.0;
@@ -51,11 +51,11 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Com
             ui.label(muted(ui, text));
         }
         let warning = palette(ui.visuals()).warning;
-        for remark in remarks(&outlook.plan, &outlook.matrix, &outlook.node) {
+        for remark in &outlook.remarks {
             let text = if remark.is_warning {
                 RichText::new(format!("⚠ {remark}")).color(warning)
             } else {
-                muted(ui, remark.text)
+                muted(ui, &remark.text)
             };
             ui.add(Label::new(text).wrap());
         }

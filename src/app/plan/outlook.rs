@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::dataset;
-use crate::plan::{Data, DataSetRule, Factor, Key, Level, Levels, Matrix, Node, Plan, check, expand};
+use crate::plan::{Data, DataSetRule, Factor, Key, Level, Levels, Matrix, Node, Plan, Remark, check, expand, remarks};
 
 use super::edit::offered;
 
@@ -31,6 +31,8 @@ pub(super) struct Outlook {
     refusals: HashMap<(Key, Level), String>,
     /// Data sets that cannot be used, and why.
     data_refusals: HashMap<Key, String>,
+    /// What a reader of the plan should know.
+    pub(super) remarks: Vec<Remark>,
     /// Folder of the plan's data set, or how to get it; none for one that needs no fetching.
     pub(super) data: Option<Result<String, String>>,
 }
@@ -55,6 +57,7 @@ impl Outlook {
             refusals: probe.refusals(&plan),
             data_refusals: probe.data_refusals(),
             data: dataset::whereabouts(&plan.first.data),
+            remarks: remarks(&plan, &matrix, &node),
             matrix,
             plan,
             node,

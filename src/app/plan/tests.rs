@@ -578,3 +578,39 @@ fn a_machine_that_others_keep_busy_is_told_before_runs_are_launched() {
     settle(&mut window);
     assert!(!says(&window));
 }
+
+#[test]
+fn what_would_not_be_measured_or_be_cut_off_is_told_before_a_launch() {
+    let mut window = window_of(Some(cpu_node()));
+    assert!(window.query_by_label_contains("no step is measured").is_none());
+    execute(&mut window, PlanCommand::WarmUpSteps(100_000));
+    assert!(window.query_by_label_contains("⚠ no step is measured in 2 of 2 cells").is_some());
+    execute(&mut window, PlanCommand::RunTimeLimit(Some(0.001)));
+    assert!(window.query_by_label_contains("would end 2 of 2 cells before they are done").is_some());
+}
+
+#[test]
+fn the_plans_menu_offers_those_of_the_session_recent_files_and_all_shipped_ones() {
+    let mut window = window_of(Some(cpu_node()));
+    let file = PathBuf::from("/home/me/plans/night.toml");
+    window.state_mut().state.settings.recent_plans = vec![file.clone()];
+    open_session(&mut window, records_of(&Plan::new("of the session", image::spec()), 1));
+    let open = |window: &mut Window, menu: &str| {
+        click(window, "Plans …");
+        window.get_by_label_contains(menu).click();
+        window.run();
+    };
+    open(&mut window, "Start from");
+    for start in STARTING_PLANS {
+        assert!(window.query_by_label(start.name).is_some(), "{}", start.name);
+    }
+    window.key_press(Key::Escape);
+    settle(&mut window);
+    execute(&mut window, PlanCommand::New);
+    open(&mut window, "Of this session");
+    click(&mut window, "of the session");
+    assert_eq!(window.state().state.plan.plan().name, "of the session");
+    open(&mut window, "Recent files");
+    click(&mut window, "night.toml");
+    assert!(messages(&window).contains(&file.display().to_string()), "it was opened, and is not there");
+}

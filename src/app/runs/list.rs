@@ -13,7 +13,7 @@ use crate::app::listing::number_of;
 use crate::app::theme::{BODY, GRID, palette};
 use crate::app::widgets::{muted, strong};
 use crate::app::{Command, State};
-use crate::figure::{duration_text, significant};
+use crate::figure::{duration_text, precise, significant};
 use crate::plan::RunState;
 
 const ROW_HEIGHT: f32 = 28.0;
@@ -21,6 +21,8 @@ const HEADER_HEIGHT: f32 = 26.0;
 /// Width reserved for the scroll bar.
 const SCROLL_BAR: f32 = 12.0;
 
+/// Width of a letter of a name, about.
+const NAME_LETTER: f32 = 7.5;
 /// Number of lines, from the top, whose names give the width of their column.
 const NAMES_MEASURED: usize = 200;
 
@@ -73,6 +75,7 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let has_values = |field: &Field| match field {
         Field::Loss => has_loss,
         Field::Left => state.queue.is_active(),
+        Field::Progress => state.runs.rows.iter().any(|row| !row.state.is_final()),
         _ => true,
     };
     let fields: Vec<Field> = all_fields(state).into_iter().filter(has_values).collect();
@@ -184,7 +187,7 @@ impl List<'_> {
         let Field::Level(index) = field else { return self.width(field) };
         let entries = self.state.runs.shown.iter().take(NAMES_MEASURED).map(|shown| &self.state.runs.rows[*shown]);
         let longest = entries.filter_map(|row| row.cells.get(index)).map(|name| name.chars().count()).max();
-        (20.0 + 7.5 * longest.unwrap_or(0) as f32).max(self.width(field))
+        (20.0 + NAME_LETTER * longest.unwrap_or(0) as f32).max(self.width(field))
     }
 
     fn width(&self, field: Field) -> f32 {
@@ -208,8 +211,9 @@ impl List<'_> {
             Field::Level(index) => Id::unique(("runs-level", &self.state.runs.listing.columns[index].key)),
             other => Id::unique(("runs-column", title(self.state, other))),
         };
-        // Without a least width, a column shrinks to the part visible in its first frame.
-        egui_table::Column::new(width).range(width..=width.max(900.0)).id(id)
+        // Without a least width, a column shrinks to the part visible in its first frame. The reason has what the others leave.
+        let most = if field == Field::Reason { width } else { width.max(900.0) };
+        egui_table::Column::new(width).range(width..=most).id(id)
     }
 
     fn send(&mut self, command: RunsCommand) {
@@ -238,8 +242,18 @@ impl List<'_> {
                 (response, row.stories.clone())
             }
             Field::Level(index) => {
+                let column = &self.state.runs.listing.columns[index];
                 let text = row.cells.get(index).map_or("…", String::as_str);
-                (ui.add(Label::new(text).truncate()), String::new())
+                if column.is_number {
+                    (right(ui, text), String::new())
+                } else if let Some(rest) = text.strip_prefix(&*column.shared).filter(|rest| rest.len() < text.len())
+                    && NAME_LETTER * text.chars().count() as f32 > ui.available_width()
+                {
+                    // Names that are cut off behind what all share would read alike.
+                    (ui.add(Label::new(format!("… {rest}")).truncate()), text.to_owned())
+                } else {
+                    (ui.add(Label::new(text).truncate()), String::new())
+                }
             }
             Field::Repeat => {
                 let text = row.repeat.map_or("…".to_owned(), |repeat| repeat.to_string());
@@ -247,7 +261,7 @@ impl List<'_> {
             }
             Field::Loss => {
                 let whose = if row.steps.is_some() { "of the latest step" } else { "mean of the last epoch" };
-                let hover = row.loss.map_or(String::new(), |loss| format!("{loss}, {whose}"));
+                let hover = row.loss.map_or(String::new(), |loss| format!("{}, {whose}", precise(loss)));
                 (right(ui, row.loss.map_or("–".to_owned(), significant)), hover)
             }
             Field::Elapsed => {
@@ -337,7 +351,11 @@ impl List<'_> {
 impl TableDelegate for List<'_> {
     fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
         let Some(field) = self.fields.get(cell.group_index).copied() else { return };
-        let numeric = matches!(field, Field::Number | Field::Repeat | Field::Loss | Field::Elapsed | Field::Left);
+        let numeric = match field {
+            Field::Number | Field::Repeat | Field::Loss | Field::Elapsed | Field::Left => true,
+            Field::Level(index) => self.state.runs.listing.columns[index].is_number,
+            _ => false,
+        };
         let hover = match field {
             Field::Elapsed => "Elapsed time, in minutes and seconds",
             Field::Left => "Time left, estimated from the run's own pace",

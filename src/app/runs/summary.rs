@@ -8,7 +8,7 @@ use crate::analysis::{Mark, Measure, Setting, TRACE_METRICS};
 use crate::app::engine::RunPage;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{bytes_text, muted, strong};
-use crate::figure::{grouped, significant};
+use crate::figure::{grouped, precise, significant};
 use crate::plan::{CudaState, GpuChoice, Node};
 use crate::protocol::{MemoryPolicy, RankPlace, TraceSummary, ranges_text};
 
@@ -85,7 +85,7 @@ fn measures_ui(ui: &mut Ui, page: &RunPage) {
             // Counts and codes are whole numbers.
             let is_whole = measure.shown_unit.is_empty() && value.fract() == 0.0;
             let shown = if is_whole { format!("{value:.0}") } else { significant(value * measure.shown_factor) };
-            right(ui, grouped(&shown)).on_hover_text(format!("{} = {value} {}", measure.key, measure.unit));
+            right(ui, grouped(&shown)).on_hover_text(format!("{} = {} {}", measure.key, precise(value), measure.unit));
             ui.label(muted(ui, &measure.shown_unit));
             ui.end_row();
         }
@@ -116,7 +116,7 @@ fn epochs_ui(ui: &mut Ui, page: &RunPage) {
                 let value = epoch.value(&measure.key).map(|value| value * measure.shown_factor);
                 let response = right(ui, value.map_or("–".to_owned(), significant));
                 if let Some(value) = value {
-                    response.on_hover_text(value.to_string());
+                    response.on_hover_text(precise(value));
                 }
             }
             ui.label(muted(ui, if epoch.warm_up { "includes warm-up" } else { "" }));
@@ -146,7 +146,7 @@ fn trace_ui(ui: &mut Ui, page: &RunPage) {
             ui.label(kind.name).on_hover_text(kind.help);
             right(ui, grouped(&metric.calls.to_string()));
             for value in [metric.seconds, metric.percent_of_report, metric.percent_of_wall] {
-                right(ui, significant(value)).on_hover_text(value.to_string());
+                right(ui, significant(value)).on_hover_text(precise(value));
             }
             ui.end_row();
         }
@@ -166,7 +166,7 @@ fn ranges_ui(ui: &mut Ui, trace: &TraceSummary) {
             ui.label(&range.name).on_hover_text("Time is summed over ranks and threads; ranges lie within each other");
             right(ui, grouped(&range.calls.to_string()));
             for value in [range.seconds, range.median_s] {
-                right(ui, significant(value)).on_hover_text(value.to_string());
+                right(ui, significant(value)).on_hover_text(precise(value));
             }
             ui.end_row();
         }

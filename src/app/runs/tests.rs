@@ -299,7 +299,7 @@ fn a_page_says_which_gpus_its_run_used() {
 
 #[test]
 fn columns_of_the_list_are_hidden_and_moved_and_stay_so_in_the_next_window() {
-    let records = vec![record(1, "fp32", RunState::Finished), record(2, "fp16", RunState::Finished)];
+    let records = vec![record(1, "fp32", RunState::Finished), record(2, "fp16", RunState::Queued)];
     let mut harness = window(state(records, Vec::new()), runs_ui);
     assert!(sees(&harness, "Repeat"));
     click(&mut harness, "Columns");
@@ -398,7 +398,7 @@ fn a_launch_shows_its_result_and_an_empty_list_leads_to_the_plan() {
 fn five_hundred_runs_draw_only_the_visible_lines() {
     let records = (1..=500).map(|number| record(number, "fp32", RunState::Finished)).collect();
     let harness = window(state(records, Vec::new()), runs_ui);
-    let drawn = harness.query_all_by_label_contains("Progress of run").count();
+    let drawn = harness.query_all_by_label_contains(": , finished").count();
     assert!((10..60).contains(&drawn), "{drawn}");
 }
 
@@ -643,4 +643,120 @@ fn an_old_message_goes_when_the_same_is_tried_again_an_order_is_done_or_another_
     assert_eq!(state.problems.iter().map(|problem| problem.screen).collect::<Vec<_>>(), [Screen::Compare]);
     state.take(UiEvent::Session { folder: "/sessions/other".into(), read_only: None });
     assert!(state.problems.is_empty());
+}
+
+#[test]
+fn an_export_leaves_the_menu_open_and_says_there_what_came_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = folder.path().join("study");
+    drop(crate::store::Store::create(&session, &crate::plan::fixture::cpu_node()).unwrap());
+    let mut state = State::new(Settings::default());
+    state.session = Some(OpenSession { folder: session, read_only: None });
+    let mut harness = window(state, sessions::session_menu_ui);
+    click(&mut harness, "Session: study");
+    let mut export = |path: &str| {
+        harness.get_by_label("Path of the archive to write").focus();
+        harness.run();
+        harness.get_by_label("Path of the archive to write").type_text(path);
+        harness.run();
+        harness.get_by_role_and_label(Role::Button, "Export session").click();
+        // The transfer asks for frames as it goes on.
+        harness.run_steps(2);
+        let context = harness.ctx.clone();
+        while harness.state().state.sessions.is_transferring() {
+            harness.state_mut().state.poll_sessions(&context, &mut Vec::new());
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        harness.run();
+        let said = harness
+            .query_all_by_label_contains("study.zip")
+            .find_map(|said| said.value().or(said.accesskit_node().label()));
+        let typed = harness.get_by_label("Path of the archive to write").value();
+        (said.unwrap_or_default(), typed)
+    };
+    let path = folder.path().join("study").display().to_string();
+    let (said, typed) = export(&path);
+    assert!(said.contains("study.zip written and checked"), "{said}");
+    assert_eq!(typed.as_deref(), Some(&*path), "what was typed stays");
+    let (said, _) = export("");
+    assert!(said.contains("something is there already"), "{said}");
+}
+
+#[test]
+fn hints_stand_in_the_middle_of_their_fields() {
+    use eframe::egui::Shape;
+    let mut harness = window(State::new(Settings::default()), sessions::session_menu_ui);
+    click(&mut harness, "Session: no session yet");
+    let field = harness.get_by_label("Name of the new session").rect();
+    let hints = harness.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
+        Shape::Text(text) if text.galley.text().starts_with("a name, such as") => Some(text.visual_bounding_rect()),
+        _ => None,
+    });
+    let hints: Vec<_> = hints.collect();
+    let [hint] = hints[..] else { panic!("{hints:?}") };
+    assert!((hint.center().y - field.center().y).abs() <= 2.0, "{hint:?} in {field:?}");
+}
+
+#[test]
+fn a_large_window_has_the_page_of_a_run_beside_the_list_whose_names_are_whole() {
+    let plan = "a plan with a name of many words, as people give them to keep their nights apart";
+    let mut other = record(2, "fp16", RunState::Finished);
+    other.plan = plan.to_owned();
+    let mut harness = window(state(vec![record(1, "fp32", RunState::Finished), other], Vec::new()), runs_ui);
+    harness.set_size(Vec2::new(2440.0, 1360.0));
+    harness.run();
+    let name = harness.get_by_label(plan).rect();
+    assert!(name.width() > 450.0, "{name:?}");
+    harness.get_by_label_contains("Run 2: ").click();
+    harness.run();
+    let (row, tab) = (harness.get_by_label_contains("Run 2: ").rect(), harness.get_by_label("Log of the run").rect());
+    assert!(tab.left() > row.right() - 1.0 && tab.left() > 1400.0, "{tab:?} beside {row:?}");
+}
+
+#[test]
+fn a_cancelled_run_says_so_once() {
+    let mut cancelled = record(1, "fp32", RunState::Cancelled);
+    cancelled.reason = Some("cancelled".to_owned());
+    let mut harness = window(state(vec![cancelled.clone()], Vec::new()), runs_ui);
+    assert_eq!(harness.state().state.runs.rows()[0].reason, None);
+    click(&mut harness, "Run 1: , cancelled");
+    let page = RunPage {
+        summary: summarise_run(&cancelled),
+        record: cancelled,
+        log: String::new(),
+        events: Vec::new(),
+        job: String::new(),
+        program: None,
+        node: None,
+        plan: String::new(),
+    };
+    harness.state_mut().state.take(UiEvent::Page(Box::new(page)));
+    harness.run();
+    assert!(harness.query_by_label("Cancelled").is_some() && sees(&harness, "Retry queues it again"));
+    assert!(harness.query_by_label("cancelled").is_none(), "the heading says it");
+}
+
+#[test]
+fn windows_of_two_sessions_have_titles_of_their_own() {
+    let mut state = state(Vec::new(), Vec::new());
+    let first = state.window_title();
+    state.take(UiEvent::Session { folder: "/sessions/other".into(), read_only: None });
+    assert_eq!((first.as_str(), state.window_title().as_str()), ("study – multicard", "other – multicard"));
+    assert_eq!(State::new(Settings::default()).window_title(), "multicard");
+}
+
+#[test]
+fn names_that_a_column_has_no_room_for_show_in_what_they_differ() {
+    let records =
+        [(1, "2503.15252, Table 2: precision"), (2, "2503.15252, Table 3: pin_memory")].map(|(number, plan)| {
+            let mut record = record(number, "fp32", RunState::Finished);
+            record.plan = plan.to_owned();
+            record
+        });
+    let mut harness = window(state(records.to_vec(), Vec::new()), runs_ui);
+    harness.get_by_label("2503.15252, Table 3: pin_memory");
+    harness.set_size(Vec2::new(640.0, 700.0));
+    harness.run();
+    harness.get_by_label("… 3: pin_memory");
+    harness.get_by_label("… 2: precision");
 }

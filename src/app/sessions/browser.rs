@@ -503,7 +503,8 @@ mod tests {
     use super::*;
     use crate::app::{Settings, install_theme};
     use crate::plan::fixture::cpu_node;
-    use crate::store::{Store, set_origin};
+    use crate::plan::{Data, Level, Mode, RunState, Tracer, image};
+    use crate::store::{Decision, Store, set_origin};
 
     struct Window {
         state: State,
@@ -630,5 +631,75 @@ mod tests {
         assert_eq!(archived("night run #h100", true), "night run #h100 #archived");
         assert_eq!(archived("night run #h100 #archived", true), "night run #h100 #archived");
         assert_eq!(archived("night run #archived #h100", false), "night run #h100");
+    }
+
+    /// Sessions of 40 runs each, in a folder: one is written, the others are copies of what headings are read from.
+    fn many_sessions(home: &Path, count: usize) -> Vec<PathBuf> {
+        let first = home.join("first");
+        let store = Store::create(&first, &cpu_node()).unwrap();
+        let (plan, name, toml) = ("p1".to_owned(), "precisions".to_owned(), "version = 1\n".to_owned());
+        store.decide(Decision::PlanAdded { plan: plan.clone(), name, toml, workloads: Vec::new() }).unwrap();
+        for number in 0..40 {
+            let precision = Level::text(["fp32", "fp64", "fp16", "bf16"][number % 4]);
+            let levels = image::spec()
+                .levels(&[("precision", precision), ("batch_size", Level::Integer(16 << (number / 4 % 5)))]);
+            let (run, cell) = (format!("{number:04}-{:08x}-1", number % 20), format!("{:08x}", number % 20));
+            let queued = Decision::RunQueued {
+                run: run.clone(),
+                plan: plan.clone(),
+                cell,
+                workload: image::KEY.into(),
+                levels,
+                data: Data::of_set("digits"),
+                repeat: 1 + number as u32 / 20,
+                seed: 1,
+                tracer: Tracer::Off,
+                mode: Mode::Full,
+            };
+            store.decide(queued).unwrap();
+            let state = if number % 10 == 0 { RunState::Failed } else { RunState::Finished };
+            store.decide(Decision::RunEnded { run, state, reason: None, duration_s: None }).unwrap();
+        }
+        store.flush().unwrap();
+        drop(store);
+        let copy = |number: usize| {
+            let folder = home.join(format!("night-{number:03}-of-the-h100"));
+            std::fs::create_dir(&folder).unwrap();
+            for file in ["session.toml", "journal.jsonl"] {
+                std::fs::copy(first.join(file), folder.join(file)).unwrap();
+            }
+            folder
+        };
+        (0..count).map(copy).collect()
+    }
+
+    #[test]
+    fn five_hundred_sessions_are_searched_in_under_50_ms() {
+        // CPU time of this thread: others may use the machine.
+        let cpu_s = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+        };
+        let home = tempfile::tempdir().unwrap();
+        let folders = many_sessions(home.path(), 500);
+        let begun_s = cpu_s();
+        let all = read(&[], &folders);
+        let read_s = cpu_s() - begun_s;
+        let mut state = State::new(Settings::default());
+        state.sessions.browser.headings =
+            Arc::new(all.into_iter().filter(|one| folders.contains(&one.heading.folder)).collect());
+        let context = Context::default();
+        let (mut longest_s, mut listed) = (0.0_f64, Vec::new());
+        let query = "precision=fp16 state=failed night-49 not (tag=archived or gpus>2)";
+        for end in 1..=query.len() {
+            let begun_s = cpu_s();
+            let search = Command::Sessions(SessionsCommand::Search(query[..end].to_owned()));
+            state.execute(search, &context, &mut Vec::new());
+            longest_s = longest_s.max(cpu_s() - begun_s);
+            listed.push(state.sessions.browser.listed.len());
+        }
+        println!("500 headings read in {:.0} ms of CPU; a search took {:.2} ms at most", 1e3 * read_s, 1e3 * longest_s);
+        assert_eq!((listed[0], listed.last()), (500, Some(&10)));
+        assert!(longest_s < 0.05, "{longest_s} s");
     }
 }

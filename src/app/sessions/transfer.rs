@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use eframe::egui::{Button, Context, ProgressBar, Ui};
+use eframe::egui::{Button, Context, Label, ProgressBar, RichText, Ui};
 use poll_promise::Promise;
 
 use super::{SessionsCommand, field, typed_path};
-use crate::app::widgets::{muted, strong};
+use crate::app::theme::palette;
+use crate::app::widgets::strong;
 use crate::app::{Request, State};
 use crate::session::default_sessions_folder;
 use crate::store::{ArchiveError, export_session, import_session};
@@ -88,7 +89,7 @@ impl State {
             waker.request_repaint();
             done
         });
-        self.sessions.exported = None;
+        self.sessions.transferred = None;
         self.sessions.transfer = Some(Transfer { what, shared, promise });
     }
 
@@ -97,10 +98,13 @@ impl State {
         let Some(Transfer { what, shared, promise }) = self.sessions.transfer.take() else { return };
         match promise.try_take() {
             Err(promise) => self.sessions.transfer = Some(Transfer { what, shared, promise }),
-            Ok(Ok(Done::Archive(said))) => self.sessions.exported = Some(said),
+            Ok(Ok(Done::Archive(said))) => self.sessions.transferred = Some((said, true)),
             Ok(Ok(Done::Session(folder))) => self.open_session(Request::OpenExisting(folder), requests),
             Ok(Err(ArchiveError::Cancelled)) => {}
-            Ok(Err(error)) => self.problem(self.screen, error.to_string()),
+            Ok(Err(error)) => {
+                self.sessions.transferred = Some((error.to_string(), false));
+                self.problem(self.screen, error.to_string());
+            }
         }
     }
 }
@@ -158,9 +162,6 @@ pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui,
             "a path that ends in .zip",
             SessionsCommand::Export,
         );
-        if let Some(said) = &state.sessions.exported {
-            ui.label(muted(ui, said).small());
-        }
     }
     row(
         ui,
@@ -170,6 +171,11 @@ pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui,
         "the path of an archive",
         SessionsCommand::Import,
     );
+    if let Some((said, good)) = &state.sessions.transferred {
+        let palette = palette(ui.visuals());
+        let colour = if *good { palette.good } else { palette.bad };
+        ui.add(Label::new(RichText::new(said).small().color(colour)).wrap());
+    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<TimelineCommand>) {
             button(ui, "−", "Zoom out (S)", TimelineCommand::Zoom(1.0 / super::keys::ZOOM, None));
             button(ui, "All", "Show everything (F)", TimelineCommand::Fit);
             button(ui, "Figure", "Write this view as a figure beside the recording (P)", TimelineCommand::Figure);
+            let copy = "Copy the command that shows these recordings";
+            button(ui, "Copy as command", copy, TimelineCommand::CopyCommand);
             search_ui(ui, state, commands);
             marks_ui(ui, state, commands);
         }
@@ -101,7 +103,9 @@ fn traced(state: &State) -> Vec<(String, TimelineCommand)> {
     let of = state.records.summaries.iter().filter_map(|summary| {
         let trace = summary.trace_summary()?;
         let file = folder.join("runs").join(&summary.run).join(&trace.file);
-        let name = summary.run.clone();
+        // Its number and what tells it from the others, as the list of runs has it.
+        let row = state.runs.row(&summary.run);
+        let name = row.map_or_else(|| summary.run.clone(), |row| format!("{} · {}", row.number, row.name));
         Some((name.clone(), TimelineCommand::Open(file, name)))
     });
     of.collect()

@@ -9,7 +9,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
 
 use super::*;
-use crate::app::{Settings, theme};
+use crate::app::{Screen, Settings, theme};
 use crate::trace::{Recorder, keep_for_timeline};
 
 fn go(_: crate::trace::Progress) -> ControlFlow<()> {
@@ -401,4 +401,17 @@ fn samples_beside_a_recording_are_rows_on_its_clock() {
     assert!((first - 5_000_000).abs() < 2_000_000, "{first}");
     let harness = harness(state);
     assert!(harness.query_by_label("GPU 0 power (319 W)").is_some());
+}
+
+#[test]
+fn the_command_that_shows_the_recordings_is_copied_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [ranges(folder.path(), "a.events", &[(10, 20)]), ranges(folder.path(), "b.events", &[(10, 20)])];
+    let mut state = state_of(&[("a", files[0].clone()), ("b", files[1].clone())], folder.path());
+    state.screen = Screen::Timeline;
+    let opened: Vec<String> = state.timeline.runs.iter().map(|run| run.file.display().to_string()).collect();
+    let mut harness = harness(state);
+    click(&mut harness, "Copy the command that shows these recordings");
+    let (said, good) = now(&harness).said.clone().unwrap();
+    assert_eq!((said, good), (format!("Copied: multicard timeline {} {}", opened[0], opened[1]), true));
 }

@@ -9,6 +9,9 @@ use crate::figure::ratio::finished;
 /// Panels that can still be read.
 const PANELS: usize = 8;
 
+/// Cells without a panel that are named.
+const NAMED: usize = 6;
+
 /// The phases of the first cells' runs.
 pub(super) fn activity(scene: &Scene) -> Chart {
     let settings = varying(scene.cells);
@@ -26,7 +29,12 @@ pub(super) fn activity(scene: &Scene) -> Chart {
     if runs.len() > PANELS {
         // The selected cell is drawn in any case.
         runs.sort_by_key(|(cell, _)| scene.foremost != Some(&cell.key()));
-        chart.notes.push(format!("{PANELS} of {} cells are drawn: filter to see the others.", runs.len()));
+        let left_out: Vec<String> = runs[PANELS..].iter().map(|(cell, _)| name_of(cell, &settings)).collect();
+        let more = left_out.len().saturating_sub(NAMED);
+        let names = left_out[..left_out.len() - more].join("; ");
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let (count, all) = (runs.len(), format!("{names}{more}"));
+        chart.notes.push(format!("{PANELS} of {count} cells are drawn, without {all}: filter to see these."));
     }
     for (cell, run) in runs.into_iter().take(PANELS) {
         let mut series: Vec<Series> = Vec::new();

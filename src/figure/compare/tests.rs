@@ -510,3 +510,13 @@ fn cells_of_a_program_stand_in_the_groups_of_the_built_in_ones_though_they_have_
     let ratios: Vec<f64> = points.map(|point| point.ratio.unwrap().median).collect();
     assert_eq!(ratios, [1.0; 4]);
 }
+
+#[test]
+fn of_too_many_activities_those_left_out_are_named() {
+    let runs: Vec<RunSummary> =
+        (1..=12).map(|gpus| summarise_run(&fixture::run(&fixture::cell("fp32", gpus, "single"), 1, 0.1))).collect();
+    let activity = of(&runs, &Study { form: Form::Activity, ..Study::default() });
+    assert_eq!(activity.charts[0].panels.len(), 8);
+    let said = "8 of 12 cells are drawn, without 9 GPUs; 10 GPUs; 11 GPUs; 12 GPUs: filter to see these.";
+    assert!(activity.charts[0].notes.iter().any(|note| note == said), "{:?}", activity.charts[0].notes);
+}

@@ -81,3 +81,15 @@ fn an_import_shows_how_far_it_is_and_can_be_cancelled() {
     harness.run();
     assert_eq!(harness.state().commands, [Command::CancelImports]);
 }
+
+#[test]
+fn where_nothing_was_traced_there_is_no_legend_and_no_filter_is_blamed() {
+    let mut state = state_of(records("s", small()));
+    send(&mut state, CompareCommand::Form(Form::Metrics));
+    let charts = &state.compare.picture.as_ref().unwrap().comparison.charts;
+    assert!(charts.iter().all(|chart| chart.legend().is_empty()));
+    let harness = harness(state, [1280.0, 800.0]);
+    harness.get_by_label_contains("launch a plan with tracing on, or attach a report");
+    harness.get_by_label("No run here has a profiler's report.");
+    assert!(harness.query_by_label_contains("No cell matches the filter").is_none());
+}

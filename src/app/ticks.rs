@@ -1,0 +1,129 @@
+//! Round ticks of vertical axes, linear and logarithmic, and their labels.
+
+use egui_plot::{GridInput, GridMark};
+
+use crate::figure::{grouped, significant};
+
+/// Least distance of labelled ticks, in units of egui_plot's least grid spacing (8 points).
+const LABEL_ROWS: f64 = 3.5;
+/// Most ticks on an axis.
+const MOST_TICKS: f64 = 400.0;
+
+/// The smallest of 1, 2, 5, 10, 20, … that is at least `least`.
+pub fn round_up(least: f64) -> f64 {
+    let power = 10_f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|digit| digit * power).find(|step| *step >= least).unwrap_or(10.0 * power)
+}
+
+/// Multiples of `step` minus `shift` within the bounds.
+pub fn multiples(step: f64, shift: f64, (from, to): (f64, f64)) -> Vec<GridMark> {
+    // Tolerance keeps a tick on an edge despite rounding.
+    let (first, last) = (((from + shift) / step - 1e-9).ceil(), ((to + shift) / step + 1e-9).floor());
+    if !(step > 0.0 && first.is_finite() && last.is_finite() && last - first < MOST_TICKS) {
+        return Vec::new();
+    }
+    let count = (last - first).max(-1.0) as i64 + 1;
+    (0..count).map(|n| GridMark { value: (first + n as f64) * step - shift, step_size: step }).collect()
+}
+
+/// Ticks of a vertical axis.
+pub fn y_ticks(input: &GridInput) -> Vec<GridMark> {
+    multiples(round_up(input.base_step_size * LABEL_ROWS), 0.0, input.bounds)
+}
+
+/// Ticks of a logarithmic axis: powers of ten, with 2 and 5 between them if there is room, or round values if these are
+/// fewer than three.
+pub fn log_ticks(input: &GridInput) -> Vec<GridMark> {
+    let (from, to) = input.bounds;
+    let (least, apart) = (input.base_step_size * LABEL_ROWS, input.base_step_size * 2.0);
+    if !(from.is_finite() && to.is_finite() && least > 0.0 && to - from < 600.0) {
+        return Vec::new();
+    }
+    let every = least.ceil().max(1.0) as usize;
+    let powers: Vec<f64> = (from.floor() as i32..=to.ceil() as i32).step_by(every).map(f64::from).collect();
+    let mut values: Vec<f64> = powers.iter().copied().filter(|value| (from..=to).contains(value)).collect();
+    if values.len() < 4 && every == 1 {
+        for digit in [2_f64, 5.0] {
+            for value in powers.iter().map(|power| power + digit.log10()) {
+                let has_room = values.iter().all(|other| (other - value).abs() >= apart);
+                if has_room && (from..=to).contains(&value) {
+                    values.push(value);
+                }
+            }
+        }
+    }
+    if values.len() < 3 {
+        let (low, high) = (10_f64.powf(from), 10_f64.powf(to));
+        let step = round_up(((high - low) / 5.0).max(f64::MIN_POSITIVE));
+        values = multiples(step, 0.0, (low, high)).iter().map(|mark| mark.value.log10()).collect();
+    }
+    values.sort_by(f64::total_cmp);
+    // The step size only decides whether a label is drawn; these have room.
+    values.into_iter().map(|value| GridMark { value, step_size: least }).collect()
+}
+
+/// Decimals that tell multiples of a step apart.
+pub fn decimals(step: f64) -> usize {
+    (-step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize
+}
+
+/// Label of a tick on a vertical axis.
+pub fn y_text(mark: GridMark) -> String {
+    let places = decimals(mark.step_size);
+    // Avoids `-0` and rounding residue.
+    let value = if mark.value.abs() < mark.step_size / 2.0 { 0.0 } else { mark.value };
+    if value != 0.0 && (value.abs() >= 1e7 || mark.step_size < 1e-5) {
+        return significant(value).replace('-', "\u{2212}");
+    }
+    grouped(&format!("{value:.places$}").replace('-', "\u{2212}"))
+}
+
+/// Label of a tick on a logarithmic axis: the value itself.
+pub fn log_text(mark: GridMark) -> String {
+    let value = 10_f64.powf(mark.value);
+    let power = mark.value.floor();
+    if !(-4.0..6.0).contains(&power) {
+        return format!("{value:.0e}").replace('-', "\u{2212}");
+    }
+    // Up to three digits, without trailing zeros.
+    let text = format!("{value:.*}", (2.0 - power).max(0.0) as usize);
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    grouped(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(from: f64, to: f64, points: f64) -> GridInput {
+        GridInput { bounds: (from, to), base_step_size: 8.0 * (to - from) / points }
+    }
+
+    #[test]
+    fn a_logarithmic_axis_shows_values_not_their_logarithms() {
+        let texts = |from: f64, to: f64| -> Vec<String> {
+            log_ticks(&input(f64::log10(from), f64::log10(to), 120.0)).into_iter().map(log_text).collect()
+        };
+        assert_eq!(texts(0.009, 11.0), ["0.01", "0.1", "1", "10"]);
+        assert_eq!(texts(0.9, 9.0), ["1", "2", "5"]);
+        assert_eq!(texts(0.12, 3.0), ["0.2", "0.5", "1", "2"]);
+        assert_eq!(texts(2.1, 2.31), ["2.1", "2.15", "2.2", "2.25", "2.3"]);
+        assert!(texts(1e-300, 1e300).len() < 60);
+    }
+
+    #[test]
+    fn ticks_of_values_have_the_decimals_they_need() {
+        let texts: Vec<String> = y_ticks(&input(0.0, 0.3, 120.0)).into_iter().map(y_text).collect();
+        assert_eq!(texts, ["0.0", "0.1", "0.2", "0.3"]);
+        assert_eq!(y_text(GridMark { value: 20_000.0, step_size: 5_000.0 }), "20\u{202f}000");
+        assert_eq!(y_text(GridMark { value: -1e-17, step_size: 0.1 }), "0.0");
+    }
+
+    #[test]
+    fn axes_without_extent_have_no_ticks() {
+        for (from, to) in [(0.0, 0.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (1.0, 0.0)] {
+            let input = input(from, to, 120.0);
+            assert!(y_ticks(&input).len() <= 1 && log_ticks(&input).len() <= 1, "{from} {to}");
+        }
+    }
+}
