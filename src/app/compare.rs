@@ -22,7 +22,7 @@ mod value_text;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, TextureHandle, TextureOptions, Theme, Ui};
+use eframe::egui::{CentralPanel, Context, Frame, Id, Label, Margin, Panel, TextureHandle, TextureOptions, Theme, Ui};
 use poll_promise::Promise;
 
 use super::engine::Records;
@@ -42,6 +42,9 @@ const MOST_UNDONE: usize = 200;
 
 /// Least height of the charts above the table.
 const LEAST_CHARTS: f32 = 240.0;
+
+/// A note of charts that takes more lines than this is cut off, and whole where the pointer rests on it.
+const MOST_LINES_OF_NOTES: f32 = 2.0;
 
 /// A command of the Compare screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -510,8 +513,14 @@ fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &
         notes.extend(intervals);
     }
     notes.dedup();
-    if !notes.is_empty() {
-        ui.label(muted(ui, notes.join(" ")));
+    // A note of many cells' names would take the charts' room.
+    let (long, short): (Vec<&str>, Vec<&str>) =
+        notes.into_iter().partition(|note| look::text_width(ui, note) > MOST_LINES_OF_NOTES * ui.available_width());
+    if !short.is_empty() {
+        ui.label(muted(ui, short.join(" ")));
+    }
+    for note in long {
+        ui.add(Label::new(muted(ui, note)).truncate()).on_hover_text(note);
     }
     if let Some(sheet) = &picture.sheet {
         return sheet::sheet_ui(ui, &picture.comparison.charts, sheet, compare.texture.as_ref());

@@ -1,8 +1,9 @@
 //! Keyboard shortcuts: each sends the command that a click would send.
 
-use eframe::egui::{Context, Grid, Id, Key, Modal, Modifiers};
+use eframe::egui::{Context, Frame, Grid, Id, Key, Margin, Modal, Modifiers, ScrollArea};
 use strum::IntoEnumIterator;
 
+use super::theme::GRID;
 use super::widgets::strong;
 use crate::figure::Format;
 
@@ -161,15 +162,21 @@ pub fn describe() -> String {
 
 /// Draws the list of keys.
 pub fn help_ui(context: &Context, commands: &mut Vec<Command>) {
-    let modal = Modal::new(Id::unique("keys")).show(context, |ui| {
+    let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
+    // The heading, the button and what is left around them.
+    let room = context.content_rect().height() - 36.0 * GRID;
+    let modal = Modal::new(Id::unique("keys")).frame(frame).show(context, |ui| {
         ui.heading("Keys");
-        Grid::new("keys-grid").num_columns(2).spacing([24.0, 8.0]).show(ui, |ui| {
-            for (keys, meaning) in help() {
-                ui.label(strong(keys));
-                ui.label(meaning);
-                ui.end_row();
-            }
+        ScrollArea::vertical().max_height(room).show(ui, |ui| {
+            Grid::new("keys-grid").num_columns(2).spacing([6.0 * GRID, GRID]).show(ui, |ui| {
+                for (keys, meaning) in help() {
+                    ui.label(strong(keys));
+                    ui.label(meaning);
+                    ui.end_row();
+                }
+            });
         });
+        ui.add_space(GRID);
         if ui.button("Close").clicked() {
             commands.push(Command::Help(false));
         }
@@ -228,6 +235,24 @@ mod tests {
         assert_eq!(sent(Screen::Plan, Key::Y), [Command::Plan(PlanCommand::Redo)]);
         assert_eq!(sent(Screen::Compare, Key::Z), [Command::Compare(CompareCommand::Undo)]);
         assert_eq!([sent(Screen::Figures, Key::Z), sent(Screen::Figures, Key::Y)], [[], []]);
+    }
+
+    #[test]
+    fn the_list_of_keys_fits_into_the_smallest_window() {
+        use egui_kittest::Harness;
+        use egui_kittest::kittest::Queryable as _;
+        let mut has_fonts = false;
+        let mut window = Harness::builder().with_size([800.0, 500.0]).build_ui(move |ui| {
+            if std::mem::replace(&mut has_fonts, true) {
+                help_ui(ui.ctx(), &mut Vec::new());
+            } else {
+                crate::app::install_theme(ui.ctx());
+                ui.ctx().request_repaint();
+            }
+        });
+        window.run();
+        let (title, close) = (window.get_by_label("Keys").rect(), window.get_by_label("Close").rect());
+        assert!(title.top() > 8.0 && close.bottom() < 492.0, "{title:?} {close:?}");
     }
 
     #[test]

@@ -177,7 +177,7 @@ fn the_usual_chart_of_one_epoch_draws_training_time_without_trials() {
 
 #[test]
 fn of_many_runs_that_did_not_finish_some_are_named_and_the_others_counted() {
-    let mut runs: Vec<RunSummary> = (1..=38).flat_map(|repeat| self::runs(&[("fp32", 1, repeat, 0.04)])).collect();
+    let mut runs: Vec<RunSummary> = (1..=38).flat_map(|repeat| runs(&[("fp32", 1, repeat, 0.04)])).collect();
     runs[1..].iter_mut().for_each(|run| run.state = RunState::Cancelled);
     let note = of_preset("loss", &runs, None).notes.pop().unwrap();
     assert!(note.starts_with("37 runs are not in the values: fp32-1-ddp-ds-r2 cancelled; "), "{note}");

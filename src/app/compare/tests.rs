@@ -745,3 +745,18 @@ fn a_ratio_of_one_repeat_has_its_sign_behind_the_number() {
         assert!(!shown.ends_with(")×"), "{shown}");
     }
 }
+
+#[test]
+fn a_note_of_many_names_takes_one_line_and_leaves_the_charts_their_room() {
+    let mut runs = small();
+    for gpus in 1..=8 {
+        let cell = fixture::cell("a-precision-of-somebody-s-own-with-a-long-name", gpus, "ddp-ds");
+        let mut failed = fixture::run(&cell, 1, 0.1);
+        failed.state = RunState::Failed;
+        failed.ranks.iter_mut().for_each(|rank| rank.steps.clear());
+        runs.push(failed);
+    }
+    let harness = harness(state_of(records("s", runs)), [700.0, 650.0]);
+    let note = harness.get_by_label_contains("Without a bar: ").rect();
+    assert!(note.height() < 24.0, "{note:?}");
+}

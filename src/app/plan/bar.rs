@@ -132,7 +132,7 @@ fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {
     ui.add_space(GRID);
     card(ui).show(ui, |ui| {
         ui.set_width(ui.available_width() - super::SCROLL_BAR);
-        ui.horizontal(|ui| {
+        ui.horizontal_wrapped(|ui| {
             ui.label(title);
             let waiting = question.dialog.is_some();
             let note = if waiting { "Choose a file in the dialog, or type its path." } else { "Type its path." };

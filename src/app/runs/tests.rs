@@ -744,19 +744,3 @@ fn windows_of_two_sessions_have_titles_of_their_own() {
     assert_eq!((first.as_str(), state.window_title().as_str()), ("study – multicard", "other – multicard"));
     assert_eq!(State::new(Settings::default()).window_title(), "multicard");
 }
-
-#[test]
-fn names_that_a_column_has_no_room_for_show_in_what_they_differ() {
-    let records =
-        [(1, "2503.15252, Table 2: precision"), (2, "2503.15252, Table 3: pin_memory")].map(|(number, plan)| {
-            let mut record = record(number, "fp32", RunState::Finished);
-            record.plan = plan.to_owned();
-            record
-        });
-    let mut harness = window(state(records.to_vec(), Vec::new()), runs_ui);
-    harness.get_by_label("2503.15252, Table 3: pin_memory");
-    harness.set_size(Vec2::new(640.0, 700.0));
-    harness.run();
-    harness.get_by_label("… 3: pin_memory");
-    harness.get_by_label("… 2: precision");
-}

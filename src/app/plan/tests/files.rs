@@ -104,6 +104,10 @@ fn a_path_is_asked_for_in_a_field_and_where_no_file_is_chosen_that_is_said() {
     window.state_mut().state.plan.question = Some(unanswered);
     settle(&mut window);
     assert!(window.query_by_label_contains("If no dialog appeared, type the path here").is_some());
+    window.set_size([900.0, 640.0].into());
+    window.run();
+    let note = window.get_by_label_contains("If no dialog appeared").rect();
+    assert!(note.right() < window.get_by_label("Matrix").rect().left(), "{note:?}");
     assert!(window.get_by_label("Open this file").accesskit_node().is_disabled());
     click(&mut window, "Close");
     assert!(window.query_by_label("Path of the plan").is_none());
