@@ -744,3 +744,16 @@ fn windows_of_two_sessions_have_titles_of_their_own() {
     assert_eq!((first.as_str(), state.window_title().as_str()), ("study – multicard", "other – multicard"));
     assert_eq!(State::new(Settings::default()).window_title(), "multicard");
 }
+
+#[test]
+fn names_that_a_column_has_no_room_for_show_in_what_they_differ() {
+    let papers = "2503.15252, 2505.22905 and what else was printed of it, ".repeat(3);
+    let records = [(1, "Table 2: precision"), (2, "Table 3: pin_memory")].map(|(number, of)| {
+        let mut record = record(number, "fp32", RunState::Finished);
+        record.plan = format!("{papers}{of}");
+        record
+    });
+    let harness = window(state(records.to_vec(), Vec::new()), runs_ui);
+    harness.get_by_label("… 2: precision");
+    harness.get_by_label("… 3: pin_memory");
+}
