@@ -58,7 +58,7 @@ impl Drop for Scene {
         let _ = sshd.wait();
         fs::write(self.node("gate"), "").unwrap();
         // Whatever a failed check leaves behind.
-        for process in self.processes("conduct").into_iter().chain(self.processes("relay")) {
+        for process in ["conduct", "relay", "group"].into_iter().flat_map(|command| self.processes(command)) {
             let _ = kill_process(Pid::from_raw(process).unwrap(), Signal::KILL);
         }
     }
