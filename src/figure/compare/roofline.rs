@@ -17,7 +17,7 @@ const SHARE: &str = "flop_share";
 /// By how much roofs go beyond points and ridges.
 const ROOM: f64 = 3.0;
 /// Roofs that are nearer to each other share a label.
-const NEAR: f64 = 1.25;
+const NEAR: f64 = 1.5;
 
 /// What limits products of a precision on a device.
 #[derive(Clone, Debug, PartialEq)]

@@ -306,7 +306,10 @@ fn sides(chart: &Chart) -> (Side, Side) {
         Geometry::Scatter => axis.scale != crate::figure::Scale::Log,
         _ => true,
     };
-    let values = || Ruler::new(&chart.y, span(chart), from_zero(&chart.y), 5);
+    // Names of roofs stand above them.
+    let is_roofed = chart.geometry == Geometry::Scatter && !from_zero(&chart.y);
+    let (low, high) = span(chart);
+    let values = || Ruler::new(&chart.y, (low, if is_roofed { 2.0 * high } else { high }), from_zero(&chart.y), 5);
     match chart.geometry {
         Geometry::Bars | Geometry::Strip | Geometry::Stacked | Geometry::Profile => {
             (Side::Numbers(values()), names(&chart.x))
