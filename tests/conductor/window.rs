@@ -29,7 +29,7 @@ fn a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conduc
     };
     scene.detach("waits.toml");
     scene.await_start(1);
-    let mut window = open(&scene.session());
+    let mut window = open(scene.session());
     until(&mut window, "the queue is there", |state| state.queue.rows.len() == 3 && state.queue.is_running());
     let last = window.state().state().queue.rows[2].run.clone();
     window.state_mut().send(Click::Runs(RunsCommand::Cancel(last)));
@@ -38,7 +38,7 @@ fn a_window_acts_on_what_is_run_closes_without_ending_it_and_survives_its_conduc
     let conductor = scene.conductor();
     assert!(!scene.states()[0].is_final() && scene.states()[1] == RunState::Queued, "{:?}", scene.states());
 
-    let mut window = open(&scene.session());
+    let mut window = open(scene.session());
     until(&mut window, "the queue is there again", |state| state.queue.rows.len() == 3);
     kill(conductor);
     // One that ended so soon is not replaced unasked; on a slow machine it has lived long enough.
@@ -70,7 +70,7 @@ fn a_window_names_a_conductor_of_another_version_and_shows_what_is_finished() {
     succeed(&mut scene.multicard(&["run", "waits.toml", "--session", "session"]));
     let socket = multicard::conduct::socket_path(&scene.session()).unwrap();
     impostor(&socket, r#"{"multicard":"9.8.7","messages":99,"process":4711,"detached":true}"#);
-    let mut window = open(&scene.session());
+    let mut window = open(scene.session());
     until(&mut window, "the other version is named", |state| {
         read_only(state).contains("multicard 9.8.7 (process 4711)")
     });

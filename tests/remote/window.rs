@@ -42,7 +42,7 @@ fn a_window_runs_a_session_there_says_when_its_line_breaks_and_shows_the_copy_wi
 
     // The folder of the copy leads to the node as well, and is what there is without it.
     fs::rename(scene.at("authorized_keys"), scene.at("no_keys")).unwrap();
-    let mut window = open(&folder);
+    let mut window = open(folder);
     until(&mut window, "the refusal is said", |state| read_only(state).contains("refuses the login"));
     until(&mut window, "the copy is shown", |state| state.records.summaries.len() == 3);
     fs::rename(scene.at("no_keys"), scene.at("authorized_keys")).unwrap();
