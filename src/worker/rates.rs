@@ -147,10 +147,15 @@ fn once(device: Device, count: u32, work: &mut dyn FnMut() -> Result<(), TchErro
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::testing::generator;
 
     fn lines(place: &RankPlace) -> Vec<RateLine> {
+        // Matrices are random, and threads are the process's: other tests count on both.
+        let _generator = generator();
+        let threads = tch::get_num_threads();
         let mut lines = Vec::new();
         measure(place, 0.4, &mut |line| lines.push(line)).unwrap();
+        tch::set_num_threads(threads);
         lines
     }
 
