@@ -85,8 +85,10 @@ pub fn log_text(mark: GridMark) -> String {
     if !(-4.0..6.0).contains(&power) {
         return format!("{value:.0e}").replace('-', "\u{2212}");
     }
-    // Up to three digits, without trailing zeros.
-    let text = format!("{value:.*}", (2.0 - power).max(0.0) as usize);
+    // Up to three digits, or as many as tell neighbours apart, without trailing zeros.
+    let apart = value * (10_f64.powf(mark.step_size) - 1.0);
+    let places = decimals(apart).max((2.0 - power).max(0.0) as usize);
+    let text = format!("{value:.places$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     grouped(text)
 }
@@ -108,6 +110,7 @@ mod tests {
         assert_eq!(texts(0.9, 9.0), ["1", "2", "5"]);
         assert_eq!(texts(0.12, 3.0), ["0.2", "0.5", "1", "2"]);
         assert_eq!(texts(2.1, 2.31), ["2.1", "2.15", "2.2", "2.25", "2.3"]);
+        assert_eq!(texts(2.2499, 2.2531), ["2.25", "2.251", "2.252", "2.253"]);
         assert!(texts(1e-300, 1e300).len() < 60);
     }
 

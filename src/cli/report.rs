@@ -146,7 +146,8 @@ fn head(material: &Material) -> String {
         }
     }
     for (label, count) in marks {
-        text += &format!("- {count} runs are marked: {label}\n");
+        let runs = if count == 1 { "run is" } else { "runs are" };
+        text += &format!("- {count} {runs} marked: {label}\n");
     }
     text + "\nEach figure carries its plan, cells and numbers: `multicard figure FILE` opens it again.\n"
 }
