@@ -260,7 +260,7 @@ pub fn figures_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         .default_size((height * 0.3).round())
         .size_range(96.0..=(height - 160.0).max(97.0))
         .show(ui, |ui| {
-            // Before a figure is drawn there is no table, which would shrink the panel for the next one.
+            // An empty panel would shrink, and keep that height once a table comes.
             ui.take_available_height();
             preview::table_ui(ui, &state.figures, commands);
         });

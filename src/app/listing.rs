@@ -102,7 +102,7 @@ impl Entry {
         entry.recorded_loss = last_loss(record);
         entry.started_time_s = record.started_time_s;
         entry.ended_time_s = record.ended_time_s;
-        // What only repeats the state is no reason.
+        // A reason that is only the state's name would say it twice.
         let tells = |reason: &String| !reason.trim().is_empty() && reason != record.state.name();
         entry.reason = record.reason.clone().filter(tells);
         let levels = record.levels.iter().map(|(_, level)| level.to_string());

@@ -176,7 +176,7 @@ pub fn node_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     });
 }
 
-/// Of when the values are, where that is not now.
+/// When the values were read, if that was a while ago.
 fn age_text(state: &State) -> Option<String> {
     let sample = state.machine.sample.as_ref().filter(|_| state.has_few_samples() || state.machine.is_sample_of_few)?;
     let time = jiff::Timestamp::from_millisecond((sample.time_s * 1e3) as i64).ok()?;

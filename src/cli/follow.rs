@@ -41,7 +41,7 @@ pub(super) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Of the runs that have ended: those that an earlier conductor saw to their ends are in the session's records alone.
+    /// Counts the runs that have ended. The queue does not know those that ended under an earlier conductor: the records do.
     fn of(queue: &QueueView, runs: &HashSet<&str>, folder: &Path) -> Result<Self, StoreError> {
         let rows = queue.rows.iter().filter(|row| runs.contains(row.run.as_str()));
         let mut states: HashMap<String, RunState> = rows.map(|row| (row.run.clone(), row.state)).collect();

@@ -83,7 +83,7 @@ impl DeviceRates {
 pub enum RateLine {
     /// The device is open.
     Device {
-        /// Which.
+        /// The device.
         device: Device,
         /// libtorch version.
         torch_version: String,
@@ -101,7 +101,7 @@ pub enum RateLine {
     Left {
         /// Its key.
         key: Key,
-        /// Why.
+        /// Why it cannot be measured.
         reason: String,
     },
     /// Nothing can be measured.

@@ -17,6 +17,23 @@ fn ssh_of(child: &Child) -> Pid {
 }
 
 impl Scene {
+    /// A `run` over the line, once the first of its three runs has begun.
+    fn run_in_foreground(&self) -> Child {
+        let mut run = self.start(&["run", "waits.toml", "--session", &self.address()]);
+        hear(&mut run, "3 runs queued");
+        self.await_start();
+        run
+    }
+
+    /// An `attach` over the line to three detached runs, once the first has begun.
+    fn attach_to_runs(&self) -> Child {
+        self.detach("waits.toml");
+        self.await_start();
+        let mut watched = self.start(&["attach", &self.address()]);
+        hear(&mut watched, "3 runs under way or queued");
+        watched
+    }
+
     /// Whether the node can be reached from now on; lines that are up stay up.
     fn reachable(&self, is: bool) {
         let (config, hidden) = (self.at("ssh_config"), self.at("ssh_config_of_before"));
@@ -34,10 +51,7 @@ impl Scene {
 #[test]
 fn a_killed_ssh_is_replaced_by_another() {
     let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start();
-    let mut watched = scene.start(&["attach", &scene.address()]);
-    hear(&mut watched, "3 runs under way or queued");
+    let mut watched = scene.attach_to_runs();
     let conductor = scene.processes("conduct");
     kill_process(ssh_of(&watched), Signal::KILL).unwrap();
     let said = hear(&mut watched, "reached node again");
@@ -53,9 +67,7 @@ fn a_killed_ssh_is_replaced_by_another() {
 #[test]
 fn a_run_in_the_foreground_goes_on_over_the_next_line() {
     let scene = Scene::new();
-    let mut run = scene.start(&["run", "waits.toml", "--session", &scene.address()]);
-    hear(&mut run, "3 runs queued");
-    scene.await_start();
+    let mut run = scene.run_in_foreground();
     scene.cut();
     let said = hear(&mut run, "reached node again");
     assert!(said.contains("no line to node") && said.contains("trying again in 1 s"), "{said}");
@@ -68,9 +80,7 @@ fn a_run_in_the_foreground_goes_on_over_the_next_line() {
 #[test]
 fn runs_that_ended_while_their_node_could_not_be_reached_are_counted_by_its_records() {
     let scene = Scene::new();
-    let mut run = scene.start(&["run", "waits.toml", "--session", &scene.address()]);
-    hear(&mut run, "3 runs queued");
-    scene.await_start();
+    let mut run = scene.run_in_foreground();
     scene.reachable(false);
     scene.cut();
     hear(&mut run, "trying again in 2 s");
@@ -85,9 +95,7 @@ fn runs_that_ended_while_their_node_could_not_be_reached_are_counted_by_its_reco
 #[test]
 fn an_interrupt_without_a_line_leaves_the_runs_and_says_how_to_follow_them() {
     let scene = Scene::new();
-    let mut run = scene.start(&["run", "waits.toml", "--session", &scene.address()]);
-    hear(&mut run, "3 runs queued");
-    scene.await_start();
+    let mut run = scene.run_in_foreground();
     scene.reachable(false);
     scene.cut();
     hear(&mut run, "trying again in 1 s");
@@ -100,10 +108,7 @@ fn an_interrupt_without_a_line_leaves_the_runs_and_says_how_to_follow_them() {
 #[test]
 fn a_session_that_is_moved_away_on_the_node_is_named_here_and_goes_on_once_it_is_back() {
     let scene = Scene::new();
-    scene.detach("waits.toml");
-    scene.await_start();
-    let mut watched = scene.start(&["attach", &scene.address()]);
-    hear(&mut watched, "3 runs under way or queued");
+    let mut watched = scene.attach_to_runs();
     fs::rename(scene.node("session"), scene.node("moved")).unwrap();
     hear(&mut watched, "was moved, removed or replaced: put the session back");
     fs::rename(scene.node("moved"), scene.node("session")).unwrap();

@@ -21,7 +21,7 @@ const HEADER_HEIGHT: f32 = 26.0;
 /// Width reserved for the scroll bar.
 const SCROLL_BAR: f32 = 12.0;
 
-/// Width of a letter of a name, about.
+/// Approximate width of a letter of a name, in points.
 const NAME_LETTER: f32 = 7.5;
 /// Number of lines, from the top, whose names give the width of their column.
 const NAMES_MEASURED: usize = 200;
