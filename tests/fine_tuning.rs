@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 mod training;
@@ -116,6 +116,75 @@ fn continues(plan: &str, ranks: usize) {
     let again = events(&session, "step").len() - STEPS * ranks;
     assert!(again <= SAVE_EVERY * ranks, "{again} steps after the last checkpoint were made again");
     assert_eq!(adapters(&session), trained, "the same weights, bit for bit");
+}
+
+/// By technique, and whether it is sharded: what each rank of each run says of its first step's work, and of the parameters that it holds.
+fn work(folder: &TempDir, plan: &str) -> BTreeMap<(String, bool), Vec<Work>> {
+    let (mut command, session) = run_command(folder, plan);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let runs = fs::read_dir(session.join("runs")).unwrap().map(|run| run.unwrap().path());
+    let of = |run: &Path| {
+        let job: Value = serde_json::from_slice(&fs::read(run.join("job.json")).unwrap()).unwrap();
+        let ranks = job["ranks"].as_array().unwrap().len();
+        let all = (0..ranks).map(|rank| Work::of(&fs::read_to_string(run.join(format!("rank-{rank}.jsonl"))).unwrap()));
+        let levels = &job["levels"];
+        let technique = levels["technique"].as_str().unwrap().to_owned();
+        ((technique, ranks > 1 && levels["sharding"] == "fsdp"), all.collect())
+    };
+    runs.map(|run| of(&run)).collect()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Work {
+    flop: f64,
+    bytes: f64,
+    /// Bytes of parameters that the rank has only a part of, and of that part.
+    shards: Option<(f64, f64)>,
+}
+
+impl Work {
+    fn of(log: &str) -> Self {
+        let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let reading = |key: &str| {
+            let of = |line: &&Value| line["event"] == "reading" && line["key"] == key && line["step"] == json!(1);
+            lines.iter().find(of).unwrap_or_else(|| panic!("no {key}: {log}"))["value"].as_f64().unwrap()
+        };
+        let held = lines.iter().filter_map(|line| line["seen"].as_str()?.strip_prefix("this rank holds ")).next();
+        let shards = held.map(|held| {
+            let mut numbers = held.split(' ').filter_map(|word| word.parse().ok());
+            let part = numbers.next().unwrap();
+            (numbers.next().unwrap(), part)
+        });
+        Self { flop: reading("flop_per_step"), bytes: reading("bytes_per_step"), shards }
+    }
+}
+
+#[test]
+fn sharded_ranks_count_the_work_of_unsharded_ones_which_together_do_that_of_one_rank() {
+    let _alone = alone();
+    let plan =
+        PLAN.replace("rows = 40", "rows = 8\ntechnique = [\"lora\", \"dpo\", \"full\"]").replace("save_every = 14", "");
+    let (one, two) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let alone = work(&one, &format!("{plan}batch_size = 4\n"));
+    let together = work(&two, &format!("{plan}batch_size = 2\ngpus = 2\nsharding = [\"fsdp\", \"ddp\"]\n"));
+    assert_eq!((alone.len(), together.len()), (3, 6));
+    for ((technique, _), whole) in &alone {
+        let of = |sharded: bool| &together[&(technique.clone(), sharded)][..];
+        let (sharded, replicated) = (of(true), of(false));
+        assert_eq!((whole.len(), sharded.len(), replicated.len()), (1, 2, 2));
+        for ranks in [sharded, replicated] {
+            assert_eq!(ranks[0], ranks[1], "{technique}");
+            assert_eq!(ranks.iter().map(|rank| rank.flop).sum::<f64>(), whole[0].flop, "{technique}");
+        }
+        // A rank updates its part alone. AdamW reads gradients, and reads and writes parameters and two averages.
+        let saved = replicated[0].bytes - sharded[0].bytes;
+        assert!(saved > 0.0, "{technique}: {sharded:?} {replicated:?}");
+        let (all, part) = sharded[0].shards.unwrap();
+        if technique == "full" {
+            assert_eq!(saved, 7.0 * (all - part), "{sharded:?} {replicated:?}");
+        }
+    }
 }
 
 #[test]

@@ -452,6 +452,18 @@ fn a_rank_that_hangs_while_it_starts_ends_its_group_and_is_the_reason() {
     assert!(reason.contains("rank 1 does not answer"), "{reason}");
 }
 
+#[test]
+fn a_hang_and_a_death_among_eight_ranks_are_named_in_time() {
+    for (signal, named) in [(Signal::STOP, "rank 5 does not answer"), (Signal::KILL, "rank 5 was killed by SIGKILL")] {
+        let begin = Instant::now();
+        let run = Run::start("ddp-ds", 8, &[ENDLESS], &[]);
+        let pids: Vec<Pid> = (0..8).map(|rank| run.training(rank)).collect();
+        println!("eight ranks train {:.1} s after their start", begin.elapsed().as_secs_f64());
+        let reason = run.end_after(pids[5], |pid| rustix::process::kill_process(pid, signal).unwrap());
+        assert!(reason.contains(named), "{reason}");
+    }
+}
+
 /// Whether c10d's file store holds the address that a rank left for gloo.
 fn has_address(store: &[u8], rank: u32) -> bool {
     let key = format!("/gloo//0/{rank}");
