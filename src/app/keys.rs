@@ -15,7 +15,7 @@ use super::{
 const HELP: &[(&str, &str)] = &[
     ("Ctrl Enter", "launch the plan (Plan)"),
     ("Ctrl P", "pause or resume the queue"),
-    ("/", "filter runs or cells (Runs, Live, Compare)"),
+    ("/", "filter runs or cells (Runs, Live, Compare, Figures)"),
     ("↑ ↓, Del, R", "select, cancel, retry a run (Runs)"),
     ("Alt ↑ ↓, Alt Home", "move a queued run, move it to the top (Runs)"),
     ("B", "next baseline (Compare)"),
@@ -30,7 +30,7 @@ const HELP: &[(&str, &str)] = &[
     ("Ctrl Q", "close the window"),
     ("Ctrl +, Ctrl -, Ctrl 0", "zoom in, zoom out, reset zoom"),
     ("Tab, Shift Tab, Enter", "move between controls, use one"),
-    ("?", "this list"),
+    ("?, F1", "this list"),
     ("Esc", "close what is open"),
 ];
 
@@ -74,6 +74,7 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
         on(Modifiers::COMMAND, Key::Z, undo);
     }
     on(Modifiers::COMMAND, Key::Q, Command::Quit);
+    on(Modifiers::NONE, Key::F1, Command::Help(!state.help));
     let is_browsing = state.sessions.browser.is_open;
     on(Modifiers::COMMAND, Key::L, Command::Sessions(SessionsCommand::Browse(!is_browsing)));
     on(Modifiers::COMMAND, Key::O, Command::Plan(PlanCommand::Open));
@@ -164,10 +165,11 @@ pub fn describe() -> String {
 pub fn help_ui(context: &Context, commands: &mut Vec<Command>) {
     let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
     // The heading, the button and what is left around them.
-    let room = context.content_rect().height() - 36.0 * GRID;
+    let room = context.content_rect().height() - 30.0 * GRID;
     let modal = Modal::new(Id::unique("keys")).frame(frame).show(context, |ui| {
         ui.heading("Keys");
-        ScrollArea::vertical().max_height(room).show(ui, |ui| {
+        // The box is in the middle, so that below its top there is less room than it may take.
+        ScrollArea::vertical().max_height(room).min_scrolled_height(room).show(ui, |ui| {
             Grid::new("keys-grid").num_columns(2).spacing([6.0 * GRID, GRID]).show(ui, |ui| {
                 for (keys, meaning) in help() {
                     ui.label(strong(keys));
@@ -191,6 +193,8 @@ mod tests {
     use std::collections::HashSet;
 
     use eframe::egui::{Event, RawInput, TextEdit};
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
 
     use super::*;
 
@@ -237,12 +241,10 @@ mod tests {
         assert_eq!([sent(Screen::Figures, Key::Z), sent(Screen::Figures, Key::Y)], [[], []]);
     }
 
-    #[test]
-    fn the_list_of_keys_fits_into_the_smallest_window() {
-        use egui_kittest::Harness;
-        use egui_kittest::kittest::Queryable as _;
+    /// A window of this size that shows the list of keys.
+    fn list_of_keys(size: [f32; 2]) -> Harness<'static> {
         let mut has_fonts = false;
-        let mut window = Harness::builder().with_size([800.0, 500.0]).build_ui(move |ui| {
+        let mut window = Harness::builder().with_size(size).build_ui(move |ui| {
             if std::mem::replace(&mut has_fonts, true) {
                 help_ui(ui.ctx(), &mut Vec::new());
             } else {
@@ -251,8 +253,40 @@ mod tests {
             }
         });
         window.run();
+        window
+    }
+
+    #[test]
+    fn the_list_of_keys_fits_into_the_smallest_window() {
+        let window = list_of_keys([800.0, 500.0]);
         let (title, close) = (window.get_by_label("Keys").rect(), window.get_by_label("Close").rect());
         assert!(title.top() > 8.0 && close.bottom() < 492.0, "{title:?} {close:?}");
+    }
+
+    #[test]
+    fn the_list_of_keys_is_whole_where_there_is_room() {
+        for size in [[1280.0, 800.0], [1000.0, 700.0]] {
+            let window = list_of_keys(size);
+            let (last, close) = (HELP[HELP.len() - 1].1, window.get_by_label("Close").rect());
+            let last = window.get_by_label(last).rect();
+            assert!(last.bottom() < close.top(), "{size:?}: {last:?} {close:?}");
+        }
+    }
+
+    #[test]
+    fn f1_opens_the_list_of_keys_and_closes_it() {
+        let context = Context::default();
+        for help in [false, true] {
+            let mut state = State::default();
+            state.help = help;
+            let (physical_key, pressed, repeat, modifiers) = (None, true, false, Modifiers::NONE);
+            let events = vec![Event::Key { key: Key::F1, physical_key, pressed, repeat, modifiers }];
+            let mut sent = Vec::new();
+            let input = RawInput { events, ..RawInput::default() };
+            let mut drawn = context.run_ui(input, |ui| commands(ui.ctx(), &state, &mut sent));
+            drawn.textures_delta.clear();
+            assert_eq!(sent, [Command::Help(!help)]);
+        }
     }
 
     #[test]
