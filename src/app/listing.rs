@@ -34,7 +34,7 @@ pub struct Entry {
     pub run: String,
     /// Its number in the session, taken from its id; the id itself if it has none.
     pub number: String,
-    /// What distinguishes it from the other runs: the levels in which they differ, and the repeat.
+    /// What distinguishes it from the other runs: the levels in which they differ, and the repeat if there are others.
     pub name: String,
     /// Name of its plan; empty while the session has no record of it.
     pub plan: String,
@@ -163,12 +163,13 @@ impl Listing {
     /// The listing of the runs of a session.
     pub fn of(runs: &[RunRecord]) -> Self {
         let (columns, differing) = (columns(runs), differing_keys(runs));
+        let are_repeated = runs.iter().any(|run| Some(run.repeat) != runs.first().map(|first| first.repeat));
         let mut attempts = HashMap::new();
         let entry = |run: &RunRecord| {
             let at = attempts.len();
             let of = (run.plan.clone(), run.data.set.to_string(), run.repeat, run.levels.clone());
             let attempt_at = *attempts.entry(of).or_insert(at);
-            Arc::new(Entry::of(run, &columns, name(run, &differing), attempt_at))
+            Arc::new(Entry::of(run, &columns, name(run, &differing, are_repeated), attempt_at))
         };
         let entries: Vec<Arc<Entry>> = runs.iter().map(entry).collect();
         let places = entries.iter().enumerate().map(|(place, entry)| (entry.run.clone(), place)).collect();
@@ -236,13 +237,16 @@ fn differing_keys(runs: &[RunRecord]) -> Vec<&Key> {
     keys
 }
 
-fn name(run: &RunRecord, keys: &[&Key]) -> String {
+/// What a run differs in from the others: these levels, and its repeat if there are others.
+fn name(run: &RunRecord, keys: &[&Key], are_repeated: bool) -> String {
     let level = |key: &&Key| Some(level_name(&Setting::of_factor(&run.workload, key), run.levels.get(key)?));
     let mut parts: Vec<String> = keys.iter().filter_map(level).collect();
     if parts.is_empty() {
         parts.push(run.plan.clone());
     }
-    parts.push(format!("#{}", run.repeat));
+    if are_repeated {
+        parts.push(format!("#{}", run.repeat));
+    }
     parts.join(" · ")
 }
 

@@ -3,6 +3,7 @@
 mod axis;
 mod drawn;
 mod list;
+mod names;
 mod options;
 mod plots;
 mod readout;

@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 
 use eframe::egui::text::LayoutJob;
-use eframe::egui::{Frame, Id, Margin, Panel, RichText, ScrollArea, Sense, Ui, WidgetInfo, vec2};
+use eframe::egui::{
+    Color32, Frame, Id, Label, Margin, Panel, Role, ScrollArea, Sense, TextFormat, TextStyle, Ui, WidgetInfo, vec2,
+};
 
 use super::LiveCommand;
+use super::names::{breaking_between_parts, levels_alone};
 use super::scene::{running, swatch};
 use crate::app::State;
-use crate::app::compare::look::text_width;
 use crate::app::runs::Row;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{check_ui, filter_error_ui, filter_field, muted, strong};
@@ -16,11 +18,12 @@ use crate::conduct::QueueRow;
 use crate::plan::{Facts, Filter, Level, RunState, mentions};
 
 /// Number of runs, from the top, whose names are measured.
-const NAMES_MEASURED: usize = 200;
-/// Most lines of a name.
-const MOST_LINES: f32 = 3.0;
-/// Width of the tick box, the sample of the line and a state beside a name.
-const NEXT_TO_NAME: f32 = 72.0;
+const NAMES_MEASURED: usize = 100;
+/// Most lines of a name, and of one that is said with its levels alone.
+const MOST_LINES: usize = 3;
+const MOST_BRIEF_LINES: usize = 4;
+/// Width of the tick box and the sample of the line before a name.
+const BEFORE_NAME: f32 = 52.0;
 
 /// A run of the list.
 pub struct Listed<'a> {
@@ -98,34 +101,83 @@ pub fn list_ui(ui: &mut Ui, state: &State, commands: &mut Vec<LiveCommand>) {
     }
     ui.add_space(GRID);
     if state.live.shelf.chosen().next().is_some() {
-        let help = "Drag to pan, right-drag to zoom to a range, Ctrl+wheel to zoom, double-click to show all.";
+        let help = "Shaded: warm-up. Thin lines: epochs begin. Drag to pan, right-drag to zoom to a range, Ctrl+wheel to zoom, double-click \
+                    to show all.";
         let frame = Frame::new().inner_margin(Margin { top: 4, ..Margin::ZERO });
         Panel::bottom("live-help").frame(frame).resizable(false).show_separator_line(false).show(ui, |ui| {
             ui.label(muted(ui, help).small());
         });
     }
-    // All rows are as high as the longest name needs: cut off, names of many factors read alike.
-    let room = (ui.available_width() - NEXT_TO_NAME).max(1.0);
-    let longest = fitting.iter().take(NAMES_MEASURED).map(|listed| text_width(ui, listed.name)).fold(0.0, f32::max);
-    // Words do not fill their lines.
-    let lines = if longest > room { (1.3 * longest / room).ceil().clamp(2.0, MOST_LINES) } else { 1.0 };
-    let height = ui.spacing().interact_size.y.max(lines * ui.text_style_height(&eframe::egui::TextStyle::Body));
-    ScrollArea::vertical().auto_shrink(false).show_rows(ui, height, fitting.len(), |ui, rows| {
+    let form = Form::fit(ui, &fitting);
+    ScrollArea::vertical().auto_shrink(false).show_rows(ui, form.height(ui), fitting.len(), |ui, rows| {
         for listed in fitting.get(rows).unwrap_or_default() {
-            row_ui(ui, state, listed, height, commands);
+            row_ui(ui, state, listed, form, commands);
         }
     });
 }
 
-fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, height: f32, commands: &mut Vec<LiveCommand>) {
+/// How names are written: cut off, those of many factors read alike.
+#[derive(Clone, Copy)]
+struct Form {
+    /// With levels alone.
+    brief: bool,
+    /// Lines of each name.
+    lines: usize,
+}
+
+impl Form {
+    /// The form in which the names of the first runs fit.
+    fn fit(ui: &Ui, runs: &[&Listed]) -> Self {
+        let room = ui.available_width() - BEFORE_NAME - ui.spacing().scroll.allocated_width();
+        let lines = |brief: bool| {
+            let of = |listed: &&Listed| {
+                let widest_state = match listed.state {
+                    RunState::Starting | RunState::Running => "● 100\u{a0}%",
+                    RunState::Finished => "",
+                    other => other.name(),
+                };
+                let mut job = name_job(ui, listed, brief, (widest_state, Color32::WHITE));
+                job.wrap.max_width = room;
+                ui.fonts_mut(|fonts| fonts.layout_job(job)).rows.len()
+            };
+            runs.iter().take(NAMES_MEASURED).map(of).max().unwrap_or(1)
+        };
+        match lines(false) {
+            lines @ ..=MOST_LINES => Self { brief: false, lines },
+            _ => Self { brief: true, lines: lines(true).min(MOST_BRIEF_LINES) },
+        }
+    }
+
+    /// Height of all rows.
+    fn height(self, ui: &Ui) -> f32 {
+        let text = self.lines as f32 * ui.text_style_height(&TextStyle::Body);
+        ui.spacing().interact_size.y.max(text)
+    }
+}
+
+/// The name of a run and what it is doing.
+fn name_job(ui: &Ui, listed: &Listed, brief: bool, (state, colour): (&str, Color32)) -> LayoutJob {
+    let name = if brief { levels_alone(listed.name) } else { listed.name.to_owned() };
+    let format = |style: TextStyle, colour: Color32| TextFormat::simple(style.resolve(ui.style()), colour);
+    let mut job = LayoutJob::default();
+    job.append(&breaking_between_parts(&name), 0.0, format(TextStyle::Body, ui.visuals().text_color()));
+    if !state.is_empty() {
+        job.append(" ", 0.0, format(TextStyle::Body, colour));
+        job.append(&state.replace(' ', "\u{a0}"), 0.0, format(TextStyle::Small, colour));
+    }
+    job
+}
+
+fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, form: Form, commands: &mut Vec<LiveCommand>) {
     let choice = state.live.shelf.choice(listed.run);
+    let height = form.height(ui);
     ui.horizontal(|ui| {
         ui.set_height(height);
         ui.spacing_mut().item_spacing.x = GRID;
         let mut on = choice.is_some();
         let response = check_ui(ui, &mut on, "");
         let info = format!("Draw run {}", listed.run);
-        response.widget_info(|| WidgetInfo::selected(eframe::egui::Role::CheckBox, true, on, &info));
+        response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, on, &info));
         if response.changed() {
             commands.push(LiveCommand::Choose(listed.run.to_owned(), on));
         }
@@ -134,31 +186,20 @@ fn row_ui(ui: &mut Ui, state: &State, listed: &Listed, height: f32, commands: &m
             swatch(ui.painter(), rect, ui.visuals(), choice.slot);
         }
         let (text, colour) = state_text(ui, state, listed);
-        ui.with_layout(eframe::egui::Layout::right_to_left(eframe::egui::Align::Center), |ui| {
-            if !text.is_empty() {
-                ui.label(RichText::new(text).small().color(colour));
-            }
-            ui.with_layout(eframe::egui::Layout::left_to_right(eframe::egui::Align::Center), |ui| {
-                let label = eframe::egui::Label::new(name_in(ui, listed.name, height)).wrap().sense(Sense::click());
-                let hover = format!("{}\n{}, {}", listed.name, listed.run, listed.state.name());
-                if ui.add(label).on_hover_text(hover).clicked() {
-                    commands.push(LiveCommand::Choose(listed.run.to_owned(), choice.is_none()));
-                }
-            });
-        });
+        let mut job = name_job(ui, listed, form.brief, (&text, colour));
+        job.wrap.max_rows = form.lines;
+        let hover = format!("{}\n{}, {}", listed.name, listed.run, listed.state.name());
+        let label = ui.add(Label::new(job).wrap().sense(Sense::click()));
+        let whole = if text.is_empty() { listed.name.to_owned() } else { format!("{}, {text}", listed.name) };
+        label.widget_info(|| WidgetInfo::labeled(Role::Label, true, &whole));
+        if label.on_hover_text(hover).clicked() {
+            commands.push(LiveCommand::Choose(listed.run.to_owned(), choice.is_none()));
+        }
     });
 }
 
-/// A name in the rest of a row: on as many lines as it has, and cut off at the end of the last.
-fn name_in(ui: &Ui, name: &str, height: f32) -> LayoutJob {
-    let font = eframe::egui::TextStyle::Body.resolve(ui.style());
-    let mut job = LayoutJob::simple(name.to_owned(), font, ui.visuals().text_color(), ui.available_width());
-    job.wrap.max_rows = (height / ui.text_style_height(&eframe::egui::TextStyle::Body)).round().max(1.0) as usize;
-    job
-}
-
 /// Short state of a run; empty if it finished.
-fn state_text(ui: &Ui, state: &State, listed: &Listed) -> (String, eframe::egui::Color32) {
+fn state_text(ui: &Ui, state: &State, listed: &Listed) -> (String, Color32) {
     let palette = palette(ui.visuals());
     if state.live.shelf.is_reading(listed.run) {
         return ("reading …".to_owned(), palette.muted);

@@ -1,8 +1,12 @@
 //! The table below the plots: values of all curves at the cursor, or the newest ones.
 
-use eframe::egui::{Align, Frame, Layout, Margin, Panel, ScrollArea, Sense, Ui, vec2};
+use eframe::egui::text::LayoutJob;
+use eframe::egui::{
+    Align, Color32, Frame, Label, Layout, Margin, Panel, Role, ScrollArea, Sense, TextStyle, Ui, WidgetInfo, vec2,
+};
 
 use super::axis::place_text;
+use super::names::{breaking_between_parts, levels_alone, without_shared};
 use super::plots::{cursor, plots_rect};
 use super::scene::{Curve, Scene, YAxis, swatch};
 use crate::app::State;
@@ -12,19 +16,19 @@ use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, strong};
 use crate::figure::{grouped, significant};
 
-/// Lines shown without scrolling.
+/// Lines of text shown without scrolling, below the headings.
 const MOST_LINES: usize = 8;
 const LINE_HEIGHT: f32 = 18.0;
 /// Padding around the table and above its card.
 const PADDING: f32 = 6.0;
+const SIDE: f32 = 12.0;
 /// Least and greatest widths of the name column and the number columns.
 const NAME_WIDTH: (f32, f32) = (124.0, 320.0);
-const COLUMN_WIDTH: (f32, f32) = (60.0, 110.0);
+const COLUMN_WIDTH: (f32, f32) = (54.0, 110.0);
+/// Most lines of a name, and of the heading of a column.
+const WRAPPED_LINES: usize = 2;
 /// Width of the sample of a line.
 const SWATCH: f32 = 18.0;
-
-/// What stands between the parts of a name.
-const SEPARATOR: &str = " · ";
 
 /// One line: a run, or one of its GPUs or ranks.
 struct Line<'a> {
@@ -41,13 +45,78 @@ impl Line<'_> {
     }
 }
 
-/// A name without the names of its settings, which stand before their levels.
-fn levels_alone(name: &str) -> String {
-    let level = |part: &str| match part.split_once(' ') {
-        Some((setting, level)) if !setting.starts_with(|first: char| first.is_ascii_digit()) => level.to_owned(),
-        _ => part.to_owned(),
-    };
-    name.split(SEPARATOR).map(level).collect::<Vec<_>>().join(SEPARATOR)
+/// How the table fits into its room.
+struct Columns {
+    name: f32,
+    /// Of each number column.
+    numbers: Vec<f32>,
+    /// Names are said with levels alone.
+    brief: bool,
+    /// Lines of a name, and of the headings.
+    name_lines: usize,
+    heading_lines: usize,
+}
+
+impl Columns {
+    fn fit(ui: &Ui, room: f32, lines: &[Line], headings: &[String]) -> Self {
+        let small = |text: &str| {
+            let font = TextStyle::Small.resolve(ui.style());
+            ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x + 2.0 * GRID
+        };
+        let least = |heading: &String| heading.split(' ').map(small).fold(COLUMN_WIDTH.0, f32::max);
+        let mut numbers: Vec<f32> = headings.iter().map(least).collect();
+        let most = room - numbers.iter().sum::<f32>();
+        let needed = |brief: bool| {
+            let widths = lines.iter().map(|line| text_width(ui, &line.shown_name(brief)) + SWATCH + 2.0 * GRID);
+            widths.fold(NAME_WIDTH.0, f32::max).min(NAME_WIDTH.1)
+        };
+        // Names that are cut off read alike: where they have no room, they are said without the names of settings, and on two lines.
+        let brief = needed(false) > most;
+        let name_lines = if needed(brief) > most { WRAPPED_LINES } else { 1 };
+        let name = needed(brief).min(most.max(NAME_WIDTH.0));
+        let wider = (most - name).max(0.0) / numbers.len().max(1) as f32;
+        numbers.iter_mut().for_each(|column| *column = (*column + wider).min(COLUMN_WIDTH.1.max(*column)));
+        let name = (room - numbers.iter().sum::<f32>()).clamp(NAME_WIDTH.0, NAME_WIDTH.1);
+        let is_whole = |(heading, column): (&String, &f32)| small(heading) <= *column;
+        let heading_lines = if headings.iter().zip(&numbers).all(is_whole) { 1 } else { WRAPPED_LINES };
+        Self { name, numbers, brief, name_lines, heading_lines }
+    }
+
+    /// Draws one line of the table, so many lines of text high; numbers are right-aligned.
+    fn row(&self, ui: &mut Ui, lines: usize, name: impl FnOnce(&mut Ui), values: &[String], header: bool) {
+        let height = lines as f32 * LINE_HEIGHT;
+        ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = GRID;
+            let left = Layout::left_to_right(Align::Center);
+            ui.allocate_ui_with_layout(vec2(self.name, height), left, |ui| {
+                ui.set_min_size(vec2(self.name, height));
+                name(ui);
+            });
+            let muted_colour = palette(ui.visuals()).muted;
+            for (value, width) in values.iter().zip(&self.numbers) {
+                let right = Layout::right_to_left(if header { Align::Max } else { Align::Center });
+                ui.allocate_ui_with_layout(vec2(width - GRID, height), right, |ui| {
+                    let label = if header { muted(ui, value).small() } else { value.as_str().into() };
+                    let dash = value == "\u{2013}";
+                    let label = Label::new(if dash { label.color(muted_colour) } else { label });
+                    ui.add(if header { label.wrap() } else { label.truncate() });
+                });
+            }
+        });
+    }
+
+    /// Draws the sample of a line and its name.
+    fn name_ui(&self, ui: &mut Ui, line: &Line) {
+        let (rect, _) = ui.allocate_exact_size(vec2(SWATCH, LINE_HEIGHT), Sense::hover());
+        swatch(ui.painter(), rect, ui.visuals(), line.curve.run.slot);
+        let font = TextStyle::Body.resolve(ui.style());
+        let name = breaking_between_parts(&line.shown_name(self.brief));
+        let mut job = LayoutJob::simple(name, font, ui.visuals().text_color(), ui.available_width());
+        job.wrap.max_rows = self.name_lines;
+        let label = ui.add(Label::new(job).wrap());
+        label.widget_info(|| WidgetInfo::labeled(Role::Label, true, &line.name));
+        label.on_hover_text(line.curve.run.name);
+    }
 }
 
 /// Draws the table at the bottom of the remaining space.
@@ -61,43 +130,28 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
     let width = scene.view.1 - scene.view.0;
     let when = at.map_or_else(|| "newest".to_owned(), |x| format!("at {}", place_text(scene, x, width)));
     let when = if scene.smoothing() > 0.0 { format!("{when}, smoothed") } else { when };
+    let headings: Vec<String> = panels.iter().map(|(kind, _)| kind.name(scene.step())).collect();
+    // The card has an outline.
+    let columns = Columns::fit(ui, ui.available_width() - 2.0 * (SIDE + 1.0), &lines, &headings);
+    let lines_of_text = columns.heading_lines + 1 + (columns.name_lines * lines.len()).min(MOST_LINES);
     let frame = Frame::new().inner_margin(Margin { top: PADDING as i8, ..Margin::ZERO });
-    let height = LINE_HEIGHT * (2 + lines.len().min(MOST_LINES)) as f32 + 3.0 * PADDING + 2.0;
+    let height = LINE_HEIGHT * lines_of_text as f32 + 3.0 * PADDING + 2.0;
     let panel = Panel::bottom("live-readout").frame(frame).resizable(false).show_separator_line(false);
     panel.exact_size(height).show(ui, |ui| {
-        card(ui).inner_margin(Margin::symmetric(12, PADDING as i8)).show(ui, |ui| {
+        card(ui).inner_margin(Margin::symmetric(SIDE as i8, PADDING as i8)).show(ui, |ui| {
             ui.take_available_width();
             ui.spacing_mut().item_spacing.y = 0.0;
             ui.spacing_mut().interact_size.y = LINE_HEIGHT;
-            let (room, count) = (ui.available_width(), panels.len().max(1) as f32);
-            let needed = |brief: bool| {
-                let widths = lines.iter().map(|line| text_width(ui, &line.shown_name(brief)) + SWATCH + 2.0 * GRID);
-                widths.fold(NAME_WIDTH.0, f32::max).min(NAME_WIDTH.1)
-            };
-            let most = room - COLUMN_WIDTH.0 * count;
-            // Names that are cut off read alike: where they have no room, they are said without the names of settings.
-            let brief = needed(false) > most;
-            let name_width = needed(brief).min(most.max(NAME_WIDTH.0));
-            let column = ((room - name_width) / count).clamp(COLUMN_WIDTH.0, COLUMN_WIDTH.1);
-            let widths = ((room - column * count).clamp(NAME_WIDTH.0, NAME_WIDTH.1), column);
-            let names: Vec<String> = panels.iter().map(|(kind, _)| kind.name(scene.step())).collect();
-            row(ui, widths, |ui| drop(ui.label(strong(when))), &names, true);
+            columns.row(ui, columns.heading_lines, |ui| drop(ui.label(strong(when))), &headings, true);
             // The same units as in the panels above.
             let axes: Vec<YAxis> = panels.iter().map(|(kind, curves)| YAxis::new(*kind, curves, scene)).collect();
             let units: Vec<String> = axes.iter().map(|axis| axis.unit.to_owned()).collect();
-            row(ui, widths, |_| (), &units, true);
+            columns.row(ui, 1, |_| (), &units, true);
             ScrollArea::vertical().auto_shrink(false).min_scrolled_height(0.0).show(ui, |ui| {
                 for line in lines {
                     let values: Vec<String> =
                         line.values.iter().zip(&axes).map(|(value, axis)| text(*value, axis)).collect();
-                    let name = |ui: &mut Ui| {
-                        let size = vec2(SWATCH, ui.spacing().interact_size.y);
-                        let (rect, _) = ui.allocate_exact_size(size, Sense::hover());
-                        swatch(ui.painter(), rect, ui.visuals(), line.curve.run.slot);
-                        let label = eframe::egui::Label::new(line.shown_name(brief)).truncate();
-                        ui.add(label).on_hover_text(line.curve.run.name);
-                    };
-                    row(ui, widths, name, &values, false);
+                    columns.row(ui, columns.name_lines, |ui| columns.name_ui(ui, &line), &values, false);
                 }
             });
         });
@@ -107,42 +161,6 @@ pub fn readout_ui(ui: &mut Ui, _state: &State, scene: &Scene) {
 fn text(value: Option<f64>, axis: &YAxis) -> String {
     let scaled = |value: f64| grouped(&significant(value * axis.scale).replace('-', "\u{2212}"));
     value.map_or_else(|| "\u{2013}".to_owned(), scaled)
-}
-
-/// Draws one line of the table; numbers are right-aligned.
-fn row(ui: &mut Ui, (name_width, column): (f32, f32), name: impl FnOnce(&mut Ui), values: &[String], header: bool) {
-    let height = ui.spacing().interact_size.y;
-    ui.horizontal(|ui| {
-        ui.spacing_mut().item_spacing.x = GRID;
-        let left = Layout::left_to_right(Align::Center);
-        ui.allocate_ui_with_layout(vec2(name_width, height), left, |ui| {
-            ui.set_min_width(name_width);
-            name(ui);
-        });
-        let muted_colour = palette(ui.visuals()).muted;
-        for value in values {
-            let right = Layout::right_to_left(Align::Center);
-            ui.allocate_ui_with_layout(vec2(column - GRID, height), right, |ui| {
-                let label = if header { muted(ui, value).small() } else { value.as_str().into() };
-                let dash = value == "\u{2013}";
-                let label = if dash { label.color(muted_colour) } else { label };
-                ui.add(eframe::egui::Label::new(label).truncate());
-            });
-        }
-    });
-}
-
-/// Names without the parts that all of them have at one place; whole ones where nothing would be left.
-fn without_shared(names: &[&str]) -> Vec<String> {
-    let parts: Vec<Vec<&str>> = names.iter().map(|name| name.split(SEPARATOR).collect()).collect();
-    let is_shared =
-        |place: usize, part: &str| parts.len() > 1 && parts.iter().all(|other| other.get(place) == Some(&part));
-    let own = |parts: &Vec<&str>| {
-        let own: Vec<&str> =
-            parts.iter().enumerate().filter(|(place, part)| !is_shared(*place, part)).map(|(_, part)| *part).collect();
-        if own.is_empty() { parts.join(SEPARATOR) } else { own.join(SEPARATOR) }
-    };
-    parts.iter().map(own).collect()
 }
 
 fn lines<'a>(scene: &Scene, panels: &'a [(Kind, Vec<Curve<'a>>)], at: Option<f64>) -> Vec<Line<'a>> {
@@ -167,22 +185,4 @@ fn lines<'a>(scene: &Scene, panels: &'a [(Kind, Vec<Curve<'a>>)], at: Option<f64
         }
     }
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_drawn_runs_show_what_differs_among_them() {
-        let names = ["fp32 · TF32 conv · 1 GPU · #1", "fp64 · TF32 conv · 4 GPUs · #1"];
-        assert_eq!(without_shared(&names), ["fp32 · 1 GPU", "fp64 · 4 GPUs"]);
-        assert_eq!(without_shared(&names[..1]), names[..1]);
-        assert_eq!(without_shared(&["a · b", "a · b"]), ["a · b", "a · b"]);
-    }
-
-    #[test]
-    fn a_brief_name_has_its_levels_alone() {
-        assert_eq!(levels_alone("fp32 · TF32 conv · pin_memory off · 1 GPU · #1"), "fp32 · conv · off · 1 GPU · #1");
-    }
 }

@@ -168,7 +168,7 @@ fn a_running_run_is_drawn_automatically() {
     let mut screen = screen(state);
     screen.get_by_label("GPU memory over time");
     screen.get_by_label("0.200");
-    screen.get_by_label("● 50 %");
+    screen.get_by_label_contains("● 50 %");
     screen.state_mut().state.take(batch(vec![step(0, 8)], vec![]));
     screen.run();
     screen.get_by_label("0.125");
@@ -441,4 +441,69 @@ fn in_a_small_window_nothing_of_the_smoothing_is_cut_off() {
     let parts: Vec<_> = screen.query_all_by_label("Smoothing").map(|part| part.rect()).collect();
     assert!(parts.len() >= 2, "the slider and its number: {parts:?}");
     assert!(parts.iter().all(|part| part.left() >= 0.0 && part.right() <= list), "{parts:?}, and the list at {list}");
+}
+
+/// Runs of five factors that differ in many ways, all drawn or listed.
+fn runs_of_many_factors() -> State {
+    use crate::plan::{Key, Level, Levels};
+    let mut state = State::new(Settings::default());
+    let run = |place: usize| {
+        let mut run = fixture::finished();
+        run.run = format!("r{place}");
+        let level = |(key, level): (&Key, &Level)| {
+            let changed = match &**key {
+                "precision" => Level::text(["fp32", "fp64", "fp16"][place % 3]),
+                "pin_memory" => Level::text(["off", "on"][place % 2]),
+                "layout" => Level::text(["nchw", "nhwc"][place / 2 % 2]),
+                "gpus" => Level::Integer([1, 2, 4][place / 3 % 3]),
+                "batch_size" => Level::Integer([64, 128][place / 6 % 2]),
+                _ => level.clone(),
+            };
+            (key.clone(), changed)
+        };
+        run.levels = Levels::new(run.levels.iter().map(level).collect());
+        if place == 2 {
+            run.state = RunState::Interrupted;
+        }
+        run
+    };
+    let folder = PathBuf::from("/session");
+    state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
+    let runs: Vec<_> = (0..12).map(run).collect();
+    let ids: Vec<String> = runs.iter().map(|run| run.run.clone()).collect();
+    state.take(UiEvent::Records(Arc::new(Records { folder: folder.clone(), runs, ..Records::default() }.folded())));
+    for run in ids.into_iter().take(4) {
+        execute(&mut state, LiveCommand::Choose(run.clone(), true));
+        let curves = Curves::build((1..=20).map(|n| step(0, n)), [sample(1_003.0, &[(1, 1.0)])]);
+        state.take(UiEvent::Curves(Box::new(RunCurves { folder: folder.clone(), run, curves })));
+    }
+    state
+}
+
+/// Texts drawn in the last frame that were cut off.
+fn cut_off(screen: &Harness<'_, Shown>) -> Vec<String> {
+    use eframe::egui::Shape;
+    let texts = screen.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
+        Shape::Text(text) if text.galley.elided => Some(text.galley.text().to_owned()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[test]
+fn names_and_headings_are_whole_in_windows_of_usual_sizes() {
+    // What is left beside the rail of windows 1000, 1280 and 2560 points wide.
+    for size in [[872.0, 640.0], [1152.0, 740.0], [2432.0, 1380.0]] {
+        let mut screen = screen(runs_of_many_factors());
+        screen.set_size(size.into());
+        screen.run_steps(3);
+        screen.get_by_label_contains("interrupted");
+        assert_eq!(cut_off(&screen), Vec::<String>::new(), "{size:?}");
+    }
+}
+
+#[test]
+fn a_repeat_is_named_where_there_are_others() {
+    let state = runs_of_many_factors();
+    assert!(state.runs.rows().iter().all(|row| !row.name.contains('#')), "{:?}", state.runs.rows()[0].name);
 }
