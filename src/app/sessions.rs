@@ -6,7 +6,7 @@ mod transfer;
 use std::path::{Path, PathBuf};
 
 use eframe::egui::{
-    Context, Id, Key, PopupCloseBehavior, Ui,
+    Context, Id, Key, PopupCloseBehavior, RichText, Ui,
     containers::menu::{MenuButton, MenuConfig},
 };
 use poll_promise::Promise;
@@ -260,7 +260,11 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             }
         });
         if let Some(reason) = &session.read_only {
-            ui.colored_label(palette(ui.visuals()).warning, reason);
+            // That the sample cannot be changed is no fault.
+            let text = RichText::new(reason);
+            let text = if session.is_sample() { text } else { text.color(palette(ui.visuals()).warning) };
+            // On its own the menu would justify the lines.
+            ui.horizontal_wrapped(|ui| ui.label(text));
         }
         ui.separator();
     }

@@ -683,6 +683,25 @@ fn an_export_leaves_the_menu_open_and_says_there_what_came_of_it() {
 }
 
 #[test]
+fn the_session_menu_says_what_the_sample_is_as_plain_text() {
+    use crate::app::sample;
+    use eframe::egui::Shape;
+    let mut state = State::new(Settings::default());
+    let folder = PathBuf::from("/data/multicard/samples/four-h200");
+    state.session = Some(OpenSession { folder, read_only: Some(sample::ABOUT.to_owned()) });
+    let mut harness = window(state, sessions::session_menu_ui);
+    click(&mut harness, &format!("Session: {}", sample::NAME));
+    let warning = theme::palette(&harness.ctx.global_style().visuals).warning;
+    let shown = harness.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
+        Shape::Text(text) if text.galley.text() == sample::ABOUT => Some(text.galley.job.clone()),
+        _ => None,
+    });
+    let shown: Vec<_> = shown.collect();
+    let [job] = &shown[..] else { panic!("{shown:?}") };
+    assert!(!job.justify && job.sections.iter().all(|part| part.format.color != warning), "{job:?}");
+}
+
+#[test]
 fn hints_stand_in_the_middle_of_their_fields() {
     use eframe::egui::Shape;
     let mut harness = window(State::new(Settings::default()), sessions::session_menu_ui);
