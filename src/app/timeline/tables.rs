@@ -1,6 +1,6 @@
 //! The tables below the rows: the selected event, time by part of all runs, steps, and idle gaps.
 
-use eframe::egui::{Align, Grid, Label, Layout, Role, ScrollArea, Ui, WidgetInfo};
+use eframe::egui::{Align, Color32, Grid, Label, Layout, Role, ScrollArea, TextStyle, Ui, WidgetInfo};
 use strum::IntoEnumIterator;
 
 use super::layout::time_text;
@@ -12,13 +12,13 @@ use crate::trace::{Class, CriticalPath, Part, PartTime, Split, StepSplit, over_r
 
 /// Lines of a table that are drawn.
 const MOST_LINES: usize = 200;
-/// Width of the legend, and of the tabs beside it.
-const LEGEND: f32 = 790.0;
-const TABS: f32 = 310.0;
+/// A colour of the legend.
+const SQUARE: &str = "■";
 
 /// Draws the tabs and the table of the chosen one.
 pub fn tables_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<TimelineCommand>) {
-    ui.horizontal(|ui| {
+    let classes = told_apart(state);
+    let beside_tabs = ui.horizontal(|ui| {
         for tab in Tab::iter() {
             let chosen = state.tab == tab;
             let response = ui.selectable_label(chosen, tab.name());
@@ -27,12 +27,14 @@ pub fn tables_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<Timeline
                 commands.push(TimelineCommand::Tab(tab));
             }
         }
-        if ui.available_width() >= LEGEND {
-            ui.with_layout(Layout::right_to_left(Align::Center), |ui| legend_ui(ui, state));
+        let has_room = ui.available_width() >= legend_width(ui, &classes);
+        if has_room {
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| legend_ui(ui, &classes));
         }
+        has_room
     });
-    if ui.available_width() < LEGEND + TABS {
-        ui.horizontal_wrapped(|ui| legend_ui(ui, state));
+    if !beside_tabs.inner {
+        ui.horizontal_wrapped(|ui| legend_ui(ui, &classes));
     }
     ScrollArea::both().id_salt("timeline-table").auto_shrink(false).show(ui, |ui| match state.tab {
         Tab::Event => event_ui(ui, state),
@@ -44,32 +46,37 @@ pub fn tables_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<Timeline
     });
 }
 
-/// Colours of the classes that can be told apart on the rows.
-fn legend_ui(ui: &mut Ui, state: &TimelineState) {
+/// The classes that can be told apart on the rows.
+fn told_apart(state: &TimelineState) -> Vec<Class> {
     let has_gpus = state.runs.iter().any(|run| run.timeline.rows().iter().any(crate::trace::TimelineRow::is_on_gpu));
-    let all = [
-        Class::Load,
-        Class::Communication,
-        Class::Copy,
-        Class::Optimizer,
-        Class::Elementwise,
-        Class::Normalisation,
-        Class::Matrix,
-        Class::Convolution,
-    ];
-    for class in all {
-        if !has_gpus && !matches!(class, Class::Load | Class::Communication) {
-            continue;
-        }
+    let everywhere = [Class::Load, Class::Communication];
+    let on_gpus =
+        [Class::Copy, Class::Optimizer, Class::Elementwise, Class::Normalisation, Class::Matrix, Class::Convolution];
+    everywhere.into_iter().chain(on_gpus.into_iter().filter(|_| has_gpus)).collect()
+}
+
+/// Width of the legend on one line.
+fn legend_width(ui: &Ui, classes: &[Class]) -> f32 {
+    let width = |text: &str, style: TextStyle| {
+        ui.painter().layout_no_wrap(text.to_owned(), style.resolve(ui.style()), Color32::WHITE).size().x
+    };
+    let square = width(SQUARE, TextStyle::Body);
+    let gaps = 2.0 * ui.spacing().item_spacing.x;
+    classes.iter().map(|class| square + width(class.name(), TextStyle::Small) + gaps).sum()
+}
+
+/// Colours of classes.
+fn legend_ui(ui: &mut Ui, classes: &[Class]) {
+    for class in classes {
         // The square stands left of its name.
-        let color = super::layout::colour(class, ui.visuals());
+        let color = super::layout::colour(*class, ui.visuals());
         let from_right = ui.layout().prefer_right_to_left();
         if !from_right {
-            ui.colored_label(color, "■");
+            ui.colored_label(color, SQUARE);
         }
         ui.label(muted(ui, class.name()).small());
         if from_right {
-            ui.colored_label(color, "■");
+            ui.colored_label(color, SQUARE);
         }
     }
 }

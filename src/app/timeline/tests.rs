@@ -124,6 +124,21 @@ fn length(view: (i64, i64)) -> i64 {
 }
 
 #[test]
+fn the_legend_is_beside_the_tabs_or_below_them_in_windows_of_all_widths() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = golden(folder.path(), "single_100");
+    let mut harness = harness(state_of(&[("single", file)], folder.path()));
+    for width in (700..2500).step_by(50) {
+        harness.set_size(vec2(width as f32, 740.0));
+        harness.run_steps(2);
+        for class in ["convolution", "data movement"] {
+            let shown: Vec<_> = harness.query_all_by_label(class).map(|label| label.rect()).collect();
+            assert!(shown.iter().any(|label| label.left() > 0.0 && label.right() < width as f32), "{width}: {shown:?}");
+        }
+    }
+}
+
+#[test]
 fn keys_and_wheel_zoom_and_move_the_view_and_f_shows_all_again() {
     let folder = tempfile::tempdir().unwrap();
     let file = golden(folder.path(), "single_100");
