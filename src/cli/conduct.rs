@@ -1,6 +1,7 @@
 //! `multicard conduct`, `attach` and `stop`: the process that runs a session, following it, ending its runs.
 
 use std::io::Write;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -57,6 +58,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(super) fn conduct(arguments: &ConductArguments) -> Outcome {
     only_here(&arguments.session, "conduct")?;
     if arguments.detached {
+        let_go();
         // Neither a closed terminal nor its Ctrl-C ends it.
         rustix::process::setsid().map_err(|error| format!("cannot leave the terminal's session: {error}"))?;
     }
@@ -75,6 +77,22 @@ pub(super) fn conduct(arguments: &ConductArguments) -> Outcome {
     };
     serve(session?, Duration::from_secs_f64(arguments.linger), &stop, ready)?;
     Ok(OK)
+}
+
+/// Closes the files beside input, output and errors that the starting process passed on: a script may hold its output open under any
+/// number, and a login whose output is open elsewhere does not end. Nothing of this process is open yet.
+fn let_go() {
+    let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<RawFd> = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // The list itself is closed by now.
+    let is_open = |number: &RawFd| Path::new(&format!("/proc/self/fd/{number}")).symlink_metadata().is_ok();
+    for number in numbers.into_iter().filter(|number| *number > 2 && is_open(number)) {
+        #[expect(unsafe_code, reason = "no crate closes a number safely")]
+        // SAFETY: this process has opened nothing that lasts yet, so that nobody owns the number.
+        unsafe {
+            rustix::io::close(number);
+        }
+    }
 }
 
 /// Tells the process that started this one.

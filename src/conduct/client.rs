@@ -29,9 +29,6 @@ const LOCK_LIMIT: Duration = Duration::from_secs(10);
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Starts a program without the files that a script opened beside input, output and errors, which it passes on to all that it starts: a
-/// login whose output is open elsewhere does not end. Shells name no others than these.
-const LET_GO: &str = r#"exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec "$0" "$@""#;
 /// Longest log of a conductor that did not start.
 const MOST_LOG_BYTES: u64 = 1 << 20;
 
@@ -196,8 +193,8 @@ fn start(session: &Path) -> Result<Started, ConductError> {
     let open = foreign::open_ours_with(&log, File::options().create(true).append(true));
     let open = open.and_then(|file| file.set_len(0).map(|()| file));
     let errors = open.map_err(|source| ConductError::Socket { doing: "opening", path: log.clone(), source })?;
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", LET_GO]).arg(&program).arg("conduct").arg(DETACHED_OPTION).arg(session);
+    let mut command = Command::new(&program);
+    command.arg("conduct").arg(DETACHED_OPTION).arg(session);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
     let mut child = child.map_err(|error| failed(format!("{}: {error}", program.display())))?;
     let mut said = String::new();

@@ -30,8 +30,9 @@ fn a_queue_that_a_login_started_goes_on_after_it_and_does_not_keep_it_open() {
         (&["-T"][..], format!("{run}; kill -HUP 0")),
         // A terminal hangs up when its session ends.
         (&["-tt"], run.to_owned()),
-        // Scripts keep their output elsewhere.
+        // Scripts keep their output elsewhere; bash gives numbers from 10 on.
         (&["-T"], format!("exec 3>&1 4>&2 9>&1; {run}")),
+        (&["-T"], format!("exec bash -c 'exec {{one}}>&1 {{other}}>&2 200>&1; [ $one -ge 10 ] && {run}'")),
         (&["-T"], format!("env -i setsid --wait {run}").replace("multicard", "$(command -v multicard)")),
     ] {
         let scene = Scene::new();
