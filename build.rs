@@ -18,7 +18,16 @@ mod shim {
     const TRACER: &str = "src/trace/cupti";
 
     pub fn build() {
-        let headers = ["guard.h", "group.h", "llama_kernels.h", "peer_copies.h", "quantised.h", "stand_in", "step.h"];
+        let headers = [
+            "collectives.h",
+            "guard.h",
+            "group.h",
+            "llama_kernels.h",
+            "peer_copies.h",
+            "quantised.h",
+            "stand_in",
+            "step.h",
+        ];
         let of_cuda = [
             "cuda/llama_source.h",
             "cuda/llama_mma_source.h",
@@ -69,6 +78,8 @@ mod shim {
         let mut build = cc::Build::new();
         build.cpp(true).std("c++17").pic(true).warnings(false);
         build.define("_GLIBCXX_USE_CXX11_ABI", "1").flag("-fvisibility=hidden");
+        // As libtorch itself is built: some of its classes have other members without it.
+        build.define("NDEBUG", None);
         // libtorch's headers alone need 30 s to optimise and lend the shim no hot code.
         build.opt_level(1).debug(false);
         build.define("SHIM_STAMP", Some(&*format!("\"{}\"", stamp())));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 mod mutation;
 
-use multicard::trace::{Timeline, Trace, Window, csv, gather, import, import_bytes, keep_events, markdown};
+use multicard::trace::{Recorder, Timeline, Trace, Window, csv, gather, import, import_bytes, keep_events, markdown};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rusqlite::Connection;
@@ -183,6 +183,27 @@ fn events() -> Vec<u8> {
     std::fs::read(events).unwrap()
 }
 
+/// What a rank without GPUs records.
+fn recorded() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let events = folder.path().join("recorded.events");
+    for rank in 0..2 {
+        let mut recorder = Recorder::append(&events, rank, None).unwrap();
+        for step in 1..9 {
+            let at = |from: i64, to: i64| (1000 * step + from, 1000 * step + to);
+            for (name, span) in [("forward", at(0, 300)), ("backward", at(300, 800)), ("wait for ranks", at(700, 800))]
+            {
+                recorder.range(name, 1, span).unwrap();
+            }
+            recorder.collective("gloo:all_reduce", 4000, 2, at(400, 500)).unwrap();
+            recorder.collective("gloo:all_reduce", 2000, 2, at(700 - 50 * i64::from(rank), 790)).unwrap();
+            recorder.range("step", 1, at(0, 1000)).unwrap();
+        }
+        recorder.finish(1).unwrap();
+    }
+    std::fs::read(events).unwrap()
+}
+
 /// Size of a block's header, and where its content's size is.
 const HEADER: usize = 64;
 const SIZE: usize = 32;
@@ -249,8 +270,8 @@ fn changed_reports_are_imported_or_refused() {
 #[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
 fn changed_events_are_imported_or_refused() {
     let (time, seed) = asked();
-    let whole = events();
-    let (executions, accepted) = fuzz(time, seed, |_, random| broken_events(&whole, random));
+    let whole = [events(), recorded()];
+    let (executions, accepted) = fuzz(time, seed, |n, random| broken_events(&whole[n as usize % 2], random));
     println!("{executions} executions, {accepted} accepted, seed {seed}");
     assert!(accepted > 0 && accepted < executions);
 }
@@ -259,14 +280,14 @@ fn changed_events_are_imported_or_refused() {
 #[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
 fn changed_events_are_drawn_or_refused() {
     let (time, seed) = asked();
-    let whole = events();
+    let whole = [events(), recorded()];
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let folder = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
     let file = folder.path().join("fuzzed.events");
     let start = Instant::now();
-    let (mut executions, mut accepted) = (0, 0);
+    let (mut executions, mut accepted) = (0_u64, 0_u64);
     while start.elapsed() < time {
-        std::fs::write(&file, broken_events(&whole, &mut random)).unwrap();
+        std::fs::write(&file, broken_events(&whole[executions as usize % 2], &mut random)).unwrap();
         executions += 1;
         let began = mutation::cpu_time();
         // Damage costs the block that it is in, so that nearly all open.
@@ -365,6 +386,11 @@ fn check_timeline(timeline: &Timeline) {
     let split = timeline.split(&mut |_| ControlFlow::Continue(())).unwrap();
     for step in &split.steps {
         assert_eq!(step.parts.iter().sum::<u64>(), step.span.1.abs_diff(step.span.0));
+        let path = timeline.critical_path(step).unwrap();
+        assert_eq!(path.parts.iter().sum::<u64>(), step.span.1.abs_diff(step.span.0));
+    }
+    for of in &split.collectives {
+        assert_eq!(of.hidden_ns + of.waiting_ns.unwrap_or(0) + of.exposed_ns, of.total_ns);
     }
     for part in &split.parts {
         assert!((0.0..=1.000_001).contains(&part.share) && part.interval.0 <= part.interval.1);

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use multicard::trace::Timeline;
+use multicard::trace::{Part, Timeline};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -176,6 +176,22 @@ fn ranks_record_themselves_on_one_clock_without_a_profiler() {
     }
     let split = timeline.split(&mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((split.first_rank().len(), split.steps.len()), (6, 12));
+    // The first step has one bucket of all gradients, the later ones several, whose sizes come to the same.
+    let reduced = split.collectives.iter().filter(|of| of.name == "gloo:all_reduce" && of.bytes.unwrap() > 1000);
+    let whole = reduced.clone().filter(|of| of.calls == 2).map(|of| of.bytes.unwrap()).max().unwrap();
+    let buckets: Vec<_> = reduced.filter(|of| of.calls == 10).collect();
+    assert!(buckets.len() > 1, "{:?}", split.collectives);
+    assert_eq!(buckets.iter().map(|of| of.bytes.unwrap()).sum::<u64>(), whole, "{:?}", split.collectives);
+    assert!(buckets.iter().any(|of| of.hidden_ns > 0), "{buckets:?}");
+    for of in &split.collectives {
+        assert_eq!(of.hidden_ns + of.waiting_ns.unwrap() + of.exposed_ns, of.total_ns, "{of:?}");
+    }
+    assert!(!split.binding.sentence.contains("does not tell apart"), "{}", split.binding.sentence);
+    for step in split.first_rank() {
+        let path = timeline.critical_path(step).unwrap();
+        assert_eq!(path.parts.iter().sum::<u64>(), step.span.1.abs_diff(step.span.0));
+        assert!(path.parts[Part::Communication as usize] > 0, "{path:?}");
+    }
     let run_s = traced.rows("times", &["--traced"])[0]["total_time_s"]["median"].as_f64().unwrap();
     let wall_s = trace["wall_ns"].as_f64().unwrap() * 1e-9;
     assert!(wall_s <= run_s + 1.0 && wall_s > 0.3 * run_s, "two clocks? {wall_s} s of {run_s} s");

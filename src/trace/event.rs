@@ -39,12 +39,14 @@ pub(super) enum Kind {
     Synchronisation,
     /// A named range of a thread.
     Range,
+    /// A collective that a thread carries out.
+    Collective,
     /// The name of a domain of ranges.
     Domain,
 }
 
 impl Kind {
-    /// Kinds with times, in the order in which they are read.
+    /// Kinds with times, in the order in which they are read. Collectives are read with ranges.
     pub const TIMED: [Self; 7] =
         [Self::Kernel, Self::Copy, Self::Memset, Self::Graph, Self::Call, Self::Synchronisation, Self::Range];
 }
@@ -94,6 +96,10 @@ pub(super) enum What {
     },
     Range {
         domain: i64,
+    },
+    Collective {
+        /// Size of what this rank gives.
+        bytes: u64,
     },
     Domain {
         domain: i64,

@@ -87,6 +87,7 @@ pub(super) fn extras(what: What) -> [i64; EXTRAS] {
         What::Graph | What::Call => [0; EXTRAS],
         What::Synchronisation { kind } => [kind, 0, 0, 0, 0, 0],
         What::Range { domain } | What::Domain { domain } => [domain, 0, 0, 0, 0, 0],
+        What::Collective { bytes } => [bytes as i64, 0, 0, 0, 0, 0],
     }
 }
 
@@ -94,7 +95,7 @@ pub(super) fn extras(what: What) -> [i64; EXTRAS] {
 fn extras_of(kind: Kind) -> usize {
     match kind {
         Kind::Graph | Kind::Call => 0,
-        Kind::Kernel | Kind::Synchronisation | Kind::Range | Kind::Domain => 1,
+        Kind::Kernel | Kind::Synchronisation | Kind::Range | Kind::Collective | Kind::Domain => 1,
         Kind::Memset => 2,
         Kind::Copy => 6,
     }
@@ -118,6 +119,7 @@ fn what(kind: Kind, extras: [i64; EXTRAS]) -> What {
         Kind::Call => What::Call,
         Kind::Synchronisation => What::Synchronisation { kind: extras[0] },
         Kind::Range => What::Range { domain: extras[0] },
+        Kind::Collective => What::Collective { bytes: extras[0] as u64 },
         Kind::Domain => What::Domain { domain: extras[0] },
     }
 }

@@ -132,6 +132,7 @@ impl Output<'_> {
                 (synchronisation_name(kind).to_owned(), "synchronisation".to_owned(), json!({}))
             }
             What::Range { .. } | What::Domain { .. } => (name, "range".to_owned(), json!({})),
+            What::Collective { bytes } => (name, "communication".to_owned(), json!({ "bytes": bytes })),
         };
         let mut arguments = arguments;
         if let (Value::Object(arguments), true) = (&mut arguments, event.correlation != 0) {

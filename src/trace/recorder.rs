@@ -17,8 +17,8 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Recorder {
     writer: EventsWriter,
     process: i64,
-    /// Lanes of threads.
-    lanes: HashMap<i64, u32>,
+    /// Lanes of threads, by kind.
+    lanes: HashMap<(Kind, i64), u32>,
     /// The current phase, its start and its thread.
     phase: Option<(&'static str, i64, i64)>,
     flushed: Instant,
@@ -60,13 +60,26 @@ impl Recorder {
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn range(&mut self, name: &str, thread: i64, (start, end): (i64, i64)) -> io::Result<()> {
+    pub fn range(&mut self, name: &str, thread: i64, span: (i64, i64)) -> io::Result<()> {
+        self.record(Kind::Range, What::Range { domain: 0 }, name, thread, span)
+    }
+
+    /// Records a collective that a thread has carried out, as [`Self::range`] does. `bytes` is the size of what this rank gives.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn collective(&mut self, name: &str, bytes: u64, thread: i64, span: (i64, i64)) -> io::Result<()> {
+        self.record(Kind::Collective, What::Collective { bytes }, name, thread, span)
+    }
+
+    fn record(&mut self, kind: Kind, what: What, name: &str, thread: i64, (start, end): (i64, i64)) -> io::Result<()> {
         let Self { writer, process, lanes, .. } = self;
         let lane = *lanes
-            .entry(thread)
-            .or_insert_with(|| writer.lane(&Lane { kind: Kind::Range, process: *process, gpu: None, track: thread }));
+            .entry((kind, thread))
+            .or_insert_with(|| writer.lane(&Lane { kind, process: *process, gpu: None, track: thread }));
         let name = writer.name(name)?;
-        writer.push(lane, Row { start, end, name, correlation: 0, extras: extras(What::Range { domain: 0 }) })?;
+        writer.push(lane, Row { start, end, name, correlation: 0, extras: extras(what) })?;
         if self.flushed.elapsed() < FLUSH_INTERVAL {
             return Ok(());
         }

@@ -89,6 +89,8 @@ pub struct Timeline {
     span: (i64, i64),
     warnings: Vec<String>,
     has_gpus: bool,
+    /// Whether it tells the collectives of ranks without GPUs, and when the ranks waited for them.
+    has_collectives: bool,
     epoch_ns: Option<i64>,
 }
 
@@ -163,9 +165,10 @@ impl Timeline {
         let marks = marks(&file, &lanes)?;
         let span = span(&rows);
         let has_gpus = lanes.iter().any(|(_, lane, _)| lane.gpu.is_some());
+        let has_collectives = lanes.iter().any(|(_, lane, _)| lane.kind == Kind::Collective);
         let warnings = [head.warnings, file.losses()].concat();
         let epoch_ns = head.epoch_ns;
-        Ok(Self { file, rows, labels: labels.all, marks, span, warnings, has_gpus, epoch_ns })
+        Ok(Self { file, rows, labels: labels.all, marks, span, warnings, has_gpus, has_collectives, epoch_ns })
     }
 
     /// All rows in the order in which they are drawn.

@@ -76,6 +76,14 @@ pub fn end(name: &str, start: i64) {
     }
 }
 
+/// Records a collective of this size that this thread has carried out and that ends now.
+pub fn collective(name: &str, bytes: u64, start: i64) {
+    if ON.load(Ordering::Acquire) {
+        let span = (start, now_ns());
+        with(|recorder, thread| recorder.collective(name, bytes, thread, span));
+    }
+}
+
 /// Records that a phase begins.
 pub fn phase(phase: Phase) {
     let name = match phase {

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod c10d;
+mod collectives;
 pub mod cuda;
 mod cupti;
 mod host;
@@ -20,6 +21,7 @@ mod shards;
 mod versions;
 
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
+pub use collectives::record_collectives;
 pub use cupti::Tracer;
 pub use host::{
     Autocast, Flags, adopt, copy, is_channels_last, is_pinned, on_gradient, pinned_empty, place, set_threads,

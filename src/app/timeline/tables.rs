@@ -6,7 +6,7 @@ use strum::IntoEnumIterator;
 use super::layout::time_text;
 use super::{Anchor, Shown, Tab, TimelineCommand, TimelineState, canvas};
 use crate::app::theme::palette;
-use crate::app::widgets::{muted, strong};
+use crate::app::widgets::{bytes_text, muted, strong};
 use crate::figure::significant;
 use crate::trace::{Class, CriticalPath, Part, PartTime, Split, StepSplit, over_repeats};
 
@@ -376,11 +376,12 @@ fn communication_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<Timel
         ui.label(muted(ui, "No collectives were recorded."));
         return;
     }
-    let said = "Time of all ranks, in ms. Hidden: other kernels or copies of the rank ran. Waiting: nothing else ran, and the last rank had not begun; where that is not known, as ranks began different numbers of collectives, it is part of exposed.";
+    let said = "Time of all ranks, in ms. Hidden: other kernels or copies of the rank ran; without GPUs, the rank did not wait for it. Waiting: nothing else ran, and the last rank had not begun; where that is not known, as ranks began different numbers of collectives, it is part of exposed.";
     ui.label(muted(ui, said).small());
-    Grid::new("timeline-communication").num_columns(8).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
-        for title in ["Run", "Collective", "Calls", "Total", "Hidden", "Waiting for the slowest", "Exposed", "Longest"]
-        {
+    Grid::new("timeline-communication").num_columns(9).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
+        let titles =
+            ["Run", "Collective", "Size", "Calls", "Total", "Hidden", "Waiting for the slowest", "Exposed", "Longest"];
+        for title in titles {
             ui.label(muted(ui, title));
         }
         ui.end_row();
@@ -388,6 +389,8 @@ fn communication_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<Timel
             for of in &split.collectives {
                 ui.label(muted(ui, &run.name));
                 ui.label(&of.name);
+                let size = of.bytes.map(|bytes| bytes_text(bytes as f64));
+                right(ui, size.as_deref().unwrap_or("–"));
                 right(ui, of.calls.to_string());
                 right(ui, significant(of.total_ns as f64 / 1e6));
                 for ns in [Some(of.hidden_ns), of.waiting_ns, Some(of.exposed_ns)] {
@@ -399,7 +402,9 @@ fn communication_ui(ui: &mut Ui, state: &TimelineState, commands: &mut Vec<Timel
                     right(ui, format!("{} ({share:.0} %)", significant(ns as f64 / 1e6)));
                 }
                 let (start, end) = (of.longest.0 - run.zero, of.longest.1 - run.zero);
-                show_ui(ui, &format!("Show the longest {}", of.name), (start, end), time_text(end - start), commands);
+                let name =
+                    [Some(of.name.as_str()), size.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" of ");
+                show_ui(ui, &format!("Show the longest {name}"), (start, end), time_text(end - start), commands);
                 ui.end_row();
             }
         }

@@ -80,6 +80,7 @@ impl Conversion {
         let (kind, what) = match event.what {
             What::Domain { domain } if !self.domains.insert(domain) => return Ok(()),
             What::Domain { .. } => (Kind::Domain, event.what),
+            What::Collective { .. } => (Kind::Collective, event.what),
             What::Copy { bytes, kind, src, dst, src_device, dst_device } => {
                 let on = |device: Option<i64>| device.map(|device| source.gpu(event.process, device));
                 (of, What::Copy { bytes, kind, src, dst, src_device: on(src_device), dst_device: on(dst_device) })
@@ -92,7 +93,9 @@ impl Conversion {
         let lane = self.writer.lane(&Lane { kind, process: event.process, gpu, track: event.track });
         let named = match event.name {
             Name::Text(text) => self.writer.name(text),
-            Name::Id(id) if matches!(kind, Kind::Kernel | Kind::Call | Kind::Range | Kind::Domain) => {
+            Name::Id(id)
+                if matches!(kind, Kind::Kernel | Kind::Call | Kind::Range | Kind::Collective | Kind::Domain) =>
+            {
                 Ok(*self.ids.entry(id).or_insert_with(|| self.writer.new_name()))
             }
             // Copies, memsets and graphs have none.

@@ -337,7 +337,7 @@ impl<'a> EventsFile<'a> {
     }
 
     fn blocks(&self, kind: Kind) -> Vec<(&Block, &KnownLane)> {
-        let of = |found: Kind| found == kind || kind == Kind::Range && found == Kind::Domain;
+        let of = |found: Kind| found == kind || kind == Kind::Range && matches!(found, Kind::Collective | Kind::Domain);
         let known = self.blocks.iter().filter_map(|block| Some((block, self.lane(block)?)));
         known.filter(|(_, known)| of(known.lane.kind)).collect()
     }
@@ -429,7 +429,7 @@ impl Source for EventsFile<'_> {
         let without_cuda = self.head.without_cuda;
         let timed = blocks.filter(|(_, kind)| match kind {
             Kind::Synchronisation | Kind::Domain => false,
-            Kind::Range => without_cuda,
+            Kind::Range | Kind::Collective => without_cuda,
             _ => true,
         });
         Ok(timed.map(|(block, _)| block.span.0).min().unwrap_or(0))

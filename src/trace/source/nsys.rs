@@ -49,7 +49,7 @@ fn table(kind: Kind) -> &'static str {
         Kind::Graph => "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
         Kind::Call => "CUPTI_ACTIVITY_KIND_RUNTIME",
         Kind::Synchronisation => "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-        Kind::Range | Kind::Domain => "NVTX_EVENTS",
+        Kind::Range | Kind::Collective | Kind::Domain => "NVTX_EVENTS",
     }
 }
 
@@ -273,7 +273,7 @@ impl Source for NsysReport<'_> {
                     each(sums, &event).map_err(|problem| fields.refused(problem))
                 })
             }
-            Kind::Range | Kind::Domain => {
+            Kind::Range | Kind::Collective | Kind::Domain => {
                 let columns = [
                     Required("start"),
                     Optional("end"),

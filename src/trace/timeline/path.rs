@@ -2,7 +2,8 @@
 //!
 //! From the end of the step on its rank's thread the path goes back in time. On the host it lasts until the host had waited for a GPU; there
 //! it goes on with what that GPU finished last. Work on a GPU began when the work before it had ended, or when the host launched it, whichever
-//! came last: the path goes on there. A collective goes on with the rank that began it last. Every nanosecond of the step is in one segment.
+//! came last: the path goes on there. A collective goes on with the rank that began it last. Ranks without GPUs wait for collectives, which
+//! a thread of theirs carries out, as others do for a GPU. Every nanosecond of the step is in one segment.
 
 use std::collections::HashMap;
 
@@ -10,6 +11,9 @@ use strum::{EnumCount, IntoEnumIterator as _};
 
 use super::split::{LAUNCH_GAP_NS, Part, part_of};
 use super::{Kind, StepSplit, Timeline, TraceError};
+
+/// A collective that a thread begins sooner than this after another one had waited for it, in nanoseconds.
+const QUEUE_GAP_NS: u64 = 50_000;
 
 /// A stretch of a critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +45,7 @@ impl CriticalPath {
     }
 }
 
-/// Work on a GPU.
+/// Work on a GPU, or a collective that a thread carries out.
 struct Work {
     span: (i64, i64),
     part: Part,
@@ -55,12 +59,14 @@ struct Process {
     work: Vec<Work>,
     /// Starts of calls by correlation.
     calls: HashMap<i64, i64>,
-    /// Calls in which the host may have waited for a GPU, by start.
+    /// Calls in which the host may have waited for a GPU, or times in which it waited for collectives, by start.
     waits: Vec<(i64, i64)>,
     /// Other times of the host.
     host: Vec<(Part, (i64, i64))>,
     /// Collectives on GPUs, or on the host, by start.
     collectives: Vec<(i64, i64)>,
+    /// Whether its work are collectives on the host.
+    on_host: bool,
 }
 
 impl Process {
@@ -84,11 +90,17 @@ pub(super) fn critical_path(timeline: &Timeline, step: &StepSplit) -> Result<Cri
                 continue;
             }
             let Some(part) = part_of(timeline, row.kind, item.label) else { continue };
-            if part == Part::Communication {
+            let waits = timeline.has_collectives && row.kind == Kind::Range && part == Part::Communication;
+            if part == Part::Communication && !waits {
                 process.collectives.push(item.span);
             }
             match row.kind {
-                _ if row.is_on_gpu() => {
+                _ if waits => {
+                    process.waits.push(item.span);
+                    process.host.push((part, item.span));
+                }
+                _ if row.is_on_gpu() || row.kind == Kind::Collective => {
+                    process.on_host |= row.kind == Kind::Collective;
                     process.work.push(Work { span: item.span, part, correlation: item.correlation });
                 }
                 Kind::Synchronisation => process.waits.push(item.span),
@@ -187,6 +199,13 @@ impl Walk<'_> {
     fn before(&mut self, id: i64, start: i64, correlation: i64) -> Option<At> {
         let process = self.processes.get(&id)?;
         let earlier = process.ended_by(start, i64::MIN);
+        if process.on_host {
+            // One after the other; the host had only now asked for one that the one before did not hold up.
+            let queue = earlier.filter(|place| start.abs_diff(process.work[*place].span.1) < QUEUE_GAP_NS);
+            let Some(place) = queue else { return Some(At::Host(id, start)) };
+            self.add((process.work[place].span.1, start), Part::Communication, id);
+            return Some(At::Gpu(id, place));
+        }
         let launched = process.calls.get(&correlation).copied().filter(|call| correlation != 0 && *call <= start);
         match (earlier, launched) {
             // The GPU had nothing left when the host began to launch.

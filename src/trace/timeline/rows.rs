@@ -11,6 +11,8 @@ use crate::trace::file::{EventsFile, Lane, LaneKey, Shelved};
 use crate::trace::fold::{copy_label, family_name, is_load, synchronisation_name};
 use crate::trace::tile::{self, Tile};
 
+/// The range in which a rank waits for others.
+const WAIT: &str = "wait for ranks";
 /// Numbers of kinds of copy and synchronisation that CUPTI may give.
 const COPIES: i64 = 32;
 
@@ -74,6 +76,8 @@ impl Class {
             Kind::Synchronisation => Self::Wait,
             Kind::Call if text.contains("Synchronize") => Self::Wait,
             Kind::Call => Self::Call,
+            Kind::Collective => Self::Communication,
+            Kind::Range if text == WAIT => Self::Wait,
             Kind::Range | Kind::Domain if is_load(text) => Self::Load,
             Kind::Range | Kind::Domain if text.starts_with("all_reduce") || text.starts_with("nccl") => {
                 Self::Communication
@@ -123,7 +127,7 @@ impl TimelineRow {
     pub(super) fn item(&self, event: &Shelved) -> Option<Item> {
         let shelf = self.shelves.iter().position(|shelf| shelf.number == event.shelf)? as u8;
         let bytes = match event.what {
-            What::Copy { bytes, .. } | What::Memset { bytes, .. } => Some(bytes),
+            What::Copy { bytes, .. } | What::Memset { bytes, .. } | What::Collective { bytes } => Some(bytes),
             _ => None,
         };
         Some(Item {
@@ -166,7 +170,7 @@ impl Labels {
             Kind::Graph => vec!["CUDA graph".to_owned()],
             Kind::Synchronisation => (0..COPIES).map(|kind| format!("wait: {}", synchronisation_name(kind))).collect(),
             Kind::Call => file.texts(writer).into_iter().map(|text| printed(&text).to_owned()).collect(),
-            Kind::Kernel | Kind::Range | Kind::Domain => file.texts(writer),
+            Kind::Kernel | Kind::Range | Kind::Collective | Kind::Domain => file.texts(writer),
         };
         let all = Arc::new(texts.into_iter().map(|text| self.of(kind, text)).collect::<Vec<u32>>());
         self.numbered.insert((kind, writer), Arc::clone(&all));
@@ -203,6 +207,7 @@ pub(super) fn rows_of(
             Kind::Call => "CUDA calls",
             Kind::Synchronisation => "synchronisation",
             Kind::Range | Kind::Domain => "ranges",
+            Kind::Collective => "collectives",
         };
         match names.iter_mut().find(|(known, _)| *known == name) {
             Some((_, shelves)) => shelves.push((shelf, tiles)),
@@ -240,13 +245,14 @@ pub(super) fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, Lane, u64
         let first = gpus.get(&row.process).and_then(|gpus| gpus.first()).copied().unwrap_or(i64::MAX);
         let kind = match row.kind {
             Kind::Range => 0,
-            Kind::Kernel => 1,
-            Kind::Graph => 2,
-            Kind::Copy => 3,
-            Kind::Memset => 4,
-            Kind::Call => 5,
-            Kind::Synchronisation => 6,
-            Kind::Domain => 7,
+            Kind::Collective => 1,
+            Kind::Kernel => 2,
+            Kind::Graph => 3,
+            Kind::Copy => 4,
+            Kind::Memset => 5,
+            Kind::Call => 6,
+            Kind::Synchronisation => 7,
+            Kind::Domain => 8,
         };
         (first, row.lane.0, row.process, kind, row.name.starts_with("NCCL"), row.lane.1)
     });

@@ -4,7 +4,8 @@
 //! with the epoch. Each nanosecond belongs to one part, the first of this order that was going on: kernels by family, data movement;
 //! waiting for the slowest rank, communication (as far as nothing hides them); waiting for data; waiting of the host for a GPU; launching (the
 //! GPU has nothing to do while the host calls CUDA, or for less than 200 µs between two kernels or copies); idle. Without records of GPUs the ranges of the ranks say it: waiting for data,
-//! waiting for the slowest rank, communication, forward, backward, optimizer, the rest of the step, idle.
+//! waiting for the slowest rank, communication, forward, backward, optimizer, the rest of the step, idle. Where they also record their
+//! collectives, communication is the time in which they wait for them: what runs beside computing is hidden.
 //!
 //! A rank waits for the slowest from the start of its n-th collective until the last rank has started its n-th. Kernels are counted
 //! by time, not by the step that launched them: a GPU that lags behind its host shows its work a little later.
@@ -201,14 +202,17 @@ type Spans = Vec<(i64, i64)>;
 struct Began {
     span: (i64, i64),
     label: u32,
+    bytes: Option<u64>,
 }
 
 /// What one process did.
 #[derive(Default)]
 struct Process {
     layers: BTreeMap<Part, Spans>,
-    /// Collectives in order: their spans and labels.
+    /// Collectives in order.
     collectives: Vec<Began>,
+    /// When the host waits for collectives; none where the recording does not tell.
+    waits: Option<Spans>,
     warm_up: Spans,
     has_gpu: bool,
     name: String,
@@ -266,11 +270,17 @@ pub(super) fn split(
         let process = processes.entry(row.process).or_default();
         process.name.clone_from(&row.group);
         process.has_gpu |= row.is_on_gpu();
+        if timeline.has_collectives && !timeline.has_gpus {
+            process.waits.get_or_insert_default();
+        }
         read(timeline, row, process, watch)?;
     }
     for process in processes.values_mut() {
-        for spans in process.layers.values_mut().chain([&mut process.warm_up]) {
+        for spans in process.layers.values_mut().chain([&mut process.warm_up]).chain(&mut process.waits) {
             unite(spans);
+        }
+        if let Some(waits) = &process.waits {
+            process.layers.insert(Part::Communication, waits.clone());
         }
         process.collectives.sort_unstable();
     }
@@ -359,8 +369,12 @@ fn read(
             return true;
         }
         let Some(part) = part_of(timeline, row.kind, item.label) else { return true };
-        if part == Part::Communication {
-            process.collectives.push(Began { span: item.span, label: item.label });
+        match &mut process.waits {
+            Some(waits) if part == Part::Communication && row.kind != Kind::Collective => waits.push(item.span),
+            _ if part == Part::Communication => {
+                process.collectives.push(Began { span: item.span, label: item.label, bytes: item.bytes });
+            }
+            _ => {}
         }
         let extent = process.extent.get_or_insert(item.span);
         *extent = (extent.0.min(item.span.0), extent.1.max(item.span.1));
@@ -381,8 +395,11 @@ pub(super) fn part_of(timeline: &Timeline, kind: Kind, label: u32) -> Option<Par
     let (name, class) = (timeline.name(label), timeline.class(label));
     Some(match (kind, class) {
         (Kind::Range, Class::Load) => Part::Data,
-        (Kind::Range, Class::Communication) if !timeline.has_gpus => Part::Communication,
-        (Kind::Range, _) if timeline.has_gpus => return None,
+        (Kind::Collective | Kind::Range, _) if timeline.has_gpus => return None,
+        (Kind::Range, Class::Wait) => Part::Communication,
+        // A range around some of the collectives, which says less than they do.
+        (Kind::Range, Class::Communication) if timeline.has_collectives => return None,
+        (Kind::Range, Class::Communication) => Part::Communication,
         (Kind::Range, _) => match name {
             "forward" => Part::Forward,
             "backward" => Part::Backward,
@@ -425,10 +442,15 @@ fn wait_for_slowest(processes: &mut BTreeMap<i64, Process>) {
     let Some(latest) = latest_starts(processes) else { return };
     for process in processes.values_mut().filter(|process| !process.collectives.is_empty()) {
         let spans = process.collectives.iter().map(|began| began.span);
-        let mut waits: Spans = spans.zip(&latest).map(|(span, last)| (span.0, span.1.min(*last))).collect();
-        waits.retain(|wait| wait.0 < wait.1);
-        unite(&mut waits);
-        process.layers.insert(Part::Straggler, waits);
+        let mut early: Spans = spans.zip(&latest).map(|(span, last)| (span.0, span.1.min(*last))).collect();
+        early.retain(|wait| wait.0 < wait.1);
+        unite(&mut early);
+        if let Some(waits) = &process.waits {
+            let mut others = early.clone();
+            take(&mut others, waits);
+            take(&mut early, &others);
+        }
+        process.layers.insert(Part::Straggler, early);
     }
 }
 

@@ -244,6 +244,98 @@ fn communication_is_hidden_by_other_kernels_waits_for_the_slowest_or_is_exposed(
     assert!(uneven.collectives.iter().all(|of| of.waiting_ns.is_none()), "{:?}", uneven.collectives);
 }
 
+/// A range, or a collective with its bytes, and its times in microseconds.
+type Made = (&'static str, Option<u64>, (i64, i64));
+
+/// Steps of 1 ms of ranks without GPUs: by rank, ranges of its main thread and collectives of another one.
+fn on_hosts(ranks: &[&[Made]]) -> Timeline {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.events");
+    for (rank, events) in (0..).zip(ranks) {
+        let mut recorder = Recorder::as_process(&file, rank, i64::from(rank) + 100).unwrap();
+        for step in 1..=20 {
+            for (name, bytes, (start, end)) in *events {
+                let span = (1_000_000 * step + 1000 * start, 1_000_000 * step + 1000 * end);
+                match bytes {
+                    Some(bytes) => recorder.collective(name, *bytes, 2, span).unwrap(),
+                    None => recorder.range(name, 1, span).unwrap(),
+                }
+            }
+            recorder.range("step", 1, (1_000_000 * step, 1_000_000 * (step + 1))).unwrap();
+        }
+        recorder.finish(1).unwrap();
+    }
+    Timeline::open(&file, &mut go).unwrap()
+}
+
+/// The second bucket of the first rank waits for that of the second; the first one is hidden, and a small one follows.
+fn buckets_on_hosts() -> Timeline {
+    let of = |ready: i64| {
+        [
+            ("forward", None, (0, 300)),
+            ("backward", None, (300, 800)),
+            ("gloo:all_reduce", Some(2000), (400, 500)),
+            ("gloo:all_reduce", Some(1000), (ready, 770)),
+            // The thread takes a moment from one to the next.
+            ("gloo:all_reduce", Some(4), (775, 790)),
+            ("wait for ranks", None, (ready, 800)),
+            ("all_reduce", None, (800, 801)),
+            ("optimizer", None, (801, 1000)),
+        ]
+    };
+    on_hosts(&[&of(600), &of(700)])
+}
+
+#[test]
+fn collectives_of_hosts_are_told_apart_by_size_and_hidden_while_their_rank_computes() {
+    let timeline = buckets_on_hosts();
+    assert!(timeline.rows().iter().any(|row| row.name == "collectives · thread 2"));
+    let split = timeline.split(&mut go).unwrap();
+    let of = |step: &StepSplit| {
+        [Part::Straggler, Part::Communication, Part::Forward, Part::Backward]
+            .map(|part| step.parts[part as usize] / 1000)
+    };
+    assert_eq!(of(&split.steps[5]), [100, 100, 300, 300]);
+    assert_eq!(of(&split.steps[25]), [0, 100, 300, 400]);
+    let us = |of: &Collective| {
+        [of.total_ns, of.hidden_ns, of.waiting_ns.unwrap(), of.exposed_ns].map(|ns| ns / 1000 / (of.calls / 2))
+    };
+    let [second, first, last] = &split.collectives[..] else { panic!("{:?}", split.collectives) };
+    assert_eq!((second.name.as_str(), second.bytes, us(second)), ("gloo:all_reduce", Some(1000), [240, 0, 100, 140]));
+    assert_eq!((last.bytes, us(last)), (Some(4), [30, 0, 0, 30]));
+    assert_eq!((first.name.as_str(), first.bytes, us(first)), ("gloo:all_reduce", Some(2000), [200, 200, 0, 0]));
+    let said = &split.binding.sentence;
+    assert!(said.starts_with("Bound by computing") && !said.contains("does not tell apart"), "{said}");
+    let waits: &[Made] = &[
+        ("forward", None, (0, 200)),
+        ("backward", None, (200, 900)),
+        ("gloo:all_reduce", Some(1000), (300, 900)),
+        ("wait for ranks", None, (300, 900)),
+        ("optimizer", None, (900, 1000)),
+    ];
+    let bound = on_hosts(&[waits, waits]).split(&mut go).unwrap().binding;
+    assert_eq!(bound.part, Some(Part::Communication), "{}", bound.sentence);
+    assert!(bound.sentence.contains("60 % [60 %, 60 %]"), "{}", bound.sentence);
+}
+
+#[test]
+fn the_critical_path_of_hosts_goes_through_the_collective_that_was_waited_for_to_the_rank_that_began_it_last() {
+    let (path, parts) = path(&buckets_on_hosts());
+    let us: Vec<(Part, u64)> = parts.into_iter().map(|(part, ns)| (part, ns / 1000)).collect();
+    let expected = [
+        (Part::Optimizer, 199),
+        (Part::Communication, 90),
+        (Part::Synchronisation, 10),
+        (Part::Forward, 300),
+        (Part::Backward, 400),
+        (Part::Step, 1),
+    ];
+    assert_eq!(us, expected);
+    let through: Vec<(Part, i64)> = path.segments.iter().map(|segment| (segment.part, segment.process)).collect();
+    assert_eq!(through[..2], [(Part::Forward, 101), (Part::Backward, 101)]);
+    assert!(through[2..].iter().all(|(_, process)| *process == 100), "{through:?}");
+}
+
 #[test]
 fn parts_over_repeats_have_the_median_of_the_runs_and_their_interval() {
     let run = |load: i64| made(&[&[("load", load), ("forward", 1_000 - load)]], 20, &[0]);

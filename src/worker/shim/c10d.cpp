@@ -1,6 +1,7 @@
 // Ranks that work together: the store where they meet, the group over gloo, collectives, and c10d's Reducer.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
@@ -14,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectives.h"
 #include "group.h"
 #include "guard.h"
 
@@ -39,6 +41,17 @@ std::vector<at::Tensor> detached(at::Tensor** tensors, size_t count) {
   all.reserve(count);
   for (size_t i = 0; i < count; i++) all.push_back(tensors[i]->detach());
   return all;
+}
+
+// Records when a rank waits for the last buckets: from the end of the backward pass's arithmetic until the reducer has them. Autograd
+// calls what was queued during the pass after it, in order: this first, then the reducer, then what this queues there.
+void record_waits(const at::Tensor& parameter) {
+  parameter.register_hook([](const at::Tensor&) {
+    torch::autograd::Engine::get_default_engine().queue_callback([] {
+      int64_t begun = collective_trace.begin();
+      torch::autograd::Engine::get_default_engine().queue_callback([begun] { WaitForRanks ends(begun); });
+    });
+  });
 }
 
 }  // namespace
@@ -108,6 +121,7 @@ SHIM_API int mc_group_reduce(Group* group, at::Tensor* tensor, int operation) {
                        : operation == MIN ? c10d::ReduceOp::MIN
                                           : c10d::ReduceOp::MAX;
     std::vector<at::Tensor> tensors{tensor->detach()};
+    WaitForRanks waits;
     group->group->allreduce(tensors, options)->wait();
     return 0;
   })
@@ -117,6 +131,7 @@ SHIM_API int mc_group_reduce(Group* group, at::Tensor* tensor, int operation) {
 SHIM_API int mc_group_broadcast(Group* group, at::Tensor** tensors, size_t count) {
   GUARD(-1, {
     at::NoGradGuard no_grad;
+    WaitForRanks waits;
     // The bucket size of DistributedDataParallel's own broadcasts.
     c10d::broadcast_coalesced(group->group, detached(tensors, count), 250 * 1024 * 1024, 0);
     return 0;
@@ -142,6 +157,7 @@ SHIM_API GradientReducer* mc_reducer_new(Group* group, at::Tensor** tensors, siz
         parameters, buckets, group->group, sparse, bucket_bytes, /*find_unused_parameters=*/false,
         /*gradient_as_bucket_view=*/true, names, first_bucket_bytes, /*skip_all_reduce_unused_params=*/false,
         /*use_python_reducer=*/false, std::vector<int64_t>{});
+    if (collective_trace.begin) record_waits(parameters.back());
     return new GradientReducer{std::move(reducer)};
   })
 }

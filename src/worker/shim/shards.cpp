@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives.h"
 #include "group.h"
 #include "guard.h"
 
@@ -162,7 +163,10 @@ struct ShardedUnit {
 
   // What the device is asked for after this finds whole tensors.
   void wait() {
-    if (auto gathered = std::exchange(gathering, nullptr)) gathered();
+    auto gathered = std::exchange(gathering, nullptr);
+    if (!gathered) return;
+    WaitForRanks waits;
+    gathered();
   }
 
   void release() {
@@ -203,7 +207,10 @@ struct ShardedUnit {
   void settle() {
     auto work = std::exchange(reducing, nullptr);
     if (!work) return;
-    work->wait();
+    {
+      WaitForRanks waits;
+      work->wait();
+    }
     for (auto& flat : flats) {
       if (!flat.received.defined()) continue;
       flat.received.div_(group->getSize());

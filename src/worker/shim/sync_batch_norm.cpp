@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "collectives.h"
 #include "group.h"
 #include "guard.h"
 
@@ -34,7 +35,10 @@ struct SyncBatchNorm : torch::autograd::Function<SyncBatchNorm> {
     std::vector<std::vector<at::Tensor>> gathered{{}};
     for (int rank = 0; rank < group->getSize(); rank++) gathered[0].push_back(at::empty_like(own));
     std::vector<at::Tensor> given{own};
-    group->allgather(gathered, given)->wait();
+    {
+      WaitForRanks waits;
+      group->allgather(gathered, given)->wait();
+    }
     auto all = at::stack(gathered[0]);
     auto means = all.narrow(1, 0, channels);
     auto squares = all.narrow(1, channels, channels);
@@ -61,7 +65,10 @@ struct SyncBatchNorm : torch::autograd::Function<SyncBatchNorm> {
     auto shift_gradient = gradient.sum(every_dimension_but_channels);
     auto scale_gradient = (gradient * normal).sum(every_dimension_but_channels);
     std::vector<at::Tensor> sums{at::cat({shift_gradient, scale_gradient})};
-    group->allreduce(sums)->wait();
+    {
+      WaitForRanks waits;
+      group->allreduce(sums)->wait();
+    }
     auto mean_gradient = sums[0].narrow(0, 0, input.size(1)) / count;
     auto mean_product = sums[0].narrow(0, input.size(1), input.size(1)) / count;
     auto centred = gradient - per_channel(mean_gradient) - normal * per_channel(mean_product);

@@ -77,7 +77,7 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
         let most = Part::iter().filter(|part| part.computes()).filter_map(|part| Some((part, split.part(part)?.share)));
         let (most, of_most) = most.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Part::Kernels, 0.0));
         // DistributedDataParallel's collectives run within the backward pass, and ranges of the host do not show them.
-        let on_hosts = processes.len() > 1 && processes.values().all(|process| !process.has_gpu);
+        let on_hosts = processes.len() > 1 && processes.values().all(|of| !of.has_gpu && of.waits.is_none());
         let unsaid = if on_hosts && most == Part::Backward {
             "With several ranks it holds their communication, which this recording does not tell apart."
         } else {

@@ -7,16 +7,18 @@ use strum::IntoEnumIterator as _;
 use super::{Part, Process, Spans, latest_starts, take, unite};
 use crate::trace::timeline::Timeline;
 
-/// All collectives of one name, over ranks.
+/// All collectives of one name and size, over ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collective {
     /// Its name, without the arguments of a template.
     pub name: String,
+    /// Size in bytes of what each rank gives, where the recording tells it: kernels do not.
+    pub bytes: Option<u64>,
     /// Number of collectives, each rank's counted.
     pub calls: u64,
     /// Their time in nanoseconds: the sum of what follows.
     pub total_ns: u64,
-    /// Time in which other kernels or copies of the rank ran.
+    /// Time in which other kernels or copies of the rank ran; on a host, in which the rank did not wait.
     pub hidden_ns: u64,
     /// Time that nothing hides before the last rank began; none where ranks did not begin as many collectives, so that it is not known which
     /// belong together.
@@ -27,20 +29,21 @@ pub struct Collective {
     pub longest: (i64, i64),
 }
 
-/// Collectives by name, those that take the longest time first.
+/// Collectives by name and size, those that take the longest time first.
 pub(super) fn collectives(timeline: &Timeline, processes: &BTreeMap<i64, Process>) -> Vec<Collective> {
     let latest = latest_starts(processes);
     let ranks = processes.values().filter(|process| !process.collectives.is_empty()).count();
     let is_known = latest.is_some() || ranks == 1;
-    let mut by_name: BTreeMap<&str, Collective> = BTreeMap::new();
+    let mut all: BTreeMap<(&str, Option<u64>), Collective> = BTreeMap::new();
     for process in processes.values().filter(|process| !process.collectives.is_empty()) {
         let work = Part::iter().filter(|part| part.is_on_gpu() && *part != Part::Communication);
         let mut computing: Spans = work.filter_map(|part| process.layers.get(&part)).flatten().copied().collect();
         unite(&mut computing);
         for (n, began) in process.collectives.iter().enumerate() {
             let name = short(timeline.name(began.label));
-            let of = by_name.entry(name).or_insert_with(|| Collective {
+            let of = all.entry((name, began.bytes)).or_insert_with(|| Collective {
                 name: name.to_owned(),
+                bytes: began.bytes,
                 calls: 0,
                 total_ns: 0,
                 hidden_ns: 0,
@@ -49,7 +52,14 @@ pub(super) fn collectives(timeline: &Timeline, processes: &BTreeMap<i64, Process
                 longest: began.span,
             });
             let mut left = vec![began.span];
-            let hidden = take(&mut left, &computing);
+            let hidden = match &process.waits {
+                Some(waits) => {
+                    let mut beside = vec![began.span];
+                    take(&mut beside, waits);
+                    take(&mut left, &beside)
+                }
+                None => take(&mut left, &computing),
+            };
             let begun = latest.as_ref().and_then(|latest| latest.get(n)).copied();
             let waiting = begun.map_or(0, |begun| take(&mut left, &[(began.span.0, begun.max(began.span.0))]));
             let total = began.span.1.abs_diff(began.span.0);
@@ -63,7 +73,7 @@ pub(super) fn collectives(timeline: &Timeline, processes: &BTreeMap<i64, Process
             }
         }
     }
-    let mut all: Vec<Collective> = by_name.into_values().collect();
+    let mut all: Vec<Collective> = all.into_values().collect();
     all.sort_by_key(|of| std::cmp::Reverse(of.total_ns));
     all
 }
