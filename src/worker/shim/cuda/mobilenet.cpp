@@ -23,7 +23,7 @@ using at::Tensor;
 namespace {
 
 // Constants of the kernels' source.
-constexpr int BLOCK = 256, LANES = 4, ROWS = 64, AT_ONCE = 8, SMALL = 512, PATCH = 32;
+constexpr int BLOCK = 256, LANES = 4, ROWS = 64, PAIRS = 16, STRIPS = 16, AT_ONCE = 8, SMALL = 512, PATCH = 32;
 // Blocks of a pass over rows for each that fits on the GPU at once: few, because each ends in a sum.
 constexpr int TURNS = 2;
 
@@ -56,9 +56,9 @@ struct Norm {
   float count;
   int channels;
 };
-struct Tiles {
+struct Maps {
   int images, height, width, out_height, out_width, channels;
-  int down, across, block_down, block_across;
+  int high, bands;
   int blocks;
 };
 struct NormGrad {
@@ -115,19 +115,22 @@ dim3 over_rows(Program& made, const char* name, const Tensor& like, int64_t chan
   return {across, std::min(blocks(rows, ROWS), wanted)};
 }
 
-Tiles tiles(Size in, Size out, int64_t channels, int64_t height, int64_t width, int64_t high, int64_t wide, int lanes) {
-  Tiles t{};
-  t.images = in.images, t.height = in.height, t.width = in.width, t.out_height = out.height, t.out_width = out.width, t.channels = channels;
-  t.down = blocks(height, high), t.across = blocks(width, wide);
-  int across = 8, down = lanes / across;
-  int64_t there = int64_t(t.down) * t.across, places = int64_t(blocks(t.down, down)) * down * blocks(t.across, across) * across;
-  if (there * 5 >= places * 4 && t.across > 2 * across) {
-    t.block_across = across, t.block_down = down;
-    t.blocks = t.images * places / lanes;
-  } else {
-    t.blocks = blocks(t.images * there, lanes);
-  }
-  return t;
+// How the kernels of depthwise convolutions divide their work: one round of blocks, each of which takes columns until none are left.
+struct Division {
+  Maps maps;
+  dim3 grid;
+};
+
+Division divide(Program& made, const char* name, Size in, int64_t channels, int64_t stride) {
+  auto out = in.over(stride);
+  Maps m{};
+  m.images = in.images, m.height = in.height, m.width = in.width, m.out_height = out.height, m.out_width = out.width, m.channels = channels;
+  int most = stride == 1 ? 7 : 4;
+  m.high = blocks(out.height, blocks(out.height, most));
+  m.bands = blocks(out.height, m.high);
+  m.blocks = m.bands * blocks(out.images * out.width, STRIPS);
+  unsigned across = blocks(channels, 2 * PAIRS);
+  return {m, dim3(across, std::min<unsigned>(m.blocks, std::max(1u, made.at_once(name, BLOCK) / across)))};
 }
 
 // Equal parts of a product over many rows, as many as give all multiprocessors work.
@@ -172,11 +175,9 @@ Tensor depthwise(const Flow& flow, const Tensor& x, const Layer& before, const L
   auto& made = program(flow.kind);
   auto out = in.over(stride);
   auto y = rows_of(flow, x, out.rows(), layer.channels);
-  auto t = tiles(in, out, layer.channels, out.height, out.width, stride == 1 ? 4 : 2, 2, BLOCK / 8);
   const char* name = stride == 1 ? "depthwise_1" : "depthwise_2";
-  unsigned across = blocks(layer.channels, 8 * 4);
-  dim3 grid(across, std::min<unsigned>(t.blocks, std::max(1u, 4 * made.at_once(name, BLOCK) / across)));
-  made.run(name, grid, BLOCK, x.data_ptr(), before.norm(), layer.weight.data_ptr<float>(), y.data_ptr(), layer.sums, t);
+  auto [maps, grid] = divide(made, name, in, layer.channels, stride);
+  made.run(name, grid, BLOCK, x.data_ptr(), before.norm(), layer.weight.data_ptr<float>(), y.data_ptr(), layer.sums, maps);
   return y;
 }
 
@@ -250,17 +251,15 @@ Lower lower_back(const Flow& flow, const Tensor& grad, const Tensor& projected, 
   convolve_into(through, raw, projection.matrix, false);
   auto active = at::empty_like(deep);
   made.run("mask", over_rows(made, "mask", deep, depth.channels, count), BLOCK, through.data_ptr(), deep.data_ptr(), depth.norm(),
-           through.data_ptr(), active.data_ptr(), depth.grads, 0, count);
+           static_cast<void*>(nullptr), active.data_ptr(), depth.grads, 0, count);
   auto partial = outer(raw, active, parts(made, count, channels, depth.channels));
   active.reset();
   auto dx = at::empty_like(x);
   of_depth.weight.zero_();
-  auto t = tiles(in, in.over(stride), depth.channels, in.height, in.width, stride == 1 ? 2 : 4, 2, BLOCK / 16);
   const char* name = stride == 1 ? "depthwise_back_1" : "depthwise_back_2";
-  unsigned across = blocks(depth.channels, 16 * 2);
-  dim3 grid(across, std::min<unsigned>(t.blocks, std::max(1u, 4 * made.at_once(name, BLOCK) / across)));
+  auto [maps, grid] = divide(made, name, in, depth.channels, stride);
   made.run(name, grid, BLOCK, through.data_ptr(), deep.data_ptr(), depth.norm(), static_cast<const float*>(depth.grads), x.data_ptr(),
-           before.norm(), depth.weight.data_ptr<float>(), dx.data_ptr(), before.grads, of_depth.weight.data_ptr<float>(), t);
+           before.norm(), depth.weight.data_ptr<float>(), dx.data_ptr(), before.grads, of_depth.weight.data_ptr<float>(), maps);
   return {dx, partial};
 }
 
@@ -268,11 +267,13 @@ Lower lower_back(const Flow& flow, const Tensor& grad, const Tensor& projected, 
 Tensor expand_back(Flow& flow, const Tensor& grad, const Expanded& e, const Layer& layer, const Tensor& more) {
   auto& made = program(flow.kind);
   auto inputs = e.x.size(1);
-  auto scaled = at::empty_like(layer.matrix), square = at::empty({inputs, inputs}, layer.matrix.options());
+  auto scaled = at::empty_like(layer.matrix), minus = at::empty({inputs, layer.channels}, layer.matrix.options());
   auto* constant = flow.take(inputs);
-  made.run("unfold", blocks(inputs, AT_ONCE), SMALL, layer.matrix.data_ptr(), layer.norm(), static_cast<const float*>(layer.grads),
-           scaled.data_ptr(), square.data_ptr(), static_cast<const float*>(more.defined() ? flow.constant : nullptr), constant,
+  made.run("unfold", blocks(layer.channels, pack(minus)), BLOCK, layer.matrix.data_ptr(), layer.norm(), static_cast<const float*>(layer.grads),
+           scaled.data_ptr(), minus.data_ptr(), static_cast<const float*>(more.defined() ? flow.constant : nullptr), constant,
            static_cast<int>(inputs));
+  auto square = at::empty({inputs, inputs}, layer.matrix.options());
+  convolve_into(square, minus, layer.matrix, false);
   flow.constant = constant;
   auto dx = at::empty_like(e.x);
   convolve_into(dx, e.x, square, false, more);

@@ -211,7 +211,7 @@ extern "C" __global__ void pool(const T* x, Norm norm, T* out, int area) {
 }
 
 // The gradient of norm(x) where relu6 let it through, and its sums. `grad` is that of each row, or, with an `area`, of the mean over
-// an image's rows; `activated`, if given, becomes relu6(norm(x)).
+// an image's rows. `masked` may be null where whoever reads `grad` masks it again; `activated`, if given, becomes relu6(norm(x)).
 extern "C" __global__ void mask(const T* grad, const T* x, Norm norm, T* masked, T* activated, float* sums, int area, int rows) {
   Span s(norm.channels);
   float scale[N], shift[N], sum[2 * N] = {};
@@ -232,7 +232,7 @@ extern "C" __global__ void mask(const T* grad, const T* x, Norm norm, T* masked,
       sum[k] += through;
       sum[N + k] += through * value;
     }
-    store(masked + at, g);
+    if (masked) store(masked + at, g);
     if (activated) store(activated + at, out);
   }
   reduce<LANES, 2 * N>(sum, [=](int lane, int k, float total) {
@@ -275,209 +275,284 @@ extern "C" __global__ void normalise_back(const T* grad, const T* x, Norm norm, 
 
 // ---------- depthwise convolutions ----------
 
-// A thread works on a few channels of a tile of rows and columns. A block's threads are 8 or 16 lanes of channels and so many tiles,
-// beside each other in the image or, where an image is small, of several images.
-struct Tiles {
+// A block works on 16 pairs of channels; a thread on one of them, down a band of rows of a column of outputs. A block's 16 columns stand
+// side by side, counted through all images. A value is normalised once, by the thread of its column; neighbours read it from shared
+// memory, in which what is beyond an image is a column of zeros.
+constexpr int PAIRS = 16, STRIPS = 16;
+
+struct Maps {
   int images, height, width, out_height, out_width, channels;
-  int down, across, block_down, block_across;   // tiles of an image, and of a block; the latter 0: tiles as they come
+  int high, bands;   // rows of outputs of a band, at most MOST_HIGH, and bands of an image
   int blocks;
 };
+template <int S> constexpr int MOST_HIGH = S == 1 ? 7 : 4;
 
-struct Place { int image, i, j; bool there; };
+typedef Values<2> Pair;
 
-__device__ inline Place place(const Tiles& t, int block, int lane, int lanes) {
-  if (t.block_across == 0) {
-    int at = block * lanes + lane, in_image = at % (t.down * t.across), image = at / (t.down * t.across);
-    return {image, in_image / t.across, in_image % t.across, image < t.images};
-  }
-  int wide = (t.across + t.block_across - 1) / t.block_across, high = (t.down + t.block_down - 1) / t.block_down;
-  int image = block / (wide * high), in_image = block % (wide * high);
-  int i = in_image / wide * t.block_down + lane / t.block_across, j = in_image % wide * t.block_across + lane % t.block_across;
-  return {image, i, j, i < t.down && j < t.across};
-}
+struct Column {
+  int image, j;
+  bool there;
+  __device__ Column(const Maps& m, int at) : image(at / m.out_width), j(at - image * m.out_width), there(at >= 0 && image < m.images) {}
+};
 
-// Outputs of a tile are HIGH x WIDE. `sums` are the output's.
-template <int S, int HIGH, int WIDE> __device__ inline void convolve(const T* x, const Norm& norm, const float* weight, T* y, float* sums,
-                                                                     const Tiles& t) {
-  constexpr int V = 4, CHANNEL_LANES = 8, DOWN = (HIGH - 1) * S + 3, ACROSS = (WIDE - 1) * S + 3;
-  int c = (blockIdx.x * CHANNEL_LANES + threadIdx.x % CHANNEL_LANES) * V;
-  bool there = c < t.channels;
-  float w[9][V], scale[V], shift[V], sum[2 * V] = {};
-  for (int k = 0; there && k < V; k++) {
+// `sums` are the output's.
+template <int S> __device__ inline void convolve(const T* x, const Norm& norm, const float* weight, T* y, float* sums, const Maps& m) {
+  // Stride 2 takes three columns an output, of which only odd ones have a neighbour.
+  constexpr int HIGH = MOST_HIGH<S>, ROWS_IN = S * (HIGH - 1) + 3, HALOS = S == 1 ? 2 : 1, WIDE = STRIPS + HALOS;
+  __shared__ float2 tile[ROWS_IN][WIDE + 1][PAIRS];
+  int pair = threadIdx.x % PAIRS, strip = threadIdx.x / PAIRS, c = (blockIdx.x * PAIRS + pair) * 2;
+  bool there = c < m.channels;
+  float w[9][2], scale[2], shift[2], sum[4] = {};
+  for (int k = 0; there && k < 2; k++) {
     Affine f = affine(norm, c + k);
     scale[k] = f.scale / 6;
     shift[k] = f.shift / 6;
     for (int tap = 0; tap < 9; tap++) w[tap][k] = 6 * weight[(c + k) * 9 + tap];
-    if (blockIdx.y == 0 && threadIdx.x < CHANNEL_LANES) keep(norm, c + k);
+    if (blockIdx.y == 0 && strip == 0) keep(norm, c + k);
   }
-  for (int block = blockIdx.y; block < t.blocks; block += gridDim.y) {
-    Place at = place(t, block, threadIdx.x / CHANNEL_LANES, 256 / CHANNEL_LANES);
-    if (!there || !at.there) continue;
-    int i0 = at.i * HIGH, j0 = at.j * WIDE;
-    const T* from = x + (i64)at.image * t.height * t.width * t.channels + c;
-    float out[HIGH][WIDE][V] = {};
+  if (strip < ROWS_IN) tile[strip][WIDE][pair] = {0, 0};
+  auto active = [&](bool in, const Pair& raw) -> float2 {
+    if (!in) return {0, 0};
+    return {__saturatef(fmaf(wide(raw.v[0]), scale[0], shift[0])), __saturatef(fmaf(wide(raw.v[1]), scale[1], shift[1]))};
+  };
+  int in_row = m.width * m.channels, out_row = m.out_width * m.channels;
+  for (int block = blockIdx.y; block < m.blocks; block += gridDim.y) {
+    int first = block / m.bands * STRIPS, o0 = block % m.bands * m.high, i0 = S * o0 - 1, rows_in = S * (m.high - 1) + 3;
+    Column at(m, first + strip);
+    auto row_there = [&](int r) { return r < rows_in && i0 + r >= 0 && i0 + r < m.height; };
+    auto column_of = [&](const Column& k, int j) { return x + (((i64)k.image * m.height + i0) * m.width + j) * m.channels + c; };
+    Pair own[ROWS_IN], even[S == 1 ? 1 : ROWS_IN], beyond[2];
+    bool in = there && at.there, in_own = in && S * at.j + S - 1 < m.width;
+    const T* from = column_of(at, S * at.j);
     #pragma unroll
-    for (int r = 0; r < DOWN; r++) {
-      int i = i0 * S + r - 1;
-      bool row_there = i >= 0 && i < t.height;
-      Values<V> raw[ACROSS];
-      #pragma unroll
-      for (int q = 0; q < ACROSS; q++) {
-        int j = j0 * S + q - 1;
-        if (row_there && j >= 0 && j < t.width) raw[q] = load<V>(from + ((i64)i * t.width + j) * t.channels);
+    for (int r = 0; r < ROWS_IN; r++) {
+      if (in_own && row_there(r)) own[r] = load<2>(from + r * in_row + (S - 1) * m.channels);
+      if (S == 2 && in && row_there(r)) even[r] = load<2>(from + r * in_row);
+    }
+    #pragma unroll
+    for (int n = 0; n < 2; n++) {
+      int h = strip + n * STRIPS, side = h / ROWS_IN, r = h % ROWS_IN;
+      if (h >= HALOS * ROWS_IN) continue;
+      Column k(m, side == 0 ? first - 1 : first + STRIPS);
+      bool in_halo = there && k.there && row_there(r) && S * k.j + S - 1 < m.width;
+      if (in_halo) beyond[n] = load<2>(column_of(k, S * k.j + S - 1) + r * in_row);
+      tile[r][side == 0 ? 0 : WIDE - 1][pair] = active(in_halo, beyond[n]);
+    }
+    #pragma unroll
+    for (int r = 0; r < ROWS_IN; r++) tile[r][1 + strip][pair] = active(in_own && row_there(r), own[r]);
+    __syncthreads();
+    int left = at.j > 0 ? strip : WIDE, right = S == 1 && at.j + 1 < m.out_width ? strip + 2 : WIDE;
+    float out[3][2] = {};
+    T* to = y + (((i64)at.image * m.out_height + o0) * m.out_width + at.j) * m.channels + c;
+    #pragma unroll
+    for (int r = 0; r < ROWS_IN; r++) {
+      if (r >= rows_in) break;
+      float2 u[3];
+      u[0] = tile[r][left][pair];
+      if constexpr (S == 1) {
+        u[1] = tile[r][1 + strip][pair];
+        u[2] = tile[r][right][pair];
+      } else {
+        u[1] = active(in && row_there(r), even[r]);
+        u[2] = tile[r][1 + strip][pair];
       }
       #pragma unroll
-      for (int q = 0; q < ACROSS; q++) {
-        int j = j0 * S + q - 1;
-        bool in = row_there && j >= 0 && j < t.width;
-        float u[V];
-        for (int k = 0; k < V; k++) u[k] = in ? __saturatef(fmaf(wide(raw[q].v[k]), scale[k], shift[k])) : 0.0f;
+      for (int down = 0; down < 3; down++) {
+        int p = (r - down) / S;
+        if (r < down || (r - down) % S != 0 || p >= HIGH) continue;
         #pragma unroll
-        for (int o = 0; o < HIGH; o++) {
-          int down = r - o * S;
-          if (down < 0 || down > 2) continue;
-          #pragma unroll
-          for (int p = 0; p < WIDE; p++) {
-            int right = q - p * S;
-            if (right < 0 || right > 2) continue;
-            for (int k = 0; k < V; k++) out[o][p][k] += u[k] * w[down * 3 + right][k];
-          }
+        for (int q = 0; q < 3; q++) {
+          out[p % 3][0] += u[q].x * w[down * 3 + q][0];
+          out[p % 3][1] += u[q].y * w[down * 3 + q][1];
         }
       }
-    }
-    T* to = y + (i64)at.image * t.out_height * t.out_width * t.channels + c;
-    #pragma unroll
-    for (int o = 0; o < HIGH; o++) {
-      #pragma unroll
-      for (int p = 0; p < WIDE; p++) {
-        if (i0 + o >= t.out_height || j0 + p >= t.out_width) continue;
-        Values<V> v;
-        for (int k = 0; k < V; k++) {
-          narrow(out[o][p][k], v.v[k]);
+      int p = (r - 2) / S;
+      if (r < 2 || (r - 2) % S != 0) continue;
+      if (in && o0 + p < m.out_height) {
+        Pair v;
+        for (int k = 0; k < 2; k++) {
+          narrow(out[p % 3][k], v.v[k]);
           float value = wide(v.v[k]);
           sum[k] += value;
-          sum[V + k] += value * value;
+          sum[2 + k] += value * value;
         }
-        store(to + ((i64)(i0 + o) * t.out_width + j0 + p) * t.channels, v);
+        store<2>(to + p * out_row, v);
       }
+      out[p % 3][0] = out[p % 3][1] = 0;
     }
+    __syncthreads();
   }
-  reduce<CHANNEL_LANES, 2 * V>(sum, [=](int lane, int k, float total) {
-    int to = (blockIdx.x * CHANNEL_LANES + lane) * V + k % V;
-    if (to < t.channels) atomicAdd(sums + k / V * t.channels + to, total);
+  reduce<PAIRS, 4>(sum, [=](int lane, int k, float total) {
+    int to = (blockIdx.x * PAIRS + lane) * 2 + k % 2;
+    if (to < m.channels) atomicAdd(sums + k / 2 * m.channels + to, total);
   });
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) depthwise_1(const T* x, Norm norm, const float* weight, T* y, float* sums, Tiles t) {
-  convolve<1, 4, 2>(x, norm, weight, y, sums, t);
+extern "C" __global__ void __launch_bounds__(256, 3) depthwise_1(const T* x, Norm norm, const float* weight, T* y, float* sums, Maps m) {
+  convolve<1>(x, norm, weight, y, sums, m);
 }
-extern "C" __global__ void __launch_bounds__(256, 2) depthwise_2(const T* x, Norm norm, const float* weight, T* y, float* sums, Tiles t) {
-  convolve<2, 2, 2>(x, norm, weight, y, sums, t);
+extern "C" __global__ void __launch_bounds__(256, 3) depthwise_2(const T* x, Norm norm, const float* weight, T* y, float* sums, Maps m) {
+  convolve<2>(x, norm, weight, y, sums, m);
 }
 
-// Both gradients: that of the weight, and that of norm(x) where relu6 let it through, with its sums. `grad` is of the normalised
-// output, `y` the raw one. Inputs of a tile are HIGH x WIDE.
-template <int S, int HIGH, int WIDE> __device__ inline void convolve_back(const T* grad, const T* y, const Norm& out_norm,
-    const float* out_sums, const T* x, const Norm& norm, const float* weight, T* dx, float* sums, float* dw, const Tiles& t) {
-  constexpr int V = 2, CHANNEL_LANES = 16, FIRST = S == 1 ? -1 : 0;
-  constexpr int LAST_DOWN = S == 1 ? HIGH : HIGH / 2, LAST_ACROSS = S == 1 ? WIDE : WIDE / 2;
-  int c = (blockIdx.x * CHANNEL_LANES + threadIdx.x % CHANNEL_LANES) * V;
-  bool there = c < t.channels;
-  float w[9][V], scale[V], shift[V], sum[11 * V] = {};
-  Back f[V];
-  for (int k = 0; there && k < V; k++) {
-    Affine a = affine(norm, c + k);
+// Both gradients: that of the weight, and that of norm(x) where relu6 let it through, with its sums. `grad` is that of relu6(norm(y)),
+// `out_sums` are the sums of what `mask` lets through of it, `y` is the raw output.
+template <int S> __device__ inline void convolve_back(const T* grad, const T* y, const Norm& out_norm, const float* out_sums, const T* x,
+    const Norm& norm, const float* weight, T* dx, float* sums, float* dw, const Maps& m) {
+  // Stride 1: gradients of a row and column before and after; stride 2: only after, for S x S inputs each.
+  constexpr int HIGH = MOST_HIGH<S>, BEFORE = S == 1 ? 1 : 0, ROWS_OUT = HIGH + 1 + BEFORE, WIDE = STRIPS + 1 + BEFORE;
+  __shared__ float2 tile[ROWS_OUT][WIDE + 1][PAIRS];
+  int pair = threadIdx.x % PAIRS, strip = threadIdx.x / PAIRS, c = (blockIdx.x * PAIRS + pair) * 2;
+  bool there = c < m.channels;
+  float w[9][2], scale[2], shift[2], out_scale[2], out_shift[2], sum[11][2] = {};
+  Back f[2];
+  for (int k = 0; there && k < 2; k++) {
+    Affine a = affine(norm, c + k), o = affine(out_norm, c + k);
     scale[k] = a.scale / 6;
     shift[k] = a.shift / 6;
+    out_scale[k] = o.scale / 6;
+    out_shift[k] = o.shift / 6;
     f[k] = back(out_norm, out_sums, c + k);
     for (int tap = 0; tap < 9; tap++) w[tap][k] = weight[(c + k) * 9 + tap];
   }
-  for (int block = blockIdx.y; block < t.blocks; block += gridDim.y) {
-    Place at = place(t, block, threadIdx.x / CHANNEL_LANES, 256 / CHANNEL_LANES);
-    if (!there || !at.there) continue;
-    int i0 = at.i * HIGH, j0 = at.j * WIDE;
-    i64 in_base = (i64)at.image * t.height * t.width * t.channels + c, out_base = (i64)at.image * t.out_height * t.out_width * t.channels + c;
-    float u[HIGH][WIDE][V], through[HIGH][WIDE][V] = {};
+  if (strip < ROWS_OUT) tile[strip][WIDE][pair] = {0, 0};
+  // The gradient of the raw output.
+  auto gradient = [&](bool in, const Pair& g, const Pair& v) -> float2 {
+    if (!in) return {0, 0};
+    float d[2];
+    for (int k = 0; k < 2; k++) {
+      float value = wide(v.v[k]), u = __saturatef(fmaf(value, out_scale[k], out_shift[k]));
+      d[k] = fmaf(f[k].a, u > 0 && u < 1 ? wide(g.v[k]) : 0.0f, -fmaf(f[k].b, value, f[k].c));
+    }
+    return {d[0], d[1]};
+  };
+  int in_row = m.width * m.channels, out_row = m.out_width * m.channels;
+  for (int block = blockIdx.y; block < m.blocks; block += gridDim.y) {
+    int first = block / m.bands * STRIPS, o0 = block % m.bands * m.high, rows_out = m.high + 1 + BEFORE;
+    Column at(m, first + strip);
+    bool in = there && at.there;
+    auto row_there = [&](int r) { return r < rows_out && o0 - BEFORE + r >= 0 && o0 - BEFORE + r < m.out_height; };
+    auto out_of = [&](const Column& k) { return (((i64)k.image * m.out_height + o0 - BEFORE) * m.out_width + k.j) * m.channels + c; };
+    auto in_there = [&](int p, int e) { return in && p < S * m.high && S * o0 + p < m.height && S * at.j + e < m.width; };
+    Pair g[ROWS_OUT], v[ROWS_OUT], raw[S * HIGH][S];
+    i64 out_at = out_of(at), in_at = (((i64)at.image * m.height + S * o0) * m.width + S * at.j) * m.channels + c;
     #pragma unroll
-    for (int p = 0; p < HIGH; p++) {
+    for (int r = 0; r < ROWS_OUT; r++) {
+      if (!(in && row_there(r))) continue;
+      g[r] = load<2>(grad + out_at + r * out_row);
+      v[r] = load<2>(y + out_at + r * out_row);
+    }
+    #pragma unroll
+    for (int p = 0; p < S * HIGH; p++) {
       #pragma unroll
-      for (int q = 0; q < WIDE; q++) {
-        bool in = i0 + p < t.height && j0 + q < t.width;
-        Values<V> raw;
-        if (in) raw = load<V>(x + in_base + ((i64)(i0 + p) * t.width + j0 + q) * t.channels);
-        for (int k = 0; k < V; k++) u[p][q][k] = in ? __saturatef(fmaf(wide(raw.v[k]), scale[k], shift[k])) : 0.0f;
+      for (int e = 0; e < S; e++) {
+        if (in_there(p, e)) raw[p][e] = load<2>(x + in_at + p * in_row + e * m.channels);
       }
     }
     #pragma unroll
-    for (int r = FIRST; r <= LAST_DOWN; r++) {
-      int i = i0 / S + r;
-      bool row_there = i >= 0 && i < t.out_height;
-      Values<V> g[LAST_ACROSS - FIRST + 1], v[LAST_ACROSS - FIRST + 1];
-      #pragma unroll
-      for (int q = FIRST; q <= LAST_ACROSS; q++) {
-        int j = j0 / S + q;
-        if (row_there && j >= 0 && j < t.out_width) {
-          i64 from = out_base + ((i64)i * t.out_width + j) * t.channels;
-          g[q - FIRST] = load<V>(grad + from);
-          v[q - FIRST] = load<V>(y + from);
-        }
+    for (int n = 0; n < 2; n++) {
+      int h = strip + n * STRIPS, side = h / ROWS_OUT, r = h % ROWS_OUT;
+      if (h >= (1 + BEFORE) * ROWS_OUT) continue;
+      bool before = BEFORE == 1 && side == 0;
+      Column k(m, before ? first - 1 : first + STRIPS);
+      bool in_halo = there && k.there && row_there(r);
+      i64 from = out_of(k) + r * out_row;
+      Pair of_grad, of_y;
+      if (in_halo) {
+        of_grad = load<2>(grad + from);
+        of_y = load<2>(y + from);
       }
+      tile[r][before ? 0 : WIDE - 1][pair] = gradient(in_halo, of_grad, of_y);
+    }
+    #pragma unroll
+    for (int r = 0; r < ROWS_OUT; r++) tile[r][BEFORE + strip][pair] = gradient(in && row_there(r), g[r], v[r]);
+    __syncthreads();
+    int left = at.j > 0 ? strip : WIDE, right = at.j + 1 < m.out_width ? BEFORE + strip + 1 : WIDE;
+    auto active = [&](int p, int e) -> float2 {
+      if (!in_there(p, e)) return {0, 0};
+      const Pair& r = raw[p][e];
+      return {__saturatef(fmaf(wide(r.v[0]), scale[0], shift[0])), __saturatef(fmaf(wide(r.v[1]), scale[1], shift[1]))};
+    };
+    // One tap of a gradient on an input.
+    auto tap = [&](int which, float2 d, float2 u, float* through) {
+      through[0] += d.x * w[which][0];
+      through[1] += d.y * w[which][1];
+      sum[2 + which][0] += d.x * u.x;
+      sum[2 + which][1] += d.y * u.y;
+    };
+    auto put = [&](int p, int e, float2 u, const float* through) {
+      if (!in_there(p, e)) return;
+      float active[2] = {u.x, u.y};
+      Pair out;
+      for (int k = 0; k < 2; k++) {
+        narrow(active[k] > 0 && active[k] < 1 ? through[k] : 0.0f, out.v[k]);
+        float value = wide(out.v[k]);
+        sum[0][k] += value;
+        sum[1][k] += value * wide(raw[p][e].v[k]);
+      }
+      store<2>(dx + in_at + p * in_row + e * m.channels, out);
+    };
+    if constexpr (S == 1) {
+      float through[3][2] = {};
+      float2 u[3];
       #pragma unroll
-      for (int q = FIRST; q <= LAST_ACROSS; q++) {
-        int j = j0 / S + q;
-        bool in = row_there && j >= 0 && j < t.out_width;
-        float d[V];
-        for (int k = 0; k < V; k++) {
-          d[k] = in ? fmaf(f[k].a, wide(g[q - FIRST].v[k]), -fmaf(f[k].b, wide(v[q - FIRST].v[k]), f[k].c)) : 0.0f;
+      for (int r = 0; r < ROWS_OUT; r++) {
+        if (r >= rows_out) break;
+        float2 d[3] = {tile[r][left][pair], tile[r][BEFORE + strip][pair], tile[r][right][pair]};
+        if (r < HIGH) u[r % 3] = active(r, 0);
+        #pragma unroll
+        for (int down = 0; down < 3; down++) {
+          int p = r + down - 2;
+          if (p < 0 || p >= HIGH) continue;
+          #pragma unroll
+          for (int q = 0; q < 3; q++) tap(down * 3 + 2 - q, d[q], u[p % 3], through[p % 3]);
+        }
+        if (r < 2) continue;
+        put(r - 2, 0, u[(r - 2) % 3], through[(r - 2) % 3]);
+        through[(r - 2) % 3][0] = through[(r - 2) % 3][1] = 0;
+      }
+    } else {
+      #pragma unroll
+      for (int r = 0; r < HIGH; r++) {
+        if (r >= m.high) break;
+        float2 d[2][2];
+        for (int below = 0; below < 2; below++) {
+          d[below][0] = tile[r + below][strip][pair];
+          d[below][1] = tile[r + below][right][pair];
         }
         #pragma unroll
-        for (int p = 0; p < HIGH; p++) {
-          int down = p - S * r + 1;
-          if (down < 0 || down > 2) continue;
+        for (int odd = 0; odd < 2; odd++) {
           #pragma unroll
-          for (int o = 0; o < WIDE; o++) {
-            int right = o - S * q + 1;
-            if (right < 0 || right > 2) continue;
-            for (int k = 0; k < V; k++) {
-              through[p][o][k] += d[k] * w[down * 3 + right][k];
-              sum[(2 + down * 3 + right) * V + k] += d[k] * u[p][o][k];
+          for (int e = 0; e < 2; e++) {
+            float2 u = active(2 * r + odd, e);
+            float through[2] = {};
+            #pragma unroll
+            for (int below = 0; below <= odd; below++) {
+              #pragma unroll
+              for (int after = 0; after <= e; after++) tap((1 + odd - 2 * below) * 3 + 1 + e - 2 * after, d[below][after], u, through);
             }
+            put(2 * r + odd, e, u, through);
           }
         }
       }
     }
-    #pragma unroll
-    for (int p = 0; p < HIGH; p++) {
-      #pragma unroll
-      for (int q = 0; q < WIDE; q++) {
-        if (i0 + p >= t.height || j0 + q >= t.width) continue;
-        i64 to = in_base + ((i64)(i0 + p) * t.width + j0 + q) * t.channels;
-        Values<V> raw = load<V>(x + to), out;
-        for (int k = 0; k < V; k++) {
-          narrow(u[p][q][k] > 0 && u[p][q][k] < 1 ? through[p][q][k] : 0.0f, out.v[k]);
-          float value = wide(out.v[k]);
-          sum[k] += value;
-          sum[V + k] += value * wide(raw.v[k]);
-        }
-        store(dx + to, out);
-      }
-    }
+    __syncthreads();
   }
-  reduce<CHANNEL_LANES, 11 * V>(sum, [=](int lane, int k, float total) {
-    int to = (blockIdx.x * CHANNEL_LANES + lane) * V + k % V, which = k / V;
-    if (to >= t.channels) return;
-    if (which < 2) atomicAdd(sums + which * t.channels + to, total);
+  reduce<PAIRS, 22>(&sum[0][0], [=](int lane, int k, float total) {
+    int to = (blockIdx.x * PAIRS + lane) * 2 + k % 2, which = k / 2;
+    if (to >= m.channels) return;
+    if (which < 2) atomicAdd(sums + which * m.channels + to, total);
     else atomicAdd(dw + to * 9 + which - 2, 6 * total);
   });
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) depthwise_back_1(const T* grad, const T* y, Norm out_norm, const float* out_sums,
-    const T* x, Norm norm, const float* weight, T* dx, float* sums, float* dw, Tiles t) {
-  convolve_back<1, 2, 2>(grad, y, out_norm, out_sums, x, norm, weight, dx, sums, dw, t);
+    const T* x, Norm norm, const float* weight, T* dx, float* sums, float* dw, Maps m) {
+  convolve_back<1>(grad, y, out_norm, out_sums, x, norm, weight, dx, sums, dw, m);
 }
 extern "C" __global__ void __launch_bounds__(256, 2) depthwise_back_2(const T* grad, const T* y, Norm out_norm, const float* out_sums,
-    const T* x, Norm norm, const float* weight, T* dx, float* sums, float* dw, Tiles t) {
-  convolve_back<2, 4, 2>(grad, y, out_norm, out_sums, x, norm, weight, dx, sums, dw, t);
+    const T* x, Norm norm, const float* weight, T* dx, float* sums, float* dw, Maps m) {
+  convolve_back<2>(grad, y, out_norm, out_sums, x, norm, weight, dx, sums, dw, m);
 }
 
 // ---------- pointwise convolutions without a pass over their output ----------
@@ -528,52 +603,27 @@ extern "C" __global__ void moments(const float* gram, const T* weight, const flo
   }
 }
 
-// The gradient of y = W x is a g - b y - c (`back`), so that of x is (a W)^T g - (W^T b W) x - W^T c: `scaled` = a W [outputs,
-// inputs], `square` = -W^T b W [inputs, inputs], `constant` = -W^T c (+ what comes with the gradient of the residual sum).
-extern "C" __global__ void unfold(const T* weight, Norm norm, const float* grads, T* scaled, T* square, const float* more, float* constant,
+// The gradient of y = W x is a g - b y - c (`back`), so that of x is (a W)^T g - (b W)^T W x - W^T c: `scaled` = a W [outputs, inputs],
+// `minus` = -(b W)^T [inputs, outputs], `constant` = -W^T c (+ what comes with the gradient of the residual sum), zero at first.
+// A pack of outputs a block.
+extern "C" __global__ void unfold(const T* weight, Norm norm, const float* grads, T* scaled, T* minus, const float* more, float* constant,
                                   int inputs) {
-  __shared__ float by[SMALL][AT_ONCE + 1], part[SMALL * AT_ONCE];
-  int outputs = norm.channels, first = blockIdx.x * AT_ONCE;
-  int groups = SMALL / inputs, group = threadIdx.x / inputs, i = threadIdx.x % inputs;
-  float sum[AT_ONCE] = {}, shift = 0;
-  for (int begin = 0; begin < outputs; begin += SMALL) {
-    int j = begin + threadIdx.x, count = min(SMALL, outputs - begin);
-    if (j < outputs) {
-      Back f = back(norm, grads, j);
-      for (int k = 0; k < AT_ONCE; k++) {
-        float w = first + k < inputs ? wide(weight[(i64)j * inputs + first + k]) : 0.0f;
-        by[threadIdx.x][k] = f.b * w;
-        if (first + k < inputs) narrow(f.a * w, scaled[(i64)j * inputs + first + k]);
-      }
-      by[threadIdx.x][AT_ONCE] = f.c;
+  __shared__ Back by[N];
+  int outputs = norm.channels, first = blockIdx.x * N;
+  if (threadIdx.x < N) by[threadIdx.x] = back(norm, grads, first + threadIdx.x);
+  __syncthreads();
+  for (int i = threadIdx.x; i < inputs; i += 256) {
+    Values<N> pack;
+    float sum = more && blockIdx.x == 0 ? more[i] : 0.0f;
+    for (int k = 0; k < N; k++) {
+      i64 at = (i64)(first + k) * inputs + i;
+      float w = wide(weight[at]);
+      narrow(by[k].a * w, scaled[at]);
+      narrow(-by[k].b * w, pack.v[k]);
+      sum -= by[k].c * w;
     }
-    __syncthreads();
-    if (group < groups) {
-      #pragma unroll 4
-      for (int k = group; k < count; k += groups) {
-        float w = wide(weight[(i64)(begin + k) * inputs + i]);
-        for (int m = 0; m < AT_ONCE; m++) sum[m] += w * by[k][m];
-        shift += w * by[k][AT_ONCE];
-      }
-    }
-    __syncthreads();
-  }
-  for (int m = 0; m < AT_ONCE; m++) part[m * SMALL + threadIdx.x] = sum[m];
-  __syncthreads();
-  for (int at = threadIdx.x; at < AT_ONCE * inputs; at += SMALL) {
-    int m = at / inputs, c = at % inputs;
-    float total = 0;
-    for (int g = 0; g < groups; g++) total += part[m * SMALL + g * inputs + c];
-    if (first + m < inputs) narrow(-total, square[(i64)(first + m) * inputs + c]);
-  }
-  if (blockIdx.x > 0) return;
-  __syncthreads();
-  part[threadIdx.x] = shift;
-  __syncthreads();
-  for (int c = threadIdx.x; c < inputs; c += SMALL) {
-    float total = more ? -more[c] : 0.0f;
-    for (int g = 0; g < groups; g++) total += part[g * inputs + c];
-    constant[c] = -total;
+    store(minus + (i64)i * outputs + first, pack);
+    atomicAdd(constant + i, sum);
   }
 }
 
