@@ -174,8 +174,8 @@ fn cross_entropy(logits: &Tensor, labels: &Tensor, reduction: Reduction) -> Resu
 /// The process's switches that a cell asks for.
 fn flags(settings: &ImageSettings) -> Flags {
     Flags {
-        // Trying algorithms may choose another one each time.
-        cudnn_benchmark: settings.cudnn_benchmark && !settings.deterministic,
+        // Trying algorithms may choose another one each time. Fused steps have none to try, and evaluation alone is not worth it.
+        cudnn_benchmark: settings.cudnn_benchmark && !settings.deterministic && settings.kernels == Kernels::Plain,
         tf32_conv: settings.tf32 != Tf32::Off,
         tf32_matmul: settings.tf32 == Tf32::All,
         deterministic: settings.deterministic,

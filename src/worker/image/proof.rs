@@ -135,8 +135,12 @@ fn switches(settings: &ImageSettings, flags: Flags, cuda: bool) -> Vec<Evidence>
         let seen = format!("convolutions {}, matrix products {}", on_off(flags.tf32_conv), on_off(flags.tf32_matmul));
         let in_effect = (flags.tf32_conv, flags.tf32_matmul) == (asked.tf32_conv, asked.tf32_matmul);
         found.push(evidence(Tf32::KEY, settings.tf32.name(), seen, in_effect));
-        // Deterministic runs never benchmark: that is what the factor's help says, not a failure.
-        let reason = if settings.deterministic { ", as deterministic = on asks" } else { "" };
+        // Deterministic runs and fused kernels never benchmark: that is what the factor's help says, not a failure.
+        let reason = match (settings.deterministic, settings.kernels) {
+            (true, _) => ", as deterministic = on asks",
+            (false, Kernels::Fused) => ", as steps with fused kernels call no cuDNN",
+            (false, Kernels::Plain) => "",
+        };
         let seen = format!("cuDNN's benchmark {}{reason}", on_off(flags.cudnn_benchmark));
         let in_effect = flags.cudnn_benchmark == asked.cudnn_benchmark;
         found.push(evidence("cudnn_benchmark", on_off(settings.cudnn_benchmark), seen, in_effect));

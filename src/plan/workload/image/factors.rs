@@ -73,7 +73,8 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(OptimizerImpl::KEY, "Optimizer", OptimizerImpl::NAMES)
             .help("SGD's update as one kernel for all parameters, a few kernels, or several per parameter."),
         Factor::named("cudnn_benchmark", "cuDNN benchmark", ON_OFF)
-            .help("cuDNN tries its algorithms in the first steps and keeps the fastest."),
+            .idle_where(Kernels::KEY, &["fused"])
+            .help("cuDNN tries its algorithms in the first steps and keeps the fastest. Fused kernels leave it nothing to try."),
         Factor::named("deterministic", "Deterministic", OFF_ON)
             .help("Uses only algorithms with bitwise reproducible results; slower. Turns cuDNN's benchmark off."),
         Factor::count("image_size", "Image size", 28..=2048, 100)
