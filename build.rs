@@ -29,6 +29,7 @@ mod shim {
             "step.h",
         ];
         let of_cuda = [
+            "cuda/values_source.h",
             "cuda/llama_source.h",
             "cuda/llama_mma_source.h",
             "cuda/quantised_source.h",

@@ -13,6 +13,7 @@
 #include "nvrtc.h"
 #include "product.h"
 #include "quantised_source.h"
+#include "values_source.h"
 
 using at::Tensor;
 
@@ -40,7 +41,7 @@ struct Program : Kernels {
     mma = !wide && architecture >= MMA_SINCE && rank % 8 == 0;
     std::vector<std::string> definitions{std::string("-DTYPE=") + (wide ? "float" : half ? "fp16" : "bf16"), "-DRANK=" + std::to_string(rank),
                                          std::string("-DMMA=\"") + (half ? "f16" : "bf16") + "\"", "-DARRIVALS=" + std::to_string(ARRIVALS)};
-    std::string source = std::string(LLAMA_SOURCE) + QUANTISED_SOURCE;
+    std::string source = std::string(VALUES_SOURCE) + LLAMA_SOURCE + QUANTISED_SOURCE;
     if (mma) source += LLAMA_MMA_SOURCE;
     std::vector<const char*> names{"rms_norm", "rms_norm_backward", "rms_norm_backward_many", "add_up_norm", "add_up_norm_many",
                                    "add_up_turn", "turn_back", "swiglu", "swiglu_adapted", "swiglu_backward", "swiglu_adapted_backward",

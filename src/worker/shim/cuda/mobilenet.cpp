@@ -17,6 +17,7 @@
 #include "nvrtc.h"
 #include "product.h"
 #include "step.h"
+#include "values_source.h"
 
 using at::Tensor;
 
@@ -30,7 +31,10 @@ constexpr int TURNS = 2;
 struct Program : Kernels {
   explicit Program(at::ScalarType kind) {
     std::string type = kind == at::kFloat ? "float" : kind == at::kHalf ? "fp16" : "bf16";
-    compile(MOBILENET_SOURCE, "mobilenet.cu", {"-DTYPE=" + type},
+    std::vector<std::string> options{"-DTYPE=" + type};
+    // Before Hopper, NVRTC 13.0.88 dies by SIGSEGV of `pool` and `mask` in one source, unless it optimises a little less.
+    if (architecture < 90) options.push_back("--Ofast-compile=min");
+    compile(std::string(VALUES_SOURCE) + MOBILENET_SOURCE, "mobilenet.cu", options,
             {"patches", "activate", "add_up", "normalise", "pool", "mask", "add_up_back", "normalise_back", "depthwise_1", "depthwise_2",
              "depthwise_back_1", "depthwise_back_2", "moments", "unfold", "finish"});
   }

@@ -73,11 +73,11 @@ class Kernels {
   }
 
   // `file` is the source's name in messages.
-  void compile(const std::string& source, const char* file, const std::vector<std::string>& definitions, const std::vector<const char*>& names) {
+  void compile(const std::string& source, const char* file, const std::vector<std::string>& more_options, const std::vector<const char*>& names) {
     static Nvrtc nvrtc;
     std::string arch = "--gpu-architecture=sm_" + std::to_string(architecture);
     std::vector<const char*> options{arch.c_str(), "--std=c++17"};
-    for (const auto& definition : definitions) options.push_back(definition.c_str());
+    for (const auto& option : more_options) options.push_back(option.c_str());
     void* program = nullptr;
     TORCH_CHECK(nvrtc.create(&program, source.c_str(), file, 0, nullptr, nullptr) == 0, "NVRTC cannot begin");
     if (nvrtc.compile(program, static_cast<int>(options.size()), options.data()) != 0) {
