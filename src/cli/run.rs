@@ -113,16 +113,37 @@ struct Site<'f> {
 }
 
 impl Site<'_> {
-    /// Follows runs until they have ended, over lines that break and are taken up again; `None` if it was interrupted.
+    /// Queues runs; `None` if it was interrupted while there was no line.
+    fn launch(
+        &mut self,
+        following: &mut Following,
+        launch: &Launch,
+        interrupted: &AtomicBool,
+    ) -> Result<Option<Added>, Box<dyn Error>> {
+        // Its answer may be lost with a line; sent again, it is not executed again.
+        self.over_lines(following, interrupted, |following| following.launch(launch.clone()).map(Some))
+    }
+
+    /// Follows runs until they have ended; `None` if it was interrupted.
     fn until_ended(
         &mut self,
         following: &mut Following,
         runs: &[String],
         interrupted: &AtomicBool,
     ) -> Result<Option<Outcomes>, Box<dyn Error>> {
+        self.over_lines(following, interrupted, |following| following.until_ended(runs, interrupted))
+    }
+
+    /// Does something over lines that break and are taken up again; `None` if it was interrupted.
+    fn over_lines<T>(
+        &mut self,
+        following: &mut Following,
+        interrupted: &AtomicBool,
+        mut act: impl FnMut(&mut Following) -> Result<Option<T>, Box<dyn Error>>,
+    ) -> Result<Option<T>, Box<dyn Error>> {
         loop {
-            let error = match following.until_ended(runs, interrupted) {
-                Ok(outcomes) => return Ok(outcomes),
+            let error = match act(following) {
+                Ok(done) => return Ok(done),
                 Err(error) => error,
             };
             let Some((far, live)) = &mut self.far else { return Err(error) };
@@ -172,7 +193,7 @@ fn follow(
         let cells = matrix.cells.iter().map(|cell| cell.identity).filter(|cell| !full.contains(cell));
         launch = launch.of_cells(cells.collect());
     }
-    let added = following.launch(launch)?;
+    let Some(added) = site.launch(&mut following, &launch, interrupted)? else { return Ok(INTERRUPTED) };
     say_added(plan, &added, &site.name);
     for remark in remarks(plan, &matrix, &site.node) {
         say(format_args!("{}{remark}", if remark.is_warning { "warning: " } else { "" }));
@@ -269,7 +290,7 @@ fn run_until(
         let Some(most) = next.values().copied().max() else { return Ok(Some(outcomes)) };
         let more = Plan { repeats: most, ..plan.clone() };
         let launch = Launch::new(&more, &site.start, true).of_cells(next.keys().copied().collect());
-        let added = following.launch(launch)?;
+        let Some(added) = site.launch(following, &launch, interrupted)? else { return Ok(None) };
         say(format_args!("{} more runs of {} cells", added.runs.len(), next.len()));
         let Some(more) = site.until_ended(following, &added.runs, interrupted)? else { return Ok(None) };
         outcomes.add(&more);

@@ -292,7 +292,9 @@ impl Conductor {
         }
         let cells: Option<HashSet<&Identity>> = launch.cells.as_ref().map(|cells| cells.iter().collect());
         let is_wanted = |cell: &Identity| cells.as_ref().is_none_or(|cells| cells.contains(cell));
-        self.session.add_cells(&plan, launch.only_missing, is_wanted).map_err(|error| error.to_string())
+        self.session.launch_once(&launch.id, |session| {
+            session.add_cells(&plan, launch.only_missing, is_wanted).map_err(|error| error.to_string())
+        })
     }
 
     fn advance(&mut self) {

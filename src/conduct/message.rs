@@ -10,7 +10,7 @@ use crate::plan::{Identity, Plan, WorkloadSpec};
 use crate::session::{Added, Notice};
 
 /// Version of these messages. It grows with each change to them.
-const MESSAGES_VERSION: u32 = 2;
+const MESSAGES_VERSION: u32 = 3;
 
 /// Who conducts a session: the first line to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +100,8 @@ pub enum Order {
 /// A plan to launch, as text: the form in which sessions keep plans.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
+    /// Names this launch, which may be sent again if its answer is lost: it is executed once.
+    pub(super) id: String,
     /// The plan's name.
     name: String,
     /// Its file.
@@ -120,6 +122,7 @@ impl Launch {
     /// A launch whose relative paths start from a folder.
     pub fn new(plan: &Plan, folder: &Path, only_missing: bool) -> Self {
         Self {
+            id: format!("{:032x}", rand::random::<u128>()),
             name: plan.name.clone(),
             toml: plan.to_toml(),
             workloads: plan.brought_workloads().into_iter().cloned().collect(),
@@ -134,6 +137,11 @@ impl Launch {
     #[must_use]
     pub fn of_cells(self, cells: Vec<Identity>) -> Self {
         Self { cells: Some(cells), ..self }
+    }
+
+    /// The name of its plan.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     pub(super) fn plan(&self) -> Result<Plan, String> {

@@ -1,5 +1,5 @@
-//! What the next conductor needs of a queue and no journal says: the order that its user gave it, and the folders that plans were
-//! launched from. It lies in `queue.json` of the session's folder; without it, runs stand as they were queued.
+//! What the next conductor needs of a queue and no journal says: the order that its user gave it, the folders that plans were
+//! launched from, and how launches were answered. It lies in `queue.json` of the session's folder; without it, runs stand as they were queued.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,11 +8,22 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::Added;
 use crate::foreign;
 
 const FILE: &str = "queue.json";
 /// Longest file that is read: 100,000 runs take 4 MB.
 const MOST_BYTES: u64 = 64 << 20;
+/// Launches that are remembered: a client waits for the answer to one before it sends the next.
+const MOST_LAUNCHES: usize = 8;
+
+/// A launch that was begun.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct KeptLaunch {
+    id: String,
+    /// Its answer; none while it is executed, or if the conductor ended meanwhile.
+    outcome: Option<Result<Added, String>>,
+}
 
 /// The order of a queue, and the folders of its plans.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,6 +33,8 @@ pub(super) struct KeptQueue {
     pub(super) order: Vec<String>,
     /// By a plan's id, the working directory that it was launched from: relative paths in it are relative to that.
     pub(super) folders: BTreeMap<String, PathBuf>,
+    /// The last launches.
+    launches: Vec<KeptLaunch>,
 }
 
 impl KeptQueue {
@@ -29,6 +42,19 @@ impl KeptQueue {
     pub(super) fn read(session: &Path) -> Self {
         let bytes = foreign::read_ours(&session.join(FILE), MOST_BYTES).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+
+    /// How a launch of this name was answered, if it was begun.
+    pub(super) fn launch(&self, id: &str) -> Option<&Option<Result<Added, String>>> {
+        self.launches.iter().find(|launch| launch.id == id).map(|launch| &launch.outcome)
+    }
+
+    /// Keeps how a launch was answered, or that it was begun.
+    pub(super) fn keep_launch(&mut self, id: &str, outcome: Option<Result<Added, String>>) {
+        self.launches.retain(|launch| launch.id != id);
+        self.launches.push(KeptLaunch { id: id.to_owned(), outcome });
+        let surplus = self.launches.len().saturating_sub(MOST_LAUNCHES);
+        self.launches.drain(..surplus);
     }
 
     /// Writes it whole.

@@ -20,6 +20,10 @@ use crate::store::{Decision, Reader, RunRecord, held_cells};
 /// Longest job that is read.
 const MOST_JOB_BYTES: u64 = 16 << 20;
 
+/// What is said of a launch whose conductor ended while it queued the runs.
+const HALF_LAUNCHED: &str = "the session's conductor ended while it queued these runs: see Runs for those that it queued, and launch the \
+                             plan again with “keep finished repeats” (`--resume`) for the others";
+
 /// Result of adding a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Added {
@@ -208,6 +212,26 @@ impl Session {
             runs.push(self.queue_job(queued, &folders_there)?);
         }
         Ok(Added { runs, kept, invalid: matrix.invalid })
+    }
+
+    /// Executes a launch once: if it is sent again, because its answer was lost, it is answered as before.
+    ///
+    /// # Errors
+    /// Those of `add`, or a conductor ended while it executed the launch.
+    pub fn launch_once(
+        &mut self,
+        id: &str,
+        add: impl FnOnce(&mut Self) -> Result<Added, String>,
+    ) -> Result<Added, String> {
+        if let Some(before) = self.kept_queue.launch(id) {
+            return before.clone().unwrap_or_else(|| Err(HALF_LAUNCHED.to_owned()));
+        }
+        self.kept_queue.keep_launch(id, None);
+        self.keep_queue();
+        let outcome = add(self);
+        self.kept_queue.keep_launch(id, Some(outcome.clone()));
+        self.keep_queue();
+        outcome
     }
 
     /// Queues a run again as a new run with its own folder; the old one keeps its logs.

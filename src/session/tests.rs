@@ -412,6 +412,40 @@ fn a_paused_queue_starts_nothing_until_it_goes_on() {
 }
 
 #[test]
+fn a_launch_that_comes_again_is_answered_as_before_also_by_a_later_session() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    session.pause_queue();
+    let launch = |session: &mut Session, id: &str| {
+        session.launch_once(id, |session| session.add_plan(&plan(2, ""), false).map_err(|error| error.to_string()))
+    };
+    let first = launch(&mut session, "first").unwrap();
+    assert_eq!(launch(&mut session, "first"), Ok(first.clone()));
+    assert_eq!(runs(&session), first.runs);
+    session.leave().unwrap();
+    let mut session = scene.open();
+    assert_eq!(launch(&mut session, "first"), Ok(first.clone()));
+    assert_ne!(launch(&mut session, "second").unwrap().runs, first.runs, "another launch of the same plan");
+    assert_eq!(kept(&session).len(), 4);
+    // A refusal is repeated as well.
+    let refuse = |session: &mut Session, why: &str| session.launch_once("third", |_| Err(why.to_owned()));
+    assert_eq!(refuse(&mut session, "no"), Err("no".to_owned()));
+    assert_eq!(refuse(&mut session, "never asked"), Err("no".to_owned()));
+}
+
+#[test]
+fn a_launch_whose_session_ended_while_it_queued_runs_is_not_executed_again() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    session.kept_queue.keep_launch("first", None);
+    session.keep_queue();
+    session.leave().unwrap();
+    let mut session = scene.open();
+    let again = session.launch_once("first", |_| panic!("it was begun before"));
+    assert!(again.unwrap_err().contains("launch the plan again with “keep finished repeats”"));
+}
+
+#[test]
 fn a_queue_that_is_taken_over_keeps_its_order_and_the_folder_that_its_plan_was_launched_from() {
     let scene = Scene::new(WELL);
     let mut session = scene.open();

@@ -93,6 +93,27 @@ fn runs_that_ended_while_their_node_could_not_be_reached_are_counted_by_its_reco
 }
 
 #[test]
+fn a_launch_whose_answer_is_lost_with_the_line_is_answered_over_the_next_and_queues_nothing_twice() {
+    let scene = Scene::new();
+    scene.plan("others", 2, "true");
+    scene.detach("waits.toml");
+    // It launches once the runs that are there have ended.
+    let mut run = scene.start(&["run", "others.toml", "--resume", "--session", &scene.through("held", "multicard")]);
+    hear(&mut run, "waiting for the runs");
+    fs::write(scene.at("hold"), "3").unwrap();
+    scene.open_gate();
+    wait("the node has the launch", || scene.states().len() == 5);
+    scene.cut();
+    fs::remove_file(scene.at("hold")).unwrap();
+    let said = hear(&mut run, "reached held again");
+    assert!(said.contains("no line to held") && !said.contains("2 runs queued"), "{said}");
+    hear(&mut run, "2 runs queued");
+    hear(&mut run, "2 finished, 0 did not");
+    assert!(run.wait().unwrap().success());
+    assert_eq!(scene.states(), [RunState::Finished; 5]);
+}
+
+#[test]
 fn an_interrupt_without_a_line_leaves_the_runs_and_says_how_to_follow_them() {
     let scene = Scene::new();
     let mut run = scene.run_in_foreground();

@@ -100,10 +100,13 @@ impl Scene {
              Host unknown\n{usual}  IdentityFile {place}/key\n  UserKnownHostsFile {place}/no_hosts\n\
              Host counted\n{usual}  IdentityFile {place}/key\n  UserKnownHostsFile {place}/known_hosts\n  \
              ProxyCommand python3 {place}/count.py 127.0.0.1 {port} {place}/wire\n\
+             Host held\n{usual}  IdentityFile {place}/key\n  UserKnownHostsFile {place}/known_hosts\n  \
+             ProxyCommand python3 {place}/hold.py 127.0.0.1 {port} {place}/hold\n\
              Host closed\n  HostName 127.0.0.1\n  Port 1\n"
         );
         fs::write(at("ssh_config"), client).unwrap();
         fs::write(at("count.py"), traffic::COUNTING_PROXY).unwrap();
+        fs::write(at("hold.py"), traffic::HOLDING_PROXY).unwrap();
         // The node's own home and folders, with a shell that talks.
         let program = env!("CARGO_BIN_EXE_multicard");
         let wrapper = format!(

@@ -31,6 +31,39 @@ while True:
         os.replace(sys.argv[3] + ".new", sys.argv[3])
 "#;
 
+/// Connects standard input and output to a port. What comes back is held while a file is there, or for as many seconds as it says; when the
+/// line ends, what was held is lost.
+pub const HOLDING_PROXY: &str = r#"
+import os, queue, socket, sys, threading, time
+line = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+held = queue.Queue()
+
+def wanted_s():
+    try:
+        return float(open(sys.argv[3]).read())
+    except (OSError, ValueError):
+        return 0
+
+def give():
+    while True:
+        arrived, data = held.get()
+        while time.monotonic() < arrived + wanted_s():
+            time.sleep(0.01)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view):]
+
+def send():
+    while data := os.read(0, 65536):
+        line.sendall(data)
+    os._exit(0)
+
+for work in (give, send):
+    threading.Thread(target=work, daemon=True).start()
+while data := line.recv(65536):
+    held.put((time.monotonic(), data))
+"#;
+
 /// Says 800 steps a second, as four ranks of 200 do, with all digits of clocks and losses, until the gate is open.
 const STEPS: &str = r#"
 import json, os, random, time

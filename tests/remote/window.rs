@@ -55,6 +55,33 @@ fn a_window_runs_a_session_there_says_when_its_line_breaks_and_shows_the_copy_wi
 }
 
 #[test]
+fn a_launch_whose_answer_is_lost_is_said_and_answered_over_the_next_line_without_a_second_one() {
+    let test = "window::a_launch_whose_answer_is_lost_is_said_and_answered_over_the_next_line_without_a_second_one";
+    let Some(scene) = Scene::alone(test) else { return };
+    let mut window = open(scene.through("held", "multicard"));
+    until(&mut window, "the session is open", can_be_changed);
+    window.state_mut().send(Click::Show(Screen::Plan));
+    until(&mut window, "the node was sampled", |state| state.machine.sample.is_some());
+    window.state_mut().send(Click::Plan(PlanCommand::OpenFile(scene.laptop("waits.toml"))));
+    until(&mut window, "the plan is open", |state| state.plan.plan().name == "waits");
+    // From here on the node hears, and is not heard.
+    fs::write(scene.at("hold"), "1000").unwrap();
+    window.state_mut().send(Click::Plan(PlanCommand::Launch));
+    until(&mut window, "the node has the launch", |_| scene.states().len() == 3);
+    assert!(window.state().state().queue.rows.is_empty());
+    scene.cut();
+    until(&mut window, "the loss is said", |state| {
+        state.problems.iter().any(|problem| problem.message.contains("before the launch of waits was answered"))
+    });
+    fs::remove_file(scene.at("hold")).unwrap();
+    until(&mut window, "it is answered", |state| state.screen == Screen::Runs && state.queue.rows.len() == 3);
+    assert!(window.state().state().problems.is_empty(), "{:?}", window.state().state().problems);
+    scene.open_gate();
+    until(&mut window, "all runs have ended", |state| !state.queue.is_active() && state.records.summaries.len() == 3);
+    assert_eq!(scene.states(), ALL_FINISHED);
+}
+
+#[test]
 fn the_node_screen_shows_the_disks_and_data_sets_there_and_its_sessions_are_archived_from_here() {
     let test = "window::the_node_screen_shows_the_disks_and_data_sets_there_and_its_sessions_are_archived_from_here";
     let Some(scene) = Scene::alone(test) else { return };
@@ -75,6 +102,7 @@ fn the_node_screen_shows_the_disks_and_data_sets_there_and_its_sessions_are_arch
     let program = scene.at("multicard").display().to_string();
     assert!(shows(&window, &format!("ssh node {program} data make digits")), "the digits are not there");
     assert!(window.query_by_label("Generate the digits").is_none());
+    assert!(shows(&window, "node, over ssh") && shows(&window, "Copy the command that gets digits"));
 
     window.state_mut().send(Click::Sessions(SessionsCommand::Archive(folder.clone(), true)));
     let start = Instant::now();

@@ -4,11 +4,11 @@
 
 mod remote;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,7 @@ pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>,
         opening: None,
         watched: None,
         node_watch: None,
+        unanswered: Arc::default(),
         librarian,
         outbox,
     };
@@ -94,8 +95,25 @@ struct Desk<'a> {
     watched: Option<Duration>,
     /// Set while a screen shows this machine.
     node_watch: Option<NodeWatch>,
+    unanswered: Arc<Mutex<Unanswered>>,
     librarian: &'a SyncSender<Request>,
     outbox: &'a Outbox,
+}
+
+/// Launches whose answers are still to come, in the order in which they were sent.
+#[derive(Default)]
+struct Unanswered {
+    /// The session's folder.
+    folder: PathBuf,
+    launches: VecDeque<Launch>,
+}
+
+impl Unanswered {
+    /// The plans that they launch; none if there are none.
+    fn names(&self) -> Option<String> {
+        let names: Vec<&str> = self.launches.iter().map(Launch::name).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
 }
 
 /// A connection to a conductor. Dropping it ends the connection and the thread that follows it.
@@ -177,6 +195,11 @@ impl Desk<'_> {
         if let Some(refusal) = self.remote.as_ref().and_then(|remote| remote.refusal(&order)) {
             return self.outbox.problem(screen, refusal);
         }
+        if let Order::Launch(launch) = &order {
+            let mut unanswered = lock(&self.unanswered);
+            unanswered.folder.clone_from(&attached.folder);
+            unanswered.launches.push_back((**launch).clone());
+        }
         // The answer comes under the screen's number.
         match attached.orders.send(screen as u64, order) {
             Ok(()) => Ok(()),
@@ -249,6 +272,7 @@ impl Desk<'_> {
             is_left: Arc::clone(&is_left),
             librarian: self.librarian.clone(),
             outbox: self.outbox.clone(),
+            unanswered: Arc::clone(&self.unanswered),
             queue: QueueView::default(),
             live: BTreeMap::new(),
             updated: Instant::now(),
@@ -308,10 +332,28 @@ impl Desk<'_> {
     fn go_on(&mut self, folder: &Path, client: Option<Client>) -> Result<(), WindowClosed> {
         if let Some(client) = client {
             self.attach(folder, client)?;
+            self.send_again(folder)?;
         }
         let follow = Request::Follow { folder: folder.to_owned(), read_only: self.read_only };
         self.librarian.send(follow).map_err(|_| WindowClosed)?;
         self.librarian.send(Request::Read(folder.to_owned())).map_err(|_| WindowClosed)
+    }
+
+    /// Sends the launches again whose answers were lost with a connection. Those that were executed are not executed again.
+    fn send_again(&mut self, folder: &Path) -> Result<(), WindowClosed> {
+        let mut unanswered = lock(&self.unanswered);
+        let names = unanswered.names();
+        let launches = std::mem::take(&mut unanswered.launches);
+        let elsewhere = unanswered.folder.clone();
+        drop(unanswered);
+        let Some(names) = names else { return Ok(()) };
+        if elsewhere != folder {
+            let place = elsewhere.display();
+            let message =
+                format!("the launch of {names} was not answered: look at Runs of {place} whether it is there");
+            return self.outbox.problem(Screen::Plan, message);
+        }
+        launches.into_iter().try_for_each(|launch| self.order(Order::Launch(Box::new(launch))))
     }
 
     fn launch(&mut self, plan: &Plan, only_missing: bool) -> Result<(), WindowClosed> {
@@ -369,6 +411,10 @@ impl Desk<'_> {
     }
 }
 
+fn lock(unanswered: &Mutex<Unanswered>) -> MutexGuard<'_, Unanswered> {
+    unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The screen whose order has this number.
 fn screen_of(number: u64) -> Screen {
     Screen::iter().find(|screen| *screen as u64 == number).unwrap_or_default()
@@ -385,6 +431,7 @@ struct Follower {
     folder: PathBuf,
     /// The window lets go of the conductor.
     is_left: Arc<AtomicBool>,
+    unanswered: Arc<Mutex<Unanswered>>,
     librarian: SyncSender<Request>,
     outbox: Outbox,
     queue: QueueView,
@@ -416,6 +463,12 @@ impl Follower {
     }
 
     fn take(&mut self, news: News) -> Result<(), WindowClosed> {
+        if let News::Answer { number, .. } = &news
+            && screen_of(*number) == Screen::Plan
+        {
+            // Answers come in the order of their launches.
+            lock(&self.unanswered).launches.pop_front();
+        }
         match news {
             News::Queue(change) => {
                 self.queue.apply(change);

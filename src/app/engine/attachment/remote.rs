@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use super::{Desk, Opening, WindowClosed};
+use super::{Desk, Opening, WindowClosed, lock};
 use crate::app::engine::messages::UiEvent;
 use crate::app::screen::Screen;
 use crate::conduct::{Client, ConductError, Launch, Order};
@@ -204,6 +204,13 @@ impl Desk<'_> {
     /// Says that the session cannot be changed for want of a line.
     fn cut(&mut self, reason: String) -> Result<(), WindowClosed> {
         (self.attached, self.read_only) = (None, true);
+        let names = lock(&self.unanswered).names();
+        if let Some(names) = names {
+            let message = format!(
+                "the line broke before the launch of {names} was answered: it is sent again over the next one, and launches nothing twice"
+            );
+            self.outbox.problem(Screen::Plan, message)?;
+        }
         self.outbox.send(UiEvent::Access(Some(reason)))
     }
 
