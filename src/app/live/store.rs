@@ -144,8 +144,8 @@ impl Shelf {
     pub fn take(&mut self, batch: LiveBatch) {
         let run = batch.run.clone();
         if !self.curves.contains_key(&run) {
-            // The start of a reattached run has to be read from the session.
-            if batch.steps.first().is_some_and(|step| step.step.step > 1) {
+            // The start of a run that was under way before has to be read from the session. Samples alone do not tell.
+            if batch.steps.first().is_none_or(|step| step.step.step > 1) {
                 self.want(&run);
             }
             if !self.unwanted.contains(&run) && self.choice(&run).is_none() {

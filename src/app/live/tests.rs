@@ -182,9 +182,20 @@ fn a_running_run_is_drawn_automatically() {
 
 #[test]
 fn a_reattached_run_is_read_from_its_beginning() {
+    // Samples may come before the first step that is seen.
+    for samples in [vec![], vec![sample(1_012.5, &[])]] {
+        is_read_from_its_beginning(samples);
+    }
+}
+
+fn is_read_from_its_beginning(samples: Vec<Sample>) {
     let mut state = state();
     running(&mut state);
     let (context, mut requests) = (Context::default(), Vec::new());
+    if !samples.is_empty() {
+        state.take(batch(vec![], samples));
+        state.poll(&context, &mut requests);
+    }
     state.take(batch(vec![step(0, 11)], vec![]));
     state.poll(&context, &mut requests);
     let folder = PathBuf::from("/session");
