@@ -22,7 +22,9 @@ mod value_text;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eframe::egui::{CentralPanel, Context, Frame, Id, Label, Margin, Panel, TextureHandle, TextureOptions, Theme, Ui};
+use eframe::egui::{
+    Align, CentralPanel, Context, Frame, Id, Label, Layout, Margin, Panel, TextureHandle, TextureOptions, Theme, Ui,
+};
 use poll_promise::Promise;
 
 use super::engine::Records;
@@ -536,7 +538,9 @@ fn charts_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, commands: &
 fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.vertical_centered(|ui| {
         ui.add_space((ui.available_height() / 3.0 - 40.0).max(8.0));
-        let waits = state.records.pending > 0 || state.compare.is_updating() && !state.records.summaries.is_empty();
+        let waits = state.is_reading_session()
+            || state.records.pending > 0
+            || state.compare.is_updating() && !state.records.summaries.is_empty();
         if waits {
             ui.heading("Reading the runs …");
             if state.records.pending > 0 {
@@ -561,8 +565,10 @@ fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             commands.push(Command::Show(screen));
         }
         ui.add_space(2.0 * GRID);
-        ui.horizontal(|ui| {
-            ui.add_space((ui.available_width() / 2.0 - 60.0).max(0.0));
+        // Centred as a pair: their texts, with what is around and between them.
+        let texts = look::text_width(ui, controls::ADD_SESSION) + look::text_width(ui, metrics::ATTACH);
+        let width = texts + 4.0 * ui.spacing().button_padding.x + ui.spacing().item_spacing.x;
+        ui.allocate_ui_with_layout([width, 0.0].into(), Layout::left_to_right(Align::Center), |ui| {
             controls::add_session_ui(ui, state, commands);
             metrics::attach_ui(ui, state, commands);
         });

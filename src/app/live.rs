@@ -131,6 +131,10 @@ fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             ui.label(muted(ui, "Reading the recorded curves …"));
             return;
         }
+        if state.is_reading_session() {
+            ui.heading("Reading the session …");
+            return;
+        }
         let listed = !list::listed(state).is_empty();
         ui.heading(if listed { "No run is ticked" } else { "Nothing has run yet" });
         let next = if listed {

@@ -1,4 +1,4 @@
-//! The Node screen: this machine's hardware, software and current load.
+//! The Node screen: hardware, software and current load of the machine that runs happen on.
 
 mod data;
 mod live;
@@ -26,6 +26,8 @@ use data::Work;
 const READ_INTERVAL_S: f64 = 5.0;
 /// Least width for two columns.
 const TWO_COLUMNS: f32 = 900.0;
+/// Most GPUs whose column is shorter than that of the data sets.
+const FEW_GPUS: usize = 2;
 
 /// A command of the Node screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,6 +146,8 @@ impl State {
 pub fn node_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         ui.heading("Node");
+        let host = state.session.as_ref().and_then(|session| session.host());
+        ui.label(muted(ui, host.map_or_else(|| "this machine".to_owned(), |host| format!("{host}, over ssh"))));
         if let Some(text) = age_text(state) {
             ui.label(muted(ui, text));
         }
@@ -162,16 +166,21 @@ pub fn node_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         return;
     };
     ScrollArea::vertical().id_salt("node").auto_shrink(false).show(ui, |ui| {
+        // Room for the scroll bar.
+        ui.set_max_width(ui.available_width() - 3.0 * GRID);
         let gap = 2.0 * GRID;
         if ui.available_width() < TWO_COLUMNS {
             left_ui(ui, state, node);
             ui.add_space(gap);
             right_ui(ui, state, node, commands);
+            places_ui(ui, state, node);
             return;
         }
         ui.columns(2, |columns| {
             left_ui(&mut columns[0], state, node);
             right_ui(&mut columns[1], state, node, commands);
+            // Below the shorter column.
+            places_ui(&mut columns[usize::from(node.gpus.len() > FEW_GPUS)], state, node);
         });
     });
 }
@@ -237,6 +246,9 @@ fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>
         }
     });
     titled(ui, "Data sets", |ui| data::data_ui(ui, state, commands));
+}
+
+fn places_ui(ui: &mut Ui, state: &State, node: &Node) {
     titled(ui, "Disk space", |ui| place::disks_ui(ui, state.machine.places.as_ref()));
     titled(ui, "Topology", |ui| match &state.machine.places {
         Some(places) => topology::topology_ui(ui, node, &places.topology),

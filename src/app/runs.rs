@@ -457,6 +457,10 @@ pub fn runs_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 fn empty_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.add_space(12.0 * GRID);
     ui.vertical_centered(|ui| {
+        if state.is_reading_session() {
+            ui.label(strong("Reading the session …").size(super::theme::TITLE));
+            return;
+        }
         ui.label(strong("No runs yet").size(super::theme::TITLE));
         let next = match &state.session {
             Some(_) => "Tick at least one level of each factor on the Plan screen, then launch.",

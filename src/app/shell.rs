@@ -129,7 +129,11 @@ fn rail_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 
 fn badge(state: &State, screen: Screen) -> String {
     match screen {
-        Screen::Runs if !state.records.runs.is_empty() => format!("  {}", state.records.runs.len()),
+        Screen::Runs if !state.records.runs.is_empty() => match state.records.runs.len() {
+            few @ ..10_000 => format!("  {few}"),
+            // The rail is narrow; the filter of the list has the whole number.
+            many => format!("  {}k", many / 1000),
+        },
         Screen::Live if state.queue.is_running() => "  ●".to_owned(),
         _ => String::new(),
     }

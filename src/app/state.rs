@@ -162,6 +162,12 @@ impl State {
         self.next_problem += 1;
     }
 
+    /// Whether a session is being opened, or its records have not been read yet: nothing is known of its runs.
+    pub fn is_reading_session(&self) -> bool {
+        let is_unread = |session: &OpenSession| self.records.folder != session.folder;
+        self.sessions.opening.is_some() || self.session.as_ref().is_some_and(is_unread)
+    }
+
     /// Executes a command. What an earlier one of its kind could not do is no longer shown.
     pub fn execute(&mut self, command: Command, context: &Context, requests: &mut Vec<Request>) {
         let kind = command.kind();

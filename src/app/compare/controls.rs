@@ -87,10 +87,13 @@ fn sessions_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     metrics::attach_ui(ui, state, commands);
 }
 
+/// What the menu that adds a session is called.
+pub const ADD_SESSION: &str = "Add a session";
+
 /// Draws the menu that adds a recent session, or one by its folder.
 pub fn add_session_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
-    let (response, _) = MenuButton::new("Add a session").config(config).ui(ui, |ui| {
+    let (response, _) = MenuButton::new(ADD_SESSION).config(config).ui(ui, |ui| {
         ui.set_min_width(280.0);
         fields_on_cards(ui);
         let shown = state.compare_sources();

@@ -42,6 +42,9 @@ pub fn traced_ui(ui: &mut Ui, mut traced: bool, commands: &mut Vec<Command>) {
     }
 }
 
+/// What the menu that attaches a report is called.
+pub const ATTACH: &str = "Attach a report";
+
 /// Draws the menu that attaches a report to the open session, or the progress of an import.
 pub fn attach_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     if let Some((name, fraction)) = &state.importing {
@@ -53,7 +56,7 @@ pub fn attach_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         }
         return;
     }
-    let menu = ui.menu_button("Attach a report", |ui| {
+    let menu = ui.menu_button(ATTACH, |ui| {
         ui.set_min_width(300.0);
         fields_on_cards(ui);
         ui.label(muted(ui, "An .nsys-rep or .sqlite file of Nsight Systems. You can also drop it on the window."));

@@ -556,7 +556,10 @@ fn changes_of_what_is_shown_are_undone_and_redone_and_typing_is_one_change() {
 #[test]
 fn an_empty_session_says_what_to_do_next() {
     let mut harness = harness(state_of(records("s", Vec::new())), [1280.0, 800.0]);
-    harness.get_by_label("Nothing to compare yet");
+    let heading = harness.get_by_label("Nothing to compare yet").rect();
+    let (left, right) = (harness.get_by_label("Add a session").rect(), harness.get_by_label("Attach a report").rect());
+    let middle = (left.left() + right.right()) / 2.0;
+    assert!((middle - heading.center().x).abs() < 2.0, "{left:?} {right:?} below {heading:?}");
     harness.get_by_label("Show Plan").click();
     harness.run();
     assert_eq!(harness.state().commands, [Command::Show(Screen::Plan)]);

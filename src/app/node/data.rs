@@ -10,7 +10,7 @@ use poll_promise::Promise;
 
 use super::NodeCommand;
 use crate::app::theme::palette;
-use crate::app::widgets::{bytes_text, muted, strong};
+use crate::app::widgets::{bytes_text, muted, named, strong};
 use crate::app::{Command, State};
 use crate::dataset::{self, DatasetError};
 use crate::figure::grouped;
@@ -105,7 +105,13 @@ pub fn data_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             }
             if let Some(far) = far.as_ref().filter(|_| is_missing) {
                 ui.label(muted(ui, "Type:"));
-                ui.add(Label::new(RichText::new(far.multicard_there(&command(files))).monospace()).selectable(true));
+                let typed = far.multicard_there(&command(files));
+                ui.add(Label::new(RichText::new(&typed).monospace()).selectable(true));
+                let copy = ui.small_button("Copy");
+                copy.widget_info(|| named(&format!("Copy the command that gets {}", files.key)));
+                if copy.clicked() {
+                    ui.ctx().copy_text(typed);
+                }
             }
         });
         ui.add(Label::new(muted(ui, &files.about).small()).wrap());

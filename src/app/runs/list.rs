@@ -23,6 +23,9 @@ const SCROLL_BAR: f32 = 12.0;
 
 /// Approximate width of a letter of a name, in points.
 const NAME_LETTER: f32 = 7.5;
+/// Width of a digit, in points, and most digits of a number that the list makes room for.
+const DIGIT: f32 = 8.5;
+const MOST_DIGITS: usize = 8;
 /// Number of lines, from the top, whose names give the width of their column.
 const NAMES_MEASURED: usize = 200;
 
@@ -192,7 +195,11 @@ impl List<'_> {
 
     fn width(&self, field: Field) -> f32 {
         match field {
-            Field::Number => 44.0,
+            Field::Number => {
+                // Runs are numbered in the order in which they were queued.
+                let digits = self.state.runs.rows.last().map_or(0, |row| row.number.len().min(MOST_DIGITS));
+                (16.0 + DIGIT * digits as f32).max(44.0)
+            }
             Field::State => 112.0,
             Field::Progress => 104.0,
             Field::Action => 68.0,

@@ -683,6 +683,25 @@ fn an_export_leaves_the_menu_open_and_says_there_what_came_of_it() {
 }
 
 #[test]
+fn a_session_that_is_being_read_is_not_called_empty() {
+    let mut state = State::new(Settings::default());
+    state.session = Some(OpenSession { folder: "/sessions/study".into(), read_only: None });
+    let mut harness = window(state, runs_ui);
+    assert!(sees(&harness, "Reading the session …") && !sees(&harness, "No runs yet"));
+    let records = Records { folder: "/sessions/study".into(), ..Records::default() }.folded();
+    harness.state_mut().state.take(UiEvent::Records(Arc::new(records)));
+    harness.run();
+    assert!(sees(&harness, "No runs yet") && !sees(&harness, "Reading the session …"));
+}
+
+#[test]
+fn numbers_of_runs_are_whole_however_long() {
+    let harness = window(state(vec![record(12_345, "fp32", RunState::Finished)], Vec::new()), runs_ui);
+    let numbers: Vec<_> = harness.query_all_by_label("12345").map(|number| number.rect()).collect();
+    assert!(!numbers.is_empty() && numbers.iter().all(|number| number.left() >= 0.0), "{numbers:?}");
+}
+
+#[test]
 fn the_session_menu_says_what_the_sample_is_as_plain_text() {
     use crate::app::sample;
     use eframe::egui::Shape;
