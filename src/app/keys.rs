@@ -114,9 +114,12 @@ pub fn commands(context: &Context, state: &State, commands: &mut Vec<Command>) {
     if is_typing(context) {
         return;
     }
-    for (key, screen) in Screen::iter().filter_map(|screen| Some((digit(screen)?, screen))) {
-        on(Modifiers::NONE, key, Command::Show(screen));
+    let digits = || Screen::iter().filter_map(|screen| Some((digit(screen)?, screen)));
+    if context.input(|input| input.modifiers.is_none() && digits().any(|(key, _)| input.key_pressed(key))) {
+        // What has the focus is out of sight then: the arrows are the new screen's.
+        context.memory_mut(|memory| memory.focused().into_iter().for_each(|field| memory.surrender_focus(field)));
     }
+    digits().for_each(|(key, screen)| on(Modifiers::NONE, key, Command::Show(screen)));
     on(Modifiers::SHIFT, Key::Slash, Command::Help(true));
     on(Modifiers::NONE, Key::Questionmark, Command::Help(true));
     match state.screen {
@@ -219,6 +222,27 @@ mod tests {
         frame(0.2, false, None);
         assert_eq!(frame(0.3, false, Some(Key::Num2)), [], "it lost the focus a moment ago");
         assert_eq!(frame(2.0, false, Some(Key::Num2)), [Command::Show(Screen::Runs)]);
+    }
+
+    #[test]
+    fn a_screen_that_a_digit_shows_has_the_arrows_at_once() {
+        let (context, state) = (Context::default(), State::default());
+        let mut sent = Vec::new();
+        for key in [None, None, Some(Key::Num2)] {
+            let (physical_key, pressed, repeat, modifiers) = (None, true, false, Modifiers::NONE);
+            let key = key.map(|key| Event::Key { key, physical_key, pressed, repeat, modifiers });
+            let input = RawInput { events: key.into_iter().collect(), ..RawInput::default() };
+            let mut drawn = context.run_ui(input, |ui| {
+                commands(ui.ctx(), &state, &mut sent);
+                let button = ui.button("Bars");
+                if sent.is_empty() {
+                    button.request_focus();
+                }
+            });
+            drawn.textures_delta.clear();
+        }
+        assert_eq!(sent, [Command::Show(Screen::Runs)]);
+        assert_eq!(context.memory(|memory| memory.focused()), None);
     }
 
     #[test]

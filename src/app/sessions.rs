@@ -6,7 +6,7 @@ mod transfer;
 use std::path::{Path, PathBuf};
 
 use eframe::egui::{
-    Context, Id, Key, PopupCloseBehavior, RichText, Ui,
+    Align, Context, Id, Key, Layout, PopupCloseBehavior, RichText, Ui,
     containers::menu::{MenuButton, MenuConfig},
 };
 use poll_promise::Promise;
@@ -264,7 +264,7 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             let text = RichText::new(reason);
             let text = if session.is_sample() { text } else { text.color(palette(ui.visuals()).warning) };
             // On its own the menu would justify the lines.
-            ui.horizontal_wrapped(|ui| ui.label(text));
+            ui.with_layout(Layout::top_down(Align::Min), |ui| ui.label(text));
         }
         ui.separator();
     }

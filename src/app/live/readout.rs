@@ -24,8 +24,8 @@ const PADDING: f32 = 6.0;
 const SIDE: f32 = 12.0;
 /// Least and greatest widths of the name column and the number columns.
 const NAME_WIDTH: (f32, f32) = (124.0, 320.0);
-const COLUMN_WIDTH: (f32, f32) = (54.0, 110.0);
-/// Most lines of a name, and of the heading of a column.
+const COLUMN_WIDTH: (f32, f32) = (50.0, 110.0);
+/// Lines of a name that does not fit into one.
 const WRAPPED_LINES: usize = 2;
 /// Width of the sample of a line.
 const SWATCH: f32 = 18.0;
@@ -59,15 +59,16 @@ struct Columns {
 
 impl Columns {
     fn fit(ui: &Ui, room: f32, lines: &[Line], headings: &[String]) -> Self {
-        let small = |text: &str| {
+        let small = |text: &str, width: f32| {
             let font = TextStyle::Small.resolve(ui.style());
-            ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x + 2.0 * GRID
+            ui.painter().layout(text.to_owned(), font, Color32::WHITE, width)
         };
-        let least = |heading: &String| heading.split(' ').map(small).fold(COLUMN_WIDTH.0, f32::max);
+        let word = |word: &str| small(word, f32::INFINITY).size().x.ceil() + GRID;
+        let least = |heading: &String| heading.split(' ').map(word).fold(COLUMN_WIDTH.0, f32::max);
         let mut numbers: Vec<f32> = headings.iter().map(least).collect();
         let most = room - numbers.iter().sum::<f32>();
         let needed = |brief: bool| {
-            let widths = lines.iter().map(|line| text_width(ui, &line.shown_name(brief)) + SWATCH + 2.0 * GRID);
+            let widths = lines.iter().map(|line| text_width(ui, &line.shown_name(brief)).ceil() + SWATCH + GRID);
             widths.fold(NAME_WIDTH.0, f32::max).min(NAME_WIDTH.1)
         };
         // Names that are cut off read alike: where they have no room, they are said without the names of settings, and on two lines.
@@ -77,8 +78,8 @@ impl Columns {
         let wider = (most - name).max(0.0) / numbers.len().max(1) as f32;
         numbers.iter_mut().for_each(|column| *column = (*column + wider).min(COLUMN_WIDTH.1.max(*column)));
         let name = (room - numbers.iter().sum::<f32>()).clamp(NAME_WIDTH.0, NAME_WIDTH.1);
-        let is_whole = |(heading, column): (&String, &f32)| small(heading) <= *column;
-        let heading_lines = if headings.iter().zip(&numbers).all(is_whole) { 1 } else { WRAPPED_LINES };
+        let lines_of = |(heading, column): (&String, &f32)| small(heading, column - GRID).rows.len();
+        let heading_lines = headings.iter().zip(&numbers).map(lines_of).max().unwrap_or(1);
         Self { name, numbers, brief, name_lines, heading_lines }
     }
 
