@@ -25,10 +25,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use error::SessionError;
-pub use notice::Notice;
+pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
 pub use progress::Progress;
-pub use queueing::{Added, runnable};
+pub use queueing::runnable;
 pub use rates::measure_rates;
 pub use reading::{damage_message, open_reader};
 pub use tracing::attach_report;

@@ -1,8 +1,8 @@
-//! Notices: what a session reports to its owner.
+//! What a session reports to its owner: notices, and what a launch added.
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::RunState;
+use crate::plan::{InvalidCell, RunState};
 use crate::protocol::{EventLine, Sample, TraceOutcome};
 
 /// Something that happened in a session, to be shown.
@@ -48,4 +48,15 @@ pub enum Notice {
         /// The error, with file and line.
         message: String,
     },
+}
+
+/// Result of adding a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Added {
+    /// Runs queued.
+    pub runs: Vec<String>,
+    /// Runs kept because they are finished, active or queued already.
+    pub kept: usize,
+    /// Cells that cannot run here, with the reason.
+    pub invalid: Vec<InvalidCell>,
 }

@@ -3,16 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use super::kept_queue::KeptQueue;
-use super::{Origin, QueuedJob, Session, SessionError, ended};
+use super::{Added, Origin, QueuedJob, Session, SessionError, ended};
 use crate::dataset;
 use crate::foreign;
 use crate::launch;
 use crate::plan::{
-    Cell, Data, Identity, InvalidCell, Limits, Matrix, Node, Plan, Request, RunState, Tracer, WorkloadSpec, expand,
-    llm, order,
+    Cell, Data, Identity, Limits, Matrix, Node, Plan, Request, RunState, Tracer, WorkloadSpec, expand, llm, order,
 };
 use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement, Program};
 use crate::store::{Decision, Reader, RunRecord, held_cells};
@@ -23,17 +20,6 @@ const MOST_JOB_BYTES: u64 = 16 << 20;
 /// What is said of a launch whose conductor ended while it queued the runs.
 const HALF_LAUNCHED: &str = "the session's conductor ended while it queued these runs: see Runs for those that it queued, and launch the \
                              plan again with “keep finished repeats” (`--resume`) for the others";
-
-/// Result of adding a plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Added {
-    /// Runs queued.
-    pub runs: Vec<String>,
-    /// Runs kept because they are finished, active or queued already.
-    pub kept: usize,
-    /// Cells that cannot run here, with the reason.
-    pub invalid: Vec<InvalidCell>,
-}
 
 /// The cells of a plan on this machine.
 ///
