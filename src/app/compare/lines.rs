@@ -155,6 +155,7 @@ fn panel_ui(
             };
             plot.line(
                 Line::new(series.name.clone(), medians(series, values))
+                    .allow_band(false)
                     .color(colour)
                     .width(width)
                     .style(style)
@@ -236,7 +237,7 @@ fn intervals(series: &Series, colour: Color32, values: Values) -> Vec<Line<'stat
 }
 
 fn ideal(series: &Series, colour: Color32, values: Values) -> Line<'static> {
-    let line = Line::new(format!("{} {:?}", series.name, series.look), medians(series, values));
+    let line = Line::new(format!("{} {:?}", series.name, series.look), medians(series, values)).allow_band(false);
     line.color(colour.gamma_multiply(0.6)).width(1.0).style(LineStyle::Dashed { length: 4.0 }).allow_hover(false)
 }
 

@@ -305,7 +305,9 @@ impl Draw<'_> {
 
 fn line(plot: &mut PlotUi, points: Vec<PlotPoint>, colour: Color32) {
     if !points.is_empty() {
-        plot.line(Line::new("", PlotPoints::Owned(points)).stroke(Stroke::new(1.5, colour)).allow_hover(false));
+        // Bands would fill the area up to the next point; the points are few already.
+        let line = Line::new("", PlotPoints::Owned(points)).stroke(Stroke::new(1.5, colour));
+        plot.line(line.allow_band(false).allow_hover(false));
     }
 }
 

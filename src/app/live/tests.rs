@@ -518,3 +518,17 @@ fn a_repeat_is_named_where_there_are_others() {
     let state = runs_of_many_factors();
     assert!(state.runs.rows().iter().all(|row| !row.name.contains('#')), "{:?}", state.runs.rows()[0].name);
 }
+
+#[test]
+fn steps_closer_than_a_pixel_are_lines_and_no_areas() {
+    use eframe::egui::Shape;
+    let mut state = state();
+    running(&mut state);
+    state.take(batch((1..=2000).map(|n| step(0, n)).collect(), vec![sample(1_002.0, &[])]));
+    let mut screen = screen(state);
+    screen.run_steps(3);
+    let is_area = |shape: &Shape| matches!(shape, Shape::Band(_));
+    assert!(!screen.output().shapes.iter().any(|clipped| is_area(&clipped.shape)));
+    let is_long = |shape: &Shape| matches!(shape, Shape::Path(path) if path.points.len() > 200);
+    assert!(screen.output().shapes.iter().any(|clipped| is_long(&clipped.shape)), "the curve is drawn");
+}
