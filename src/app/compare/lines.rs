@@ -13,7 +13,7 @@ use crate::app::ticks::{log_text, log_ticks};
 use crate::app::widgets::{muted, strong};
 use crate::figure::{Chart, Geometry, PUBLISHED, Panel, Role, Scale, Series, ticks_between};
 
-const LEAST: f32 = 220.0;
+const LEAST: f32 = 200.0;
 const LEAST_HEIGHT: f32 = 168.0;
 /// Distance from a line within which a click means it, in points.
 const REACH: f32 = 10.0;

@@ -763,3 +763,20 @@ fn a_note_of_many_names_takes_one_line_and_leaves_the_charts_their_room() {
     let note = harness.get_by_label_contains("Without a bar: ").rect();
     assert!(note.height() < 24.0, "{note:?}");
 }
+
+#[test]
+fn losses_and_accuracy_are_side_by_side_in_a_small_window() {
+    let mut state = state_of(records("s", small()));
+    send(&mut state, CompareCommand::Form(Form::Loss));
+    // What is left beside the rail of a window 1000 points wide.
+    let harness = harness(state, [872.0, 640.0]);
+    let axes = harness.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
+        eframe::egui::Shape::Text(text) if text.galley.text() == "Epoch" => {
+            Some(text.visual_bounding_rect().center().x)
+        }
+        _ => None,
+    });
+    let axes: Vec<f32> = axes.collect();
+    let [first, second, third] = axes[..] else { panic!("{axes:?}") };
+    assert!(third + (second - first) / 2.0 <= 872.0, "{axes:?}");
+}
