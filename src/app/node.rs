@@ -45,8 +45,8 @@ pub enum NodeCommand {
 pub struct NodeState {
     /// The latest sample of the whole machine.
     pub sample: Option<Sample>,
-    /// Whether it was taken while samples are few.
-    pub is_sample_of_few: bool,
+    /// Whether it was taken while the window rests, when samples are few.
+    pub sample_is_of_rest: bool,
     /// Whether the machine is being read again.
     refreshing: bool,
     /// Topology, data sets and disks.
@@ -61,14 +61,14 @@ pub struct NodeState {
 }
 
 impl NodeState {
-    /// A sample of the whole machine, one of `few` or of many.
-    pub fn take_sample(&mut self, sample: Sample, few: bool) {
+    /// A sample of the whole machine, taken at rest or not.
+    pub fn take_sample(&mut self, sample: Sample, at_rest: bool) {
         let has_rates = |sample: &Sample| sample.host.cpus_busy.is_some();
         if self.sample.as_ref().is_some_and(has_rates) && !has_rates(&sample) {
             // The first sample at another interval: rates come with the next one.
             return;
         }
-        self.is_sample_of_few = few;
+        self.sample_is_of_rest = at_rest;
         if self.looked_time_s.is_some_and(|time_s| (sample.time_s - time_s).abs() >= READ_INTERVAL_S) {
             self.looked_time_s = None;
         }
@@ -187,7 +187,8 @@ pub fn node_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
 
 /// When the values were read, if that was a while ago.
 fn age_text(state: &State) -> Option<String> {
-    let sample = state.machine.sample.as_ref().filter(|_| state.has_few_samples() || state.machine.is_sample_of_few)?;
+    let sample =
+        state.machine.sample.as_ref().filter(|_| state.has_few_samples() || state.machine.sample_is_of_rest)?;
     let time = jiff::Timestamp::from_millisecond((sample.time_s * 1e3) as i64).ok()?;
     let time = time.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S");
     let every_s = SAMPLES_AT_REST.as_secs();

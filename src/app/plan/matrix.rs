@@ -138,7 +138,8 @@ fn sums(outlook: &Outlook) -> String {
         if outlook.duration_s > 0.0 { format!(" · about {}", about(outlook.duration_s)) } else { String::new() };
     let peak = match outlook.peak_bytes {
         0 => String::new(),
-        bytes => format!(" · peak {}", bytes_text(bytes as f64)),
+        // A number and its unit stay in one line.
+        bytes => format!(" · peak {}", bytes_text(bytes as f64).replace(' ', "\u{a0}")),
     };
     let number = |count: u64| grouped(&count.to_string());
     let runs = if outlook.runs == 1 { "1 run".to_owned() } else { format!("{} runs", number(outlook.runs)) };
