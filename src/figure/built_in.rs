@@ -171,6 +171,18 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             "step_time_s",
             &["step_time_s", "load_wait_s"],
         ),
+        Study {
+            runs: Runs::All,
+            baseline: Some("each trace=off".to_owned()),
+            colour: Place::Setting("trace".into()),
+            ..study(
+                "trace-cost",
+                "what recording costs: steps of recorded runs beside those of the same cells that nothing recorded",
+                Form::Bars,
+                "step_time_s",
+                &["step_time_s", SPEEDUP, "peak_allocated_bytes"],
+            )
+        },
         study(
             "activity",
             "what each rank of a run did when",
@@ -342,7 +354,8 @@ mod tests {
         for known in presets() {
             assert_eq!(preset(&known.name).as_ref(), Ok(known));
             assert_eq!(known.known(&cells).0, *known);
-            assert!(!known.about.is_empty() && known.baseline.is_none() && known.hidden.is_empty());
+            assert!(!known.about.is_empty() && known.hidden.is_empty());
+            assert!(known.baseline.is_none() || known.name == "trace-cost", "{}", known.name);
             assert!(crate::plan::Filter::parse(&known.filter).is_ok(), "{}", known.name);
         }
     }

@@ -230,9 +230,12 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
             precisions.join(" or ")
         ));
     }
-    let traced = runs.iter().filter(|run| matches!(run.recording, Recording::Traced | Recording::BuiltIn)).count();
-    if traced > 0 {
-        sentences.push(format!("{} were recorded by Nsight Systems, which costs time", plural(traced, "run")));
+    for (recording, by) in [(Recording::Traced, "Nsight Systems"), (Recording::BuiltIn, "the built-in tracer")] {
+        let traced = runs.iter().filter(|run| run.recording == recording).count();
+        if traced > 0 {
+            let were = if traced == 1 { "was" } else { "were" };
+            sentences.push(format!("{} {were} recorded by {by}, which costs time", plural(traced, "run")));
+        }
     }
     sentences
 }

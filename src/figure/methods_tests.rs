@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::analysis::{Environment, fixture, summarise_run};
+use crate::figure::Runs;
 use crate::plan::fixture::cpu_node;
 
 const PLAN: &str =
@@ -82,4 +83,16 @@ fn what_is_not_recorded_is_said_to_be_so() {
     assert!(text.contains("The sessions were created on: no GPU; a processor with 4 usable CPUs"), "{text}");
     let none = methods(&[Source { session: "", runs: &[], reports: &[] }], &Study::default(), &[origin()]);
     assert!(none.starts_with("No run of these cells has finished"), "{none}");
+}
+
+#[test]
+fn recorded_runs_are_told_by_who_recorded_them() {
+    let mut runs = runs(None);
+    for (index, recording) in [(0, Recording::Traced), (1, Recording::BuiltIn), (2, Recording::BuiltIn)] {
+        runs[index].recording = recording;
+    }
+    let study = Study { runs: Runs::All, ..Study::default() };
+    let said = methods(&[Source { session: "", runs: &runs, reports: &[] }], &study, &[origin()]);
+    assert!(said.contains("1 run was recorded by Nsight Systems, which costs time"), "{said}");
+    assert!(said.contains("2 runs were recorded by the built-in tracer, which costs time"), "{said}");
 }

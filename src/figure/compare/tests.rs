@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::{RunSummary, fixture, summarise_run};
 use crate::figure::chart::{Look, Role};
-use crate::figure::{Format, Limits, Over, Place, preset, render};
+use crate::figure::{Format, Limits, Over, Place, Series, preset, render};
 
 fn runs(cells: &[(&str, i64, f64)]) -> Vec<RunSummary> {
     let run = |(precision, gpus, step_time_s): &(&str, i64, f64), repeat: u32| {
@@ -509,6 +509,28 @@ fn cells_of_a_program_stand_in_the_groups_of_the_built_in_ones_though_they_have_
     let points = comparison.charts[0].series().flat_map(|series| &series.points);
     let ratios: Vec<f64> = points.map(|point| point.ratio.unwrap().median).collect();
     assert_eq!(ratios, [1.0; 4]);
+}
+
+#[test]
+fn what_recording_costs_is_the_ratio_of_recorded_runs_to_those_of_the_same_cell_without_it() {
+    let mut all = runs(&[("fp32", 1, 0.2), ("fp16", 1, 0.1)]);
+    let recorded = [(Recording::BuiltIn, 1.1), (Recording::Traced, 1.25)].map(|(recording, cost)| {
+        runs(&[("fp32", 1, 0.2 * cost), ("fp16", 1, 0.1 * cost)]).into_iter().map(move |run| RunSummary {
+            recording,
+            cell: format!("{}-{recording:?}", run.cell),
+            identity: None,
+            ..run
+        })
+    });
+    all.extend(recorded.into_iter().flatten());
+    let comparison = of(&all, &preset("trace-cost").unwrap());
+    assert_eq!(comparison.baseline, Some((None, "trace = off".to_owned())));
+    let of_tracer = |series: &Series| {
+        series.points.iter().map(|point| (point.ratio.unwrap().median * 100.0).round()).collect::<Vec<_>>()
+    };
+    let seen: Vec<_> = comparison.charts[0].series().map(|series| (&*series.name, of_tracer(series))).collect();
+    let expected = [("Traced built-in", [91.0; 2]), ("Traced off", [100.0; 2]), ("Traced on", [80.0; 2])];
+    assert_eq!(seen, expected.map(|(name, ratios)| (name, ratios.to_vec())), "as speed-ups: 1 / 1.1 and 1 / 1.25");
 }
 
 #[test]
