@@ -260,7 +260,7 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             }
         });
         if let Some(reason) = &session.read_only {
-            // That the sample cannot be changed is no fault.
+            // The sample is read-only by design: nothing to warn of.
             let text = RichText::new(reason);
             let text = if session.is_sample() { text } else { text.color(palette(ui.visuals()).warning) };
             // On its own the menu would justify the lines.

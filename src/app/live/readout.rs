@@ -48,7 +48,7 @@ impl Line<'_> {
 /// How the table fits into its room.
 struct Columns {
     name: f32,
-    /// Of each number column.
+    /// Width of each column of numbers, in points.
     numbers: Vec<f32>,
     /// Names are said with levels alone.
     brief: bool,

@@ -25,6 +25,7 @@ namespace {
 
 // Constants of the kernels' source.
 constexpr int BLOCK = 256, LANES = 4, ROWS = 64, PAIRS = 16, STRIPS = 16, AT_ONCE = 8, SMALL = 512, PATCH = 32;
+int64_t most_high(int64_t stride) { return stride == 1 ? 7 : 4; }
 // Blocks of a pass over rows for each that fits on the GPU at once: few, because each ends in a sum.
 constexpr int TURNS = 2;
 
@@ -129,8 +130,8 @@ Division divide(Program& made, const char* name, Size in, int64_t channels, int6
   auto out = in.over(stride);
   Maps m{};
   m.images = in.images, m.height = in.height, m.width = in.width, m.out_height = out.height, m.out_width = out.width, m.channels = channels;
-  int most = stride == 1 ? 7 : 4;
-  m.high = blocks(out.height, blocks(out.height, most));
+  // As equal as can be: a band of few rows costs as many neighbours as a whole one.
+  m.high = blocks(out.height, blocks(out.height, most_high(stride)));
   m.bands = blocks(out.height, m.high);
   m.blocks = m.bands * blocks(out.images * out.width, STRIPS);
   unsigned across = blocks(channels, 2 * PAIRS);

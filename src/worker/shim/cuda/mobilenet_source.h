@@ -451,10 +451,10 @@ template <int S> __device__ inline void convolve_back(const T* grad, const T* y,
     };
     auto put = [&](int p, int e, float2 u, const float* through) {
       if (!in_there(p, e)) return;
-      float active[2] = {u.x, u.y};
+      float values[2] = {u.x, u.y};
       Pair out;
       for (int k = 0; k < 2; k++) {
-        narrow(active[k] > 0 && active[k] < 1 ? through[k] : 0.0f, out.v[k]);
+        narrow(values[k] > 0 && values[k] < 1 ? through[k] : 0.0f, out.v[k]);
         float value = wide(out.v[k]);
         sum[0][k] += value;
         sum[1][k] += value * wide(raw[p][e].v[k]);
