@@ -1,0 +1,208 @@
+//! Tests of the browser of sessions.
+
+use std::time::{Duration, Instant};
+
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+
+use super::*;
+use crate::app::{Settings, install_theme};
+use crate::plan::fixture::cpu_node;
+use crate::plan::{Data, Level, Mode, RunState, Tracer, image};
+use crate::store::{Decision, Store, set_origin};
+
+struct Window {
+    state: State,
+    is_dressed: bool,
+}
+
+fn window(recent: Vec<PathBuf>) -> Harness<'static, Window> {
+    let mut state = State::new(Settings::default());
+    state.settings.recent = recent;
+    let draw = |ui: &mut Ui, window: &mut Window| {
+        if !std::mem::replace(&mut window.is_dressed, true) {
+            install_theme(ui.ctx());
+            ui.ctx().request_repaint();
+            return;
+        }
+        let mut commands = Vec::new();
+        if window.state.sessions.browser.is_open {
+            browser_ui(ui.ctx(), &window.state, &mut commands);
+        }
+        for command in commands {
+            window.state.execute(command, ui.ctx(), &mut Vec::new());
+        }
+        window.state.poll(&ui.ctx().clone(), &mut Vec::new());
+    };
+    let window = Window { state, is_dressed: false };
+    let mut harness = Harness::builder().with_size([1200.0, 800.0]).with_max_steps(24).build_ui_state(draw, window);
+    harness.run();
+    send(&mut harness, SessionsCommand::Browse(true));
+    harness
+}
+
+fn send(window: &mut Harness<'_, Window>, command: SessionsCommand) {
+    let context = window.ctx.clone();
+    window.state_mut().state.execute(Command::Sessions(command), &context, &mut Vec::new());
+    settle(window);
+}
+
+fn settle(window: &mut Harness<'_, Window>) {
+    let begun = Instant::now();
+    loop {
+        window.run();
+        let browser = &window.state().state.sessions.browser;
+        if browser.reading.is_none() && browser.acting.is_none() {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "background work does not end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn session(home: &Path, name: &str) -> PathBuf {
+    let folder = home.join(name);
+    drop(Store::create(&folder, &cpu_node()).unwrap());
+    folder
+}
+
+#[test]
+fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
+    let home = tempfile::tempdir().unwrap();
+    let (night, day) = (session(home.path(), "night-study"), session(home.path(), "day-study"));
+    let mut window = window(vec![night.clone(), day.clone()]);
+    let lists = |window: &Harness<'_, Window>, name: &str| window.query_by_label(&format!("Session {name}")).is_some();
+    assert!(lists(&window, "night-study") && lists(&window, "day-study"));
+    send(&mut window, SessionsCommand::Search("night-study".to_owned()));
+    assert!(lists(&window, "night-study") && !lists(&window, "day-study"));
+    window.get_by_label("Session night-study").click();
+    settle(&mut window);
+    window.get_by_label("Note on the session").focus();
+    window.run();
+    window.get_by_label("Note on the session").type_text("fan was off #paper");
+    window.run();
+    window.get_by_label("Save note").click();
+    settle(&mut window);
+    assert_eq!(SessionHeading::read(&night).unwrap().note, "fan was off #paper");
+    send(&mut window, SessionsCommand::Search("tag=paper".to_owned()));
+    assert!(lists(&window, "night-study") && !lists(&window, "day-study"));
+    window.get_by_label("Archive").click();
+    settle(&mut window);
+    assert!(!lists(&window, "night-study"));
+    send(&mut window, SessionsCommand::Search("archived study".to_owned()));
+    assert!(lists(&window, "night-study"));
+    window.get_by_label("Take out of the archive").click();
+    settle(&mut window);
+    assert!(!SessionHeading::read(&night).unwrap().is_archived());
+
+    send(&mut window, SessionsCommand::Search("study".to_owned()));
+    send(&mut window, SessionsCommand::Rename(day.clone(), "a/b".to_owned()));
+    assert!(window.query_by_label_contains("is not a valid session name").is_some());
+    send(&mut window, SessionsCommand::Rename(day.clone(), "second study".to_owned()));
+    assert!(lists(&window, "second study") && !day.exists());
+    let second = home.path().join("second study");
+    assert_eq!(window.state().state.settings.recent[1], second, "it is found under its new name");
+    send(&mut window, SessionsCommand::Pick(second.clone()));
+    window.get_by_label("Delete").click();
+    settle(&mut window);
+    assert!(!lists(&window, "second study") && !second.exists());
+    window.get_by_label("Undo: put second study back").click();
+    settle(&mut window);
+    assert!(second.join("session.toml").exists());
+    send(&mut window, SessionsCommand::Delete(second));
+    window.state_mut().state.sessions.browser.forget_deleted();
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "nobody can undo it any more");
+}
+
+#[test]
+fn a_session_on_another_machine_is_neither_renamed_nor_deleted_and_what_to_type_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    let copy = session(home.path(), "study");
+    set_origin(&copy, "ssh://me@node/~/runs/study").unwrap();
+    let mut window = window(vec![copy.clone()]);
+    send(&mut window, SessionsCommand::Rename(copy.clone(), "other".to_owned()));
+    let says = |window: &Harness<'_, Window>, text: &str| window.query_by_label_contains(text).is_some();
+    assert!(says(&window, "`ssh me@node mv runs/study runs/other`"));
+    send(&mut window, SessionsCommand::Delete(copy.clone()));
+    assert!(says(&window, "`ssh me@node rm -r runs/study`"));
+    assert!(rename_session(&copy, "other").is_err() && delete_session(&copy).is_err());
+    assert!(copy.join("session.toml").exists());
+}
+
+#[test]
+fn archiving_adds_a_tag_to_the_note_and_takes_it_away() {
+    assert_eq!(archived("", true), "#archived");
+    assert_eq!(archived("night run #h100", true), "night run #h100 #archived");
+    assert_eq!(archived("night run #h100 #archived", true), "night run #h100 #archived");
+    assert_eq!(archived("night run #archived #h100", false), "night run #h100");
+}
+
+/// Sessions of 40 runs each, in a folder: one is written, the others are copies of what headings are read from.
+fn many_sessions(home: &Path, count: usize) -> Vec<PathBuf> {
+    let first = home.join("first");
+    let store = Store::create(&first, &cpu_node()).unwrap();
+    let (plan, name, toml) = ("p1".to_owned(), "precisions".to_owned(), "version = 1\n".to_owned());
+    store.decide(Decision::PlanAdded { plan: plan.clone(), name, toml, workloads: Vec::new() }).unwrap();
+    for number in 0..40 {
+        let precision = Level::text(["fp32", "fp64", "fp16", "bf16"][number % 4]);
+        let levels =
+            image::spec().levels(&[("precision", precision), ("batch_size", Level::Integer(16 << (number / 4 % 5)))]);
+        let (run, cell) = (format!("{number:04}-{:08x}-1", number % 20), format!("{:08x}", number % 20));
+        let queued = Decision::RunQueued {
+            run: run.clone(),
+            plan: plan.clone(),
+            cell,
+            workload: image::KEY.into(),
+            levels,
+            data: Data::of_set("digits"),
+            repeat: 1 + number as u32 / 20,
+            seed: 1,
+            tracer: Tracer::Off,
+            mode: Mode::Full,
+        };
+        store.decide(queued).unwrap();
+        let state = if number % 10 == 0 { RunState::Failed } else { RunState::Finished };
+        store.decide(Decision::RunEnded { run, state, reason: None, duration_s: None }).unwrap();
+    }
+    store.flush().unwrap();
+    drop(store);
+    let copy = |number: usize| {
+        let folder = home.join(format!("night-{number:03}-of-the-h100"));
+        std::fs::create_dir(&folder).unwrap();
+        for file in ["session.toml", "journal.jsonl"] {
+            std::fs::copy(first.join(file), folder.join(file)).unwrap();
+        }
+        folder
+    };
+    (0..count).map(copy).collect()
+}
+
+#[test]
+fn five_hundred_sessions_are_searched_in_under_50_ms() {
+    // CPU time of this thread: others may use the machine.
+    let cpu_s = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    };
+    let home = tempfile::tempdir().unwrap();
+    let folders = many_sessions(home.path(), 500);
+    let begun_s = cpu_s();
+    let all = read(&[], &folders);
+    let read_s = cpu_s() - begun_s;
+    let mut state = State::new(Settings::default());
+    state.sessions.browser.headings =
+        Arc::new(all.into_iter().filter(|one| folders.contains(&one.heading.folder)).collect());
+    let context = Context::default();
+    let (mut longest_s, mut listed) = (0.0_f64, Vec::new());
+    let query = "precision=fp16 state=failed night-49 not (tag=archived or gpus>2)";
+    for end in 1..=query.len() {
+        let begun_s = cpu_s();
+        let search = Command::Sessions(SessionsCommand::Search(query[..end].to_owned()));
+        state.execute(search, &context, &mut Vec::new());
+        longest_s = longest_s.max(cpu_s() - begun_s);
+        listed.push(state.sessions.browser.listed.len());
+    }
+    println!("500 headings read in {:.0} ms of CPU; a search took {:.2} ms at most", 1e3 * read_s, 1e3 * longest_s);
+    assert_eq!((listed[0], listed.last()), (500, Some(&10)));
+    assert!(longest_s < 0.05, "{longest_s} s");
+}
