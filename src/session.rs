@@ -6,6 +6,7 @@
 
 mod error;
 mod kept_queue;
+mod measurement;
 mod notice;
 mod packing;
 mod places;
@@ -25,11 +26,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use error::SessionError;
+pub use measurement::{MEASURE_S, Measurement, Stage, USUAL_MEASURE_S};
 pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
 pub use progress::Progress;
 pub use queueing::runnable;
-pub use rates::measure_rates;
+pub use rates::{Told, measure_rates, measured_gpus};
 pub use reading::{damage_message, open_reader};
 pub use tracing::attach_report;
 pub use trial::{Trial, try_once};
@@ -59,6 +61,8 @@ pub struct Session {
     store: Store,
     node: Node,
     topology: Topology,
+    /// What measures the machine.
+    worker: Option<WorkerCommand>,
     /// `None` only while leaving.
     launcher: Option<Launcher>,
     sampler: Sampler,
@@ -83,6 +87,10 @@ pub struct Session {
     import: Option<tracing::Import>,
     /// Reports waiting for the current import.
     to_import: VecDeque<tracing::ToImport>,
+    /// The measurement that waits or is under way, or the last one.
+    measurement: Option<Measurement>,
+    /// The one under way.
+    measuring: Option<rates::Measuring>,
     /// What is known of the programs of runs.
     facts: program::Facts,
     /// Runs of an earlier process in the queue, which waits until its user goes on with them.
@@ -165,7 +173,8 @@ impl Session {
         let (sample_sender, samples) = sync_channel(SAMPLES_IN_FLIGHT);
         let mut session = Self {
             sampler: Sampler::start(telemetry::DEFAULT_INTERVAL, sample_sender)?,
-            launcher: Some(Launcher::with_options(worker, update_sender, options)),
+            launcher: Some(Launcher::with_options(worker.clone(), update_sender, options)),
+            worker,
             store,
             node,
             topology,
@@ -182,6 +191,8 @@ impl Session {
             samples,
             import: None,
             to_import: VecDeque::new(),
+            measurement: None,
+            measuring: None,
             unrecorded: VecDeque::new(),
             untold: Vec::new(),
             facts: program::Facts::default(),
@@ -228,9 +239,10 @@ impl Session {
         &self.progress
     }
 
-    /// Whether nothing runs, nothing can start, no report is being imported and everything is recorded.
+    /// Whether nothing runs, nothing can start, no report is being imported, nothing is measured and everything is recorded.
     pub fn is_idle(&self) -> bool {
-        self.queue.is_idle() && self.unrecorded.is_empty() && self.import.is_none() && self.to_import.is_empty()
+        let has_import = self.import.is_some() || !self.to_import.is_empty();
+        self.queue.is_idle() && self.unrecorded.is_empty() && !has_import && !self.is_measuring()
     }
 
     /// Names of the report that is being imported and of those that wait for it.
@@ -256,7 +268,8 @@ impl Session {
 
     /// Whether nothing happens until the queue is resumed: it is paused, and no run is active.
     pub fn is_resting(&self) -> bool {
-        let has_work = self.queue.active().next().is_some() || self.import.is_some() || !self.to_import.is_empty();
+        let has_import = self.import.is_some() || !self.to_import.is_empty();
+        let has_work = self.queue.active().next().is_some() || has_import || self.is_measuring();
         self.queue.is_paused() && !has_work && self.unrecorded.is_empty()
     }
 
@@ -288,7 +301,7 @@ impl Session {
     /// still queued are then recorded as never started.
     pub fn leave(mut self) -> Result<(), SessionError> {
         self.cancel_imports();
-        self.import = None;
+        (self.import, self.measuring) = (None, None);
         if let Some(launcher) = self.launcher.take() {
             launcher.leave();
         }
@@ -313,9 +326,10 @@ impl Session {
         Ok(())
     }
 
-    /// Stops all active runs and empties the queue.
+    /// Stops all active runs, imports and a measurement, and empties the queue.
     pub fn cancel_all(&mut self) -> Result<(), SessionError> {
         self.cancel_imports();
+        self.cancel_measuring();
         // Queued runs first, so that none starts in place of a stopped one.
         let (waiting, running): (Vec<_>, Vec<_>) = self
             .queue
@@ -362,6 +376,7 @@ impl Session {
             notices.push(Notice::Sample { run, sample: Box::new(sample) });
         }
         self.take_import(notices)?;
+        self.take_measured();
         started?;
         self.start_next(notices)
     }
@@ -403,10 +418,11 @@ impl Session {
             let next = session.queue.peek().and_then(|run| session.jobs.get(run));
             next.is_some_and(|queued| queued.job.program.is_some())
         };
-        // An import by nsys would disturb the measurement.
+        // An import by nsys would disturb the run, and the run a measurement of the machine.
         while self.unrecorded.is_empty()
             && (has_worker || is_program(self))
             && self.import.is_none()
+            && !self.is_measuring()
             && self.has_room()?
         {
             self.check_space()?;

@@ -231,6 +231,7 @@ fn rates() -> DeviceRates {
     let rates = [("fp64", 1.2e13), ("fp32", 2.5e13), ("fp16", 1.4e14), ("copy", 8e11), ("add", 9e11)];
     DeviceRates {
         device: Device { name: "cpu".to_owned(), gpu_uuid: None },
+        time_s: None,
         torch_version: "2.11.0".to_owned(),
         threads: Some(16),
         rates: rates.map(rate).into(),

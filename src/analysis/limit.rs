@@ -130,6 +130,7 @@ mod tests {
         };
         Arc::new(DeviceRates {
             device: Device { name: name.to_owned(), gpu_uuid: None },
+            time_s: None,
             torch_version: "2.11.0".to_owned(),
             threads: None,
             rates: vec![rate("fp32", 1e12), rate("tf32", 8e12), rate("copy", 4e10), rate("add", 5e10)],

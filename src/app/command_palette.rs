@@ -6,8 +6,8 @@ use strum::IntoEnumIterator;
 use super::plan::STARTING_PLANS;
 use super::widgets::{fields_on_cards, text_field};
 use super::{
-    Command, CompareCommand, FiguresCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, State, Theme,
-    TimelineCommand,
+    Command, CompareCommand, FiguresCommand, NodeCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, State,
+    Theme, TimelineCommand,
 };
 use crate::figure::Format;
 
@@ -49,6 +49,11 @@ fn entries(state: &State) -> Vec<(String, Command)> {
         let name = if state.queue.paused { "Resume the queue" } else { "Pause the queue" };
         add(name, Command::Runs(RunsCommand::Pause(!state.queue.paused)));
         add("Cancel all runs", Command::Runs(RunsCommand::CancelAll));
+    }
+    if state.queue.is_measuring() {
+        add("Cancel measuring rates", Command::Node(NodeCommand::CancelMeasuring));
+    } else {
+        add("Measure rates of the machine", Command::Node(NodeCommand::MeasureRates));
     }
     for theme in Theme::iter() {
         add(theme.name(), Command::Theme(theme));

@@ -3,6 +3,7 @@
 mod data;
 mod live;
 pub(super) mod place;
+pub(super) mod rates;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -15,9 +16,10 @@ use super::state::SAMPLES_AT_REST;
 use super::theme::{GRID, palette};
 use super::widgets::{bytes_text, card, muted, strong};
 use super::{Command, Request, Screen, State};
+use crate::conduct::Order;
 use crate::plan::{CudaState, Key, Node};
 use crate::protocol::Sample;
-use crate::session::Places;
+use crate::session::{Places, USUAL_MEASURE_S};
 use crate::telemetry::signs_of_use;
 
 use data::Work;
@@ -38,6 +40,10 @@ pub enum NodeCommand {
     Get(Key),
     /// Cancel that.
     CancelGet,
+    /// Measure what the machine's devices reach.
+    MeasureRates,
+    /// Cancel that.
+    CancelMeasuring,
 }
 
 /// State of the Node screen.
@@ -58,6 +64,8 @@ pub struct NodeState {
     work: Option<Work>,
     /// Outcome of the last one.
     outcome: Option<(Key, Result<String, String>)>,
+    /// The conductor was asked to measure the machine, or to cancel that, and has not answered.
+    measuring_asked: bool,
 }
 
 impl NodeState {
@@ -73,6 +81,11 @@ impl NodeState {
             self.looked_time_s = None;
         }
         self.sample = Some(sample);
+    }
+
+    /// The conductor has answered, or cannot.
+    pub fn order_answered(&mut self) {
+        self.measuring_asked = false;
     }
 
     /// The machine was read.
@@ -102,6 +115,17 @@ impl State {
                 if let Some(work) = &self.machine.work {
                     work.cancel();
                 }
+            }
+            NodeCommand::MeasureRates => match rates::refusal(self) {
+                Some(reason) => self.problem(Screen::Node, reason),
+                None => {
+                    self.machine.measuring_asked = true;
+                    requests.push(Request::Order(Order::MeasureRates(USUAL_MEASURE_S)));
+                }
+            },
+            NodeCommand::CancelMeasuring => {
+                self.machine.measuring_asked = true;
+                requests.push(Request::Order(Order::CancelMeasuring));
             }
         }
     }
@@ -238,6 +262,7 @@ fn left_ui(ui: &mut Ui, state: &State, node: &Node) {
 
 fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>) {
     titled(ui, "Worker", |ui| worker_ui(ui, node));
+    titled(ui, "Rates", |ui| rates::rates_ui(ui, state, node, commands));
     titled(ui, "Nsight Systems", |ui| match &node.nsys {
         Ok(nsys) => {
             pairs_ui(ui, "node-nsys", &[("Path", nsys.path.display().to_string()), ("Version", nsys.version.clone())]);

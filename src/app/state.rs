@@ -243,6 +243,7 @@ impl State {
                 self.live.session_changed();
                 self.sessions.opened();
                 self.runs.session_changed();
+                self.machine.order_answered();
             }
             UiEvent::SampleClosed => {
                 if self.session.take_if(|session| session.is_sample()).is_some() {
@@ -256,9 +257,11 @@ impl State {
             UiEvent::NotOpened { folder, reason } => self.not_opened(&folder, reason),
             UiEvent::ConductorEnded(folder) => {
                 self.importing = None;
+                self.machine.order_answered();
                 self.sessions.orphaned = Some(folder);
             }
             UiEvent::Access(read_only) => {
+                self.machine.order_answered();
                 if read_only.is_some() {
                     self.queue = Arc::default();
                     self.runs.queue_changed(&self.queue);
@@ -279,11 +282,13 @@ impl State {
             UiEvent::Importing(importing) => self.importing = importing,
             UiEvent::Launched { queued, kept, invalid } => self.launched(queued, kept, invalid),
             UiEvent::Done(screen) => {
+                self.machine.order_answered();
                 self.problems.retain(|problem| problem.screen != screen || problem.tried.is_some());
             }
             UiEvent::Problem { screen, message } => {
                 // It may have been a launch, which can now be tried again.
                 self.plan.launch_answered();
+                self.machine.order_answered();
                 self.problem(screen, message);
             }
             UiEvent::Page(page) => self.runs.take_page(*page),

@@ -17,7 +17,7 @@ use crate::figure::duration_text;
 use crate::foreign;
 use crate::plan::RunState;
 use crate::protocol::TraceOutcome;
-use crate::session::{Added, Notice, open_reader};
+use crate::session::{Added, Measurement, Notice, open_reader};
 use crate::store::StoreError;
 
 /// Interval of progress updates and checks for an interrupt.
@@ -271,6 +271,28 @@ impl Following {
         Ok(())
     }
 
+    /// Follows the measurement of the machine until it is over, and gives it as it ended; none if the conductor knows of none. An
+    /// interrupt cancels it.
+    pub fn until_measured(
+        &mut self,
+        interrupted: &AtomicBool,
+        show: &mut dyn FnMut(&Measurement),
+    ) -> Result<Option<Measurement>, Box<dyn Error>> {
+        self.await_queue()?;
+        let mut is_cancelled = false;
+        loop {
+            match &self.queue.measurement {
+                Some(measurement) if !measurement.is_over() => show(measurement),
+                over => return Ok(over.clone()),
+            }
+            if interrupted.load(Ordering::Relaxed) && !is_cancelled {
+                self.order(Order::CancelMeasuring)?;
+                is_cancelled = true;
+            }
+            self.turn()?;
+        }
+    }
+
     fn stop_shown(&mut self) -> Result<(), Box<dyn Error>> {
         let shown = self.shown.clone().filter(|_| self.host.is_none());
         let Some(shown) = shown else { return self.order(Order::CancelAll).map(|_| ()) };
@@ -375,6 +397,8 @@ fn draw(bar: &ProgressBar, queue: &QueueView) {
     });
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let remaining_s = (queue.remaining_s - (now_s - queue.time_s)).max(0.0);
-    let message = format!("{}ETA {}", running.collect::<String>(), duration_text(remaining_s));
+    let measuring = queue.measurement.as_ref().filter(|_| queue.is_measuring());
+    let measuring = measuring.map_or(String::new(), |at| format!("measuring rates: {}  ", at.doing()));
+    let message = format!("{measuring}{}ETA {}", running.collect::<String>(), duration_text(remaining_s));
     bar.set_message(foreign::message(&message).into_owned());
 }

@@ -1,17 +1,22 @@
 //! `multicard node`: describes this machine, and measures what its devices reach.
 
+use std::error::Error;
 use std::io::IsTerminal;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
 
-use super::{Format, OK, Outcome, print, say, session_folder};
+use super::follow::{Following, interrupts};
+use super::remote::Place;
+use super::{Format, INTERRUPTED, OK, Outcome, print, say};
+use crate::conduct::{ConductError, Order};
 use crate::figure::significant;
 use crate::plan::{CudaState, Node};
-use crate::protocol::{DeviceRates, PASSES, RateLine};
-use crate::remote::Address;
-use crate::session::{Machine, measure_rates};
+use crate::protocol::{DeviceRates, PASSES};
+use crate::session::{
+    MEASURE_S, Machine, Measurement, SessionError, Stage, Told, USUAL_MEASURE_S, measure_rates, open_reader,
+};
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -26,13 +31,14 @@ pub(super) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Measure what each GPU sustains, or the CPUs where there is none: FLOP/s of matrix products in each precision, bytes/s of passes
-    /// over memory. Nothing else should run meanwhile. Tables of the session then tell shares of these rates.
+    /// over memory. Nothing else should run meanwhile: runs of the session wait. Its tables then tell shares of these rates.
     Measure {
-        /// Session folder to keep the rates in, or the name of a session in the default folder.
+        /// Session to keep the rates in, whose machine is measured: a folder, the name of a session in the default folder, or
+        /// ssh://[user@]host/path.
         #[arg(long, value_name = "DIR")]
         session: Option<PathBuf>,
         /// Seconds for each device.
-        #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = duration)]
+        #[arg(long, value_name = "S", default_value_t = USUAL_MEASURE_S, value_parser = duration)]
         seconds: f64,
         /// Output format.
         #[arg(long, value_enum, default_value_t = Format::Md)]
@@ -41,15 +47,15 @@ enum Command {
 }
 
 fn duration(text: &str) -> Result<f64, String> {
-    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=600.0).contains(seconds));
-    seconds.ok_or_else(|| "it must be a number from 0.1 to 600".to_owned())
+    let seconds = text.parse::<f64>().ok().filter(|seconds| MEASURE_S.contains(seconds));
+    seconds.ok_or_else(|| format!("it must be a number from {} to {}", MEASURE_S.start(), MEASURE_S.end()))
 }
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
-    let machine = Machine::look();
     if let Some(Command::Measure { session, seconds, format }) = arguments.command {
-        return measure(&machine, session, seconds, format);
+        return measure(session, seconds, format);
     }
+    let machine = Machine::look();
     match arguments.format {
         Format::Md => print(&describe(&machine.node))?,
         Format::Json => print(&serde_json::to_string_pretty(&machine.node)?)?,
@@ -57,28 +63,84 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     Ok(OK)
 }
 
-fn measure(machine: &Machine, session: Option<PathBuf>, seconds: f64, format: Format) -> Outcome {
-    if let Some(address) = session.as_deref().map(Address::parse).transpose()?.flatten() {
-        let host = address.host();
-        return Err(format!("rates are those of the session's machine: run `multicard node measure` on {host}").into());
-    }
-    let folder = session.map(|session| session_folder(&session)).transpose()?;
-    let shows_progress = std::io::stderr().is_terminal();
-    let mut each = |line: Option<&RateLine>| {
-        match line {
-            Some(RateLine::Device { device, .. }) => say(format_args!("measuring {}", device.name)),
-            Some(RateLine::Begins { key }) if shows_progress => say(format_args!("  {key} …")),
-            Some(RateLine::Left { key, reason }) => say(format_args!("{key} cannot be measured: {reason}")),
-            _ => {}
+fn measure(session: Option<PathBuf>, seconds: f64, format: Format) -> Outcome {
+    let mut shown = Shown::default();
+    let (rates, is_whole) = match session {
+        Some(session) => measure_for(&session, seconds, &mut shown)?,
+        None => {
+            let mut rates = Vec::new();
+            let mut tell = |told| match told {
+                Told::At(measurement) => shown.show(&measurement),
+                Told::Rates(found) => rates.push(*found),
+            };
+            measure_rates(&Machine::look(), seconds, &AtomicBool::new(false), &mut tell)?;
+            (rates, true)
         }
-        ControlFlow::Continue(())
     };
-    let all = measure_rates(machine, folder.as_deref(), seconds, &mut each)?;
     match format {
-        Format::Md => print(&all.iter().map(rates_table).collect::<Vec<_>>().join("\n\n"))?,
-        Format::Json => print(&serde_json::to_string_pretty(&all)?)?,
+        Format::Md if rates.is_empty() => {}
+        Format::Md => print(&rates.iter().map(rates_table).collect::<Vec<_>>().join("\n\n"))?,
+        Format::Json => print(&serde_json::to_string_pretty(&rates)?)?,
     }
-    Ok(OK)
+    Ok(if is_whole { OK } else { INTERRUPTED })
+}
+
+/// Has the conductor of a session measure its machine; gives the rates, and whether it was not cancelled.
+fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Vec<DeviceRates>, bool), Box<dyn Error>> {
+    let mut place = Place::of(session)?;
+    let interrupted = interrupts()?;
+    let mut following = Following::new(place.connect_or_start(false)?, None, place.folder(), None)?;
+    following.order(Order::MeasureRates(seconds))?;
+    let over = loop {
+        let outcome = following.until_measured(&interrupted, &mut |measurement| shown.show(measurement));
+        match (&mut place, outcome) {
+            (Place::There(far), Err(_)) if far.was_cut() => {
+                if !far.wait(&interrupted)? {
+                    say(format_args!("the measurement on {} goes on, and what it finds is kept", far.address().host()));
+                    return Ok((Vec::new(), false));
+                }
+                following.go_on(far.client(true, false)?.ok_or(ConductError::Ended)?)?;
+            }
+            (_, outcome) => break outcome?,
+        }
+    };
+    let over =
+        over.ok_or("another conductor took the session over: what was measured by then is kept; measure again")?;
+    shown.show(&over);
+    if let Stage::Failed(reason) = over.stage {
+        return Err(SessionError::Rates(reason).into());
+    }
+    let mut rates: Vec<DeviceRates> = Vec::new();
+    for known in open_reader(place.folder())?.rates()? {
+        if known.time_s.is_some_and(|time_s| time_s >= over.time_s) {
+            rates.push((*known).clone());
+        }
+    }
+    Ok((rates, over.stage == Stage::Measured))
+}
+
+/// What was said of a measurement.
+#[derive(Default)]
+struct Shown {
+    doing: String,
+    left: usize,
+}
+
+impl Shown {
+    fn show(&mut self, measurement: &Measurement) {
+        let doing = measurement.doing();
+        // Where nobody watches, only what explains a long wait, or an end before the end.
+        let is_said = std::io::stderr().is_terminal() || matches!(measurement.stage, Stage::Waits | Stage::Cancelled);
+        let is_failed = matches!(measurement.stage, Stage::Failed(_) | Stage::Measured);
+        if is_said && !is_failed && doing != self.doing {
+            say(&doing);
+            self.doing = doing;
+        }
+        for left in measurement.left.iter().skip(self.left) {
+            say(left);
+        }
+        self.left = measurement.left.len();
+    }
 }
 
 fn rates_table(rates: &DeviceRates) -> String {

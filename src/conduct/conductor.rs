@@ -278,6 +278,11 @@ impl Conductor {
                 session.cancel_imports();
                 Ok(())
             }
+            Order::MeasureRates(duration_s) => session.measure_rates(duration_s),
+            Order::CancelMeasuring => {
+                session.cancel_measuring();
+                Ok(())
+            }
         };
         done.map(|()| None).map_err(|error| error.to_string())
     }
@@ -305,6 +310,11 @@ impl Conductor {
                 self.problem(format!("recording the runs: {error}"));
                 thread::sleep(PATIENCE);
             }
+        }
+        let (now, told) = (self.session.measurement(), self.told.measurement.as_ref());
+        self.is_changed |= now != told;
+        if now.map(|now| now.measured) != told.map(|told| told.measured) {
+            self.stale_since.get_or_insert_with(Instant::now);
         }
     }
 

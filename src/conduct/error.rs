@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::message::Conducting;
+use super::message::{Conducting, MESSAGES_VERSION};
 
 /// Why a session cannot be conducted, or its conductor not be reached.
 #[derive(Debug, Error)]
@@ -33,9 +33,9 @@ pub enum ConductError {
     },
     /// The conductor is of another version.
     #[error(
-        "{}: conducted by multicard {} (process {}), and this is {}: use that version, or wait until its runs have ended; what \
-         is finished can be read",
-        session.display(), conducting.multicard, conducting.process, env!("CARGO_PKG_VERSION")
+        "{}: conducted by multicard {} (process {}) with messages {}, and this is {} with messages {MESSAGES_VERSION}: use that version, \
+         or wait until its runs have ended; what is finished can be read",
+        session.display(), conducting.multicard, conducting.process, conducting.messages, env!("CARGO_PKG_VERSION")
     )]
     OtherVersion {
         /// The session.

@@ -10,7 +10,7 @@ use crate::plan::{Identity, Plan, WorkloadSpec};
 use crate::session::{Added, Notice};
 
 /// Version of these messages. It grows with each change to them.
-const MESSAGES_VERSION: u32 = 3;
+pub(super) const MESSAGES_VERSION: u32 = 4;
 
 /// Who conducts a session: the first line to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +95,10 @@ pub enum Order {
     CancelImports,
     /// Note something of a run, or of the session if none is named.
     Note(Option<String>, String),
+    /// Measure what the machine's devices reach, for so many seconds each, once nothing runs. The queue's view says how far it is.
+    MeasureRates(f64),
+    /// Cancel that.
+    CancelMeasuring,
 }
 
 /// A plan to launch, as text: the form in which sessions keep plans.

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::RunState;
-use crate::session::Session;
+use crate::session::{Measurement, Session};
 
 /// One run of the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,8 @@ pub struct QueueView {
     pub queued: usize,
     /// Names of the reports that are being imported or wait for it.
     pub importing: Vec<String>,
+    /// The measurement of the machine that waits or is under way, or the last one.
+    pub measurement: Option<Measurement>,
     /// Estimated time until the queue is empty, in seconds from `time_s`.
     pub remaining_s: f64,
     /// Time of this view, in seconds since the Unix epoch.
@@ -56,6 +58,7 @@ pub struct QueueChange {
     ended: usize,
     queued: usize,
     importing: Vec<String>,
+    measurement: Option<Measurement>,
     remaining_s: f64,
     time_s: f64,
 }
@@ -76,6 +79,7 @@ impl QueueView {
             ended: progress.ended,
             queued: progress.queued,
             importing: session.importing().map(str::to_owned).collect(),
+            measurement: session.measurement().cloned(),
             remaining_s: progress.remaining_s(time_s),
             time_s,
         }
@@ -91,15 +95,21 @@ impl QueueView {
         self.rows.iter().any(|row| !row.state.is_final())
     }
 
-    /// Whether nothing is left to do: no run, no import.
+    /// Whether a measurement of the machine waits or is under way.
+    pub fn is_measuring(&self) -> bool {
+        self.measurement.as_ref().is_some_and(|measurement| !measurement.is_over())
+    }
+
+    /// Whether nothing is left to do: no run, no import, no measurement.
     pub fn is_idle(&self) -> bool {
-        !self.is_active() && self.importing.is_empty()
+        !self.is_active() && self.importing.is_empty() && !self.is_measuring()
     }
 
     /// Whether the same is shown of it, but for the time.
     pub(super) fn shows(&self, other: &Self) -> bool {
-        (&self.rows, self.paused, self.restored, self.ended, self.queued, &self.importing)
-            == (&other.rows, other.paused, other.restored, other.ended, other.queued, &other.importing)
+        let counts = |view: &Self| (view.paused, view.restored, view.ended, view.queued);
+        (&self.rows, counts(self), &self.importing, &self.measurement)
+            == (&other.rows, counts(other), &other.importing, &other.measurement)
     }
 
     /// What makes this view of an earlier one.
@@ -115,6 +125,7 @@ impl QueueView {
             ended: self.ended,
             queued: self.queued,
             importing: self.importing.clone(),
+            measurement: self.measurement.clone(),
             remaining_s: self.remaining_s,
             time_s: self.time_s,
         }
@@ -133,7 +144,7 @@ impl QueueView {
         }
         (self.paused, self.ended, self.queued) = (change.paused, change.ended, change.queued);
         (self.remaining_s, self.time_s) = (change.remaining_s, change.time_s);
-        (self.restored, self.importing) = (change.restored, change.importing);
+        (self.restored, self.importing, self.measurement) = (change.restored, change.importing, change.measurement);
     }
 }
 

@@ -1,12 +1,12 @@
 //! Starts the worker to measure a device, and reads what it says.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::worker::WorkerCommand;
 use crate::protocol::{DeviceRates, Exit, RateLine};
@@ -15,6 +15,8 @@ use crate::protocol::{DeviceRates, Exit, RateLine};
 const TICK: Duration = Duration::from_millis(100);
 /// Lines that wait to be taken.
 const LINES: usize = 64;
+/// How long the worker's last words may take once it has ended.
+const WORDS_LIMIT: Duration = Duration::from_secs(1);
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,24 +53,19 @@ pub fn measure_rates(
     command.args(["rates", &measured.duration_s.to_string(), &measured.threads.to_string()]).args(measured.gpu_uuid);
     command.env("CUDA_VISIBLE_DEVICES", measured.gpu_uuid.unwrap_or_default());
     command.envs(worker.environment.iter().map(|(key, value)| (key, value))).process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let shown = worker.path.display();
     let started = command.spawn().map_err(|error| format!("the worker {shown} cannot be started: {error}"))?;
     let mut running = Running(started);
-    let Some(output) = running.0.stdout.take() else { return Err(format!("the worker {shown} has no output")) };
-    let (sender, lines) = sync_channel(LINES);
-    let read = move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
+    let (Some(output), Some(errors)) = (running.0.stdout.take(), running.0.stderr.take()) else {
+        return Err(format!("the worker {shown} has no output"));
     };
-    let thread = thread::Builder::new().name("rates".into()).spawn(read);
-    thread
-        .map_err(|error| format!("cannot start a thread to read the worker's output: {error}: end other programs"))?;
+    let lines = read_on_a_thread(output)?;
+    let words = read_on_a_thread(errors)?;
+    let mut last_words = String::new();
     let mut found: Option<DeviceRates> = None;
     loop {
+        keep_last(&mut last_words, words.try_iter());
         let line = match lines.recv_timeout(TICK) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) if each(None).is_continue() => continue,
@@ -84,6 +81,7 @@ pub fn measure_rates(
             (RateLine::Device { device, torch_version, threads }, _) => {
                 found = Some(DeviceRates {
                     device,
+                    time_s: None,
                     torch_version,
                     threads,
                     rates: Vec::new(),
@@ -99,7 +97,36 @@ pub fn measure_rates(
     let exit = running.0.wait().map(Exit::from);
     match (found, exit) {
         (Some(found), Ok(exit)) if exit.is_success() => found.check().map(|()| Some(found)),
-        (_, exit) => Err(format!("the worker {shown} ended while it measured ({exit:?}): its message is above")),
+        (_, exit) => {
+            let end = Instant::now() + WORDS_LIMIT;
+            let rest = || words.recv_timeout(end.saturating_duration_since(Instant::now())).ok();
+            keep_last(&mut last_words, std::iter::from_fn(rest));
+            let said = if last_words.is_empty() { "it said nothing" } else { &last_words };
+            Err(format!("the worker {shown} ended while it measured ({exit:?}): {said}"))
+        }
+    }
+}
+
+/// The lines of a stream, which end with it.
+fn read_on_a_thread(stream: impl Read + Send + 'static) -> Result<Receiver<String>, String> {
+    let (sender, lines) = sync_channel(LINES);
+    let read = move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("rates".into()).spawn(read);
+    thread
+        .map_err(|error| format!("cannot start a thread to read the worker's output: {error}: end other programs"))?;
+    Ok(lines)
+}
+
+/// Keeps the last line that says something.
+fn keep_last(last: &mut String, lines: impl Iterator<Item = String>) {
+    if let Some(line) = lines.filter(|line| !line.trim().is_empty()).last() {
+        line.trim().clone_into(last);
     }
 }
 
@@ -150,6 +177,8 @@ mod tests {
         assert_eq!(found(&format!("{failed}exit 1"), |_| true).unwrap_err(), "no such GPU");
         assert!(found(&format!("{}kill -9 $$", device()), |_| true).unwrap_err().contains("Signal(9)"));
         assert!(found("exit 0", |_| true).unwrap_err().contains("ended while it measured"));
+        let last = found("echo first >&2; echo 'out of memory' >&2; exit 1", |_| true).unwrap_err();
+        assert!(last.ends_with(": out of memory"), "{last}");
         let impossible = format!("{}{}", device(), echo(&RateLine::Rate(rate(0.0))));
         assert_eq!(found(&impossible, |_| true).unwrap_err(), "the rate fp32 is 0");
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Device;
-use super::possible::check_amount;
+use super::possible::{check_amount, check_moment};
 use crate::plan::Key;
 
 /// The precisions of matrix products that are measured, by the keys of their rates: `fp32` without TF32, `tf32` with it.
@@ -33,6 +33,9 @@ pub struct Rate {
 pub struct DeviceRates {
     /// The device. A CPU stands for all CPUs that may be used.
     pub device: Device,
+    /// When it was measured, in seconds since the Unix epoch; none in sessions of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_s: Option<f64>,
     /// libtorch version.
     pub torch_version: String,
     /// Threads of a CPU's arithmetic; none of a GPU.
@@ -60,11 +63,12 @@ impl DeviceRates {
         passes.max_by(|a, b| a.per_s.total_cmp(&b.per_s))
     }
 
-    /// Whether all rates are numbers above 0.
+    /// Whether all rates are numbers above 0, and the time can be.
     ///
     /// # Errors
     /// The one that is not.
     pub fn check(&self) -> Result<(), String> {
+        self.time_s.map_or(Ok(()), check_moment)?;
         let all =
             self.rates.iter().flat_map(|rate| [rate.per_s, rate.low_per_s, rate.high_per_s].map(|one| (rate, one)));
         for (rate, value) in all {

@@ -1,65 +1,145 @@
-//! Measures what the machine's devices reach, and keeps it with a session.
+//! Measures what the machine's devices reach: between runs, and kept with the session device by device.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::mpsc::sync_channel;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
 
-use super::{Machine, SAMPLES_IN_FLIGHT, SessionError};
-use crate::launch::{self, Measured};
+use super::measurement::{MEASURE_S, Measurement, Stage};
+use super::{Machine, SAMPLES_IN_FLIGHT, Session, SessionError, now_s};
+use crate::launch::{self, Measured, WorkerCommand};
+use crate::plan::{Gpu, Node};
 use crate::protocol::{DeviceRates, RateLine, Sample};
-use crate::store::{Decision, Store};
+use crate::store::Decision;
 use crate::telemetry::{self, Sampler, Watch};
 
 /// Name of the watch of the samples meanwhile.
 const WATCH: &str = "rates";
+/// What is told and was not looked at.
+const TOLD_IN_FLIGHT: usize = 64;
 
-/// Measures each GPU of the machine one after another, or its CPUs where there is none, for about `duration_s` each, and records the
-/// rates in the session of a folder, if one is given. `each` sees the worker's lines, and `None` in between; it may break off: what
-/// was measured by then is kept.
+/// What is told while devices are measured.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// How far it is.
+    At(Measurement),
+    /// A device was measured.
+    Rates(Box<DeviceRates>),
+}
+
+/// Measures each GPU of the machine one after another, or its CPUs where there is none, for about `duration_s` each, until `cancelled` is
+/// set, and tells how far it is and what it found.
 ///
 /// # Errors
-/// There is no worker, a device cannot be measured, or the session cannot be written, as while another process runs it.
+/// There is no worker, or a device cannot be measured.
 pub fn measure_rates(
     machine: &Machine,
-    folder: Option<&Path>,
     duration_s: f64,
-    each: &mut dyn FnMut(Option<&RateLine>) -> ControlFlow<()>,
-) -> Result<Vec<DeviceRates>, SessionError> {
-    let Machine { node, worker, .. } = machine;
-    let worker = worker
-        .as_ref()
-        .ok_or_else(|| SessionError::NoWorker(node.worker.as_ref().err().cloned().unwrap_or_default()))?;
-    // Whoever holds the session could start runs meanwhile.
-    let store = folder.map(Store::open).transpose()?;
-    let gpus = node.gpus.iter().filter(|gpu| node.has_cuda() && !gpu.mig).map(|gpu| Some(&*gpu.uuid));
-    let mut devices: Vec<Option<&str>> = gpus.collect();
-    if devices.is_empty() {
-        devices.push(None);
+    cancelled: &AtomicBool,
+    tell: &mut dyn FnMut(Told),
+) -> Result<(), SessionError> {
+    let worker = machine.worker.as_ref().ok_or_else(|| no_worker(&machine.node))?;
+    let asked = asked(&machine.node, duration_s)?;
+    match measure(&machine.node, worker, asked, cancelled, tell).stage {
+        Stage::Failed(reason) => Err(SessionError::Rates(reason)),
+        _ => Ok(()),
     }
-    let mut all = Vec::new();
-    for gpu_uuid in devices {
-        let (sender, samples) = sync_channel(SAMPLES_IN_FLIGHT);
-        let sampler = Sampler::start(telemetry::DEFAULT_INTERVAL, sender)?;
-        let gpu_uuids = gpu_uuid.iter().map(|uuid| (*uuid).to_owned()).collect();
-        sampler.watch(Watch { run: WATCH.to_owned(), gpu_uuids, ..Watch::default() });
-        let mut seen = Seen::default();
-        let mut watched = |line: Option<&RateLine>| {
-            seen.is_measuring |= matches!(line, Some(RateLine::Begins { .. }));
-            samples.try_iter().for_each(|(_, sample)| seen.take(&sample));
-            each(line)
-        };
-        let measured = Measured { gpu_uuid, threads: node.cpus, duration_s };
-        let found = launch::measure_rates(worker, &measured, &mut watched).map_err(SessionError::Rates)?;
-        let Some(mut rates) = found else { break };
-        rates.sm_clock_mhz = seen.clock_mhz();
-        rates.throttle_reasons = seen.throttle_reasons.into_iter().collect();
-        if let Some(store) = &store {
-            store.decide(Decision::RatesMeasured { rates: rates.clone() })?;
+}
+
+fn no_worker(node: &Node) -> SessionError {
+    SessionError::Rates(node.worker.as_ref().err().cloned().unwrap_or_else(|| "there is no worker".to_owned()))
+}
+
+/// The GPUs of a machine that are measured; where there are none, its CPUs are.
+pub fn measured_gpus(node: &Node) -> Vec<&Gpu> {
+    node.gpus.iter().filter(|gpu| node.has_cuda() && !gpu.mig).collect()
+}
+
+/// The UUIDs of the GPUs that are measured; none for the CPUs.
+fn devices(node: &Node) -> Vec<Option<&str>> {
+    let gpus = measured_gpus(node);
+    if gpus.is_empty() { vec![None] } else { gpus.into_iter().map(|gpu| Some(&*gpu.uuid)).collect() }
+}
+
+/// A measurement of the machine's devices before its start.
+fn asked(node: &Node, duration_s: f64) -> Result<Measurement, SessionError> {
+    if !MEASURE_S.contains(&duration_s) {
+        let (least, most) = (MEASURE_S.start(), MEASURE_S.end());
+        let reason = format!("a device takes {least} to {most} s, and {duration_s} s were asked");
+        return Err(SessionError::Rates(reason));
+    }
+    let devices = devices(node).len();
+    Ok(Measurement { time_s: now_s(), duration_s, devices, measured: 0, left: Vec::new(), stage: Stage::Waits })
+}
+
+/// Measures the devices and gives the measurement as it ended.
+fn measure(
+    node: &Node,
+    worker: &WorkerCommand,
+    mut at: Measurement,
+    cancelled: &AtomicBool,
+    tell: &mut dyn FnMut(Told),
+) -> Measurement {
+    at.stage = Stage::Measured;
+    for gpu_uuid in devices(node) {
+        at.stage = Stage::Opens;
+        tell(Told::At(at.clone()));
+        match measure_device(node, worker, gpu_uuid, &mut at, cancelled, tell) {
+            Ok(Some(rates)) => {
+                tell(Told::Rates(Box::new(rates)));
+                at.measured += 1;
+                at.stage = Stage::Measured;
+            }
+            Ok(None) => at.stage = Stage::Cancelled,
+            Err(reason) => at.stage = Stage::Failed(reason),
         }
-        all.push(rates);
+        if at.stage != Stage::Measured {
+            break;
+        }
     }
-    Ok(all)
+    tell(Told::At(at.clone()));
+    at
+}
+
+/// Measures a device; none if it was cancelled.
+fn measure_device(
+    node: &Node,
+    worker: &WorkerCommand,
+    gpu_uuid: Option<&str>,
+    at: &mut Measurement,
+    cancelled: &AtomicBool,
+    tell: &mut dyn FnMut(Told),
+) -> Result<Option<DeviceRates>, String> {
+    let (sender, samples) = sync_channel(SAMPLES_IN_FLIGHT);
+    let sampler = Sampler::start(telemetry::DEFAULT_INTERVAL, sender).map_err(|error| error.to_string())?;
+    let gpu_uuids = gpu_uuid.iter().map(|uuid| (*uuid).to_owned()).collect();
+    sampler.watch(Watch { run: WATCH.to_owned(), gpu_uuids, ..Watch::default() });
+    let (mut seen, mut name) = (Seen::default(), String::new());
+    let measured = Measured { gpu_uuid, threads: node.cpus, duration_s: at.duration_s };
+    let found = launch::measure_rates(worker, &measured, &mut |line| {
+        samples.try_iter().for_each(|(_, sample)| seen.take(&sample));
+        match line {
+            Some(RateLine::Device { device, .. }) => name.clone_from(&device.name),
+            Some(RateLine::Begins { key }) => {
+                seen.is_measuring = true;
+                at.stage = Stage::Measures { device: name.clone(), key: key.clone() };
+                tell(Told::At(at.clone()));
+            }
+            Some(RateLine::Left { key, reason }) => {
+                at.left.push(format!("{key} of {name} cannot be measured: {reason}"));
+            }
+            _ => {}
+        }
+        if cancelled.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found.map(|rates| DeviceRates {
+        time_s: Some(now_s()),
+        sm_clock_mhz: seen.clock_mhz(),
+        throttle_reasons: seen.throttle_reasons.into_iter().collect(),
+        ..rates
+    }))
 }
 
 /// What samples say of a GPU while it is measured.
@@ -83,5 +163,113 @@ impl Seen {
 
     fn clock_mhz(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.clocks_mhz / f64::from(self.samples))
+    }
+}
+
+/// A measurement under way, on a thread. Dropping it ends the worker at once.
+pub(super) struct Measuring {
+    cancelled: Arc<AtomicBool>,
+    told: Receiver<Told>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Measuring {
+    fn start(node: Node, worker: WorkerCommand, asked: Measurement) -> std::io::Result<Self> {
+        let (sender, told) = sync_channel(TOLD_IN_FLIGHT);
+        let cancelled = Arc::<AtomicBool>::default();
+        let theirs = Arc::clone(&cancelled);
+        let work = move || {
+            // Who no longer listens has cancelled it.
+            let mut tell = |told| drop(sender.send(told));
+            measure(&node, &worker, asked, &theirs, &mut tell);
+        };
+        let thread = std::thread::Builder::new().name("measuring".to_owned()).spawn(work)?;
+        Ok(Self { cancelled, told, thread: Some(thread) })
+    }
+}
+
+impl Drop for Measuring {
+    fn drop(&mut self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        // Unblocks a thread that waits for room in the channel.
+        self.told = sync_channel(0).1;
+        if let Some(thread) = self.thread.take() {
+            // A panic has been printed where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Session {
+    /// Measures the machine's devices for about `duration_s` each once nothing else is under way; no further run starts before its end.
+    /// [`Session::measurement`] says how far it is.
+    ///
+    /// # Errors
+    /// A measurement is under way, there is no worker, or nobody measures for so long.
+    pub fn measure_rates(&mut self, duration_s: f64) -> Result<(), SessionError> {
+        if self.is_measuring() {
+            let reason = "a measurement waits or is under way: wait for its end, or cancel it";
+            return Err(SessionError::Rates(reason.to_owned()));
+        }
+        if self.worker.is_none() {
+            return Err(no_worker(&self.node));
+        }
+        self.measurement = Some(asked(&self.node, duration_s)?);
+        self.start_measuring();
+        Ok(())
+    }
+
+    /// Cancels the measurement that waits or is under way; what was measured by then is kept.
+    pub fn cancel_measuring(&mut self) {
+        match (&self.measuring, &mut self.measurement) {
+            (Some(measuring), _) => measuring.cancelled.store(true, Ordering::Relaxed),
+            (None, Some(waiting)) if !waiting.is_over() => waiting.stage = Stage::Cancelled,
+            (None, _) => {}
+        }
+    }
+
+    /// The measurement that waits or is under way, or the last one.
+    pub fn measurement(&self) -> Option<&Measurement> {
+        self.measurement.as_ref()
+    }
+
+    /// Whether a measurement waits or is under way.
+    pub(super) fn is_measuring(&self) -> bool {
+        self.measurement.as_ref().is_some_and(|measurement| !measurement.is_over())
+    }
+
+    /// Starts the measurement that waits, if nothing would disturb it or be disturbed.
+    fn start_measuring(&mut self) {
+        let Some(asked) = self.measurement.as_mut().filter(|measurement| measurement.stage == Stage::Waits) else {
+            return;
+        };
+        let is_alone = self.queue.active().next().is_none() && self.import.is_none() && self.to_import.is_empty();
+        let (true, Some(worker)) = (is_alone, self.worker.clone()) else { return };
+        match Measuring::start(self.node.clone(), worker, asked.clone()) {
+            Ok(measuring) => {
+                asked.stage = Stage::Opens;
+                self.measuring = Some(measuring);
+            }
+            Err(error) => asked.stage = Stage::Failed(format!("cannot start a thread: {error}: end other programs")),
+        }
+    }
+
+    /// Takes over what the measurement under way has found, or starts the one that waits.
+    pub(super) fn take_measured(&mut self) {
+        let Some(measuring) = &self.measuring else { return self.start_measuring() };
+        let has_ended = measuring.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        for told in measuring.told.try_iter().collect::<Vec<_>>() {
+            match told {
+                Told::At(measurement) => self.measurement = Some(measurement),
+                Told::Rates(rates) => self.record(Decision::RatesMeasured { rates: *rates }),
+            }
+        }
+        if !has_ended {
+            return;
+        }
+        self.measuring = None;
+        if let Some(broken) = self.measurement.as_mut().filter(|measurement| !measurement.is_over()) {
+            broken.stage = Stage::Failed("the measurement broke off; its conductor's log says why".to_owned());
+        }
     }
 }

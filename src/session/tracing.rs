@@ -225,8 +225,9 @@ impl Session {
     }
 
     fn start_import(&mut self) -> Result<(), SessionError> {
-        // An import would disturb an active run.
+        // An import would disturb an active run, or a measurement of the machine.
         while self.import.is_none()
+            && self.measuring.is_none()
             && !self.queue.states().any(|(_, state)| state.is_active())
             && let Some(wanted) = self.to_import.pop_front()
         {

@@ -186,6 +186,7 @@ impl Desk<'_> {
         let screen = match &order {
             Order::Launch(_) => Screen::Plan,
             Order::Attach(..) | Order::CancelImports | Order::SaveStudy(..) | Order::DeleteStudy(_) => Screen::Compare,
+            Order::MeasureRates(_) | Order::CancelMeasuring => Screen::Node,
             _ => Screen::Runs,
         };
         let Some(attached) = &self.attached else {

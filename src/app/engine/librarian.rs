@@ -150,6 +150,7 @@ impl Librarian<'_> {
             plans.push(SessionPlan { name, toml, folder });
         }
         let notes = Arc::new(run_notes(folder)?);
+        let rates = reader.rates()?;
         let (held, listing) = (Arc::new(held_cells(&runs)), Arc::new(Listing::of(&runs)));
         let records = |shelf: &Shelf, pending: usize| {
             let summaries: Vec<RunSummary> =
@@ -166,6 +167,7 @@ impl Librarian<'_> {
                 listing: Arc::clone(&listing),
                 pending,
                 notes: Arc::clone(&notes),
+                rates: rates.clone(),
             }))
         };
         // A trace is imported after its run has ended.
@@ -219,8 +221,8 @@ impl Librarian<'_> {
 }
 
 fn is_same(a: &Records, b: &Records) -> bool {
-    (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports, &a.studies, &a.plans, &a.notes)
-        == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports, &b.studies, &b.plans, &b.notes)
+    (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports, &a.studies, &a.plans, &a.notes, &a.rates)
+        == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports, &b.studies, &b.plans, &b.notes, &b.rates)
 }
 
 fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {

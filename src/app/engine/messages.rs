@@ -14,7 +14,7 @@ use crate::conduct::{Order, QueueView};
 use crate::figure::SavedStudy;
 use crate::plan::{Identity, Node, Plan, PlanError};
 use crate::program;
-use crate::protocol::Sample;
+use crate::protocol::{DeviceRates, Sample};
 use crate::session::Places;
 use crate::store::{HeldCell, RunRecord, held_cells};
 
@@ -151,6 +151,8 @@ pub struct Records {
     pub pending: usize,
     /// What users noted of runs, by their ids.
     pub notes: Arc<BTreeMap<String, String>>,
+    /// What the devices of the session's machine were measured to reach.
+    pub rates: Vec<Arc<DeviceRates>>,
 }
 
 impl Records {

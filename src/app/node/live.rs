@@ -12,16 +12,16 @@ const BAR: Vec2 = Vec2::new(160.0, 10.0);
 const NEARLY_FULL: f64 = 0.9;
 
 /// One line: name, bar and value.
-struct Line<'a> {
+pub struct Line<'a> {
     /// Prefix of the bar's accessible name.
-    owner: &'a str,
-    name: &'a str,
+    pub owner: &'a str,
+    pub name: &'a str,
     /// From 0 to 1.
-    share: Option<f64>,
-    text: Option<String>,
+    pub share: Option<f64>,
+    pub text: Option<String>,
     /// Whether a nearly full bar warns.
-    warns: bool,
-    hover: &'a str,
+    pub warns: bool,
+    pub hover: &'a str,
 }
 
 fn line_ui(ui: &mut Ui, line: &Line<'_>) {
@@ -31,7 +31,8 @@ fn line_ui(ui: &mut Ui, line: &Line<'_>) {
     ui.end_row();
 }
 
-fn bar_ui(ui: &mut Ui, line: &Line<'_>) -> Response {
+/// Draws a bar.
+pub fn bar_ui(ui: &mut Ui, line: &Line<'_>) -> Response {
     let (rect, response) = ui.allocate_exact_size(BAR, Sense::hover());
     let palette = palette(ui.visuals());
     let painter = ui.painter();

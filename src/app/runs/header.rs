@@ -48,7 +48,8 @@ fn progress_ui(ui: &mut Ui, state: &State) {
     let eta =
         if queue.remaining_s > 0.0 { format!(" · {} left", duration_text(queue.remaining_s)) } else { String::new() };
     let paused = if queue.paused { " · paused" } else { "" };
-    let text = format!("{} of {} ended{eta}{paused}", queue.ended, queue.queued);
+    let waits = if queue.is_measuring() { " · waiting while rates are measured (Node)" } else { "" };
+    let text = format!("{} of {} ended{eta}{paused}{waits}", queue.ended, queue.queued);
     ui.label(muted(ui, text)).on_hover_text("The plan's estimate, corrected by the runs so far");
 }
 

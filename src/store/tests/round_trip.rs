@@ -301,6 +301,7 @@ fn the_last_rates_of_each_device_come_back_with_every_run_also_from_a_rebuilt_in
     let path = store.folder().to_owned();
     let measured = |name: &str, per_s: f64| DeviceRates {
         device: Device { name: name.to_owned(), gpu_uuid: None },
+        time_s: Some(1.7e9),
         torch_version: "2.11.0".to_owned(),
         threads: Some(2),
         rates: vec![Rate {
