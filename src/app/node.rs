@@ -116,13 +116,17 @@ impl State {
                     work.cancel();
                 }
             }
-            NodeCommand::MeasureRates => match rates::refusal(self) {
-                Some(reason) => self.problem(Screen::Node, reason),
-                None => {
-                    self.machine.measuring_asked = true;
-                    requests.push(Request::Order(Order::MeasureRates(USUAL_MEASURE_S)));
+            NodeCommand::MeasureRates => {
+                // It says how far it is there.
+                self.screen = Screen::Node;
+                match rates::refusal(self) {
+                    Some(reason) => self.problem(Screen::Node, reason),
+                    None => {
+                        self.machine.measuring_asked = true;
+                        requests.push(Request::Order(Order::MeasureRates(USUAL_MEASURE_S)));
+                    }
                 }
-            },
+            }
             NodeCommand::CancelMeasuring => {
                 self.machine.measuring_asked = true;
                 requests.push(Request::Order(Order::CancelMeasuring));

@@ -271,6 +271,11 @@ impl Following {
         Ok(())
     }
 
+    /// The measurement of the machine that waits or is under way, or the last one.
+    pub fn measurement(&self) -> Option<&Measurement> {
+        self.queue.measurement.as_ref()
+    }
+
     /// Follows the measurement of the machine until it is over, and gives it as it ended; none if the conductor knows of none. An
     /// interrupt cancels it.
     pub fn until_measured(

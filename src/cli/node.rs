@@ -90,9 +90,12 @@ fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Ve
     let mut place = Place::of(session)?;
     let interrupted = interrupts()?;
     let mut following = Following::new(place.connect_or_start(false)?, None, place.folder(), None)?;
-    following.order(Order::MeasureRates(seconds))?;
+    following.await_queue()?;
+    let earlier_s = following.measurement().map(|earlier| earlier.time_s);
+    let mut show = |measurement: &Measurement| shown.show(measurement);
+    let asked = following.order(Order::MeasureRates(seconds));
+    let mut outcome = asked.and_then(|_| following.until_measured(&interrupted, &mut show));
     let over = loop {
-        let outcome = following.until_measured(&interrupted, &mut |measurement| shown.show(measurement));
         match (&mut place, outcome) {
             (Place::There(far), Err(_)) if far.was_cut() => {
                 if !far.wait(&interrupted)? {
@@ -100,12 +103,14 @@ fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Ve
                     return Ok((Vec::new(), false));
                 }
                 following.go_on(far.client(true, false)?.ok_or(ConductError::Ended)?)?;
+                outcome = following.until_measured(&interrupted, &mut show);
             }
             (_, outcome) => break outcome?,
         }
     };
+    let over = over.filter(|over| Some(over.time_s) != earlier_s);
     let over =
-        over.ok_or("another conductor took the session over: what was measured by then is kept; measure again")?;
+        over.ok_or("the session's conductor knows of no measurement: what was measured is kept; measure again")?;
     shown.show(&over);
     if let Stage::Failed(reason) = over.stage {
         return Err(SessionError::Rates(reason).into());

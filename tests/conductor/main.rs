@@ -23,6 +23,8 @@ use tempfile::TempDir;
 #[path = "../driven/mod.rs"]
 mod driven;
 mod faults;
+#[cfg(feature = "torch")]
+mod rates;
 #[path = "../seeded/mod.rs"]
 mod seeded;
 #[cfg(feature = "window")]

@@ -112,7 +112,7 @@ impl Scene {
         let wrapper = format!(
             "#!/bin/sh\necho Welcome to the node\ncd {place}/node\n\
              export HOME={place}/node XDG_STATE_HOME={place}/node/state XDG_DATA_HOME={place}/node/data\n\
-             export MULTICARD_WORKER=/nonexistent/worker\nexec {program} \"$@\"\n"
+             export MULTICARD_WORKER={place}/worker\nexec {program} \"$@\"\n"
         );
         let script = |name: &str, text: &str| {
             fs::write(at(name), text).unwrap();
@@ -265,6 +265,19 @@ impl Scene {
         });
     }
 
+    /// Gives the node a worker, which it has none of otherwise.
+    #[cfg(feature = "torch")]
+    fn give_worker(&self) {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_multicard-worker"), self.at("worker")).unwrap();
+    }
+
+    /// The rates that a session holds.
+    #[cfg(feature = "torch")]
+    fn rates(&self, session: &Path) -> Vec<multicard::protocol::DeviceRates> {
+        let rates = Reader::open(session).and_then(|reader| reader.rates()).unwrap_or_default();
+        rates.iter().map(|rates| (**rates).clone()).collect()
+    }
+
     fn open_gate(&self) {
         fs::write(self.node("gate"), "").unwrap();
     }
@@ -364,6 +377,42 @@ fn a_line_that_breaks_is_taken_up_again_and_the_node_does_not_notice() {
     assert!(watched.wait().unwrap().success());
     assert_eq!(scene.states(), ALL_FINISHED);
     assert_eq!(logs(&scene.copy()), logs(&scene.node("session")));
+}
+
+#[cfg(feature = "torch")]
+#[test]
+fn another_machine_is_measured_there_through_a_line_that_breaks_and_its_rates_are_printed_here() {
+    let scene = Scene::new();
+    scene.give_worker();
+    scene.open_gate();
+    let address = scene.address();
+    scene.detach("waits.toml");
+    let measure = |seconds: &str| {
+        let mut command = scene.multicard(&["node", "measure", "--session", &address, "--seconds", seconds]);
+        command.args(["--format", "json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // Long enough for a line that is opened again after a second.
+    let mut asks = measure("10");
+    wait("the worker measures there", || scene.processes("rates").len() == 1);
+    scene.cut();
+    hear(&mut asks, "reached node again");
+    let output = asks.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let kept = scene.rates(&scene.node("session"));
+    assert_eq!((kept.len(), kept[0].device.name.as_str()), (1, "cpu"));
+    assert_eq!(
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap(),
+        serde_json::to_value(&kept).unwrap()
+    );
+    assert_eq!(scene.rates(&scene.copy()), kept, "the copy has them");
+    assert_eq!(scene.states(), ALL_FINISHED);
+
+    let asks = measure("600");
+    wait("the worker measures again", || scene.processes("rates").len() == 1);
+    kill_process(Pid::from_child(&asks), Signal::INT).unwrap();
+    assert_eq!(asks.wait_with_output().unwrap().status.code(), Some(130));
+    assert!(scene.processes("rates").is_empty());
+    assert_eq!(scene.rates(&scene.node("session")), kept);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use multicard::app::{App, Command as Click, PlanCommand, RunsCommand, Screen, SessionsCommand};
+use multicard::app::{App, Command as Click, NodeCommand, PlanCommand, RunsCommand, Screen, SessionsCommand};
 use multicard::store::SessionHeading;
 
 use super::driven::{can_be_changed, open, read_only, until};
@@ -112,4 +112,24 @@ fn the_node_screen_shows_the_disks_and_data_sets_there_and_its_sessions_are_arch
         std::thread::sleep(Duration::from_millis(10));
     }
     wait("the copy has it as well", || SessionHeading::read(&folder).unwrap().is_archived());
+}
+
+#[cfg(feature = "torch")]
+#[test]
+fn the_node_screen_has_the_other_machine_measured_there() {
+    let Some(scene) = Scene::alone("window::the_node_screen_has_the_other_machine_measured_there") else { return };
+    scene.give_worker();
+    let mut window = open(scene.address());
+    until(&mut window, "the session is open", can_be_changed);
+    window.state_mut().send(Click::Show(Screen::Node));
+    until(&mut window, "the node has a worker", |state| state.node.as_ref().is_some_and(|node| node.worker.is_ok()));
+    window.state_mut().send(Click::Node(NodeCommand::MeasureRates));
+    until(&mut window, "it is measured", |state| state.queue.is_measuring());
+    wait("the worker is the node's", || scene.processes("rates").len() == 1);
+    // The window goes, and the node measures on.
+    drop(window);
+    wait("the rates are kept there", || !scene.rates(&scene.node("session")).is_empty());
+    let mut window = open(scene.address());
+    until(&mut window, "they are shown", |state| !state.records.rates.is_empty());
+    assert_eq!(*window.state().state().records.rates[0], scene.rates(&scene.node("session"))[0]);
 }

@@ -1,5 +1,7 @@
 //! Tests of the Node screen, by accessible names.
 
+mod rates;
+
 use std::sync::Arc;
 use std::time::Duration;
 

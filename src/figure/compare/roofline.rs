@@ -52,7 +52,8 @@ pub(super) fn roofline(scene: &Scene) -> Vec<Chart> {
             "No finished run tells its FLOP and bytes: the built-in workloads say them, and programs may.".to_owned()
         }
         (false, true) => {
-            "The devices of these runs were not measured: `multicard node measure --session DIR` gives the roofs."
+            "The devices of these runs were not measured: Measure rates (Node screen) or `multicard node measure --session DIR` gives the \
+             roofs."
                 .to_owned()
         }
         (false, false) => "Roofs: measured rates of matrix products and of memory, of one device.".to_owned(),
@@ -74,7 +75,9 @@ pub(super) fn missing_shares(table: &Table, cells: &[Cell]) -> Option<String> {
     let reason = |run: &RunSummary| match &run.limits {
         _ if run.value(SHARE).is_some() => None,
         _ if run.value(AXES[1]).is_none() => Some("no FLOP said (`multicard help readings`)"),
-        None => Some("device not measured (`multicard node measure --session DIR`)"),
+        None => {
+            Some("device not measured (Measure rates on the Node screen, or `multicard node measure --session DIR`)")
+        }
         Some(_) => Some("precision not known, or not measured on the device"),
     };
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
@@ -179,7 +182,9 @@ mod tests {
         }
         let (chart, table) = told(&[summarise_run(&record)]);
         assert!(
-            chart.contains("multicard node measure") && table.contains("1 run: device not measured"),
+            chart.contains("Measure rates")
+                && chart.contains("multicard node measure")
+                && table.contains("1 run: device not measured"),
             "{chart} {table}"
         );
     }
