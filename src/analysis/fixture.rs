@@ -219,7 +219,7 @@ fn work_of(cell: &AskedCell) -> (f64, f64) {
 }
 
 /// Rates of what the runs' device is called.
-fn rates() -> DeviceRates {
+pub fn rates() -> DeviceRates {
     let rate = |(key, per_s): (&str, f64)| Rate {
         key: key.into(),
         per_s,

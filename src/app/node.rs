@@ -266,7 +266,7 @@ fn left_ui(ui: &mut Ui, state: &State, node: &Node) {
 
 fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>) {
     titled(ui, "Worker", |ui| worker_ui(ui, node));
-    titled(ui, "Rates", |ui| rates::rates_ui(ui, state, node, commands));
+    titled(ui, "Measured rates", |ui| rates::rates_ui(ui, state, node, commands));
     titled(ui, "Nsight Systems", |ui| match &node.nsys {
         Ok(nsys) => {
             pairs_ui(ui, "node-nsys", &[("Path", nsys.path.display().to_string()), ("Version", nsys.version.clone())]);

@@ -16,13 +16,14 @@ use egui_kittest::{Harness, SnapshotOptions};
 
 use self::raster::Raster;
 use super::curves::LiveStep;
+use super::state::OpenSession;
 use super::{
     Command, Curves, LiveCommand, Records, RunCurves, Screen, Settings, State, UiEvent, install_theme, shell_ui,
 };
 use crate::analysis::{fixture, summarise_run};
 use crate::plan::fixture::gpu_node;
 use crate::plan::{Gpu, Link, LinkKind, Node, NumaNode, RunState, Topology, obtainable};
-use crate::protocol::{GpuSample, HostSample, Sample};
+use crate::protocol::{Device, DeviceRates, GpuSample, HostSample, Rate, Sample};
 use crate::session::{Disk, Places};
 use crate::store::StepRecord;
 
@@ -209,5 +210,17 @@ fn the_topology_of_four_gpus_is_drawn_with_its_interconnects() {
     sample.host =
         HostSample { cpus_busy: Some(21.5), memory_used_bytes: Some(180_000_000_000), ..HostSample::default() };
     state.take(UiEvent::NodeSample(Box::new(sample)));
+    state.session = Some(OpenSession { folder: folder(), read_only: None });
+    let of_gpu = |gpu: &Gpu| {
+        let device = Device { name: gpu.name.clone(), gpu_uuid: Some(gpu.uuid.clone()) };
+        // Without a time, which is shown in the time zone of whoever looks.
+        let mut rates = DeviceRates { device, time_s: None, ..fixture::rates() };
+        for (key, per_s) in [("tf32", 4.12e14), ("bf16", 7.93e14)] {
+            rates.rates.push(Rate { key: key.into(), per_s, ..rates.rates[0].clone() });
+        }
+        Arc::new(rates)
+    };
+    let rates = state.node.iter().flat_map(|node| &node.gpus).map(of_gpu).collect();
+    state.records = Arc::new(Records { rates, ..Records::default() });
     snapshot("node-dark", [1280.0, 1100.0], Theme::Dark, state, Role::Button, "Refresh");
 }

@@ -403,7 +403,7 @@ fn draw(bar: &ProgressBar, queue: &QueueView) {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let remaining_s = (queue.remaining_s - (now_s - queue.time_s)).max(0.0);
     let measuring = queue.measurement.as_ref().filter(|_| queue.is_measuring());
-    let measuring = measuring.map_or(String::new(), |at| format!("measuring rates: {}  ", at.doing()));
+    let measuring = measuring.map_or(String::new(), |at| format!("rates: {}  ", at.doing()));
     let message = format!("{measuring}{}ETA {}", running.collect::<String>(), duration_text(remaining_s));
     bar.set_message(foreign::message(&message).into_owned());
 }

@@ -12,6 +12,9 @@ pub const MEASURE_S: RangeInclusive<f64> = 0.1..=600.0;
 /// How long a device is measured if nothing else is asked, in seconds.
 pub const USUAL_MEASURE_S: f64 = 10.0;
 
+/// The name by which workers call CPUs.
+const CPUS: &str = "cpu";
+
 /// A measurement of the machine's devices, one after another: the one that waits or is under way, or the last one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -69,7 +72,7 @@ impl Measurement {
         (done / self.devices.max(1) as f64).min(1.0)
     }
 
-    /// What it does, in words: `NVIDIA H100 (2 of 4): bf16`.
+    /// What it does, in words: `measuring bf16 of NVIDIA H100 (2 of 4)`.
     pub fn doing(&self) -> String {
         let of = if self.devices > 1 {
             format!(" ({} of {})", (self.measured + 1).min(self.devices), self.devices)
@@ -79,7 +82,10 @@ impl Measurement {
         match &self.stage {
             Stage::Waits => "waits until the runs and imports under way have ended".to_owned(),
             Stage::Opens => format!("starting the worker{of}"),
-            Stage::Measures { device, key } => format!("{device}{of}: {key}"),
+            Stage::Measures { device, key } => {
+                let device = if device == CPUS { "the CPUs" } else { device };
+                format!("measuring {key} of {device}{of}")
+            }
             Stage::Measured => "measured".to_owned(),
             Stage::Cancelled if self.measured > 0 => {
                 format!("cancelled; the rates of {} of {} devices are kept", self.measured, self.devices)
@@ -103,8 +109,8 @@ mod tests {
         };
         let bf16 = || Stage::Measures { device: "NVIDIA H100".to_owned(), key: "bf16".into() };
         assert_eq!(at(0, Stage::Opens), ("starting the worker (1 of 2)".to_owned(), 0.0, false));
-        assert_eq!(at(0, bf16()), ("NVIDIA H100 (1 of 2): bf16".to_owned(), 4.0, false));
-        assert_eq!(at(1, bf16()), ("NVIDIA H100 (2 of 2): bf16".to_owned(), 11.0, false));
+        assert_eq!(at(0, bf16()), ("measuring bf16 of NVIDIA H100 (1 of 2)".to_owned(), 4.0, false));
+        assert_eq!(at(1, bf16()), ("measuring bf16 of NVIDIA H100 (2 of 2)".to_owned(), 11.0, false));
         assert_eq!(at(2, Stage::Measured), ("measured".to_owned(), 14.0, true));
         assert_eq!(at(1, Stage::Cancelled).0, "cancelled; the rates of 1 of 2 devices are kept");
         assert_eq!(at(0, Stage::Failed("no such GPU".to_owned())), ("no such GPU".to_owned(), 0.0, true));

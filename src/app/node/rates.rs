@@ -55,7 +55,8 @@ fn button_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command
         1 => ("the GPU".to_owned(), 1),
         count => (format!("{count} GPUs, one after another"), count),
     };
-    let duration = duration_text(USUAL_MEASURE_S * count as f64);
+    // A number stays with its unit.
+    let duration = duration_text(USUAL_MEASURE_S * count as f64).replace(' ', "\u{a0}");
     let what = format!(
         "Times matrix products in each precision and passes over memory on {devices}: {duration} and the worker's start. Runs \
          under way end first, queued ones wait. Runs then tell shares of these rates, and Compare draws its roofline with them."
@@ -108,12 +109,12 @@ fn table_ui(ui: &mut Ui, node: &Node, all: &[Arc<DeviceRates>]) {
     let is_measured = |key: &&&str| all.iter().any(|rates| rates.find(key).is_some());
     let keys: Vec<&str> = PRODUCTS.iter().chain(&PASSES).filter(is_measured).copied().collect();
     ScrollArea::horizontal().id_salt("node-rates-scroll").show(ui, |ui| {
-        Grid::new("node-rates").spacing([14.0, 4.0]).show(ui, |ui| {
+        Grid::new("node-rates").spacing([10.0, 4.0]).min_row_height(14.0).show(ui, |ui| {
             ui.label("");
             for key in &keys {
                 right(ui, |ui| ui.label(muted(ui, *key)));
             }
-            ui.label(muted(ui, "measured"));
+            ui.label(muted(ui, "measured").small());
             ui.end_row();
             ui.label("");
             for key in &keys {
@@ -126,7 +127,7 @@ fn table_ui(ui: &mut Ui, node: &Node, all: &[Arc<DeviceRates>]) {
                 for key in &keys {
                     right(ui, |ui| rate_ui(ui, &name, key, rates.find(key)));
                 }
-                ui.label(muted(ui, time_text(rates)));
+                ui.label(muted(ui, time_text(rates)).small());
                 ui.end_row();
             }
         });

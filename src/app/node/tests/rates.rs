@@ -47,7 +47,7 @@ fn asks() -> Request {
 #[test]
 fn the_button_says_what_it_does_and_how_long_and_its_progress_can_be_cancelled_with_the_keyboard() {
     let mut harness = with_session(2);
-    assert!(sees(&harness, "on 2 GPUs, one after another: 20 s"));
+    assert!(sees(&harness, "on 2 GPUs, one after another: 20\u{a0}s"));
     // From the first control on, Tab reaches it.
     let is_focused = |harness: &Harness<'_, Window>, label: &str| {
         harness.query_by_label(label).is_some_and(|button| button.accesskit_node().is_focused())
@@ -74,7 +74,10 @@ fn the_button_says_what_it_does_and_how_long_and_its_progress_can_be_cancelled_w
     assert!(harness.query_by_label("Measure rates").is_none());
 
     tell(&mut harness, 1, Stage::Measures { device: "NVIDIA H100".to_owned(), key: "bf16".into() });
-    assert!(sees(&harness, "NVIDIA H100 (2 of 2): bf16") && sees(&harness, "fp16 of NVIDIA H100 cannot be measured"));
+    assert!(
+        sees(&harness, "Measuring bf16 of NVIDIA H100 (2 of 2)")
+            && sees(&harness, "fp16 of NVIDIA H100 cannot be measured")
+    );
     let progress = harness.get_by_label("Rates measured").accesskit_node().numeric_value().unwrap();
     assert!((0.5..1.0).contains(&progress), "{progress}");
     reach(&mut harness, "Cancel measuring");
