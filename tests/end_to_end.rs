@@ -85,6 +85,45 @@ fn a_plan_becomes_finished_runs_and_tables() {
 }
 
 #[test]
+fn what_a_tracer_costs_is_told_by_pairs_of_twins_that_one_plan_runs_side_by_side() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let plan = SMALL
+        .replace(r#"["nchw", "nhwc"]"#, "\"nchw\"")
+        .replace("repeats = 1", "repeats = 3")
+        .replace("warm_up_steps = 1", "warm_up_steps = 1\ntrace = [\"off\", \"built-in\"]");
+    let (output, session) = run_plan(&folder, &plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let mut runs: Vec<PathBuf> = fs::read_dir(session.join("runs")).unwrap().flatten().map(|run| run.path()).collect();
+    runs.sort();
+    assert_eq!(runs.len(), 2 * 2 * 3);
+    let told = |run: &Path| {
+        let job: Value = serde_json::from_slice(&fs::read(run.join("job.json")).unwrap()).unwrap();
+        let is_traced = job["built_in_trace"] == true;
+        assert_eq!(run.join("trace.events").exists(), is_traced, "{}", run.display());
+        (job["levels"]["precision"].clone(), job["seed"].clone(), is_traced)
+    };
+    for twins in runs.chunks(2) {
+        let (one, other) = (told(&twins[0]), told(&twins[1]));
+        assert_eq!((&one.0, &one.1, one.2), (&other.0, &other.1, !other.2), "{one:?} {other:?}");
+    }
+    let cost = table(&session, "trace-cost", &[]);
+    let rows = cost["rows"].as_array().unwrap();
+    let levels: Vec<_> =
+        rows.iter().map(|row| (row["precision"].as_str().unwrap(), row["trace"].as_str().unwrap())).collect();
+    assert_eq!(levels, [("fp32", "off"), ("fp64", "off"), ("fp32", "built-in"), ("fp64", "built-in")]);
+    for row in rows.iter().filter(|row| row["trace"] == "built-in") {
+        assert_eq!(row["speedup"]["n"], 3, "pairs by repeat: {row}");
+    }
+    let picture = folder.path().join("cost.svg");
+    let mut figure =
+        multicard(&["figure", session.to_str().unwrap(), "--preset", "trace-cost", "--out", picture.to_str().unwrap()]);
+    assert!(figure.status().unwrap().success());
+    let picture = fs::read_to_string(picture).unwrap();
+    assert!(picture.contains(">Trace off<") && picture.contains(">Trace built-in<"), "{picture}");
+}
+
+#[test]
 fn a_quick_run_extrapolates_to_what_the_full_run_takes_and_is_never_taken_for_one() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();

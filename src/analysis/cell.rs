@@ -12,7 +12,7 @@ const WORKLOAD: &str = "workload";
 /// The key of the data set where it stands among factors.
 const DATA: &str = "data";
 /// The key of what recorded the cell's runs.
-const TRACE: &str = "trace";
+const TRACE: &str = Tracer::KEY;
 /// The key of how far the cell's runs go.
 const MODE: &str = "mode";
 /// The key of the cell's id where nothing else tells cells apart.
@@ -97,16 +97,18 @@ impl<'a> Cell<'a> {
             && self.levels.iter().chain(other.levels.iter()).all(|(key, _)| same(key))
     }
 
+    /// Whether a condition holds of the level of a setting, or of what earlier versions called it.
+    pub fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
+        let was_on = key == TRACE && matches!(self.recording(), Recording::Traced | Recording::Report);
+        self.level(key).is_some_and(|level| meets(&level)) || was_on && meets(&Level::text(Tracer::EARLIER_NSYS))
+    }
+
     /// The level of a setting.
     pub fn level(&self, key: &str) -> Option<Level> {
         match key {
             WORKLOAD => (!self.workload.key.is_empty()).then(|| Level::text(&self.workload.key)),
             DATA => (!self.data.is_empty()).then(|| Level::text(self.data)),
-            TRACE => Some(Level::text(match self.recording() {
-                Recording::Plain => Tracer::Off.name(),
-                Recording::BuiltIn => Tracer::BuiltIn.name(),
-                Recording::Traced | Recording::Report => "on",
-            })),
+            TRACE => self.recording().tracer().map(|tracer| Level::text(tracer.name())),
             MODE => Some(Level::text(&self.mode().to_string())),
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
             CELL => Some(Level::text(self.id)),
@@ -222,7 +224,8 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     let planned: Vec<&Cell> = cells.iter().filter(|cell| cell.recording() != Recording::Report).collect();
     let differs = |setting: &Setting| match &*setting.key {
         CELL => true,
-        key @ (SESSION | TRACE | MODE) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
+        TRACE => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
+        key @ (SESSION | MODE) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
         key => {
             // Where it means nothing, a level is no difference: cells of fp64 have no tf32, and those of a program no loader. A
             // factor that no workload here knows is always shown.
@@ -269,7 +272,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
         Setting::without_unit(SESSION, "Session"),
         Setting::without_unit(WORKLOAD, "Workload"),
         Setting::without_unit(DATA, "Data"),
-        Setting::without_unit(TRACE, "Traced"),
+        Setting { offered: Tracer::NAMES.map(Level::text).to_vec().into(), ..Setting::without_unit(TRACE, "Trace") },
         Setting::without_unit(MODE, "Mode"),
     ];
     let mut workloads: Vec<&Arc<WorkloadSpec>> = Vec::new();

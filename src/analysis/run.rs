@@ -44,12 +44,24 @@ pub enum Recording {
     /// None.
     #[default]
     Plain,
-    /// It recorded the run, which costs time.
+    /// Nsight Systems recorded the run, which costs time.
     Traced,
     /// The run's ranks recorded themselves, which costs time too.
     BuiltIn,
     /// There is only its report, of a run that is not in the session.
     Report,
+}
+
+impl Recording {
+    /// Who recorded the run; none of a report alone, which does not tell.
+    pub fn tracer(self) -> Option<Tracer> {
+        match self {
+            Self::Plain => Some(Tracer::Off),
+            Self::BuiltIn => Some(Tracer::BuiltIn),
+            Self::Traced => Some(Tracer::Nsys),
+            Self::Report => None,
+        }
+    }
 }
 
 /// The measures of one run. A measure that the run does not tell is `None`, never 0.

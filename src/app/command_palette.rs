@@ -10,6 +10,7 @@ use super::{
     Theme, TimelineCommand,
 };
 use crate::figure::Format;
+use crate::plan::Tracer;
 
 /// All available commands, with their names.
 fn entries(state: &State) -> Vec<(String, Command)> {
@@ -27,6 +28,11 @@ fn entries(state: &State) -> Vec<(String, Command)> {
     }
     for path in &state.settings.recent_plans {
         add(&format!("Open plan {}", path.display()), Command::Plan(PlanCommand::OpenFile(path.clone())));
+    }
+    for tracer in Tracer::ALL {
+        let is_ticked = state.plan.plan().tracing.has(tracer);
+        let name = format!("{} trace {} in the plan", if is_ticked { "Untick" } else { "Tick" }, tracer.name());
+        add(&name, Command::Plan(PlanCommand::ToggleTracer(tracer)));
     }
     add("Undo the last plan edit", Command::Plan(PlanCommand::Undo));
     add("Redo the plan edit", Command::Plan(PlanCommand::Redo));
@@ -148,6 +154,8 @@ mod tests {
         assert_eq!(found(&state, "export"), [Command::Show(Screen::Figures)]);
         assert_eq!(found(&state, "plan strategies"), [Command::Plan(PlanCommand::Start("strategies"))]);
         assert_eq!(found(&state, "mine.toml"), [Command::Plan(PlanCommand::OpenFile("/a/mine.toml".into()))]);
+        let built_in = Command::Plan(PlanCommand::ToggleTracer(Tracer::BuiltIn));
+        assert_eq!(found(&state, "tick trace built-in"), [built_in]);
         state.screen = Screen::Figures;
         assert_eq!(found(&state, "export"), [Command::Figures(FiguresCommand::Export)]);
         state.screen = Screen::Compare;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::analysis::Setting;
 use crate::figure::level_name;
-use crate::plan::{Key, Levels, RunState, USUAL_STEP, WorkloadSpec};
+use crate::plan::{Key, Levels, RunState, Tracer, USUAL_STEP, WorkloadSpec};
 use crate::store::RunRecord;
 
 /// A column for a property in which runs differ.
@@ -44,6 +44,8 @@ pub struct Entry {
     pub data: String,
     /// All levels.
     pub levels: Levels,
+    /// Who traces it.
+    pub tracer: Tracer,
     /// Texts of the columns.
     pub cells: Vec<String>,
     /// Its repeat number.
@@ -77,6 +79,7 @@ impl Entry {
             workload: Key::default(),
             data: String::new(),
             levels: Levels::default(),
+            tracer: Tracer::Off,
             cells: Vec::new(),
             repeat: None,
             recorded_state: RunState::Queued,
@@ -96,6 +99,7 @@ impl Entry {
         entry.workload = record.workload.key.clone();
         entry.data = record.data.set.to_string();
         entry.levels = record.levels.clone();
+        entry.tracer = record.tracer;
         entry.cells = columns.iter().map(|column| entry.level(&column.key).unwrap_or_else(|| "–".to_owned())).collect();
         entry.repeat = Some(record.repeat);
         entry.recorded_state = record.state;
@@ -115,12 +119,13 @@ impl Entry {
         entry
     }
 
-    /// The level of a factor, or the plan, data set, repeat or run number, as text.
+    /// The level of a factor, or the plan, data set, tracer, repeat or run number, as text.
     pub fn level(&self, key: &str) -> Option<String> {
         match key {
             "plan" => Some(self.plan.clone()),
             "workload" => Some(self.workload.to_string()),
             "data" => Some(self.data.clone()),
+            Tracer::KEY => Some(self.tracer.name().to_owned()),
             "repeat" => self.repeat.map(|repeat| repeat.to_string()),
             "run" => Some(self.number.clone()),
             _ => self.levels.get(key).map(ToString::to_string),
@@ -141,7 +146,7 @@ fn last_loss(record: &RunRecord) -> Option<f64> {
 /// What lists show of all runs of a session.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// The properties in which runs differ: plan, data set, workload, and factors in their usual order.
+    /// The properties in which runs differ: plan, data set, workload, tracer, and factors in their usual order.
     pub columns: Vec<Column>,
     /// All runs in the order they were queued.
     pub entries: Vec<Arc<Entry>>,
@@ -164,12 +169,13 @@ impl Listing {
     pub fn of(runs: &[RunRecord]) -> Self {
         let (columns, differing) = (columns(runs), differing_keys(runs));
         let are_repeated = runs.iter().any(|run| Some(run.repeat) != runs.first().map(|first| first.repeat));
+        let are_twins = runs.iter().any(|run| Some(run.tracer) != runs.first().map(|first| first.tracer));
         let mut attempts = HashMap::new();
         let entry = |run: &RunRecord| {
             let at = attempts.len();
-            let of = (run.plan.clone(), run.data.set.to_string(), run.repeat, run.levels.clone());
+            let of = (run.plan.clone(), run.data.set.to_string(), run.tracer, run.repeat, run.levels.clone());
             let attempt_at = *attempts.entry(of).or_insert(at);
-            Arc::new(Entry::of(run, &columns, name(run, &differing, are_repeated), attempt_at))
+            Arc::new(Entry::of(run, &columns, name(run, &differing, are_twins, are_repeated), attempt_at))
         };
         let entries: Vec<Arc<Entry>> = runs.iter().map(entry).collect();
         let places = entries.iter().enumerate().map(|(place, entry)| (entry.run.clone(), place)).collect();
@@ -190,6 +196,9 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
     }
     if runs.iter().any(|run| run.workload.key != first.workload.key) {
         columns.push(Column::named("workload", "Workload"));
+    }
+    if runs.iter().any(|run| run.tracer != first.tracer) {
+        columns.push(Column::named(Tracer::KEY, "Trace"));
     }
     let mut factors: Vec<(&WorkloadSpec, &Key)> = Vec::new();
     for run in runs {
@@ -237,10 +246,13 @@ fn differing_keys(runs: &[RunRecord]) -> Vec<&Key> {
     keys
 }
 
-/// What a run differs in from the others: these levels, and its repeat if there are others.
-fn name(run: &RunRecord, keys: &[&Key], are_repeated: bool) -> String {
+/// What a run differs in from the others: these levels, its tracer and its repeat if there are others.
+fn name(run: &RunRecord, keys: &[&Key], are_twins: bool, are_repeated: bool) -> String {
     let level = |key: &&Key| Some(level_name(&Setting::of_factor(&run.workload, key), run.levels.get(key)?));
     let mut parts: Vec<String> = keys.iter().filter_map(level).collect();
+    if are_twins {
+        parts.push(format!("trace {}", run.tracer.name()));
+    }
     if parts.is_empty() {
         parts.push(run.plan.clone());
     }
@@ -259,6 +271,21 @@ fn step(runs: &[RunRecord]) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::fixture;
+
+    #[test]
+    fn twins_under_several_tracers_are_told_apart_and_are_no_attempts_of_each_other() {
+        let off = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.01);
+        let nsys = RunRecord { run: "0002-b-1".to_owned(), tracer: Tracer::Nsys, ..off.clone() };
+        let again = RunRecord { run: "0003-b-1".to_owned(), ..nsys.clone() };
+        let listing = Listing::of(&[off, nsys, again]);
+        let names: Vec<&str> = listing.entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["trace off", "trace nsys", "trace nsys"]);
+        let attempts: Vec<_> = listing.entries.iter().map(|entry| entry.attempt_at).collect();
+        assert_eq!((attempts, listing.attempted), (vec![Some(0), Some(1), Some(1)], 2));
+        assert_eq!(listing.columns.iter().map(|column| &*column.key).collect::<Vec<_>>(), ["trace"]);
+        assert_eq!(listing.entries[1].cells, ["nsys"]);
+    }
 
     #[test]
     fn what_names_share_ends_with_a_blank() {

@@ -28,7 +28,7 @@ use super::{Command, Request, Screen, State};
 use crate::analysis::SpreadSeen;
 use crate::papers;
 use crate::plan::{
-    Block, CommandTexts, Data, Identity, Key, Level, Mode, Order, Plan, Tracing, WorkloadSpec, image, is_name,
+    Block, Capture, CommandTexts, Data, Identity, Key, Level, Mode, Order, Plan, Tracer, WorkloadSpec, image, is_name,
 };
 use crate::store::HeldCell;
 
@@ -105,8 +105,10 @@ pub enum PlanCommand {
     Exclusive(bool),
     /// Set the number of steps at the start that are excluded from statistics.
     WarmUpSteps(u64),
-    /// Set which part of the runs a profiler records.
-    Tracing(Tracing),
+    /// Trace runs with this tracer too, or no longer.
+    ToggleTracer(Tracer),
+    /// Set which part of traced runs is recorded.
+    TracedPart(Capture),
     /// Set how far runs go.
     Mode(Mode),
     /// Set the texts of the plan's own program.
@@ -434,7 +436,10 @@ impl State {
             PlanCommand::Exclusive(exclusive) => plan.edit(None, |plan| plan.limits.exclusive = exclusive),
             PlanCommand::WarmUpSteps(steps) => plan.edit(Some("warm-up"), |plan| plan.warm_up_steps = steps),
             PlanCommand::Mode(mode) => plan.edit(Some("mode"), |plan| plan.mode = mode),
-            PlanCommand::Tracing(tracing) => plan.edit(Some("tracing"), |plan| plan.tracing = tracing),
+            PlanCommand::ToggleTracer(tracer) => plan.edit(None, |plan| plan.tracing = plan.tracing.toggled(tracer)),
+            PlanCommand::TracedPart(part) => {
+                plan.edit(Some("traced part"), |plan| plan.tracing = plan.tracing.with_capture(part));
+            }
             PlanCommand::Texts(texts) => plan.type_texts(*texts),
             PlanCommand::TryOnce => {
                 if self.trial_refusal().is_none() {

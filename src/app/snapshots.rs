@@ -75,6 +75,7 @@ fn snapshot(name: &str, size: [f32; 2], theme: Theme, state: State, role: Role, 
 
 fn node() -> Node {
     let mut node = gpu_node(4);
+    node.nsys = Err("it is not on PATH".to_owned());
     for gpu in &mut node.gpus {
         *gpu = Gpu { numa_node: Some(gpu.index / 2), ..gpu.clone() };
     }

@@ -12,7 +12,7 @@ use super::{Format, OK, Outcome, print, session_folder};
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::figure::check_studies;
 use crate::papers::artefact;
-use crate::plan::{InvalidCell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, expand, remarks};
+use crate::plan::{InvalidCell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, remarks};
 use crate::session::Machine;
 
 #[derive(Args)]
@@ -92,6 +92,7 @@ struct CellOut<'a> {
     id: &'a str,
     workload: &'a Key,
     levels: &'a Levels,
+    trace: &'static str,
     /// None of a program of the plan's own, of which nothing is known.
     estimated_s: Option<f64>,
     estimated_peak_bytes: Option<u64>,
@@ -104,6 +105,7 @@ struct CellOut<'a> {
 struct InvalidOut<'a> {
     workload: &'a Key,
     levels: &'a Levels,
+    trace: &'static str,
     reason: &'a str,
 }
 
@@ -160,6 +162,7 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
         id: &cell.id,
         workload: &cell.workload,
         levels: &cell.levels,
+        trace: cell.tracer.name(),
         estimated_s: (!cell.shape.own_program).then_some(cell.estimate.duration_s),
         estimated_peak_bytes: (!cell.shape.own_program).then_some(cell.estimate.peak_bytes),
         estimated_memory_bytes: cell.estimate.memory_kinds().collect(),
@@ -167,6 +170,7 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
     let invalid = matrix.invalid.iter().map(|cell| InvalidOut {
         workload: &cell.workload,
         levels: &cell.levels,
+        trace: cell.tracer.name(),
         reason: &cell.reason,
     });
     MatrixOut { cells: cells.collect(), invalid: invalid.collect(), merged: matrix.merged.combinations, runs }
@@ -175,14 +179,16 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
 fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     let varied = plan.varied();
     let several = plan.has_several_workloads();
-    let values = |workload: &Key, levels: &Levels| {
+    let twins = plan.tracing.tracers().len() > 1;
+    let values = |workload: &Key, levels: &Levels, tracer: Tracer| {
         let level = |key: &&Key| levels.get(key).map_or(" – |".to_owned(), |level| format!(" {level} |"));
         let workload = if several { format!(" {workload} |") } else { String::new() };
-        varied.iter().map(level).fold(workload, |text, level| text + &level)
+        let tracer = if twins { format!(" {} |", tracer.name()) } else { String::new() };
+        varied.iter().map(level).fold(workload, |text, level| text + &level) + &tracer
     };
     let names = several.then_some("workload").into_iter().chain(varied.iter().map(|key| key.as_str()));
-    let heads: String = names.map(|name| format!(" {name} |")).collect();
-    let rules = "---|".repeat(varied.len() + usize::from(several));
+    let heads: String = names.chain(twins.then_some(Tracer::KEY)).map(|name| format!(" {name} |")).collect();
+    let rules = "---|".repeat(varied.len() + usize::from(several) + usize::from(twins));
     let duration_s: f64 =
         matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
     let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
@@ -210,7 +216,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
             (true, true) => " – | – |".to_owned(),
             (true, false) => format!(" {:.1} | {peak_gb:.1} |", cell.estimate.duration_s),
         };
-        lines.push(format!("| {} |{}{estimates}", cell.id, values(&cell.workload, &cell.levels)));
+        lines.push(format!("| {} |{}{estimates}", cell.id, values(&cell.workload, &cell.levels, cell.tracer)));
     }
     for remark in remarks(plan, matrix, node) {
         lines.push(String::new());
@@ -222,7 +228,8 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         lines.push(String::new());
         lines.push(format!("|{heads} reason |"));
         lines.push(format!("|{rules}---|"));
-        let row = |cell: &InvalidCell| format!("|{} {} |", values(&cell.workload, &cell.levels), cell.reason);
+        let row =
+            |cell: &InvalidCell| format!("|{} {} |", values(&cell.workload, &cell.levels, cell.tracer), cell.reason);
         lines.extend(matrix.invalid.iter().map(row));
     }
     lines.join("\n")

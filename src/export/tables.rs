@@ -111,14 +111,16 @@ impl Facts for Listed<'_> {
             "workload" => Level::text(&record.workload.key),
             "data" => Level::text(&record.data.to_string()),
             "mode" => Level::text(&record.mode.to_string()),
-            "trace" => Level::text(match record.tracer {
-                Tracer::Nsys => "on",
-                other => other.name(),
-            }),
+            Tracer::KEY => Level::text(record.tracer.name()),
             "state" => Level::text(record.state.name()),
             "repeat" => Level::Integer(record.repeat.into()),
             _ => return record.levels.get(key).cloned(),
         })
+    }
+
+    fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
+        let was_on = key == Tracer::KEY && self.record.tracer == Tracer::Nsys;
+        self.level(key).is_some_and(|level| meets(&level)) || was_on && meets(&Level::text(Tracer::EARLIER_NSYS))
     }
 
     fn mentions(&self, word: &str) -> bool {

@@ -37,7 +37,7 @@ pub(super) fn names_cell(asked: &str, cell: &Cell) -> bool {
     let has = |(key, level): &(String, String)| {
         // Cells name their session only where there are several.
         let is_only = key == "session" && cell.session.is_empty();
-        is_only || cell.level(key).is_some_and(|own| own.to_string() == *level)
+        is_only || cell.any_level(key, &mut |own| own.to_string() == *level)
     };
     cell.id == asked || levels_of(asked).is_some_and(|levels| levels.iter().all(has))
 }

@@ -51,6 +51,10 @@ impl Facts for Named<'_> {
         self.cell.level(key)
     }
 
+    fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
+        self.cell.any_level(key, meets)
+    }
+
     fn mentions(&self, word: &str) -> bool {
         mentions(&self.name, word)
     }

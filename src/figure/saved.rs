@@ -18,7 +18,8 @@ pub struct SavedStudy {
 impl SavedStudy {
     /// A study as a session keeps it: its name and JSON.
     pub fn read(name: &str, json: &str) -> Self {
-        let study = serde_json::from_str(json).map(|study| Study { name: name.to_owned(), ..study });
+        let study =
+            serde_json::from_str(json).map(|study| Study { name: name.to_owned(), ..study }.with_names_of_now());
         let study = study.map_err(|error| format!("the saved study {name:?} cannot be read: {error}"));
         Self { name: name.to_owned(), study, json: json.to_owned() }
     }
@@ -90,10 +91,23 @@ fn problems(table: &StudyTable, origin: &str) -> Vec<Problem> {
 mod tests {
     use super::*;
     use crate::figure::Form;
+    use crate::plan::Level;
 
     fn checked(studies: &str) -> Result<Plan, String> {
         let plan = Plan::parse(&format!("version = 1\n{studies}"), "p.toml").map_err(|error| error.to_string())?;
         check_studies(&plan, "p.toml").map(|()| plan).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_study_of_an_earlier_version_means_runs_under_nsys_by_trace_on() {
+        let json = r#"{"hidden": [["trace", "on"], ["pin_memory", "on"]], "held": [["trace", "on"]], "order": [["trace", ["on", "off"]]],
+            "colours": [["trace", "on", 3]]}"#;
+        let study = SavedStudy::read("mine", json).study.unwrap();
+        let level = |key: &str, name: &str| (key.into(), Level::text(name));
+        assert_eq!(study.hidden, [level("trace", "nsys"), level("pin_memory", "on")]);
+        assert_eq!(study.held, [level("trace", "nsys")]);
+        assert_eq!(study.order, [("trace".into(), vec![Level::text("nsys"), Level::text("off")])]);
+        assert_eq!(study.colours, [("trace".into(), Level::text("nsys"), 3)]);
     }
 
     #[test]

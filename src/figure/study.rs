@@ -18,8 +18,8 @@ use crate::analysis::{
     Cell, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Setting, Source, THROUGHPUT, TRACE_METRICS,
     measure_of, metric_measure,
 };
-use crate::plan::Filter;
 use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
+use crate::plan::{Filter, Tracer};
 
 /// The measure that is made of two cells: throughput over the baseline's.
 pub const SPEEDUP: &str = "speedup";
@@ -437,6 +437,19 @@ impl Study {
             colours: colours.into(),
             ..setting
         }
+    }
+
+    /// The study with levels that earlier versions called otherwise as they are called now.
+    pub(super) fn with_names_of_now(mut self) -> Self {
+        let rename = |key: &Key, level: &mut Level| {
+            if *key == Tracer::KEY && level.as_text() == Some(Tracer::EARLIER_NSYS) {
+                *level = Level::text(Tracer::Nsys.name());
+            }
+        };
+        self.hidden.iter_mut().chain(&mut self.held).for_each(|(key, level)| rename(key, level));
+        self.colours.iter_mut().for_each(|(key, level, _)| rename(key, level));
+        self.order.iter_mut().for_each(|(key, levels)| levels.iter_mut().for_each(|level| rename(key, level)));
+        self
     }
 
     /// Whether it leaves a cell out because of a factor that it holds; `all` are those that it is about.

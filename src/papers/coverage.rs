@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::published::Artefact;
-use crate::analysis::{Cell, Measure, Recording, RunState, RunSummary};
-use crate::plan::{AskedCell, Data, Identity, Key, Level, Mode, Plan, Tracer, asked_cells, identity};
+use crate::analysis::{Cell, Measure, RunState, RunSummary};
+use crate::plan::{AskedCell, Data, Identity, Key, Level, Mode, Plan, asked_cells, identity};
 
 /// Settings that say how much a run computes in all.
 const AMOUNT: [&str; 3] = ["epochs", "train_images", "rows"];
@@ -48,25 +48,20 @@ pub fn coverage<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a RunSummary>)
     };
     let asked = cells.len();
     let has = |cell: &AskedCell, mode: Mode| {
-        there.contains(&of_cell(cell, &cell.data, plan, mode))
-            || is_stand_in(cell) && any_data.contains(&of_cell(cell, &Data::default(), plan, mode))
+        there.contains(&of_cell(cell, &cell.data, mode))
+            || is_stand_in(cell) && any_data.contains(&of_cell(cell, &Data::default(), mode))
     };
     let lacking = cells.into_iter().filter(|cell| !has(cell, plan.mode));
     let (full, missing) = lacking.partition(|cell| !plan.mode.is_full() && has(cell, Mode::Full));
     Coverage { asked, missing, full, varied: plan.varied().into_iter().cloned().collect() }
 }
 
-fn of_cell(cell: &AskedCell, data: &Data, plan: &Plan, mode: Mode) -> Identity {
-    identity(&cell.workload, data, plan.tracing.tracer(), mode, &cell.levels)
+fn of_cell(cell: &AskedCell, data: &Data, mode: Mode) -> Identity {
+    identity(&cell.workload, data, cell.tracer, mode, &cell.levels)
 }
 
 fn of_any_data(run: &RunSummary) -> Identity {
-    let tracer = match run.recording {
-        Recording::Plain | Recording::Report => Tracer::Off,
-        Recording::Traced => Tracer::Nsys,
-        Recording::BuiltIn => Tracer::BuiltIn,
-    };
-    identity(&run.workload, &Data::default(), tracer, run.mode, &run.levels)
+    identity(&run.workload, &Data::default(), run.recording.tracer().unwrap_or_default(), run.mode, &run.levels)
 }
 
 /// Whether a cell's rows are made in place of those of its data set.
@@ -280,7 +275,7 @@ mod tests {
         let plan = artefact("2503.15252/table-2").unwrap().plan().unwrap();
         let mut full = run_of("fp32", 1, &[]);
         let asked = &asked_cells(plan)[4];
-        (full.mode, full.identity) = (Mode::Full, Some(of_cell(asked, &asked.data, plan, Mode::Full)));
+        (full.mode, full.identity) = (Mode::Full, Some(of_cell(asked, &asked.data, Mode::Full)));
         let runs = [full, run_of("fp64", 4, &[])];
         let coverage = coverage(plan, &runs);
         assert_eq!((coverage.missing.len(), coverage.full.len()), (10, 1));

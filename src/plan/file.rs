@@ -61,7 +61,7 @@ pub struct Plan {
     pub warm_up_steps: u64,
     /// Whether runs are full or quick.
     pub mode: Mode,
-    /// Whether and how a profiler records the runs.
+    /// Who records the runs, and which part of each.
     pub tracing: Tracing,
     /// Its cells: those of the file's own `workload`, `[data]` and `[factors]`.
     pub first: Block,
@@ -227,9 +227,10 @@ impl Plan {
         self.further.iter().any(|block| block.spec.key != self.first.spec.key)
     }
 
-    /// Combinations of levels, valid or not.
+    /// Combinations of levels and tracers, valid or not.
     pub fn combinations(&self) -> u64 {
-        self.blocks().map(Block::combinations).fold(0, u64::saturating_add)
+        let of_levels = self.blocks().map(Block::combinations).fold(0, u64::saturating_add);
+        of_levels.saturating_mul(self.tracing.tracers().len() as u64)
     }
 
     /// Why the plan is too large to be expanded, if it is.

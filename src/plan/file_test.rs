@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
 use crate::plan::image::{Corrupt, DataSet, Decode};
-use crate::plan::{Capture, Domain, expand, image, order};
+use crate::plan::{Capture, Domain, Tracer, expand, image, order};
 
 const FULL: &str = r#"
 version = 1
@@ -230,7 +230,7 @@ fn the_plans_to_start_from_are_valid_and_as_large_as_they_say() {
     let matrix = expand(&papers, &gpu_node(1));
     assert_eq!((matrix.cells.len(), matrix.invalid.len()), (16, 0));
 
-    for (name, cells) in [("loaders-scenario-b", 16), ("pin-memory", 8), ("loaders", 12)] {
+    for (name, cells) in [("loaders-scenario-b", 16), ("pin-memory", 8), ("loaders", 12), ("trace-cost", 12)] {
         let matrix = expand(&Plan::read(&folder.join(format!("{name}.toml"))).unwrap(), &gpu_node(4));
         assert_eq!((matrix.cells.len(), &matrix.invalid), (cells, &vec![]), "{name}");
     }
@@ -250,12 +250,10 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let ticked = proptest::collection::vec((any::<proptest::sample::Index>(), any_levels_seed()), 0..4);
     let limits = (proptest::option::of(1e-6..1e9_f64), proptest::option::of(1e-6..1e6_f64), any::<bool>());
     let tracing = prop_oneof![
-        Just(Tracing::Off),
-        Just(Tracing::BuiltIn(Capture::Whole)),
-        Just(Tracing::Nsys(Capture::Whole)),
-        (1e-6..1e9_f64).prop_map(|seconds| Tracing::Nsys(Capture::First { seconds })),
+        proptest::sample::subsequence(&Tracer::ALL, 0..=3).prop_map(|some| Tracing::by(&some, Capture::Whole)),
+        (1e-6..1e9_f64).prop_map(|seconds| Tracing::by(&[Tracer::Nsys], Capture::First { seconds })),
         (1..1000_u64, 0..1000_u64)
-            .prop_map(|(first, more)| Tracing::Nsys(Capture::Steps { first, last: first + more })),
+            .prop_map(|(first, more)| Tracing::by(&Tracer::ALL, Capture::Steps { first, last: first + more })),
     ];
     let (least, most) = Mode::STEP_PRECISIONS;
     let mode = prop_oneof![Just(Mode::Full), (least..=most).prop_map(|step_precision| Mode::Quick { step_precision }),];
@@ -430,17 +428,25 @@ fn runs_are_full_unless_a_plan_asks_for_quick_ones_and_their_precision() {
 fn tracing_is_off_unless_asked_and_takes_one_window() {
     let with = |measure: &str| format!("version = 1\nworkload = \"image\"\n[measure]\n{measure}\n");
     let tracing = |measure: &str| Plan::parse(&with(measure), "my.toml").map(|plan| plan.tracing).unwrap();
-    assert_eq!(tracing("warm_up_steps = 3"), Tracing::Off);
-    assert_eq!(tracing("trace = \"nsys\""), Tracing::Nsys(Capture::Whole));
-    assert_eq!(tracing("trace = \"nsys\"\ntrace_first_s = 720"), Tracing::Nsys(Capture::First { seconds: 720.0 }));
-    let steps = Tracing::Nsys(Capture::Steps { first: 20, last: 60 });
+    assert_eq!(tracing("warm_up_steps = 3"), Tracing::default());
+    let nsys = |capture| Tracing::by(&[Tracer::Nsys], capture);
+    assert_eq!(tracing("trace = \"nsys\""), nsys(Capture::Whole));
+    assert_eq!(tracing("trace = [\"nsys\"]"), nsys(Capture::Whole));
+    assert_eq!(tracing("trace = \"nsys\"\ntrace_first_s = 720"), nsys(Capture::First { seconds: 720.0 }));
+    let steps = nsys(Capture::Steps { first: 20, last: 60 });
     assert_eq!(tracing("trace = \"nsys\"\ntrace_steps = [20, 60]"), steps);
-    assert_eq!(tracing("trace = \"built-in\""), Tracing::BuiltIn(Capture::Whole));
-    let steps = Tracing::BuiltIn(Capture::Steps { first: 20, last: 60 });
-    assert_eq!(tracing("trace = \"built-in\"\ntrace_steps = [20, 60]"), steps);
+    assert_eq!(tracing("trace = \"built-in\""), Tracing::by(&[Tracer::BuiltIn], Capture::Whole));
+    let steps = Tracing::by(&Tracer::ALL, Capture::Steps { first: 20, last: 60 });
+    assert_eq!(tracing("trace = [\"nsys\", \"off\", \"built-in\"]\ntrace_steps = [20, 60]"), steps);
     for (measure, wanted) in [
-        ("trace = \"nsight\"", "unknown \"nsight\""),
+        ("trace = \"nsight\"", "my.toml:4: measure.trace: unknown level \"nsight\""),
+        ("trace = [\"off\", \"nsight\"]", "my.toml:4: measure.trace: unknown level \"nsight\""),
+        ("trace = []", "my.toml:4: measure.trace: an empty list: name at least one level"),
+        ("trace = [\"off\", \"off\"]", "my.toml:4: measure.trace: off stands twice in the list"),
+        ("trace = true", "my.toml:4: measure.trace: must be a string"),
+        ("trace = [[\"off\"]]", "my.toml:4: measure.trace: must be a string"),
         ("trace_first_s = 720", "means nothing without trace"),
+        ("trace = [\"off\"]\ntrace_steps = [1, 2]", "means nothing without trace"),
         ("trace = \"built-in\"\ntrace_first_s = 1\ntrace_steps = [1, 2]", "leave one of them"),
         ("trace = \"nsys\"\ntrace_steps = [60, 20]", "such as [20, 60]"),
         ("trace = \"nsys\"\ntrace_steps = [0, 20]", "such as [20, 60]"),
@@ -451,6 +457,23 @@ fn tracing_is_off_unless_asked_and_takes_one_window() {
         let told = messages(&with(measure));
         assert!(told.iter().any(|message| message.contains(wanted)), "{measure}: {told:?}");
     }
+}
+
+#[test]
+fn one_tracer_is_written_as_its_name_and_several_as_a_list() {
+    let written = |tracers: &[Tracer]| {
+        let tracing = Tracing::by(tracers, Capture::Whole);
+        let text = Plan { tracing, ..small_plan(&[]) }.to_toml();
+        text.lines().find(|line| line.starts_with("trace")).map(str::to_owned)
+    };
+    assert_eq!((written(&[]), written(&[Tracer::Off])), (None, None));
+    assert_eq!(written(&[Tracer::BuiltIn]).unwrap(), "trace = \"built-in\"");
+    assert_eq!(written(&[Tracer::Nsys, Tracer::Off]).unwrap(), "trace = [\"off\", \"nsys\"]");
+    let text = "version = 1\n[measure]\ntrace = [\"nsys\", \"off\"] # twins\n";
+    let mut plan = Plan::parse(text, "my.toml").unwrap();
+    assert!(plan.to_toml_in(text, "my.toml").contains("trace = [\"nsys\", \"off\"] # twins"));
+    plan.tracing = plan.tracing.toggled(Tracer::Off);
+    assert!(plan.to_toml_in(text, "my.toml").contains("trace = \"nsys\" # twins"));
 }
 
 proptest! {

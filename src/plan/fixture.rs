@@ -1,6 +1,6 @@
 //! Machines and plans for tests.
 
-use super::{CudaState, Gpu, Level, Node, Plan, Worker, image};
+use super::{CudaState, Gpu, Level, Node, Nsys, Plan, Worker, image};
 
 fn worker(cuda: CudaState) -> Worker {
     Worker {
@@ -51,6 +51,7 @@ pub(crate) fn gpu_node(gpus: u32) -> Node {
         no_gpu_reason: None,
         gpus: (0..gpus).map(gpu).collect(),
         worker: Ok(worker(CudaState::Available)),
+        nsys: Ok(Nsys { path: "nsys".into(), version: "2025.3".to_owned() }),
         ..cpu_node()
     }
 }

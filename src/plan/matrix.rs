@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::identity::{Head, Identity, line};
-use super::{Block, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, WorkloadSpec};
+use super::{
+    Block, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, Tracer, Tracing, WorkloadSpec,
+};
 
 /// A combination of levels that can run on the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +20,8 @@ pub struct Cell {
     pub data: Data,
     /// The level of every factor.
     pub levels: Levels,
+    /// Who traces its runs.
+    pub tracer: Tracer,
     /// What it is, in every plan and on every machine.
     pub identity: Identity,
     /// The first 8 digits of its identity; 16 for a cell that shares its first 8 with an earlier one of the plan.
@@ -35,6 +39,9 @@ pub struct InvalidCell {
     pub workload: Key,
     /// The level of every factor.
     pub levels: Levels,
+    /// Who would trace its runs.
+    #[serde(default, skip_serializing_if = "Tracer::is_off")]
+    pub tracer: Tracer,
     /// Why it cannot, and what to do, as a fragment of a sentence.
     pub reason: String,
 }
@@ -82,7 +89,7 @@ impl fmt::Display for Merged {
 /// What a plan comes to on a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matrix {
-    /// What can run, block by block; the first factor varies slowest.
+    /// What can run, block by block; the first factor varies slowest, the tracer fastest.
     pub cells: Vec<Cell>,
     /// What cannot.
     pub invalid: Vec<InvalidCell>,
@@ -99,20 +106,21 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
     let mut matrix = Matrix::default();
     if let Some(reason) = plan.too_large() {
         let levels = plan.first.first_levels();
-        matrix.invalid.push(InvalidCell { workload: plan.first.spec.key.clone(), levels, reason });
+        let (workload, tracer) = (plan.first.spec.key.clone(), Tracer::Off);
+        matrix.invalid.push(InvalidCell { workload, levels, tracer, reason });
         return matrix;
     }
     let (mut merged, mut ids) = (Merged::default(), HashSet::new());
-    combine(plan, &mut merged, |block, identity, levels| {
+    combine(plan, &mut merged, |block, tracer, identity, levels| {
         let is_first = std::ptr::eq(block, &plan.first);
         let workload = block.spec.key.clone();
-        match check(plan, block, node, &levels) {
+        match check(plan, block, node, &levels).and_then(|checked| can_trace(node, tracer).map(|()| checked)) {
             Ok((shape, estimate)) => {
                 let (data, id) = (block.data.clone(), distinct(identity, &mut ids));
-                matrix.cells.push(Cell { workload, data, levels, identity, id, shape, estimate });
+                matrix.cells.push(Cell { workload, data, levels, tracer, identity, id, shape, estimate });
                 matrix.of_first_block += usize::from(is_first);
             }
-            Err(reason) => matrix.invalid.push(InvalidCell { workload, levels, reason }),
+            Err(reason) => matrix.invalid.push(InvalidCell { workload, levels, tracer, reason }),
         }
     });
     matrix.merged = merged;
@@ -128,6 +136,8 @@ pub struct AskedCell {
     pub data: Data,
     /// The level of every factor.
     pub levels: Levels,
+    /// Who traces its runs.
+    pub tracer: Tracer,
     /// What it is, in every plan and on every machine.
     pub identity: Identity,
 }
@@ -136,16 +146,16 @@ pub struct AskedCell {
 pub fn asked_cells(plan: &Plan) -> Vec<AskedCell> {
     let mut cells = Vec::new();
     if plan.too_large().is_none() {
-        combine(plan, &mut Merged::default(), |block, identity, levels| {
+        combine(plan, &mut Merged::default(), |block, tracer, identity, levels| {
             let (workload, data) = (block.spec.clone(), block.data.clone());
-            cells.push(AskedCell { workload, data, levels, identity });
+            cells.push(AskedCell { workload, data, levels, tracer, identity });
         });
     }
     cells
 }
 
 /// A plan like another one for these cells alone: one block where they are all combinations of some levels, else a block for each.
-/// None of no cells.
+/// Its tracers are those of all of them. None of no cells.
 pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
     let is_same = |(one, other): (&AskedCell, &AskedCell)| one.identity == other.identity;
     let all = asked_cells(like);
@@ -159,7 +169,15 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
         let factors = spec.factors.iter().map(|factor| (factor.key.clone(), vec![level(factor)])).collect();
         Block { data: cell.data.clone(), factors, spec }
     };
-    let blocks: Vec<Block> = cells.iter().map(block).collect();
+    let mut blocks: Vec<Block> = Vec::with_capacity(cells.len());
+    for block in cells.iter().map(block) {
+        // Twins under several tracers follow each other.
+        if blocks.last() != Some(&block) {
+            blocks.push(block);
+        }
+    }
+    let tracers: Vec<Tracer> = cells.iter().map(|cell| cell.tracer).collect();
+    let tracing = Tracing::by(&tracers, like.tracing.capture().unwrap_or_default());
     let mut grid = blocks.first()?.clone();
     for block in &blocks {
         for ((_, ticked), (_, own)) in grid.factors.iter_mut().zip(&block.factors) {
@@ -169,17 +187,17 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
         }
     }
     let is_one_kind = blocks.iter().all(|block| (&block.spec, &block.data) == (&grid.spec, &grid.data));
-    let (first, further) = if is_one_kind && grid.combinations() == cells.len() as u64 {
+    let (first, further) = if is_one_kind && grid.combinations() == blocks.len() as u64 {
         (grid, Vec::new())
     } else {
         let mut blocks = blocks.into_iter();
         (blocks.next()?, blocks.collect())
     };
-    Some(Plan { first, further, constraints: Vec::new(), ..like.clone() })
+    Some(Plan { first, further, tracing, constraints: Vec::new(), ..like.clone() })
 }
 
 /// Hands over each cell of a plan once, block by block; `merged` takes what is the same as another.
-fn combine<'a>(plan: &'a Plan, merged: &mut Merged, mut each: impl FnMut(&'a Block, Identity, Levels)) {
+fn combine<'a>(plan: &'a Plan, merged: &mut Merged, mut each: impl FnMut(&'a Block, Tracer, Identity, Levels)) {
     let mut seen = HashSet::new();
     for block in plan.blocks() {
         let pieces = Pieces::new(plan, block);
@@ -191,11 +209,14 @@ fn combine<'a>(plan: &'a Plan, merged: &mut Merged, mut each: impl FnMut(&'a Blo
                 *choice = (rest % levels.len() as u64) as usize;
                 rest /= levels.len() as u64;
             }
-            let (identity, levels) = pieces.cell(&chosen, &mut merged.idle);
-            if seen.insert(identity) {
-                each(block, identity, levels);
-            } else {
-                merged.combinations += 1;
+            let (lines, levels) = pieces.cell(&chosen, &mut merged.idle);
+            for (tracer, head) in &pieces.heads {
+                let identity = head.identity(lines.iter().copied());
+                if seen.insert(identity) {
+                    each(block, *tracer, identity, levels.clone());
+                } else {
+                    merged.combinations += 1;
+                }
             }
         }
     }
@@ -220,11 +241,22 @@ pub fn check(plan: &Plan, block: &Block, node: &Node, levels: &Levels) -> Result
     Ok((shape, plan.mode.estimate(full, &shape)))
 }
 
+/// Whether a machine has what a tracer needs: of programs and without CUDA, the built-in one records less, which a remark says.
+fn can_trace(node: &Node, tracer: Tracer) -> Result<(), String> {
+    match (tracer, &node.nsys) {
+        (Tracer::Nsys, Err(missing)) => {
+            Err(format!("trace = nsys: {missing}: install Nsight Systems, or leave nsys out of trace"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The parts that a block's cells are made of, each made once, not once a cell.
 struct Pieces<'a> {
     block: &'a Block,
     keys: Arc<[Key]>,
-    head: Head,
+    /// For each tracer the lines that all its cells share.
+    heads: Vec<(Tracer, Head)>,
     /// For each factor in the order of keys: its place, and the canonical line of each level; empty for the frozen default.
     lines: Vec<(usize, Vec<String>)>,
     /// For each factor that may be without meaning: its place, its default, and where.
@@ -265,18 +297,19 @@ impl<'a> Pieces<'a> {
             let conditions = factor.idle.iter().filter_map(condition).collect();
             Some((place_of(&factor.key)?, factor.default.clone(), conditions))
         });
+        let head = |tracer: &Tracer| (*tracer, Head::new(spec, &block.data, *tracer, plan.mode));
         Self {
             block,
             keys: block.factors.iter().map(|(key, _)| key.clone()).collect(),
-            head: Head::new(spec, &block.data, plan.tracing.tracer(), plan.mode),
+            heads: plan.tracing.tracers().iter().map(head).collect(),
             lines: lines.collect(),
             idle: idle.collect(),
         }
     }
 
-    /// A cell's identity and levels. Levels without meaning are left out of the one and at their defaults in the other; `told` takes
-    /// those that were ticked.
-    fn cell(&self, chosen: &[usize], told: &mut Vec<Idle>) -> (Identity, Levels) {
+    /// The lines of a cell's identity and its levels. Levels without meaning are left out of the one and at their defaults in the
+    /// other; `told` takes those that were ticked.
+    fn cell(&self, chosen: &[usize], told: &mut Vec<Idle>) -> (Vec<&str>, Levels) {
         let factors = &self.block.factors;
         let mut meaningless: Vec<(usize, &Level)> = Vec::new();
         for (place, default, conditions) in &self.idle {
@@ -297,11 +330,11 @@ impl<'a> Pieces<'a> {
         }
         let without = |place: usize| meaningless.iter().find(|(other, _)| *other == place).map(|(_, default)| *default);
         let lines = self.lines.iter().filter(|(place, _)| without(*place).is_none());
-        let identity = self.head.identity(lines.map(|(place, lines)| lines[chosen[*place]].as_str()));
+        let lines = lines.map(|(place, lines)| lines[chosen[*place]].as_str()).collect();
         let level = |(place, (_, ticked)): (usize, &(Key, Vec<Level>))| {
             without(place).unwrap_or(&ticked[chosen[place]]).clone()
         };
-        (identity, Levels::of_keys(&self.keys, factors.iter().enumerate().map(level)))
+        (lines, Levels::of_keys(&self.keys, factors.iter().enumerate().map(level)))
     }
 }
 
@@ -316,7 +349,7 @@ fn distinct(identity: Identity, taken: &mut HashSet<String>) -> String {
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-    use crate::plan::{Capture, Mode, Tracer, Tracing, WorkloadSpec, identity, image};
+    use crate::plan::{Capture, Mode, WorkloadSpec, identity, image};
 
     fn texts(names: &[&str]) -> Vec<Level> {
         names.iter().map(|name| Level::text(name)).collect()
@@ -356,6 +389,45 @@ mod tests {
     }
 
     #[test]
+    fn each_tracer_has_the_cells_that_a_plan_of_it_alone_has_and_twins_stand_together() {
+        let mut plan = small_plan(&[("precision", texts(&["fp32", "fp64"])), ("tf32", texts(&["off", "all"]))]);
+        let alone = Tracer::ALL.map(|tracer| {
+            let tracing = Tracing::by(&[tracer], Capture::Whole);
+            expand(&Plan { tracing, ..plan.clone() }, &gpu_node(1))
+        });
+        plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
+        let all = expand(&plan, &gpu_node(1));
+        for (place, (tracer, alone)) in Tracer::ALL.into_iter().zip(&alone).enumerate() {
+            let own: Vec<Cell> = all.cells.iter().filter(|cell| cell.tracer == tracer).cloned().collect();
+            assert_eq!(own, alone.cells);
+            let twins = all.cells.chunks(3).map(|twins| (twins[place].tracer, &twins[place].levels));
+            assert!(twins.eq(alone.cells.iter().map(|cell| (tracer, &cell.levels))));
+        }
+        assert_eq!(
+            (all.cells.len() as u64 + all.merged.combinations, all.merged.combinations),
+            (plan.combinations(), 3)
+        );
+        let some = plan_of_cells(&plan, &asked_cells(&plan)[3..6]).unwrap();
+        assert_eq!((asked_cells(&some), some.further.len()), (asked_cells(&plan)[3..6].to_vec(), 0));
+        let traced = plan_of_cells(&plan, &asked_cells(&plan)[1..3]).unwrap();
+        assert_eq!(asked_cells(&traced), asked_cells(&plan)[1..3]);
+    }
+
+    #[test]
+    fn only_the_cells_of_a_missing_profiler_cannot_run() {
+        let mut plan = small_plan(&[("precision", texts(&["fp32", "fp16"]))]);
+        plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
+        let matrix = expand(&plan, &cpu_node());
+        let tracers = |precision: &str| {
+            let of = |cell: &&InvalidCell| cell.levels.get("precision").unwrap().to_string() == precision;
+            matrix.invalid.iter().filter(of).map(|cell| (cell.tracer, cell.reason.contains("not on PATH"))).collect()
+        };
+        let (fp32, fp16): (Vec<_>, Vec<_>) = (tracers("fp32"), tracers("fp16"));
+        assert_eq!(matrix.cells.iter().map(|cell| cell.tracer).collect::<Vec<_>>(), [Tracer::Off, Tracer::BuiltIn]);
+        assert_eq!((fp32, fp16), (vec![(Tracer::Nsys, true)], Tracer::ALL.map(|tracer| (tracer, false)).to_vec()));
+    }
+
+    #[test]
     fn cells_that_can_run_those_that_cannot_and_those_merged_are_all_combinations() {
         let plan = small_plan(&[("precision", texts(&["fp32", "fp16"])), ("pin_memory", texts(&["off", "on"]))]);
         let (cpu, gpu) = (expand(&plan, &cpu_node()), expand(&plan, &gpu_node(1)));
@@ -382,12 +454,12 @@ mod tests {
             ("learning_rate", vec![Level::Number(1.0), Level::Number(0.5)]),
         ]);
         plan.first.set_data(image::DataSet::files("photos").into());
-        plan.tracing = Tracing::Nsys(Capture::Whole);
+        plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
         plan.mode = Mode::Quick { step_precision: 0.02 };
         let cells = expand(&plan, &gpu_node(1)).cells;
-        assert_eq!(cells.len(), 6);
+        assert_eq!(cells.len(), 18);
         for cell in cells {
-            assert_eq!(identity(&plan.first.spec, &cell.data, Tracer::Nsys, plan.mode, &cell.levels), cell.identity);
+            assert_eq!(identity(&plan.first.spec, &cell.data, cell.tracer, plan.mode, &cell.levels), cell.identity);
             assert_eq!(cell.id, cell.identity.digits(4));
         }
     }
@@ -396,15 +468,15 @@ mod tests {
     fn another_data_set_workload_mode_or_precision_and_tracing_make_another_cell() {
         let mut plan = small_plan(&[]);
         let mut seen = HashSet::new();
-        let mut is_new = |plan: &Plan| seen.insert(expand(plan, &cpu_node()).cells[0].identity);
+        let mut is_new = |plan: &Plan| seen.insert(asked_cells(plan)[0].identity);
         assert!(is_new(&plan));
         plan.first.data = image::DataSet::Mnist { folder: None }.into();
         assert!(is_new(&plan));
         plan.first.data = image::DataSet::Mnist { folder: Some("elsewhere".into()) }.into();
         assert!(is_new(&plan));
-        plan.tracing = Tracing::Nsys(Capture::Whole);
+        plan.tracing = Tracing::by(&[Tracer::Nsys], Capture::Whole);
         assert!(is_new(&plan));
-        plan.tracing = Tracing::BuiltIn(Capture::Whole);
+        plan.tracing = Tracing::by(&[Tracer::BuiltIn], Capture::Whole);
         assert!(is_new(&plan));
         plan.mode = Mode::Quick { step_precision: 0.01 };
         assert!(is_new(&plan));

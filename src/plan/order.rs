@@ -17,35 +17,54 @@ pub struct PlannedRun {
 /// The runs of a plan's cells, each cell `repeats` times.
 ///
 /// Interleaved: every repeat is a shuffle of all cells, drawn from the plan's seed, and its first cell is not the
-/// last one of the repeat before (where there is more than one).
+/// last one of the repeat before (where there is more than one). Twins, the cells of the same levels under several tracers, run one
+/// after the other, in an order drawn for each repeat, or in that of the tracers: pairs by repeat are close in time.
 pub fn order(plan: &Plan, cells: &[Cell]) -> Vec<PlannedRun> {
     let mut runs = Vec::with_capacity(cells.len() * plan.repeats as usize);
+    let mut places = 0..;
+    let twins: Vec<Vec<usize>> =
+        cells.chunk_by(are_twins).map(|twins| places.by_ref().take(twins.len()).collect()).collect();
     match plan.order {
         Order::Sequential => {
-            for cell in 0..cells.len() {
-                runs.extend((1..=plan.repeats).map(|repeat| PlannedRun { cell, repeat }));
+            for twins in &twins {
+                for repeat in 1..=plan.repeats {
+                    runs.extend(twins.iter().map(|cell| PlannedRun { cell: *cell, repeat }));
+                }
             }
         }
         Order::Interleaved => {
             // ChaCha8's stream never changes between versions: an order can be drawn again in years.
             let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
             for repeat in 1..=plan.repeats {
-                let mut round: Vec<usize> = (0..cells.len()).collect();
+                let mut round = twins.clone();
                 shuffle(&mut round, &mut random);
+                round.iter_mut().for_each(|twins| shuffle(twins, &mut random));
                 let last = runs.last().map(|run: &PlannedRun| run.cell);
-                if round.len() > 1 && last == round.first().copied() {
+                let was_last = |twins: &Vec<usize>| last.is_some_and(|last| twins.contains(&last));
+                if round.len() > 1 && was_last(&round[0]) {
                     let other = 1 + draw(&mut random, round.len() - 1);
                     round.swap(0, other);
+                } else if let [twins] = round.as_mut_slice()
+                    && twins.len() > 1
+                    && last == twins.first().copied()
+                {
+                    let other = 1 + draw(&mut random, twins.len() - 1);
+                    twins.swap(0, other);
                 }
-                runs.extend(round.into_iter().map(|cell| PlannedRun { cell, repeat }));
+                runs.extend(round.into_iter().flatten().map(|cell| PlannedRun { cell, repeat }));
             }
         }
     }
     runs
 }
 
+/// Whether a cell and the next one differ in their tracer alone.
+fn are_twins(one: &Cell, next: &Cell) -> bool {
+    one.tracer < next.tracer && (&one.workload, &one.data, &one.levels) == (&next.workload, &next.data, &next.levels)
+}
+
 /// Fisher and Yates: every order is as likely as every other.
-fn shuffle(places: &mut [usize], random: &mut ChaCha8Rng) {
+fn shuffle<T>(places: &mut [T], random: &mut ChaCha8Rng) {
     for end in (1..places.len()).rev() {
         places.swap(end, draw(random, end + 1));
     }
@@ -60,7 +79,7 @@ fn draw(random: &mut ChaCha8Rng, count: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Level, expand, fixture};
+    use crate::plan::{Capture, Level, Tracer, Tracing, expand, fixture};
 
     fn plan(repeats: u32, order: Order) -> (Plan, Vec<Cell>) {
         let mut plan = fixture::small_plan(&[("epochs", (1..=6).map(Level::Integer).collect())]);
@@ -85,6 +104,35 @@ mod tests {
             }
             assert!(runs.windows(2).all(|pair| pair[0].cell != pair[1].cell), "seed {seed}: {runs:?}");
         }
+    }
+
+    #[test]
+    fn twins_run_side_by_side_in_every_repeat_each_first_now_and_then() {
+        let mut plan = fixture::small_plan(&[("epochs", (1..=4).map(Level::Integer).collect())]);
+        (plan.repeats, plan.tracing) = (3, Tracing::by(&Tracer::ALL, Capture::Whole));
+        let cells = expand(&plan, &fixture::gpu_node(1)).cells;
+        let one = cells[..3].to_vec();
+        let mut first = [0; 3];
+        for seed in 0..100 {
+            plan.seed = seed;
+            let runs = order(&plan, &cells);
+            for twins in runs.chunks(3) {
+                let mut places: Vec<usize> = twins.iter().map(|run| run.cell).collect();
+                first[places[0] % 3] += 1;
+                places.sort_unstable();
+                assert_eq!(places, [0, 1, 2].map(|tracer| 3 * (places[0] / 3) + tracer));
+                assert!(twins.iter().all(|run| run.repeat == twins[0].repeat));
+            }
+            for runs in [runs, order(&plan, &one)] {
+                assert!(runs.windows(2).all(|pair| pair[0].cell != pair[1].cell), "seed {seed}: {runs:?}");
+            }
+        }
+        // 400 expected, standard deviation 16.
+        assert!(first.iter().all(|count| (320..480).contains(count)), "{first:?}");
+        plan.order = Order::Sequential;
+        let runs = order(&plan, &cells);
+        let seen: Vec<_> = runs[..7].iter().map(|run| (run.cell, run.repeat)).collect();
+        assert_eq!(seen, [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2), (0, 3)]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::filter::{Filter, Known};
 use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion};
 use super::workload::{command, workloads};
 use super::{
-    Block, Capture, Constraint, Domain, Factor, GpuChoice, Key, Level, Limits, Mode, Order, Plan, Tracing,
+    Block, Capture, Constraint, Domain, Factor, GpuChoice, Key, Level, Limits, Mode, Order, Plan, Tracer, Tracing,
     WorkloadSpec, study,
 };
 
@@ -323,15 +323,16 @@ fn mode(measure: &Table, problems: &mut Problems) -> Mode {
     Mode::Full
 }
 
-/// Whether runs are traced, and which part of each.
+/// Who traces runs, and which part of each.
 fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
-    let all = [Tracing::Nsys(Capture::Whole), Tracing::BuiltIn(Capture::Whole)];
-    let named = measure.choice("trace", Tracing::NAMES, problems);
-    let tracing = all.into_iter().find(|tracing| Some(tracing.name()) == named).unwrap_or_default();
+    let factor = Factor::named(Tracer::KEY, "Trace", &Tracer::NAMES);
+    let named = factor_levels(&factor, None, Some(measure), problems).unwrap_or_default();
+    let tracers: Vec<Tracer> = named.iter().filter_map(|level| Tracer::of_name(level.as_text()?)).collect();
+    let tracing = Tracing::by(&tracers, Capture::Whole);
     let first_s = measure.positive("trace_first_s", 1e9, problems);
     let steps = measure.steps("trace_steps", problems);
-    for key in ["trace_first_s", "trace_steps"] {
-        if let (Some((span, _)), Tracing::Off) = (measure.find(key), tracing) {
+    for key in ["trace_first_s", "trace_steps"].into_iter().filter(|_| tracing.is_off()) {
+        if let Some((span, _)) = measure.find(key) {
             problems.add(&span, measure.path(key), "means nothing without trace = \"nsys\" or \"built-in\"");
         }
     }
@@ -339,7 +340,7 @@ fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
         (Some(_), Some(_)) => {
             let span = measure.find("trace_steps").map_or(0..0, |(span, _)| span);
             problems.add(&span, "measure.trace_steps", "trace_first_s is given too: leave one of them");
-            Tracing::Off
+            Tracing::default()
         }
         (Some(seconds), None) => tracing.with_capture(Capture::First { seconds }),
         (None, Some((first, last))) => tracing.with_capture(Capture::Steps { first, last }),

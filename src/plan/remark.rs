@@ -96,16 +96,19 @@ fn shared(plan: &Plan) -> Option<String> {
 
 fn no_profiler(plan: &Plan, node: &Node) -> Option<String> {
     let missing = node.nsys.as_ref().err()?;
-    (plan.tracing.tracer() == Tracer::Nsys).then(|| {
-        format!(
-            "trace = nsys: {missing}, so that this plan is not run here: install Nsight Systems, or take that line out"
-        )
-    })
+    let (what, out) = match plan.tracing.tracers() {
+        [Tracer::Nsys] => ("this plan is not run here", "that line out"),
+        tracers if tracers.contains(&Tracer::Nsys) => {
+            ("its runs under nsys are not made here", "nsys out of that list")
+        }
+        _ => return None,
+    };
+    Some(format!("trace = nsys: {missing}, so that {what}: install Nsight Systems, or take {out}"))
 }
 
 /// What the built-in trace lacks here.
 fn without_cuda(plan: &Plan, node: &Node) -> Option<String> {
-    let missing = node.tracer.as_ref().err().filter(|_| plan.tracing.tracer() == Tracer::BuiltIn)?;
+    let missing = node.tracer.as_ref().err().filter(|_| plan.tracing.has(Tracer::BuiltIn))?;
     let recorded = if plan.blocks().all(|block| block.spec.command.is_some()) {
         "of programs, nothing"
     } else {
@@ -170,9 +173,16 @@ mod tests {
     #[test]
     fn a_plan_that_asks_for_a_missing_profiler_is_said_not_to_run() {
         let mut plan = small_plan(&[]);
-        plan.tracing = Tracing::Nsys(Capture::Whole);
-        assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH"));
-        plan.tracing = Tracing::BuiltIn(Capture::Whole);
+        plan.tracing = Tracing::by(&[Tracer::Nsys], Capture::Whole);
+        assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH, so that this plan is not run"));
+        plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
+        let said = told(&plan, &cpu_node());
+        assert!(
+            said.len() == 2 && said[0].contains("it is not on PATH, so that its runs under nsys are not"),
+            "{said:?}"
+        );
+        assert!(said[1].contains("trace = built-in: CUDA calls and kernels are not recorded"), "{said:?}");
+        plan.tracing = Tracing::by(&[Tracer::BuiltIn], Capture::Whole);
         let said = told(&plan, &cpu_node());
         assert!(said.len() == 1 && said[0].contains("kernels are not recorded, as it was not built"), "{said:?}");
     }

@@ -23,75 +23,109 @@ pub enum Capture {
     },
 }
 
-/// How runs are traced. Tracing costs time, so that traced runs are cells of their own and no table of times holds them
-/// unless asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Tracing {
-    /// Not at all.
-    #[default]
-    Off,
-    /// By Nsight Systems.
-    Nsys(Capture),
-    /// By the ranks themselves, and by the tracer that their processes load.
-    BuiltIn(Capture),
+/// Who traces the runs of a plan, and which part of each. Tracing costs time, so that traced runs are cells of their own and no
+/// table of times holds them unless asked. Under several tracers each combination of levels is a cell of each: twins, which tell
+/// what tracing costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tracing {
+    /// At least one, each once, in the order of [`Tracer::ALL`].
+    tracers: Vec<Tracer>,
+    /// The whole run where nobody traces.
+    capture: Capture,
+}
+
+impl Default for Tracing {
+    fn default() -> Self {
+        Self::by(&[], Capture::Whole)
+    }
 }
 
 impl Tracing {
-    /// The names used in plans, the default first.
-    pub const NAMES: &'static [&'static str] = &["off", "nsys", "built-in"];
-
-    /// The name used in plans.
-    pub fn name(self) -> &'static str {
-        self.tracer().name()
-    }
-
-    /// Who traces.
-    pub fn tracer(self) -> Tracer {
-        match self {
-            Self::Off => Tracer::Off,
-            Self::Nsys(_) => Tracer::Nsys,
-            Self::BuiltIn(_) => Tracer::BuiltIn,
+    /// By these, whatever their order; nobody where there is none. `capture` is the part of each run that is recorded.
+    pub fn by(tracers: &[Tracer], capture: Capture) -> Self {
+        let mut known: Vec<Tracer> = Tracer::ALL.into_iter().filter(|tracer| tracers.contains(tracer)).collect();
+        if known.is_empty() {
+            known.push(Tracer::Off);
         }
+        let is_traced = known.iter().any(|tracer| tracer.is_on());
+        Self { tracers: known, capture: if is_traced { capture } else { Capture::Whole } }
     }
 
-    /// The part of each run that is recorded.
-    pub fn capture(self) -> Option<Capture> {
-        match self {
-            Self::Nsys(capture) | Self::BuiltIn(capture) => Some(capture),
-            Self::Off => None,
-        }
+    /// Who traces: at least one, each once, in the order of [`Tracer::ALL`].
+    pub fn tracers(&self) -> &[Tracer] {
+        &self.tracers
     }
 
-    /// Another part of each run by the same tracer.
-    pub fn with_capture(self, capture: Capture) -> Self {
-        match self {
-            Self::Off => Self::Off,
-            Self::Nsys(_) => Self::Nsys(capture),
-            Self::BuiltIn(_) => Self::BuiltIn(capture),
+    /// Whether this tracer is one of them.
+    pub fn has(&self, tracer: Tracer) -> bool {
+        self.tracers.contains(&tracer)
+    }
+
+    /// Whether nobody traces.
+    pub fn is_off(&self) -> bool {
+        self.tracers == [Tracer::Off]
+    }
+
+    /// The part of each traced run that is recorded; none where nobody traces.
+    pub fn capture(&self) -> Option<Capture> {
+        (!self.is_off()).then_some(self.capture)
+    }
+
+    /// The part of a run that this tracer records.
+    pub fn capture_by(&self, tracer: Tracer) -> Option<Capture> {
+        tracer.is_on().then_some(self.capture)
+    }
+
+    /// Another part of each run by the same tracers.
+    pub fn with_capture(&self, capture: Capture) -> Self {
+        Self::by(&self.tracers, capture)
+    }
+
+    /// The same with this tracer, or without it where it is one of them; the last one stays.
+    pub fn toggled(&self, tracer: Tracer) -> Self {
+        let others: Vec<Tracer> = self.tracers.iter().copied().filter(|known| *known != tracer).collect();
+        match (self.has(tracer), others.is_empty()) {
+            (true, true) => self.clone(),
+            (true, false) => Self::by(&others, self.capture),
+            (false, _) => Self::by(&[others, vec![tracer]].concat(), self.capture),
         }
     }
 }
 
 /// Who traces a run. Each takes time of its own, so that runs of the same levels under different tracers are different cells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tracer {
     /// Nobody.
     #[default]
     Off,
-    /// Nsight Systems.
-    Nsys,
     /// Its ranks and the built-in tracer.
     BuiltIn,
+    /// Nsight Systems.
+    Nsys,
 }
 
 impl Tracer {
-    /// The name used in plans.
-    pub fn name(self) -> &'static str {
+    /// The key of plans, tables and filters.
+    pub const KEY: &'static str = "trace";
+    /// What earlier versions called the level of runs that Nsight Systems traced, and of reports.
+    pub const EARLIER_NSYS: &'static str = "on";
+    /// All of them in the order in which they are shown: nobody first.
+    pub const ALL: [Self; 3] = [Self::Off, Self::BuiltIn, Self::Nsys];
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 3] = [Self::Off.name(), Self::BuiltIn.name(), Self::Nsys.name()];
+
+    /// The name used in plans, tables and figures.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
-            Self::Nsys => "nsys",
             Self::BuiltIn => "built-in",
+            Self::Nsys => "nsys",
         }
+    }
+
+    /// The tracer of a name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tracer| tracer.name() == name)
     }
 
     /// Whether the run is traced.
@@ -145,5 +179,18 @@ mod tests {
             assert_eq!(serde_json::from_str::<Tracer>(text).unwrap(), tracer);
         }
         assert!(serde_json::from_str::<Tracer>("\"perf\"").unwrap_err().to_string().contains("\"perf\" is no tracer"));
+    }
+
+    #[test]
+    fn tracers_stand_each_once_in_one_order_and_the_last_one_stays() {
+        let steps = Capture::Steps { first: 1, last: 2 };
+        let both = Tracing::by(&[Tracer::Nsys, Tracer::Off, Tracer::Nsys], steps);
+        assert_eq!(both.tracers(), [Tracer::Off, Tracer::Nsys]);
+        assert_eq!((both.capture_by(Tracer::Off), both.capture_by(Tracer::Nsys)), (None, Some(steps)));
+        let nsys = both.toggled(Tracer::Off);
+        assert_eq!((nsys.tracers(), nsys.toggled(Tracer::Nsys)), (&[Tracer::Nsys][..], nsys.clone()));
+        assert_eq!(nsys.toggled(Tracer::Off), both);
+        // What nobody traces has no part that is recorded.
+        assert_eq!(both.toggled(Tracer::Nsys), Tracing::default());
     }
 }

@@ -3,7 +3,7 @@
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::file::{PLAN_VERSION, is_default};
-use super::{Block, Capture, Level, Limits, Mode, Plan, Tracing, command};
+use super::{Block, Capture, Level, Limits, Mode, Plan, Tracer, Tracing, command};
 
 /// TOML's integers end at half of what a seed may be: this one, which no seed is, stands for those beyond until the text is made.
 const LARGE_SEED: i64 = i64::MIN;
@@ -45,8 +45,8 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     if differs(|a, b| a.mode == b.mode) && (before.is_some() || !plan.mode.is_full()) {
         mode(table(top, "measure"), plan.mode);
     }
-    if differs(|a, b| a.tracing == b.tracing) && (before.is_some() || plan.tracing != Tracing::Off) {
-        tracing(table(top, "measure"), plan.tracing);
+    if differs(|a, b| a.tracing == b.tracing) && (before.is_some() || !plan.tracing.is_off()) {
+        tracing(table(top, "measure"), &plan.tracing);
     }
     block(top, &plan.first, before.map(|before| &before.first));
     if differs(|a, b| a.further == b.further) {
@@ -94,9 +94,15 @@ fn mode(table: &mut dyn TableLike, mode: Mode) {
     put_or_remove(table, "step_precision", mode.step_precision().map(Value::from));
 }
 
-fn tracing(table: &mut dyn TableLike, tracing: Tracing) {
+fn tracing(table: &mut dyn TableLike, tracing: &Tracing) {
     let capture = tracing.capture();
-    put_or_remove(table, "trace", tracing.tracer().is_on().then(|| tracing.name().into()));
+    let names: Vec<&str> = tracing.tracers().iter().map(|tracer| tracer.name()).collect();
+    let named = match names.as_slice() {
+        _ if tracing.is_off() => None,
+        [name] => Some((*name).into()),
+        names => Some(Value::Array(names.iter().copied().collect::<Array>())),
+    };
+    put_or_remove(table, Tracer::KEY, named);
     let first_s = if let Some(Capture::First { seconds }) = capture { Some(seconds.into()) } else { None };
     put_or_remove(table, "trace_first_s", first_s);
     let steps = if let Some(Capture::Steps { first, last }) = capture { Some([first, last]) } else { None };

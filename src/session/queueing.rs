@@ -24,12 +24,12 @@ const HALF_LAUNCHED: &str = "the session's conductor ended while it queued these
 /// The cells of a plan on this machine.
 ///
 /// # Errors
-/// When there is no worker, a required nsys is missing, or no cell can run.
+/// When there is no worker, the only tracer is nsys and it is missing, or no cell can run.
 pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
     if let (true, Err(reason)) = (plan.needs_worker(), &node.worker) {
         return Err(SessionError::NoWorker(reason.clone()));
     }
-    if let (Tracer::Nsys, Err(reason)) = (plan.tracing.tracer(), &node.nsys) {
+    if let ([Tracer::Nsys], Err(reason)) = (plan.tracing.tracers(), &node.nsys) {
         return Err(SessionError::NoNsys(reason.clone()));
     }
     let matrix = expand(plan, node);
@@ -187,8 +187,8 @@ impl Session {
                     memory_limit_bytes: plan.limits.memory_limit_bytes(),
                 },
                 resume: None,
-                trace: plan.tracing.capture(),
-                built_in_trace: plan.tracing.tracer() == Tracer::BuiltIn,
+                trace: plan.tracing.capture_by(cell.tracer),
+                built_in_trace: cell.tracer == Tracer::BuiltIn,
                 program: spec.and_then(|spec| program(spec, repeat)),
             };
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
@@ -274,8 +274,8 @@ impl Session {
                 memory_limit_bytes: plan_file.limits.memory_limit_bytes(),
             },
             resume: None,
-            trace: plan_file.tracing.capture(),
-            built_in_trace: plan_file.tracing.tracer() == Tracer::BuiltIn,
+            trace: plan_file.tracing.capture_by(record.tracer),
+            built_in_trace: record.tracer == Tracer::BuiltIn,
             program,
         };
         let estimate_s = record.started_time_s.zip(record.ended_time_s).map_or(0.0, |(started, ended)| ended - started);
@@ -322,7 +322,7 @@ impl Session {
     }
 
     /// The job that a run was started with, if it was.
-    fn recorded_job(&self, run: &str) -> Option<Job> {
+    pub(super) fn recorded_job(&self, run: &str) -> Option<Job> {
         let bytes = foreign::read_ours(&self.store.run_folder(run).join("job.json"), MOST_JOB_BYTES).ok()?;
         serde_json::from_slice(&bytes).ok()
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::*;
 use crate::launch::misbehaviour;
-use crate::plan::{Factor, Level, NumaNode, Plan, WorkloadSpec, fixture, image};
+use crate::plan::{Factor, Level, NumaNode, Plan, Tracer, WorkloadSpec, fixture, image};
 use crate::store::RunRecord;
 
 /// Far longer than anything takes: reached only when something hangs.
@@ -536,4 +536,34 @@ fn a_run_with_a_factor_of_a_later_version_is_not_queued_again_and_that_is_said()
     assert!(error.contains("sparsity is a factor that this version does not know"), "{error}");
     // It is another cell than the plan's.
     assert_eq!(session.add_plan(&plan(1, ""), true).unwrap().runs.len(), 1);
+}
+
+#[test]
+fn each_run_of_a_plan_with_several_tracers_is_traced_by_its_own_also_when_it_is_queued_again() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    let text = "version = 1\nrepeats = 2\n[measure]\ntrace = [\"off\", \"built-in\", \"nsys\"]\ntrace_steps = [1, 2]";
+    let added = session.add_plan(&Plan::parse(text, "twins.toml").unwrap(), false).unwrap();
+    let lacking: Vec<Tracer> = added.invalid.iter().map(|cell| cell.tracer).collect();
+    assert_eq!((added.runs.len(), lacking), (4, vec![Tracer::Nsys]));
+    to_end(&mut session);
+    let traced = |session: &Session| {
+        let is_as_recorded = |run: &RunRecord| {
+            let job = session.recorded_job(&run.run).unwrap();
+            assert_eq!((job.tracer(), job.trace.is_some()), (run.tracer, run.tracer.is_on()));
+            (run.repeat, run.tracer)
+        };
+        kept(session).iter().map(is_as_recorded).collect::<Vec<_>>()
+    };
+    let mut seen = traced(&session);
+    assert!(seen[0].0 == 1 && seen[1].0 == 1, "twins of a repeat run one after the other: {seen:?}");
+    seen.sort_unstable();
+    assert_eq!(seen, [(1, Tracer::Off), (1, Tracer::BuiltIn), (2, Tracer::Off), (2, Tracer::BuiltIn)]);
+    for run in kept(&session) {
+        drop(session);
+        session = scene.open();
+        session.retry(&run.run).unwrap();
+        to_end(&mut session);
+        assert_eq!(traced(&session).last(), Some(&(run.repeat, run.tracer)));
+    }
 }

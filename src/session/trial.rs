@@ -41,8 +41,9 @@ pub struct Trial {
 /// # Errors
 /// No cell can run, or the folder cannot be made.
 pub fn try_once(plan: &Plan, seconds: f64, machine: Machine, stop: &AtomicBool) -> Result<Trial, SessionError> {
-    let matrix = runnable(plan, &machine.node)?;
-    let mut plan = plan.clone();
+    // A trial is not traced.
+    let mut plan = Plan { tracing: Tracing::default(), ..plan.clone() };
+    let matrix = runnable(&plan, &machine.node)?;
     if let Some(cell) = matrix.cells.first() {
         let block = plan.blocks().find(|block| block.spec.key == cell.workload).cloned();
         plan.first = block.unwrap_or(plan.first);
@@ -51,7 +52,7 @@ pub fn try_once(plan: &Plan, seconds: f64, machine: Machine, stop: &AtomicBool) 
             *ticked = cell.levels.get(key).cloned().into_iter().collect();
         }
     }
-    (plan.repeats, plan.tracing, plan.limits.run_time_s) = (1, Tracing::Off, Some(seconds));
+    (plan.repeats, plan.limits.run_time_s) = (1, Some(seconds));
     plan.studies.clear();
     let folder = Scratch::new()?;
     let mut session = Session::open_or_create(&folder.0.join("session"), machine)?;

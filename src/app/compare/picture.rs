@@ -210,7 +210,7 @@ fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) ->
         if !there.contains(&identity) && cells.iter().all(|cell| cell.identity != identity) {
             let RunRecord { workload, data, levels, .. } = *run;
             let (workload, data, levels) = (workload.clone(), data.clone(), levels.clone());
-            cells.push(AskedCell { workload, data, levels, identity });
+            cells.push(AskedCell { workload, data, levels, tracer: run.tracer, identity });
             (first, repeats) = (first.or(Some(run)), repeats.max(run.repeat));
         }
     }

@@ -9,7 +9,7 @@ use crate::analysis::repeats_remark;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{card, muted, radio_ui, text_field, tick_ui};
 use crate::app::{Command, State};
-use crate::plan::{Capture, Domain, Level, Mode, Node, Order, Plan, Tracing, starting_command, workloads};
+use crate::plan::{Capture, Domain, Level, Mode, Node, Order, Plan, Tracer, Tracing, starting_command, workloads};
 
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
@@ -161,8 +161,12 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, asked: &mut Vec<Pla
         ui.end_row();
 
         let programs = plan.blocks().any(|block| block.spec.command.is_some());
-        asked.extend(tracing_ui(ui, plan.tracing, programs, node).map(PlanCommand::Tracing));
+        asked.extend(tracers_ui(ui, &plan.tracing, programs, node).map(PlanCommand::ToggleTracer));
         ui.end_row();
+        if let Some(part) = plan.tracing.capture() {
+            asked.extend(traced_part_ui(ui, part, programs).map(PlanCommand::TracedPart));
+            ui.end_row();
+        }
 
         let limit = Limit { name: "Run-time limit", unit: " s", first: FIRST_RUN_TIME_S, max: 1e9 };
         asked.extend(limit_ui(ui, &limit, plan.limits.run_time_s).map(PlanCommand::RunTimeLimit));
@@ -215,25 +219,17 @@ fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
     asked
 }
 
-/// A way to trace runs: chosen now or not, or off for a reason; what is asked for by a click.
-fn trace_choice_ui(
-    ui: &mut Ui,
-    tracing: Tracing,
-    chosen: bool,
-    (name, help): (&str, &str),
-    reason: Option<String>,
-) -> Option<Tracing> {
-    let can = reason.is_none();
-    let radio = radio_ui(ui, chosen, can, name).on_hover_text(help);
-    let radio = radio.on_disabled_hover_text(reason.unwrap_or_default());
-    radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, can, chosen, format!("Trace {name}")));
-    (radio.clicked() && !chosen).then_some(tracing)
+/// A choice of tracing as it is spoken, with its help, or why it cannot be made.
+fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, refusal: Option<&str>) -> Response {
+    let can = refusal.is_none();
+    let choice = choice.on_hover_text(help).on_disabled_hover_text(refusal.unwrap_or_default());
+    choice.widget_info(|| WidgetInfo::selected(role, can, chosen, format!("Trace {name}")));
+    choice
 }
 
-/// Whether runs are traced, by whom, and which part of each. Programs are traced as a whole.
-fn tracing_ui(ui: &mut Ui, now: Tracing, programs: bool, node: Option<&Node>) -> Option<Tracing> {
+/// Who traces runs: one, or several of which each traces its own runs of every cell.
+fn tracers_ui(ui: &mut Ui, now: &Tracing, programs: bool, node: Option<&Node>) -> Option<Tracer> {
     let mut asked = None;
-    let whole = Capture::Whole;
     ui.label("Trace");
     ui.horizontal(|ui| {
         let untraced = node.and_then(|node| node.tracer.as_ref().err());
@@ -243,25 +239,40 @@ fn tracing_ui(ui: &mut Ui, now: Tracing, programs: bool, node: Option<&Node>) ->
         let built_in =
             format!("Calls of CUDA, kernels, copies, and the ranks' phases, without a profiler{only_phases}");
         // A program has no phases that could be recorded without CUPTI.
-        let off = untraced.filter(|_| programs).map(|why| format!("Nothing of a program can be recorded here: {why}"));
-        let nsys = "Nsight Systems records each run, which costs time, so traced cells are kept apart";
-        for (tracing, help, reason) in [
-            (Tracing::Off, "Nothing is recorded", None),
-            (Tracing::Nsys(whole), nsys, None),
-            (Tracing::BuiltIn(whole), &*built_in, off),
-        ] {
-            let chosen = now.tracer() == tracing.tracer();
-            let with_part = tracing.with_capture(now.capture().unwrap_or(whole));
-            asked = trace_choice_ui(ui, with_part, chosen, (tracing.name(), help), reason).or(asked);
+        let no_part =
+            untraced.filter(|_| programs).map(|why| format!("Nothing of a program can be recorded here: {why}"));
+        for tracer in Tracer::ALL {
+            let (help, refusal) = match tracer {
+                Tracer::Off => ("Nothing is recorded", None),
+                Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
+                Tracer::Nsys => {
+                    ("Nsight Systems records each run, which costs time, so traced cells are kept apart", None)
+                }
+            };
+            let chosen = now.has(tracer);
+            // What a plan asks for can always be taken back.
+            let refusal = refusal.filter(|_| !chosen);
+            let tick = tick_ui(ui, chosen, refusal.is_none(), tracer.name());
+            if told(tick, tracer.name(), (chosen, Role::CheckBox), help, refusal).clicked() {
+                asked = Some(tracer);
+            }
+        }
+        let count = now.tracers().len();
+        if count > 1 {
+            let help = "Twins, which run one after the other in each repeat. The preset trace-cost compares them.";
+            ui.label(muted(ui, format!("each cell {count} times, once under each"))).on_hover_text(help);
         }
     });
-    let Some(part) = now.capture() else { return asked };
-    ui.end_row();
+    asked
+}
 
+/// Which part of traced runs is recorded. Programs are traced as a whole.
+fn traced_part_ui(ui: &mut Ui, part: Capture, programs: bool) -> Option<Capture> {
+    let mut asked = None;
     ui.label("Traced part");
     ui.horizontal(|ui| {
         for (capture, name, help) in [
-            (whole, "whole run", "Each run from its start to its end"),
+            (Capture::Whole, "whole run", "Each run from its start to its end"),
             (
                 Capture::First { seconds: 720.0 },
                 "first seconds",
@@ -269,10 +280,13 @@ fn tracing_ui(ui: &mut Ui, now: Tracing, programs: bool, node: Option<&Node>) ->
             ),
             (Capture::Steps { first: 20, last: 60 }, "steps", "Only these steps are recorded"),
         ] {
-            let reason = (programs && capture != whole).then(|| "Programs are recorded as a whole".to_owned());
+            let refusal = (programs && capture != Capture::Whole).then_some("Programs are recorded as a whole");
             let kind = |capture: Capture| std::mem::discriminant(&capture);
             let chosen = kind(part) == kind(capture);
-            asked = trace_choice_ui(ui, now.with_capture(capture), chosen, (name, help), reason).or(asked);
+            let radio = radio_ui(ui, chosen, refusal.is_none(), name);
+            if told(radio, name, (chosen, Role::RadioButton), help, refusal).clicked() && !chosen {
+                asked = Some(capture);
+            }
         }
         let number = |ui: &mut Ui, name: &str, value: &mut u64, least: u64| {
             let field = ui.add(DragValue::new(value).range(least..=1_000_000_000).speed(0.5));
@@ -283,13 +297,13 @@ fn tracing_ui(ui: &mut Ui, now: Tracing, programs: bool, node: Option<&Node>) ->
             Capture::First { seconds } => {
                 let mut whole_s = seconds.round() as u64;
                 if number(ui, "Seconds that are recorded", &mut whole_s, 1) {
-                    asked = Some(now.with_capture(Capture::First { seconds: whole_s as f64 }));
+                    asked = Some(Capture::First { seconds: whole_s as f64 });
                 }
             }
             Capture::Steps { mut first, mut last } => {
                 let changed = number(ui, "First step that is recorded", &mut first, 1);
                 if number(ui, "Last step that is recorded", &mut last, first) || changed {
-                    asked = Some(now.with_capture(Capture::Steps { first, last: last.max(first) }));
+                    asked = Some(Capture::Steps { first, last: last.max(first) });
                 }
             }
             Capture::Whole => {}

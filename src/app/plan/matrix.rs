@@ -9,7 +9,7 @@ use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{bytes_text, main_button, muted, strong, tick_ui};
 use crate::app::{Command, State, closing};
 use crate::figure::{duration_text, grouped, significant};
-use crate::plan::{Key, Levels};
+use crate::plan::{Key, Levels, Tracer};
 use crate::telemetry::signs_of_use;
 
 const ROW_HEIGHT: f32 = 22.0;
@@ -294,16 +294,17 @@ impl Cells<'_> {
         }
     }
 
-    fn level(&self, workload: &Key, levels: &Levels, key: &str) -> String {
-        if key == WORKLOAD {
-            return workload.to_string();
+    fn level(&self, (workload, tracer): (&Key, Tracer), levels: &Levels, key: &str) -> String {
+        match key {
+            WORKLOAD => workload.to_string(),
+            Tracer::KEY => tracer.name().to_owned(),
+            _ => levels.get(key).map_or(String::new(), |level| grouped(&level.to_string())),
         }
-        levels.get(key).map_or(String::new(), |level| grouped(&level.to_string()))
     }
 
     fn is_number(&self, key: &str) -> bool {
         let mut levels = self.outlook.plan.blocks().flat_map(|block| block.levels(key));
-        key != WORKLOAD && levels.all(|level| level.as_number().is_some())
+        ![WORKLOAD, Tracer::KEY].contains(&key) && levels.all(|level| level.as_number().is_some())
     }
 
     /// A cell's text, whether it is a number, and its tooltip.
@@ -313,7 +314,7 @@ impl Cells<'_> {
             let estimate = cell.estimate;
             let text = match shown {
                 Shown::Number => grouped(&(row + 1).to_string()),
-                Shown::Level(key) => self.level(&cell.workload, &cell.levels, key),
+                Shown::Level(key) => self.level((&cell.workload, cell.tracer), &cell.levels, key),
                 Shown::Time if estimate.duration_s == 0.0 => "–".to_owned(),
                 Shown::Peak if estimate.peak_bytes == 0 => "–".to_owned(),
                 Shown::Time => grouped(&significant(estimate.duration_s)),
@@ -342,7 +343,7 @@ impl Cells<'_> {
         let Some(cell) = matrix.invalid.get(row - self.valid.min(row)) else { return Default::default() };
         let text = match shown {
             Shown::Number | Shown::Time | Shown::Peak => "–".to_owned(),
-            Shown::Level(key) => self.level(&cell.workload, &cell.levels, key),
+            Shown::Level(key) => self.level((&cell.workload, cell.tracer), &cell.levels, key),
             Shown::Note => cell.reason.clone(),
         };
         let number = match shown {

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::dataset;
-use crate::plan::{Data, DataSetRule, Factor, Key, Level, Levels, Matrix, Node, Plan, Remark, check, expand, remarks};
+use crate::plan::{
+    Data, DataSetRule, Factor, Key, Level, Levels, Matrix, Node, Plan, Remark, Tracer, check, expand, remarks,
+};
 
 use super::edit::offered;
 
@@ -19,7 +21,7 @@ pub(super) struct Outlook {
     pub(super) node: Arc<Node>,
     /// The cells.
     pub(super) matrix: Matrix,
-    /// Keys of the factors in which cells differ; the workload first where there are several.
+    /// Keys of the factors in which cells differ; the workload first and the tracer last where there are several.
     pub(super) varied: Vec<Key>,
     /// Number of runs to launch.
     pub(super) runs: u64,
@@ -49,7 +51,8 @@ impl Outlook {
         Self {
             varied: {
                 let workload = plan.has_several_workloads().then(|| Key::from(WORKLOAD));
-                workload.into_iter().chain(plan.varied().into_iter().cloned()).collect()
+                let tracer = (plan.tracing.tracers().len() > 1).then(|| Key::from(Tracer::KEY));
+                workload.into_iter().chain(plan.varied().into_iter().cloned()).chain(tracer).collect()
             },
             runs: matrix.cells.len() as u64 * repeats,
             duration_s: cells_s * repeats as f64,

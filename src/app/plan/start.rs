@@ -36,6 +36,7 @@ pub(in crate::app) const STARTING_PLANS: &[StartingPlan] = starting_plans![
     "numa",
     "trace-precision",
     "trace-pin",
+    "trace-cost",
     "llm-techniques",
     "llm-data-sets",
     "llm-pin-memory",

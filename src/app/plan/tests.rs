@@ -16,7 +16,7 @@ use super::*;
 use crate::app::engine::{SessionPlan, UiEvent};
 use crate::conduct::{QueueRow, QueueView};
 use crate::plan::fixture::{cpu_node, gpu_node};
-use crate::plan::{Capture, Node, RunState};
+use crate::plan::{Capture, Node, RunState, Tracer, Tracing};
 use crate::protocol::{HostSample, Sample};
 
 /// The window with its state and requests.
@@ -406,13 +406,17 @@ fn runs_are_traced_by_a_click_in_part_and_programs_only_where_the_tracer_records
     let mut window = window_of(Some(cpu_node()));
     click(&mut window, "Details");
     assert!(window.query_by_label("Trace steps").is_none());
+    let tracing = |window: &Window| window.state().state.plan.plan().tracing.clone();
+    let steps = Capture::Steps { first: 20, last: 60 };
     click(&mut window, "Trace built-in");
     click(&mut window, "Trace steps");
-    let steps = Capture::Steps { first: 20, last: 60 };
-    assert_eq!(window.state().state.plan.plan().tracing, Tracing::BuiltIn(steps));
-    click(&mut window, "Trace nsys");
-    assert_eq!(window.state().state.plan.plan().tracing, Tracing::Nsys(steps));
+    assert_eq!(tracing(&window), Tracing::by(&[Tracer::Off, Tracer::BuiltIn], steps));
     click(&mut window, "Trace off");
+    assert_eq!(tracing(&window), Tracing::by(&[Tracer::BuiltIn], steps));
+    click(&mut window, "Trace built-in");
+    assert_eq!(tracing(&window), Tracing::by(&[Tracer::BuiltIn], steps), "the last one stays");
+    click(&mut window, "Trace off");
+    click(&mut window, "Trace built-in");
     let is_disabled = |window: &Window| window.get_by_label("Trace built-in").accesskit_node().is_disabled();
     assert!(!is_disabled(&window), "phases of ranks are recorded anywhere");
     click(&mut window, "Workload Own program");
@@ -421,6 +425,28 @@ fn runs_are_traced_by_a_click_in_part_and_programs_only_where_the_tracer_records
     click(&mut window, "Details");
     click(&mut window, "Workload Own program");
     assert!(!is_disabled(&window));
+}
+
+#[test]
+fn a_plan_with_several_tracers_shows_how_often_each_cell_runs_and_which_cells_lack_their_profiler() {
+    let mut window = window_of(Some(cpu_node()));
+    let outlook = |window: &Window| {
+        let outlook = window.state().state.plan.outlook.as_ref().unwrap();
+        (outlook.matrix.cells.len(), outlook.matrix.invalid.len(), outlook.varied.iter().any(|key| *key == "trace"))
+    };
+    assert_eq!(outlook(&window), (2, 0, false));
+    click(&mut window, "Details");
+    assert!(window.query_by_label_contains("once under each").is_none());
+    tab_to(&mut window, "Trace built-in");
+    press(&mut window, Key::Space);
+    assert_eq!(outlook(&window), (4, 0, true));
+    window.get_by_label("each cell 2 times, once under each");
+    tab_to(&mut window, "Trace nsys");
+    press(&mut window, Key::Space);
+    assert_eq!(outlook(&window), (4, 2, true));
+    assert!(window.query_by_label_contains("⚠ trace = nsys: it is not on PATH").is_some());
+    click(&mut window, "show only these");
+    assert!(window.query_all_by_label_contains("install Nsight Systems, or leave nsys out of trace").count() > 0);
 }
 
 /// Presses Tab until a control has the focus.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::analysis::{Mark, RunSummary};
 use crate::app::listing::Entry;
 use crate::conduct::QueueRow;
-use crate::plan::{Facts, Level, RunState, mentions};
+use crate::plan::{Facts, Level, RunState, Tracer, mentions};
 use crate::store::tags;
 
 /// One run.
@@ -134,7 +134,7 @@ impl Facts for Row {
         match key {
             "state" => Some(Level::text(self.state.name())),
             "repeat" => self.repeat.map(|repeat| Level::Integer(repeat.into())),
-            "plan" | "data" | "run" => self.entry.level(key).map(|text| Level::text(&text)),
+            "plan" | "data" | "run" | Tracer::KEY => self.entry.level(key).map(|text| Level::text(&text)),
             _ => self.levels.get(key).cloned(),
         }
     }

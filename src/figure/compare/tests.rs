@@ -529,7 +529,7 @@ fn what_recording_costs_is_the_ratio_of_recorded_runs_to_those_of_the_same_cell_
         series.points.iter().map(|point| (point.ratio.unwrap().median * 100.0).round()).collect::<Vec<_>>()
     };
     let seen: Vec<_> = comparison.charts[0].series().map(|series| (&*series.name, of_tracer(series))).collect();
-    let expected = [("Traced built-in", [91.0; 2]), ("Traced off", [100.0; 2]), ("Traced on", [80.0; 2])];
+    let expected = [("Trace off", [100.0; 2]), ("Trace built-in", [91.0; 2]), ("Trace nsys", [80.0; 2])];
     assert_eq!(seen, expected.map(|(name, ratios)| (name, ratios.to_vec())), "as speed-ups: 1 / 1.1 and 1 / 1.25");
 }
 

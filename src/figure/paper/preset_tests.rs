@@ -10,7 +10,7 @@ use super::{PaperFormat, encode};
 use crate::analysis::{Source, fixture};
 use crate::figure::{Figure, Runs, Study, figure, presets};
 use crate::papers::artefact;
-use crate::plan::{Capture, Mode, Plan, Tracing};
+use crate::plan::{Capture, Mode, Plan, Tracer, Tracing};
 
 /// The plan whose runs a preset shows: the artefact's own, or one whose runs have what it draws.
 fn plan_of(study: &Study) -> Plan {
@@ -55,11 +55,11 @@ fn picture(study: &Study, drawn: &Figure) {
 fn every_preset_of_a_session_of_its_own_cells_is_drawn_as_its_golden_file_shows() {
     let mut differ = Vec::new();
     for study in presets() {
-        let plan = plan_of(study);
-        let mut runs = fixture::runs_of(&plan);
+        let mut plan = plan_of(study);
         if study.runs == Runs::All {
-            runs.extend(fixture::runs_of(&Plan { tracing: Tracing::BuiltIn(Capture::Whole), ..plan }));
+            plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
         }
+        let runs = fixture::runs_of(&plan);
         let drawn = figure(&[Source { session: "", runs: &runs, reports: &[] }], study).unwrap();
         if drawn.charts.iter().all(|chart| chart.is_empty()) {
             differ.push(format!("{} (nothing is drawn)", study.name));
