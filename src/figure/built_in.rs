@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use thiserror::Error;
 
-use super::study::{CURVES, DECLARED, Form, Place, Runs, SPEEDUP, Study};
+use super::study::{CURVES, DECLARED, Form, Place, Runs, SPEEDUP, STEP_COST, Study};
 use crate::analysis::{MetricUnit, THROUGHPUT, TRACE_METRICS};
 use crate::papers::{Artefact, artefacts};
 
@@ -177,10 +177,10 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             colour: Place::Setting("trace".into()),
             ..study(
                 "trace-cost",
-                "what recording costs: steps of recorded runs beside those of the same cells that nothing recorded",
+                "what recording costs: how much longer steps of recorded runs are than those of the same cells that nothing recorded",
                 Form::Bars,
-                "step_time_s",
-                &["step_time_s", SPEEDUP, "peak_allocated_bytes"],
+                STEP_COST,
+                &["step_time_s", STEP_COST, "peak_allocated_bytes"],
             )
         },
         study(

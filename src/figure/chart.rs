@@ -191,6 +191,12 @@ impl Chart {
         self.series().all(|series| series.points.is_empty())
     }
 
+    /// The least value below 0, ends of intervals included; 0 where there is none.
+    pub fn least(&self) -> f64 {
+        let points = self.series().flat_map(|series| &series.points);
+        points.map(|point| point.value.interval.map_or(point.value.median, |ends| ends.low)).fold(0.0, f64::min)
+    }
+
     /// The greatest value, ends of intervals included; 0 where there is none.
     pub fn greatest(&self) -> f64 {
         let points = self.series().flat_map(|series| &series.points);

@@ -21,7 +21,7 @@ use super::baseline::Baseline;
 use super::chart::{Chart, Geometry, Scale};
 use super::notes::{baseline_warning, coverage_text, traced_note};
 use super::published::{OfPaper, add_columns, add_marks, of_paper};
-use super::study::{FRONT, Form, Runs, Study, known_measures};
+use super::study::{COST_NAME, FRONT, Form, Runs, SPEEDUP, STEP_COST, Study, known_measures};
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
@@ -231,7 +231,8 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         scene.intervals = Intervals::Range;
         charts = scene.charts();
     }
-    charts.iter_mut().for_each(|chart| chart.intervals = intervals_note(chart));
+    let are_pairs = study.form == Form::Bars && [SPEEDUP, STEP_COST].contains(&study.shown_measure());
+    charts.iter_mut().for_each(|chart| chart.intervals = intervals_note(chart, are_pairs));
     add_marks(&mut charts, study, shown);
     if study.log {
         charts.iter_mut().filter(|chart| can_be_log(chart)).for_each(|chart| chart.y.scale = Scale::Log);
@@ -319,8 +320,9 @@ impl Scene<'_> {
     }
 }
 
-/// What the intervals of a chart mean.
-fn intervals_note(chart: &Chart) -> String {
+/// What the intervals of a chart mean; those of a measure that is made of two cells are over pairs.
+fn intervals_note(chart: &Chart, are_pairs: bool) -> String {
+    let (of_what, of_pairs) = if are_pairs { ("pairs of repeats", " over pairs of repeats") } else { ("repeats", "") };
     let drawn = match chart.geometry {
         Geometry::Lines => "Bands",
         Geometry::Effects => "Lines",
@@ -336,10 +338,10 @@ fn intervals_note(chart: &Chart) -> String {
     match methods.first() {
         None => String::new(),
         Some((Method::OrderStatistics, _)) => {
-            format!("{drawn}: 95 % intervals of the median (n = {}).", listed(&|n: usize| n.to_string()))
+            format!("{drawn}: 95 % intervals of the median{of_pairs} (n = {}).", listed(&|n: usize| n.to_string()))
         }
         Some(_) => format!(
-            "{drawn}: range of repeats (n = {}), which holds the true median in {} % of cases.",
+            "{drawn}: range of {of_what} (n = {}), which holds the true median in {} % of cases.",
             listed(&|n: usize| n.to_string()),
             listed(&coverage_text)
         ),
@@ -350,6 +352,7 @@ fn intervals_note(chart: &Chart) -> String {
 fn shown_measure<'a>(scene: &Scene<'a>, key: &str) -> (String, &'a str, f64) {
     match measure_of(scene.cells, key) {
         Some(Measure { name, shown_unit, shown_factor, .. }) => (name.clone(), shown_unit, *shown_factor),
+        None if key == STEP_COST => (COST_NAME.to_owned(), "%", 100.0),
         None => ("Speed-up".to_owned(), "×", 1.0),
     }
 }

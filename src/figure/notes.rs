@@ -6,7 +6,7 @@ use super::baseline::Baseline;
 use super::number::significant;
 use super::ratio::{by_repeat, finished};
 use super::sibling::Against;
-use super::study::{RATIO, SPEEDUP, is_verdict};
+use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
     Cell, Condition, Judgement, Mark, Measure, Method, RunState, THROUGHPUT, conditions, environment_notes, held,
@@ -252,7 +252,8 @@ pub(super) fn summary_of_baseline(cells: &[Cell], columns: &[Column], baseline: 
     let speedup = shows(SPEEDUP).then(|| baseline_note(cells, baseline));
     let against = columns.iter().filter_map(|column| Against::find(&column.key)).map(Against::note);
     let ratio = shows(RATIO).then(|| ratio_note(cells, baseline));
-    speedup.into_iter().chain(against).chain(ratio).collect()
+    let cost = shows(STEP_COST).then(|| cost_note(cells, baseline));
+    speedup.into_iter().chain(against).chain(ratio).chain(cost).collect()
 }
 
 fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
@@ -305,6 +306,15 @@ fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
         return format!("ratio: {measure} {of_base} over that of the row; above 1 is faster");
     }
     format!("ratio: {measure} over {base}")
+}
+
+fn cost_note(cells: &[Cell], baseline: &Baseline) -> String {
+    let over = match (baseline.of_each(), baseline.only()) {
+        (Some(levels), _) => format!("that with {levels}, all else equal"),
+        (None, Some(cell)) => format!("that of {}", cell_name(cells, cell)),
+        (None, None) => return "costs are left out: no cell is the baseline".to_owned(),
+    };
+    format!("cost: step time over {over}, less 1, by pairs of repeats")
 }
 
 /// A cell's levels that differ among the others.

@@ -25,7 +25,7 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, int
         return None;
     }
     let own = by_repeat(cell, key);
-    if baseline.id == cell.id && baseline.session == cell.session {
+    if is_own_baseline(cell, Some(baseline)) {
         // Over itself it is 1 by definition: an interval would only show its own spread.
         return (!own.is_empty()).then_some(Value { median: 1.0, interval: None, n: own.len(), method: Method::One });
     }
@@ -35,6 +35,27 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, int
     } else {
         intervals.of_ratio(&own, &base)
     }
+}
+
+/// How much more of a measure a cell takes than the baseline, as a share: 0.08 is 8 % more.
+pub(super) fn cost_over(cell: &Cell, baseline: Option<&Cell>, key: &str, intervals: Intervals) -> Option<Value> {
+    let baseline = baseline?;
+    let ratio = if is_own_baseline(cell, Some(baseline)) {
+        over_baseline(cell, Some(baseline), key, intervals)
+    } else {
+        intervals.of_ratio(&by_repeat(cell, key), &by_repeat(baseline, key))
+    };
+    let less_one = |ratio: Value| Value {
+        median: ratio.median - 1.0,
+        interval: ratio.interval.map(|ends| Interval { low: ends.low - 1.0, high: ends.high - 1.0 }),
+        ..ratio
+    };
+    ratio.map(less_one)
+}
+
+/// Whether a cell's ratio is over itself.
+pub(super) fn is_own_baseline(cell: &Cell, baseline: Option<&Cell>) -> bool {
+    baseline.is_some_and(|baseline| baseline.id == cell.id && baseline.session == cell.session)
 }
 
 /// A value in another unit.

@@ -23,6 +23,10 @@ use crate::plan::{Filter, Tracer};
 
 /// The measure that is made of two cells: throughput over the baseline's.
 pub const SPEEDUP: &str = "speedup";
+/// The measure that is made of two cells: how much longer steps are than the baseline's, as a share.
+pub(super) const STEP_COST: &str = "step_cost";
+/// Its name.
+pub(super) const COST_NAME: &str = "Cost in step time";
 /// The column of the chosen measure over the baseline's.
 pub(super) const RATIO: &str = "ratio";
 /// The column of verdicts on the column before it.
@@ -35,7 +39,7 @@ pub(super) const DECLARED: &str = "declared";
 const USUAL_MEASURE: &str = "training_time_s";
 /// What programs have that say nothing of their training: the time of a step before what their plan declares, times of the whole
 /// after it.
-const OF_STEPS: &str = "step_time_s";
+pub(super) const OF_STEPS: &str = "step_time_s";
 const OF_WHOLE: [&str; 2] = [PROGRAM_TIME, "total_time_s"];
 /// Peaks of GPU memory, as the chart of them shows them.
 pub(super) const MEMORY: [&str; 4] =
@@ -238,7 +242,7 @@ pub struct Study {
     pub columns: Place,
     /// Bars of a group, lines of a panel.
     pub colour: Place,
-    /// The key of the measure that is drawn, or [`SPEEDUP`]; none: the form's usual one.
+    /// The key of the measure that is drawn, [`SPEEDUP`] or `step_cost`; none: the form's usual one.
     pub measure: Option<Key>,
     /// Measures of the table in the order of columns; without any the chosen one, its ratio and check values.
     pub measures: Vec<Key>,
@@ -312,6 +316,7 @@ impl Study {
     pub(super) fn own_measure(&self) -> &str {
         match self.shown_measure() {
             SPEEDUP => THROUGHPUT,
+            STEP_COST => OF_STEPS,
             key => key,
         }
     }
@@ -346,11 +351,14 @@ impl Study {
             }
             Form::Memory => MEMORY.iter().copied().chain([RATIO]).chain(CHECKS).map(Key::from).collect(),
             _ if self.shown_measure() == SPEEDUP => [SPEEDUP].into_iter().chain(CHECKS).map(Key::from).collect(),
+            _ if self.shown_measure() == STEP_COST => {
+                [OF_STEPS, STEP_COST].into_iter().chain(CHECKS).map(Key::from).collect()
+            }
             _ => [self.shown_measure(), RATIO].into_iter().chain(CHECKS).map(Key::from).collect(),
         };
         // A ratio has its verdict beside it.
         if let Some(place) =
-            measures.iter().position(|key| [SPEEDUP, RATIO].contains(&&**key)).filter(|_| !self.by_epoch)
+            measures.iter().position(|key| [SPEEDUP, STEP_COST, RATIO].contains(&&**key)).filter(|_| !self.by_epoch)
         {
             measures.insert(place + 1, VERDICT.into());
         }
@@ -546,7 +554,7 @@ pub(super) fn declared(cells: &[Cell]) -> Vec<Key> {
 
 /// Whether a measure can be drawn.
 fn is_measure(cells: &[Cell], key: &str) -> bool {
-    key == SPEEDUP || measure_of(cells, key).is_some()
+    [SPEEDUP, STEP_COST].contains(&key) || measure_of(cells, key).is_some()
 }
 
 /// Whether a column of this key holds verdicts.
@@ -577,6 +585,6 @@ pub fn known_measures(sources: &[Source]) -> Vec<(Key, String)> {
             measures.push((measure.key.clone(), measure.name.clone()));
         }
     }
-    measures.push((SPEEDUP.into(), "Speed-up".to_owned()));
+    measures.extend([(SPEEDUP, "Speed-up"), (STEP_COST, COST_NAME)].map(|(key, name)| (key.into(), name.to_owned())));
     measures
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::baseline::Baseline;
 use super::notes::notes;
-use super::ratio::{by_repeat, finished, judge_cells, over_baseline};
+use super::ratio::{by_repeat, cost_over, finished, judge_cells, over_baseline};
 use super::sibling::Against;
-use super::study::{DECLARED, FRONT, RATIO, SPEEDUP, Study, VERDICT, declared};
+use super::study::{COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, STEP_COST, Study, VERDICT, declared};
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
 
@@ -44,8 +44,12 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
 
 /// What repeats say of each cell's ratio to its baseline; all of them are one family.
 fn verdicts<'a>(study: &Study, cells: &'a [Cell<'a>], baseline: &Baseline<'a>) -> HashMap<CellKey, Judgement> {
-    let ratio = study.table_measures().into_iter().find(|key| [SPEEDUP, RATIO].contains(&&**key));
-    let key = if ratio.as_deref() == Some(SPEEDUP) { THROUGHPUT.into() } else { baseline.ratio_of.clone() };
+    let ratio = study.table_measures().into_iter().find(|key| [SPEEDUP, STEP_COST, RATIO].contains(&&**key));
+    let key = match ratio.as_deref() {
+        Some(SPEEDUP) => THROUGHPUT.into(),
+        Some(STEP_COST) => OF_STEPS.into(),
+        _ => baseline.ratio_of.clone(),
+    };
     let pair = |cell: &'a Cell<'a>| {
         let base = baseline.of(cell).filter(|base| base.key() != cell.key() && !by_repeat(cell, &key).is_empty())?;
         Some((cell, base))
@@ -79,6 +83,10 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
             plain(key, &Against::of_verdict(key).map_or(String::new(), Against::verdict_name), "")
         }
         (None, None) if key == FRONT => plain(key, "Pareto front", ""),
+        (None, None) if key == STEP_COST => {
+            let percent = Column { shown_unit: "%".into(), shown_factor: 100.0, ..plain(key, COST_NAME, "") };
+            Column { is_measure: true, ..percent }
+        }
         (None, None) if key == RATIO => {
             let of_speed = measure_of(cells, &study.ratio_of()).is_some_and(Measure::is_speed);
             let name = if of_speed { "Speed-up vs baseline" } else { "Ratio vs baseline" };
@@ -127,6 +135,7 @@ pub(super) fn cell_value(
         ("runs", _) => return CellValue::Count(finished(cell).count() as u64),
         ("epoch", _) => return epoch.map_or(CellValue::Missing, |epoch| CellValue::Count(u64::from(epoch))),
         (SPEEDUP, _) => over_baseline(cell, baseline.of(cell), THROUGHPUT, intervals),
+        (STEP_COST, _) => cost_over(cell, baseline.of(cell), OF_STEPS, intervals),
         (RATIO, _) => over_baseline(cell, baseline.of(cell), &baseline.ratio_of, intervals),
         (_, Some(epoch)) => {
             let values = finished(cell).filter_map(|run| run.epochs.iter().find(|one| one.epoch == epoch));

@@ -32,9 +32,11 @@ impl Sheet {
     /// the graphics card. In the dark theme, the paper is dark.
     pub fn of(charts: &[Chart], most: usize, dark: bool) -> Option<Result<Self, String>> {
         use Geometry::{Bars, Lines, Scaling, Stacked};
-        // Bars of the screen's own drawing have linear axes.
+        // Bars of the screen's own drawing have linear axes and no values below 0.
         let is_drawn = match charts {
-            [chart] if matches!(chart.geometry, Bars | Stacked) => chart.y.scale == Scale::Linear,
+            [chart] if matches!(chart.geometry, Bars | Stacked) => {
+                chart.y.scale == Scale::Linear && chart.least() >= 0.0
+            }
             all => all.iter().all(|chart| matches!(chart.geometry, Lines | Scaling)),
         };
         (!is_drawn).then(|| {

@@ -5,7 +5,7 @@ use super::{Scene, shown_measure};
 use crate::analysis::{Method, Value};
 use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Point};
 use crate::figure::ratio::by_repeat;
-use crate::figure::study::SPEEDUP;
+use crate::figure::study::{SPEEDUP, STEP_COST};
 
 /// The chosen measure of each finished run, arranged as bars are.
 pub(super) fn repeats(scene: &Scene) -> Chart {
@@ -25,7 +25,7 @@ pub(super) fn repeats(scene: &Scene) -> Chart {
         });
         series.points = points.collect();
     }
-    if scene.study.shown_measure() == SPEEDUP {
+    if [SPEEDUP, STEP_COST].contains(&scene.study.shown_measure()) {
         (chart.y.name, chart.y.unit) = (shown_measure(scene, metric).0, shown_measure(scene, metric).1.to_owned());
     }
     chart.notes.push(format!(

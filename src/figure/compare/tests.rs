@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::{RunSummary, fixture, summarise_run};
 use crate::figure::chart::{Look, Role};
-use crate::figure::{Format, Limits, Over, Place, Series, preset, render};
+use crate::figure::{CellValue, Format, Limits, Over, Place, Series, preset, render};
 
 fn runs(cells: &[(&str, i64, f64)]) -> Vec<RunSummary> {
     let run = |(precision, gpus, step_time_s): &(&str, i64, f64), repeat: u32| {
@@ -512,7 +512,7 @@ fn cells_of_a_program_stand_in_the_groups_of_the_built_in_ones_though_they_have_
 }
 
 #[test]
-fn what_recording_costs_is_the_ratio_of_recorded_runs_to_those_of_the_same_cell_without_it() {
+fn what_recording_costs_is_how_much_longer_steps_are_than_those_of_the_same_cell_without_it() {
     let mut all = runs(&[("fp32", 1, 0.2), ("fp16", 1, 0.1)]);
     let recorded = [(Recording::BuiltIn, 1.1), (Recording::Traced, 1.25)].map(|(recording, cost)| {
         runs(&[("fp32", 1, 0.2 * cost), ("fp16", 1, 0.1 * cost)]).into_iter().map(move |run| RunSummary {
@@ -525,12 +525,24 @@ fn what_recording_costs_is_the_ratio_of_recorded_runs_to_those_of_the_same_cell_
     all.extend(recorded.into_iter().flatten());
     let comparison = of(&all, &preset("trace-cost").unwrap());
     assert_eq!(comparison.baseline, Some((None, "trace = off".to_owned())));
-    let of_tracer = |series: &Series| {
-        series.points.iter().map(|point| (point.ratio.unwrap().median * 100.0).round()).collect::<Vec<_>>()
-    };
-    let seen: Vec<_> = comparison.charts[0].series().map(|series| (&*series.name, of_tracer(series))).collect();
-    let expected = [("Trace off", [100.0; 2]), ("Trace built-in", [91.0; 2]), ("Trace nsys", [80.0; 2])];
-    assert_eq!(seen, expected.map(|(name, ratios)| (name, ratios.to_vec())), "as speed-ups: 1 / 1.1 and 1 / 1.25");
+    let percent =
+        |series: &Series| series.points.iter().map(|point| (point.value.median * 10.0).round() / 10.0).collect();
+    let seen: Vec<(&str, Vec<f64>)> =
+        comparison.charts[0].series().map(|series| (&*series.name, percent(series))).collect();
+    assert_eq!(seen, [("Trace built-in", vec![10.0; 2]), ("Trace nsys", vec![25.0; 2])]);
+    assert_eq!((&*comparison.charts[0].y.name, &*comparison.charts[0].y.unit), ("Cost in step time", "%"));
+    let table = &comparison.table;
+    let cost = table.columns.iter().position(|column| column.key == "step_cost").unwrap();
+    let costs = table.rows.iter().map(|row| match &row.values[cost] {
+        CellValue::Measure(value) => (value.median * 100.0).round() / 100.0,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(costs.collect::<Vec<_>>(), [0.0, 0.0, 0.1, 0.1, 0.25, 0.25], "untraced, built-in, nsys");
+    assert!(
+        table.notes.iter().any(|note| note.starts_with("cost: step time over that with trace = off")),
+        "{:?}",
+        table.notes
+    );
 }
 
 #[test]
