@@ -23,6 +23,7 @@
 //! | what dies | consequence |
 //! |---|---|
 //! | a client | nothing; the conductor goes on, and ends once the queue is empty |
+//! | the conductor, while it measures the machine | its worker ends with it; devices that were measured by then are recorded |
 //! | the conductor | the runs under way go on; the next conductor follows them and restores the queue, which is paused until its user resumes it or launches more |
 //! | `multicard run` that conducts | the same; if the next conductor is a `multicard run`, it records queued runs as never started |
 //!

@@ -2,6 +2,7 @@
 
 mod data;
 mod live;
+mod others;
 pub(super) mod place;
 pub(super) mod rates;
 #[cfg(test)]
@@ -255,8 +256,8 @@ fn left_ui(ui: &mut Ui, state: &State, node: &Node) {
                 ui.colored_label(palette(ui.visuals()).warning, "MIG mode is on: the whole GPU cannot be used");
             }
             let of_gpu = sample.and_then(|sample| sample.gpus.iter().find(|other| other.uuid == gpu.uuid));
-            // During a run of ours, the use may be its own.
-            if let Some(signs) = of_gpu.filter(|_| !state.queue.is_running()).and_then(signs_of_use) {
+            // During a run or a measurement of ours, the use may be its own.
+            if let Some(signs) = of_gpu.filter(|_| !state.uses_machine()).and_then(signs_of_use) {
                 ui.colored_label(palette(ui.visuals()).warning, format!("In use by others: {signs}"));
             }
             live::gpu_ui(ui, gpu, of_gpu);

@@ -19,7 +19,7 @@ use super::queue_view::QueueView;
 use super::socket::Listening;
 use super::{ConductError, Letter};
 use crate::plan::{Identity, RunState};
-use crate::session::{Added, Notice, Session};
+use crate::session::{Added, Notice, Session, Stage};
 
 /// Longest wait in the session before orders are looked for.
 const PATIENCE: Duration = Duration::from_millis(30);
@@ -345,7 +345,7 @@ impl Conductor {
         let is_finished = *state == RunState::Finished;
         self.ended.0 += 1;
         self.ended.1 += usize::from(!is_finished);
-        let name = self.session.folder().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = self.name();
         if self.session.states().all(|(_, state)| state.is_final()) {
             let (ended, unfinished) = std::mem::take(&mut self.ended);
             self.show(
@@ -356,6 +356,11 @@ impl Conductor {
             let reason = reason.as_deref().map_or(String::new(), |reason| format!(": {reason}"));
             self.show(format!("{name}: a run {}", state.name()), &format!("{run}{reason}"));
         }
+    }
+
+    /// The session's name.
+    fn name(&self) -> String {
+        self.session.folder().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     fn show(&self, summary: String, body: &str) {
@@ -392,6 +397,10 @@ impl Conductor {
             let ticks = view.is_running() && view.time_s - self.told.time_s >= CLOCK_INTERVAL.as_secs_f64();
             if !view.shows(&self.told) || ticks {
                 self.clients.tell(&News::Queue(view.since(&self.told)), false);
+                let failed = view.measurement.as_ref().filter(|now| Some(*now) != self.told.measurement.as_ref());
+                if let Some(Stage::Failed(reason)) = failed.map(|failed| &failed.stage) {
+                    self.show(format!("{}: measuring rates failed", self.name()), reason);
+                }
                 self.told = view;
             }
             (self.is_changed, self.told_at) = (false, Instant::now());

@@ -10,12 +10,8 @@ use crate::app::widgets::{bytes_text, main_button, muted, strong, tick_ui};
 use crate::app::{Command, State, closing};
 use crate::figure::{duration_text, grouped, significant};
 use crate::plan::{Key, Levels, Tracer};
-use crate::telemetry::signs_of_use;
 
 const ROW_HEIGHT: f32 = 22.0;
-/// A machine is busy from so many CPUs on, and from this share of all.
-const BUSY_CPUS: f64 = 0.5;
-const BUSY_SHARE: f64 = 0.1;
 /// Margin on both sides of a cell's text.
 const CELL_MARGIN: i8 = 6;
 /// Width that the controls next to the launch button need to fit on its line.
@@ -59,31 +55,12 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Com
             };
             ui.add(Label::new(text).wrap());
         }
-        if let Some(text) = busy(state) {
-            ui.add(Label::new(RichText::new(format!("⚠ {text}")).color(warning)).wrap());
+        if let Some(others) = state.use_by_others() {
+            let text = format!("⚠ {others}: runs launched now are slower, and marked");
+            ui.add(Label::new(RichText::new(text).color(warning)).wrap());
         }
         table_ui(ui, outlook, only_invalid && invalid > 0);
     }
-}
-
-/// What other programs do on this machine, which the times of runs would suffer from; none while runs of the session are active.
-fn busy(state: &State) -> Option<String> {
-    let (node, sample) = (state.node.as_ref()?, state.machine.sample.as_ref()?);
-    if state.queue.is_running() {
-        return None;
-    }
-    let cpus = f64::from(node.cpus);
-    let busy = sample.host.cpus_busy.filter(|busy| *busy >= BUSY_CPUS.max(BUSY_SHARE * cpus));
-    let busy = busy.map(|busy| format!("{busy:.1} of {} CPUs are busy", node.cpus));
-    let gpus = sample.gpus.iter().filter_map(|gpu| {
-        let signs = signs_of_use(gpu)?;
-        let index = node.gpus.iter().find(|known| known.uuid == gpu.uuid)?.index;
-        Some(format!("GPU {index} is in use ({signs})"))
-    });
-    let signs: Vec<String> = busy.into_iter().chain(gpus).collect();
-    (!signs.is_empty()).then(|| {
-        format!("other programs use this machine: {}: runs launched now are slower, and marked", signs.join(", "))
-    })
 }
 
 fn heading_ui(ui: &mut Ui, state: &State) {

@@ -74,6 +74,11 @@ fn the_button_says_what_it_does_and_how_long_and_its_progress_can_be_cancelled_w
     assert!(harness.query_by_label("Measure rates").is_none());
 
     tell(&mut harness, 1, Stage::Measures { device: "NVIDIA H100".to_owned(), key: "bf16".into() });
+    // What the worker does is not others' doing.
+    let host = HostSample { cpus_busy: Some(16.0), ..HostSample::default() };
+    harness.state_mut().state.take(UiEvent::NodeSample(Box::new(Sample { host, ..Sample::default() })));
+    harness.run();
+    assert!(!sees(&harness, "rates measured now are too low"));
     assert!(
         sees(&harness, "Measuring bf16 of NVIDIA H100 (2 of 2)")
             && sees(&harness, "fp16 of NVIDIA H100 cannot be measured")
@@ -91,6 +96,7 @@ fn the_button_says_what_it_does_and_how_long_and_its_progress_can_be_cancelled_w
     assert!(!is_disabled(&harness, "Measure rates"));
     tell(&mut harness, 0, Stage::Failed("the worker ended".to_owned()));
     assert!(sees(&harness, "Measuring failed: the worker ended"));
+    assert!(sees(&harness, "Other programs use this machine: rates measured now are too low"));
 }
 
 #[test]
