@@ -64,16 +64,16 @@ fn button_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command
     ui.add(Label::new(muted(ui, what)).wrap());
     ui.add_space(GRID / 2.0);
     let refusal = refusal(state);
-    // What they use is said of the host and of each GPU.
-    if refusal.is_none() && state.use_by_others().is_some() {
-        let text = "⚠ Other programs use this machine: rates measured now are too low";
-        ui.add(Label::new(RichText::new(text).color(palette(ui.visuals()).warning)).wrap());
-    }
     let can = refusal.is_none() && !state.machine.measuring_asked;
     let text = if state.records.rates.is_empty() { "Measure rates" } else { "Measure rates again" };
     let button = ui.add_enabled(can, Button::new(text));
     if button.clicked() {
         commands.push(Command::Node(NodeCommand::MeasureRates));
+    }
+    // What they use is said of the host and of each GPU. Below the button, which stays where it is.
+    if refusal.is_none() && state.use_by_others().is_some() {
+        let text = "⚠ Other programs use this machine: rates measured now are too low";
+        ui.add(Label::new(RichText::new(text).color(palette(ui.visuals()).warning)).wrap());
     }
     if let Some(reason) = refusal {
         ui.add(Label::new(muted(ui, reason)).wrap());

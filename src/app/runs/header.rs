@@ -48,7 +48,7 @@ fn progress_ui(ui: &mut Ui, state: &State) {
     let eta =
         if queue.remaining_s > 0.0 { format!(" · {} left", duration_text(queue.remaining_s)) } else { String::new() };
     let paused = if queue.paused { " · paused" } else { "" };
-    let waits = if queue.is_measuring() { " · waiting while rates are measured (Node)" } else { "" };
+    let waits = if queue.is_measuring() { " · queued ones wait until rates are measured (Node)" } else { "" };
     let text = format!("{} of {} ended{eta}{paused}{waits}", queue.ended, queue.queued);
     ui.label(muted(ui, text)).on_hover_text("The plan's estimate, corrected by the runs so far");
 }
