@@ -1,6 +1,8 @@
 //! A session and workers that finish, die, hang and babble, from the plan to what is kept.
 #![allow(clippy::unwrap_used)]
 
+mod rates;
+
 use std::fs;
 use std::process::Command;
 

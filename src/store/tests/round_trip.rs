@@ -324,8 +324,10 @@ fn the_last_rates_of_each_device_come_back_with_every_run_also_from_a_rebuilt_in
     assert_eq!(store.reader().unwrap().run("r1").unwrap().unwrap().rates, expected);
     // A rate of 0 would make every share infinite.
     store.decide(Decision::RatesMeasured { rates: measured("cpu", 0.0) }).unwrap();
+    let before_time = DeviceRates { time_s: Some(-1.0), ..measured("cpu", 3e10) };
+    store.decide(Decision::RatesMeasured { rates: before_time }).unwrap();
     drop(store);
     let report = rebuild(&path, &mut |_, _| {}).unwrap();
-    assert_eq!(report.damaged.len(), 1, "{report:?}");
+    assert_eq!(report.damaged.len(), 2, "{report:?}");
     assert_eq!(Reader::open(&path).unwrap().rates().unwrap(), expected);
 }
