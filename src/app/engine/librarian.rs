@@ -14,6 +14,7 @@ use crate::app::screen::Screen;
 use crate::figure::SavedStudy;
 use crate::foreign;
 use crate::program::RECORD_FILE;
+use crate::protocol::DeviceRates;
 use crate::session::{damage_message, open_reader};
 use crate::store::{Reader, RunRecord, StoreError, held_cells, index_path, run_notes};
 
@@ -59,10 +60,12 @@ pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
     }
 }
 
-/// Cached summaries of a session: those of ended runs do not change.
+/// Cached summaries of a session: those of ended runs change with the rates that they are held against alone.
 #[derive(Default)]
 struct Shelf {
     summaries: HashMap<String, RunSummary>,
+    /// The measured rates when they were made.
+    rates: Vec<Arc<DeviceRates>>,
     /// What its logs lack, as it was shown.
     damage: Option<String>,
 }
@@ -170,8 +173,10 @@ impl Librarian<'_> {
                 rates: rates.clone(),
             }))
         };
+        let has_rates = shelf.rates == rates;
         // A trace is imported after its run has ended.
-        let is_known = |run: &RunRecord| shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);
+        let is_known =
+            |run: &RunRecord| has_rates && shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);
         let missing: Vec<String> = ended.iter().filter(|run| !is_known(run)).map(|run| run.run.clone()).collect();
         if !missing.is_empty() {
             self.sent = None;
@@ -195,6 +200,7 @@ impl Librarian<'_> {
         if let Err(closed) = summarised {
             return Ok(Err(closed));
         }
+        shelf.rates.clone_from(&rates);
         let UiEvent::Records(read) = records(shelf, 0) else { return Ok(Ok(())) };
         // Unchanged records need no redraw.
         if only_new && self.sent.as_ref().is_some_and(|sent| is_same(sent, &read)) {
@@ -281,4 +287,40 @@ fn tail(path: &Path) -> String {
         Ok(if from == 0 { text } else { text.split_once('\n').map_or(String::new(), |(_, rest)| rest.to_owned()) })
     };
     read().unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::analysis::fixture;
+    use crate::store::{Decision, Store};
+
+    #[test]
+    fn runs_that_were_read_before_their_machine_was_measured_are_held_against_its_rates() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = folder.path().join("session");
+        let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds/session");
+        assert!(std::process::Command::new("cp").arg("-r").args([&seed, &session]).status().unwrap().success());
+        let (sender, events) = sync_channel(10);
+        let outbox = Outbox::new(sender, || ());
+        let mut librarian = Librarian { outbox: &outbox, shelves: HashMap::new(), followed: None, sent: None };
+        let mut read = || {
+            assert!(librarian.read(&session, false).is_ok());
+            let UiEvent::Records(records) = events.try_iter().last().unwrap() else { panic!("no records") };
+            let limits = records.summaries.iter().filter_map(|summary| summary.limits.clone());
+            (records.summaries.len(), limits.map(|limits| limits.rates).collect::<Vec<_>>())
+        };
+        let (runs, limits) = read();
+        assert!(runs > 0 && limits.is_empty());
+        for time_s in [1.7e9, 1.8e9] {
+            let rates = DeviceRates { time_s: Some(time_s), ..fixture::rates() };
+            let store = Store::open(&session).unwrap();
+            store.decide(Decision::RatesMeasured { rates: rates.clone() }).unwrap();
+            store.flush().unwrap();
+            assert_eq!(read(), (runs, vec![Arc::new(rates); runs]));
+        }
+    }
 }
