@@ -310,8 +310,8 @@ mod tests {
         let mut read = || {
             assert!(librarian.read(&session, false).is_ok());
             let UiEvent::Records(records) = events.try_iter().last().unwrap() else { panic!("no records") };
-            let limits = records.summaries.iter().filter_map(|summary| summary.limits.clone());
-            (records.summaries.len(), limits.map(|limits| limits.rates).collect::<Vec<_>>())
+            let limits = records.summaries.iter().filter_map(|summary| summary.limits.as_ref());
+            (records.summaries.len(), limits.map(|limits| (*limits.rates).clone()).collect::<Vec<_>>())
         };
         let (runs, limits) = read();
         assert!(runs > 0 && limits.is_empty());
@@ -320,7 +320,7 @@ mod tests {
             let store = Store::open(&session).unwrap();
             store.decide(Decision::RatesMeasured { rates: rates.clone() }).unwrap();
             store.flush().unwrap();
-            assert_eq!(read(), (runs, vec![Arc::new(rates); runs]));
+            assert_eq!(read(), (runs, vec![rates; runs]));
         }
     }
 }
