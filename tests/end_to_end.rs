@@ -121,7 +121,9 @@ fn what_a_tracer_costs_is_told_by_pairs_of_twins_that_one_plan_runs_side_by_side
     assert!(figure.status().unwrap().success());
     let picture = fs::read_to_string(picture).unwrap();
     assert!(
-        picture.contains("Cost in step time (%)") && picture.contains("range of pairs") && picture.contains("built-in"),
+        picture.contains("Cost in step time (%)")
+            && picture.contains("pairs of repeats")
+            && picture.contains(">Trace built-in<"),
         "{picture}"
     );
 }

@@ -25,7 +25,7 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, int
         return None;
     }
     let own = by_repeat(cell, key);
-    if is_own_baseline(cell, Some(baseline)) {
+    if is_own_baseline(cell, baseline) {
         // Over itself it is 1 by definition: an interval would only show its own spread.
         return (!own.is_empty()).then_some(Value { median: 1.0, interval: None, n: own.len(), method: Method::One });
     }
@@ -40,7 +40,7 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, int
 /// How much more of a measure a cell takes than the baseline, as a share: 0.08 is 8 % more.
 pub(super) fn cost_over(cell: &Cell, baseline: Option<&Cell>, key: &str, intervals: Intervals) -> Option<Value> {
     let baseline = baseline?;
-    let ratio = if is_own_baseline(cell, Some(baseline)) {
+    let ratio = if is_own_baseline(cell, baseline) {
         over_baseline(cell, Some(baseline), key, intervals)
     } else {
         intervals.of_ratio(&by_repeat(cell, key), &by_repeat(baseline, key))
@@ -54,8 +54,8 @@ pub(super) fn cost_over(cell: &Cell, baseline: Option<&Cell>, key: &str, interva
 }
 
 /// Whether a cell's ratio is over itself.
-pub(super) fn is_own_baseline(cell: &Cell, baseline: Option<&Cell>) -> bool {
-    baseline.is_some_and(|baseline| baseline.id == cell.id && baseline.session == cell.session)
+fn is_own_baseline(cell: &Cell, baseline: &Cell) -> bool {
+    baseline.id == cell.id && baseline.session == cell.session
 }
 
 /// A value in another unit.

@@ -89,7 +89,7 @@ pub struct Timeline {
     span: (i64, i64),
     warnings: Vec<String>,
     has_gpus: bool,
-    /// Whether it tells the collectives of ranks without GPUs, and when the ranks waited for them.
+    /// Whether ranks tell their collectives: those without GPUs carry them out and wait for them, others launch them.
     has_collectives: bool,
     epoch_ns: Option<i64>,
 }

@@ -192,10 +192,8 @@ fn record(job: &Job, place: &RankPlace, report: &mut Report) -> Result<(), Stop>
     let tracer = place.gpu_uuid.is_some().then(|| shim::Tracer::open(&job.folder, place.rank).map(open));
     match recording::open(&job.folder, place.rank, tracer) {
         Ok(()) => {
-            // NCCL's are kernels.
-            if place.gpu_uuid.is_none() {
-                shim::record_collectives()?;
-            }
+            // NCCL's are kernels, which do not tell their sizes.
+            shim::record_collectives(place.gpu_uuid.is_none())?;
             if job.trace.is_none_or(|part| part == Capture::Whole) {
                 recording::resume();
             }

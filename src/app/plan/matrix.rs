@@ -349,7 +349,12 @@ impl TableDelegate for Cells<'_> {
             Shown::Number => ("#".to_owned(), true),
             Shown::Level(key) => {
                 let factor = self.outlook.plan.blocks().find_map(|block| block.spec.factor(&key));
-                (factor.map_or(&*key, |factor| &*factor.name).to_owned(), self.is_number(&key))
+                let name = match factor {
+                    Some(factor) => &*factor.name,
+                    None if *key == *Tracer::KEY => "Trace",
+                    None => &*key,
+                };
+                (name.to_owned(), self.is_number(&key))
             }
             Shown::Time => ("time s".to_owned(), true),
             Shown::Peak => ("peak GB".to_owned(), true),

@@ -6,9 +6,8 @@ use super::arrange::{name_of, place_of};
 use super::{Scene, shown_measure};
 use crate::analysis::{Cell, RunState, Setting, Value, compare_levels};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
-use crate::figure::ratio::is_own_baseline;
 pub(super) use crate::figure::ratio::scaled;
-use crate::figure::study::{Form, MEMORY, RATIO, SPEEDUP, STEP_COST};
+use crate::figure::study::{MEMORY, RATIO, SPEEDUP, STEP_COST};
 
 /// Cells without a bar that a note names.
 const NAMED_CELLS: usize = 4;
@@ -19,10 +18,7 @@ pub(super) fn bars(scene: &Scene) -> Chart {
     let mut chart = laid_out(scene, metric);
     let colour = scene.arrangement.colour.as_slice();
     let name_of = |cell: &Cell| if colour.is_empty() { String::new() } else { name_of(cell, colour) };
-    // What costs are over costs nothing; its repeats are drawn.
-    let is_cost = metric == STEP_COST && scene.study.form == Form::Bars;
-    let is_free = |cell: &Cell| is_cost && is_own_baseline(cell, scene.baseline.of(cell));
-    for (row, cell) in scene.cells.iter().enumerate().filter(|(_, cell)| !is_free(cell)) {
+    for (row, cell) in scene.cells.iter().enumerate() {
         let ratio = if [SPEEDUP, STEP_COST].contains(&metric) { None } else { scene.value(row, RATIO) };
         add(scene, &mut chart, (row, cell), metric, (name_of(cell), scene.look(cell)), ratio);
     }

@@ -12,6 +12,7 @@
 
 mod binding;
 mod collectives;
+mod sizes;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -25,6 +26,7 @@ use crate::trace::event::Kind;
 use crate::trace::progress::{Progress, Watch};
 
 pub use collectives::Collective;
+use sizes::Sizes;
 
 /// Steps at the beginning that are left out where no phases say which are warm-up: a tenth, at least one, if there are enough.
 const LEAST_STEPS: usize = 3;
@@ -265,6 +267,7 @@ pub(super) fn split(
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Split, TraceError> {
     let watch = &mut Watch::new(tell, timeline.events() as usize);
+    let sizes = sizes::sizes(timeline, watch)?;
     let mut processes: BTreeMap<i64, Process> = BTreeMap::new();
     for row in &timeline.rows {
         let process = processes.entry(row.process).or_default();
@@ -273,7 +276,7 @@ pub(super) fn split(
         if timeline.has_collectives && !timeline.has_gpus {
             process.waits.get_or_insert_default();
         }
-        read(timeline, row, process, watch)?;
+        read(timeline, row, process, &sizes, watch)?;
     }
     for process in processes.values_mut() {
         for spans in process.layers.values_mut().chain([&mut process.warm_up]).chain(&mut process.waits) {
@@ -348,6 +351,7 @@ fn read(
     timeline: &Timeline,
     row: &TimelineRow,
     process: &mut Process,
+    sizes: &Sizes,
     watch: &mut Watch<'_>,
 ) -> Result<(), TraceError> {
     let (mut read, mut told) = (0, Ok(()));
@@ -372,7 +376,8 @@ fn read(
         match &mut process.waits {
             Some(waits) if part == Part::Communication && row.kind != Kind::Collective => waits.push(item.span),
             _ if part == Part::Communication => {
-                process.collectives.push(Began { span: item.span, label: item.label, bytes: item.bytes });
+                let bytes = item.bytes.or_else(|| sizes.get(&(row.process, item.correlation)).copied());
+                process.collectives.push(Began { span: item.span, label: item.label, bytes });
             }
             _ => {}
         }

@@ -7,6 +7,9 @@ use std::path::Path;
 use strum::IntoEnumIterator as _;
 
 use super::*;
+use crate::trace::event::What;
+use crate::trace::file::{EventsWriter, Row, extras};
+use crate::trace::source::Head;
 use crate::trace::tests::{Fixture, PROCESS, THREAD, golden_report};
 use crate::trace::tile::Tile;
 use crate::trace::{Recorder, Window, import};
@@ -443,4 +446,48 @@ fn computing_binds_a_run_that_waits_for_nothing_and_what_is_even_is_left_undecid
     let even: &[(&str, i64)] = &[("load", 240), ("forward", 100), ("backward", 150), ("all_reduce", 240)];
     let split = made(&[even], 30, &[270]);
     assert_eq!(split.binding.part, None, "{}", split.binding.sentence);
+}
+
+#[test]
+fn collectives_of_gpus_have_the_size_that_their_rank_told_while_it_launched_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.events");
+    let mut rank = Recorder::as_process(&file, 0, 100).unwrap();
+    let mut tracer =
+        EventsWriter::append(&file, 1, Head { schema_version: "built-in 1".to_owned(), ..Head::default() }).unwrap();
+    tracer.process(100, "rank 0".to_owned());
+    let of = |kind, gpu, track| Lane { kind, process: 100, gpu, track };
+    let (calls, kernels) = (tracer.lane(&of(Kind::Call, None, 1)), tracer.lane(&of(Kind::Kernel, Some(0), 7)));
+    let (launch, reduce) =
+        (tracer.name("cudaLaunchKernelExC").unwrap(), tracer.name("ncclDevKernel_AllReduce_Sum_f32_RING_LL").unwrap());
+    for step in 0..10 {
+        let at = 1_000_000 * (step + 1);
+        // Two buckets, one that was launched outside of any collective, as a graph's are, and one during two collectives at once.
+        for (place, bytes) in [(0, &[2000][..]), (1, &[1000]), (2, &[]), (3, &[10, 20])] {
+            let called = at + 100_000 * place;
+            for (more, bytes) in (0..).zip(bytes) {
+                rank.collective("nccl:all_reduce", *bytes, 1, (called + 1000 * more, called + 20_000)).unwrap();
+            }
+            let correlation = 10 * step + place + 1;
+            let row = |start, end, name, what| Row { start, end, name, correlation, extras: extras(what) };
+            tracer.push(calls, row(called + 5_000, called + 9_000, launch, What::Call)).unwrap();
+            // The GPU is far behind its host.
+            let begun = at + 400_000 + 100_000 * place;
+            tracer.push(kernels, row(begun, begun + 50_000, reduce, What::Kernel { graph_node: 0 })).unwrap();
+        }
+        rank.range("step", 1, (at, at + 1_000_000)).unwrap();
+    }
+    rank.finish(1).unwrap();
+    tracer.finish().unwrap();
+    let split = Timeline::open(&file, &mut go).unwrap().split(&mut go).unwrap();
+    let mut seen: Vec<_> =
+        split.collectives.iter().map(|of| (of.bytes, of.calls, of.total_ns, of.exposed_ns)).collect();
+    seen.sort_unstable();
+    let of = |bytes, calls: u64| (bytes, calls, 50_000 * calls, 50_000 * calls);
+    assert_eq!(seen, [of(None, 20), of(Some(1000), 10), of(Some(2000), 10)]);
+    assert!(
+        split.collectives.iter().all(|of| of.name == "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+        "{:?}",
+        split.collectives
+    );
 }

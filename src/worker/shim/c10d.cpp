@@ -157,7 +157,7 @@ SHIM_API GradientReducer* mc_reducer_new(Group* group, at::Tensor** tensors, siz
         parameters, buckets, group->group, sparse, bucket_bytes, /*find_unused_parameters=*/false,
         /*gradient_as_bucket_view=*/true, names, first_bucket_bytes, /*skip_all_reduce_unused_params=*/false,
         /*use_python_reducer=*/false, std::vector<int64_t>{});
-    if (collective_trace.begin) record_waits(parameters.back());
+    if (collective_trace.on_host) record_waits(parameters.back());
     return new GradientReducer{std::move(reducer)};
   })
 }

@@ -1,4 +1,5 @@
-// Records collectives over gloo as PyTorch's own profiler sees them: by the thread that carries them out, with the time that this took.
+// Records collectives as PyTorch's own profiler sees them: over gloo by the thread that carries them out, with the time that this took; over
+// NCCL by the thread that launches them, with the time of the launch, during which it calls CUDA.
 #include "collectives.h"
 
 #include <ATen/ATen.h>
@@ -26,7 +27,7 @@ int64_t size_of(const at::RecordFunction& function) {
 }
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
-  if (std::string_view(function.name()).substr(0, 5) != "gloo:") return nullptr;
+  if (std::string_view(function.name()).substr(0, 5) != (collective_trace.on_host ? "gloo:" : "nccl:")) return nullptr;
   int64_t at = collective_trace.begin();
   if (at < 0) return nullptr;
   return std::make_unique<Begun>(at, size_of(function));
@@ -41,9 +42,9 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
 }  // namespace
 
 // Before the first collective, once in a process.
-SHIM_API int mc_record_collectives(BeginRecord begin_record, EndRecord end_record) {
+SHIM_API int mc_record_collectives(BeginRecord begin_record, EndRecord end_record, int on_host) {
   GUARD(-1, {
-    collective_trace = {begin_record, end_record};
+    collective_trace = {begin_record, end_record, on_host != 0};
     at::addGlobalCallback(
         at::RecordFunctionCallback(begin, end).needsInputs(true).scopes({at::RecordScope::USER_SCOPE}));
     return 0;

@@ -1,4 +1,4 @@
-//! Collectives over gloo in the built-in trace, with the times in which a rank waits for them.
+//! Collectives in the built-in trace: over gloo with the times in which a rank waits for them, over NCCL their launches. Each has its size.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -11,6 +11,7 @@ unsafe extern "C" {
     fn mc_record_collectives(
         begin: extern "C" fn() -> i64,
         end: unsafe extern "C" fn(*const c_char, i64, i64),
+        on_host: c_int,
     ) -> c_int;
 }
 
@@ -28,13 +29,14 @@ unsafe extern "C" fn end(name: *const c_char, bytes: i64, begun: i64) {
     }
 }
 
-/// Records collectives from here on, whenever the trace records. Must come before the first one, once in a process.
+/// Records collectives from here on, whenever the trace records: over gloo if they are `on_host`, else over NCCL. Must come before the first
+/// one, once in a process.
 ///
 /// # Errors
 ///
 /// If libtorch takes no observer.
-pub fn record_collectives() -> Result<(), TchError> {
+pub fn record_collectives(on_host: bool) -> Result<(), TchError> {
     // SAFETY: both functions may be called from any thread at any time.
-    check(unsafe { mc_record_collectives(begin, end) })?;
+    check(unsafe { mc_record_collectives(begin, end, c_int::from(on_host)) })?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::trace::timeline::Timeline;
 pub struct Collective {
     /// Its name, without the arguments of a template.
     pub name: String,
-    /// Size in bytes of what each rank gives, where the recording tells it: kernels do not.
+    /// Size in bytes of what each rank gives, where the recording tells it: kernels do not, but a rank that launches them may.
     pub bytes: Option<u64>,
     /// Number of collectives, each rank's counted.
     pub calls: u64,
