@@ -89,8 +89,9 @@ fn what_a_tracer_costs_is_told_by_pairs_of_twins_that_one_plan_runs_side_by_side
     let _alone = alone();
     let folder = TempDir::new().unwrap();
     let plan = SMALL
-        .replace(r#"["nchw", "nhwc"]"#, "\"nchw\"")
+        .replace(r#"["fp32", "fp64"]"#, "\"fp32\"")
         .replace("repeats = 1", "repeats = 3")
+        .replace("epochs = 2", "epochs = 1")
         .replace("warm_up_steps = 1", "warm_up_steps = 1\ntrace = [\"off\", \"built-in\"]");
     let (output, session) = run_plan(&folder, &plan, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -101,7 +102,7 @@ fn what_a_tracer_costs_is_told_by_pairs_of_twins_that_one_plan_runs_side_by_side
         let job: Value = serde_json::from_slice(&fs::read(run.join("job.json")).unwrap()).unwrap();
         let is_traced = job["built_in_trace"] == true;
         assert_eq!(run.join("trace.events").exists(), is_traced, "{}", run.display());
-        (job["levels"]["precision"].clone(), job["seed"].clone(), is_traced)
+        (job["levels"]["layout"].clone(), job["seed"].clone(), is_traced)
     };
     for twins in runs.chunks(2) {
         let (one, other) = (told(&twins[0]), told(&twins[1]));
@@ -110,8 +111,8 @@ fn what_a_tracer_costs_is_told_by_pairs_of_twins_that_one_plan_runs_side_by_side
     let cost = table(&session, "trace-cost", &[]);
     let rows = cost["rows"].as_array().unwrap();
     let levels: Vec<_> =
-        rows.iter().map(|row| (row["precision"].as_str().unwrap(), row["trace"].as_str().unwrap())).collect();
-    assert_eq!(levels, [("fp32", "off"), ("fp64", "off"), ("fp32", "built-in"), ("fp64", "built-in")]);
+        rows.iter().map(|row| (row["levels"]["layout"].as_str().unwrap(), row["trace"].as_str().unwrap())).collect();
+    assert_eq!(levels, [("nchw", "off"), ("nhwc", "off"), ("nchw", "built-in"), ("nhwc", "built-in")]);
     for row in rows.iter().filter(|row| row["trace"] == "built-in") {
         assert_eq!(row["step_cost"]["n"], 3, "pairs by repeat: {row}");
     }

@@ -66,10 +66,12 @@ impl Serialize for JsonRow<'_> {
             map.serialize_entry("data", &row.data)?;
             map.serialize_entry("levels", &row.levels)?;
         }
+        let is_told = |key: &str| ["session", "cell", "data"].contains(&key) || row.levels.get(key).is_some();
         for (column, value) in table.columns.iter().zip(&row.values) {
             match value {
-                // Levels stand together, those that all rows share too.
-                CellValue::Level(_) => {}
+                // Levels of factors stand together, those that all rows share too.
+                CellValue::Level(_) if is_told(&column.key) => {}
+                CellValue::Level(level) => map.serialize_entry(&column.key, level)?,
                 CellValue::Text(text) => map.serialize_entry(&column.key, text)?,
                 CellValue::Verdict(judged) => {
                     let Judgement { p, p_holm, detectable, equal_within, n, .. } = *judged;
