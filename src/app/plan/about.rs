@@ -16,6 +16,8 @@ const FIRST_RUN_TIME_S: f64 = 3600.0;
 /// The precision that the remark on repeats is about.
 const REMARKED_PRECISION: f64 = 0.01;
 const FIRST_MEMORY_GB: f64 = 80.0;
+/// Room that the names of details take beside what is chosen.
+const NAMES_WIDTH: f32 = 122.0;
 
 /// Draws the card.
 pub(super) fn about_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
@@ -123,6 +125,7 @@ fn data_ui(ui: &mut Ui, state: &State, asked: &mut Vec<PlanCommand>) {
 }
 
 fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, asked: &mut Vec<PlanCommand>) {
+    let width = (ui.available_width() - NAMES_WIDTH).max(NAMES_WIDTH);
     Grid::new("plan details grid").num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
         ui.label("Order of runs");
         ui.horizontal(|ui| {
@@ -161,10 +164,10 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, asked: &mut Vec<Pla
         ui.end_row();
 
         let programs = plan.blocks().any(|block| block.spec.command.is_some());
-        asked.extend(tracers_ui(ui, &plan.tracing, programs, node).map(PlanCommand::ToggleTracer));
+        asked.extend(tracers_ui(ui, width, &plan.tracing, (programs, node)).map(PlanCommand::ToggleTracer));
         ui.end_row();
         if let Some(part) = plan.tracing.capture() {
-            asked.extend(traced_part_ui(ui, part, programs).map(PlanCommand::TracedPart));
+            asked.extend(traced_part_ui(ui, width, part, programs).map(PlanCommand::TracedPart));
             ui.end_row();
         }
 
@@ -219,6 +222,14 @@ fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
     asked
 }
 
+/// Choices side by side, on more lines where they are wider than that.
+fn wrapped(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
+    ui.vertical(|ui| {
+        ui.set_max_width(width);
+        ui.horizontal_wrapped(content);
+    });
+}
+
 /// A choice of tracing as it is spoken, with its help, or why it cannot be made.
 fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, refusal: Option<&str>) -> Response {
     let can = refusal.is_none();
@@ -228,10 +239,10 @@ fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, 
 }
 
 /// Who traces runs: one, or several of which each traces its own runs of every cell.
-fn tracers_ui(ui: &mut Ui, now: &Tracing, programs: bool, node: Option<&Node>) -> Option<Tracer> {
+fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, Option<&Node>)) -> Option<Tracer> {
     let mut asked = None;
     ui.label("Trace");
-    ui.horizontal(|ui| {
+    wrapped(ui, width, |ui| {
         let untraced = node.and_then(|node| node.tracer.as_ref().err());
         let only_phases = untraced.map_or_else(String::new, |why| {
             format!(". Here only phases, loader waits and the parts of steps on the host are recorded: {why}")
@@ -267,10 +278,10 @@ fn tracers_ui(ui: &mut Ui, now: &Tracing, programs: bool, node: Option<&Node>) -
 }
 
 /// Which part of traced runs is recorded. Programs are traced as a whole.
-fn traced_part_ui(ui: &mut Ui, part: Capture, programs: bool) -> Option<Capture> {
+fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Option<Capture> {
     let mut asked = None;
     ui.label("Traced part");
-    ui.horizontal(|ui| {
+    wrapped(ui, width, |ui| {
         for (capture, name, help) in [
             (Capture::Whole, "whole run", "Each run from its start to its end"),
             (

@@ -436,7 +436,7 @@ fn a_plan_with_several_tracers_shows_how_often_each_cell_runs_and_which_cells_la
     };
     assert_eq!(outlook(&window), (2, 0, false));
     click(&mut window, "Details");
-    assert!(window.query_by_label_contains("once under each").is_none());
+    assert!(window.query_by_label_contains("under each").is_none());
     tab_to(&mut window, "Trace built-in");
     press(&mut window, Key::Space);
     assert_eq!(outlook(&window), (4, 0, true));
