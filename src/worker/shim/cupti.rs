@@ -1,8 +1,11 @@
 //! The built-in tracer of CUDA's activity, opened for this process.
 
+use std::env;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use multicard::trace::find_tracer;
@@ -43,6 +46,23 @@ impl Tracer {
         };
         problem.map_or(Ok(tracer), Err)
     }
+}
+
+/// Starts this program anew with the tracer before all other libraries, so that it answers in CUDA's stead what is asked most often
+/// (`device.cpp`). Returns where that is done, or cannot be: then the trace costs more. Other programs are not started so: a library of
+/// theirs may bring a CUDA runtime of its own, which the tracer would not find.
+pub fn preload_tracer() {
+    const PRELOAD: &str = "LD_PRELOAD";
+    let Ok(mut all) = find_tracer().map(PathBuf::into_os_string) else { return };
+    let before = env::var_os(PRELOAD).unwrap_or_default();
+    let (Ok(own), false) = (env::current_exe(), before.as_bytes().starts_with(all.as_bytes())) else { return };
+    if !before.is_empty() {
+        all.push(":");
+        all.push(before);
+    }
+    let mut arguments = env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    let _failed = Command::new(own).arg0(name).args(arguments).env(PRELOAD, all).exec();
 }
 
 impl recording::Tracer for Tracer {
