@@ -80,7 +80,7 @@ def main():
                 for _ in range(12): train()
             torch.cuda.synchronize(); g = torch.cuda.CUDAGraph()
             torch.cuda.reset_peak_memory_stats()      # replays use the memory of the capture and allocate none
-            with torch.cuda.graph(g): train()
+            with torch.cuda.graph(g): captured = train()
         in_capture = torch.cuda.max_memory_allocated() if graph else 0
         def step():
             x, y = next(it)
@@ -90,7 +90,7 @@ def main():
                 x = F.interpolate(x, size=(size, size), mode='bilinear', align_corners=False).expand(-1, 3, -1, -1)
             x = (x.to(dt) if amp is None else x.float()).contiguous(memory_format=mf)
             if graph:
-                sx.copy_(x); sy.copy_(y); g.replay(); return None
+                sx.copy_(x); sy.copy_(y); g.replay(); return captured
             opt.zero_grad(set_to_none=True)
             with torch.autocast('cuda', dtype=amp or torch.float16, enabled=amp is not None):
                 l = lossf(net(x), y)
@@ -100,7 +100,7 @@ def main():
         torch.cuda.synchronize(); dist.barrier() if world > 1 else None
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
         torch.cuda.reset_peak_memory_stats(); t, began = time.perf_counter(), time.time(); marks[0].record()
-        for i in range(steps): step(); marks[i + 1].record()
+        for i in range(steps): last = step(); marks[i + 1].record()
         torch.cuda.synchronize(); dist.barrier() if world > 1 else None
         dtm, peak = time.perf_counter() - t, max(in_capture, torch.cuda.max_memory_allocated())
         readings = os.environ.get('MULTICARD_READINGS')
@@ -112,7 +112,7 @@ def main():
                 file.write(json.dumps({'reading': {'peak_allocated_bytes': peak}}) + '\n')
         if rank == 0:
             print(json.dumps({**c, 'gpus': world, 'img_s': round(bs * world * steps / dtm, 1), 'step_ms': round(dtm / steps * 1e3, 2),
-                              'peak_gib': round(peak / 2**30, 2)}), flush=True)
+                              'peak_gib': round(peak / 2**30, 2), 'loss': round(last.item(), 4)}), flush=True)
         del it, dl, net, model, opt; torch.cuda.empty_cache()
     if world > 1: dist.destroy_process_group()
 
