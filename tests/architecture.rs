@@ -69,7 +69,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "session",
         ],
     ),
-    ("worker", &["plan", "protocol", "dataset", "analysis", "trace"]),
+    ("worker", &["foreign", "plan", "protocol", "dataset", "analysis", "trace"]),
 ];
 
 /// Crates that only some rooms may use.

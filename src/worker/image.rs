@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use multicard::plan::Kernels;
-use multicard::plan::image::{DataSet, ImageSettings, Layout, Precision, Scenario, Strategy, Tf32};
+use multicard::plan::image::{CudnnBenchmark, DataSet, ImageSettings, Layout, Precision, Scenario, Strategy, Tf32};
 use multicard::protocol::{Event, Evidence, FailureKind, Job};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
@@ -22,7 +22,7 @@ use crate::module::Module;
 use crate::parallel::{Peers, Wrap};
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
-use crate::shim::{Flags, Sgd, mobilenet};
+use crate::shim::{Flags, Sgd, keep_plans, mobilenet};
 use crate::task::{self, Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::trainer::Trainer;
 use crate::work::{Counted, Work};
@@ -105,6 +105,12 @@ impl Task for Image {
         if kernels == Kernels::Fused {
             mobilenet::compile(self.arithmetic(device)?.products())?;
         }
+        if device.is_cuda() && keeps_plans(&self.settings) {
+            keep_plans(true)?;
+        } else if device.is_cuda() && kernels == Kernels::Fused && !self.settings.deterministic {
+            // Evaluation is cuDNN's here, too: without trials, but with kernels compiled at run time. Where none can be kept it takes 2 s more.
+            let _slower = keep_plans(false);
+        }
         let network = MobileNetV2::new(CLASSES, width_multiplier, device, weights, layout == Layout::Nhwc)?;
         network.units().iter().try_for_each(|unit| made(unit))?;
         Ok(network.over_ranks(batch_norm).with_kernels(kernels))
@@ -174,12 +180,22 @@ fn cross_entropy(logits: &Tensor, labels: &Tensor, reduction: Reduction) -> Resu
 /// The process's switches that a cell asks for.
 fn flags(settings: &ImageSettings) -> Flags {
     Flags {
-        // Trying algorithms may choose another one each time. Fused steps have none to try, and evaluation alone is not worth it.
-        cudnn_benchmark: settings.cudnn_benchmark && !settings.deterministic && settings.kernels == Kernels::Plain,
+        cudnn_benchmark: settings.cudnn_benchmark != CudnnBenchmark::Off && tries(settings),
         tf32_conv: settings.tf32 != Tf32::Off,
         tf32_matmul: settings.tf32 == Tf32::All,
         deterministic: settings.deterministic,
     }
+}
+
+/// Whether cuDNN may try its algorithms. It may choose another one each time. Fused steps have none to try, and evaluation alone is not
+/// worth it.
+fn tries(settings: &ImageSettings) -> bool {
+    !settings.deterministic && settings.kernels == Kernels::Plain
+}
+
+/// Whether what cuDNN tried is kept between runs.
+fn keeps_plans(settings: &ImageSettings) -> bool {
+    settings.cudnn_benchmark == CudnnBenchmark::Kept && tries(settings)
 }
 
 /// The settings of a job, whose parts must fit together.

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use constraints::{Candidate, reason};
 pub use data::{Corrupt, DataSet, Decode};
 pub use settings::{
-    BatchNorm, DataCopy, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype,
+    BatchNorm, CudnnBenchmark, DataCopy, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype,
 };
 
 use super::{Request, USUAL_STEP, Unit, WorkloadSpec};

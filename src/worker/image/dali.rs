@@ -7,8 +7,8 @@ mod pipeline;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use etcetera::BaseStrategy;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use multicard::foreign::cache_folder;
 
 use api::Functions;
 pub use pipeline::{Fed, Input, Pipeline, Spec};
@@ -27,8 +27,7 @@ pub fn folder() -> Result<PathBuf, String> {
             format!("{VARIABLE} names {}, which holds no {LIBRARY}: correct it", Path::new(&named).display())
         });
     }
-    let base = etcetera::choose_base_strategy().map_err(|_| "this user has no home directory".to_owned())?;
-    let usual = base.cache_dir().join("multicard").join(format!("dali-{VERSION}")).join("nvidia");
+    let usual = cache_folder()?.join("multicard").join(format!("dali-{VERSION}")).join("nvidia");
     holding(&usual).ok_or_else(|| {
         format!(
             "{} does not exist: run `make dali`, or name DALI {VERSION}'s folder nvidia in {VARIABLE}",

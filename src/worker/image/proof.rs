@@ -1,6 +1,6 @@
 //! What is seen of the factors of images while they should be in effect.
 
-use multicard::plan::image::{ImageSettings, Layout, Loader, Precision, Tf32, WireDtype};
+use multicard::plan::image::{CudnnBenchmark, ImageSettings, Layout, Loader, Precision, Tf32, WireDtype};
 use multicard::plan::{Kernels, OptimizerImpl};
 use multicard::protocol::Evidence;
 use tch::{TchError, Tensor};
@@ -8,7 +8,7 @@ use tch::{TchError, Tensor};
 use super::{Image, dali};
 use crate::image::data::{Batch, Origin};
 use crate::proof::{evidence, on_off};
-use crate::shim::{self, Flags};
+use crate::shim::{self, Flags, KeptPlans, kept_plans};
 use crate::trainer::Trainer;
 
 /// Looks at a batch of training, at what the model makes of it and at libtorch's switches. Waits for the device.
@@ -26,7 +26,9 @@ pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, 
         loader(settings, batch),
         optimizer(settings.optimizer_impl, trainer)?,
     ];
-    found.extend(switches(settings, Flags::in_effect()?, batch.images().device().is_cuda()));
+    let cuda = batch.images().device().is_cuda();
+    let plans = (cuda && super::keeps_plans(settings)).then(kept_plans).transpose()?;
+    found.extend(switches(settings, Flags::in_effect()?, plans, cuda));
     Ok(found)
 }
 
@@ -125,8 +127,17 @@ fn optimizer(asked: OptimizerImpl, trainer: &Trainer<Image>) -> Result<Evidence,
     Ok(evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0))
 }
 
+/// Where cuDNN's plans are from.
+fn kept(plans: &KeptPlans) -> String {
+    let KeptPlans { replayed, found, finding_s, problem } = plans;
+    let trials =
+        if *found > 0 { format!(", {found} found by trials of {finding_s:.1} s and kept") } else { String::new() };
+    let problem = problem.as_ref().map_or_else(String::new, |problem| format!("; they could not be kept: {problem}"));
+    format!("{replayed} plans kept by earlier runs{trials}{problem}")
+}
+
 /// libtorch's switches, where they mean something.
-fn switches(settings: &ImageSettings, flags: Flags, cuda: bool) -> Vec<Evidence> {
+fn switches(settings: &ImageSettings, flags: Flags, plans: Option<KeptPlans>, cuda: bool) -> Vec<Evidence> {
     let asked = super::flags(settings);
     let deterministic = on_off(settings.deterministic);
     let seen = format!("deterministic algorithms {}", on_off(flags.deterministic));
@@ -141,9 +152,11 @@ fn switches(settings: &ImageSettings, flags: Flags, cuda: bool) -> Vec<Evidence>
             (false, Kernels::Fused) => ", as steps with fused kernels call no cuDNN",
             (false, Kernels::Plain) => "",
         };
-        let seen = format!("cuDNN's benchmark {}{reason}", on_off(flags.cudnn_benchmark));
-        let in_effect = flags.cudnn_benchmark == asked.cudnn_benchmark;
-        found.push(evidence("cudnn_benchmark", on_off(settings.cudnn_benchmark), seen, in_effect));
+        let kept = plans.as_ref().map_or_else(String::new, |plans| format!(", {}", kept(plans)));
+        let seen = format!("cuDNN's benchmark {}{reason}{kept}", on_off(flags.cudnn_benchmark));
+        let used = plans.is_none_or(|plans| plans.replayed + plans.found > 0);
+        let in_effect = flags.cudnn_benchmark == asked.cudnn_benchmark && used;
+        found.push(evidence(CudnnBenchmark::KEY, settings.cudnn_benchmark.name(), seen, in_effect));
     } else if settings.tf32 != Tf32::Off {
         found.push(evidence(Tf32::KEY, settings.tf32.name(), "a CPU, which has no TF32".into(), false));
     }

@@ -8,7 +8,7 @@ use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Level, Shape};
 
 use super::testing::job;
 use super::*;
-use crate::shim::cuda;
+use crate::shim::{cuda, kept_plans};
 use crate::testing::generator;
 
 fn refusal(job: &Job) -> String {
@@ -45,7 +45,8 @@ fn a_scenario_needs_its_kind_of_set() {
 #[test]
 fn only_steps_that_use_cudnn_have_it_try_its_algorithms() {
     let tried = |kernels, deterministic| {
-        flags(&ImageSettings { kernels, deterministic, cudnn_benchmark: true, ..testing::settings() }).cudnn_benchmark
+        flags(&ImageSettings { kernels, deterministic, cudnn_benchmark: CudnnBenchmark::On, ..testing::settings() })
+            .cudnn_benchmark
     };
     assert!(tried(Kernels::Plain, false));
     assert!(!tried(Kernels::Plain, true));
@@ -90,6 +91,18 @@ fn cell(precision: Precision, kernels: Kernels) -> ImageSettings {
     ImageSettings { precision, kernels, layout, width_multiplier: 1.0, image_size: 100, ..testing::settings() }
 }
 
+fn norm(tensor: &Tensor) -> f64 {
+    tensor.norm().double_value(&[])
+}
+
+/// Over parameters, the median of relative errors of their gradients.
+fn median_error(gradients: &[Tensor], of: &[Tensor]) -> f64 {
+    let errors = of.iter().zip(gradients).map(|(a, b)| norm(&(a - b)) / norm(a).max(1e-3));
+    let mut errors: Vec<_> = errors.collect();
+    errors.sort_by(f64::total_cmp);
+    errors[errors.len() / 2]
+}
+
 #[test]
 #[ignore = "needs a GPU: make test-gpu"]
 fn fused_steps_on_a_gpu_make_the_gradients_of_plain_ones() {
@@ -103,12 +116,6 @@ fn fused_steps_on_a_gpu_make_the_gradients_of_plain_ones() {
         });
         println!("{precision:?}: {} {}", plain.0, fused.0);
         assert!((plain.0 - fused.0).abs() < tolerance * plain.0, "{} {}", plain.0, fused.0);
-        let norm = |tensor: &Tensor| tensor.norm().double_value(&[]);
-        let median_error = |grads: &[Tensor], of: &[Tensor]| {
-            let mut errors: Vec<_> = of.iter().zip(grads).map(|(a, b)| norm(&(a - b)) / norm(a).max(1e-3)).collect();
-            errors.sort_by(f64::total_cmp);
-            errors[errors.len() / 2]
-        };
         let strict = strict.get_or_insert_with(|| plain.1.iter().map(Tensor::copy).collect());
         let (of_plain, of_fused) = (median_error(&plain.1, strict), median_error(&fused.1, strict));
         println!("errors of gradients against strict fp32's: plain {of_plain:.2e}, fused {of_fused:.2e}");
@@ -137,4 +144,36 @@ fn fused_steps_on_a_gpu_train_as_plain_ones_eager_and_replayed() {
             assert!(seen[59] < 0.5 * seen[0], "{precision:?} {name}: {seen:?}");
         }
     }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-gpu"]
+fn kept_plans_on_a_gpu_compute_what_cudnn_computes_without_them() {
+    let _generator = generator();
+    cuda::open().unwrap();
+    let cell = |precision, layout, tf32| ImageSettings { layout, tf32, ..cell(precision, Kernels::Plain) };
+    let cells = [
+        (cell(Precision::Fp32, Layout::Nhwc, Tf32::Off), 1e-2),
+        (cell(Precision::Fp32, Layout::Nchw, Tf32::Conv), 0.0),
+        (cell(Precision::Bf16, Layout::Nhwc, Tf32::Off), 0.0),
+        (cell(Precision::Fp16, Layout::Nhwc, Tf32::Off), 0.0),
+    ];
+    let first = |settings: &ImageSettings| (losses(settings, 1).0[0], first_gradients(settings));
+    let mut strict: Option<Vec<Tensor>> = None;
+    let asked = |settings: &ImageSettings, asked| ImageSettings { cudnn_benchmark: asked, ..settings.clone() };
+    // Once plans are kept, this process has no others.
+    let without: Vec<_> = cells.iter().map(|(settings, _)| first(&asked(settings, CudnnBenchmark::Off))).collect();
+    for ((settings, least), (loss, gradients)) in cells.iter().zip(without) {
+        let (of_kept, kept) = first(&asked(settings, CudnnBenchmark::Kept));
+        let strict = strict.get_or_insert_with(|| gradients.iter().map(Tensor::copy).collect());
+        let [before, after] = [&gradients, &kept].map(|all| median_error(all, strict));
+        println!(
+            "{settings:?}: losses {loss} {of_kept}, errors of gradients against strict fp32's {before:.2e} {after:.2e}"
+        );
+        assert!((loss - of_kept).abs() < 1e-2 * loss, "{settings:?}");
+        assert!(after < (1.25 * before).max(*least), "{settings:?}");
+    }
+    let plans = kept_plans().unwrap();
+    println!("{plans:?}");
+    assert!(plans.replayed + plans.found > 300 && plans.problem.is_none());
 }

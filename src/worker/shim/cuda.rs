@@ -20,6 +20,12 @@ const SHIM: &str = "libmulticard_cuda.so";
 const SHIM_VARIABLE: &str = "MULTICARD_CUDA_SHIM";
 
 type RawEvent = *mut c_void;
+/// A function of the shim that takes bytes.
+pub type Take = extern "C" fn(into: *mut c_void, bytes: *const u8, length: usize);
+/// Gives the plan that is kept under a name to a function.
+type FindPlan = extern "C" fn(*const c_char, Take, *mut c_void);
+/// Keeps a plan under a name.
+type KeepPlan = extern "C" fn(*const c_char, *const u8, usize);
 
 /// A table of the shared library's functions, each under its own name.
 macro_rules! functions {
@@ -58,6 +64,8 @@ functions! {
     mcc_graph_replay(*mut c_void) -> c_int;
     mcc_graph_free(*mut c_void) -> ();
     mcc_llama_kernels() -> *mut c_void;
+    mcc_keep_plans(FindPlan, KeepPlan, c_int) -> c_int;
+    mcc_kept_plans(*mut i64, *mut i64, *mut f64) -> ();
     mcc_mobilenet_compile(c_int) -> c_int;
     mcc_mobilenet_features(*const C_tensor, *const *const C_tensor, *const *const C_tensor, usize, *const i64, usize) -> *mut C_tensor;
 }
@@ -235,6 +243,22 @@ pub fn set_memory_fraction(index: usize, fraction: f64) -> Result<(), TchError> 
     // SAFETY: plain values.
     check(functions, unsafe { (functions.mcc_set_memory_fraction)(index as c_int, fraction) })?;
     Ok(())
+}
+
+/// Gives convolutions the plans that `find` has, and new ones to `keep`: the fastest in trials, or cuDNN's first proposals.
+pub fn keep_plans(find: FindPlan, keep: KeepPlan, trials: bool) -> Result<(), TchError> {
+    let functions = functions()?;
+    // SAFETY: both functions live as long as the program, and any thread may call them.
+    check(functions, unsafe { (functions.mcc_keep_plans)(find, keep, trials.into()) })?;
+    Ok(())
+}
+
+/// How many plans were made from kept ones, how many were new, and how long finding these took.
+pub fn kept_plans() -> Result<(u64, u64, f64), TchError> {
+    let (mut replayed, mut found, mut finding_s) = (0, 0, 0.0);
+    // SAFETY: three places that live through the call.
+    unsafe { (functions()?.mcc_kept_plans)(&mut replayed, &mut found, &mut finding_s) };
+    Ok((replayed.unsigned_abs(), found.unsigned_abs(), finding_s))
 }
 
 /// A group of ranks over NCCL. `store` points to c10d's own pointer.

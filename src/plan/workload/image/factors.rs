@@ -1,6 +1,6 @@
 //! The factors of the `image` workload, with their levels, help and findings of the papers.
 
-use super::{DataCopy, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype};
+use super::{CudnnBenchmark, DataCopy, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype};
 use crate::plan::{Binding, Factor, GpuChoice, Kernels, OptimizerImpl};
 
 const OFF_ON: &[&str] = &["off", "on"];
@@ -72,9 +72,10 @@ pub(super) fn factors() -> Vec<Factor> {
             .help("Captures the whole step once and replays it from step 12 on: removes launch costs, which limit small images."),
         Factor::named(OptimizerImpl::KEY, "Optimizer", OptimizerImpl::NAMES)
             .help("SGD's update as one kernel for all parameters, a few kernels, or several per parameter."),
-        Factor::named("cudnn_benchmark", "cuDNN benchmark", ON_OFF)
+        Factor::named(CudnnBenchmark::KEY, "cuDNN benchmark", CudnnBenchmark::NAMES)
             .idle_where(Kernels::KEY, &["fused"])
-            .help("cuDNN tries its algorithms in the first steps and keeps the fastest. Fused kernels leave it nothing to try."),
+            .help("on: cuDNN tries its algorithms in the first steps and takes the fastest. kept: those that an earlier run found on this kind of \
+                   GPU, compiled kernels included; what none has tried is tried and kept. Fused kernels leave nothing to try."),
         Factor::named("deterministic", "Deterministic", OFF_ON)
             .help("Uses only algorithms with bitwise reproducible results; slower. Turns cuDNN's benchmark off."),
         Factor::count("image_size", "Image size", 28..=2048, 100)

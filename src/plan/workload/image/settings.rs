@@ -39,6 +39,17 @@ levels! {
     }
 }
 levels! {
+    /// How cuDNN's algorithms are chosen.
+    CudnnBenchmark = "cudnn_benchmark" {
+        /// Each run tries them and keeps the fastest.
+        On = "on",
+        /// cuDNN's first proposal.
+        Off = "off",
+        /// As an earlier run found; what none has tried yet is tried and kept.
+        Kept = "kept",
+    }
+}
+levels! {
     /// The memory format of images and weights.
     Layout = "layout" {
         /// Contiguous.
@@ -142,8 +153,8 @@ pub struct ImageSettings {
     pub cuda_graph: bool,
     /// How the optimizer's update is computed.
     pub optimizer_impl: OptimizerImpl,
-    /// cuDNN tries algorithms and keeps the fastest.
-    pub cudnn_benchmark: bool,
+    /// How cuDNN's algorithms are chosen.
+    pub cudnn_benchmark: CudnnBenchmark,
     /// Only algorithms that give the same bits each time.
     pub deterministic: bool,
     /// Width and height of the images that the model sees, in pixels.
@@ -215,7 +226,7 @@ impl ImageSettings {
             },
             cuda_graph: switch("cuda_graph")?,
             optimizer_impl: OptimizerImpl::read(levels)?,
-            cudnn_benchmark: switch("cudnn_benchmark")?,
+            cudnn_benchmark: CudnnBenchmark::read(levels)?,
             deterministic: switch("deterministic")?,
             image_size: count("image_size")? as i64,
             batch_size: count("batch_size")?,

@@ -5,7 +5,7 @@
 use std::fs;
 
 use multicard::dataset::Images;
-use multicard::plan::image::{BatchNorm, DataCopy, Loader as Level, Scenario, Strategy, Tf32};
+use multicard::plan::image::{BatchNorm, CudnnBenchmark, DataCopy, Loader as Level, Scenario, Strategy, Tf32};
 use multicard::plan::{Binding, GpuChoice, Kernels, OptimizerImpl};
 
 use super::super::loader::{Epoch, Loader, Source};
@@ -34,7 +34,7 @@ fn settings() -> ImageSettings {
         batch_norm: BatchNorm { broadcast_buffers: true, synchronised: false },
         cuda_graph: false,
         optimizer_impl: OptimizerImpl::Fused,
-        cudnn_benchmark: true,
+        cudnn_benchmark: CudnnBenchmark::On,
         deterministic: false,
         image_size: 28,
         batch_size: 8,

@@ -1,0 +1,175 @@
+//! Plans of cuDNN's convolutions, kept between processes: which engine was the fastest in trials, and its compiled kernels.
+//!
+//! A plan is a file of its own in the user's cache, named by a digest of all that it depends on: the GPU's kind, cuDNN's version, the
+//! convolution. It begins with a line that says the same and has a checksum of the rest, cuDNN's own text, so that a file of another
+//! problem or a damaged one is never given to cuDNN.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use multicard::foreign::cache_folder;
+use sha2::{Digest, Sha256};
+use tch::TchError;
+
+use super::cuda::{self, Take};
+
+/// What this process did with plans.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KeptPlans {
+    /// Made from kept ones.
+    pub replayed: u64,
+    /// New ones.
+    pub found: u64,
+    /// How long finding them took, summed over threads.
+    pub finding_s: f64,
+    /// Why they could not be kept.
+    pub problem: Option<String>,
+}
+
+/// Where plans are, and why one could not be written.
+struct Store {
+    folder: Option<PathBuf>,
+    problem: Option<String>,
+}
+
+static STORE: Mutex<Store> = Mutex::new(Store { folder: None, problem: None });
+
+/// From now on convolutions on GPUs take the plans that are kept, and new ones are: the fastest in trials, or cuDNN's first proposals.
+/// Before the first convolution.
+///
+/// # Errors
+/// There is no CUDA, or the user has no cache folder.
+pub fn keep_plans(trials: bool) -> Result<(), TchError> {
+    let folder = cache_folder().map_err(TchError::Torch)?.join("multicard").join("cudnn-plans");
+    with_store(|store| store.folder = Some(folder));
+    cuda::keep_plans(find, keep, trials)
+}
+
+/// What was done since.
+pub fn kept_plans() -> Result<KeptPlans, TchError> {
+    let (replayed, found, finding_s) = cuda::kept_plans()?;
+    Ok(KeptPlans { replayed, found, finding_s, problem: with_store(|store| store.problem.clone()) })
+}
+
+fn with_store<T>(use_it: impl FnOnce(&mut Store) -> T) -> T {
+    use_it(&mut STORE.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+extern "C" fn find(name: *const c_char, take: Take, into: *mut c_void) {
+    // SAFETY: the shim gives a string that lives through the call.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let found = panic::catch_unwind(|| read(&with_store(|store| store.folder.clone())?, &name));
+    if let Ok(Some(plan)) = found {
+        take(into, plan.as_ptr(), plan.len());
+    }
+}
+
+extern "C" fn keep(name: *const c_char, plan: *const u8, length: usize) {
+    // SAFETY: the shim gives a string and so many bytes, which live through the call.
+    let (name, plan) = unsafe { (CStr::from_ptr(name).to_string_lossy(), std::slice::from_raw_parts(plan, length)) };
+    let _ = panic::catch_unwind(|| {
+        let Some(folder) = with_store(|store| store.folder.clone()) else { return };
+        if let Err(error) = write(&folder, &name, plan) {
+            with_store(|store| store.problem.get_or_insert(format!("{}: {error}", folder.display())).len());
+        }
+    });
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn file(folder: &Path, name: &str) -> PathBuf {
+    folder.join(&sha256(name.as_bytes())[..32])
+}
+
+fn head(name: &str, plan: &[u8]) -> String {
+    format!("multicard 1; sha256 {}; {name}\n", sha256(plan))
+}
+
+/// The plan that is kept under a name, if there is one and it is whole.
+fn read(folder: &Path, name: &str) -> Option<Vec<u8>> {
+    let mut whole = fs::read(file(folder, name)).ok()?;
+    let end = whole.iter().position(|byte| *byte == b'\n')? + 1;
+    let plan = whole.split_off(end);
+    (whole == head(name, &plan).as_bytes()).then_some(plan)
+}
+
+/// Keeps a plan; ranks that do so at once each write a whole file.
+fn write(folder: &Path, name: &str, plan: &[u8]) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let path = file(folder, name);
+    let part = path.with_extension(format!("{}.part", std::process::id()));
+    let written = File::create(&part).and_then(|mut file| {
+        file.write_all(head(name, plan).as_bytes())?;
+        file.write_all(plan)?;
+        file.sync_all()?;
+        fs::rename(&part, &path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const NAME: &str = "a GPU; cuDNN 91900; forward, Half nhwc";
+    const PLAN: &[u8] = b"{\"cudnnVersion\":91900,\n\"kernels\":\"\x00\xff\"}";
+
+    #[test]
+    fn a_plan_is_read_as_it_was_kept_and_only_under_its_own_name() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read(folder.path(), NAME), None);
+        write(folder.path(), NAME, b"an older one").unwrap();
+        write(folder.path(), NAME, PLAN).unwrap();
+        assert_eq!(read(folder.path(), NAME).as_deref(), Some(PLAN));
+        assert_eq!(read(folder.path(), "another"), None);
+        fs::rename(file(folder.path(), NAME), file(folder.path(), "another")).unwrap();
+        assert_eq!(read(folder.path(), "another"), None);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_damaged_plan_is_none_wherever_the_damage_is() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), NAME, PLAN).unwrap();
+        let path = file(folder.path(), NAME);
+        let whole = fs::read(&path).unwrap();
+        for place in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 1;
+            fs::write(&path, &damaged).unwrap();
+            assert_eq!(read(folder.path(), NAME), None, "byte {place}");
+            fs::write(&path, &whole[..place]).unwrap();
+            assert_eq!(read(folder.path(), NAME), None, "cut at {place}");
+        }
+    }
+
+    #[test]
+    fn the_shim_gets_what_it_kept_and_a_folder_that_cannot_be_written_is_told() {
+        extern "C" fn append(into: *mut c_void, bytes: *const u8, length: usize) {
+            // SAFETY: `into` is the vector below.
+            unsafe { (*into.cast::<Vec<u8>>()).extend(std::slice::from_raw_parts(bytes, length)) };
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let name = std::ffi::CString::new(NAME).unwrap();
+        let mut found = Vec::new();
+        with_store(|store| store.folder = Some(folder.path().join("new")));
+        keep(name.as_ptr(), PLAN.as_ptr(), PLAN.len());
+        find(name.as_ptr(), append, (&raw mut found).cast());
+        assert_eq!((found.as_slice(), with_store(|store| store.problem.take())), (PLAN, None));
+
+        fs::write(folder.path().join("file"), "").unwrap();
+        with_store(|store| store.folder = Some(folder.path().join("file")));
+        keep(name.as_ptr(), PLAN.as_ptr(), PLAN.len());
+        assert!(with_store(|store| store.problem.take()).unwrap().contains("file: "));
+    }
+}

@@ -1,0 +1,465 @@
+// Convolutions by cuDNN whose plans are kept between processes. libtorch tries cuDNN's engines anew in each process, and compiles
+// those that are compiled at run time: tens of seconds for steps of milliseconds. cuDNN can write a plan as text, compiled kernels
+// included, and make it from that text within milliseconds. This takes the place of libtorch's own calls of cuDNN, below autograd and
+// autocast; all else of a convolution stays libtorch's. cuDNN's header is not in the wheels that the shim is built with: what is used
+// of it is declared here (cuDNN 9, cudnn_graph.h).
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/native/ConvUtils.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "guard.h"
+
+using at::Tensor;
+
+struct cudnnContext;
+
+extern "C" {
+size_t cudnnGetVersion();
+const char* cudnnGetErrorString(int);
+int cudnnBackendCreateDescriptor(int, void**);
+int cudnnBackendDestroyDescriptor(void*);
+int cudnnBackendFinalize(void*);
+int cudnnBackendSetAttribute(void*, int, int, int64_t, const void*);
+int cudnnBackendGetAttribute(void*, int, int, int64_t, int64_t*, void*);
+int cudnnBackendExecute(cudnnContext*, void*, void*);
+}
+
+namespace at::native {
+/// The calling thread's handle, whose stream is the current one.
+cudnnContext* getCudnnHandle();
+} // namespace at::native
+
+namespace {
+
+enum DescriptorType { CONVOLUTION = 1, ENGINE, CONFIG, HEURISTICS, PLAN, FORWARD = 10, TO_WEIGHT, TO_INPUT, GRAPH = 15, PACK, TENSOR };
+enum ValueType {
+  HANDLE = 0,
+  DATA_TYPE = 1,
+  INT64 = 3,
+  FLOAT = 4,
+  DOUBLE = 5,
+  POINTER = 6,
+  CONVOLUTION_MODE = 7,
+  HEURISTICS_MODE = 8,
+  NUMERICAL_NOTE = 11,
+  DESCRIPTOR = 15,
+  CHAR = 24,
+};
+enum ConvolutionAttribute { COMPUTE_TYPE = 100, MODE, DILATIONS, STRIDES, PADDINGS_AFTER, PADDINGS_BEFORE, DIMENSIONS };
+enum TensorAttribute { ALIGNMENT = 900, TYPE, SIZES, TENSOR_STRIDES, ID = 906 };
+enum HeuristicsAttribute { ASKED = 200, GRAPH_ASKED, RESULTS };
+enum PlanAttribute { PLAN_HANDLE = 400, PLAN_CONFIG, WORKSPACE, TEXT = 405 };
+enum GraphAttribute { GRAPH_HANDLE = 800, OPERATIONS };
+enum PackAttribute { IDS = 1000, POINTERS, PACK_WORKSPACE = 1003 };
+enum { CONFIG_ENGINE = 300, ENGINE_NOTES = 1303 };
+/// What follows an operation's first attribute.
+enum OperationAttribute { ALPHA, BETA, OF_CONVOLUTION, WEIGHT, INPUT, OUTPUT };
+enum { INSTANT = 0, FALLBACK = 2 };
+enum { CROSS_CORRELATION = 1 };
+enum Note { TENSOR_CORE = 0, DOWN_CONVERTED_INPUTS = 1, NOTES = 10 };
+
+constexpr int TIMES = 5;
+constexpr int64_t LEAST_ALIGNED = 16;
+
+void check(int status, const char* what) { TORCH_CHECK(status == 0, what, " failed in cuDNN: ", cudnnGetErrorString(status)); }
+
+class Descriptor {
+public:
+  explicit Descriptor(DescriptorType type) { check(cudnnBackendCreateDescriptor(type, &raw_), "making a descriptor"); }
+  Descriptor(Descriptor&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(raw_, other.raw_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (raw_ != nullptr) cudnnBackendDestroyDescriptor(raw_);
+  }
+
+  template <class T> Descriptor& set_all(int attribute, ValueType type, at::ArrayRef<T> values) {
+    check(cudnnBackendSetAttribute(raw_, attribute, type, static_cast<int64_t>(values.size()), values.data()), "describing a convolution");
+    return *this;
+  }
+  template <class T> Descriptor& set(int attribute, ValueType type, T value) {
+    return set_all(attribute, type, at::ArrayRef<T>(value));
+  }
+  Descriptor& set(int attribute, const Descriptor& other) { return set(attribute, DESCRIPTOR, other.raw_); }
+
+  /// How many values there are; as many as have room are read.
+  template <class T> int64_t get(int attribute, ValueType type, T* values, int64_t room) const {
+    int64_t count = 0;
+    check(cudnnBackendGetAttribute(raw_, attribute, type, room, &count, values), "asking about a plan");
+    return count;
+  }
+
+  /// Whether cuDNN takes it.
+  bool finalize() { return cudnnBackendFinalize(raw_) == 0; }
+  Descriptor&& finalized() {
+    check(cudnnBackendFinalize(raw_), "describing a convolution");
+    return std::move(*this);
+  }
+  void* raw() const { return raw_; }
+
+private:
+  void* raw_ = nullptr;
+};
+
+enum Pass : int64_t { PASS_FORWARD, PASS_TO_INPUT, PASS_TO_WEIGHT };
+
+/// All that a plan depends on, but for the GPU's kind and the libraries. Compared byte by byte.
+struct Problem {
+  int64_t pass, device, type, channels_last, tf32, alignment, groups;
+  std::array<int64_t, 4> input, weight, output;
+  std::array<int64_t, 2> stride, padding, dilation;
+
+  std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
+  bool operator==(const Problem& other) const { return bytes() == other.bytes(); }
+
+  /// Names it on any machine.
+  std::string text() const {
+    const cudaDeviceProp* gpu = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device));
+    std::ostringstream text;
+    text << gpu->name << ", compute capability " << gpu->major << '.' << gpu->minor << ", " << gpu->multiProcessorCount
+         << " multiprocessors; cuDNN " << cudnnGetVersion() << "; "
+         << (pass == PASS_FORWARD ? "forward" : pass == PASS_TO_INPUT ? "gradient of input" : "gradient of weight") << ", "
+         << c10::toString(static_cast<at::ScalarType>(type)) << (channels_last != 0 ? " nhwc" : " nchw") << (tf32 != 0 ? " tf32" : "")
+         << ", input " << at::IntArrayRef(input) << ", weight " << at::IntArrayRef(weight) << ", output " << at::IntArrayRef(output)
+         << ", stride " << at::IntArrayRef(stride) << ", padding " << at::IntArrayRef(padding) << ", dilation " << at::IntArrayRef(dilation)
+         << ", groups " << groups << ", aligned to " << alignment;
+    return text.str();
+  }
+};
+
+struct Hash {
+  size_t operator()(const Problem& problem) const { return std::hash<std::string_view>()(problem.bytes()); }
+};
+
+struct Tensors {
+  const Tensor &input, &weight, &output;
+};
+
+struct Plan {
+  Descriptor descriptor;
+  int64_t workspace_bytes;
+
+  explicit Plan(Descriptor&& of) : descriptor(std::move(of)), workspace_bytes(0) {
+    descriptor.get(WORKSPACE, INT64, &workspace_bytes, 1);
+  }
+
+  /// Whether cuDNN ran it.
+  bool run(const Tensors& of) const {
+    const Tensor workspace = at::empty({workspace_bytes}, of.input.options().dtype(at::kByte));
+    const std::array<void*, 3> pointers = {of.input.data_ptr(), of.weight.data_ptr(), of.output.data_ptr()};
+    const std::array<int64_t, 3> ids = {INPUT, WEIGHT, OUTPUT};
+    Descriptor pack(PACK);
+    pack.set_all<void*>(POINTERS, POINTER, pointers);
+    pack.set_all<int64_t>(IDS, INT64, ids);
+    pack.set(PACK_WORKSPACE, POINTER, workspace.data_ptr());
+    return pack.finalize() && cudnnBackendExecute(at::native::getCudnnHandle(), descriptor.raw(), pack.raw()) == 0;
+  }
+};
+
+/// cuDNN's number of a type.
+int64_t data_type(at::ScalarType type) {
+  switch (type) {
+  case at::kFloat: return 0;
+  case at::kDouble: return 1;
+  case at::kHalf: return 2;
+  case at::kBFloat16: return 9;
+  default: TORCH_CHECK(false, "cuDNN's plans are not kept for convolutions of ", type);
+  }
+}
+
+Descriptor tensor(const Problem& of, OperationAttribute id, const std::array<int64_t, 4>& sizes) {
+  // Of tensors of one channel or pixel the strides would say either layout.
+  const auto [images, channels, height, width] = sizes;
+  const int64_t values = channels * height * width;
+  const std::array<int64_t, 4> strides = of.channels_last != 0 ? std::array<int64_t, 4>{values, 1, width * channels, channels}
+                                                              : std::array<int64_t, 4>{values, height * width, width, 1};
+  Descriptor tensor(TENSOR);
+  tensor.set(TYPE, DATA_TYPE, static_cast<int>(data_type(static_cast<at::ScalarType>(of.type))));
+  tensor.set_all<int64_t>(SIZES, INT64, sizes).set_all<int64_t>(TENSOR_STRIDES, INT64, strides);
+  return tensor.set<int64_t>(ID, INT64, id).set(ALIGNMENT, INT64, of.alignment).finalized();
+}
+
+Descriptor graph_of(const Problem& of) {
+  const bool fp64 = of.type == static_cast<int64_t>(at::kDouble);
+  Descriptor convolution(CONVOLUTION);
+  convolution.set(COMPUTE_TYPE, DATA_TYPE, static_cast<int>(data_type(fp64 ? at::kDouble : at::kFloat)));
+  convolution.set<int>(MODE, CONVOLUTION_MODE, CROSS_CORRELATION).set<int64_t>(DIMENSIONS, INT64, 2);
+  convolution.set_all<int64_t>(STRIDES, INT64, of.stride).set_all<int64_t>(DILATIONS, INT64, of.dilation);
+  convolution.set_all<int64_t>(PADDINGS_BEFORE, INT64, of.padding).set_all<int64_t>(PADDINGS_AFTER, INT64, of.padding);
+  const Descriptor whole = convolution.finalized();
+
+  const auto [type, first] = of.pass == PASS_FORWARD    ? std::pair(FORWARD, 700)
+                             : of.pass == PASS_TO_INPUT ? std::pair(TO_INPUT, 706)
+                                                        : std::pair(TO_WEIGHT, 712);
+  const Descriptor input = tensor(of, INPUT, of.input), weight = tensor(of, WEIGHT, of.weight), output = tensor(of, OUTPUT, of.output);
+  Descriptor operation(type);
+  operation.set(first + OF_CONVOLUTION, whole);
+  operation.set(first + INPUT, input).set(first + WEIGHT, weight).set(first + OUTPUT, output);
+  if (fp64) {
+    operation.set(first + ALPHA, DOUBLE, 1.0).set(first + BETA, DOUBLE, 0.0);
+  } else {
+    operation.set(first + ALPHA, FLOAT, 1.0f).set(first + BETA, FLOAT, 0.0f);
+  }
+  const Descriptor done = operation.finalized();
+  Descriptor graph(GRAPH);
+  return graph.set(GRAPH_HANDLE, HANDLE, at::native::getCudnnHandle()).set(OPERATIONS, done).finalized();
+}
+
+/// Configurations of engines that cuDNN proposes, the most promising first: those that libtorch would try.
+std::vector<Descriptor> proposed(const Problem& of) {
+  const Descriptor graph = graph_of(of);
+  std::vector<Descriptor> all;
+  for (int mode : {INSTANT, FALLBACK}) {
+    Descriptor heuristics(HEURISTICS);
+    heuristics.set(GRAPH_ASKED, graph).set(ASKED, HEURISTICS_MODE, mode);
+    if (!heuristics.finalize()) continue;
+    std::vector<Descriptor> found;
+    std::vector<void*> raw;
+    for (int64_t count = heuristics.get<void*>(RESULTS, DESCRIPTOR, nullptr, 0); count > 0; count--) {
+      found.emplace_back(CONFIG);
+      raw.push_back(found.back().raw());
+    }
+    const int64_t read = heuristics.get(RESULTS, DESCRIPTOR, raw.data(), static_cast<int64_t>(raw.size()));
+    for (int64_t place = 0; place < read; place++) all.push_back(std::move(found[place]));
+  }
+  return all;
+}
+
+/// Whether an engine computes as precisely as is asked.
+bool precise(const Descriptor& config, const Problem& of) {
+  if (of.type != static_cast<int64_t>(at::kFloat) || of.tf32 != 0) return true;
+  const Descriptor engine(ENGINE);
+  void* raw = engine.raw();
+  config.get(CONFIG_ENGINE, DESCRIPTOR, &raw, 1);
+  std::array<int, NOTES> notes;
+  const int64_t count = engine.get(ENGINE_NOTES, NUMERICAL_NOTE, notes.data(), NOTES);
+  return std::none_of(notes.begin(), notes.begin() + count, [](int note) { return note == TENSOR_CORE || note == DOWN_CONVERTED_INPUTS; });
+}
+
+Descriptor unfinished_plan() {
+  Descriptor plan(PLAN);
+  plan.set(PLAN_HANDLE, HANDLE, at::native::getCudnnHandle());
+  return plan;
+}
+
+/// The shortest of some runs, in microseconds; none if cuDNN refuses or memory does not suffice.
+std::optional<float> duration_us(const Plan& plan, const Tensors& of) {
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+  try {
+    if (!plan.run(of)) return std::nullopt;
+  } catch (const c10::OutOfMemoryError&) {
+    return std::nullopt;
+  }
+  cudaEvent_t begin, end;
+  C10_CUDA_CHECK(cudaEventCreate(&begin));
+  C10_CUDA_CHECK(cudaEventCreate(&end));
+  float least_ms = std::numeric_limits<float>::max();
+  bool ran = true;
+  for (int time = 0; ran && time < TIMES; time++) {
+    C10_CUDA_CHECK(cudaEventRecord(begin, stream));
+    ran = plan.run(of);
+    C10_CUDA_CHECK(cudaEventRecord(end, stream));
+    C10_CUDA_CHECK(cudaEventSynchronize(end));
+    float ms = 0;
+    C10_CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
+    least_ms = std::min(least_ms, ms);
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  return ran ? std::optional(1000 * least_ms) : std::nullopt;
+}
+
+// ---------- plans of other processes ----------
+
+using Take = void (*)(void* into, const char* bytes, size_t length);
+/// Gives the plan that is kept under a name to `take`, if there is one.
+void (*find_kept)(const char* name, Take take, void* into) = nullptr;
+void (*keep)(const char* name, const char* bytes, size_t length) = nullptr;
+/// Whether engines are tried; else cuDNN's first proposal is taken.
+bool trials = true;
+std::atomic<int64_t> replayed{0}, found{0}, finding_us{0};
+
+std::optional<Plan> kept_plan(const std::string& name) {
+  std::string text;
+  find_kept(name.c_str(), [](void* into, const char* bytes, size_t length) { static_cast<std::string*>(into)->assign(bytes, length); }, &text);
+  if (text.empty()) return std::nullopt;
+  Descriptor plan = unfinished_plan();
+  const bool taken = cudnnBackendSetAttribute(plan.raw(), TEXT, CHAR, static_cast<int64_t>(text.size()), text.data()) == 0;
+  if (!taken || !plan.finalize()) return std::nullopt;
+  replayed++;
+  return Plan(std::move(plan));
+}
+
+/// The fastest of those that libtorch would try, or the first that runs.
+Plan new_plan(const Problem& of, const Tensors& tensors, bool timed) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::optional<Plan> best;
+  float best_us = std::numeric_limits<float>::max();
+  int64_t left = at::globalContext().benchmarkLimitCuDNN();
+  for (const Descriptor& config : proposed(of)) {
+    if (!precise(config, of)) continue;
+    Descriptor candidate = unfinished_plan();
+    candidate.set(PLAN_CONFIG, config);
+    if (!candidate.finalize()) continue;
+    Plan plan(std::move(candidate));
+    if (!timed) {
+      if (!plan.run(tensors)) continue;
+      best = std::move(plan);
+      break;
+    }
+    if (const auto us = duration_us(plan, tensors); us && *us < best_us) {
+      best_us = *us;
+      best = std::move(plan);
+    }
+    // A limit of 0 is none.
+    if (--left == 0) break;
+  }
+  TORCH_CHECK(best.has_value(), "cuDNN has no engine that runs this convolution: ", of.text());
+  // What the slower ones worked in.
+  if (timed) c10::cuda::CUDACachingAllocator::emptyCache();
+  found++;
+  finding_us += std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
+  return std::move(*best);
+}
+
+void keep_plan(const std::string& name, const Plan& plan) {
+  int64_t length = 0;
+  if (cudnnBackendGetAttribute(plan.descriptor.raw(), TEXT, CHAR, 0, &length, nullptr) != 0 || length <= 0) return;
+  std::string text(static_cast<size_t>(length), 0);
+  if (cudnnBackendGetAttribute(plan.descriptor.raw(), TEXT, CHAR, length, &length, text.data()) != 0) return;
+  keep(name.c_str(), text.data(), text.size());
+}
+
+const Plan& plan_of(const Problem& problem, const Tensors& tensors) {
+  // A plan belongs to one thread, as libtorch has it. They are never freed: at a thread's end CUDA may be gone.
+  static thread_local auto* known = new std::unordered_map<Problem, Plan, Hash>;
+  const auto found = known->find(problem);
+  if (found != known->end()) return found->second;
+  const std::string name = problem.text() + (trials ? "" : ", first proposal");
+  std::optional<Plan> plan = kept_plan(name);
+  if (!plan) {
+    // While a graph is captured nothing can be timed.
+    const bool captured = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+    plan = new_plan(problem, tensors, trials && !captured);
+    if (!captured) keep_plan(name, *plan);
+  }
+  return known->emplace(problem, std::move(*plan)).first->second;
+}
+
+// ---------- in libtorch's place ----------
+
+struct Shape {
+  at::IntArrayRef padding, stride, dilation;
+  int64_t groups;
+  bool tf32;
+};
+
+void convolve(Pass pass, const Tensors& of, const Shape& shape, at::MemoryFormat format) {
+  TORCH_CHECK(of.input.dim() == 4 && of.weight.dim() == 4, "cuDNN's plans are kept for convolutions of images, [N, C, H, W]");
+  const auto sizes = [](const Tensor& tensor) { return std::array{tensor.size(0), tensor.size(1), tensor.size(2), tensor.size(3)}; };
+  const auto two = [](at::IntArrayRef values) { return std::array{values[0], values[values.size() - 1]}; };
+  int64_t alignment = LEAST_ALIGNED;
+  for (const Tensor* tensor : {&of.input, &of.weight, &of.output}) {
+    while (reinterpret_cast<uintptr_t>(tensor->data_ptr()) % alignment != 0) alignment /= 2;
+  }
+  const Problem problem = {
+      pass,
+      of.input.get_device(),
+      static_cast<int64_t>(of.input.scalar_type()),
+      format == at::MemoryFormat::ChannelsLast,
+      // TF32 is a choice for fp32 alone.
+      shape.tf32 && of.input.scalar_type() == at::kFloat,
+      alignment,
+      shape.groups,
+      sizes(of.input),
+      sizes(of.weight),
+      sizes(of.output),
+      two(shape.stride),
+      two(shape.padding),
+      two(shape.dilation),
+  };
+  const Plan& plan = plan_of(problem, of);
+  TORCH_CHECK(plan.run(of), "cuDNN's plan failed: ", problem.text());
+}
+
+Tensor forward(const Tensor& input, const Tensor& weight, at::IntArrayRef padding, at::IntArrayRef stride, at::IntArrayRef dilation,
+               int64_t groups, bool, bool, bool tf32) {
+  const at::MemoryFormat format = at::native::cudnn_conv_suggest_memory_format(input, weight);
+  const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
+  const Tensor output = at::empty(sizes, input.options().memory_format(format));
+  if (output.numel() > 0) {
+    convolve(PASS_FORWARD, {input.contiguous(format), weight.contiguous(format), output}, {padding, stride, dilation, groups, tf32}, format);
+  }
+  return output;
+}
+
+std::tuple<Tensor, Tensor> backward(const Tensor& input, const Tensor& gradient, const Tensor& weight, at::IntArrayRef padding,
+                                    at::IntArrayRef stride, at::IntArrayRef dilation, int64_t groups, bool, bool, bool tf32,
+                                    std::array<bool, 2> wanted) {
+  const at::MemoryFormat format = at::native::cudnn_conv_suggest_memory_format(input, weight);
+  const Shape shape = {padding, stride, dilation, groups, tf32};
+  const Tensor output = gradient.contiguous(format);
+  const bool empty = input.numel() == 0;
+  Tensor of_input, of_weight;
+  if (wanted[0]) {
+    of_input = at::empty(input.sizes(), input.options().memory_format(format));
+    if (!empty) convolve(PASS_TO_INPUT, {of_input, weight.contiguous(format), output}, shape, format);
+  }
+  if (wanted[1]) {
+    of_weight = at::empty(weight.sizes(), weight.options().memory_format(format));
+    empty ? void(of_weight.zero_()) : convolve(PASS_TO_WEIGHT, {input.contiguous(format), of_weight, output}, shape, format);
+  }
+  return {of_input, of_weight};
+}
+
+/// libtorch warns of an operation that is taken over.
+class Silent : public c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+} // namespace
+
+/// From now on cuDNN's plans are those that `find` has, and new ones go to `keep`. Both are called by any thread. With `tried` new ones
+/// are the fastest of those that cuDNN proposes, else its first.
+SHIM_API int mcc_keep_plans(decltype(find_kept) find, decltype(keep) keep_new, int tried) {
+  GUARD(-1, {
+    const bool first = find_kept == nullptr;
+    find_kept = find;
+    keep = keep_new;
+    trials = tried != 0;
+    if (!first) return 0;
+    Silent silent;
+    c10::WarningUtils::WarningHandlerGuard guard(&silent);
+    static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__, __LINE__);
+    library->impl("cudnn_convolution", TORCH_FN(forward));
+    at::native::cudnn_convolution_backward_stub.set_cuda_dispatch_ptr(backward);
+    return 0;
+  })
+}
+
+/// How many plans were made from kept ones, how many were new, and how long finding these took in all threads.
+SHIM_API void mcc_kept_plans(int64_t* from_kept, int64_t* made_new, double* finding_s) {
+  *from_kept = replayed;
+  *made_new = found;
+  *finding_s = static_cast<double>(finding_us) / 1e6;
+}
