@@ -123,8 +123,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Ok(OK);
     }
     if figure.charts.iter().all(figure::Chart::is_empty) {
-        let notes = figure.notes().join("; ");
-        return Err(format!("nothing to draw: no cell has the values of {} ({notes})", shown(&study)).into());
+        figure.notes().iter().for_each(say);
+        return Err(format!("nothing to draw: no cell has the values of {}", shown(&study)).into());
     }
     if let (Some(out), Some(format)) = (&arguments.out, format) {
         let provenance = figure.provenance(vec![material.origin]);

@@ -77,7 +77,8 @@ enum { CROSS_CORRELATION = 1 };
 enum Note { TENSOR_CORE = 0, DOWN_CONVERTED_INPUTS = 1, NOTES = 10 };
 
 constexpr int TIMES = 5;
-constexpr int64_t LEAST_ALIGNED = 16;
+/// Bytes: no engine asks for more.
+constexpr int64_t ALIGNED = 16;
 
 void check(int status, const char* what) { TORCH_CHECK(status == 0, what, " failed in cuDNN: ", cudnnGetErrorString(status)); }
 
@@ -306,7 +307,6 @@ std::optional<Plan> kept_plan(const std::string& name) {
   Descriptor plan = unfinished_plan();
   const bool taken = cudnnBackendSetAttribute(plan.raw(), TEXT, CHAR, static_cast<int64_t>(text.size()), text.data()) == 0;
   if (!taken || !plan.finalize()) return std::nullopt;
-  replayed++;
   return Plan(std::move(plan));
 }
 
@@ -356,10 +356,14 @@ const Plan& plan_of(const Problem& problem, const Tensors& tensors) {
   const auto found = known->find(problem);
   if (found != known->end()) return found->second;
   const std::string name = problem.text() + (trials ? "" : ", first proposal");
+  // While a graph is captured nothing can be timed or tried.
+  const bool captured = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
   std::optional<Plan> plan = kept_plan(name);
-  if (!plan) {
-    // While a graph is captured nothing can be timed.
-    const bool captured = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+  // Under another driver it may be of no use.
+  if (plan && !captured && !plan->run(tensors)) plan.reset();
+  if (plan) {
+    replayed++;
+  } else {
     plan = new_plan(problem, tensors, trials && !captured);
     if (!captured) keep_plan(name, *plan);
   }
@@ -378,7 +382,7 @@ void convolve(Pass pass, const Tensors& of, const Shape& shape, at::MemoryFormat
   TORCH_CHECK(of.input.dim() == 4 && of.weight.dim() == 4, "cuDNN's plans are kept for convolutions of images, [N, C, H, W]");
   const auto sizes = [](const Tensor& tensor) { return std::array{tensor.size(0), tensor.size(1), tensor.size(2), tensor.size(3)}; };
   const auto two = [](at::IntArrayRef values) { return std::array{values[0], values[values.size() - 1]}; };
-  int64_t alignment = LEAST_ALIGNED;
+  int64_t alignment = ALIGNED;
   for (const Tensor* tensor : {&of.input, &of.weight, &of.output}) {
     while (reinterpret_cast<uintptr_t>(tensor->data_ptr()) % alignment != 0) alignment /= 2;
   }
