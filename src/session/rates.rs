@@ -235,7 +235,8 @@ impl Session {
 
     /// Whether a measurement waits or is under way.
     pub(super) fn is_measuring(&self) -> bool {
-        self.measurement.as_ref().is_some_and(|measurement| !measurement.is_over())
+        // A thread that has told its end is not over until it is joined.
+        self.measuring.is_some() || self.measurement.as_ref().is_some_and(|measurement| !measurement.is_over())
     }
 
     /// Starts the measurement that waits, if nothing would disturb it or be disturbed.

@@ -5,17 +5,25 @@
 //! problem or a damaged one is never given to cuDNN.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
-use multicard::foreign::cache_folder;
+use multicard::foreign::{cache_folder, read_ours};
 use sha2::{Digest, Sha256};
 use tch::TchError;
 
 use super::cuda::{self, Take};
+
+/// No plan comes near it.
+const MOST_PLAN_BYTES: u64 = 64 << 20;
+/// Begins each file. Another number where plans are chosen by another rule.
+const FORMAT: &str = "multicard 2";
 
 /// What this process did with plans.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,9 +50,11 @@ static STORE: Mutex<Store> = Mutex::new(Store { folder: None, problem: None });
 /// Before the first convolution.
 ///
 /// # Errors
-/// There is no CUDA, or the user has no cache folder.
+/// There is no CUDA, or no folder in the user's cache that only this user can write.
 pub fn keep_plans(trials: bool) -> Result<(), TchError> {
     let folder = cache_folder().map_err(TchError::Torch)?.join("multicard").join("cudnn-plans");
+    make_own(&folder)
+        .map_err(|error| TchError::Torch(format!("cuDNN's plans cannot be kept in {}: {error}", folder.display())))?;
     with_store(|store| store.folder = Some(folder));
     cuda::keep_plans(find, keep, trials)
 }
@@ -79,6 +89,16 @@ extern "C" fn keep(name: *const c_char, plan: *const u8, length: usize) {
     });
 }
 
+/// Makes a folder that only this user can write: kernels in it are executed.
+fn make_own(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let about = fs::metadata(folder)?;
+    if about.uid() == rustix::process::geteuid().as_raw() && about.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other("other users can write there: give it to this user, with mode 700"))
+}
+
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -88,26 +108,28 @@ fn file(folder: &Path, name: &str) -> PathBuf {
 }
 
 fn head(name: &str, plan: &[u8]) -> String {
-    format!("multicard 1; sha256 {}; {name}\n", sha256(plan))
+    format!("{FORMAT}; sha256 {}; {name}\n", sha256(plan))
 }
 
 /// The plan that is kept under a name, if there is one and it is whole.
 fn read(folder: &Path, name: &str) -> Option<Vec<u8>> {
-    let mut whole = fs::read(file(folder, name)).ok()?;
+    let mut whole = read_ours(&file(folder, name), MOST_PLAN_BYTES).ok()?;
     let end = whole.iter().position(|byte| *byte == b'\n')? + 1;
     let plan = whole.split_off(end);
     (whole == head(name, &plan).as_bytes()).then_some(plan)
 }
 
-/// Keeps a plan; ranks that do so at once each write a whole file.
+/// Keeps a plan. Threads and ranks that do so at once each write a file of their own, of which the last stays. Nothing waits for the disk:
+/// a damaged file is found by its checksum.
 fn write(folder: &Path, name: &str, plan: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+    static PARTS: AtomicU64 = AtomicU64::new(0);
+    let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let number = PARTS.fetch_add(1, Ordering::Relaxed);
     let path = file(folder, name);
-    let part = path.with_extension(format!("{}.part", std::process::id()));
-    let written = File::create(&part).and_then(|mut file| {
+    let part = path.with_extension(format!("{}-{}-{number}.part", std::process::id(), since_epoch.as_nanos()));
+    let written = OpenOptions::new().write(true).create_new(true).open(&part).and_then(|mut file| {
         file.write_all(head(name, plan).as_bytes())?;
         file.write_all(plan)?;
-        file.sync_all()?;
         fs::rename(&part, &path)
     });
     if written.is_err() {
@@ -119,6 +141,8 @@ fn write(folder: &Path, name: &str, plan: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     const NAME: &str = "a GPU; cuDNN 91900; forward, Half nhwc";
@@ -162,7 +186,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let name = std::ffi::CString::new(NAME).unwrap();
         let mut found = Vec::new();
-        with_store(|store| store.folder = Some(folder.path().join("new")));
+        make_own(&folder.path().join("new/inner")).unwrap();
+        with_store(|store| store.folder = Some(folder.path().join("new/inner")));
         keep(name.as_ptr(), PLAN.as_ptr(), PLAN.len());
         find(name.as_ptr(), append, (&raw mut found).cast());
         assert_eq!((found.as_slice(), with_store(|store| store.problem.take())), (PLAN, None));
@@ -171,5 +196,25 @@ mod tests {
         with_store(|store| store.folder = Some(folder.path().join("file")));
         keep(name.as_ptr(), PLAN.as_ptr(), PLAN.len());
         assert!(with_store(|store| store.problem.take()).unwrap().contains("file: "));
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_keeps_no_plans() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = folder.path().join("open");
+        make_own(&open).unwrap();
+        assert_eq!(fs::metadata(&open).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o775)).unwrap();
+        assert!(make_own(&open).unwrap_err().to_string().contains("other users can write there"));
+    }
+
+    #[test]
+    fn threads_that_keep_the_same_plan_at_once_leave_one_whole_file() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            (0..8).for_each(|_| drop(scope.spawn(|| (0..50).for_each(|_| write(folder.path(), NAME, PLAN).unwrap()))));
+        });
+        assert_eq!(read(folder.path(), NAME).as_deref(), Some(PLAN));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -55,14 +55,18 @@ pub fn preload_tracer() {
     const PRELOAD: &str = "LD_PRELOAD";
     let Ok(mut all) = find_tracer().map(PathBuf::into_os_string) else { return };
     let before = env::var_os(PRELOAD).unwrap_or_default();
-    let (Ok(own), false) = (env::current_exe(), before.as_bytes().starts_with(all.as_bytes())) else { return };
+    // The linker reads a space or a colon as the end of a path.
+    let is_listed = !all.as_bytes().iter().any(|byte| [b' ', b':'].contains(byte));
+    if !is_listed || before.as_bytes().starts_with(all.as_bytes()) {
+        return;
+    }
     if !before.is_empty() {
         all.push(":");
         all.push(before);
     }
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_default();
-    let _failed = Command::new(own).arg0(name).args(arguments).env(PRELOAD, all).exec();
+    let _failed = Command::new("/proc/self/exe").arg0(name).args(arguments).env(PRELOAD, all).exec();
 }
 
 impl recording::Tracer for Tracer {

@@ -6,6 +6,7 @@ use crate::trace::TraceError;
 use crate::trace::event::Kind;
 use crate::trace::progress::Watch;
 use crate::trace::timeline::Timeline;
+use crate::trace::timeline::split::TELL_EVENTS;
 
 /// Sizes in bytes of what a rank gives, by process and the correlation of the call that launched the collective's kernel.
 pub(super) type Sizes = HashMap<(i64, i64), u64>;
@@ -33,7 +34,12 @@ pub(super) fn sizes(timeline: &Timeline, watch: &mut Watch<'_>) -> Result<Sizes,
     launched.values_mut().for_each(leave_overlapping_out);
     for row in rows(Kind::Call) {
         let Some(of) = launched.get(&row.process) else { continue };
+        let (mut read, mut told) = (0, Ok(()));
         timeline.file.in_order(row.lane, (i64::MIN, i64::MAX), |event| {
+            read += 1;
+            if read % TELL_EVENTS == 0 {
+                told = watch.look(0);
+            }
             if let Some(item) = row.item(event)
                 && let Some((_, end, bytes)) = of[..of.partition_point(|known| known.0 <= item.span.0)].last()
                 && item.span.1 <= *end
@@ -41,9 +47,9 @@ pub(super) fn sizes(timeline: &Timeline, watch: &mut Watch<'_>) -> Result<Sizes,
             {
                 sizes.insert((row.process, item.correlation), *bytes);
             }
-            true
+            told.is_ok()
         })?;
-        watch.look(0)?;
+        told?;
     }
     Ok(sizes)
 }

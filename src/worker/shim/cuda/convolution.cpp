@@ -8,6 +8,7 @@
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
@@ -77,6 +78,8 @@ enum { CROSS_CORRELATION = 1 };
 enum Note { TENSOR_CORE = 0, DOWN_CONVERTED_INPUTS = 1, NOTES = 10 };
 
 constexpr int TIMES = 5;
+/// Executions that are timed together, so that launching them does not count.
+constexpr int IN_A_ROW = 8;
 /// Bytes: no engine asks for more.
 constexpr int64_t ALIGNED = 16;
 
@@ -156,6 +159,9 @@ struct Tensors {
   const Tensor &input, &weight, &output;
 };
 
+/// Whether a plan of this thread had no room to work in.
+thread_local bool ran_out_of_memory = false;
+
 struct Plan {
   Descriptor descriptor;
   int64_t workspace_bytes;
@@ -164,16 +170,27 @@ struct Plan {
     descriptor.get(WORKSPACE, INT64, &workspace_bytes, 1);
   }
 
-  /// Whether cuDNN ran it.
-  bool run(const Tensors& of) const {
-    const Tensor workspace = at::empty({workspace_bytes}, of.input.options().dtype(at::kByte));
+  /// Whether cuDNN ran it, so often. It does not where memory does not suffice, either.
+  bool run(const Tensors& of, int times = 1) const {
+    Tensor workspace;
+    try {
+      workspace = at::empty({workspace_bytes}, of.input.options().dtype(at::kByte));
+    } catch (const c10::OutOfMemoryError&) {
+      ran_out_of_memory = true;
+      return false;
+    }
     const std::array<void*, 3> pointers = {of.input.data_ptr(), of.weight.data_ptr(), of.output.data_ptr()};
     const std::array<int64_t, 3> ids = {INPUT, WEIGHT, OUTPUT};
     Descriptor pack(PACK);
     pack.set_all<void*>(POINTERS, POINTER, pointers);
     pack.set_all<int64_t>(IDS, INT64, ids);
     pack.set(PACK_WORKSPACE, POINTER, workspace.data_ptr());
-    return pack.finalize() && cudnnBackendExecute(at::native::getCudnnHandle(), descriptor.raw(), pack.raw()) == 0;
+    if (!pack.finalize()) return false;
+    cudnnContext* handle = at::native::getCudnnHandle();
+    for (int time = 0; time < times; time++) {
+      if (cudnnBackendExecute(handle, descriptor.raw(), pack.raw()) != 0) return false;
+    }
+    return true;
   }
 };
 
@@ -246,15 +263,16 @@ std::vector<Descriptor> proposed(const Problem& of) {
   return all;
 }
 
-/// Whether an engine computes as precisely as is asked.
+/// Whether an engine computes as precisely as is asked: the rule of libtorch.
 bool precise(const Descriptor& config, const Problem& of) {
-  if (of.type != static_cast<int64_t>(at::kFloat) || of.tf32 != 0) return true;
   const Descriptor engine(ENGINE);
   void* raw = engine.raw();
   config.get(CONFIG_ENGINE, DESCRIPTOR, &raw, 1);
   std::array<int, NOTES> notes;
   const int64_t count = engine.get(ENGINE_NOTES, NUMERICAL_NOTE, notes.data(), NOTES);
-  return std::none_of(notes.begin(), notes.begin() + count, [](int note) { return note == TENSOR_CORE || note == DOWN_CONVERTED_INPUTS; });
+  const bool strict = of.type == static_cast<int64_t>(at::kFloat) && of.tf32 == 0;
+  const auto refused = [&](int note) { return note == DOWN_CONVERTED_INPUTS || (strict && note == TENSOR_CORE); };
+  return std::none_of(notes.begin(), notes.begin() + count, refused);
 }
 
 Descriptor unfinished_plan() {
@@ -263,14 +281,10 @@ Descriptor unfinished_plan() {
   return plan;
 }
 
-/// The shortest of some runs, in microseconds; none if cuDNN refuses or memory does not suffice.
+/// How long the GPU takes for it, in microseconds: the shortest of some tries. None if it does not run.
 std::optional<float> duration_us(const Plan& plan, const Tensors& of) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-  try {
-    if (!plan.run(of)) return std::nullopt;
-  } catch (const c10::OutOfMemoryError&) {
-    return std::nullopt;
-  }
+  if (!plan.run(of)) return std::nullopt;
   cudaEvent_t begin, end;
   C10_CUDA_CHECK(cudaEventCreate(&begin));
   C10_CUDA_CHECK(cudaEventCreate(&end));
@@ -278,7 +292,7 @@ std::optional<float> duration_us(const Plan& plan, const Tensors& of) {
   bool ran = true;
   for (int time = 0; ran && time < TIMES; time++) {
     C10_CUDA_CHECK(cudaEventRecord(begin, stream));
-    ran = plan.run(of);
+    ran = plan.run(of, IN_A_ROW);
     C10_CUDA_CHECK(cudaEventRecord(end, stream));
     C10_CUDA_CHECK(cudaEventSynchronize(end));
     float ms = 0;
@@ -287,7 +301,7 @@ std::optional<float> duration_us(const Plan& plan, const Tensors& of) {
   }
   cudaEventDestroy(begin);
   cudaEventDestroy(end);
-  return ran ? std::optional(1000 * least_ms) : std::nullopt;
+  return ran ? std::optional(1000 * least_ms / IN_A_ROW) : std::nullopt;
 }
 
 // ---------- plans of other processes ----------
@@ -334,6 +348,7 @@ Plan new_plan(const Problem& of, const Tensors& tensors, bool timed) {
     // A limit of 0 is none.
     if (--left == 0) break;
   }
+  TORCH_CHECK_WITH(OutOfMemoryError, best.has_value() || !ran_out_of_memory, "CUDA out of memory: no engine of cuDNN has room for ", of.text());
   TORCH_CHECK(best.has_value(), "cuDNN has no engine that runs this convolution: ", of.text());
   // What the slower ones worked in.
   if (timed) c10::cuda::CUDACachingAllocator::emptyCache();
@@ -350,24 +365,34 @@ void keep_plan(const std::string& name, const Plan& plan) {
   keep(name.c_str(), text.data(), text.size());
 }
 
-const Plan& plan_of(const Problem& problem, const Tensors& tensors) {
-  // A plan belongs to one thread, as libtorch has it. They are never freed: at a thread's end CUDA may be gone.
+/// The plans of the calling thread: libtorch shares none between threads, either. They are never freed: at a thread's end CUDA may be gone.
+std::unordered_map<Problem, Plan, Hash>& plans() {
   static thread_local auto* known = new std::unordered_map<Problem, Plan, Hash>;
-  const auto found = known->find(problem);
-  if (found != known->end()) return found->second;
+  return *known;
+}
+
+const Plan& plan_of(const Problem& problem, const Tensors& tensors) {
+  const auto known = plans().find(problem);
+  if (known != plans().end()) return known->second;
   const std::string name = problem.text() + (trials ? "" : ", first proposal");
   // While a graph is captured nothing can be timed or tried.
   const bool captured = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
   std::optional<Plan> plan = kept_plan(name);
-  // Under another driver it may be of no use.
+  ran_out_of_memory = false;
+  // Under another driver, or with less memory, it may be of no use.
   if (plan && !captured && !plan->run(tensors)) plan.reset();
   if (plan) {
     replayed++;
   } else {
     plan = new_plan(problem, tensors, trials && !captured);
-    if (!captured) keep_plan(name, *plan);
+    // What is kept must be the choice of a run that had room for all of them.
+    if (!captured && !ran_out_of_memory) {
+      keep_plan(name, *plan);
+      // From now on the same as in processes that come later.
+      if (auto same = kept_plan(name)) plan = std::move(same);
+    }
   }
-  return known->emplace(problem, std::move(*plan)).first->second;
+  return plans().emplace(problem, std::move(*plan)).first->second;
 }
 
 // ---------- in libtorch's place ----------
@@ -402,12 +427,17 @@ void convolve(Pass pass, const Tensors& of, const Shape& shape, at::MemoryFormat
       two(shape.padding),
       two(shape.dilation),
   };
-  const Plan& plan = plan_of(problem, of);
-  TORCH_CHECK(plan.run(of), "cuDNN's plan failed: ", problem.text());
+  if (plan_of(problem, of).run(of)) return;
+  // It ran before: less memory is left now.
+  plans().erase(problem);
+  ran_out_of_memory = false;
+  const Plan& other = plans().emplace(problem, new_plan(problem, of, false)).first->second;
+  TORCH_CHECK(other.run(of), "cuDNN's plan failed: ", problem.text());
 }
 
 Tensor forward(const Tensor& input, const Tensor& weight, at::IntArrayRef padding, at::IntArrayRef stride, at::IntArrayRef dilation,
                int64_t groups, bool, bool, bool tf32) {
+  const c10::cuda::CUDAGuard guard(input.device());
   const at::MemoryFormat format = at::native::cudnn_conv_suggest_memory_format(input, weight);
   const auto sizes = at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   const Tensor output = at::empty(sizes, input.options().memory_format(format));
@@ -420,6 +450,7 @@ Tensor forward(const Tensor& input, const Tensor& weight, at::IntArrayRef paddin
 std::tuple<Tensor, Tensor> backward(const Tensor& input, const Tensor& gradient, const Tensor& weight, at::IntArrayRef padding,
                                     at::IntArrayRef stride, at::IntArrayRef dilation, int64_t groups, bool, bool, bool tf32,
                                     std::array<bool, 2> wanted) {
+  const c10::cuda::CUDAGuard guard(input.device());
   const at::MemoryFormat format = at::native::cudnn_conv_suggest_memory_format(input, weight);
   const Shape shape = {padding, stride, dilation, groups, tf32};
   const Tensor output = gradient.contiguous(format);
