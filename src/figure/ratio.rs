@@ -37,10 +37,14 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, int
     }
 }
 
-/// How much more of a measure a cell takes than the baseline, as a share: 0.08 is 8 % more. None for the baseline itself.
+/// How much more of a measure a cell takes than the baseline, as a share: 0.08 is 8 % more.
 pub(super) fn cost_over(cell: &Cell, baseline: Option<&Cell>, key: &str, intervals: Intervals) -> Option<Value> {
-    let baseline = baseline.filter(|baseline| !is_own_baseline(cell, baseline))?;
-    let ratio = intervals.of_ratio(&by_repeat(cell, key), &by_repeat(baseline, key));
+    let baseline = baseline?;
+    let ratio = if is_own_baseline(cell, baseline) {
+        over_baseline(cell, Some(baseline), key, intervals)
+    } else {
+        intervals.of_ratio(&by_repeat(cell, key), &by_repeat(baseline, key))
+    };
     let less_one = |ratio: Value| Value {
         median: ratio.median - 1.0,
         interval: ratio.interval.map(|ends| Interval { low: ends.low - 1.0, high: ends.high - 1.0 }),

@@ -25,8 +25,6 @@ pub(super) fn bars(scene: &Scene) -> Chart {
     // The first cell that is there may have any level.
     let order: Vec<String> = in_order_of(scene, colour).into_iter().map(name_of).collect();
     for panel in &mut chart.panels {
-        // A baseline costs nothing over itself.
-        panel.series.retain(|series| metric != STEP_COST || !series.points.is_empty());
         panel.series.sort_by_key(|series| order.iter().position(|name| *name == series.name));
     }
     finish(scene, chart, &[metric])
