@@ -24,7 +24,7 @@ const HALF_LAUNCHED: &str = "the session's conductor ended while it queued these
 /// The cells of a plan on this machine.
 ///
 /// # Errors
-/// When there is no worker, the only tracer is nsys and it is missing, or no cell can run.
+/// No worker was found, every cell is to run under an nsys that is not installed, or no cell can run here.
 pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
     if let (true, Err(reason)) = (plan.needs_worker(), &node.worker) {
         return Err(SessionError::NoWorker(reason.clone()));

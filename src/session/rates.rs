@@ -33,7 +33,7 @@ pub enum Told {
 /// set, and tells how far it is and what it found.
 ///
 /// # Errors
-/// There is no worker, or a device cannot be measured.
+/// No worker was found, or the worker failed to measure a device.
 pub fn measure_rates(
     machine: &Machine,
     duration_s: f64,
@@ -205,7 +205,7 @@ impl Session {
     /// [`Session::measurement`] says how far it is.
     ///
     /// # Errors
-    /// A measurement is under way, there is no worker, or nobody measures for so long.
+    /// Another measurement waits or is under way, no worker was found, or `duration_s` is not within [`MEASURE_S`].
     pub fn measure_rates(&mut self, duration_s: f64) -> Result<(), SessionError> {
         if self.is_measuring() {
             let reason = "a measurement waits or is under way: wait for its end, or cancel it";
