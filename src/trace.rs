@@ -18,6 +18,7 @@ mod file;
 mod fold;
 mod ids;
 mod import;
+mod live;
 mod nsys;
 mod perfetto;
 mod progress;
@@ -41,10 +42,10 @@ pub use recorder::{Recorder, now_ns, this_thread};
 pub use render::{csv, markdown};
 pub use timeline::{
     Binding, Class, Collective, CriticalPath, Found, Item, Mark, MarkKind, Part, PartTime, Segment, Shelf, Split,
-    StepSplit, Stretch, Timeline, TimelineRow, keep_for_timeline, over_repeats,
+    StepSplit, Steps, Stretch, Timeline, TimelineRow, keep_for_timeline, over_repeats,
 };
 pub use value::{
-    Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,
+    Allocations, Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,
     MemoryOperation, Memset, Metric, NvtxRange, PinProof, PrecisionProof, Proof, RankProof, Statistics, StrategyProof,
     Synchronisation, Trace, Transfer,
 };

@@ -38,6 +38,9 @@ fn small() -> Connection {
              INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (130, 140, 0, 16777216, 64, 2);
              CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start, end, syncType);
              INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (7, 11, 3);
+             CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start, globalPid, deviceId, address, bytes, memKind, memoryOperationType);
+             INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (2, 16777216, 0, 4096, 64, 2, 0), (3, 16777216, 0, 8192, 8, 1, 0),
+                (8, 16777216, 0, 4096, 64, 2, 1);
              CREATE TABLE NVTX_EVENTS (start, end, eventType, text, textId, domainId, globalTid);
              INSERT INTO NVTX_EVENTS VALUES (0, 300000, 59, 'epoch 0', NULL, 0, 16777217), (90, 400000, 59, 'load', NULL, 0, 16777217),
                 (1, 2, 60, NULL, 1, 3, 16777217), (1, NULL, 75, 'domain', NULL, 3, 16777217);
@@ -58,6 +61,10 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ),
     ("CUPTI_ACTIVITY_KIND_MEMSET", &["start", "end", "deviceId", "globalPid", "bytes", "memKind"]),
     ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", &["start", "end", "syncType"]),
+    (
+        "CUDA_GPU_MEMORY_USAGE_EVENTS",
+        &["start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType"],
+    ),
     ("NVTX_EVENTS", &["start", "end", "eventType", "text", "textId", "domainId", "globalTid"]),
     ("TARGET_INFO_CUDA_DEVICE", &["gpuId", "cudaId", "pid"]),
     ("StringIds", &["value"]),
@@ -138,6 +145,9 @@ fn check(trace: &Trace) {
         let of = &entry.statistics;
         assert!(of.min_ns as f64 <= of.med_ns && of.med_ns <= of.max_ns as f64);
         assert!((0.0..=100.000_001).contains(&entry.percent) && of.std_ns >= 0.0);
+    }
+    for of in &trace.allocations {
+        assert!(of.last_bytes <= of.most_bytes && of.unseen <= of.released && of.unseen_bytes <= of.released_bytes);
     }
     for gpu in &trace.per_gpu {
         assert!(gpu.comm_ns <= gpu.busy_ns && gpu.overlap_ns <= gpu.comm_ns && gpu.imbalance >= -1.0);
@@ -304,11 +314,12 @@ fn changed_events_are_drawn_or_refused() {
 
 /// What the tracer leaves of a process: each kind of record, with texts.
 fn raw() -> Vec<u8> {
-    let mut file = b"\x93MCT\x01\0\0\0".to_vec();
+    let mut file = b"\x93MCT\x02\0\0\0".to_vec();
     file.extend([77_u64, u64::MAX, 0, 0, 0].map(u64::to_le_bytes).concat());
     let mut record = |kind: u8, name: u32, text: &[u8]| {
         let start = 1000 * i64::from(kind);
-        file.extend([kind, 1, 2, 3]);
+        // What is allocated has a kind of memory and an operation.
+        file.extend(if kind == 14 { [kind, 3, name as u8, 0] } else { [kind, 1, 2, 3] });
         file.extend(name.to_le_bytes());
         file.extend([start, start + 500].map(i64::to_le_bytes).concat());
         file.extend([0, 7, u32::from(kind), 0].map(u32::to_le_bytes).concat());
@@ -321,9 +332,10 @@ fn raw() -> Vec<u8> {
         record(1, name, text);
     }
     record(9, 1, b"");
-    for (kind, name) in [(2, 2), (3, 0), (4, 0), (5, 3), (6, 0), (7, 4), (8, 4), (2, 2), (10, 0)] {
+    for (kind, name) in [(2, 2), (3, 0), (4, 0), (5, 3), (6, 0), (7, 4), (8, 4), (14, 1), (14, 2), (2, 2), (10, 0)] {
         record(kind, name, b"");
     }
+    record(15, 0, b"a note");
     record(11, 0, b"a problem");
     record(12, 0, b"cudaGetDevice");
     record(13, 0, b"");
@@ -375,6 +387,12 @@ fn check_timeline(timeline: &Timeline) {
         for shelf in 0..of.shelves.len() {
             let (items, _) = timeline.drawn(row, shelf, (from, to), 100);
             items.for_each(|item| assert!(item.span.0 <= item.span.1 && item.events > 0));
+        }
+        if let Some(live) = of.live() {
+            assert!(
+                live.points().is_sorted_by_key(|point| point.0) && live.points().iter().all(|point| point.1 >= 0.0)
+            );
+            assert!(live.within((from, to), 100).all(|(since, at, value)| since <= at && value <= live.most()));
         }
         let items = timeline.items(row, (i64::MIN, i64::MAX)).unwrap();
         assert!(items.is_sorted_by_key(|item| item.span.0));

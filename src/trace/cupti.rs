@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::TraceError;
-use super::event::{Kind, What, check_span, nameless};
+use super::event::{Kind, What, check_allocation, check_span, nameless};
 use super::file::{Entry, EventsFile, EventsWriter, Lane, Row, extras};
 use super::progress::{Progress, Watch};
 use super::source::Head;
@@ -177,7 +177,7 @@ struct Gathering<'a> {
     /// The machine's indices of devices by ordinal.
     gpus: HashMap<u32, i64>,
     head: Head,
-    /// Events whose times cannot be.
+    /// Events whose times or sizes cannot be.
     impossible: u64,
     first_impossible: Option<String>,
     has_work: bool,
@@ -239,6 +239,7 @@ impl<'a> Gathering<'a> {
                 Piece::End { dropped } => {
                     (lost, is_whole) = (dropped, true);
                 }
+                Piece::Note(text) => self.head.warnings.push(text),
                 Piece::Item(item) => self.take(&item).map_err(failed)?,
             }
             if raw.read_bytes() - looked > 1 << 20 {
@@ -252,10 +253,9 @@ impl<'a> Gathering<'a> {
         let mut warn = |warning: Option<String>| self.head.warnings.extend(warning);
         warn((lost > 0).then(|| format!("{lost} records of process {} were lost by CUPTI", raw.process)));
         let (impossible, first) = (self.impossible, self.first_impossible.take().unwrap_or_default());
-        warn(
-            (impossible > 0)
-                .then(|| format!("{impossible} events with impossible times are left out; of the first, {first}")),
-        );
+        warn((impossible > 0).then(|| {
+            format!("{impossible} events with impossible times or sizes are left out; of the first, {first}")
+        }));
         warn(
             raw.damage()
                 .map(|damage| format!("the trace of process {}: {damage}; what is before is read", raw.process)),
@@ -282,14 +282,17 @@ impl<'a> Gathering<'a> {
     }
 
     fn take(&mut self, item: &Item) -> io::Result<()> {
-        if let Err(why) = check_span(item.span) {
+        let possible = check_span(item.span).and_then(|()| match item.what {
+            What::Allocation { bytes, operation, .. } => check_allocation(bytes, operation),
+            _ => Ok(()),
+        });
+        if let Err(why) = possible {
             self.impossible += 1;
             self.first_impossible.get_or_insert(why);
             return Ok(());
         }
         self.has_work |= !matches!(item.kind, Kind::Range | Kind::Domain);
-        let on_gpu = matches!(item.kind, Kind::Kernel | Kind::Copy | Kind::Memset);
-        let gpu = on_gpu.then(|| self.gpu(item.device));
+        let gpu = item.what.is_on_gpu().then(|| self.gpu(item.device));
         let what = match item.what {
             What::Copy { bytes, kind, src, dst, src_device, dst_device } => {
                 let on = |device: Option<i64>| device.map(|device| self.gpu(device as u32));

@@ -8,6 +8,9 @@ const LONGEST_NS: i64 = 365 * 24 * 3600 * 1_000_000_000;
 /// Half of the 64-bit range, so that differences of times cannot overflow.
 const LATEST_NS: i64 = i64::MAX / 2;
 
+/// Maximum size of memory that is allocated at once: 1 PiB, so that sums of many stay within 64 bits.
+const LARGEST_BYTES: u64 = 1 << 50;
+
 /// Maximum length of a name in bytes: longer template names add no information.
 pub(super) const LONGEST_NAME: usize = 1 << 16;
 
@@ -37,6 +40,8 @@ pub(super) enum Kind {
     /// A call of the CUDA runtime or driver.
     Call,
     Synchronisation,
+    /// Memory that was allocated or released through CUDA, at one time.
+    Allocation,
     /// A named range of a thread.
     Range,
     /// A collective that a thread carries out.
@@ -47,8 +52,16 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Kinds with times, in the order in which they are read. Collectives are read with ranges.
-    pub const TIMED: [Self; 7] =
-        [Self::Kernel, Self::Copy, Self::Memset, Self::Graph, Self::Call, Self::Synchronisation, Self::Range];
+    pub const TIMED: [Self; 8] = [
+        Self::Kernel,
+        Self::Copy,
+        Self::Memset,
+        Self::Graph,
+        Self::Call,
+        Self::Synchronisation,
+        Self::Allocation,
+        Self::Range,
+    ];
 }
 
 /// A name, not yet resolved where it is an id.
@@ -94,6 +107,14 @@ pub(super) enum What {
     Synchronisation {
         kind: i64,
     },
+    Allocation {
+        bytes: u64,
+        memory: Option<i64>,
+        /// [`ALLOCATED`] or [`RELEASED`].
+        operation: i64,
+        /// Which memory it is, within its process.
+        address: i64,
+    },
     Range {
         domain: i64,
     },
@@ -106,6 +127,18 @@ pub(super) enum What {
     },
 }
 
+impl What {
+    /// Whether it is work on a GPU, or about the memory of one.
+    pub fn is_on_gpu(self) -> bool {
+        match self {
+            Self::Kernel { .. } | Self::Copy { .. } | Self::Memset { .. } | Self::Graph => true,
+            // Pageable and pinned memory lies in the host, whatever device was in use when it was allocated.
+            Self::Allocation { memory, .. } => !matches!(memory, Some(0 | 1)),
+            _ => false,
+        }
+    }
+}
+
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event<'a> {
@@ -115,7 +148,7 @@ pub(super) struct Event<'a> {
     pub process: i64,
     /// Ordinal of its device in the process; 0 for events on the host.
     pub device: i64,
-    /// The stream of work on a GPU, the thread of an event on the host; 0 if not asked for.
+    /// The stream of work on a GPU, the thread of an event on the host, the kind of memory that was allocated (-1 if unknown); 0 if not asked for.
     pub track: i64,
     pub name: Name<'a>,
     /// Connects a call with the work that it launched; 0 if not asked for, or if there is none.
@@ -132,6 +165,32 @@ pub(super) struct Rank {
     pub process: i64,
     /// The GPU's index on the machine.
     pub gpu: i64,
+}
+
+/// Operations of memory by CUPTI's number.
+pub(super) const ALLOCATED: i64 = 1;
+pub(super) const RELEASED: i64 = 2;
+
+/// One number for a kind of memory and an operation.
+pub(super) fn allocation_number(memory: Option<i64>, operation: i64) -> i64 {
+    memory.unwrap_or(-1).saturating_add(1).saturating_mul(2).saturating_add(i64::from(operation != ALLOCATED))
+}
+
+/// The inverse of [`allocation_number`].
+pub(super) fn of_allocation_number(number: i64) -> (Option<i64>, i64) {
+    let memory = number / 2 - 1;
+    ((memory >= 0).then_some(memory), if number % 2 == 0 { ALLOCATED } else { RELEASED })
+}
+
+/// Whether size and operation can be those of memory that was allocated or released; if not, why.
+pub(super) fn check_allocation(bytes: u64, operation: i64) -> Result<(), String> {
+    if bytes > LARGEST_BYTES {
+        return Err(format!("it has {bytes} bytes"));
+    }
+    match operation {
+        ALLOCATED | RELEASED => Ok(()),
+        _ => Err("it neither allocates nor releases memory".to_owned()),
+    }
 }
 
 /// Whether start and end can be those of an event; if not, why.

@@ -4,6 +4,8 @@
 //! conversion of a report. A block of entries holds facts, lanes and names as JSON; a block of events holds up to
 //! 4096 events of one lane in columns, sorted by start. Ids of lanes and names are their writer's.
 //!
+//! A kind of event that a reader does not know costs it the lanes of that kind, which it says: new kinds need no new version of the format.
+//!
 //! A block of tiles sums up all events of a lane, for drawing; where they are missing or do not cover the lane, they are made of its events.
 //!
 //! A block is appended by one write. A file that was cut off, or whose writer was killed, is read up to there; a damaged block is left out,
@@ -43,7 +45,7 @@ pub(super) struct Lane {
     /// The GPU's index on the machine; none for events on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<i64>,
-    /// The stream of a GPU, or the thread.
+    /// The stream of a GPU, the thread, or the kind of memory that was allocated (-1 if unknown).
     pub track: i64,
 }
 
@@ -86,6 +88,9 @@ pub(super) fn extras(what: What) -> [i64; EXTRAS] {
         What::Memset { bytes, memory } => [bytes as i64, or_none(memory), 0, 0, 0, 0],
         What::Graph | What::Call => [0; EXTRAS],
         What::Synchronisation { kind } => [kind, 0, 0, 0, 0, 0],
+        What::Allocation { bytes, memory, operation, address } => {
+            [bytes as i64, or_none(memory), operation, address, 0, 0]
+        }
         What::Range { domain } | What::Domain { domain } => [domain, 0, 0, 0, 0, 0],
         What::Collective { bytes } => [bytes as i64, 0, 0, 0, 0, 0],
     }
@@ -97,6 +102,7 @@ fn extras_of(kind: Kind) -> usize {
         Kind::Graph | Kind::Call => 0,
         Kind::Kernel | Kind::Synchronisation | Kind::Range | Kind::Collective | Kind::Domain => 1,
         Kind::Memset => 2,
+        Kind::Allocation => 4,
         Kind::Copy => 6,
     }
 }
@@ -118,6 +124,12 @@ fn what(kind: Kind, extras: [i64; EXTRAS]) -> What {
         Kind::Graph => What::Graph,
         Kind::Call => What::Call,
         Kind::Synchronisation => What::Synchronisation { kind: extras[0] },
+        Kind::Allocation => What::Allocation {
+            bytes: extras[0] as u64,
+            memory: known(extras[1]),
+            operation: extras[2],
+            address: extras[3],
+        },
         Kind::Range => What::Range { domain: extras[0] },
         Kind::Collective => What::Collective { bytes: extras[0] as u64 },
         Kind::Domain => What::Domain { domain: extras[0] },

@@ -1,5 +1,6 @@
 //! What events come to: sums, statistics, busy and idle time, gaps with their causes, metrics, evidence. The same over any source.
 
+mod allocation;
 mod distribution;
 mod family;
 mod gap;
@@ -29,7 +30,7 @@ use super::value::{Entry, FORMAT_VERSION, FamilyTime, GpuInfo, GpuTime, MemoryOp
 use super::window::{Limits, Window, union};
 
 pub(super) use host::synchronisation_name;
-pub(super) use operation::label as copy_label;
+pub(super) use operation::{label as copy_label, memory_name};
 
 /// Whether a range or a call by this name waits for data.
 pub(super) fn is_load(name: &str) -> bool {
@@ -86,6 +87,7 @@ pub(super) fn summarise(
     let per_gpu = per_gpu(&mut work, limits, &mut gaps);
     let calls = Calls::read(source, watch, limits, &mut gaps)?;
     let sync = host::synchronisations(source, watch, limits)?;
+    let allocations = allocation::allocations(source, watch, limits)?;
     let ranges = Ranges::read(source, watch, limits, marker, &mut gaps)?;
 
     let wanted: HashSet<i64> = (work.kernels.keys().map(|(_, id)| *id))
@@ -140,6 +142,7 @@ pub(super) fn summarise(
         api,
         kernels,
         memory,
+        allocations,
         sync,
         nvtx,
         families,

@@ -1,7 +1,7 @@
 //! Recordings for ui.perfetto.dev and chrome://tracing: the JSON array format of
 //! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::TraceError;
 use super::event::{Event, Kind, Name, What, nameless, printed};
-use super::fold::{copy_label, family_name, synchronisation_name};
+use super::fold::{copy_label, family_name, memory_name, synchronisation_name};
+use super::live::{Change, follow};
 use super::progress::{Progress, Watch};
 use super::source::{Detail, Names, Reading, Source};
 use super::unfinished::Unfinished;
@@ -59,7 +60,8 @@ pub(super) fn write(
         None => source.first_start()?,
     };
     let limits = window.limits(begin)?;
-    let output = Output { to, names, begin, limits, rows: HashMap::new(), places: HashMap::new(), failed: None };
+    let (rows, places) = (HashMap::new(), HashMap::new());
+    let output = Output { to, names, begin, limits, rows, places, changes: Vec::new(), failed: None };
     let output = Mutex::new(output);
     let begun = output.lock().unwrap_or_else(PoisonError::into_inner).to.write_all(b"[\n");
     begun.map_err(failed)?;
@@ -70,11 +72,13 @@ pub(super) fn write(
         };
         source.scan(kind, reading, watch, each).map(drop)
     });
-    let Output { to, failed: problem, .. } = output.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match problem {
+    let mut output = output.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match output.failed.take() {
         Some(problem) => return Err(failed(problem)),
         None => scanned?,
     }
+    output.live(source).map_err(failed)?;
+    let to = output.to;
     let warnings = [head.warnings, source.losses()].concat();
     let about = json!({
         "name": "recording", "ph": "M", "pid": 0,
@@ -83,6 +87,9 @@ pub(super) fn write(
     writeln!(to, "{about}\n]").and_then(|()| to.flush()).map_err(failed)?;
     unfinished.keep()
 }
+
+/// Memory of one kind of a process, on a GPU or in the host.
+type Memory = (i64, Option<i64>, Option<i64>);
 
 /// A row of Perfetto's: a stream of a GPU, or a thread.
 type Row = (i64, Option<i64>, i64, bool);
@@ -95,11 +102,19 @@ struct Output<'a> {
     rows: HashMap<Row, (usize, usize)>,
     /// Numbers of GPUs, and of processes.
     places: HashMap<(Option<i64>, i64), usize>,
+    /// Memory that was allocated and released.
+    changes: Vec<Change<Memory>>,
     failed: Option<io::Error>,
 }
 
 impl Output<'_> {
     fn event(&mut self, source: &impl Source, kind: Kind, event: &Event<'_>) -> Result<(), String> {
+        if let What::Allocation { memory, .. } = event.what {
+            let gpu = event.what.is_on_gpu().then(|| source.gpu(event.process, event.device));
+            let place = (event.process, gpu, memory);
+            self.changes.extend(Change::new(event.span.0, event.correlation, event.process, event.what, place)?);
+            return Ok(());
+        }
         if matches!(event.what, What::Domain { .. }) || !self.limits.holds(event.span.0) {
             return Ok(());
         }
@@ -111,8 +126,7 @@ impl Output<'_> {
     }
 
     fn write(&mut self, source: &impl Source, kind: Kind, event: &Event<'_>) -> io::Result<()> {
-        let on_gpu = matches!(kind, Kind::Kernel | Kind::Copy | Kind::Memset | Kind::Graph);
-        let gpu = on_gpu.then(|| source.gpu(event.process, event.device));
+        let gpu = event.what.is_on_gpu().then(|| source.gpu(event.process, event.device));
         let (pid, tid) = self.row((event.process, gpu, event.track, kind == Kind::Synchronisation), source)?;
         let name = match event.name {
             Name::Text(text) => text.to_owned(),
@@ -132,19 +146,55 @@ impl Output<'_> {
                 (synchronisation_name(kind).to_owned(), "synchronisation".to_owned(), json!({}))
             }
             What::Range { .. } | What::Domain { .. } => (name, "range".to_owned(), json!({})),
+            // Drawn as what is live of it.
+            What::Allocation { .. } => return Ok(()),
             What::Collective { bytes } => (name, "communication".to_owned(), json!({ "bytes": bytes })),
         };
         let mut arguments = arguments;
         if let (Value::Object(arguments), true) = (&mut arguments, event.correlation != 0) {
             arguments.insert("correlation".to_owned(), event.correlation.into());
         }
-        let micros = |ns: i64| ns as f64 / 1000.0;
         let (start, end) = event.span;
         let line = json!({
             "name": name, "cat": category, "ph": "X", "pid": pid, "tid": tid,
             "ts": micros(start.saturating_sub(self.begin)), "dur": micros(end - start), "args": arguments,
         });
         writeln!(self.to, "{line},")
+    }
+
+    /// Writes how much memory was live of what was allocated since the recording began, as counters.
+    fn live(&mut self, source: &impl Source) -> io::Result<()> {
+        let (mut steps, mut before) = (Vec::new(), BTreeMap::new());
+        let limits = self.limits;
+        follow(std::mem::take(&mut self.changes), |effect| {
+            for (memory, bytes) in effect.live {
+                if limits.holds(effect.at) {
+                    steps.push((effect.at, memory, bytes));
+                } else if effect.at < limits.from {
+                    before.insert(memory, bytes);
+                }
+            }
+        });
+        let at_begin = before.into_iter().map(|(memory, bytes)| (limits.from, memory, bytes));
+        for (at, (process, gpu, memory), bytes) in at_begin.chain(steps) {
+            let pid = self.place(process, gpu, source)?;
+            let name = format!("CUDA {} memory of {}", memory_name(memory), source.process_name(process));
+            let ts = micros(at.saturating_sub(self.begin));
+            let line = json!({ "name": name, "ph": "C", "pid": pid, "ts": ts, "args": { "bytes": bytes as f64 } });
+            writeln!(self.to, "{line},")?;
+        }
+        Ok(())
+    }
+
+    /// The number of a GPU, or of a process; a new one is introduced by its name.
+    fn place(&mut self, process: i64, gpu: Option<i64>, source: &impl Source) -> io::Result<usize> {
+        let next = self.places.len() + 1;
+        let pid = *self.places.entry(if gpu.is_some() { (gpu, 0) } else { (None, process) }).or_insert(next);
+        if pid == next {
+            let name = gpu.map_or_else(|| source.process_name(process), |gpu| format!("GPU {gpu}"));
+            self.named("process_name", pid, None, &name)?;
+        }
+        Ok(pid)
     }
 
     /// The numbers of a row; a new one is introduced by its name.
@@ -154,13 +204,7 @@ impl Output<'_> {
         }
         let (process, gpu, track, is_synchronisation) = row;
         let whose = source.process_name(process);
-        let place = if gpu.is_some() { (gpu, 0) } else { (None, process) };
-        let next = self.places.len() + 1;
-        let pid = *self.places.entry(place).or_insert(next);
-        if pid == next {
-            let name = gpu.map_or_else(|| whose.clone(), |gpu| format!("GPU {gpu}"));
-            self.named("process_name", pid, None, &name)?;
-        }
+        let pid = self.place(process, gpu, source)?;
         let tid = self.rows.len() + 1;
         let name = match gpu {
             Some(_) => format!("stream {track} of {whose}"),
@@ -178,13 +222,17 @@ impl Output<'_> {
     }
 }
 
+fn micros(ns: i64) -> f64 {
+    ns as f64 / 1000.0
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
 
     use super::*;
-    use crate::trace::tests::golden_report;
+    use crate::trace::tests::{Fixture, PROCESS, golden_report};
     use crate::trace::{Recorder, export_perfetto, import, now_ns};
 
     fn exported(file: &Path, window: &Window) -> Vec<Value> {
@@ -225,6 +273,31 @@ mod tests {
             assert!(["GPU 0", "GPU 1"].iter().all(|gpu| named("process_name").contains(&(*gpu).to_owned())));
             assert!(named("thread_name").iter().any(|name| name.starts_with("stream ")));
         }
+    }
+
+    #[test]
+    fn memory_is_a_counter_that_begins_with_what_was_live_when_the_window_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("report.sqlite");
+        let rows = [(10, 0, 100, 1000), (20, 0, 200, 500), (30, 1, 100, 1000), (40, 1, 999, 7)];
+        let rows = rows.map(|(at, operation, address, bytes)| {
+            format!("({at}000, {PROCESS}, 0, {address}, {bytes}, 2, {operation})")
+        });
+        let table = "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start, globalPid, deviceId, address, bytes, memKind, memoryOperationType);";
+        let insert = format!("INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES {}", rows.join(", "));
+        let report = Fixture::new().sql(table).sql(&insert).call(5_000, 9_000, 5).kernel(20_000, 60_000, 3);
+        fs::write(&file, report.bytes()).unwrap();
+        let counters = |window: &Window| -> Vec<(f64, f64)> {
+            let lines = exported(&file, window);
+            let of: Vec<&Value> = lines.iter().filter(|line| line["ph"] == "C").collect();
+            assert!(of.iter().all(|line| line["name"] == "CUDA device memory of process 7"), "{of:?}");
+            let gpu = lines.iter().find(|line| line["args"]["name"] == "GPU 0").unwrap();
+            assert!(of.iter().all(|line| line["pid"] == gpu["pid"]));
+            of.iter().map(|line| (line["ts"].as_f64().unwrap(), line["args"]["bytes"].as_f64().unwrap())).collect()
+        };
+        assert_eq!(counters(&Window::default()), [(5.0, 1000.0), (15.0, 1500.0), (25.0, 500.0)]);
+        let late = Window { from_s: Some(18e-6), to_s: None };
+        assert_eq!(counters(&late), [(18.0, 1500.0), (25.0, 500.0)]);
     }
 
     #[test]

@@ -70,6 +70,7 @@ pub fn markdown(trace: &Trace) -> String {
         }),
     );
     copies(&mut text, trace);
+    allocations(&mut text, trace);
     gaps(&mut text, trace);
     let named = ["Name", "%", "Calls", "Total (ns)", "Avg", "Med", "Min", "Max", "StdDev"];
     for (title, entries) in [("CUDA calls", &trace.api), ("Kernels", &trace.kernels)] {
@@ -157,6 +158,42 @@ fn copies(text: &mut String, trace: &Trace) {
                 format!("{:.6}", seconds(transfer.total_ns)),
                 transfer.bytes_per_s.map_or(String::new(), |speed| format!("{:.2}", speed / 1e9)),
             ]
+        }),
+    );
+}
+
+fn allocations(text: &mut String, trace: &Trace) {
+    let head = [
+        "Memory",
+        "GPU",
+        "Allocations",
+        "Bytes",
+        "Releases",
+        "Bytes",
+        "Of earlier memory",
+        "Bytes",
+        "Most live of these",
+        "At the end",
+    ];
+    table(
+        text,
+        "Memory allocated through CUDA since the recording began",
+        &head,
+        trace.allocations.len(),
+        trace.allocations.iter().map(|of| {
+            let mut row = vec![of.memory.clone(), of.gpu.map_or_else(|| "host".to_owned(), |gpu| gpu.to_string())];
+            let numbers = [
+                of.allocated,
+                of.allocated_bytes,
+                of.released,
+                of.released_bytes,
+                of.unseen,
+                of.unseen_bytes,
+                of.most_bytes,
+                of.last_bytes,
+            ];
+            row.extend(numbers.map(|number| number.to_string()));
+            row
         }),
     );
 }
@@ -293,6 +330,18 @@ pub fn csv(trace: &Trace) -> String {
     for copy in &trace.memcpy {
         let detail = format!("{} to {}", copy.src, copy.dst);
         total("memcpy", &copy.kind, &detail, copy.count, copy.total_ns, (String::new(), copy.bytes.to_string()));
+    }
+    for of in &trace.allocations {
+        let gpu = of.gpu.map_or_else(|| "host".to_owned(), |gpu| format!("GPU {gpu}"));
+        for (what, count, bytes) in [
+            ("allocated", of.allocated, of.allocated_bytes),
+            ("released", of.released, of.released_bytes),
+            ("released of earlier memory", of.unseen, of.unseen_bytes),
+            ("most live of what was allocated", 1, of.most_bytes),
+            ("live at the end of what was allocated", 1, of.last_bytes),
+        ] {
+            total("allocations", &of.memory, &format!("{gpu}: {what}"), count, 0, (String::new(), bytes.to_string()));
+        }
     }
     for family in &trace.families {
         let percent = family.percent.to_string();

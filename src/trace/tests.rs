@@ -1,6 +1,7 @@
 //! Tests of whole imports.
 #![allow(clippy::unwrap_used)]
 
+mod allocations;
 mod bad_input;
 mod fixture;
 mod gaps;

@@ -117,7 +117,7 @@ pub(super) fn shelf(kind: Kind, communicates: bool) -> Option<u8> {
     match kind {
         Kind::Kernel => Some(communicates.into()),
         Kind::Call | Kind::Range | Kind::Collective | Kind::Domain => None,
-        Kind::Copy | Kind::Memset | Kind::Graph | Kind::Synchronisation => Some(0),
+        Kind::Copy | Kind::Memset | Kind::Graph | Kind::Synchronisation | Kind::Allocation => Some(0),
     }
 }
 

@@ -4,6 +4,7 @@
 mod path;
 mod rows;
 mod split;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use std::thread;
 pub use path::{CriticalPath, Segment};
 pub use rows::{Class, Shelf, TimelineRow};
 pub use split::{Binding, Collective, Part, PartTime, Split, StepSplit, Stretch, over_repeats};
+pub use steps::Steps;
 
 use rows::{Label, Labels, name_groups, rows_of};
 
@@ -23,6 +25,7 @@ use super::event::Kind;
 use super::file::{EventsFile, Lane, LaneKey};
 use super::fold::is_epoch;
 use super::import::{is_events, keep_events};
+use super::live::{Change, follow};
 use super::progress::{Progress, Stage};
 use super::source::Source as _;
 use super::tile;
@@ -116,8 +119,9 @@ pub fn keep_for_timeline(
     let whole = file.canonicalize().map_err(failed)?;
     let about = whole.metadata().map_err(failed)?;
     let changed = about.modified().map_err(failed)?;
-    // Converted anew once the report, or the format, has changed.
-    let key = format!("{} {} {changed:?} {}", whole.display(), about.len(), super::file::VERSION);
+    // Converted anew once the report, the format, or what is read of reports has changed.
+    let (format, kinds) = (super::file::VERSION, Kind::TIMED.len());
+    let key = format!("{} {} {changed:?} {format} {kinds}", whole.display(), about.len());
     let hash: String = Sha256::digest(key.as_bytes()).iter().take(12).map(|byte| format!("{byte:02x}")).collect();
     let kept = cache.join(format!("{hash}.events"));
     if !kept.exists() {
@@ -164,7 +168,8 @@ impl Timeline {
         name_groups(&mut rows, &lanes, |process| file.process_name(process));
         let marks = marks(&file, &lanes)?;
         let span = span(&rows);
-        let has_gpus = lanes.iter().any(|(_, lane, _)| lane.gpu.is_some());
+        live(&file, &mut rows, span)?;
+        let has_gpus = lanes.iter().any(|(_, lane, _)| lane.gpu.is_some() && lane.kind != Kind::Allocation);
         let has_collectives = lanes.iter().any(|(_, lane, _)| lane.kind == Kind::Collective);
         let warnings = [head.warnings, file.losses()].concat();
         let epoch_ns = head.epoch_ns;
@@ -341,6 +346,36 @@ fn span(rows: &[TimelineRow]) -> (i64, i64) {
     let tiles = || rows.iter().flat_map(|row| &row.shelves).filter_map(|shelf| shelf.levels.last()).flatten();
     let start = tiles().map(|tile| tile.start).min().unwrap_or(0);
     (start, tiles().map(|tile| tile.end).max().unwrap_or(start))
+}
+
+/// Gives rows of memory what was live over time.
+fn live(file: &EventsFile<'_>, rows: &mut [TimelineRow], (start, end): (i64, i64)) -> Result<(), TraceError> {
+    let mut changes = Vec::new();
+    for (place, row) in rows.iter().enumerate().filter(|(_, row)| row.kind == Kind::Allocation) {
+        file.in_order(row.lane, (i64::MIN, i64::MAX), |event| {
+            // What cannot be is in the file's sums, which refuse it.
+            changes.extend(Change::new(event.span.0, event.correlation, row.process, event.what, place).ok().flatten());
+            true
+        })?;
+    }
+    let mut points: HashMap<usize, (Vec<(i64, f64)>, f64)> = HashMap::new();
+    follow(changes, |effect| {
+        for (place, bytes) in effect.live {
+            let (points, now) = points.entry(place).or_insert_with(|| (vec![(start, 0.0)], 0.0));
+            // Of several changes at one time the last one is seen.
+            if points.last().is_none_or(|last| last.0 < effect.at) {
+                points.push((effect.at, *now));
+            }
+            *now = bytes as f64;
+        }
+    });
+    for (place, (mut of, now)) in points {
+        if of.last().is_none_or(|last| last.0 < end) {
+            of.push((end, now));
+        }
+        rows[place].live = Some(Steps::new(of));
+    }
+    Ok(())
 }
 
 /// Whether a range by this name is a step: `step`, `step 7`, `ProfilerStep#7`, `iteration 7`.

@@ -45,6 +45,9 @@ pub struct Trace {
     pub memcpy: Vec<Memcpy>,
     /// Memsets by the memory they write.
     pub memset: Vec<Memset>,
+    /// Memory allocated and released through CUDA, by kind and GPU, the most live first; none if it was not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allocations: Vec<Allocations>,
     /// Synchronisations by type.
     pub sync: Vec<Synchronisation>,
     /// NVTX ranges by name, and those that ranks recorded themselves.
@@ -161,6 +164,32 @@ pub struct Memset {
     pub bytes: u64,
     /// Time.
     pub total_ns: u64,
+}
+
+/// Memory of one kind that was allocated and released through CUDA. What was allocated before the recording began is known of only when it is
+/// released.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Allocations {
+    /// `device`, `pinned`, `managed`, …
+    pub memory: String,
+    /// Index of the GPU; none of memory of the host.
+    pub gpu: Option<i64>,
+    /// Allocations.
+    pub allocated: u64,
+    /// Bytes of these.
+    pub allocated_bytes: u64,
+    /// Releases.
+    pub released: u64,
+    /// Bytes of these.
+    pub released_bytes: u64,
+    /// Of the releases, those of memory whose allocation was not recorded: it was allocated before.
+    pub unseen: u64,
+    /// Bytes of these.
+    pub unseen_bytes: u64,
+    /// The most that was live at a time of what was recorded as allocated.
+    pub most_bytes: u64,
+    /// What is live of it at the end.
+    pub last_bytes: u64,
 }
 
 /// Synchronisations of one type.

@@ -1,5 +1,7 @@
 //! The rows on their axis of time: drawing, and what the pointer does.
 
+use std::ops::Range;
+
 use eframe::egui::scroll_area::ScrollSource;
 use eframe::egui::{
     Align, Align2, Button, Color32, CursorIcon, FontId, Id, Layout, Mesh, PointerButton, Pos2, Rect, Response, Role,
@@ -8,11 +10,11 @@ use eframe::egui::{
 
 use super::counters::Counter;
 use super::layout::{self, COUNTER, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
-use super::{Pick, Shown, TimelineCommand, TimelineState};
+use super::{MOST_ITEMS, Pick, Shown, TimelineCommand, TimelineState};
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{bytes_text, named};
 use crate::figure::{grouped, significant};
-use crate::trace::{Found, Item};
+use crate::trace::{Class, Found, Item, Steps};
 
 /// Width of the names left of the rows.
 const NAMES: f32 = 184.0;
@@ -22,6 +24,8 @@ const AXIS: f32 = 20.0;
 const NAMED: f32 = 34.0;
 /// How far from an event the pointer still means it, in points.
 const REACH: f64 = 2.0;
+/// The same of a step between two values.
+const STEP_REACH: f64 = 4.0;
 
 /// Times and places on screen.
 #[derive(Clone, Copy)]
@@ -131,19 +135,24 @@ fn draw_line(
         Line::Row(place, row) => {
             let Some(run) = state.runs.get(place) else { return };
             let Some(of) = run.timeline.rows().get(row) else { return };
-            let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, of.shelves.len() as f32 * SHELF));
+            let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, layout::height(of)));
             if !ui.is_rect_visible(rect.with_min_x(left)) {
                 return;
             }
-            let name = Rect::from_min_size(pos2(left, top), vec2(NAMES - 2.0 * GRID, SHELF));
+            let name = Rect::from_min_size(pos2(left, top), vec2(NAMES - 2.0 * GRID, rect.height().min(COUNTER)));
             let chosen = state.row == Some((place, row));
-            let text = eframe::egui::RichText::new(&of.name).size(SMALL);
+            let most = of.live().map(|live| bytes_text(live.most()));
+            let shown = most.as_ref().map_or_else(|| of.name.clone(), |most| format!("{} ({most})", of.name));
+            let text = eframe::egui::RichText::new(shown).size(SMALL);
             let inside = eframe::egui::UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
             let mut child = ui.new_child(inside);
             child.spacing_mut().button_padding = vec2(GRID, 0.0);
             child.spacing_mut().interact_size.y = SHELF;
             let button = child.add(Button::selectable(chosen, text).truncate());
-            let about = format!("{}: {}, {} events", of.group, of.name, grouped(&of.events.to_string()));
+            let mut about = format!("{}: {}, {} events", of.group, of.name, grouped(&of.events.to_string()));
+            if let Some(most) = most {
+                about += &format!("; {most} at most were live of what was allocated since the recording began");
+            }
             button.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, &about));
             if button.on_hover_text(about).clicked() {
                 let by = state.rows().position(|known| known == (place, row)).unwrap_or(0) as isize;
@@ -154,7 +163,10 @@ fn draw_line(
                 }
                 commands.push(TimelineCommand::Row(by - now));
             }
-            row_ui(ui, run, row, rect, scale);
+            match of.live() {
+                Some(live) => steps_ui(ui, run, live, (live.most(), &bytes_text), rect, scale),
+                None => row_ui(ui, run, row, rect, scale),
+            }
             if rect.x_range().contains(scale.x(0)) {
                 let stroke = Stroke::new(1.0, palette(ui.visuals()).muted.gamma_multiply(0.35));
                 ui.painter().vline(scale.x(0), rect.y_range(), stroke);
@@ -253,32 +265,46 @@ fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
     }
 }
 
-/// Draws samples as an area: their value up to the time of each sample, since the one before.
+/// Draws samples with their name.
 fn counter_ui(ui: &mut Ui, run: &Shown, counter: &Counter, rect: Rect, scale: Scale) {
     let left = rect.left() - NAMES;
     if !ui.is_rect_visible(rect.with_min_x(left)) {
         return;
     }
     let palette = palette(ui.visuals());
-    let full = format!("{} ({} {})", counter.name, significant(counter.full), counter.unit);
+    let full = format!("{} ({})", counter.name, counter.text(counter.full));
     let name = Rect::from_min_size(pos2(left + GRID, rect.top()), vec2(NAMES - 3.0 * GRID, COUNTER));
     let text = eframe::egui::RichText::new(&full).size(SMALL).color(palette.muted);
     let inside = eframe::egui::UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
     let label = ui.new_child(inside).add(eframe::egui::Label::new(text).truncate());
-    label.on_hover_text(format!("{}; the row is {} {} high", counter.name, significant(counter.full), counter.unit));
+    let high = counter.text(counter.full);
+    label.on_hover_text(format!("{}: {}the row is {high} high", counter.name, counter.about()));
+    steps_ui(ui, run, &counter.steps, (counter.full, &|value| counter.text(value)), rect, scale);
+}
+
+/// Draws values as an area, up to the one that fills the row; second how they are said.
+fn steps_ui(
+    ui: &Ui,
+    run: &Shown,
+    steps: &Steps,
+    (full, text): (f64, &dyn Fn(f64) -> String),
+    rect: Rect,
+    scale: Scale,
+) {
+    let palette = palette(ui.visuals());
     let painter = ui.painter_at(rect.intersect(ui.clip_rect()));
     painter.rect_filled(rect, 0.0, ui.visuals().extreme_bg_color.gamma_multiply(0.6));
     let span = (scale.view.0.saturating_add(run.zero), scale.view.1.saturating_add(run.zero));
     let mut mesh = Mesh::default();
     let color = palette.accent.gamma_multiply(0.55);
     let mut bar = |from: f32, to: f32, value: f64| {
-        let height = (value / counter.full.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) as f32 * (COUNTER - 2.0);
+        let height = (value / full.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) as f32 * (COUNTER - 2.0);
         let area = Rect::from_min_max(pos2(from, rect.bottom() - height), pos2(to, rect.bottom())).intersect(rect);
         mesh.add_colored_rect(area, color);
     };
     // Several within a point are drawn as the highest of them.
     let mut narrow: Option<(f32, f64)> = None;
-    for (since, at, value) in counter.within(span) {
+    for (since, at, value) in steps.within(span, MOST_ITEMS) {
         let (from, to) = (scale.x(since - run.zero), scale.x(at - run.zero));
         if to - from >= 1.0 {
             bar(from, to, value);
@@ -298,16 +324,15 @@ fn counter_ui(ui: &mut Ui, run: &Shown, counter: &Counter, rect: Rect, scale: Sc
     }
     painter.add(Shape::mesh(mesh));
     if let Some(at) = ui.ctx().pointer_hover_pos().filter(|at| rect.contains(*at))
-        && let Some(value) = counter.at(scale.at(at.x).saturating_add(run.zero))
+        && let Some(value) = steps.at(scale.at(at.x).saturating_add(run.zero))
     {
         painter.vline(at.x, rect.y_range(), Stroke::new(1.0, ui.visuals().text_color()));
-        let said = format!("{} {}", significant(value), counter.unit);
         let left = at.x > rect.center().x;
         let (place, anchor) = if left { (at.x - 4.0, Align2::RIGHT_TOP) } else { (at.x + 4.0, Align2::LEFT_TOP) };
         painter.text(
             pos2(place, rect.top() + 1.0),
             anchor,
-            said,
+            text(value),
             FontId::proportional(SMALL),
             ui.visuals().text_color(),
         );
@@ -370,8 +395,10 @@ fn event_at(state: &TimelineState, scale: Scale, drawn: &[Drawn], at: Pos2) -> O
     let &(rect, place, row) = drawn.iter().find(|(rect, ..)| rect.contains(at))?;
     let run = state.runs.get(place)?;
     let time = scale.at(at.x).saturating_add(run.zero);
-    let shelf = ((at.y - rect.top()) / SHELF) as u8;
-    let reach = (REACH * scale.ns_per_point()).ceil() as i64;
+    let of = run.timeline.rows().get(row)?;
+    let is_memory = of.live().is_some();
+    let shelf = if is_memory { 0 } else { ((at.y - rect.top()) / SHELF) as u8 };
+    let reach = (if is_memory { STEP_REACH } else { REACH } * scale.ns_per_point()).ceil() as i64;
     let near = |item: &Item| {
         let away = (item.span.0 - time).max(time - item.span.1).max(0);
         (item.shelf == shelf && away <= reach).then_some((away, item.span.1 - item.span.0))
@@ -380,9 +407,10 @@ fn event_at(state: &TimelineState, scale: Scale, drawn: &[Drawn], at: Pos2) -> O
     let view = (scale.view.0.saturating_add(run.zero), scale.view.1.saturating_add(run.zero));
     let all = items(run, row, view).into_iter().filter(|item| item.span.1 >= span.0 && item.span.0 <= span.1);
     let item = all.filter_map(|item| Some((near(&item)?, item))).min_by_key(|(away, _)| *away)?.1;
-    let top = rect.top() + f32::from(shelf) * SHELF + 1.0;
+    let Range { start: top, end: bottom } = layout::shelf(of, shelf);
     let x = scale.x(item.span.0 - run.zero)..=scale.x(item.span.1 - run.zero);
-    Some((Pick { run: place, found: Found { row, item } }, Rect::from_x_y_ranges(x, top..=top + SHELF - 2.0)))
+    let y = rect.top() + top + 1.0..=rect.top() + bottom - 1.0;
+    Some((Pick { run: place, found: Found { row, item } }, Rect::from_x_y_ranges(x, y)))
 }
 
 /// What hover, clicks, drags and the wheel do.
@@ -455,11 +483,11 @@ fn outline_selected(ui: &Ui, state: &TimelineState, scale: Scale, drawn: &[Drawn
     let Some(run) = state.runs.get(pick.run) else { return };
     let of = drawn.iter().find(|(_, place, row)| (*place, *row) == (pick.run, pick.found.row));
     let Some((rect, ..)) = of else { return };
-    let item = pick.found.item;
-    let top = rect.top() + f32::from(item.shelf) * SHELF;
+    let (item, Some(row)) = (pick.found.item, run.timeline.rows().get(pick.found.row)) else { return };
+    let Range { start: top, end: bottom } = layout::shelf(row, item.shelf);
     let x =
         scale.x(item.span.0 - run.zero)..=scale.x(item.span.1 - run.zero).max(scale.x(item.span.0 - run.zero) + 2.0);
-    let place = Rect::from_x_y_ranges(x, top..=top + SHELF);
+    let place = Rect::from_x_y_ranges(x, rect.top() + top..=rect.top() + bottom);
     let stroke = Stroke::new(2.0, ui.visuals().text_color());
     ui.painter_at(*rect).rect_stroke(place, 0.0, stroke, StrokeKind::Inside);
 }
@@ -479,13 +507,14 @@ pub fn about(state: &TimelineState, pick: &Pick) -> Vec<String> {
     } else {
         lines.push(name.to_owned());
     }
-    lines.push(format!(
-        "{} from {} on, {}",
-        time_text(length),
-        time_text(item.span.0 - run.zero),
-        timeline.class(item.label).name()
-    ));
-    if let Some(bytes) = item.bytes {
+    let (class, start) = (timeline.class(item.label), time_text(item.span.0 - run.zero));
+    lines.push(match length {
+        0 => format!("at {start}, {}", class.name()),
+        _ => format!("{} from {start} on, {}", time_text(length), class.name()),
+    });
+    if let Some(bytes) = item.bytes.filter(|_| class == Class::Memory) {
+        lines.push(bytes_text(bytes as f64));
+    } else if let Some(bytes) = item.bytes {
         let rate = bytes as f64 / (length.max(1) as f64 / 1e9);
         lines.push(format!("{}, {}/s", bytes_text(bytes as f64), bytes_text(rate)));
     }
@@ -494,10 +523,18 @@ pub fn about(state: &TimelineState, pick: &Pick) -> Vec<String> {
             Some(call) => {
                 let before = item.span.0 - call.item.span.0;
                 let name = timeline.name(call.item.label);
-                format!("Launched by {name}, {} before, on {}", time_text(before), timeline.rows()[call.row].name)
+                let did = if class == Class::Memory { "Done" } else { "Launched" };
+                format!("{did} by {name}, {} before, on {}", time_text(before), timeline.rows()[call.row].name)
             }
             None => "The call that launched it was not recorded.".to_owned(),
         });
+    }
+    let live = timeline.rows().get(pick.found.row).and_then(|row| row.live());
+    if let Some((before, after)) = live.and_then(|live| Some((live.at(item.span.0)?, live.at(item.span.1 + 1)?))) {
+        lines.push(format!("Live after it: {} of what was allocated since the recording began", bytes_text(after)));
+        if before == after && item.events == 1 && timeline.name(item.label).ends_with("released") {
+            lines.push("Its allocation was not recorded: it was made before.".to_owned());
+        }
     }
     if let Some(row) = timeline.rows().get(pick.found.row) {
         lines.push(format!("{}: {}", row.group, row.name));

@@ -3,16 +3,22 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
+use crate::app::widgets::bytes_text;
+use crate::figure::significant;
 use crate::protocol::{Sample, read_sample_line};
+use crate::trace::Steps;
+
+/// Unit of bytes.
+const BYTES: &str = "B";
 
 /// Values over time of one kind.
 pub struct Counter {
     /// What it is, such as `GPU 0 power`.
     pub name: String,
-    /// Its unit.
+    /// Its unit; bytes have the one that suits their size.
     pub unit: &'static str,
-    /// Time in nanoseconds on the recording's clock, and the value from the sample before up to it; in order of time.
-    pub points: Vec<(i64, f64)>,
+    /// Values on the recording's clock, each from the sample before up to its own.
+    pub steps: Steps,
     /// The value that fills the row.
     pub full: f64,
 }
@@ -27,35 +33,36 @@ pub fn beside(recording: &Path, epoch_ns: i64) -> Vec<Counter> {
 }
 
 fn counters(samples: impl Iterator<Item = Sample>, epoch_ns: i64) -> Vec<Counter> {
-    let mut all: Vec<Counter> = Vec::new();
+    type Filling = (String, &'static str, f64, Vec<(i64, f64)>);
+    let mut all: Vec<Filling> = Vec::new();
     for sample in samples {
         let at = ((sample.time_s * 1e9) as i64).saturating_sub(epoch_ns);
         // Not after the one before: the machine's clock was set back.
         let mut add = |name: String, unit: &'static str, full: f64, value: Option<f64>| {
             let Some(value) = value else { return };
-            let place = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
-                all.push(Counter { name, unit, points: Vec::new(), full });
+            let place = all.iter().position(|known| known.0 == name).unwrap_or_else(|| {
+                all.push((name, unit, full, Vec::new()));
                 all.len() - 1
             });
-            let counter = &mut all[place];
-            if counter.points.last().is_none_or(|last| last.0 < at) {
-                counter.points.push((at, value));
-                counter.full = counter.full.max(value);
+            let (.., full, points) = &mut all[place];
+            if points.last().is_none_or(|last| last.0 < at) {
+                points.push((at, value));
+                *full = full.max(value);
             }
         };
         for (place, gpu) in sample.gpus.iter().enumerate() {
             add(format!("GPU {place} activity"), "%", 100.0, gpu.busy.map(|share| 100.0 * share));
             add(format!("GPU {place} power"), "W", 0.0, gpu.power_w);
-            add(format!("GPU {place} memory"), "GB", 0.0, gpu.memory_used_bytes.map(|bytes| bytes as f64 / 1e9));
+            // What the processes of a recording allocate has rows of its own.
+            add(format!("GPU {place} memory, NVML"), BYTES, 0.0, gpu.memory_used_bytes.map(|bytes| bytes as f64));
         }
         let cpus = sample.host.cpus.map_or(0.0, f64::from);
         add("CPUs busy".to_owned(), "CPUs", cpus, sample.host.cpus_busy);
     }
     // GPUs one below the other, each with its rows.
-    all.sort_by(|a, b| {
-        (a.name == "CPUs busy").cmp(&(b.name == "CPUs busy")).then_with(|| group(&a.name).cmp(&group(&b.name)))
-    });
-    all
+    all.sort_by(|(a, ..), (b, ..)| (a == "CPUs busy").cmp(&(b == "CPUs busy")).then_with(|| group(a).cmp(&group(b))));
+    let counter = |(name, unit, full, points)| Counter { name, unit, full, steps: Steps::new(points) };
+    all.into_iter().map(counter).collect()
 }
 
 /// The GPU's number; what is of no GPU comes last.
@@ -64,17 +71,14 @@ fn group(name: &str) -> u32 {
 }
 
 impl Counter {
-    /// The value at a time, if there is a sample around it.
-    pub fn at(&self, time: i64) -> Option<f64> {
-        let place = self.points.partition_point(|point| point.0 < time);
-        (place > 0).then(|| self.points.get(place).map(|point| point.1)).flatten()
+    /// A value with its unit.
+    pub fn text(&self, value: f64) -> String {
+        if self.unit == BYTES { bytes_text(value) } else { format!("{} {}", significant(value), self.unit) }
     }
 
-    /// The samples that touch a span, each with the time since which its value holds.
-    pub fn within(&self, (from, to): (i64, i64)) -> impl Iterator<Item = (i64, i64, f64)> + '_ {
-        let first = self.points.partition_point(|point| point.0 < from).max(1);
-        let pairs = self.points[first.min(self.points.len()).saturating_sub(1)..].windows(2);
-        pairs.take_while(move |pair| pair[0].0 <= to).map(|pair| (pair[0].0, pair[1].0, pair[1].1))
+    /// What it counts, where that needs a word more.
+    pub fn about(&self) -> &'static str {
+        if self.unit == BYTES { "all that is in use on the GPU, whoever allocated it; " } else { "" }
     }
 }
 
@@ -99,9 +103,8 @@ mod tests {
         assert_eq!(names, ["GPU 0 activity", "GPU 0 power", "GPU 1 activity", "GPU 1 power", "CPUs busy"]);
         let power = &all[3];
         // The sample from the past is left out.
-        assert_eq!(power.points, [(1_000_000_000, 300.0), (1_500_000_000, 400.0)]);
-        assert_eq!((power.at(1_200_000_000), power.at(2_000_000_000), power.at(0)), (Some(400.0), None, None));
-        assert_eq!(power.within((0, 1_100_000_000)).collect::<Vec<_>>(), [(1_000_000_000, 1_500_000_000, 400.0)]);
+        assert_eq!(power.steps.points(), [(1_000_000_000, 300.0), (1_500_000_000, 400.0)]);
+        assert_eq!(power.text(400.0), "400 W");
         assert_eq!((all[0].full, power.full, all[4].full), (100.0, 400.0, 8.0));
     }
 }

@@ -27,7 +27,7 @@ fn kind(class: Class) -> Option<usize> {
         Class::Copy => Some(2),
         Class::Load => Some(3),
         Class::Range => Some(4),
-        Class::Call | Class::Wait => None,
+        Class::Call | Class::Wait | Class::Memory => None,
     }
 }
 

@@ -6,7 +6,7 @@ use strum::IntoEnumIterator as _;
 use super::{MOST_ITEMS, Shown, TimelineState};
 use crate::app::theme::palette;
 use crate::figure::{COLOURS, significant};
-use crate::trace::{Class, Item};
+use crate::trace::{Class, Item, TimelineRow};
 
 /// Height of a shelf, and of the lines that name runs and ranks.
 pub const SHELF: f32 = 15.0;
@@ -30,6 +30,20 @@ pub enum Line {
     Counter(usize, usize),
 }
 
+/// Height of a row: what is drawn in steps needs as much as samples.
+pub fn height(row: &TimelineRow) -> f32 {
+    if row.live().is_some() { COUNTER } else { row.shelves.len() as f32 * SHELF }
+}
+
+/// Where the shelf of an item lies in its row, from the row's top on.
+pub fn shelf(row: &TimelineRow, shelf: u8) -> std::ops::Range<f32> {
+    if row.live().is_some() {
+        return 0.0..COUNTER;
+    }
+    let top = f32::from(shelf) * SHELF;
+    top..top + SHELF
+}
+
 /// All lines with their tops, and the height of all.
 pub fn lines(state: &TimelineState) -> (Vec<(Line, f32)>, f32) {
     let (mut lines, mut at) = (Vec::new(), 0.0);
@@ -45,7 +59,7 @@ pub fn lines(state: &TimelineState) -> (Vec<(Line, f32)>, f32) {
                 add(Line::Group(place, row), GROUP);
                 group = &of.group;
             }
-            add(Line::Row(place, row), of.shelves.len() as f32 * SHELF + GAP);
+            add(Line::Row(place, row), height(of) + GAP);
         }
         for counter in 0..run.counters.len() {
             add(Line::Counter(place, counter), COUNTER + GAP);
@@ -120,6 +134,7 @@ pub fn colour(class: Class, visuals: &Visuals) -> Color32 {
         Class::Load => visuals.text_color(),
         Class::Other | Class::Range => Color32::from_gray(if visuals.dark_mode { 0x78 } else { 0xa8 }),
         Class::Call => palette(visuals).accent.gamma_multiply(0.75),
+        Class::Memory => palette(visuals).accent.gamma_multiply(0.55),
         Class::Wait => Color32::from_gray(if visuals.dark_mode { 0x9a } else { 0x80 }),
     }
 }

@@ -412,7 +412,7 @@ fn samples_beside_a_recording_are_rows_on_its_clock() {
     let names: Vec<&str> = counters.iter().map(|counter| counter.name.as_str()).collect();
     assert_eq!(names, ["GPU 0 activity", "GPU 0 power", "CPUs busy"]);
     // The recording begins 5 ms after its clock's zero, as the first sample does.
-    let first = counters[1].points[0].0;
+    let first = counters[1].steps.points()[0].0;
     assert!((first - 5_000_000).abs() < 2_000_000, "{first}");
     let harness = harness(state);
     assert!(harness.query_by_label("GPU 0 power (319 W)").is_some());
@@ -429,4 +429,85 @@ fn the_command_that_shows_the_recordings_is_copied_and_said() {
     click(&mut harness, "Copy the command that shows these recordings");
     let (said, good) = now(&harness).said.clone().unwrap();
     assert_eq!((said, good), (format!("Copied: multicard timeline {} {}", opened[0], opened[1]), true));
+}
+
+/// What the built-in tracer left of a process that allocated 1 GB, then 2 GB, and released 1 GB, and of another one that it released but whose
+/// allocation was before.
+fn allocations(folder: &Path) -> PathBuf {
+    let mut raw = b"\x93MCT\x02\0\0\0".to_vec();
+    raw.extend([77_u64, 0, 0, 0, 0].map(u64::to_le_bytes).concat());
+    let mut record = |abc: [u8; 4], name: u32, span: (i64, i64), correlation: u32, bytes: u64, text: &[u8]| {
+        raw.extend(abc);
+        raw.extend(name.to_le_bytes());
+        raw.extend([span.0, span.1].map(i64::to_le_bytes).concat());
+        raw.extend([0, 7, correlation, 0].map(u32::to_le_bytes).concat());
+        raw.extend(bytes.to_le_bytes());
+        raw.extend(text);
+    };
+    record([1, 0, 0, 0], 1, (0, 0), 0, 16, b"cudaMalloc_v3020");
+    record([1, 0, 0, 0], 2, (0, 0), 0, 4, b"gemm");
+    record([2, 0, 0, 0], 2, (1_000_000, 9_000_000), 3, 0, b"");
+    for (at, correlation) in [(2_000_000, 11), (4_000_000, 12)] {
+        record([5, 0, 0, 0], 1, (at - 50_000, at + 10_000), correlation, 0, b"");
+    }
+    let gb = 1_000_000_000;
+    record([14, 3, 1, 0], 0, (2_000_000, 4096), 11, gb, b"");
+    record([14, 3, 1, 0], 0, (4_000_000, 8192), 12, 2 * gb, b"");
+    record([14, 3, 2, 0], 0, (6_000_000, 4096), 13, gb, b"");
+    record([14, 3, 2, 0], 0, (7_000_000, 999), 14, 5 * gb, b"");
+    record([14, 2, 1, 0], 0, (3_000_000, 1 << 40), 15, 64_000_000, b"");
+    record([13, 0, 0, 0], 0, (0, 0), 0, 0, b"");
+    std::fs::write(folder.join("trace-77-0.cupti"), raw).unwrap();
+    crate::trace::gather(folder, &mut go).unwrap();
+    let sample = |at_ms: i64, used: u64| {
+        let gpu = format!("{{\"uuid\":\"GPU-0\",\"memory_used_bytes\":{used},\"throttle_reasons\":[]}}");
+        let time_s = at_ms as f64 / 1e3;
+        format!("{{\"time_s\":{time_s},\"host\":{{\"cpus\":4}},\"ranks\":[],\"gpus\":[{gpu}]}}\n")
+    };
+    let samples: String = (0..10).map(|at| sample(at, (at as u64 + 1) * gb)).collect();
+    std::fs::write(folder.join("samples.jsonl"), samples).unwrap();
+    folder.join("trace.events")
+}
+
+#[test]
+fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_step_tells_what_made_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = state_of(&[("run", allocations(folder.path()))], folder.path());
+    let mut harness = harness(state);
+    harness.run_steps(2);
+    assert!(harness.query_by_label("GPU 0 memory, NVML (10.0 GB)").is_some());
+    let said = "live of what was allocated since the recording began";
+    let name = format!("rank 0 · GPU 0: CUDA memory · GPU 0, 4 events; 3.00 GB at most were {said}");
+    assert!(harness.query_by_label_contains("CUDA pinned memory · host, 1 events; 64.0 MB at most").is_some());
+    let row = harness.get_by_label(&name).rect();
+    // All of the row's height is the step's, which is more than that of events.
+    let mut hover = |at_ns: i64| {
+        let (state, run) = (now(&harness), &now(&harness).runs[0]);
+        let share = (at_ns - run.zero - state.view.0) as f64 / length(state.view) as f64;
+        let at = pos2(8.0 + 184.0 + (share * f64::from(1160.0 - 184.0 - 12.0_f32)) as f32, row.center().y + 10.0);
+        harness.hover_at(at);
+        answer(&mut harness);
+        answer(&mut harness);
+        now(&harness).hovered.map(|pick| canvas::about(now(&harness), &pick).join("\n"))
+    };
+    let lines = hover(4_000_000).unwrap();
+    for told in [
+        "device memory allocated\nat 3.00 ms, memory\n2.00 GB\nDone by cudaMalloc, 50.0 µs before",
+        "Live after it: 3.00 GB of what",
+    ] {
+        assert!(lines.contains(told), "{told}: {lines}");
+    }
+    let lines = hover(7_000_000).unwrap();
+    for told in
+        ["device memory released", "5.00 GB", "Live after it: 2.00 GB of what", "Its allocation was not recorded"]
+    {
+        assert!(lines.contains(told), "{told}: {lines}");
+    }
+    assert_eq!(hover(5_000_000), None);
+    // Between steps the value is said where the pointer is, and keys go from step to step.
+    harness.get_by_label(&name).click();
+    answer(&mut harness);
+    press(&mut harness, eframe::egui::Key::ArrowRight);
+    press(&mut harness, eframe::egui::Key::ArrowRight);
+    assert_eq!(now(&harness).selected.unwrap().found.item.bytes, Some(2_000_000_000));
 }

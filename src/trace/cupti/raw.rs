@@ -5,7 +5,7 @@
 //! | header | bytes |
 //! |---|---|
 //! | mark | `93 4d 43 54` |
-//! | version | 1, then 3 zeros |
+//! | version | 1 or 2, then 3 zeros |
 //! | process | 8 |
 //! | rank, -1 if not known | 4 |
 //! | CUPTI's version | 4 |
@@ -21,7 +21,8 @@
 //! | device, track, correlation, more | 4 each |
 //! | bytes | 8 |
 //!
-//! A record of text is followed by as many bytes as its `bytes` says.
+//! A record of text is followed by as many bytes as its `bytes` says. One of memory that was allocated or released has the address where others
+//! have their end, the kind of memory in a and the operation in b. These and notes are new in version 2.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -31,7 +32,7 @@ use crate::trace::TraceError;
 use crate::trace::event::{Kind, What};
 
 const MARK: [u8; 4] = *b"\x93MCT";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const HEADER_BYTES: usize = 48;
 const RECORD_BYTES: usize = 48;
 /// Longest text: beyond the longest template name.
@@ -56,6 +57,8 @@ pub(super) enum Piece {
     Problem(String),
     /// Names of calls that are not recorded.
     LeftOut(String),
+    /// Something else that is not recorded.
+    Note(String),
     /// Nothing follows.
     End {
         dropped: u64,
@@ -115,7 +118,7 @@ impl RawFile {
         if header[..4] != MARK {
             return Err(not_one("it is no raw file of the built-in tracer"));
         }
-        if header[4] != VERSION {
+        if !(1..=VERSION).contains(&header[4]) {
             return Err(TraceError::Schema {
                 file: file.to_owned(),
                 found: format!("a raw trace of version {}, of which this program knows {VERSION}", header[4]),
@@ -172,7 +175,8 @@ impl RawFile {
     fn piece(&mut self, bytes: &[u8; RECORD_BYTES]) -> Result<Result<Piece, String>, TraceError> {
         let numbers = Numbers(bytes);
         let (name, size) = (numbers.u32_at(4), numbers.i64_at(40) as u64);
-        let span = (numbers.i64_at(8), numbers.i64_at(16));
+        let (start, end) = (numbers.i64_at(8), numbers.i64_at(16));
+        let span = (start, end);
         let [device, track, correlation, more] = [24, 28, 32, 36].map(|at| numbers.u32_at(at));
         let [a, b, c] = [1, 2, 3].map(|at| i64::from(bytes[at]));
         let text = |of: &mut Self, make: fn(String) -> Piece| Ok(of.text(size)?.map(make));
@@ -213,6 +217,22 @@ impl RawFile {
                 self.ended = true;
                 return Ok(Ok(Piece::End { dropped: size }));
             }
+            14 => {
+                let memory = memory(a);
+                let what = What::Allocation { bytes: size, memory, operation: b, address: end };
+                let (span, track) = ((start, start), memory.unwrap_or(-1));
+                let item = Item {
+                    kind: Kind::Allocation,
+                    span,
+                    device,
+                    track,
+                    name: 0,
+                    correlation: correlation.into(),
+                    what,
+                };
+                return Ok(Ok(Piece::Item(item)));
+            }
+            15 => return text(self, Piece::Note),
             kind => return Ok(Err(format!("its kind {kind} is not known"))),
         };
         let (track, correlation) = (track.into(), correlation.into());

@@ -8,7 +8,7 @@
 namespace trace {
 
 enum Kind : uint8_t {
-  STRING = 1, KERNEL, COPY, MEMSET, CALL, SYNCHRONISATION, RANGE, DOMAIN_NAME, GPU, WINDOW, PROBLEM, LEFT_OUT, END
+  STRING = 1, KERNEL, COPY, MEMSET, CALL, SYNCHRONISATION, RANGE, DOMAIN_NAME, GPU, WINDOW, PROBLEM, LEFT_OUT, END, ALLOCATION, NOTE
 };
 
 struct Record {
@@ -22,7 +22,7 @@ static_assert(sizeof(Record) == 48, "the reader's size");
 
 struct Header {
   uint8_t mark[4] = {0x93, 'M', 'C', 'T'};
-  uint8_t version = 1, zeros[3] = {};
+  uint8_t version = 2, zeros[3] = {};
   int64_t process = 0;
   int32_t rank = -1;
   uint32_t cupti = 0;

@@ -8,7 +8,7 @@ fn go_on(_: Progress) -> ControlFlow<()> {
 }
 
 fn header(process: i64, rank: i32) -> Vec<u8> {
-    let mut bytes = b"\x93MCT\x01\0\0\0".to_vec();
+    let mut bytes = b"\x93MCT\x02\0\0\0".to_vec();
     bytes.extend(process.to_le_bytes());
     bytes.extend(rank.to_le_bytes());
     bytes.extend(130_000_u32.to_le_bytes());
@@ -204,4 +204,90 @@ fn a_process_in_which_cuda_could_not_be_recorded_has_no_metrics_and_says_why() {
     let trace = read(&folder.path().join(EVENTS_FILE));
     assert_eq!(trace.metrics.len(), 0);
     assert_eq!(trace.warnings, ["CUDA calls and kernels are not recorded: there is no driver"]);
+}
+
+/// Memory of a kind (CUPTI's number: 2 pinned, 3 device) that is allocated (1) or released (2) on device 0.
+fn allocation(file: &mut Vec<u8>, [kind, operation]: [u8; 2], (at, address): (i64, i64), correlation: u32, bytes: u64) {
+    let (abc, place) = ([kind, operation, 0], [0, 0, correlation, 0]);
+    Record { kind: 14, abc, span: (at, address), place, bytes, ..Record::default() }.put(file);
+}
+
+#[test]
+fn what_was_allocated_is_summed_up_and_told_from_what_was_there_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = raw(11, 0, 1000);
+    bytes.truncate(bytes.len() - 48);
+    text(&mut bytes, 1, 4, "cudaMalloc_v3020");
+    Record { kind: 5, name: 4, span: (1005, 1015), place: [0, 77, 9, 0], ..Record::default() }.put(&mut bytes);
+    allocation(&mut bytes, [3, 1], (1010, 4096), 9, 700);
+    allocation(&mut bytes, [3, 1], (1020, 8192), 10, 300);
+    allocation(&mut bytes, [2, 1], (1030, 1 << 40), 11, 50);
+    // Records of a process come as its buffers are filled, not in order of time.
+    allocation(&mut bytes, [3, 2], (1100, 4096), 14, 700);
+    allocation(&mut bytes, [3, 2], (1060, 77), 13, 9000);
+    allocation(&mut bytes, [3, 1], (1200, 4096), 15, 5);
+    Record { kind: 13, ..Record::default() }.put(&mut bytes);
+    fs::write(folder.path().join("trace-11-0.cupti"), &bytes).unwrap();
+    gather(folder.path(), &mut go_on).unwrap();
+    let file = folder.path().join(EVENTS_FILE);
+    let trace = read(&file);
+    assert_eq!(trace.warnings.len(), 1, "{:?}", trace.warnings);
+    let [device, pinned] = &trace.allocations[..] else { panic!("{:?}", trace.allocations) };
+    // The device of the process is the machine's fourth GPU.
+    assert_eq!((device.memory.as_str(), device.gpu), ("device", Some(3)));
+    assert_eq!((device.allocated, device.allocated_bytes, device.released, device.released_bytes), (3, 1005, 2, 9700));
+    assert_eq!((device.unseen, device.unseen_bytes, device.most_bytes, device.last_bytes), (1, 9000, 1000, 305));
+    assert_eq!(
+        (pinned.memory.as_str(), pinned.gpu, pinned.allocated_bytes, pinned.most_bytes),
+        ("pinned", None, 50, 50)
+    );
+    // What does not last is neither work of a GPU nor a time that is covered.
+    assert_eq!((trace.gpus.len(), trace.begin_ns, trace.wall_ns), (1, 1000, 500));
+
+    let timeline = Timeline::open(&file, &mut go_on).unwrap();
+    let row = |name: &str| timeline.rows().iter().position(|row| row.name == name).unwrap();
+    let (device, pinned) = (row("CUDA memory · GPU 3"), row("CUDA pinned memory · host"));
+    let live = |row: usize| timeline.rows()[row].live().unwrap();
+    let at = [1006, 1010, 1011, 1021, 1061, 1101, 1201, 1490].map(|at| live(device).at(at));
+    let expected = [0, 0, 700, 1000, 1000, 300, 305, 305].map(|bytes| Some(f64::from(bytes)));
+    assert_eq!((at, live(device).most(), live(pinned).most()), (expected, 1000.0, 50.0));
+    let items = timeline.items(device, (1010, 1010)).unwrap();
+    assert_eq!((timeline.name(items[0].label), items[0].bytes), ("device memory allocated", Some(700)));
+    let call = timeline.launcher(device, &items[0]).unwrap().unwrap();
+    assert_eq!(timeline.name(call.item.label), "cudaMalloc");
+    let found = timeline.next(&timeline.matching("memory released"), 1070).unwrap().unwrap();
+    assert_eq!((found.row, found.item.span.0), (device, 1100));
+}
+
+#[test]
+fn sizes_and_operations_of_memory_that_cannot_be_are_left_out_and_what_is_not_recorded_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace-11-0.cupti");
+    let mut bytes = raw(11, 0, 1000);
+    bytes.truncate(bytes.len() - 48);
+    for (operation, size) in [(1, 1 << 63), (1, u64::MAX), (0, 5), (7, 5), (1, 0), (2, 40)] {
+        allocation(&mut bytes, [3, operation], (1010, 4096), 9, size);
+    }
+    text(&mut bytes, 15, 0, "what CUDA allocates is not recorded: why");
+    Record { kind: 13, ..Record::default() }.put(&mut bytes);
+    fs::write(&file, &bytes).unwrap();
+    let trace = read(&file);
+    let said = trace.warnings.join("\n");
+    assert!(said.contains("4 events with impossible times or sizes are left out; of the first, it has 9223"), "{said}");
+    assert!(said.contains("what CUDA allocates is not recorded: why"), "{said}");
+    let [device] = &trace.allocations[..] else { panic!("{:?}", trace.allocations) };
+    // A size of nothing stays nothing: what is released is what was allocated there.
+    assert_eq!((device.allocated, device.released, device.unseen, device.released_bytes), (1, 1, 0, 0));
+    assert_eq!((device.most_bytes, device.last_bytes), (0, 0));
+}
+
+#[test]
+fn raw_files_of_the_first_version_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace-11-0.cupti");
+    let mut bytes = raw(11, 0, 1000);
+    bytes[4] = 1;
+    fs::write(&file, &bytes).unwrap();
+    let trace = read(&file);
+    assert_eq!((trace.kernels[0].statistics.calls, trace.warnings.len(), trace.allocations.len()), (2, 1, 0));
 }

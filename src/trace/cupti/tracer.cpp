@@ -125,6 +125,7 @@ public:
     if (recording_since_.exchange(now_ns()) != 0 || !has_cupti_) return;
     std::string problem;
     for (CUpti_ActivityKind kind : ON_GPUS) enable(kind, problem);
+    enable_allocations();
     const char *calls = getenv("MULTICARD_TRACE_CALLS");
     if (calls == nullptr || strcmp(calls, "none") != 0) {
       enable_runtime_calls(problem);
@@ -143,7 +144,9 @@ public:
     if (has_cupti_) {
       cupti_.cuptiActivityFlushAll(1);
       for (CUpti_ActivityKind kind : ON_GPUS) cupti_.cuptiActivityDisable(kind);
-      for (CUpti_ActivityKind kind : {CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER}) cupti_.cuptiActivityDisable(kind);
+      for (CUpti_ActivityKind kind : {CUPTI_ACTIVITY_KIND_MEMORY2, CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER}) {
+        cupti_.cuptiActivityDisable(kind);
+      }
       for (CUpti_CallbackId id : DRIVER_LAUNCHES) cupti_.cuptiActivityEnableDriverApi(id, 0);
       cupti_.cuptiActivityFlushAll(1);
     }
@@ -234,6 +237,13 @@ private:
   void enable(CUpti_ActivityKind kind, std::string &problem) {
     const CUptiResult result = cupti_.cuptiActivityEnable(kind);
     if (result != CUPTI_SUCCESS && problem.empty()) problem = "CUPTI records nothing: " + cupti_.words(result);
+  }
+
+  /// Memory that the program allocates and releases. All else is recorded without it too.
+  void enable_allocations() {
+    const CUptiResult result = cupti_.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMORY2);
+    if (result == CUPTI_SUCCESS || said_no_allocations_.exchange(true)) return;
+    queue_text(NOTE, "what CUDA allocates is not recorded: " + cupti_.words(result));
   }
 
   void enable_runtime_calls(std::string &problem) {
@@ -343,6 +353,22 @@ private:
       record.a = static_cast<uint8_t>(of->memoryKind);
       record.bytes = of->bytes;
       place(record, of);
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMORY2: {
+      const auto *of = reinterpret_cast<const CUpti_ActivityMemory4 *>(activity);
+      record.kind = ALLOCATION;
+      record.a = static_cast<uint8_t>(of->memoryKind);
+      record.b = static_cast<uint8_t>(of->memoryOperationType);
+      // It happens at one time; the place of its end holds the address.
+      record.start = static_cast<int64_t>(of->timestamp);
+      record.end = static_cast<int64_t>(of->address);
+      record.device = of->deviceId;
+      record.correlation = of->correlationId;
+      record.bytes = of->bytes;
+      // Releasing nothing is no release: programs call cudaFree(0) to begin with CUDA.
+      if (of->address == 0) return;
+      describe(of->deviceId);
       break;
     }
     case CUPTI_ACTIVITY_KIND_RUNTIME:
@@ -468,7 +494,7 @@ private:
 
   Cupti cupti_;
   bool has_cupti_ = false;
-  std::atomic<bool> said_left_out_{false};
+  std::atomic<bool> said_left_out_{false}, said_no_allocations_{false};
   CUpti_SubscriberHandle subscriber_ = nullptr;
   std::string path_;
   int file_ = -1;

@@ -75,8 +75,7 @@ struct Conversion {
 
 impl Conversion {
     fn take(&mut self, source: &impl Source, of: Kind, event: &Event<'_>) -> Result<(), String> {
-        let gpu = matches!(of, Kind::Kernel | Kind::Copy | Kind::Memset | Kind::Graph)
-            .then(|| source.gpu(event.process, event.device));
+        let gpu = event.what.is_on_gpu().then(|| source.gpu(event.process, event.device));
         let (kind, what) = match event.what {
             What::Domain { domain } if !self.domains.insert(domain) => return Ok(()),
             What::Domain { .. } => (Kind::Domain, event.what),
@@ -98,7 +97,7 @@ impl Conversion {
             {
                 Ok(*self.ids.entry(id).or_insert_with(|| self.writer.new_name()))
             }
-            // Copies, memsets and graphs have none.
+            // Copies, memsets, graphs and allocations have none.
             Name::Id(_) => Ok(0),
         };
         let (start, end) = event.span;

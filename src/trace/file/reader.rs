@@ -428,7 +428,7 @@ impl Source for EventsFile<'_> {
         let blocks = self.blocks.iter().filter_map(|block| Some((block, self.lane(block)?.lane.kind)));
         let without_cuda = self.head.without_cuda;
         let timed = blocks.filter(|(_, kind)| match kind {
-            Kind::Synchronisation | Kind::Domain => false,
+            Kind::Synchronisation | Kind::Allocation | Kind::Domain => false,
             Kind::Range | Kind::Collective => without_cuda,
             _ => true,
         });

@@ -8,7 +8,7 @@ use super::reader::{Block, EventsFile, name_id};
 use super::writer::append_block;
 use super::{Lane, Row, what};
 use crate::trace::TraceError;
-use crate::trace::event::{Kind, What, nameless};
+use crate::trace::event::{Kind, What, allocation_number, nameless};
 use crate::trace::tile::{SHELVES, Shelves, Tile, Tiler, shelf};
 
 /// The writer of a lane and its id.
@@ -19,16 +19,19 @@ pub(in crate::trace) type LaneKey = (u16, u32);
 pub(in crate::trace) struct Shelved {
     pub span: (i64, i64),
     pub shelf: u8,
-    /// The number of its name, or that of the kind of copy or synchronisation.
+    /// The number of its name, or that of the kind of copy, synchronisation or memory.
     pub label: u32,
     pub correlation: i64,
     pub what: What,
 }
 
-/// The number that labels an event: copies and synchronisations have a kind instead of a name.
+/// The number that labels an event: copies, synchronisations and allocations have a kind instead of a name.
 fn label(what: What, name: u32) -> u32 {
     match what {
         What::Copy { kind, .. } | What::Synchronisation { kind } => u32::try_from(kind).unwrap_or(u32::MAX),
+        What::Allocation { memory, operation, .. } => {
+            u32::try_from(allocation_number(memory, operation)).unwrap_or(u32::MAX)
+        }
         _ => name,
     }
 }

@@ -11,7 +11,7 @@ use strum::VariantArray;
 
 use super::block::{Content, HEADER_BYTES, Header, decode, encode};
 use super::reader::EventsFile;
-use super::writer::EventsWriter;
+use super::writer::{EventsWriter, append_block};
 use super::*;
 use crate::trace::progress::Watch;
 use crate::trace::source::{Reading, Source};
@@ -227,4 +227,26 @@ fn the_events_of_real_reports_say_what_the_reports_say_in_a_fraction_of_the_spac
     }
     let again = keep_events(&path("report.sqlite"), &path("single_100.events"), tell).unwrap_err().to_string();
     assert!(again.contains("there is such a file; name another one"), "{again}");
+}
+
+#[test]
+fn kinds_of_events_that_a_later_version_added_cost_their_lanes_alone_and_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.events");
+    let mut writer =
+        EventsWriter::append(&path, 0, Head { schema_version: "test 1".to_owned(), ..Head::default() }).unwrap();
+    let known = writer.lane(&Lane { kind: Kind::Call, process: 1, gpu: None, track: 2 });
+    let name = writer.name("cudaMalloc").unwrap();
+    let row = Row { start: 5, end: 9, name, correlation: 0, extras: [0; EXTRAS] };
+    writer.push(known, row).unwrap();
+    writer.finish().unwrap();
+    let lane = br#"[{"lane":[7,{"kind":"teleport","process":1,"track":2}]}]"#;
+    append_block(&path, 0, Content::Entries, lane).unwrap();
+    let content = Content::Rows { lane: 7, count: 1, start: 5, end: 9 };
+    append_block(&path, 0, content, &encode(Kind::Copy, &[row])).unwrap();
+    let (found, losses) = calls(&fs::read(&path).unwrap());
+    assert_eq!(found, [(5, 4, "cudaMalloc".to_owned())]);
+    let said = losses.join("\n");
+    assert!(said.contains("is not known here") && said.contains("1 events belong to lanes that are missing"), "{said}");
+    assert_eq!(losses.len(), 2, "{said}");
 }

@@ -42,7 +42,8 @@ pub(in crate::trace) fn label(kind: i64) -> String {
     format!("[CUDA memcpy {label}]")
 }
 
-fn memory_name(kind: Option<i64>) -> String {
+/// The name of a kind of memory.
+pub(in crate::trace) fn memory_name(kind: Option<i64>) -> String {
     match kind {
         None => "unknown".to_owned(),
         Some(kind) => match usize::try_from(kind).ok().and_then(|index| MEMORY_KINDS.get(index)) {

@@ -20,7 +20,7 @@ use schema::Schema;
 use super::parts::in_parts;
 use super::{Detail, Head, Names, Reading, Source};
 use crate::trace::TraceError;
-use crate::trace::event::{Event, Kind, Name, What, nameless};
+use crate::trace::event::{Event, Kind, Name, What, check_allocation, nameless};
 use crate::trace::progress::Watch;
 use crate::trace::value::GpuInfo;
 use crate::trace::window::union;
@@ -49,6 +49,7 @@ fn table(kind: Kind) -> &'static str {
         Kind::Graph => "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
         Kind::Call => "CUPTI_ACTIVITY_KIND_RUNTIME",
         Kind::Synchronisation => "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        Kind::Allocation => "CUDA_GPU_MEMORY_USAGE_EVENTS",
         Kind::Range | Kind::Collective | Kind::Domain => "NVTX_EVENTS",
     }
 }
@@ -270,6 +271,40 @@ impl Source for NsysReport<'_> {
                     let (name, order) = (Name::Id(0), fields.number());
                     let what = What::Synchronisation { kind: number };
                     let event = Event { span, process, device: 0, track, name, correlation, order, what };
+                    each(sums, &event).map_err(|problem| fields.refused(problem))
+                })
+            }
+            Kind::Allocation => {
+                let columns = [
+                    Required("start"),
+                    Required("bytes"),
+                    Required("memKind"),
+                    Required("memoryOperationType"),
+                    Required("address"),
+                    Required("deviceId"),
+                    Optional("globalPid"),
+                ];
+                self.read(kind, (&columns, &[Optional("correlationId")]), reading, watch, |sums, fields| {
+                    let memory = fields.required(2)?;
+                    // CUPTI's number, which is one more.
+                    let operation = fields.required(3)?.saturating_add(1);
+                    let (bytes, address) = (fields.count(1)?, fields.required(4)?);
+                    // Releasing nothing is no release.
+                    if address == 0 {
+                        return Ok(());
+                    }
+                    check_allocation(bytes, operation).map_err(|problem| fields.refused(problem))?;
+                    let correlation = if reading.detail == Detail::Whole { fields.integer(7)?.unwrap_or(0) } else { 0 };
+                    let event = Event {
+                        span: fields.time()?,
+                        process: fields.integer(6)?.unwrap_or(0),
+                        device: fields.required(5)?,
+                        track: memory,
+                        name: Name::Id(0),
+                        correlation,
+                        order: fields.number(),
+                        what: What::Allocation { bytes, memory: Some(memory), operation, address },
+                    };
                     each(sums, &event).map_err(|problem| fields.refused(problem))
                 })
             }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use strum::{EnumIter, IntoStaticStr};
 
 use super::Item;
-use crate::trace::event::{Kind, What, printed};
+use super::steps::Steps;
+use crate::trace::event::{ALLOCATED, Kind, What, of_allocation_number, printed};
 use crate::trace::file::{EventsFile, Lane, LaneKey, Shelved};
-use crate::trace::fold::{copy_label, family_name, is_load, synchronisation_name};
+use crate::trace::fold::{copy_label, family_name, is_load, memory_name, synchronisation_name};
 use crate::trace::tile::{self, Tile};
 
 /// The range in which a rank waits for others.
 const WAIT: &str = "wait for ranks";
-/// Numbers of kinds of copy and synchronisation that CUPTI may give.
+/// Numbers of kinds of copy, synchronisation and memory that CUPTI may give.
 const COPIES: i64 = 32;
 
 /// What an event is for; its colour.
@@ -44,6 +45,8 @@ pub enum Class {
     Load,
     /// Named ranges.
     Range,
+    /// Memory that is allocated or released.
+    Memory,
 }
 
 impl Class {
@@ -74,6 +77,7 @@ impl Class {
             Kind::Copy | Kind::Memset => Self::Copy,
             Kind::Graph => Self::Other,
             Kind::Synchronisation => Self::Wait,
+            Kind::Allocation => Self::Memory,
             Kind::Call if text.contains("Synchronize") => Self::Wait,
             Kind::Call => Self::Call,
             Kind::Collective => Self::Communication,
@@ -115,6 +119,8 @@ pub struct TimelineRow {
     pub(super) lane: LaneKey,
     /// Labels by number.
     pub(super) labels: Arc<Vec<u32>>,
+    /// Of memory: how much was live of what was allocated since the recording began, in bytes.
+    pub(super) live: Option<Steps>,
 }
 
 impl TimelineRow {
@@ -123,11 +129,19 @@ impl TimelineRow {
         matches!(self.kind, Kind::Kernel | Kind::Copy | Kind::Memset | Kind::Graph)
     }
 
+    /// How much memory was live of what was allocated since the recording began, in bytes; none of rows of other events.
+    pub fn live(&self) -> Option<&Steps> {
+        self.live.as_ref()
+    }
+
     /// An event as an item of this row; none if it lies on a shelf of another row.
     pub(super) fn item(&self, event: &Shelved) -> Option<Item> {
         let shelf = self.shelves.iter().position(|shelf| shelf.number == event.shelf)? as u8;
         let bytes = match event.what {
-            What::Copy { bytes, .. } | What::Memset { bytes, .. } | What::Collective { bytes } => Some(bytes),
+            What::Copy { bytes, .. }
+            | What::Memset { bytes, .. }
+            | What::Allocation { bytes, .. }
+            | What::Collective { bytes } => Some(bytes),
             _ => None,
         };
         Some(Item {
@@ -169,12 +183,28 @@ impl Labels {
             Kind::Memset => vec!["[CUDA memset]".to_owned()],
             Kind::Graph => vec!["CUDA graph".to_owned()],
             Kind::Synchronisation => (0..COPIES).map(|kind| format!("wait: {}", synchronisation_name(kind))).collect(),
+            Kind::Allocation => (0..COPIES).map(allocation_label).collect(),
             Kind::Call => file.texts(writer).into_iter().map(|text| printed(&text).to_owned()).collect(),
             Kind::Kernel | Kind::Range | Kind::Collective | Kind::Domain => file.texts(writer),
         };
         let all = Arc::new(texts.into_iter().map(|text| self.of(kind, text)).collect::<Vec<u32>>());
         self.numbered.insert((kind, writer), Arc::clone(&all));
         all
+    }
+}
+
+/// What happened to memory.
+fn allocation_label(number: i64) -> String {
+    let (memory, operation) = of_allocation_number(number);
+    let done = if operation == ALLOCATED { "allocated" } else { "released" };
+    format!("{} memory {done}", memory_name(memory).replace('_', " "))
+}
+
+/// What a row of a kind of memory is called: apart from that of NVML, which is of the whole GPU.
+fn memory_row(kind: i64) -> String {
+    match memory_name((kind >= 0).then_some(kind)).as_str() {
+        "device" => "CUDA memory".to_owned(),
+        name => format!("CUDA {} memory", name.replace('_', " ")),
     }
 }
 
@@ -189,12 +219,14 @@ pub(super) fn rows_of(
     let kind = lane.kind;
     let known = labels.numbered(file, kind, key.0);
     let place = match lane.track {
+        _ if kind == Kind::Allocation => lane.gpu.map_or_else(|| "host".to_owned(), |gpu| format!("GPU {gpu}")),
         // What waits for a device has no stream.
         track if kind == Kind::Synchronisation && track >= i64::from(u32::MAX) => "all streams".to_owned(),
         track if lane.gpu.is_some() || kind == Kind::Synchronisation => format!("stream {track}"),
         track => format!("thread {track}"),
     };
     let named = |name: &str| format!("{name} · {place}");
+    let memory = memory_row(lane.track);
     type Shelved = Vec<(u8, Vec<Tile>)>;
     let mut names: Vec<(&str, Shelved)> = Vec::new();
     for (shelf, tiles) in (0..).zip(tiles).filter(|(_, tiles): &(u8, Vec<Tile>)| !tiles.is_empty()) {
@@ -206,6 +238,7 @@ pub(super) fn rows_of(
             Kind::Graph => "graphs",
             Kind::Call => "CUDA calls",
             Kind::Synchronisation => "synchronisation",
+            Kind::Allocation => &memory,
             Kind::Range | Kind::Domain => "ranges",
             Kind::Collective => "collectives",
         };
@@ -228,6 +261,7 @@ pub(super) fn rows_of(
             kind,
             lane: key,
             labels: Arc::clone(&known),
+            live: None,
         }
     });
     rows.collect()
@@ -250,9 +284,10 @@ pub(super) fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, Lane, u64
             Kind::Graph => 3,
             Kind::Copy => 4,
             Kind::Memset => 5,
-            Kind::Call => 6,
-            Kind::Synchronisation => 7,
-            Kind::Domain => 8,
+            Kind::Allocation => 6,
+            Kind::Call => 7,
+            Kind::Synchronisation => 8,
+            Kind::Domain => 9,
         };
         (first, row.lane.0, row.process, kind, row.name.starts_with("NCCL"), row.lane.1)
     });

@@ -113,7 +113,7 @@ impl Part {
             Class::Load => Self::Data,
             Class::Wait => Self::Synchronisation,
             Class::Call => Self::Launch,
-            Class::Other | Class::Range => Self::Kernels,
+            Class::Other | Class::Range | Class::Memory => Self::Kernels,
         }
     }
 }
@@ -399,6 +399,8 @@ fn read(
 pub(super) fn part_of(timeline: &Timeline, kind: Kind, label: u32) -> Option<Part> {
     let (name, class) = (timeline.name(label), timeline.class(label));
     Some(match (kind, class) {
+        // It takes no time; the call that did it does.
+        (Kind::Allocation, _) => return None,
         (Kind::Range, Class::Load) => Part::Data,
         (Kind::Collective | Kind::Range, _) if timeline.has_gpus => return None,
         (Kind::Range, Class::Wait) => Part::Communication,

@@ -72,9 +72,19 @@ impl Fields<'_> {
     /// Start and end from the first two columns.
     #[inline]
     pub fn span(&self) -> Result<(i64, i64), TraceError> {
-        let (start, end) = (self.required(0)?, self.required(1)?);
-        check_span((start, end)).map_err(|problem| self.damaged(0, problem))?;
-        Ok((start, end))
+        self.checked((self.required(0)?, self.required(1)?))
+    }
+
+    /// The same of what happens at one time, which is in the first column.
+    pub fn time(&self) -> Result<(i64, i64), TraceError> {
+        let time = self.required(0)?;
+        self.checked((time, time))
+    }
+
+    #[inline]
+    fn checked(&self, span: (i64, i64)) -> Result<(i64, i64), TraceError> {
+        check_span(span).map_err(|problem| self.damaged(0, problem))?;
+        Ok(span)
     }
 
     pub fn damaged(&self, column: usize, problem: impl Into<String>) -> TraceError {
