@@ -5,6 +5,7 @@
 //! notices for the owner to show. Everything happens in one order, without locks.
 
 mod error;
+mod finished;
 mod kept_queue;
 mod measurement;
 mod notice;
@@ -23,9 +24,11 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use error::SessionError;
+pub use finished::all_finished;
 pub use measurement::{MEASURE_S, Measurement, Stage, USUAL_MEASURE_S};
 pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
@@ -135,17 +138,28 @@ pub struct Machine {
 impl Machine {
     /// Queries the hardware and the worker. Takes seconds: do not call it on the window's thread.
     pub fn look() -> Self {
-        let found = launch::find_worker();
-        let mut node = telemetry::read_node();
-        node.nsys = trace::find_nsys();
-        node.tracer = match &node.no_gpu_reason {
-            Some(_) => Err("this machine has no GPU that can be used".to_owned()),
-            None => trace::find_tracer(),
-        };
+        // To describe itself, the worker loads CUDA's libraries, which takes a second or more.
+        let (found, mut node) = thread::scope(|scope| {
+            let describing = thread::Builder::new().name("worker".to_owned()).spawn_scoped(scope, launch::find_worker);
+            let node = node_without_worker();
+            let found = describing.ok().and_then(|describing| describing.join().ok());
+            (found.unwrap_or_else(launch::find_worker), node)
+        });
         node.worker = found.as_ref().map(|worker| worker.description.clone()).map_err(Clone::clone);
         let topology = telemetry::read_topology(&node);
         Self { node, topology, worker: found.ok() }
     }
+}
+
+/// What the machine has beside the worker.
+fn node_without_worker() -> Node {
+    let mut node = telemetry::read_node();
+    node.nsys = trace::find_nsys();
+    node.tracer = match &node.no_gpu_reason {
+        Some(_) => Err("this machine has no GPU that can be used".to_owned()),
+        None => trace::find_tracer(),
+    };
+    node
 }
 
 impl Session {
@@ -366,7 +380,7 @@ impl Session {
             Ok(update) => self.take(update, notices)?,
             Err(RecvTimeoutError::Timeout) => {}
             // Without a launcher, no update can arrive.
-            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(patience),
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(patience),
         }
         while let Ok(update) = self.updates.try_recv() {
             self.take(update, notices)?;

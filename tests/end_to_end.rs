@@ -251,6 +251,17 @@ fn resuming_runs_only_what_is_missing() {
     let rows = table(&session, "times", &[]);
     assert_eq!(rows["rows"][0]["step_time_s"]["n"], 2);
     assert_eq!(rows["rows"][0]["step_time_s"]["method"], "range");
+    // What has finished needs no worker; what is left to do does.
+    let without_worker = |plan: &str| {
+        let (mut command, _) = run_command(&folder, plan);
+        let output = command.arg("--resume").env("MULTICARD_WORKER", "/nonexistent/worker").output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, told) = without_worker(&more);
+    assert!(code == Some(0) && told.contains("2 existing runs are kept"), "{told}");
+    let (code, told) = without_worker(&one.replace("repeats = 1", "repeats = 3"));
+    assert!(code == Some(2) && told.contains("MULTICARD_WORKER names /nonexistent/worker"), "{told}");
+    assert_eq!(fs::read_dir(session.join("runs")).unwrap().count(), 2);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::analysis::{next_repeats, relative_precision, repeats_of};
 use crate::conduct::{Client, ConductError, Host, Launch, host};
 use crate::papers::coverage;
 use crate::plan::{Identity, Matrix, Node, Plan, remarks};
-use crate::session::{Added, Machine, Session, SessionError, new_session_folder, open_reader, runnable};
+use crate::session::{Added, Machine, Session, SessionError, all_finished, new_session_folder, open_reader, runnable};
 use crate::store::StoreError;
 
 #[derive(Args)]
@@ -72,6 +72,16 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
+    if arguments.resume && arguments.until.is_none() && folder.join("session.toml").exists() {
+        let reader = open_reader(folder)?;
+        if let Some(added) = all_finished(plan, folder, &reader)? {
+            say_damage(folder, &reader)?;
+            let session = folder.display().to_string();
+            say_added(plan, &added, &session);
+            say_results(added.kept, 0, &session);
+            return Ok(OK);
+        }
+    }
     // Check everything before anything is written.
     let machine = Machine::look();
     runnable(plan, &machine.node)?;
@@ -215,13 +225,7 @@ fn follow(
     if !following.wait_for_others(interrupted)? {
         return Ok(INTERRUPTED);
     }
-    say(format_args!(
-        "{} finished, {} did not. Results: multicard table {}",
-        outcomes.finished + added.kept,
-        outcomes.unfinished,
-        site.name
-    ));
-    say(format_args!("a figure: multicard figure {} --out figure.svg", site.name));
+    say_results(outcomes.finished + added.kept, outcomes.unfinished, &site.name);
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
 }
 
@@ -325,6 +329,11 @@ fn percent(text: &str) -> Result<f64, String> {
         Ok(percent) if (0.01..=50.0).contains(&percent) => Ok(percent / 100.0),
         _ => Err("give percent from 0.01 to 50, such as 1%".to_owned()),
     }
+}
+
+fn say_results(finished: usize, unfinished: usize, session: &str) {
+    say(format_args!("{finished} finished, {unfinished} did not. Results: multicard table {session}"));
+    say(format_args!("a figure: multicard figure {session} --out figure.svg"));
 }
 
 fn say_added(plan: &Plan, added: &Added, session: &str) {

@@ -154,6 +154,13 @@ pub fn asked_cells(plan: &Plan) -> Vec<AskedCell> {
     cells
 }
 
+impl AskedCell {
+    /// Why a plan leaves the cell out on every machine; none if no constraint of it does.
+    pub fn excluded_by<'a>(&self, plan: &'a Plan) -> Option<&'a str> {
+        excluded(plan, &self.workload, &self.data, &self.levels)
+    }
+}
+
 /// A plan like another one for these cells alone: one block where they are all combinations of some levels, else a block for each.
 /// Its tracers are those of all of them. None of no cells.
 pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
@@ -229,16 +236,22 @@ fn combine<'a>(plan: &'a Plan, merged: &mut Merged, mut each: impl FnMut(&'a Blo
 /// Why it cannot run there, and what to do.
 pub fn check(plan: &Plan, block: &Block, node: &Node, levels: &Levels) -> Result<(Shape, Estimate), String> {
     let Block { spec, data, .. } = block;
+    if let Some(reason) = excluded(plan, spec, data, levels) {
+        return Err(reason.to_owned());
+    }
+    let (shape, full) = (spec.check)(&Request { spec, levels, data, limits: &plan.limits, node })?;
+    Ok((shape, plan.mode.estimate(full, &shape)))
+}
+
+/// The reason of the first constraint that excludes a combination of levels.
+fn excluded<'a>(plan: &'a Plan, spec: &WorkloadSpec, data: &Data, levels: &Levels) -> Option<&'a str> {
     let setting = |key: &str| match key {
         "workload" => Some(Level::text(&spec.key)),
         "data" => Some(Level::text(&data.set)),
         key => spec.level(key, levels, data).cloned(),
     };
-    if let Some(constraint) = plan.constraints.iter().find(|constraint| constraint.exclude.admits(&setting)) {
-        return Err(constraint.reason.clone());
-    }
-    let (shape, full) = (spec.check)(&Request { spec, levels, data, limits: &plan.limits, node })?;
-    Ok((shape, plan.mode.estimate(full, &shape)))
+    let constraint = plan.constraints.iter().find(|constraint| constraint.exclude.admits(&setting))?;
+    Some(&constraint.reason)
 }
 
 /// Whether a machine has what a tracer needs: of programs and without CUDA, the built-in one records less, which a remark says.

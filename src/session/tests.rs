@@ -1,6 +1,7 @@
 //! A session and workers that finish, die, hang and babble, from the plan to what is kept.
 #![allow(clippy::unwrap_used)]
 
+mod finished;
 mod rates;
 
 use std::fs;
@@ -110,7 +111,7 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < DEADLINE, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -382,6 +382,35 @@ fn a_traced_program_is_started_by_the_profiler_and_is_a_cell_of_its_own() {
 }
 
 #[test]
+fn a_resume_with_nothing_left_to_do_asks_no_worker_to_describe_itself_and_records_nothing() {
+    let scene = Scene::new();
+    let (worker, asked) = (scene.programs().join("worker"), scene.programs().join("asked"));
+    let script = format!("#!/bin/sh\ntouch {}\nexit 1\n", asked.display());
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"", "sh", &script]).arg(&worker);
+    assert!(writer.status().unwrap().success());
+    let resume = |repeats: u32| {
+        let plan = format!("repeats = {repeats}\n[command]\nrun = [\"true\"]");
+        let mut command = scene.command(&plan);
+        let output = command.arg("--resume").env("MULTICARD_WORKER", &worker).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    resume(2);
+    assert!(asked.exists());
+    fs::remove_file(&asked).unwrap();
+    let journal = fs::read(scene.session().join("journal.jsonl")).unwrap();
+    let told = resume(2);
+    assert!(told.contains("0 runs queued") && told.contains("2 existing runs are kept"), "{told}");
+    assert!(told.contains("2 finished, 0 did not"), "{told}");
+    assert!(!asked.exists());
+    assert!(fs::read(scene.session().join("journal.jsonl")).unwrap() == journal);
+    let told = resume(3);
+    assert!(told.contains("1 runs queued") && told.contains("2 existing runs are kept"), "{told}");
+    assert!(asked.exists());
+}
+
+#[test]
 fn folders_are_relative_to_the_plan_wherever_multicard_is_started_and_whatever_becomes_of_the_plan() {
     let scene = Scene::new();
     fs::write(scene.programs().join("own.sh"), "echo from $(pwd)").unwrap();
