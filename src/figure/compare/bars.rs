@@ -27,7 +27,22 @@ pub(super) fn bars(scene: &Scene) -> Chart {
     for panel in &mut chart.panels {
         panel.series.sort_by_key(|series| order.iter().position(|name| *name == series.name));
     }
+    if metric == STEP_COST && !chart.is_empty() && !has_other_than_baselines(scene) {
+        // Beside another cell a baseline is a bar of no height with a name; alone it would be empty axes.
+        chart.panels.iter_mut().flat_map(|panel| &mut panel.series).for_each(|series| series.points.clear());
+        let of_each = scene.baseline.of_each().map_or(String::new(), |levels| format!(" with {levels}"));
+        chart.notes.push(format!(
+            "There is nothing to compare: each cell that has finished is the baseline itself{of_each}, whose cost over itself is 0."
+        ));
+        return chart;
+    }
     finish(scene, chart, &[metric])
+}
+
+/// Whether the cost of some cell is over another one.
+fn has_other_than_baselines(scene: &Scene) -> bool {
+    let is_own = |cell: &Cell| scene.baseline.of(cell).is_some_and(|baseline| baseline.key() == cell.key());
+    scene.cells.iter().enumerate().any(|(row, cell)| !is_own(cell) && scene.value(row, STEP_COST).is_some())
 }
 
 /// The peaks of memory of each cell, one bar each.

@@ -544,6 +544,15 @@ fn what_recording_costs_is_how_much_longer_steps_are_than_those_of_the_same_cell
         "{:?}",
         table.notes
     );
+    all.retain(|run| run.recording != Recording::Traced);
+    let one = of(&all, &preset("trace-cost").unwrap());
+    let names: Vec<&str> = one.charts[0].series().map(|series| &*series.name).collect();
+    assert_eq!(names, ["Trace off", "Trace built-in"], "one tracer is named too");
+    all.retain(|run| run.recording == Recording::Plain);
+    let none = of(&all, &preset("trace-cost").unwrap());
+    assert!(none.charts[0].is_empty());
+    let said = "There is nothing to compare: each cell that has finished is the baseline itself with trace = off, whose cost over itself is 0.";
+    assert_eq!(none.charts[0].notes, [said]);
 }
 
 #[test]
