@@ -4,7 +4,8 @@ use std::path::Path;
 
 use eframe::egui::Context;
 
-use super::{Screen, State};
+use super::state::OpenSession;
+use super::{Screen, State, node};
 use crate::figure::{Study, arguments, paper};
 
 impl State {
@@ -22,7 +23,7 @@ impl State {
     /// Why there is none.
     pub fn as_command(&self) -> Result<String, String> {
         if self.screen == Screen::Node {
-            return Ok("multicard node".to_owned());
+            return Ok(self.node_command());
         }
         if self.screen == Screen::Plan {
             return self.run_command();
@@ -57,6 +58,14 @@ impl State {
         let folder = path(&self.session.as_ref()?.folder);
         let words: Vec<String> = self.export_words().iter().map(|word| shell_word(word)).collect();
         Some(format!("multicard export {folder} {}", words.join(" ")))
+    }
+
+    /// What describes the machine, or measures it where its rates are on screen and this window could measure them.
+    fn node_command(&self) -> String {
+        let has_rates = !self.records.rates.is_empty() || self.queue.measurement.is_some();
+        let session = self.session.as_ref().filter(|_| has_rates && node::rates::refusal(self).is_none());
+        let measure = |session: &OpenSession| format!(" measure --session {}", shell_word(&session.place()));
+        format!("multicard node{}", session.map_or(String::new(), measure))
     }
 
     fn run_command(&self) -> Result<String, String> {
@@ -110,11 +119,15 @@ fn shell_word(word: &str) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::app::Settings;
-    use crate::app::state::OpenSession;
+    use crate::conduct::QueueView;
     use crate::figure::preset;
     use crate::plan::Level;
+    use crate::plan::fixture::cpu_node;
+    use crate::session::{Measurement, Stage};
 
     fn state(screen: Screen) -> State {
         let mut state = State::new(Settings::default());
@@ -150,6 +163,20 @@ mod tests {
         state.figures.path = "/tmp/a.svg".to_owned();
         let command = state.as_command().unwrap();
         assert!(command.ends_with("--study memory --width page --out /tmp/a.svg"), "{command}");
+    }
+
+    #[test]
+    fn the_machine_is_described_and_measured_again_where_its_rates_are_shown() {
+        let mut state = state(Screen::Node);
+        let command = |state: &State| state.as_command().unwrap();
+        state.node = Some(Arc::new(cpu_node()));
+        assert_eq!(command(&state), "multicard node");
+        let (stage, left) = (Stage::Waits, Vec::new());
+        let measurement = Measurement { time_s: 0.0, duration_s: 1.0, devices: 1, measured: 0, left, stage };
+        state.queue = Arc::new(QueueView { measurement: Some(measurement), ..QueueView::default() });
+        assert_eq!(command(&state), r"multicard node measure --session '/home/me/it'\''s mine'");
+        state.session.as_mut().unwrap().read_only = Some("another program writes it".to_owned());
+        assert_eq!(command(&state), "multicard node", "this one cannot be measured for");
     }
 
     #[test]
