@@ -172,8 +172,8 @@ fn allocations(text: &mut String, trace: &Trace) {
         "Bytes",
         "Of earlier memory",
         "Bytes",
-        "Most live of these",
-        "At the end",
+        "Most live of these (bytes)",
+        "Live at the end (bytes)",
     ];
     table(
         text,

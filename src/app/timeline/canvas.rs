@@ -273,7 +273,7 @@ fn counter_ui(ui: &mut Ui, run: &Shown, counter: &Counter, rect: Rect, scale: Sc
     }
     let palette = palette(ui.visuals());
     let full = format!("{} ({})", counter.name, counter.text(counter.full));
-    let name = Rect::from_min_size(pos2(left + GRID, rect.top()), vec2(NAMES - 3.0 * GRID, COUNTER));
+    let name = Rect::from_min_size(pos2(left + GRID, rect.top()), vec2(NAMES - 2.0 * GRID, COUNTER));
     let text = eframe::egui::RichText::new(&full).size(SMALL).color(palette.muted);
     let inside = eframe::egui::UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
     let label = ui.new_child(inside).add(eframe::egui::Label::new(text).truncate());

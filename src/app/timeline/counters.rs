@@ -54,7 +54,7 @@ fn counters(samples: impl Iterator<Item = Sample>, epoch_ns: i64) -> Vec<Counter
             add(format!("GPU {place} activity"), "%", 100.0, gpu.busy.map(|share| 100.0 * share));
             add(format!("GPU {place} power"), "W", 0.0, gpu.power_w);
             // What the processes of a recording allocate has rows of its own.
-            add(format!("GPU {place} memory, NVML"), BYTES, 0.0, gpu.memory_used_bytes.map(|bytes| bytes as f64));
+            add(format!("GPU {place} NVML memory"), BYTES, 0.0, gpu.memory_used_bytes.map(|bytes| bytes as f64));
         }
         let cpus = sample.host.cpus.map_or(0.0, f64::from);
         add("CPUs busy".to_owned(), "CPUs", cpus, sample.host.cpus_busy);

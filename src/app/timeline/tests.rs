@@ -475,10 +475,10 @@ fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_ste
     let state = state_of(&[("run", allocations(folder.path()))], folder.path());
     let mut harness = harness(state);
     harness.run_steps(2);
-    assert!(harness.query_by_label("GPU 0 memory, NVML (10.0 GB)").is_some());
+    assert!(harness.query_by_label("GPU 0 NVML memory (10.0 GB)").is_some());
     let said = "live of what was allocated since the recording began";
-    let name = format!("rank 0 · GPU 0: CUDA memory · GPU 0, 4 events; 3.00 GB at most were {said}");
-    assert!(harness.query_by_label_contains("CUDA pinned memory · host, 1 events; 64.0 MB at most").is_some());
+    let name = format!("rank 0 · GPU 0: CUDA memory, 4 events; 3.00 GB at most were {said}");
+    assert!(harness.query_by_label_contains("pinned memory, 1 events; 64.0 MB at most").is_some());
     let row = harness.get_by_label(&name).rect();
     // All of the row's height is the step's, which is more than that of events.
     let mut hover = |at_ns: i64| {

@@ -246,7 +246,7 @@ fn what_was_allocated_is_summed_up_and_told_from_what_was_there_before() {
 
     let timeline = Timeline::open(&file, &mut go_on).unwrap();
     let row = |name: &str| timeline.rows().iter().position(|row| row.name == name).unwrap();
-    let (device, pinned) = (row("CUDA memory · GPU 3"), row("CUDA pinned memory · host"));
+    let (device, pinned) = (row("CUDA memory"), row("pinned memory"));
     let live = |row: usize| timeline.rows()[row].live().unwrap();
     let at = [1006, 1010, 1011, 1021, 1061, 1101, 1201, 1490].map(|at| live(device).at(at));
     let expected = [0, 0, 700, 1000, 1000, 300, 305, 305].map(|bytes| Some(f64::from(bytes)));

@@ -200,11 +200,14 @@ fn allocation_label(number: i64) -> String {
     format!("{} memory {done}", memory_name(memory).replace('_', " "))
 }
 
+/// What the row of a GPU's own memory is called.
+const MEMORY: &str = "CUDA memory";
+
 /// What a row of a kind of memory is called: apart from that of NVML, which is of the whole GPU.
 fn memory_row(kind: i64) -> String {
     match memory_name((kind >= 0).then_some(kind)).as_str() {
-        "device" => "CUDA memory".to_owned(),
-        name => format!("CUDA {} memory", name.replace('_', " ")),
+        "device" => MEMORY.to_owned(),
+        name => format!("{} memory", name.replace('_', " ")),
     }
 }
 
@@ -219,13 +222,13 @@ pub(super) fn rows_of(
     let kind = lane.kind;
     let known = labels.numbered(file, kind, key.0);
     let place = match lane.track {
-        _ if kind == Kind::Allocation => lane.gpu.map_or_else(|| "host".to_owned(), |gpu| format!("GPU {gpu}")),
+        _ if kind == Kind::Allocation => String::new(),
         // What waits for a device has no stream.
         track if kind == Kind::Synchronisation && track >= i64::from(u32::MAX) => "all streams".to_owned(),
         track if lane.gpu.is_some() || kind == Kind::Synchronisation => format!("stream {track}"),
         track => format!("thread {track}"),
     };
-    let named = |name: &str| format!("{name} · {place}");
+    let named = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{name} · {place}") };
     let memory = memory_row(lane.track);
     type Shelved = Vec<(u8, Vec<Tile>)>;
     let mut names: Vec<(&str, Shelved)> = Vec::new();
@@ -289,11 +292,17 @@ pub(super) fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, Lane, u64
             Kind::Synchronisation => 8,
             Kind::Domain => 9,
         };
-        (first, row.lane.0, row.process, kind, row.name.starts_with("NCCL"), row.lane.1)
+        // Kernels above NCCL's, memory of GPUs above that of the host.
+        let is_below = row.name.starts_with("NCCL") || row.kind == Kind::Allocation && row.name != MEMORY;
+        (first, row.lane.0, row.process, kind, is_below, row.lane.1)
     });
     for row in rows {
         let of = gpus.get(&row.process).map_or(&[][..], Vec::as_slice);
         let gpus: String = of.iter().map(|gpu| format!(" · GPU {gpu}")).collect();
         row.group = format!("{}{gpus}", name(row.process));
+        let lane = lanes.iter().find(|(key, ..)| *key == row.lane).filter(|_| row.kind == Kind::Allocation);
+        if let Some(gpu) = lane.and_then(|(_, lane, _)| lane.gpu).filter(|_| of.len() > 1) {
+            row.name += &format!(" · GPU {gpu}");
+        }
     }
 }

@@ -91,9 +91,11 @@ impl recording::Tracer for Tracer {
 mod tests {
     use super::*;
     use crate::recording::Tracer as _;
+    use std::ffi::{c_uint, c_void};
     use std::ops::ControlFlow;
+    use std::ptr::null_mut;
 
-    use multicard::trace::{Window, gather, import};
+    use multicard::trace::{Timeline, Window, gather, import};
 
     #[test]
     fn a_rank_without_a_driver_leaves_a_trace_that_says_why_it_has_no_kernels() {
@@ -113,5 +115,76 @@ mod tests {
         let said = "CUDA calls and kernels are not recorded: there is no NVIDIA driver (libcuda.so.1)";
         assert_eq!((trace.warnings, trace.metrics.len()), (vec![said.to_owned()], 0));
         assert!(trace.wall_ns > 0);
+    }
+
+    #[test]
+    #[ignore = "needs a GPU: make test-gpu"]
+    fn each_kind_of_memory_on_a_gpu_is_traced_with_its_size_and_the_call_that_made_it() {
+        type Allocate = unsafe extern "C" fn(*mut *mut c_void, usize) -> c_int;
+        type Managed = unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> c_int;
+        type Async = unsafe extern "C" fn(*mut *mut c_void, usize, *mut c_void) -> c_int;
+        type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
+        type FreeAsync = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+        const MIB: usize = 1 << 20;
+        crate::shim::cuda::open().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let tracer = Tracer::open(folder.path(), 0).unwrap();
+        let (mut early, mut device, mut host, mut managed, mut later) =
+            (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
+        // SAFETY: CUDA's functions with CUDA's signatures; each address is released once, by the function for it.
+        unsafe {
+            let cuda = Library::open(Some("libcudart.so.13"), RTLD_NOW).unwrap();
+            let [malloc, malloc_host] =
+                [&b"cudaMalloc\0"[..], b"cudaMallocHost\0"].map(|name| *cuda.get::<Allocate>(name).unwrap());
+            let [free, free_host] =
+                [&b"cudaFree\0"[..], b"cudaFreeHost\0"].map(|name| *cuda.get::<Free>(name).unwrap());
+            let malloc_managed = *cuda.get::<Managed>(b"cudaMallocManaged\0").unwrap();
+            let malloc_async = *cuda.get::<Async>(b"cudaMallocAsync\0").unwrap();
+            let free_async = *cuda.get::<FreeAsync>(b"cudaFreeAsync\0").unwrap();
+            assert_eq!(malloc(&raw mut early, 3 * MIB), 0);
+            tracer.resume();
+            assert_eq!(free(early), 0);
+            assert_eq!(malloc(&raw mut device, 11 * MIB), 0);
+            assert_eq!(malloc_host(&raw mut host, 7 * MIB), 0);
+            // Attached to all streams.
+            assert_eq!(malloc_managed(&raw mut managed, 5 * MIB, 1), 0);
+            assert_eq!(malloc_async(&raw mut later, 13 * MIB, null_mut()), 0);
+            assert_eq!((free(device), free_host(host), free(managed), free_async(later, null_mut())), (0, 0, 0, 0));
+            std::mem::forget(cuda);
+        }
+        tracer.pause();
+        tracer.close();
+        let go_on = &mut |_| ControlFlow::Continue(());
+        gather(folder.path(), go_on).unwrap();
+        let file = folder.path().join(multicard::protocol::EVENTS_FILE);
+        let trace = import(&file, &Window::default(), go_on).unwrap();
+        println!("{:?} {:?}", trace.allocations, trace.warnings);
+        let timeline = Timeline::open(&file, go_on).unwrap();
+        let mut found = Vec::new();
+        for row in (0..timeline.rows().len()).filter(|row| timeline.rows()[*row].live().is_some()) {
+            for item in timeline.items(row, (i64::MIN, i64::MAX)).unwrap() {
+                let call = timeline.launcher(row, &item).unwrap().map(|call| timeline.name(call.item.label).to_owned());
+                found.push((timeline.name(item.label).to_owned(), item.bytes.unwrap(), call.unwrap_or_default()));
+            }
+        }
+        for (kind, mib, by) in [
+            ("device memory released", 3, "cudaFree"),
+            ("device memory allocated", 11, "cudaMalloc"),
+            ("device memory released", 11, "cudaFree"),
+            ("pinned memory allocated", 7, "cudaMallocHost"),
+            ("pinned memory released", 7, "cudaFreeHost"),
+            ("managed memory allocated", 5, "cudaMallocManaged"),
+            ("managed memory released", 5, "cudaFree"),
+            ("device memory allocated", 13, "cudaMallocAsync"),
+            ("device memory released", 13, "cudaFreeAsync"),
+        ] {
+            let is_it = |(name, bytes, call): &&(String, u64, String)| {
+                name == kind && *bytes == mib * MIB as u64 && call.starts_with(by)
+            };
+            assert!(found.iter().any(|one| is_it(&one)), "{kind}, {mib} MiB by {by}: {found:?}");
+        }
+        // Of the memory that was there before, only the release is known.
+        let unseen: u64 = trace.allocations.iter().map(|of| of.unseen_bytes).sum();
+        assert!(unseen >= 3 * MIB as u64, "{:?}", trace.allocations);
     }
 }
