@@ -29,11 +29,17 @@ pub(super) fn bars(scene: &Scene) -> Chart {
     }
     if metric == STEP_COST && !chart.is_empty() && !has_other_than_baselines(scene) {
         // Beside another cell a baseline is a bar of no height with a name; alone it would be empty axes.
-        chart.panels.iter_mut().flat_map(|panel| &mut panel.series).for_each(|series| series.points.clear());
-        let of_each = scene.baseline.of_each().map_or(String::new(), |levels| format!(" with {levels}"));
-        chart.notes.push(format!(
-            "There is nothing to compare: each cell that has finished is the baseline itself{of_each}, whose cost over itself is 0."
-        ));
+        chart.panels.clear();
+        chart.x.categories.clear();
+        let of_each = scene.baseline.of_each().map_or(String::new(), |levels| format!(" ({levels})"));
+        chart
+            .notes
+            .push(format!("There is nothing to compare: every cell that has finished is its own baseline{of_each}."));
+        if of_each.contains("trace = off") {
+            chart.notes.push(
+                "A plan with trace = [\"off\", \"built-in\"] runs each cell without and with a tracer.".to_owned(),
+            );
+        }
         return chart;
     }
     finish(scene, chart, &[metric])

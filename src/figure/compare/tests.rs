@@ -551,8 +551,11 @@ fn what_recording_costs_is_how_much_longer_steps_are_than_those_of_the_same_cell
     all.retain(|run| run.recording == Recording::Plain);
     let none = of(&all, &preset("trace-cost").unwrap());
     assert!(none.charts[0].is_empty());
-    let said = "There is nothing to compare: each cell that has finished is the baseline itself with trace = off, whose cost over itself is 0.";
-    assert_eq!(none.charts[0].notes, [said]);
+    let said = [
+        "There is nothing to compare: every cell that has finished is its own baseline (trace = off).",
+        "A plan with trace = [\"off\", \"built-in\"] runs each cell without and with a tracer.",
+    ];
+    assert_eq!(none.charts[0].notes, said);
 }
 
 #[test]
