@@ -1,4 +1,6 @@
-//! Grouped bars: groups from top to bottom, panels side by side, numbers at the ends of bars.
+//! Grouped bars: groups from top to bottom, panels side by side and below each other where there is no room, numbers at the ends of bars.
+
+use std::ops::Range;
 
 use eframe::egui::{
     Align2, Color32, FontId, Painter, Pos2, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, Ui, WidgetInfo, vec2,
@@ -38,19 +40,34 @@ pub fn bars_ui(ui: &mut Ui, compare: &CompareState, picture: &Picture, chart: &C
     let height = groups.last().map_or(0.0, |group| group.top + group.height) + HEAD;
     let has_names = chart.x.categories.iter().any(|name| !name.is_empty());
     let names = if has_names { names_width(ui, chart) } else { 0.0 };
-    let panels = chart.panels.len().max(1) as f32;
-    let panel = ((ui.available_width() - names - 12.0) / panels).max(LEAST_PANEL);
+    let room = ui.available_width() - names - 12.0;
+    let (columns, lines) = arranged(chart.panels.len().max(1), room);
+    let panel = (room / columns as f32).max(LEAST_PANEL);
     ScrollArea::both().id_salt("bars").auto_shrink([false, false]).show_viewport(ui, |ui, viewport| {
-        ui.set_min_size(vec2(names + panel * panels, height));
-        let origin = ui.max_rect().min;
-        let scene = Scene { compare, picture, chart, groups: &groups, names, panel, origin, viewport };
-        scene.grid(ui);
-        scene.names(ui);
-        for (index, panel) in chart.panels.iter().enumerate() {
-            scene.panel(ui, index, panel, commands);
+        ui.set_min_size(vec2(names + panel * columns as f32, height * lines as f32));
+        for line in 0..lines {
+            let down = vec2(0.0, line as f32 * height);
+            let panels = line * columns..((line + 1) * columns).min(chart.panels.len());
+            let (origin, viewport) = (ui.max_rect().min + down, viewport.translate(-down));
+            let bottom = if line + 1 == lines { f32::INFINITY } else { origin.y + height };
+            let groups = &groups;
+            let scene =
+                Scene { compare, picture, chart, groups, names, panel, panels, origin, height, bottom, viewport };
+            scene.grid(ui);
+            scene.names(ui);
+            for index in scene.panels.clone() {
+                scene.panel(ui, index, &chart.panels[index], commands);
+            }
+            scene.head(ui);
         }
-        scene.head(ui);
     });
+}
+
+/// How many panels stand side by side in so much room, and in how many lines: as few lines as there is room for, alike in length.
+fn arranged(panels: usize, room: f32) -> (usize, usize) {
+    let fitting = ((room / LEAST_PANEL) as usize).max(1);
+    let columns = panels.div_ceil(panels.div_ceil(fitting));
+    (columns, panels.div_ceil(columns))
 }
 
 fn groups(chart: &Chart) -> Vec<Group> {
@@ -122,6 +139,7 @@ fn marks(greatest: f64, length: f32) -> Vec<f64> {
     }
 }
 
+/// A line of panels.
 struct Scene<'a> {
     compare: &'a CompareState,
     picture: &'a Picture,
@@ -129,7 +147,11 @@ struct Scene<'a> {
     groups: &'a [Group],
     names: f32,
     panel: f32,
+    panels: Range<usize>,
     origin: Pos2,
+    height: f32,
+    /// Where its grid ends.
+    bottom: f32,
     /// The visible part, from the top left.
     viewport: Rect,
 }
@@ -141,7 +163,7 @@ impl Scene<'_> {
 
     /// Start of the bars, and their length per unit.
     fn scale(&self, panel: usize) -> (f32, f32) {
-        let left = self.origin.x + self.names + panel as f32 * self.panel;
+        let left = self.origin.x + self.names + (panel - self.panels.start) as f32 * self.panel;
         let greatest = self.chart.greatest();
         let length = (self.panel - NUMBERS - 3.0 * GRID).max(40.0);
         (left, if greatest > 0.0 { length / greatest as f32 } else { 0.0 })
@@ -158,8 +180,8 @@ impl Scene<'_> {
 
     fn grid(&self, ui: &Ui) {
         let line = Stroke::new(1.0, self.palette(ui).line.gamma_multiply(0.7));
-        let bottom = ui.max_rect().bottom().max(ui.clip_rect().bottom());
-        for panel in 0..self.chart.panels.len() {
+        let bottom = ui.max_rect().bottom().max(ui.clip_rect().bottom()).min(self.bottom);
+        for panel in self.panels.clone() {
             let (left, unit) = self.scale(panel);
             for tick in self.ticks() {
                 let x = (left + tick as f32 * unit).round() + 0.5;
@@ -184,7 +206,8 @@ impl Scene<'_> {
             let painter = ui.painter().with_clip_rect(clip.intersect(ui.clip_rect()));
             let place = painter.text(right, Align2::RIGHT_CENTER, &shown, FontId::proportional(BODY), text);
             if shown != *name {
-                ui.interact(place, ui.scope_id().with(("name", name)), Sense::hover()).on_hover_text(name);
+                ui.interact(place, ui.scope_id().with(("name", self.panels.start, name)), Sense::hover())
+                    .on_hover_text(name);
             }
         }
     }
@@ -339,7 +362,7 @@ impl Scene<'_> {
     /// Titles of panels and labels of ticks, which stay in view.
     fn head(&self, ui: &Ui) {
         let palette = self.palette(ui);
-        let top = self.origin.y + self.viewport.top();
+        let top = self.origin.y + self.viewport.top().clamp(0.0, self.height - HEAD);
         let wide = ui.max_rect().right().max(ui.clip_rect().right());
         let head = Rect::from_min_max(Pos2::new(self.origin.x, top), Pos2::new(wide, top + HEAD - GRID));
         ui.painter().rect_filled(head, 0.0, ui.visuals().panel_fill);
@@ -349,8 +372,8 @@ impl Scene<'_> {
             let font = FontId::proportional(SMALL);
             ui.painter().text(at, Align2::RIGHT_CENTER, self.chart.y.title(), font, palette.muted);
         }
-        for (index, panel) in self.chart.panels.iter().enumerate() {
-            let (left, unit) = self.scale(index);
+        for index in self.panels.clone() {
+            let (panel, (left, unit)) = (&self.chart.panels[index], self.scale(index));
             let title = if panel.title.is_empty() { self.chart.y.title() } else { panel.title.clone() };
             let strong = FontId::new(BODY, eframe::egui::FontFamily::Name(crate::app::theme::STRONG.into()));
             ui.painter().text(Pos2::new(left, top), Align2::LEFT_TOP, title, strong, ui.visuals().text_color());
@@ -386,6 +409,16 @@ mod tests {
             assert!(marks(greatest, 60.0).len() > 1, "{greatest}");
         }
         assert_eq!(marks(0.0, 60.0), [0.0]);
+    }
+
+    #[test]
+    fn panels_without_room_side_by_side_stand_in_lines_of_the_same_length() {
+        let of = |panels: usize, fitting: f32| arranged(panels, fitting * LEAST_PANEL);
+        assert_eq!(
+            [of(1, 0.5), of(4, 4.0), of(4, 3.9), of(4, 2.0), of(4, 1.0)],
+            [(1, 1), (4, 1), (2, 2), (2, 2), (1, 4)]
+        );
+        assert_eq!([of(5, 4.0), of(7, 3.0), of(8, 3.0)], [(3, 2), (3, 3), (3, 3)]);
     }
 
     #[test]
