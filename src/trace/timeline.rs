@@ -370,9 +370,8 @@ fn live(file: &EventsFile<'_>, rows: &mut [TimelineRow], (start, end): (i64, i64
         }
     });
     for (place, (mut of, now)) in points {
-        if of.last().is_none_or(|last| last.0 < end) {
-            of.push((end, now));
-        }
+        // What the last event made is seen where nothing comes after it, too.
+        of.extend(of.last().map(|last| (end.max(last.0.saturating_add(1)), now)));
         rows[place].live = Some(Steps::new(of));
     }
     Ok(())

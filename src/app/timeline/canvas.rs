@@ -499,15 +499,18 @@ pub fn about(state: &TimelineState, pick: &Pick) -> Vec<String> {
     let item = &pick.found.item;
     let length = item.span.1 - item.span.0;
     let mut lines = Vec::new();
-    let name = timeline.name(item.label);
+    let (name, class) = (timeline.name(item.label), timeline.class(item.label));
     if item.events > 1 {
         let share = 100.0 * item.busy_ns as f64 / length.max(1) as f64;
-        lines.push(format!("{} events, busy {} %, most of the time: {name}", item.events, significant(share)));
+        lines.push(match class {
+            Class::Memory => format!("{} times memory was allocated or released", item.events),
+            _ => format!("{} events, busy {} %, most of the time: {name}", item.events, significant(share)),
+        });
         lines.push("Zoom in to see them one by one.".to_owned());
     } else {
         lines.push(name.to_owned());
     }
-    let (class, start) = (timeline.class(item.label), time_text(item.span.0 - run.zero));
+    let start = time_text(item.span.0 - run.zero);
     lines.push(match length {
         0 => format!("at {start}, {}", class.name()),
         _ => format!("{} from {start} on, {}", time_text(length), class.name()),

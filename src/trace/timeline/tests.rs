@@ -491,3 +491,32 @@ fn collectives_of_gpus_have_the_size_that_their_rank_told_while_it_launched_them
         split.collectives
     );
 }
+
+#[test]
+fn rows_of_memory_name_the_gpu_where_a_process_has_several_and_each_process_has_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.events");
+    let mut writer = EventsWriter::append(&file, 0, Head::default()).unwrap();
+    let mut allocate = |process: i64, gpu: Option<i64>, memory: i64, at: i64, bytes: u64| {
+        let lane = writer.lane(&Lane { kind: Kind::Allocation, process, gpu, track: memory });
+        let what = What::Allocation { bytes, memory: Some(memory), operation: 1, address: at };
+        writer.push(lane, Row { start: at, end: at, name: 0, correlation: 0, extras: extras(what) }).unwrap();
+    };
+    // Two GPUs of one process, and pinned memory; another process on the second of them.
+    allocate(1, None, 1, 10, 5);
+    allocate(1, Some(1), 2, 20, 100);
+    allocate(1, Some(0), 2, 30, 7);
+    allocate(2, Some(1), 2, 40, 3000);
+    allocate(1, Some(0), 2, 50, 1);
+    writer.finish().unwrap();
+    let timeline = Timeline::open(&file, &mut go).unwrap();
+    let rows = timeline.rows().iter().map(|row| (row.name.as_str(), row.process, row.live().unwrap().most()));
+    let mut rows: Vec<_> = rows.collect();
+    let pinned = rows.iter().position(|row| row.0 == "pinned memory").unwrap();
+    assert_eq!((pinned, rows.remove(pinned)), (2, ("pinned memory", 1, 5.0)), "below that of GPUs");
+    rows.sort_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
+    let expected = [("CUDA memory · GPU 0", 1, 8.0), ("CUDA memory · GPU 1", 1, 100.0), ("CUDA memory", 2, 3000.0)];
+    assert_eq!(rows, expected);
+    // Memory says nothing of where time goes.
+    assert!(timeline.split(&mut go).unwrap().steps.is_empty());
+}
