@@ -1,4 +1,6 @@
-//! `multicard trace`: summarises a recording, or keeps its events.
+//! `multicard trace`: summarises a recording, lists its collectives, or keeps its events.
+
+mod collectives;
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -36,6 +38,9 @@ pub(super) struct Arguments {
     /// Write its events to this file instead, as JSON that ui.perfetto.dev shows on a timeline.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "session", "events"])]
     perfetto: Option<PathBuf>,
+    /// Print its collectives instead, by name and size: calls, and time that is hidden, spent waiting for the slowest rank, and exposed.
+    #[arg(long, conflicts_with_all = ["from", "to", "events", "perfetto", "session"])]
+    collectives: bool,
     /// Store its metrics in this session, where `table --preset metrics` and the window compare them.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "format"])]
     session: Option<PathBuf>,
@@ -102,6 +107,24 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
                 written?;
                 let size = |file: &PathBuf| std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
                 say(format_args!("{}: {:.1} MB of {:.1} MB", file.display(), size(file), size(&arguments.file)));
+                Ok(OK)
+            }
+        };
+    }
+    if arguments.collectives {
+        let read = collectives::read(&arguments.file, &mut on_progress);
+        bar.finish_and_clear();
+        return match read {
+            Err(TraceError::Cancelled) => {
+                say("interrupted");
+                Ok(INTERRUPTED)
+            }
+            Ok(all) if all.is_empty() && arguments.format != Format::Json => {
+                say("no collectives were recorded");
+                Ok(OK)
+            }
+            read => {
+                print(&collectives::table(&read?, arguments.format)?)?;
                 Ok(OK)
             }
         };

@@ -1,0 +1,120 @@
+//! `multicard trace --collectives`: what ranks told each other in a recording, by collective and size.
+
+use std::error::Error;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::Format;
+use crate::foreign::cache_folder;
+use crate::trace::{Collective, Progress, Timeline, TraceError, keep_for_timeline};
+
+/// All collectives of one name and size, over ranks; times in nanoseconds. Empty: not known.
+#[derive(Serialize)]
+struct Row<'a> {
+    collective: &'a str,
+    bytes: Option<u64>,
+    calls: u64,
+    total_ns: u64,
+    hidden_ns: u64,
+    waiting_ns: Option<u64>,
+    exposed_ns: u64,
+    longest_ns: i64,
+}
+
+/// Reads a recording's collectives as the Timeline's table has them.
+///
+/// # Errors
+/// The recording cannot be read, or `tell` cancelled.
+pub(super) fn read(
+    file: &Path,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Vec<Collective>, TraceError> {
+    let cache = cache_folder().map(|folder| folder.join("multicard").join("traces"));
+    let timeline = Timeline::open(&keep_for_timeline(file, cache, tell)?, tell)?;
+    Ok(timeline.split(tell)?.collectives)
+}
+
+/// The table in a format.
+pub(super) fn table(collectives: &[Collective], format: Format) -> Result<String, Box<dyn Error>> {
+    let rows: Vec<Row> = collectives
+        .iter()
+        .map(|of| Row {
+            collective: &of.name,
+            bytes: of.bytes,
+            calls: of.calls,
+            total_ns: of.total_ns,
+            hidden_ns: of.hidden_ns,
+            waiting_ns: of.waiting_ns,
+            exposed_ns: of.exposed_ns,
+            longest_ns: of.longest.1 - of.longest.0,
+        })
+        .collect();
+    match format {
+        Format::Md => Ok(markdown(&rows)),
+        Format::Csv => {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            rows.iter().try_for_each(|row| writer.serialize(row))?;
+            Ok(String::from_utf8(writer.into_inner()?)?.trim_end().to_owned())
+        }
+        Format::Json => Ok(serde_json::to_string_pretty(&rows)?),
+    }
+}
+
+fn markdown(rows: &[Row]) -> String {
+    let mut text = "| Collective | Size (bytes) | Calls | Total (s) | Hidden (s) | Waiting for the slowest (s) | Exposed (s) | Longest (s) |\n\
+                    |---|---:|---:|---:|---:|---:|---:|---:|"
+        .to_owned();
+    let seconds = |ns: u64| format!("{:.6}", ns as f64 * 1e-9);
+    for row in rows {
+        let cells = [
+            row.collective.replace('|', "\\|"),
+            row.bytes.map_or_else(|| "–".to_owned(), |bytes| bytes.to_string()),
+            row.calls.to_string(),
+            seconds(row.total_ns),
+            seconds(row.hidden_ns),
+            row.waiting_ns.map_or_else(|| "not known".to_owned(), seconds),
+            seconds(row.exposed_ns),
+            seconds(row.longest_ns.unsigned_abs()),
+        ];
+        text += &format!("\n| {} |", cells.join(" | "));
+    }
+    text + "\n\nTime of all ranks. Hidden: other kernels or copies of the rank ran; without GPUs, the rank did not wait. Waiting: nothing else ran, \
+            and the last rank had not begun; where that is not known, it is part of exposed."
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_empty_and_each_format_has_every_collective() {
+        let known = Collective {
+            name: "gloo:all_reduce".to_owned(),
+            bytes: Some(4096),
+            calls: 20,
+            total_ns: 3_000_000,
+            hidden_ns: 1_000_000,
+            waiting_ns: Some(500_000),
+            exposed_ns: 1_500_000,
+            longest: (100, 400_100),
+        };
+        let unknown = Collective { name: "a|b, c".to_owned(), bytes: None, waiting_ns: None, ..known.clone() };
+        let all = [known, unknown];
+        let text = table(&all, Format::Csv).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "collective,bytes,calls,total_ns,hidden_ns,waiting_ns,exposed_ns,longest_ns");
+        assert_eq!(lines[1], "gloo:all_reduce,4096,20,3000000,1000000,500000,1500000,400000");
+        assert_eq!(lines[2], "\"a|b, c\",,20,3000000,1000000,,1500000,400000");
+        let text = table(&all, Format::Md).unwrap();
+        assert!(
+            text.contains("| gloo:all_reduce | 4096 | 20 | 0.003000 | 0.001000 | 0.000500 | 0.001500 | 0.000400 |"),
+            "{text}"
+        );
+        assert!(text.contains("| a\\|b, c | – | 20 | 0.003000 | 0.001000 | not known |"), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&table(&all, Format::Json).unwrap()).unwrap();
+        assert_eq!((json[0]["bytes"].as_u64(), json[1]["waiting_ns"].is_null()), (Some(4096), true));
+    }
+}
