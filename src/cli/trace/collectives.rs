@@ -101,7 +101,7 @@ mod tests {
             exposed_ns: 1_500_000,
             longest: (100, 400_100),
         };
-        let unknown = Collective { name: "a|b, c".to_owned(), bytes: None, waiting_ns: None, ..known.clone() };
+        let unknown = Collective { name: "a|b, c".to_owned(), bytes: None, waiting_ns: None, ..known };
         let all = [known, unknown];
         let text = table(&all, Format::Csv).unwrap();
         let lines: Vec<&str> = text.lines().collect();
