@@ -106,7 +106,10 @@ impl Task for Image {
             mobilenet::compile(self.arithmetic(device)?.products())?;
         }
         if device.is_cuda() && keeps_plans(&self.settings) {
-            keep_plans()?;
+            keep_plans(true)?;
+        } else if device.is_cuda() && kernels == Kernels::Fused && !self.settings.deterministic {
+            // Evaluation is cuDNN's here, too: without trials, but with kernels compiled at run time. Where none can be kept it takes 2 s more.
+            let _slower = keep_plans(false);
         }
         let network = MobileNetV2::new(CLASSES, width_multiplier, device, weights, layout == Layout::Nhwc)?;
         network.units().iter().try_for_each(|unit| made(unit))?;

@@ -46,16 +46,17 @@ struct Store {
 
 static STORE: Mutex<Store> = Mutex::new(Store { folder: None, problem: None });
 
-/// From now on convolutions on GPUs take the plans that are kept; what is tried is kept. Before the first convolution.
+/// From now on convolutions on GPUs take the plans that are kept, and new ones are: the fastest in trials, or cuDNN's first proposals.
+/// Before the first convolution.
 ///
 /// # Errors
 /// There is no CUDA, or no folder in the user's cache that only this user can write.
-pub fn keep_plans() -> Result<(), TchError> {
+pub fn keep_plans(trials: bool) -> Result<(), TchError> {
     let folder = cache_folder().map_err(TchError::Torch)?.join("multicard").join("cudnn-plans");
     make_own(&folder)
         .map_err(|error| TchError::Torch(format!("cuDNN's plans cannot be kept in {}: {error}", folder.display())))?;
     with_store(|store| store.folder = Some(folder));
-    cuda::keep_plans(find, keep)
+    cuda::keep_plans(find, keep, trials)
 }
 
 /// What was done since.

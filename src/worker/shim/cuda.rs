@@ -64,7 +64,7 @@ functions! {
     mcc_graph_replay(*mut c_void) -> c_int;
     mcc_graph_free(*mut c_void) -> ();
     mcc_llama_kernels() -> *mut c_void;
-    mcc_keep_plans(FindPlan, KeepPlan) -> c_int;
+    mcc_keep_plans(FindPlan, KeepPlan, c_int) -> c_int;
     mcc_kept_plans(*mut i64, *mut i64, *mut f64) -> ();
     mcc_mobilenet_compile(c_int) -> c_int;
     mcc_mobilenet_features(*const C_tensor, *const *const C_tensor, *const *const C_tensor, usize, *const i64, usize) -> *mut C_tensor;
@@ -245,11 +245,11 @@ pub fn set_memory_fraction(index: usize, fraction: f64) -> Result<(), TchError> 
     Ok(())
 }
 
-/// Gives convolutions the plans that `find` has, and new ones to `keep`.
-pub fn keep_plans(find: FindPlan, keep: KeepPlan) -> Result<(), TchError> {
+/// Gives convolutions the plans that `find` has, and new ones to `keep`: the fastest in trials, or cuDNN's first proposals.
+pub fn keep_plans(find: FindPlan, keep: KeepPlan, trials: bool) -> Result<(), TchError> {
     let functions = functions()?;
     // SAFETY: both functions live as long as the program, and any thread may call them.
-    check(functions, unsafe { (functions.mcc_keep_plans)(find, keep) })?;
+    check(functions, unsafe { (functions.mcc_keep_plans)(find, keep, trials.into()) })?;
     Ok(())
 }
 

@@ -310,6 +310,8 @@ using Take = void (*)(void* into, const char* bytes, size_t length);
 /// Gives the plan that is kept under a name to `take`, if there is one.
 void (*find_kept)(const char* name, Take take, void* into) = nullptr;
 void (*keep)(const char* name, const char* bytes, size_t length) = nullptr;
+/// Whether engines are tried; else cuDNN's first proposal is taken.
+bool trials = true;
 std::atomic<int64_t> replayed{0}, found{0}, finding_us{0};
 
 std::optional<Plan> kept_plan(const std::string& name) {
@@ -372,7 +374,7 @@ std::unordered_map<Problem, Plan, Hash>& plans() {
 const Plan& plan_of(const Problem& problem, const Tensors& tensors) {
   const auto known = plans().find(problem);
   if (known != plans().end()) return known->second;
-  const std::string name = problem.text();
+  const std::string name = problem.text() + (trials ? "" : ", first proposal");
   // While a graph is captured nothing can be timed or tried.
   const bool captured = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
   std::optional<Plan> plan = kept_plan(name);
@@ -382,7 +384,7 @@ const Plan& plan_of(const Problem& problem, const Tensors& tensors) {
   if (plan) {
     replayed++;
   } else {
-    plan = new_plan(problem, tensors, !captured);
+    plan = new_plan(problem, tensors, trials && !captured);
     // What is kept must be the choice of a run that had room for all of them.
     if (!captured && !ran_out_of_memory) {
       keep_plan(name, *plan);
@@ -472,12 +474,14 @@ class Silent : public c10::WarningHandler {
 
 } // namespace
 
-/// From now on cuDNN's plans are those that `find` has, and new ones go to `keep`. Both are called by any thread.
-SHIM_API int mcc_keep_plans(decltype(find_kept) find, decltype(keep) keep_new) {
+/// From now on cuDNN's plans are those that `find` has, and new ones go to `keep`. Both are called by any thread. With `tried` new ones
+/// are the fastest of those that cuDNN proposes, else its first.
+SHIM_API int mcc_keep_plans(decltype(find_kept) find, decltype(keep) keep_new, int tried) {
   GUARD(-1, {
     const bool first = find_kept == nullptr;
     find_kept = find;
     keep = keep_new;
+    trials = tried != 0;
     if (!first) return 0;
     Silent silent;
     c10::WarningUtils::WarningHandlerGuard guard(&silent);
