@@ -164,9 +164,6 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
         eprintln!("multicard-worker: {} has no rank {rank}", path.display());
         return ExitCode::from(BAD_JOB);
     };
-    if job.built_in_trace && place.gpu_uuid.is_some() {
-        shim::preload_tracer();
-    }
     // Before there are threads, which inherit the policy, or data.
     binding::bind_memory(place);
     match Report::open(&job.folder, &job.run, rank).and_then(|mut report| {

@@ -24,7 +24,7 @@ mod versions;
 pub use c10d::{Backend, Combine, ProcessGroup, Reducer, Store, add_gradients, copy_all, exit_now};
 pub use collectives::record_collectives;
 pub use convolution::{KeptPlans, keep_plans, kept_plans};
-pub use cupti::{Tracer, preload_tracer};
+pub use cupti::Tracer;
 pub use host::{
     Autocast, Flags, adopt, copy, is_channels_last, is_pinned, on_gradient, pinned_empty, place, set_threads,
     torch_version,

@@ -84,17 +84,18 @@ std::string Cupti::open() {
   FIND(cuptiGetVersion);
   FIND(cuptiGetResultString);
   FIND(cuptiSubscribe);
+  FIND(cuptiEnableCallback);
+  FIND(cuptiEnableDomain);
   FIND(cuptiSetThreadIdType);
   FIND(cuptiActivityRegisterTimestampCallback);
   FIND(cuptiActivityRegisterCallbacks);
   FIND(cuptiActivityEnable);
   FIND(cuptiActivityDisable);
-  FIND(cuptiActivityEnableRuntimeApi);
-  FIND(cuptiActivityEnableDriverApi);
   FIND(cuptiActivityFlushAll);
   FIND(cuptiActivityGetNextRecord);
   FIND(cuptiActivityGetNumDroppedRecords);
   FIND(cuptiGetCallbackName);
+  FIND(cuptiGetStreamIdEx);
 #undef FIND
   uint32_t version = 0;
   if (cuptiGetVersion(&version) != CUPTI_SUCCESS || version / 10000 != CUPTI_API_VERSION / 10000) {

@@ -14,17 +14,18 @@ struct Cupti {
   FUNCTION(cuptiGetVersion);
   FUNCTION(cuptiGetResultString);
   FUNCTION(cuptiSubscribe);
+  FUNCTION(cuptiEnableCallback);
+  FUNCTION(cuptiEnableDomain);
   FUNCTION(cuptiSetThreadIdType);
   FUNCTION(cuptiActivityRegisterTimestampCallback);
   FUNCTION(cuptiActivityRegisterCallbacks);
   FUNCTION(cuptiActivityEnable);
   FUNCTION(cuptiActivityDisable);
-  FUNCTION(cuptiActivityEnableRuntimeApi);
-  FUNCTION(cuptiActivityEnableDriverApi);
   FUNCTION(cuptiActivityFlushAll);
   FUNCTION(cuptiActivityGetNextRecord);
   FUNCTION(cuptiActivityGetNumDroppedRecords);
   FUNCTION(cuptiGetCallbackName);
+  FUNCTION(cuptiGetStreamIdEx);
 #undef FUNCTION
 
   /// Why it cannot be used; empty if it can.

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -34,7 +35,9 @@ namespace {
 
 constexpr size_t BUFFER_BYTES = 2 << 20;
 constexpr size_t OUT_BYTES = 1 << 20;
-constexpr size_t MOST_RANGES_WAITING = 1 << 14;
+constexpr size_t MOST_WAITING = 1 << 14;
+/// Of a call that waits to be written: whose it is. Its name is a number until then.
+constexpr uint8_t RUNTIME = 1, DRIVER = 2;
 constexpr auto FLUSH_INTERVAL = std::chrono::seconds(1);
 /// Ids of names that NVTX gave; those that the writing thread finds count from 1.
 constexpr uint32_t OF_NVTX = 0x80000000;
@@ -76,6 +79,35 @@ const std::pair<CUpti_CallbackId, const char *> NOISE[] = {
 #undef NOISY
 };
 
+/// Calls in which the host waits, or a stream is made to: what they wait for, and whether their first argument is a stream. CUPTI has
+/// records of synchronisation, but while it makes them each call of the runtime takes 0.4 µs more.
+struct Wait {
+  CUpti_CallbackId id;
+  CUpti_ActivitySynchronizationType type;
+  bool of_stream;
+};
+#define RUNTIME_WAIT(name, version, type, of_stream) \
+  {CUPTI_RUNTIME_TRACE_CBID_##name##_##version, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_##type, of_stream}
+const Wait RUNTIME_WAITS[] = {
+    RUNTIME_WAIT(cudaDeviceSynchronize, v3020, CONTEXT_SYNCHRONIZE, false),
+    RUNTIME_WAIT(cudaStreamSynchronize, v3020, STREAM_SYNCHRONIZE, true),
+    RUNTIME_WAIT(cudaStreamSynchronize_ptsz, v7000, STREAM_SYNCHRONIZE, true),
+    RUNTIME_WAIT(cudaStreamWaitEvent, v3020, STREAM_WAIT_EVENT, true),
+    RUNTIME_WAIT(cudaStreamWaitEvent_ptsz, v7000, STREAM_WAIT_EVENT, true),
+    RUNTIME_WAIT(cudaEventSynchronize, v3020, EVENT_SYNCHRONIZE, false),
+    RUNTIME_WAIT(cudaEventQuery, v3020, EVENT_SYNCHRONIZE, false),
+};
+#undef RUNTIME_WAIT
+const Wait DRIVER_WAITS[] = {
+    {CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE, false},
+    {CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE, true},
+    {CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE, true},
+    {CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT, true},
+    {CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent_ptsz, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT, true},
+    {CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE, false},
+    {CUPTI_DRIVER_TRACE_CBID_cuEventQuery, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE, false},
+};
+
 /// Launches by the driver's own functions, as of kernels that were compiled at run time.
 const CUpti_CallbackId DRIVER_LAUNCHES[] = {
     CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
@@ -85,8 +117,12 @@ const CUpti_CallbackId DRIVER_LAUNCHES[] = {
 
 const CUpti_ActivityKind ON_GPUS[] = {
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET,
-    CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
 };
+
+template <size_t COUNT> const Wait *wait_of(const Wait (&waits)[COUNT], CUpti_CallbackId id) {
+  const Wait *found = std::find_if(waits, waits + COUNT, [id](const Wait &wait) { return wait.id == id; });
+  return found == waits + COUNT ? nullptr : found;
+}
 
 struct Buffer {
   uint8_t *bytes;
@@ -128,11 +164,7 @@ public:
     enable_allocations();
     const char *calls = getenv("MULTICARD_TRACE_CALLS");
     if (calls == nullptr || strcmp(calls, "none") != 0) {
-      enable_runtime_calls(problem);
-      if (calls != nullptr && strcmp(calls, "driver") == 0) enable(CUPTI_ACTIVITY_KIND_DRIVER, problem);
-      if (calls == nullptr) {
-        for (CUpti_CallbackId id : DRIVER_LAUNCHES) cupti_.cuptiActivityEnableDriverApi(id, 1);
-      }
+      enable_calls(calls != nullptr && strcmp(calls, "driver") == 0, problem);
     }
     if (!problem.empty()) queue_text(PROBLEM, problem);
   }
@@ -144,10 +176,10 @@ public:
     if (has_cupti_) {
       cupti_.cuptiActivityFlushAll(1);
       for (CUpti_ActivityKind kind : ON_GPUS) cupti_.cuptiActivityDisable(kind);
-      for (CUpti_ActivityKind kind : {CUPTI_ACTIVITY_KIND_MEMORY2, CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER}) {
-        cupti_.cuptiActivityDisable(kind);
+      cupti_.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMORY2);
+      for (CUpti_CallbackDomain domain : {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_CB_DOMAIN_DRIVER_API}) {
+        cupti_.cuptiEnableDomain(0, subscriber_, domain);
       }
-      for (CUpti_CallbackId id : DRIVER_LAUNCHES) cupti_.cuptiActivityEnableDriverApi(id, 0);
       cupti_.cuptiActivityFlushAll(1);
     }
     Record window;
@@ -205,7 +237,7 @@ public:
     {
       std::lock_guard<std::mutex> lock(mutex_);
       waiting_.push_back(record);
-      many = waiting_.size() >= MOST_RANGES_WAITING;
+      many = waiting_.size() >= MOST_WAITING;
     }
     if (many) wake_.notify_one();
   }
@@ -214,7 +246,7 @@ private:
   /// Takes CUPTI for this process. Why it cannot be had; empty if it can.
   std::string attach() {
     // Whoever subscribes first has CUPTI to himself: two who register buffers take each other's records.
-    CUptiResult result = cupti_.cuptiSubscribe(&subscriber_, [](void *, CUpti_CallbackDomain, CUpti_CallbackId, const void *) {}, nullptr);
+    CUptiResult result = cupti_.cuptiSubscribe(&subscriber_, called, this);
     std::string tried = "subscribing to CUPTI";
     if (result == CUPTI_SUCCESS) {
       cupti_.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
@@ -246,9 +278,15 @@ private:
     queue_text(NOTE, "what CUDA allocates is not recorded: " + cupti_.words(result));
   }
 
-  void enable_runtime_calls(std::string &problem) {
-    enable(CUPTI_ACTIVITY_KIND_RUNTIME, problem);
-    for (const auto &[id, name] : NOISE) cupti_.cuptiActivityEnableRuntimeApi(id, 0);
+  /// Has CUPTI tell of calls. Its activity records of them slow down each call of the runtime, also those that are left out, of which
+  /// PyTorch makes thousands in a step of ten milliseconds; what is told of calls one by one costs the others nothing.
+  void enable_calls(bool all_of_driver, std::string &problem) {
+    CUptiResult result = cupti_.cuptiEnableDomain(1, subscriber_, CUPTI_CB_DOMAIN_RUNTIME_API);
+    for (const auto &[id, name] : NOISE) cupti_.cuptiEnableCallback(0, subscriber_, CUPTI_CB_DOMAIN_RUNTIME_API, id);
+    if (result == CUPTI_SUCCESS && all_of_driver) result = cupti_.cuptiEnableDomain(1, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API);
+    for (CUpti_CallbackId id : DRIVER_LAUNCHES) cupti_.cuptiEnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API, id);
+    for (const Wait &wait : DRIVER_WAITS) cupti_.cuptiEnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API, wait.id);
+    if (result != CUPTI_SUCCESS && problem.empty()) problem = "CUPTI tells of no calls: " + cupti_.words(result);
     if (said_left_out_.exchange(true)) return;
     std::string names;
     for (const auto &[id, name] : NOISE) {
@@ -257,6 +295,7 @@ private:
     queue_text(LEFT_OUT, names);
   }
 
+  static void CUPTIAPI called(void *, CUpti_CallbackDomain, CUpti_CallbackId, const void *);
   static void CUPTIAPI request(uint8_t **buffer, size_t *size, size_t *most);
   static void CUPTIAPI complete(CUcontext, uint32_t, uint8_t *buffer, size_t, size_t valid);
 
@@ -275,20 +314,27 @@ private:
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     auto flushed = std::chrono::steady_clock::now();
+    // It trades places with that which threads of the program fill, and neither grows while a thread waits.
+    std::vector<Record> records;
+    records.reserve(2 * MOST_WAITING);
     for (bool last = false; !last;) {
       std::vector<Buffer> buffers;
-      std::vector<Record> records;
       std::vector<std::pair<Record, std::string>> texts;
       {
         std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait_for(lock, FLUSH_INTERVAL, [this] { return ended_ || !filled_.empty() || waiting_.size() >= MOST_RANGES_WAITING; });
+        wake_.wait_for(lock, FLUSH_INTERVAL, [this] { return ended_ || !filled_.empty() || waiting_.size() >= MOST_WAITING; });
         buffers.swap(filled_);
         records.swap(waiting_);
         texts.swap(waiting_texts_);
         last = ended_;
       }
       for (const auto &[record, text] : texts) put_text(record, text);
-      for (const Record &record : records) put(record);
+      for (Record &record : records) {
+        if (record.kind == CALL) record.name = call_name(record.a == RUNTIME, record.name);
+        record.a = record.kind == CALL ? 0 : record.a;
+        put(record);
+      }
+      records.clear();
       for (const Buffer &buffer : buffers) take(buffer);
       if (last || std::chrono::steady_clock::now() - flushed >= FLUSH_INTERVAL) {
         flushed = std::chrono::steady_clock::now();
@@ -369,27 +415,6 @@ private:
       // Releasing nothing is no release: programs call cudaFree(0) to begin with CUDA.
       if (of->address == 0) return;
       describe(of->deviceId);
-      break;
-    }
-    case CUPTI_ACTIVITY_KIND_RUNTIME:
-    case CUPTI_ACTIVITY_KIND_DRIVER: {
-      const auto *of = reinterpret_cast<const CUpti_ActivityAPI *>(activity);
-      record.kind = CALL;
-      record.name = call_name(activity->kind == CUPTI_ACTIVITY_KIND_RUNTIME, of->cbid);
-      record.start = static_cast<int64_t>(of->start);
-      record.end = static_cast<int64_t>(of->end);
-      record.track = of->threadId;
-      record.correlation = of->correlationId;
-      break;
-    }
-    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: {
-      const auto *of = reinterpret_cast<const CUpti_ActivitySynchronization2 *>(activity);
-      record.kind = SYNCHRONISATION;
-      record.a = static_cast<uint8_t>(of->type);
-      record.start = static_cast<int64_t>(of->start);
-      record.end = static_cast<int64_t>(of->end);
-      record.track = of->streamId == static_cast<uint32_t>(CUPTI_SYNCHRONIZATION_INVALID_VALUE) ? 0 : of->streamId;
-      record.correlation = of->correlationId;
       break;
     }
     default:
@@ -520,6 +545,45 @@ private:
 };
 
 std::atomic<Tracer *> tracer{nullptr};
+
+void CUPTIAPI Tracer::called(void *tracer, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *about) {
+  auto *of = static_cast<Tracer *>(tracer);
+  const int64_t since = of->recording_since_.load(std::memory_order_relaxed);
+  /// How many calls of the runtime this thread is in, of this recording: what those call of the driver is their own.
+  static thread_local struct { int64_t since = 0, depth = 0; } within;
+  if (within.since != since) within = {since, 0};
+  const auto *call = static_cast<const CUpti_CallbackData *>(about);
+  const bool runtime = domain == CUPTI_CB_DOMAIN_RUNTIME_API;
+  if (call->callbackSite == CUPTI_API_ENTER) {
+    *call->correlationData = !runtime && within.depth > 0 ? 0 : static_cast<uint64_t>(now_ns());
+    within.depth += runtime;
+    return;
+  }
+  within.depth -= runtime && within.depth > 0;
+  Record record;
+  record.start = static_cast<int64_t>(*call->correlationData);
+  record.end = now_ns();
+  // It was begun before the recording, or within another.
+  if (since == 0 || record.start < since || record.start > record.end) return;
+  record.kind = CALL;
+  record.a = runtime ? RUNTIME : DRIVER;
+  record.name = id;
+  record.track = this_thread();
+  record.correlation = call->correlationId;
+  of->queue(record);
+  const Wait *wait = runtime ? wait_of(RUNTIME_WAITS, id) : wait_of(DRIVER_WAITS, id);
+  if (wait == nullptr) return;
+  record.kind = SYNCHRONISATION;
+  record.a = static_cast<uint8_t>(wait->type);
+  record.name = record.track = 0;
+  if (wait->of_stream) {
+    // Of both, the first argument is the stream.
+    const CUstream stream = *static_cast<const CUstream *>(call->functionParams);
+    const bool of_thread = strstr(call->functionName, "_ptsz") != nullptr;
+    if (of->cupti_.cuptiGetStreamIdEx(call->context, stream, of_thread, &record.track) != CUPTI_SUCCESS) record.track = 0;
+  }
+  of->queue(record);
+}
 
 void CUPTIAPI Tracer::request(uint8_t **buffer, size_t *size, size_t *most) {
   Tracer *of = tracer.load();

@@ -122,8 +122,10 @@ fn fused_steps_on_a_gpu_make_the_gradients_of_plain_ones() {
         // A fresh network's gradients change sign with half a precision's rounding, with plain kernels as with fused ones.
         let allowed = if precision == Precision::Fp32 { 3e-2 } else { 1.25 * of_plain };
         assert!(of_fused < allowed, "{precision:?}: {of_plain} {of_fused}");
+        // The mean of a thousand channels, whose values around 0 were rounded, differs by the sum of their errors.
         for (a, b) in plain.2.iter().zip(&fused.2) {
-            assert!(norm(&(a - b)) < 0.05 * norm(a) + 1e-3, "{precision:?}: running statistics {a} {b}");
+            let allowed = 0.05 * norm(a) + 1e-4 * (a.numel() as f64).sqrt();
+            assert!(norm(&(a - b)) < allowed, "{precision:?}: running statistics {a} {b}");
         }
     }
 }

@@ -1,11 +1,8 @@
 //! The built-in tracer of CUDA's activity, opened for this process.
 
-use std::env;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use multicard::trace::find_tracer;
@@ -46,27 +43,6 @@ impl Tracer {
         };
         problem.map_or(Ok(tracer), Err)
     }
-}
-
-/// Starts this program anew with the tracer before all other libraries, so that it answers in CUDA's stead what is asked most often
-/// (`device.cpp`). Returns where that is done, or cannot be: then the trace costs more. Other programs are not started so: a library of
-/// theirs may bring a CUDA runtime of its own, which the tracer would not find.
-pub fn preload_tracer() {
-    const PRELOAD: &str = "LD_PRELOAD";
-    let Ok(mut all) = find_tracer().map(PathBuf::into_os_string) else { return };
-    let before = env::var_os(PRELOAD).unwrap_or_default();
-    // The linker reads a space or a colon as the end of a path.
-    let is_listed = !all.as_bytes().iter().any(|byte| [b' ', b':'].contains(byte));
-    if !is_listed || before.as_bytes().starts_with(all.as_bytes()) {
-        return;
-    }
-    if !before.is_empty() {
-        all.push(":");
-        all.push(before);
-    }
-    let mut arguments = env::args_os();
-    let name = arguments.next().unwrap_or_default();
-    let _failed = Command::new("/proc/self/exe").arg0(name).args(arguments).env(PRELOAD, all).exec();
 }
 
 impl recording::Tracer for Tracer {
@@ -119,11 +95,14 @@ mod tests {
 
     #[test]
     #[ignore = "needs a GPU: make test-gpu"]
-    fn each_kind_of_memory_on_a_gpu_is_traced_with_its_size_and_the_call_that_made_it() {
+    fn memory_and_waits_on_a_gpu_are_traced_with_their_sizes_and_the_calls_that_made_them() {
         type Allocate = unsafe extern "C" fn(*mut *mut c_void, usize) -> c_int;
         type Managed = unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> c_int;
         type Async = unsafe extern "C" fn(*mut *mut c_void, usize, *mut c_void) -> c_int;
         type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
+        type Wait = unsafe extern "C" fn() -> c_int;
+        type WaitFor = unsafe extern "C" fn(*mut c_void) -> c_int;
+        type Ask = unsafe extern "C" fn(*mut c_int) -> c_int;
         type FreeAsync = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
         const MIB: usize = 1 << 20;
         crate::shim::cuda::open().unwrap();
@@ -131,6 +110,7 @@ mod tests {
         let tracer = Tracer::open(folder.path(), 0).unwrap();
         let (mut early, mut device, mut host, mut managed, mut later) =
             (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
+        let mut current = -1;
         // SAFETY: CUDA's functions with CUDA's signatures; each address is released once, by the function for it.
         unsafe {
             let cuda = Library::open(Some("libcudart.so.13"), RTLD_NOW).unwrap();
@@ -150,6 +130,11 @@ mod tests {
             assert_eq!(malloc_managed(&raw mut managed, 5 * MIB, 1), 0);
             assert_eq!(malloc_async(&raw mut later, 13 * MIB, null_mut()), 0);
             assert_eq!((free(device), free_host(host), free(managed), free_async(later, null_mut())), (0, 0, 0, 0));
+            let wait = *cuda.get::<Wait>(b"cudaDeviceSynchronize\0").unwrap();
+            let wait_for = *cuda.get::<WaitFor>(b"cudaStreamSynchronize\0").unwrap();
+            let ask = *cuda.get::<Ask>(b"cudaGetDevice\0").unwrap();
+            assert_eq!((wait(), wait(), ask(&raw mut current), ask(&raw mut current)), (0, 0, 0, 0));
+            assert!((0..3).all(|_| wait_for(null_mut()) == 0));
             std::mem::forget(cuda);
         }
         tracer.pause();
@@ -159,6 +144,12 @@ mod tests {
         let file = folder.path().join(multicard::protocol::EVENTS_FILE);
         let trace = import(&file, &Window::default(), go_on).unwrap();
         println!("{:?} {:?}", trace.allocations, trace.warnings);
+        let calls = |name: &str| {
+            trace.api.iter().filter(|call| call.name.starts_with(name)).map(|call| call.statistics.calls).sum::<u64>()
+        };
+        assert_eq!([calls("cudaDeviceSynchronize"), calls("cudaStreamSynchronize"), calls("cudaGetDevice")], [2, 3, 0]);
+        let waits: Vec<_> = trace.sync.iter().map(|of| (of.kind.as_str(), of.statistics.calls)).collect();
+        assert!(waits.contains(&("context", 2)) && waits.contains(&("stream", 3)), "{waits:?}");
         let timeline = Timeline::open(&file, go_on).unwrap();
         let mut found = Vec::new();
         for row in (0..timeline.rows().len()).filter(|row| timeline.rows()[*row].live().is_some()) {
