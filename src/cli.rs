@@ -210,11 +210,7 @@ fn window_at(figure: PathBuf) -> Outcome {
 #[cfg(feature = "window")]
 fn timeline(recordings: Vec<PathBuf>) -> Outcome {
     use crate::app::{Command, TimelineCommand};
-    let named = |file: PathBuf| {
-        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-        Command::Timeline(TimelineCommand::Open(file, name))
-    };
-    crate::app::open(None, recordings.into_iter().map(named).collect())?;
+    crate::app::open(None, recordings.into_iter().map(TimelineCommand::file).map(Command::Timeline).collect())?;
     Ok(OK)
 }
 

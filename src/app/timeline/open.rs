@@ -7,10 +7,11 @@ use std::sync::Arc;
 use eframe::egui::Context;
 
 use super::task::Task;
-use super::{Shown, counters, zero};
+use super::{Shown, TimelineCommand, counters, zero};
 use crate::app::plan::on_thread;
 use crate::app::{Screen, State};
 use crate::foreign::cache_folder;
+use crate::protocol::EVENTS_FILE;
 use crate::trace::{Progress, Timeline, TraceError, keep_for_timeline};
 
 /// A recording that is being opened.
@@ -58,7 +59,7 @@ impl State {
         if let Some(choosing) = self.timeline.choosing.take() {
             match choosing.try_take() {
                 Ok(Some(file)) => {
-                    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+                    let name = name_of(&file);
                     self.open_recording(file, name, context);
                 }
                 Ok(None) => {}
@@ -102,6 +103,24 @@ impl State {
                 Err(task) => state.opening.push(Opening { order, name, file, cell, task }),
             }
         }
+    }
+}
+
+/// What a recording is called: a run's, which all have the same file name, by the run's folder.
+fn name_of(file: &Path) -> String {
+    let name = match file.file_name() {
+        Some(name) if name == EVENTS_FILE => file.parent().and_then(Path::file_name).unwrap_or(name),
+        Some(name) => name,
+        None => file.as_os_str(),
+    };
+    name.to_string_lossy().into_owned()
+}
+
+impl TimelineCommand {
+    /// Opens a file.
+    pub fn file(file: PathBuf) -> Self {
+        let name = name_of(&file);
+        Self::Open(file, name)
     }
 }
 

@@ -286,6 +286,17 @@ fn keys_alone_reach_rows_events_and_marks() {
 }
 
 #[test]
+fn recordings_of_runs_are_called_by_their_folders_as_all_files_have_one_name() {
+    for (file, name) in [
+        ("session/runs/0002-a14a2ad3-1/trace.events", "0002-a14a2ad3-1"),
+        ("session/report.nsys-rep", "report.nsys-rep"),
+        ("trace.events", "trace.events"),
+    ] {
+        assert_eq!(TimelineCommand::file(file.into()), TimelineCommand::Open(file.into(), name.to_owned()));
+    }
+}
+
+#[test]
 fn what_cannot_be_opened_is_said_and_the_rest_stays() {
     let folder = tempfile::tempdir().unwrap();
     let file = ranges(folder.path(), "a.events", &[(1_000, 9_000); 5]);
