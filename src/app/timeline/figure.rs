@@ -11,6 +11,9 @@ use crate::trace::{Class, Item};
 /// Columns into which the time shown is divided.
 const COLUMNS: usize = 600;
 
+/// Less of a column than this is not drawn, and parts no bars.
+const LEAST_SHARE: f64 = 0.005;
+
 /// What is told apart, with its place among colours.
 const KINDS: [(&str, usize); 5] =
     [("computing", 4), ("communication", 5), ("data movement", 0), ("waiting for data", 6), ("other ranges", 1)];
@@ -44,7 +47,7 @@ pub fn chart(state: &TimelineState) -> Chart {
     };
     let column_ns = (to - from) as f64 / COLUMNS as f64;
     let note = format!(
-        "A bar stands where something went on for more than half of a column of {}.",
+        "In each column of {} bars take the share of the time in which something went on; where kinds overlap, they share it.",
         super::layout::time_text(column_ns as i64)
     );
     let mut chart = Chart {
@@ -84,7 +87,7 @@ pub fn chart(state: &TimelineState) -> Chart {
             });
             for (kind, (name, look)) in KINDS.iter().enumerate() {
                 let points: Vec<Point> =
-                    stretches(columns, kind).map(|(first, last)| point(row, from, column_ns, first, last)).collect();
+                    bars(columns, kind).into_iter().map(|bar| point(row, from, column_ns, bar)).collect();
                 if !points.is_empty() {
                     let (name, look) = ((*name).to_owned(), Look::Place(*look));
                     series.push(Series { name, look, variant: row, role: Role::Measured, points });
@@ -111,25 +114,28 @@ fn add(columns: &mut Columns, kind: usize, item: &Item, begin: i64, column_ns: f
     }
 }
 
-/// Neighbouring columns in which a kind goes on for more than half of the time: the first and the last.
-fn stretches(columns: &Columns, kind: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
-    let mut column = 0;
-    std::iter::from_fn(move || {
-        let is_busy = |column: usize| columns[column][kind] > 0.5;
-        while column < COLUMNS && !is_busy(column) {
-            column += 1;
+/// Where the bars of a kind begin and end, in columns: in each column kinds stand one after the other, as long as their shares of it, so that
+/// a GPU that is busy half of the time is half filled. Bars that touch are one.
+fn bars(columns: &Columns, kind: usize) -> Vec<(f64, f64)> {
+    let mut bars: Vec<(f64, f64)> = Vec::new();
+    for (column, busy) in columns.iter().enumerate() {
+        let all = busy.iter().sum::<f64>().max(1.0);
+        let share = busy[kind] / all;
+        if share < LEAST_SHARE {
+            continue;
         }
-        let first = column;
-        while column < COLUMNS && is_busy(column) {
-            column += 1;
+        let low = column as f64 + busy[..kind].iter().sum::<f64>() / all;
+        match bars.last_mut().filter(|(_, high)| low - *high < LEAST_SHARE) {
+            Some((_, high)) => *high = low + share,
+            None => bars.push((low, low + share)),
         }
-        (first < column).then_some((first, column - 1))
-    })
+    }
+    bars
 }
 
-fn point(row: usize, from: i64, column_ns: f64, first: usize, last: usize) -> Point {
-    let at = |column: usize| (from as f64 + column as f64 * column_ns) / 1e9;
-    let (low, high) = (at(first), at(last + 1));
+fn point(row: usize, from: i64, column_ns: f64, (low, high): (f64, f64)) -> Point {
+    let at = |column: f64| (from as f64 + column * column_ns) / 1e9;
+    let (low, high) = (at(low), at(high));
     let value = Value { median: low, interval: Some(Interval { low, high }), n: 1, method: Method::One };
     Point { x: row as f64, value, ratio: None, cell: None }
 }
@@ -137,12 +143,25 @@ fn point(row: usize, from: i64, column_ns: f64, first: usize, last: usize) -> Po
 /// Writes a chart, a page wide.
 pub fn write(chart: &Chart, path: &Path) -> Result<(), String> {
     if chart.is_empty() {
-        return Err("Nothing to draw: no GPU, loader or collective is busy for long in this view; show another part."
-            .to_owned());
+        return Err("Nothing to draw: no GPU, loader or collective is busy in this view; show another part.".to_owned());
     }
     let format = PaperFormat::of(path, 300).map_err(|error| error.to_string())?;
     let style = Style { width: Width::Page, ..Style::default() };
     let scene = lay_out(std::slice::from_ref(chart), &style);
     let bytes = encode(&scene, &Provenance::of_chart(chart), format).map_err(|error| error.to_string())?;
     write_file(path, &bytes).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_take_the_share_of_a_column_in_which_a_kind_went_on() {
+        let columns =
+            vec![[1.0, 0.0, 0.0, 0.0, 0.0], [0.5, 0.25, 0.0, 0.0, 0.0], [0.001; 5], [1.0, 1.0, 0.0, 0.0, 0.0]];
+        assert_eq!(bars(&columns, 0), [(0.0, 1.5), (3.0, 3.5)]);
+        assert_eq!(bars(&columns, 1), [(1.5, 1.75), (3.5, 4.0)], "beside computing, whose time it shares at last");
+        assert_eq!(bars(&columns, 2), []);
+    }
 }
