@@ -247,6 +247,9 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     }
 }
 
+/// Bars in rows below this width, in points, have no edge.
+const NARROW: f64 = 1.2;
+
 fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     let half = 0.33 * field.area.height / chart.y.categories.len().max(1) as f64;
     for series in &panel.series {
@@ -254,7 +257,13 @@ fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
         let y = field.row(series.variant as f64);
         for ends in series.points.iter().filter_map(|point| point.value.interval) {
             if ends.low.is_finite() && ends.high.is_finite() {
-                bar(scene, &Area::between((field.x(ends.low), y - half), (field.x(ends.high), y + half)), &paint);
+                let area = Area::between((field.x(ends.low), y - half), (field.x(ends.high), y + half));
+                // Of one of hundreds beside each other the edge would be all that is seen.
+                if area.width < NARROW {
+                    scene.rectangle(&area, Some((paint.fill, 1.0)), None);
+                } else {
+                    bar(scene, &area, &paint);
+                }
             }
         }
     }
