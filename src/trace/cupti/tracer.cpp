@@ -246,7 +246,7 @@ private:
   /// Takes CUPTI for this process. Why it cannot be had; empty if it can.
   std::string attach() {
     // Whoever subscribes first has CUPTI to himself: two who register buffers take each other's records.
-    CUptiResult result = cupti_.cuptiSubscribe(&subscriber_, called, this);
+    CUptiResult result = cupti_.cuptiSubscribe(&subscriber_, called, nullptr);
     std::string tried = "subscribing to CUPTI";
     if (result == CUPTI_SUCCESS) {
       cupti_.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
@@ -546,8 +546,10 @@ private:
 
 std::atomic<Tracer *> tracer{nullptr};
 
-void CUPTIAPI Tracer::called(void *tracer, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *about) {
-  auto *of = static_cast<Tracer *>(tracer);
+void CUPTIAPI Tracer::called(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *about) {
+  Tracer *of = tracer.load();
+  // A child that was forked has none.
+  if (of == nullptr) return;
   const int64_t since = of->recording_since_.load(std::memory_order_relaxed);
   /// How many calls of the runtime this thread is in, of this recording: what those call of the driver is their own.
   static thread_local struct { int64_t since = 0, depth = 0; } within;
