@@ -14,6 +14,8 @@ import socket
 import sys
 import time
 
+from nccl_sockets import Root
+
 PATIENCE_S = 25
 FLOATS = 1 << 20
 FLOAT32, SUM = 7, 0
@@ -95,16 +97,8 @@ class Two:
     """Two ranks that have met."""
 
     def __init__(self, libraries):
-        read, write = os.pipe()
-        # The id's socket belongs to the process that asks for it.
-        self.root = os.fork()
-        if self.root == 0:
-            unique = (ctypes.c_char * 128)()
-            status = ctypes.CDLL(libraries[0]).ncclGetUniqueId(ctypes.byref(unique))
-            os.write(write, bytes(unique) if status == 0 else b"")
-            time.sleep(3600)
-        unique = os.read(read, 128)
-        self.ranks = [Rank(rank, libraries, unique) for rank in range(2)]
+        self.root = Root(libraries[0])
+        self.ranks = [Rank(rank, libraries, self.root.unique) for rank in range(2)]
 
     def do(self, order):
         for rank in self.ranks:
@@ -117,7 +111,7 @@ class Two:
         return self
 
     def __exit__(self, *_):
-        for process in [self.root] + [rank.process for rank in self.ranks]:
+        for process in [self.root.process] + [rank.process for rank in self.ranks]:
             os.kill(process, 9)
             os.waitpid(process, 0)
 
@@ -171,4 +165,5 @@ def main():
             print(f"  when they are gone: sum {two.do('sum')}, split {two.do('split')}", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

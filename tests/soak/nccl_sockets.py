@@ -29,9 +29,11 @@ class Root:
             os.write(write, bytes(unique))
             time.sleep(3600)
         os.close(write)
-        unique = os.read(read, 128)
-        (self.number,) = struct.unpack_from("<Q", unique)
-        (self.port,) = struct.unpack_from(">H", unique, 10)
+        self.unique = os.read(read, 128)
+        if len(self.unique) != 128:
+            raise SystemExit(f"{library} made no communicator's id: NCCL_DEBUG=INFO says why")
+        (self.number,) = struct.unpack_from("<Q", self.unique)
+        (self.port,) = struct.unpack_from(">H", self.unique, 10)
 
     def __enter__(self):
         return self
@@ -93,4 +95,5 @@ def main():
         os.seteuid(0)
 
 
-main()
+if __name__ == "__main__":
+    main()
