@@ -164,7 +164,7 @@ mod shim {
     /// library, so that it brings its own.
     fn build_tracer(include: &Path) {
         let sources = sources(TRACER);
-        for header in ["library.h", "record.h"] {
+        for header in ["calls.h", "library.h", "record.h"] {
             println!("cargo:rerun-if-changed={TRACER}/{header}");
         }
         let needed = ["cupti.h", "cuda.h", "crt/host_defines.h"].map(|header| include.join(header));

@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -27,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "calls.h"
 #include "library.h"
 #include "record.h"
 
@@ -50,79 +50,9 @@ int64_t clock_ns(clockid_t id) {
 
 uint64_t CUPTIAPI timestamp() { return static_cast<uint64_t>(now_ns()); }
 
-/// Calls that only ask or set a thread's state. PyTorch makes them by the thousand, and they say nothing of where time goes; nsys leaves
-/// them out too.
-const std::pair<CUpti_CallbackId, const char *> NOISE[] = {
-#define NOISY(name, version) {CUPTI_RUNTIME_TRACE_CBID_##name##_##version, #name}
-    NOISY(cudaGetDevice, v3020),
-    NOISY(cudaSetDevice, v3020),
-    NOISY(cudaGetLastError, v3020),
-    NOISY(cudaPeekAtLastError, v3020),
-    NOISY(cudaGetErrorString, v3020),
-    NOISY(cudaGetErrorName, v6050),
-    NOISY(cudaGetDeviceCount, v3020),
-    NOISY(cudaGetDeviceProperties, v3020),
-    NOISY(cudaGetDeviceProperties, v12000),
-    NOISY(cudaDeviceGetAttribute, v5000),
-    NOISY(cudaDriverGetVersion, v3020),
-    NOISY(cudaRuntimeGetVersion, v3020),
-    NOISY(cudaFuncGetAttributes, v3020),
-    NOISY(cudaFuncSetAttribute, v9000),
-    NOISY(cudaPointerGetAttributes, v4000),
-    NOISY(cudaStreamGetPriority, v5050),
-    NOISY(cudaDeviceGetStreamPriorityRange, v5050),
-    NOISY(cudaOccupancyMaxActiveBlocksPerMultiprocessor, v6000),
-    NOISY(cudaOccupancyMaxActiveBlocksPerMultiprocessor, v6050),
-    NOISY(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, v7000),
-    NOISY(cudaGetDriverEntryPoint, v11030),
-    NOISY(cudaGetDriverEntryPointByVersion, v12050),
-#undef NOISY
-};
-
-/// Calls in which the host waits, or a stream is made to: what they wait for, and whether their first argument is a stream. CUPTI has
-/// records of synchronisation, but while it makes them each call of the runtime takes 0.4 µs more.
-struct Wait {
-  CUpti_CallbackId id;
-  CUpti_ActivitySynchronizationType type;
-  bool of_stream;
-};
-#define RUNTIME_WAIT(name, version, type, of_stream) \
-  {CUPTI_RUNTIME_TRACE_CBID_##name##_##version, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_##type, of_stream}
-const Wait RUNTIME_WAITS[] = {
-    RUNTIME_WAIT(cudaDeviceSynchronize, v3020, CONTEXT_SYNCHRONIZE, false),
-    RUNTIME_WAIT(cudaStreamSynchronize, v3020, STREAM_SYNCHRONIZE, true),
-    RUNTIME_WAIT(cudaStreamSynchronize_ptsz, v7000, STREAM_SYNCHRONIZE, true),
-    RUNTIME_WAIT(cudaStreamWaitEvent, v3020, STREAM_WAIT_EVENT, true),
-    RUNTIME_WAIT(cudaStreamWaitEvent_ptsz, v7000, STREAM_WAIT_EVENT, true),
-    RUNTIME_WAIT(cudaEventSynchronize, v3020, EVENT_SYNCHRONIZE, false),
-    RUNTIME_WAIT(cudaEventQuery, v3020, EVENT_SYNCHRONIZE, false),
-};
-#undef RUNTIME_WAIT
-const Wait DRIVER_WAITS[] = {
-    {CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE, false},
-    {CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE, true},
-    {CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE, true},
-    {CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT, true},
-    {CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent_ptsz, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT, true},
-    {CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE, false},
-    {CUPTI_DRIVER_TRACE_CBID_cuEventQuery, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE, false},
-};
-
-/// Launches by the driver's own functions, as of kernels that were compiled at run time.
-const CUpti_CallbackId DRIVER_LAUNCHES[] = {
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
-};
-
 const CUpti_ActivityKind ON_GPUS[] = {
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET,
 };
-
-template <size_t COUNT> const Wait *wait_of(const Wait (&waits)[COUNT], CUpti_CallbackId id) {
-  const Wait *found = std::find_if(waits, waits + COUNT, [id](const Wait &wait) { return wait.id == id; });
-  return found == waits + COUNT ? nullptr : found;
-}
 
 struct Buffer {
   uint8_t *bytes;
@@ -314,7 +244,7 @@ private:
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     auto flushed = std::chrono::steady_clock::now();
-    // It trades places with that which threads of the program fill, and neither grows while a thread waits.
+    // Swapped with the list that the program's threads fill; both have room, so that no thread waits while one grows.
     std::vector<Record> records;
     records.reserve(2 * MOST_WAITING);
     for (bool last = false; !last;) {
@@ -330,8 +260,10 @@ private:
       }
       for (const auto &[record, text] : texts) put_text(record, text);
       for (Record &record : records) {
-        if (record.kind == CALL) record.name = call_name(record.a == RUNTIME, record.name);
-        record.a = record.kind == CALL ? 0 : record.a;
+        if (record.kind == CALL) {
+          record.name = call_name(record.a == RUNTIME, record.name);
+          record.a = 0;
+        }
         put(record);
       }
       records.clear();
@@ -565,7 +497,7 @@ void CUPTIAPI Tracer::called(void *, CUpti_CallbackDomain domain, CUpti_Callback
   Record record;
   record.start = static_cast<int64_t>(*call->correlationData);
   record.end = now_ns();
-  // It was begun before the recording, or within another.
+  // It began before the recording, or within a call of the runtime.
   if (since == 0 || record.start < since || record.start > record.end) return;
   record.kind = CALL;
   record.a = runtime ? RUNTIME : DRIVER;
@@ -579,7 +511,7 @@ void CUPTIAPI Tracer::called(void *, CUpti_CallbackDomain domain, CUpti_Callback
   record.a = static_cast<uint8_t>(wait->type);
   record.name = record.track = 0;
   if (wait->of_stream) {
-    // Of both, the first argument is the stream.
+    // It is the first argument of these calls.
     const CUstream stream = *static_cast<const CUstream *>(call->functionParams);
     const bool of_thread = strstr(call->functionName, "_ptsz") != nullptr;
     if (of->cupti_.cuptiGetStreamIdEx(call->context, stream, of_thread, &record.track) != CUPTI_SUCCESS) record.track = 0;
