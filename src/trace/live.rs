@@ -25,7 +25,10 @@ pub(super) struct Change<P> {
 }
 
 impl<P> Change<P> {
-    /// What an event of a process changes; none if it is no allocation. An error says why it cannot be one.
+    /// The change that an event of a process makes; none if it is of another kind.
+    ///
+    /// # Errors
+    /// Why its size or operation is impossible.
     pub fn new(at: i64, correlation: i64, process: i64, what: What, place: P) -> Result<Option<Self>, String> {
         let What::Allocation { bytes, operation, address, .. } = what else { return Ok(None) };
         check_allocation(bytes, operation)?;
@@ -41,7 +44,7 @@ pub(super) struct Effect<P> {
     pub place: P,
     pub bytes: u64,
     pub is_release: bool,
-    /// Whether it is the release of memory whose allocation was not seen.
+    /// Whether it releases memory whose allocation was not recorded.
     pub is_of_unseen: bool,
     /// What is live from now on where that has changed, in bytes.
     pub live: Vec<(P, u128)>,

@@ -362,7 +362,7 @@ fn live(file: &EventsFile<'_>, rows: &mut [TimelineRow], (start, end): (i64, i64
     follow(changes, |effect| {
         for (place, bytes) in effect.live {
             let (points, now) = points.entry(place).or_insert_with(|| (vec![(start, 0.0)], 0.0));
-            // Of several changes at one time the last one is seen.
+            // Several changes at one time make one step, to the last value.
             if points.last().is_none_or(|last| last.0 < effect.at) {
                 points.push((effect.at, *now));
             }
@@ -370,7 +370,7 @@ fn live(file: &EventsFile<'_>, rows: &mut [TimelineRow], (start, end): (i64, i64
         }
     });
     for (place, (mut of, now)) in points {
-        // What the last event made is seen where nothing comes after it, too.
+        // The last value holds up to the end of the recording.
         of.extend(of.last().map(|last| (end.max(last.0.saturating_add(1)), now)));
         rows[place].live = Some(Steps::new(of));
     }

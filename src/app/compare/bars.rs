@@ -1,4 +1,5 @@
-//! Grouped bars: groups from top to bottom, panels side by side and below each other where there is no room, numbers at the ends of bars.
+//! Grouped bars: groups run from top to bottom; panels stand side by side, or in several lines where the window is narrow; numbers stand at
+//! the ends of bars.
 
 use std::ops::Range;
 

@@ -11,7 +11,7 @@ use crate::trace::{Class, Item};
 /// Columns into which the time shown is divided.
 const COLUMNS: usize = 600;
 
-/// Less of a column than this is not drawn, and parts no bars.
+/// Shares of a column below this are not drawn, and gaps below it do not split a bar.
 const LEAST_SHARE: f64 = 0.005;
 
 /// What is told apart, with its place among colours.
@@ -114,8 +114,8 @@ fn add(columns: &mut Columns, kind: usize, item: &Item, begin: i64, column_ns: f
     }
 }
 
-/// Where the bars of a kind begin and end, in columns: in each column kinds stand one after the other, as long as their shares of it, so that
-/// a GPU that is busy half of the time is half filled. Bars that touch are one.
+/// Where the bars of a kind begin and end, in columns. Each column is divided among the kinds by the share of its time that they took, so
+/// that a GPU that is busy half of the time is half filled. Bars that touch are joined.
 fn bars(columns: &Columns, kind: usize) -> Vec<(f64, f64)> {
     let mut bars: Vec<(f64, f64)> = Vec::new();
     for (column, busy) in columns.iter().enumerate() {

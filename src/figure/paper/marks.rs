@@ -247,7 +247,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     }
 }
 
-/// Bars in rows below this width, in points, have no edge.
+/// Bars in rows that are narrower than this, in points, have no edge.
 const NARROW: f64 = 1.2;
 
 fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
@@ -258,7 +258,7 @@ fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
         for ends in series.points.iter().filter_map(|point| point.value.interval) {
             if ends.low.is_finite() && ends.high.is_finite() {
                 let area = Area::between((field.x(ends.low), y - half), (field.x(ends.high), y + half));
-                // Of one of hundreds beside each other the edge would be all that is seen.
+                // Of hundreds of bars side by side nothing but the edges would be visible.
                 if area.width < NARROW {
                     scene.rectangle(&area, Some((paint.fill, 1.0)), None);
                 } else {

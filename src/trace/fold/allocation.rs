@@ -31,7 +31,7 @@ impl Tally {
 struct Sum {
     allocated: Tally,
     released: Tally,
-    /// Of what was released, that whose allocation was not seen.
+    /// Releases of memory whose allocation was not recorded.
     unseen: Tally,
     most: u128,
     last: u128,

@@ -289,7 +289,7 @@ impl Source for NsysReport<'_> {
                     // CUPTI's number, which is one more.
                     let operation = fields.required(3)?.saturating_add(1);
                     let (bytes, address) = (fields.count(1)?, fields.required(4)?);
-                    // Releasing nothing is no release.
+                    // cudaFree(0), with which programs initialise CUDA, releases nothing.
                     if address == 0 {
                         return Ok(());
                     }

@@ -77,9 +77,10 @@ enum { INSTANT = 0, FALLBACK = 2 };
 enum { CROSS_CORRELATION = 1 };
 enum Note { TENSOR_CORE = 0, DOWN_CONVERTED_INPUTS = 1, NOTES = 10 };
 
-constexpr int TIMES = 5;
 /// Executions that are timed together, so that launching them does not count.
 constexpr int IN_A_ROW = 8;
+/// How often so many are timed; the shortest time counts.
+constexpr int TIMES = 5;
 /// What a single execution may take longer than one of many in a row, for its launch.
 constexpr float LAUNCH_US = 50;
 /// Bytes: no engine asks for more.
@@ -283,8 +284,8 @@ Descriptor unfinished_plan() {
   return plan;
 }
 
-/// How long the GPU takes for it, in microseconds: the shortest of some tries, or of one if that is clearly longer than the best so far,
-/// for some engines take a hundred times as long. None if it does not run.
+/// How long the GPU takes for it, in microseconds. One execution has to do for an engine that is clearly slower than the best so far.
+/// None if it does not run.
 std::optional<float> duration_us(const Plan& plan, const Tensors& of, float best_us) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
   cudaEvent_t begin, end;
@@ -299,7 +300,7 @@ std::optional<float> duration_us(const Plan& plan, const Tensors& of, float best
     C10_CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
     return 1000 * ms / static_cast<float>(times);
   };
-  // The first execution loads the kernel; the second tells how long about, its launch included.
+  // The first execution loads the kernel; the time of the second holds its launch.
   std::optional<float> least = plan.run(of) ? mean_us(1) : std::nullopt;
   if (least && *least < 2 * best_us + LAUNCH_US) {
     least = mean_us(IN_A_ROW);
