@@ -44,7 +44,7 @@ use crate::launch::{self, Launcher, LauncherOptions, Queue, Update, WorkerComman
 use crate::plan::{Node, RunState, Topology, Tracer};
 use crate::program;
 use crate::protocol::{Event, Job, RankPlace, Sample};
-use crate::store::{Decision, Reader, Store};
+use crate::store::{Decision, Reader, Store, StoreError};
 use crate::telemetry::{self, Sampler, Watch};
 use crate::trace;
 
@@ -181,8 +181,12 @@ impl Session {
         restores: bool,
     ) -> Result<Self, SessionError> {
         let Machine { node, topology, worker } = machine;
-        let store =
-            if folder.join("session.toml").exists() { Store::open(folder)? } else { Store::create(folder, &node)? };
+        let is_session = folder.join("session.toml").exists();
+        let store = match if is_session { Store::open(folder) } else { Store::create(folder, &node) } {
+            // Another program made it meanwhile.
+            Err(StoreError::Exists { .. }) => Store::open(folder)?,
+            store => store?,
+        };
         let (update_sender, updates) = sync_channel(UPDATES_IN_FLIGHT);
         let (sample_sender, samples) = sync_channel(SAMPLES_IN_FLIGHT);
         let mut session = Self {

@@ -148,8 +148,9 @@ fn state_index(state: &Path, folder: &Path) -> PathBuf {
 /// Creates an empty session in a new or empty folder, and locks it.
 pub(super) fn create(folder: &Path, node: &Node) -> Result<File, StoreError> {
     fs::create_dir_all(folder).map_err(StoreError::io("creating", folder))?;
+    let exists = || StoreError::Exists { folder: folder.to_owned() };
     if session_file(folder).exists() {
-        return Err(StoreError::Exists { folder: folder.to_owned() });
+        return Err(exists());
     }
     let entries = fs::read_dir(folder).map_err(StoreError::io("listing", folder))?;
     // An interrupted creation leaves a lock and a partial session.toml.
@@ -157,9 +158,16 @@ pub(super) fn create(folder: &Path, node: &Node) -> Result<File, StoreError> {
     let leftover = |name: &str| name == LOCK || name == "session.toml.new" || name == "runs" && is_empty(name);
     let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     if let Some(found) = names.find(|name| !leftover(name)) {
+        // Another program may have made the session meanwhile.
+        if session_file(folder).exists() {
+            return Err(exists());
+        }
         return Err(StoreError::NotEmpty { folder: folder.to_owned(), found });
     }
     let lock = lock(folder)?;
+    if session_file(folder).exists() {
+        return Err(exists());
+    }
     let created = jiff::Timestamp::now().to_string();
     let session = SessionFile { version: SESSION_VERSION, created, node: node.clone() };
     let text = toml::to_string(&session)
