@@ -222,29 +222,7 @@ impl State {
                 self.plan.node_changed();
                 self.machine.node_changed();
             }
-            UiEvent::Session { folder, read_only } => {
-                let session = OpenSession { folder, read_only };
-                // They told of another session.
-                if self.session.as_ref().is_some_and(|before| before.folder != session.folder) {
-                    self.problems.clear();
-                }
-                if !session.is_sample() {
-                    self.settings.opened(&session.folder);
-                }
-                // The sample's plan and cells are no concern of the plan that is edited.
-                self.plan.session_changed(!session.is_sample());
-                // It may be on another machine.
-                self.machine.places = None;
-                self.session = Some(session);
-                self.queue = Arc::default();
-                self.records = Arc::default();
-                self.compare.session_changed();
-                self.figures.records_changed();
-                self.live.session_changed();
-                self.sessions.opened();
-                self.runs.session_changed();
-                self.machine.order_answered();
-            }
+            UiEvent::Session { folder, read_only } => self.take_session(OpenSession { folder, read_only }),
             UiEvent::SampleClosed => {
                 if self.session.take_if(|session| session.is_sample()).is_some() {
                     self.records = Arc::default();
@@ -340,6 +318,34 @@ impl State {
             self.figures.records_changed();
         }
         self.screen = screen;
+    }
+
+    fn take_session(&mut self, session: OpenSession) {
+        if !session.is_sample() {
+            self.settings.opened(&session.folder);
+        }
+        let before = self.session.replace(session.clone());
+        self.queue = Arc::default();
+        // It may be on another machine.
+        self.machine.places = None;
+        self.machine.order_answered();
+        self.live.session_changed();
+        self.sessions.opened();
+        if before.as_ref().is_some_and(|before| before.folder == session.folder) {
+            // It was opened again, to be read only or to be written: what was read of it holds until it has been read anew.
+            self.runs.queue_changed(&self.queue);
+            return;
+        }
+        if before.is_some() {
+            // They told of another session.
+            self.problems.clear();
+        }
+        // The sample's plan and cells are no concern of the plan that is edited.
+        self.plan.session_changed(!session.is_sample());
+        self.records = Arc::default();
+        self.compare.session_changed();
+        self.figures.records_changed();
+        self.runs.session_changed();
     }
 
     fn take_records(&mut self, records: Arc<Records>) {

@@ -291,7 +291,7 @@ impl<'a> Gathering<'a> {
             self.first_impossible.get_or_insert(why);
             return Ok(());
         }
-        self.has_work |= !matches!(item.kind, Kind::Range | Kind::Domain);
+        self.has_work |= !matches!(item.kind, Kind::Range | Kind::Domain | Kind::Collective);
         let gpu = item.what.is_on_gpu().then(|| self.gpu(item.device));
         let what = match item.what {
             What::Copy { bytes, kind, src, dst, src_device, dst_device } => {
@@ -303,7 +303,7 @@ impl<'a> Gathering<'a> {
             What::Domain { domain } => What::Domain { domain: self.process << 32 | domain },
             what => what,
         };
-        let named = matches!(item.kind, Kind::Kernel | Kind::Call | Kind::Range | Kind::Domain);
+        let named = matches!(item.kind, Kind::Kernel | Kind::Call | Kind::Range | Kind::Domain | Kind::Collective);
         let name = if named { self.name(item.name) } else { 0 };
         let lane = self.writer.lane(&Lane { kind: item.kind, process: self.process, gpu, track: item.track });
         let (start, end) = item.span;

@@ -1,8 +1,11 @@
 //! What the Timeline screen costs with millions of events: converting them once, opening them, and drawing a frame.
 //!
-//! `MULTICARD_TIMELINE_EVENTS=N` (default 5 million) says how many events there are, in 8 ranks with nested ranges.
+//! `MULTICARD_TIMELINE_EVENTS=N` (default 5 million) says how many events there are, in 8 ranks with nested ranges; and as
+//! many allocations and releases of memory, in a tracer's raw file.
 
+use std::fs::File;
 use std::hint::black_box;
+use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
@@ -18,14 +21,19 @@ const PARTS: i64 = 20;
 
 fn main() {
     let events = std::env::var("MULTICARD_TIMELINE_EVENTS").map_or(5_000_000, |text| text.parse().expect("a number"));
+    measure("ranges", events, record);
+    measure("allocations and releases", events, record_memory);
+}
+
+fn measure(what: &str, events: i64, record: impl Fn(&Path, i64)) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (recorded, kept) = (folder.path().join("recorded.events"), folder.path().join("kept.events"));
+    let (recorded, kept) = (folder.path().join("recorded"), folder.path().join("kept.events"));
     record(&recorded, events);
     let begun = Instant::now();
     keep_events(&recorded, &kept, &mut |_| ControlFlow::Continue(())).expect("room for the events");
-    println!("{events} events: tiles added in {:.0} ms (once)", ms(begun));
+    println!("{events} {what}: kept with tiles in {:.0} ms (once)", ms(begun));
     let mb = |file: &Path| std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
-    println!("  {:.1} MB without tiles, {:.1} MB with them", mb(&recorded), mb(&kept));
+    println!("  {:.1} MB as recorded, {:.1} MB as kept", mb(&recorded), mb(&kept));
     drop(std::fs::remove_file(&recorded));
     let before = resident_mb();
     let begun = Instant::now();
@@ -46,6 +54,29 @@ fn main() {
         state.execute(Command::Timeline(view), &context, &mut Vec::new());
         settle(&mut state, &context);
         frames(&state, &context, name);
+    }
+}
+
+/// A raw file of a tracer (its format: src/trace/cupti/raw.rs): blocks of memory on one GPU, each released 64 allocations later.
+fn record_memory(file: &Path, events: i64) {
+    const ALLOCATION: u8 = 14;
+    const ON_DEVICE: u8 = 3;
+    const LIVE: i64 = 64;
+    let mut file = BufWriter::new(File::create(file).expect("a writable folder"));
+    let mut put =
+        |parts: &[&[u8]]| parts.iter().try_for_each(|part| file.write_all(part)).expect("room for the events");
+    put(&[b"\x93MCT\x02\0\0\0", &1_i64.to_le_bytes(), &(-1_i32).to_le_bytes(), &[0; 28]]);
+    for event in 0..events {
+        // Each allocation is followed by the release of the one that was made 64 before it.
+        let (block, operation) = if event % 2 == 0 { (event / 2, 1_u8) } else { (event / 2 - LIVE, 2_u8) };
+        let (time, address, bytes) = (1000 + event * 1000, (block.max(0) + 1) << 21, (block.max(0) % 32 + 1) << 16);
+        put(&[
+            &[ALLOCATION, ON_DEVICE, operation, 0, 0, 0, 0, 0],
+            &time.to_le_bytes(),
+            &address.to_le_bytes(),
+            &[0; 16],
+            &bytes.to_le_bytes(),
+        ]);
     }
 }
 

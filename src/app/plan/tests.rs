@@ -533,7 +533,8 @@ fn records_of(plan: &Plan, finished: u32) -> UiEvent {
     let held = HeldCell { cell: cell.id.clone(), repeats: (1..=finished).collect() };
     let held = Arc::new(HashMap::from([(cell.identity, held)]));
     let plans = vec![SessionPlan { name: plan.name.clone(), toml: plan.to_toml(), folder: None }];
-    UiEvent::Records(Arc::new(Records { folder: PathBuf::from("/sessions/study"), plans, held, ..Records::default() }))
+    let folder = PathBuf::from("/sessions").join(&plan.name);
+    UiEvent::Records(Arc::new(Records { folder, plans, held, ..Records::default() }))
 }
 
 #[test]
@@ -547,7 +548,8 @@ fn the_spread_of_repeats_is_taken_as_it_was_computed_where_runs_are_read() {
 
 fn open_session(window: &mut Window, records: UiEvent) {
     let state = &mut window.state_mut().state;
-    state.take(UiEvent::Session { folder: PathBuf::from("/sessions/study"), read_only: None });
+    let UiEvent::Records(read) = &records else { panic!("no records") };
+    state.take(UiEvent::Session { folder: read.folder.clone(), read_only: None });
     state.take(records);
     settle(window);
 }
@@ -579,7 +581,7 @@ fn the_launch_button_counts_what_runs_and_says_where() {
     assert!(window.query_by_label_contains("holds 2 of these 6 runs: they run again").is_some());
     window.get_by_label("Launch 6 runs");
     click(&mut window, "keep finished repeats");
-    assert!(window.query_by_label_contains("into session study, which holds 2 of these 6 runs").is_some());
+    assert!(window.query_by_label_contains("into session quickstart, which holds 2 of these 6 runs").is_some());
     window.get_by_label("Launch 4 of 6 runs");
 }
 

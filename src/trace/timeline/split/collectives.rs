@@ -12,7 +12,8 @@ use crate::trace::timeline::Timeline;
 pub struct Collective {
     /// Its name, without the arguments of a template.
     pub name: String,
-    /// Size in bytes of what each rank gives, where the recording tells it: kernels do not, but a rank that launches them may.
+    /// Size in bytes of what each rank gives, where the recording tells it: kernels do not, but a rank that launches them may. In programs it
+    /// is NCCL's message size, which is what a rank gets where that is less, as of a reduce-scatter.
     pub bytes: Option<u64>,
     /// Number of collectives, each rank's counted.
     pub calls: u64,
