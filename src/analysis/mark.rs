@@ -28,6 +28,8 @@ pub enum Mark {
     },
     /// So many updates were skipped because scaled gradients overflowed.
     SkippedUpdates(u64),
+    /// It tried cuDNN's engines for so long, in seconds, and kept the fastest for later runs, whose steps can be faster than its own.
+    Tried(f64),
     /// Telemetry was silent for so long, in seconds: peaks, energy and throttling may be missed.
     TelemetryHole(f64),
     /// The machine had too few CPUs for it and for others while its steps counted. CPUs are numbers of whole ones.
@@ -129,6 +131,10 @@ impl Mark {
         if let Some(skipped) = skipped.max_by(f64::total_cmp).filter(|skipped| *skipped > 0.0) {
             add(Self::SkippedUpdates(skipped as u64));
         }
+        let tried = record.ranks.iter().filter_map(|rank| rank.last_reading("plan_trials_s"));
+        if let Some(tried_s) = tried.max_by(f64::total_cmp) {
+            add(Self::Tried(tried_s));
+        }
         if let Some(hole_s) = record.telemetry.longest_hole_s.filter(|hole_s| *hole_s > 0.0) {
             add(Self::TelemetryHole(hole_s));
         }
@@ -173,6 +179,7 @@ impl Mark {
             Self::SharedNode(_) => "shared node",
             Self::FactorNotInEffect { .. } => "factor not in effect",
             Self::SkippedUpdates(_) => "skipped updates",
+            Self::Tried(_) => "made trials",
             Self::TelemetryHole(_) => "telemetry hole",
             Self::Contended { .. } => "contended",
             Self::Quick { .. } => "quick",
@@ -262,6 +269,10 @@ impl fmt::Display for Mark {
             }
             Self::SkippedUpdates(1) => write!(f, "1 update skipped"),
             Self::SkippedUpdates(count) => write!(f, "{count} updates skipped"),
+            Self::Tried(tried_s) => write!(
+                f,
+                "tried cuDNN's engines for {tried_s:.1} s before its steps, which can be slower than those of runs that took the kept plans"
+            ),
             Self::TelemetryHole(hole_s) => write!(f, "no telemetry for {hole_s:.1} s"),
             Self::Contended { others, stolen, busy, cpus } => write!(
                 f,

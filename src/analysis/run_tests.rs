@@ -128,13 +128,19 @@ fn doubts_become_marks_once_each() {
     record.telemetry.longest_hole_s = Some(3.0);
     for rank in &mut record.ranks {
         *fixture::reading(rank, "skipped_updates", 1) = 2.0;
+        let tried_s = 14.0 + f64::from(rank.rank);
+        rank.readings.push(fixture::reading_record("plan_trials_s", tried_s, None));
         for in_effect in [false, true] {
             let (factor, asked, seen) = ("layout".to_owned(), "nhwc".to_owned(), "strides".to_owned());
             rank.evidence.push(Evidence { factor, asked, seen, in_effect });
         }
     }
-    let labels: Vec<_> = summarise_run(&record).marks.iter().map(Mark::label).collect();
-    assert_eq!(labels, ["throttled", "shared GPU", "factor not in effect", "skipped updates", "telemetry hole"]);
+    let marks = summarise_run(&record).marks;
+    let labels: Vec<_> = marks.iter().map(Mark::label).collect();
+    let expected =
+        ["throttled", "shared GPU", "factor not in effect", "skipped updates", "made trials", "telemetry hole"];
+    assert_eq!(labels, expected);
+    assert!(marks.contains(&Mark::Tried(15.0)), "of the rank that took longest: {marks:?}");
 }
 
 #[test]

@@ -166,6 +166,11 @@ impl Task for Image {
     fn proof(&self, trainer: &Trainer<Self>, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
         proof::gather(trainer, batch)
     }
+
+    fn preparation(&self, batch: &Batch) -> Result<Readings, TchError> {
+        let tried = proof::plans(&self.settings, batch)?.filter(|plans| plans.found > 0);
+        Ok(tried.map(|plans| ("plan_trials_s", plans.finding_s)).into_iter().collect())
+    }
 }
 
 fn logits(forward: &mut Forward<MobileNetV2>, images: &Tensor) -> Result<Tensor, TchError> {

@@ -145,6 +145,11 @@ pub trait Task: Sized {
 
     /// Evidence for the workload's factors, gathered in the first step with its batch. Waits for the device.
     fn proof(&self, trainer: &Trainer<Self>, batch: &<Self::Data as Data>::Batch) -> Result<Vec<Evidence>, TchError>;
+
+    /// What the run's preparation was: known once it has taken a step.
+    fn preparation(&self, _batch: &<Self::Data as Data>::Batch) -> Result<Readings, TchError> {
+        Ok(Vec::new())
+    }
 }
 
 /// Runs forward passes with the run's strategy and precision.

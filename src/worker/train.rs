@@ -446,6 +446,7 @@ impl<T: Task> Run<'_, T> {
 
     fn report_proof(&mut self, batch: &<T::Data as Data>::Batch) -> Result<(), Stop> {
         self.report_evidence(self.trainer.task().proof(&self.trainer, batch)?)?;
+        self.report_readings(self.trainer.task().preparation(batch)?, None)?;
         self.report_evidence(vec![binding::evidence(self.shape.binding, self.rank.place)])
     }
 

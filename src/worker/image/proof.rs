@@ -27,9 +27,13 @@ pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, 
         optimizer(settings.optimizer_impl, trainer)?,
     ];
     let cuda = batch.images().device().is_cuda();
-    let plans = (cuda && super::keeps_plans(settings)).then(kept_plans).transpose()?;
-    found.extend(switches(settings, Flags::in_effect()?, plans, cuda));
+    found.extend(switches(settings, Flags::in_effect()?, plans(settings, batch)?, cuda));
     Ok(found)
+}
+
+/// What was done with cuDNN's plans, where they are kept.
+pub fn plans(settings: &ImageSettings, batch: &Batch) -> Result<Option<KeptPlans>, TchError> {
+    (batch.images().device().is_cuda() && super::keeps_plans(settings)).then(kept_plans).transpose()
 }
 
 fn precision(asked: Precision, trainer: &Trainer<Image>, convolution: &Tensor) -> Evidence {

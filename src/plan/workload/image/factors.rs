@@ -76,7 +76,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .idle_where(Kernels::KEY, &["fused"])
             .help("on: cuDNN tries its algorithms in the first steps and takes the fastest. kept: those that an earlier run found on this kind of \
                    GPU, compiled kernels included; what none has tried is tried and kept, in multicard/cudnn-plans of the user's cache: remove \
-                   that to try again. Fused kernels leave nothing to try."),
+                   that to try again. A run that tried is marked. Fused kernels leave nothing to try."),
         Factor::named("deterministic", "Deterministic", OFF_ON)
             .help("Uses only algorithms with bitwise reproducible results; slower. Turns cuDNN's benchmark off."),
         Factor::count("image_size", "Image size", 28..=2048, 100)
