@@ -28,7 +28,7 @@ pub enum Mark {
     },
     /// So many updates were skipped because scaled gradients overflowed.
     SkippedUpdates(u64),
-    /// It tried cuDNN's engines for so long, in seconds, and kept the fastest for later runs, whose steps can be faster than its own.
+    /// It tried cuDNN's engines for so long, in seconds, to keep the fastest for later runs, whose steps can be faster than its own.
     Tried(f64),
     /// Telemetry was silent for so long, in seconds: peaks, energy and throttling may be missed.
     TelemetryHole(f64),
@@ -271,7 +271,7 @@ impl fmt::Display for Mark {
             Self::SkippedUpdates(count) => write!(f, "{count} updates skipped"),
             Self::Tried(tried_s) => write!(
                 f,
-                "tried cuDNN's engines for {tried_s:.1} s before its steps, which can be slower than those of runs that took the kept plans"
+                "tried cuDNN's engines for {tried_s:.1} s: its steps can be slower than those of runs that take kept plans"
             ),
             Self::TelemetryHole(hole_s) => write!(f, "no telemetry for {hole_s:.1} s"),
             Self::Contended { others, stolen, busy, cpus } => write!(

@@ -321,27 +321,29 @@ impl State {
     }
 
     fn take_session(&mut self, session: OpenSession) {
-        if !session.is_sample() {
+        let is_sample = session.is_sample();
+        if !is_sample {
             self.settings.opened(&session.folder);
         }
-        let before = self.session.replace(session.clone());
+        let is_same = self.session.as_ref().map(|before| before.folder == session.folder);
+        self.session = Some(session);
         self.queue = Arc::default();
         // It may be on another machine.
         self.machine.places = None;
         self.machine.order_answered();
         self.live.session_changed();
         self.sessions.opened();
-        if before.as_ref().is_some_and(|before| before.folder == session.folder) {
-            // It was opened again, to be read only or to be written: what was read of it holds until it has been read anew.
-            self.runs.queue_changed(&self.queue);
+        if is_same == Some(true) {
+            // It was opened again, to be read only or to be written: its records hold until they have been read anew.
+            self.runs.records_changed(&self.records, &self.queue);
             return;
         }
-        if before.is_some() {
+        if is_same.is_some() {
             // They told of another session.
             self.problems.clear();
         }
         // The sample's plan and cells are no concern of the plan that is edited.
-        self.plan.session_changed(!session.is_sample());
+        self.plan.session_changed(!is_sample);
         self.records = Arc::default();
         self.compare.session_changed();
         self.figures.records_changed();

@@ -300,6 +300,9 @@ impl<'a> Gathering<'a> {
             }
             // A process numbers its own domains, the events file those of all.
             What::Range { domain } if domain != 0 => What::Range { domain: self.process << 32 | domain },
+            What::Collective { bytes, domain } if domain != 0 => {
+                What::Collective { bytes, domain: self.process << 32 | domain }
+            }
             What::Domain { domain } => What::Domain { domain: self.process << 32 | domain },
             what => what,
         };

@@ -119,8 +119,11 @@ pub(super) enum What {
         domain: i64,
     },
     Collective {
-        /// Size of what this rank gives.
+        /// Of this worker's ranks the size of what a rank gives; of programs NCCL's message size: in a reduce-scatter or a scatter what a rank
+        /// gets, in an all-to-all what it gives each.
         bytes: u64,
+        /// The domain of its range; 0 if it has none.
+        domain: i64,
     },
     Domain {
         domain: i64,

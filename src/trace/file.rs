@@ -92,7 +92,7 @@ pub(super) fn extras(what: What) -> [i64; EXTRAS] {
             [bytes as i64, or_none(memory), operation, address, 0, 0]
         }
         What::Range { domain } | What::Domain { domain } => [domain, 0, 0, 0, 0, 0],
-        What::Collective { bytes } => [bytes as i64, 0, 0, 0, 0, 0],
+        What::Collective { bytes, domain } => [bytes as i64, domain, 0, 0, 0, 0],
     }
 }
 
@@ -100,8 +100,8 @@ pub(super) fn extras(what: What) -> [i64; EXTRAS] {
 fn extras_of(kind: Kind) -> usize {
     match kind {
         Kind::Graph | Kind::Call => 0,
-        Kind::Kernel | Kind::Synchronisation | Kind::Range | Kind::Collective | Kind::Domain => 1,
-        Kind::Memset => 2,
+        Kind::Kernel | Kind::Synchronisation | Kind::Range | Kind::Domain => 1,
+        Kind::Memset | Kind::Collective => 2,
         Kind::Allocation => 4,
         Kind::Copy => 6,
     }
@@ -131,7 +131,7 @@ fn what(kind: Kind, extras: [i64; EXTRAS]) -> What {
             address: extras[3],
         },
         Kind::Range => What::Range { domain: extras[0] },
-        Kind::Collective => What::Collective { bytes: extras[0] as u64 },
+        Kind::Collective => What::Collective { bytes: extras[0] as u64, domain: extras[1] },
         Kind::Domain => What::Domain { domain: extras[0] },
     }
 }

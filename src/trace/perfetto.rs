@@ -148,7 +148,7 @@ impl Output<'_> {
             What::Range { .. } | What::Domain { .. } => (name, "range".to_owned(), json!({})),
             // Drawn as what is live of it.
             What::Allocation { .. } => return Ok(()),
-            What::Collective { bytes } => (name, "communication".to_owned(), json!({ "bytes": bytes })),
+            What::Collective { bytes, .. } => (name, "communication".to_owned(), json!({ "bytes": bytes })),
         };
         let mut arguments = arguments;
         if let (Value::Object(arguments), true) = (&mut arguments, event.correlation != 0) {

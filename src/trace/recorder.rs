@@ -70,7 +70,7 @@ impl Recorder {
     ///
     /// If the file cannot be written.
     pub fn collective(&mut self, name: &str, bytes: u64, thread: i64, span: (i64, i64)) -> io::Result<()> {
-        self.record(Kind::Collective, What::Collective { bytes }, name, thread, span)
+        self.record(Kind::Collective, What::Collective { bytes, domain: 0 }, name, thread, span)
     }
 
     fn record(&mut self, kind: Kind, what: What, name: &str, thread: i64, (start, end): (i64, i64)) -> io::Result<()> {

@@ -595,14 +595,17 @@ run = ["python3", "{programs}/ranges.py"]
     assert_eq!([calls("turn"), calls("work"), calls("late")], [10, 10, 1], "{}", trace["nvtx"]);
     let all = ["around", "ncclAllReduce", "ncclBroadcast"].map(calls);
     assert_eq!(all, [1, 3, 1], "ranges that end with a payload end: {}", trace["nvtx"]);
+    let of_nccl = trace["nvtx"].as_array().unwrap().iter().filter(|range| range["domain"] == "NCCL").count();
+    assert_eq!(of_nccl, 2, "with sizes or without, they keep their domain: {}", trace["nvtx"]);
+    let perfetto = scene.folder.path().join("perfetto.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    let listed =
-        command.arg("trace").arg(run.join("trace.events")).args(["--collectives", "--format", "json"]).output();
-    let listed: Value = serde_json::from_slice(&listed.unwrap().stdout).unwrap();
+    command.arg("trace").arg(run.join("trace.events")).arg("--perfetto").arg(&perfetto).output().unwrap();
+    let written: Value = serde_json::from_str(&fs::read_to_string(&perfetto).unwrap()).unwrap();
+    let events = written.as_array().unwrap().iter();
     let mut sizes: Vec<_> =
-        listed.as_array().unwrap().iter().map(|of| (of["collective"].clone(), of["bytes"].as_u64())).collect();
-    sizes.sort_by_key(|of| of.1);
-    let of = |name: &str, bytes| (Value::from(name), Some(bytes));
+        events.filter_map(|event| Some((event["args"]["bytes"].as_u64()?, event["name"].clone()))).collect();
+    sizes.sort_by_key(|of| of.0);
+    let of = |name: &str, bytes| (bytes, Value::from(name));
     assert_eq!(sizes, [of("ncclBroadcast", 512), of("ncclAllReduce", 4096), of("ncclAllReduce", 1 << 20)]);
     let work_ns =
         trace["nvtx"].as_array().unwrap().iter().find(|range| range["name"] == "work").unwrap()["min_ns"].as_u64();

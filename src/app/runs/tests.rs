@@ -647,10 +647,15 @@ fn an_old_message_goes_when_the_same_is_tried_again_an_order_is_done_or_another_
 
 #[test]
 fn a_session_that_is_opened_again_keeps_what_was_read_of_it() {
-    let mut state = state(vec![record(1, "fp32", RunState::Finished)], Vec::new());
+    let mut state = state(vec![record(1, "fp32", RunState::Finished)], vec![row(2, RunState::Queued, 0)]);
+    assert_eq!(state.runs.rows().len(), 2);
     let read_only = Some("Read-only: its conductor is of another version".to_owned());
     state.take(UiEvent::Session { folder: folder(), read_only: read_only.clone() });
-    assert_eq!((state.records.runs.len(), state.runs.rows().len()), (1, 1), "no moment without its runs");
+    assert_eq!(
+        (state.records.runs.len(), state.runs.rows().len()),
+        (1, 1),
+        "no moment without its runs, and none of the old queue"
+    );
     assert_eq!(state.session.as_ref().unwrap().read_only, read_only);
     state.take(UiEvent::Session { folder: "/sessions/other".into(), read_only: None });
     assert_eq!((state.records.runs.len(), state.runs.rows().len()), (0, 0));

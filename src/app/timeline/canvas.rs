@@ -9,7 +9,7 @@ use eframe::egui::{
 };
 
 use super::counters::Counter;
-use super::layout::{self, COUNTER, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
+use super::layout::{self, COUNTER, GAP, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
 use super::{MOST_ITEMS, Pick, Shown, TimelineCommand, TimelineState};
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{bytes_text, named};
@@ -121,9 +121,9 @@ fn draw_line(
             let Some(of) = state.runs.get(place).and_then(|run| run.timeline.rows().get(row)) else { return };
             let palette = palette(ui.visuals());
             let font = FontId::proportional(BODY);
-            let at = pos2(left, top + GROUP - 3.0);
-            ui.painter().text(at, Align2::LEFT_BOTTOM, &of.group, font, ui.visuals().text_color());
-            ui.painter().hline(left..=scale.left + scale.width, top + GROUP - 1.0, Stroke::new(1.0, palette.line));
+            let below = top + GROUP - GAP;
+            ui.painter().text(pos2(left, below - 2.0), Align2::LEFT_BOTTOM, &of.group, font, ui.visuals().text_color());
+            ui.painter().hline(left..=scale.left + scale.width, below, Stroke::new(1.0, palette.line));
         }
         Line::Counter(place, counter) => {
             let Some((run, of)) = state.runs.get(place).and_then(|run| Some((run, run.counters.get(counter)?))) else {

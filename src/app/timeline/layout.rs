@@ -11,11 +11,11 @@ use crate::trace::{Class, Item, TimelineRow};
 /// Height of a shelf, and of the lines that name runs and ranks.
 pub const SHELF: f32 = 15.0;
 pub const RUN: f32 = 52.0;
-pub const GROUP: f32 = 22.0;
+pub const GROUP: f32 = 24.0;
 /// Height of a row of samples.
 pub const COUNTER: f32 = 28.0;
 /// Room below a row.
-const GAP: f32 = 3.0;
+pub const GAP: f32 = 3.0;
 
 /// A line of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -141,10 +141,12 @@ void end_range(const Open &range, uint32_t thread) {
   record.start = range.start;
   record.end = now_ns();
   record.track = thread;
-  record.bytes = range.domain;
-  if (range.bytes != UNKNOWN) {
+  if (range.bytes == UNKNOWN) {
+    record.bytes = range.domain;
+  } else {
     record.kind = COLLECTIVE;
     record.bytes = static_cast<uint64_t>(range.bytes);
+    record.more = range.domain;
   }
   queue(record);
 }
@@ -228,6 +230,8 @@ struct Extension {
 };
 
 constexpr uint16_t MODULE_PAYLOAD = 2;
+/// The version of the extension that the structures above are of.
+constexpr uint16_t KNOWN_PAYLOADS = 0x0103;
 
 struct Callbacks {
   size_t size;
@@ -275,10 +279,16 @@ EXPORTED int InitializeInjectionNvtx2(const void *(*table)(uint32_t)) {
 EXPORTED int InitializeInjectionNvtxExtension(const trace::Extension *extension) {
   using namespace trace;
   if (extension == nullptr || extension->module != MODULE_PAYLOAD || extension->segments == 0) return 0;
+  // Ranges of other versions end, too, without sizes. NCCL hands over payloads at the start by other functions.
+  if (extension->compatible_with == KNOWN_PAYLOADS && extension->segment->count > 0) {
+    extension->segment->slots[0] =
+        pointer(+[](Domain domain, const Schema *schema) { return schema == nullptr ? 0 : sizes().add(number(domain), schema); });
+  }
   const std::pair<size_t, void *> functions[] = {
-      {0, pointer(+[](Domain domain, const Schema *schema) { return schema == nullptr ? 0 : sizes().add(number(domain), schema); })},
       {3, pointer(+[](Domain domain, const Payload *, size_t) { return push(number(domain), nullptr, nullptr); })},
-      {4, pointer(+[](Domain domain, const Payload *payloads, size_t count) { return pop(sizes().of(number(domain), payloads, count)); })},
+      {4, pointer(+[](Domain domain, const Payload *payloads, size_t count) {
+         return pop(records() ? sizes().of(number(domain), payloads, count) : UNKNOWN);
+       })},
       {5, pointer(+[](Domain domain, const Payload *, size_t) { return start_range(number(domain), nullptr, nullptr); })},
       {6, pointer(+[](Domain, uint64_t id, const Payload *, size_t) { finish_range(id); })},
   };

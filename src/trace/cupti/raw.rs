@@ -22,8 +22,8 @@
 //! | bytes | 8 |
 //!
 //! A record of text is followed by as many bytes as its `bytes` says. One of memory that was allocated or released has the address where others
-//! have their end, the kind of memory in a and the operation in b. A collective is a range whose size in
-//! bytes is known, in the place of its domain. These and notes are new in version 2.
+//! have their end, the kind of memory in a and the operation in b. A collective is a range whose size is
+//! known; its domain is in more. These and notes are new in version 2.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -234,7 +234,7 @@ impl RawFile {
                 return Ok(Ok(Piece::Item(item)));
             }
             15 => return text(self, Piece::Note),
-            16 => (Kind::Collective, What::Collective { bytes: size }),
+            16 => (Kind::Collective, What::Collective { bytes: size, domain: i64::from(more) }),
             kind => return Ok(Err(format!("its kind {kind} is not known"))),
         };
         let (track, correlation) = (track.into(), correlation.into());

@@ -165,8 +165,7 @@ impl Ranges {
                 (What::Domain { domain }, Name::Id(id)) => {
                     ranges.domain_ids.entry(domain).or_insert((event.order, id));
                 }
-                (What::Range { .. } | What::Collective { .. }, name) => {
-                    let domain = if let What::Range { domain } = event.what { domain } else { 0 };
+                (What::Range { domain } | What::Collective { domain, .. }, name) => {
                     let marker = match name {
                         Name::Text(text) => Marker::of(text),
                         Name::Id(id) => markers(id),

@@ -141,7 +141,7 @@ impl TimelineRow {
             What::Copy { bytes, .. }
             | What::Memset { bytes, .. }
             | What::Allocation { bytes, .. }
-            | What::Collective { bytes } => Some(bytes),
+            | What::Collective { bytes, .. } => Some(bytes),
             _ => None,
         };
         Some(Item {

@@ -403,6 +403,8 @@ pub(super) fn part_of(timeline: &Timeline, kind: Kind, label: u32) -> Option<Par
         (Kind::Allocation, _) => return None,
         (Kind::Range, Class::Load) => Part::Data,
         (Kind::Collective | Kind::Range, _) if timeline.has_gpus => return None,
+        // A launch; that of the kernel, which takes the time, is not recorded.
+        (Kind::Collective, _) if name.starts_with("nccl") => return None,
         (Kind::Range, Class::Wait) => Part::Communication,
         // A range around some of the collectives, which says less than they do.
         (Kind::Range, Class::Communication) if timeline.has_collectives => return None,

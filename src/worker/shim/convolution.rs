@@ -32,7 +32,7 @@ pub struct KeptPlans {
     pub replayed: u64,
     /// New ones.
     pub found: u64,
-    /// How long finding them took, summed over threads.
+    /// How long engines were tried for them, summed over threads.
     pub finding_s: f64,
     /// Why they could not be kept.
     pub problem: Option<String>,

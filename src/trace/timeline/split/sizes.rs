@@ -8,7 +8,7 @@ use crate::trace::progress::Watch;
 use crate::trace::timeline::Timeline;
 use crate::trace::timeline::split::TELL_EVENTS;
 
-/// Sizes in bytes of what a rank gives, by process and the correlation of the call that launched the collective's kernel.
+/// Sizes in bytes, by process and the correlation of the call that launched the collective's kernel.
 pub(super) type Sizes = HashMap<(i64, i64), u64>;
 
 /// The size of each collective that a host launched: a call belongs to the collective during which it was made. Where two of a process

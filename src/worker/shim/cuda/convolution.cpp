@@ -363,7 +363,7 @@ Plan new_plan(const Problem& of, const Tensors& tensors, bool timed) {
   // What the slower ones worked in.
   if (timed) c10::cuda::CUDACachingAllocator::emptyCache();
   found++;
-  finding_us += std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
+  if (timed) finding_us += std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
   return std::move(*best);
 }
 
