@@ -235,28 +235,28 @@ impl Ranges {
         self.by_id.keys().map(|(_, id)| *id).chain(self.domain_ids.values().map(|(_, id)| *id))
     }
 
-    /// Ranges by name; none if a sum overflows 64 bits.
+    /// Ranges by the names of their domains and their own, as processes number domains apart; none if a sum overflows 64 bits.
     pub fn entries(self, name: impl Fn(i64) -> String) -> Option<Vec<NvtxRange>> {
-        let mut all: HashMap<(i64, String), Distribution> = HashMap::new();
+        let domain_name = |domain: i64| match (self.domains.get(&domain), self.domain_ids.get(&domain)) {
+            (Some((_, text)), _) => Some(text.clone()),
+            (None, Some((_, id))) => Some(name(*id)),
+            (None, None) => (domain != 0).then(|| format!("domain {domain}")),
+        };
+        let mut all: HashMap<(Option<String>, String), Distribution> = HashMap::new();
         let texts = self
             .by_text
             .into_iter()
             .flat_map(|(domain, names)| names.into_iter().map(move |(text, values)| ((domain, text), values)));
         let ids = self.by_id.into_iter().map(|((domain, id), values)| ((domain, name(id)), values));
-        for (key, values) in texts.chain(ids) {
-            all.entry(key).or_default().merge(values);
+        for ((domain, text), values) in texts.chain(ids) {
+            all.entry((domain_name(domain), text)).or_default().merge(values);
         }
         if !self.others.is_empty() {
-            all.entry((0, "(ranges of other names)".to_owned())).or_default().merge(self.others);
+            all.entry((None, "(ranges of other names)".to_owned())).or_default().merge(self.others);
         }
         let mut ranges = Vec::new();
-        for ((domain, text), mut values) in all {
-            let domain = match (self.domains.get(&domain), self.domain_ids.get(&domain)) {
-                (Some((_, text)), _) => Some(text.clone()),
-                (None, Some((_, id))) => Some(name(*id)),
-                (None, None) => (domain != 0).then(|| format!("domain {domain}")),
-            };
-            ranges.push(NvtxRange { domain, name: text, statistics: values.statistics()? });
+        for ((domain, name), mut values) in all {
+            ranges.push(NvtxRange { domain, name, statistics: values.statistics()? });
         }
         ranges.sort_by(|a, b| {
             let order = b.statistics.total_ns.cmp(&a.statistics.total_ns);
