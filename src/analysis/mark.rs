@@ -131,7 +131,7 @@ impl Mark {
         if let Some(skipped) = skipped.max_by(f64::total_cmp).filter(|skipped| *skipped > 0.0) {
             add(Self::SkippedUpdates(skipped as u64));
         }
-        let tried = record.ranks.iter().filter_map(|rank| rank.last_reading("plan_trials_s"));
+        let tried = record.ranks.iter().filter_map(|rank| rank.last_reading("cudnn_trials_s"));
         if let Some(tried_s) = tried.max_by(f64::total_cmp) {
             add(Self::Tried(tried_s));
         }

@@ -129,7 +129,7 @@ fn doubts_become_marks_once_each() {
     for rank in &mut record.ranks {
         *fixture::reading(rank, "skipped_updates", 1) = 2.0;
         let tried_s = 14.0 + f64::from(rank.rank);
-        rank.readings.push(fixture::reading_record("plan_trials_s", tried_s, None));
+        rank.readings.push(fixture::reading_record("cudnn_trials_s", tried_s, None));
         for in_effect in [false, true] {
             let (factor, asked, seen) = ("layout".to_owned(), "nhwc".to_owned(), "strides".to_owned());
             rank.evidence.push(Evidence { factor, asked, seen, in_effect });

@@ -325,20 +325,22 @@ impl State {
         if !is_sample {
             self.settings.opened(&session.folder);
         }
-        let is_same = self.session.as_ref().map(|before| before.folder == session.folder);
+        let is_first = self.session.is_none();
+        let is_opened_again = self.session.as_ref().is_some_and(|before| before.folder == session.folder);
         self.session = Some(session);
         self.queue = Arc::default();
         // It may be on another machine.
         self.machine.places = None;
         self.machine.order_answered();
+        // Steps may have been missed meanwhile: curves are read anew.
         self.live.session_changed();
         self.sessions.opened();
-        if is_same == Some(true) {
+        if is_opened_again {
             // It was opened again, to be read only or to be written: its records hold until they have been read anew.
             self.runs.records_changed(&self.records, &self.queue);
             return;
         }
-        if is_same.is_some() {
+        if !is_first {
             // They told of another session.
             self.problems.clear();
         }

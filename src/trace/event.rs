@@ -119,8 +119,8 @@ pub(super) enum What {
         domain: i64,
     },
     Collective {
-        /// Of this worker's ranks the size of what a rank gives; of programs NCCL's message size: in a reduce-scatter or a scatter what a rank
-        /// gets, in an all-to-all what it gives each.
+        /// Size in bytes of what a rank contributes. Traced programs have NCCL's message size instead: for a reduce-scatter or a scatter
+        /// what a rank receives, for an all-to-all what it sends to each peer.
         bytes: u64,
         /// The domain of its range; 0 if it has none.
         domain: i64,

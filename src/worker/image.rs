@@ -169,7 +169,7 @@ impl Task for Image {
 
     fn preparation(&self, batch: &Batch) -> Result<Readings, TchError> {
         let tried = proof::plans(&self.settings, batch)?.filter(|plans| plans.finding_s > 0.0);
-        Ok(tried.map(|plans| ("plan_trials_s", plans.finding_s)).into_iter().collect())
+        Ok(tried.map(|plans| ("cudnn_trials_s", plans.finding_s)).into_iter().collect())
     }
 }
 

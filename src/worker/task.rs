@@ -146,7 +146,7 @@ pub trait Task: Sized {
     /// Evidence for the workload's factors, gathered in the first step with its batch. Waits for the device.
     fn proof(&self, trainer: &Trainer<Self>, batch: &<Self::Data as Data>::Batch) -> Result<Vec<Evidence>, TchError>;
 
-    /// What the run's preparation was: known once it has taken a step.
+    /// Readings of what was prepared for the steps, such as trials of algorithms. Read after the first step, in which they happen.
     fn preparation(&self, _batch: &<Self::Data as Data>::Batch) -> Result<Readings, TchError> {
         Ok(Vec::new())
     }

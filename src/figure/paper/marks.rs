@@ -258,7 +258,7 @@ fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
         for ends in series.points.iter().filter_map(|point| point.value.interval) {
             if ends.low.is_finite() && ends.high.is_finite() {
                 let area = Area::between((field.x(ends.low), y - half), (field.x(ends.high), y + half));
-                // Of hundreds of bars side by side nothing but the edges would be visible.
+                // With hundreds of bars side by side, only their edges would be visible.
                 if area.width < NARROW {
                     scene.rectangle(&area, Some((paint.fill, 1.0)), None);
                 } else {

@@ -279,11 +279,12 @@ EXPORTED int InitializeInjectionNvtx2(const void *(*table)(uint32_t)) {
 EXPORTED int InitializeInjectionNvtxExtension(const trace::Extension *extension) {
   using namespace trace;
   if (extension == nullptr || extension->module != MODULE_PAYLOAD || extension->segments == 0) return 0;
-  // Ranges of other versions end, too, without sizes. NCCL hands over payloads at the start by other functions.
+  // With another version ranges still end, but tell no sizes.
   if (extension->compatible_with == KNOWN_PAYLOADS && extension->segment->count > 0) {
     extension->segment->slots[0] =
         pointer(+[](Domain domain, const Schema *schema) { return schema == nullptr ? 0 : sizes().add(number(domain), schema); });
   }
+  // NCCL begins its ranges by other functions than these, so their payloads are not read.
   const std::pair<size_t, void *> functions[] = {
       {3, pointer(+[](Domain domain, const Payload *, size_t) { return push(number(domain), nullptr, nullptr); })},
       {4, pointer(+[](Domain domain, const Payload *payloads, size_t count) {

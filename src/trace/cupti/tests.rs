@@ -93,6 +93,9 @@ fn raw(process: i64, rank: i32, begin: i64) -> Vec<u8> {
     let range =
         Record { kind: 7, name: 0x8000_0002, span: at(90, 490), place: [0, 77, 0, 0], bytes: 1, ..Record::default() };
     range.put(&mut file);
+    text(&mut file, 1, 0x8000_0003, "ncclAllReduce");
+    let (name, place) = (0x8000_0003, [0, 77, 0, 1]);
+    Record { kind: 16, name, span: at(95, 105), place, bytes: 4096, ..Record::default() }.put(&mut file);
     Record { kind: 10, span: at(0, 500), ..Record::default() }.put(&mut file);
     Record { kind: 13, ..Record::default() }.put(&mut file);
     file
@@ -131,8 +134,9 @@ fn what_tracers_and_ranks_left_becomes_one_events_file_on_one_clock() {
     assert_eq!(trace.memset[0].bytes, 32);
     assert_eq!((trace.sync[0].kind.as_str(), trace.sync[0].statistics.total_ns), ("stream", 40));
     let ranges = trace.nvtx.iter().map(|of| (of.domain.as_deref(), of.name.as_str(), of.statistics.calls));
-    let ranges: Vec<_> = ranges.filter(|of| ["my range", "step"].contains(&of.1)).collect();
-    assert_eq!(ranges, [(Some("my domain"), "my range", 2), (None, "step", 1)], "domains of processes are one by name");
+    let ranges: Vec<_> = ranges.filter(|of| ["my range", "ncclAllReduce", "step"].contains(&of.1)).collect();
+    let expected = [(Some("my domain"), "my range", 2), (None, "step", 1), (Some("my domain"), "ncclAllReduce", 2)];
+    assert_eq!(ranges, expected, "domains of processes are one by name, also of ranges with sizes");
     let metric = trace.metrics.iter().find(|metric| metric.key == "cuda_launch_kernel").unwrap();
     assert_eq!(metric.calls, 4);
     let timeline = Timeline::open(&folder.path().join(EVENTS_FILE), &mut go_on).unwrap();

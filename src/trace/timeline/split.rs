@@ -403,7 +403,7 @@ pub(super) fn part_of(timeline: &Timeline, kind: Kind, label: u32) -> Option<Par
         (Kind::Allocation, _) => return None,
         (Kind::Range, Class::Load) => Part::Data,
         (Kind::Collective | Kind::Range, _) if timeline.has_gpus => return None,
-        // A launch; that of the kernel, which takes the time, is not recorded.
+        // Only launched by the host: a kernel does it, and no kernels were recorded.
         (Kind::Collective, _) if name.starts_with("nccl") => return None,
         (Kind::Range, Class::Wait) => Part::Communication,
         // A range around some of the collectives, which says less than they do.

@@ -322,6 +322,18 @@ fn collectives_of_hosts_are_told_apart_by_size_and_hidden_while_their_rank_compu
 }
 
 #[test]
+fn launches_over_nccl_whose_kernels_were_not_recorded_are_no_communication_of_hosts() {
+    let launches: &[Made] = &[
+        ("forward", None, (0, 200)),
+        ("backward", None, (200, 900)),
+        ("ncclAllReduce", Some(1000), (300, 900)),
+        ("optimizer", None, (900, 1000)),
+    ];
+    let split = on_hosts(&[launches, launches]).split(&mut go).unwrap();
+    assert!(split.collectives.is_empty() && split.part(Part::Communication).is_none(), "{:?}", split.collectives);
+}
+
+#[test]
 fn the_critical_path_of_hosts_goes_through_the_collective_that_was_waited_for_to_the_rank_that_began_it_last() {
     let (path, parts) = path(&buckets_on_hosts());
     let us: Vec<(Part, u64)> = parts.into_iter().map(|(part, ns)| (part, ns / 1000)).collect();

@@ -12,8 +12,8 @@ use crate::trace::timeline::Timeline;
 pub struct Collective {
     /// Its name, without the arguments of a template.
     pub name: String,
-    /// Size in bytes, where the recording tells it: kernels do not, but a rank that launches them may. Of this worker's ranks it is what a rank
-    /// gives; of programs NCCL's message size: in a reduce-scatter or a scatter what a rank gets, in an all-to-all what it gives each.
+    /// Size in bytes, where the recording has it: kernels do not tell theirs, but a rank that launches them may. What it counts:
+    /// `What::Collective`.
     pub bytes: Option<u64>,
     /// Number of collectives, each rank's counted.
     pub calls: u64,
