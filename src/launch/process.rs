@@ -35,9 +35,11 @@ pub fn find_group(folder: &Path, recorded: Option<(u32, u64)>) -> Option<(u32, u
     let moved = |(pid, start): &(u32, u64)| is_alive(*pid, *start) && run_folder(*pid).is_some_and(|at| !at.exists());
     let here = |pid: &u32| run_folder(*pid).and_then(|at| at.canonicalize().ok()).is_some_and(|at| at == own);
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pid = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(here);
-    let found = pid.and_then(|pid| stat(pid).filter(lives).map(|stat| (pid, stat.starttime)));
-    found.or(recorded.filter(moved))
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(here);
+    let all: Vec<Stat> = pids.filter_map(|pid| stat(pid).filter(lives)).collect();
+    // What it starts has its command line until it executes another program, and where numbers began anew a lower one.
+    let leader = all.iter().find(|one| all.iter().all(|other| other.pid != one.ppid));
+    leader.map(|leader| (leader.pid.unsigned_abs(), leader.starttime)).or(recorded.filter(moved))
 }
 
 /// Folder of the run that a supervisor was started for.
