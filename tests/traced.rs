@@ -199,17 +199,29 @@ fn ranks_record_themselves_on_one_clock_without_a_profiler() {
 }
 
 #[test]
-fn ranks_record_only_a_window_of_steps_themselves_and_the_run_goes_on() {
+fn ranks_record_only_a_window_of_steps_themselves_and_the_run_goes_on_and_says_what_recording_cost() {
     let _alone = alone();
-    let plan = plan("trace_steps = [3, 4]", 96).replace("trace = \"nsys\"", "trace = \"built-in\"") + "gpus = 2\n";
+    let plan = plan("trace_steps = [14, 25]", 608).replace("trace = \"nsys\"", "trace = \"built-in\"") + "gpus = 2\n";
     let traced = run(Path::new("/nonexistent"), &plan);
     assert_eq!(traced.output.status.code(), Some(0), "{}", traced.said());
     let trace = traced.trace_in("trace.events");
     let counts = ["step", "forward", "phase: evaluate"].map(|name| ranges_in(&trace, name));
     // Of two ranks, which both evaluate twice.
-    assert_eq!(counts, [4, 4, 4], "{}", trace["nvtx"]);
-    let log = fs::read_to_string(traced.run_folder().join("rank-0.jsonl")).unwrap();
-    assert_eq!(log.matches("\"event\":\"step\"").count(), 6);
+    assert_eq!(counts, [24, 24, 4], "{}", trace["nvtx"]);
+    for rank in ["rank-0.jsonl", "rank-1.jsonl"] {
+        let log = fs::read_to_string(traced.run_folder().join(rank)).unwrap();
+        assert_eq!(log.matches("\"event\":\"step\"").count(), 38);
+        let said: Vec<Value> = log
+            .lines()
+            .filter(|line| line.contains("recording_cost"))
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let [said] = &said[..] else { panic!("{said:?}") };
+        assert!(said["value"].as_f64().is_some_and(|cost| cost > -0.9) && said["step"].is_null(), "{said}");
+    }
+    let output = multicard(&["export", "--what", "runs", traced.session.to_str().unwrap()]).output().unwrap();
+    let exported = text(&output.stdout);
+    assert_eq!(exported.matches("recording_cost").count(), 1, "{exported}");
 }
 
 #[test]

@@ -203,6 +203,8 @@ impl<T: Task> Run<'_, T> {
                 break;
             }
         }
+        let cost = self.capture.cost();
+        self.report_readings(cost.map(|cost| ("recording_cost", cost)).into_iter().collect(), None)?;
         let replays = self.trainer.replays();
         self.report_evidence(vec![proof::cuda_graph(self.shape.cuda_graph, replays, self.step - self.resumed)])?;
         let held = self.trainer.strategy().held()?;
@@ -412,6 +414,10 @@ impl<T: Task> Run<'_, T> {
             if let Some(quick) = &mut self.quick {
                 quick.see(epoch, info.step, duration_s);
             }
+            let warm_up = self.warm_up(info.step);
+            if !warm_up {
+                self.capture.took(info.step, duration_s);
+            }
             self.report.event(Event::Step {
                 epoch,
                 step: info.step,
@@ -420,7 +426,7 @@ impl<T: Task> Run<'_, T> {
                 load_wait_s: info.load_wait_s,
                 loss,
                 units: info.units,
-                warm_up: self.warm_up(info.step),
+                warm_up,
             })?;
             for (key, value) in self.trainer.measures().into_iter().zip(&seen[1..]) {
                 self.report.reading(key, *value, Some(epoch), Some(info.step))?;

@@ -289,7 +289,11 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Opt
                 "first seconds",
                 "Recording ends after these seconds; the run continues",
             ),
-            (Capture::Steps { first: 20, last: 60 }, "steps", "Only these steps are recorded"),
+            (
+                Capture::Steps { first: 20, last: 60 },
+                "steps",
+                "Only these steps are recorded; with ten steady ones before them the run tells what that costs",
+            ),
         ] {
             let refusal = (programs && capture != Capture::Whole).then_some("Programs are recorded as a whole");
             let kind = |capture: Capture| std::mem::discriminant(&capture);
