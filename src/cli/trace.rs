@@ -142,7 +142,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Format::Md => print(&trace::markdown(&trace))?,
         Format::Csv => {
             // CSV has no room for warnings.
-            trace.warnings.iter().for_each(say);
+            trace.warnings.iter().chain(&trace.notes).for_each(say);
             print(&trace::csv(&trace))?;
         }
         Format::Json => print(&serde_json::to_string_pretty(&trace)?)?,

@@ -233,9 +233,7 @@ impl<'a> Gathering<'a> {
                 }
                 Piece::Window(_) => {}
                 Piece::Problem(text) => problems.push(text),
-                Piece::LeftOut(names) => {
-                    self.head.warnings.push(left_out(&names));
-                }
+                Piece::LeftOut(names) => self.head.notes.push(left_out(&names)),
                 Piece::End { dropped } => {
                     (lost, is_whole) = (dropped, true);
                 }

@@ -149,6 +149,7 @@ pub(super) fn summarise(
         metrics,
         proof,
         warnings,
+        notes: head.notes,
     })
 }
 

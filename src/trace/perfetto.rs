@@ -79,7 +79,7 @@ pub(super) fn write(
     }
     output.live(source).map_err(failed)?;
     let to = output.to;
-    let warnings = [head.warnings, source.losses()].concat();
+    let warnings = [head.warnings, source.losses(), head.notes].concat();
     let about = json!({
         "name": "recording", "ph": "M", "pid": 0,
         "args": { "schema": head.schema_version, "begin_ns": begin, "warnings": warnings },

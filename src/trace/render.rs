@@ -14,7 +14,7 @@ pub fn markdown(trace: &Trace) -> String {
     let mut text = String::new();
     let product = trace.product_version.as_deref().map_or(String::new(), |version| format!(", nsys {version}"));
     let _ = writeln!(text, "# Trace\n\nSchema {}{product}; {:.3} s", trace.schema_version, seconds(trace.wall_ns));
-    for warning in &trace.warnings {
+    for warning in trace.warnings.iter().chain(&trace.notes) {
         let _ = writeln!(text, "\n> {}", cell(warning));
     }
     for gpu in &trace.gpus {

@@ -81,6 +81,9 @@ pub(super) struct Head {
     /// Caveats for readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What is not in it by design.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Names of ids.

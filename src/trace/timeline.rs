@@ -171,7 +171,7 @@ impl Timeline {
         live(&file, &mut rows, span)?;
         let has_gpus = lanes.iter().any(|(_, lane, _)| lane.gpu.is_some() && lane.kind != Kind::Allocation);
         let has_collectives = lanes.iter().any(|(_, lane, _)| lane.kind == Kind::Collective);
-        let warnings = [head.warnings, file.losses()].concat();
+        let warnings = [head.warnings, file.losses(), head.notes].concat();
         let epoch_ns = head.epoch_ns;
         Ok(Self { file, rows, labels: labels.all, marks, span, warnings, has_gpus, has_collectives, epoch_ns })
     }

@@ -66,6 +66,9 @@ pub struct Trace {
     pub proof: Proof,
     /// Warnings: unknown schema, missing tables.
     pub warnings: Vec<String>,
+    /// What the recording does not hold by design. It marks no run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A GPU of the report.

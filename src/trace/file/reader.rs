@@ -270,9 +270,13 @@ impl<'a> EventsFile<'a> {
                             self.head.gpus.push(gpu.clone());
                         }
                     }
-                    for warning in &head.warnings {
-                        if !self.head.warnings.contains(warning) {
-                            self.head.warnings.push(warning.clone());
+                    for (known, said) in
+                        [(&mut self.head.warnings, &head.warnings), (&mut self.head.notes, &head.notes)]
+                    {
+                        for text in said {
+                            if !known.contains(text) {
+                                known.push(text.clone());
+                            }
                         }
                     }
                 }

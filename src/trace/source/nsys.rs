@@ -174,6 +174,7 @@ impl Source for NsysReport<'_> {
             raw_of: None,
             gpus: devices.infos.values().cloned().collect(),
             warnings: warning.into_iter().chain(self.not_recorded()).collect(),
+            notes: Vec::new(),
         };
         // A second head finds the same.
         let _ = self.devices.set(devices);
