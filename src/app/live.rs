@@ -33,6 +33,11 @@ impl LiveState {
         (self.view, self.filter) = (None, String::new());
     }
 
+    /// The session was opened again: what is chosen stays.
+    pub fn session_opened_again(&mut self) {
+        self.shelf.read_anew();
+    }
+
     /// The records of the session changed.
     pub fn records_changed(&mut self, records: &Records) {
         self.step = Arc::clone(&records.listing.step);

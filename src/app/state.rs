@@ -332,11 +332,10 @@ impl State {
         // It may be on another machine.
         self.machine.places = None;
         self.machine.order_answered();
-        // Steps may have been missed meanwhile: curves are read anew.
-        self.live.session_changed();
         self.sessions.opened();
         if is_opened_again {
-            // It was opened again, to be read only or to be written: its records hold until they have been read anew.
+            // It was opened again, to be read only or to be written: its records and curves hold until they have been read anew.
+            self.live.session_opened_again();
             self.runs.records_changed(&self.records, &self.queue);
             return;
         }
@@ -349,6 +348,7 @@ impl State {
         self.records = Arc::default();
         self.compare.session_changed();
         self.figures.records_changed();
+        self.live.session_changed();
         self.runs.session_changed();
     }
 

@@ -130,6 +130,18 @@ impl Shelf {
         self.chosen.push(Chosen { run: run.to_owned(), slot, automatic, offered: false });
     }
 
+    /// Reads the drawn runs once more, which stay as they are until then, and drops all others: steps may have been missed.
+    pub fn read_anew(&mut self) {
+        self.reading.clear();
+        let Self { curves, order, chosen, .. } = self;
+        let is_drawn = |run: &String| chosen.iter().any(|chosen| chosen.run == *run);
+        curves.retain(|run, _| is_drawn(run));
+        order.retain(is_drawn);
+        for run in self.chosen.iter().map(|chosen| chosen.run.clone()).collect::<Vec<_>>() {
+            self.want(&run);
+        }
+    }
+
     /// The runs to read now.
     pub fn ask(&mut self, folder: &Path) -> impl Iterator<Item = String> + use<> {
         let asked = std::mem::take(&mut self.wanted);

@@ -131,6 +131,30 @@ fn choosing_a_finished_run_asks_for_its_curves_and_draws_them() {
 }
 
 #[test]
+fn a_session_that_is_opened_again_keeps_what_is_drawn_and_reads_it_anew() {
+    let mut state = state();
+    execute(&mut state, LiveCommand::Choose(RUN.to_owned(), true));
+    let folder = PathBuf::from("/session");
+    let read = |steps: u64| {
+        let curves = Curves::build((1..=steps).map(|n| step(0, n)), []);
+        UiEvent::Curves(Box::new(RunCurves { folder: PathBuf::from("/session"), run: RUN.to_owned(), curves }))
+    };
+    let steps = |state: &State| state.live.shelf.curves(RUN).map(|curves| curves.steps().unwrap().steps.len());
+    state.take(read(5));
+    (state.live.filter, state.live.view) = ("fp32".to_owned(), Some((1.0, 2.0)));
+    state.take(UiEvent::Session { folder: folder.clone(), read_only: Some("its conductor has ended".to_owned()) });
+    assert_eq!((&*state.live.filter, state.live.view), ("fp32", Some((1.0, 2.0))));
+    assert_eq!((state.live.shelf.chosen().count(), steps(&state)), (1, Some(5)), "no moment without curves");
+    let (context, mut requests) = (Context::default(), Vec::new());
+    state.poll(&context, &mut requests);
+    assert_eq!(requests, [Request::Curves(folder, RUN.to_owned())], "steps may have been missed");
+    state.take(read(9));
+    assert_eq!(steps(&state), Some(9));
+    state.take(UiEvent::Session { folder: "/other".into(), read_only: None });
+    assert_eq!((state.live.shelf.chosen().count(), &*state.live.filter, state.live.view), (0, "", None));
+}
+
+#[test]
 fn while_nothing_runs_the_latest_finished_runs_are_shown_until_one_starts_or_is_unticked() {
     let mut idle = state();
     idle.screen = Screen::Live;
