@@ -34,7 +34,7 @@ mod write;
 pub use command_texts::{CommandTexts, FactorTexts, MeasureTexts, starting_command};
 pub use data::{Data, DataSetRule, Obtainable, Obtained};
 pub use factor::{Domain, Factor};
-pub use file::{Block, Constraint, MAX_RUNS, Order, PLAN_VERSION, Plan};
+pub use file::{Block, Constraint, MAX_REPEATS, MAX_RUNS, Order, PLAN_VERSION, Plan};
 pub use filter::{Facts, Filter, FilterError, mentions};
 pub use gpu_choice::{GpuChoice, by_numa_node};
 pub use identity::{Identity, identity};

@@ -181,6 +181,11 @@ impl RunSummary {
     pub fn had_company(&self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::SharedNode(_)))
     }
+
+    /// Whether others on the machine took CPUs that it needed.
+    pub fn was_contended(&self) -> bool {
+        self.marks.iter().any(|mark| matches!(mark, Mark::Contended { .. }))
+    }
 }
 
 /// Sums up one run by the measures of its workload; its record must hold the steps.

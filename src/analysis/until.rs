@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{INTERVAL_REPEATS, RunSummary, repeats_for, spread, summarise, usual_spread};
-use crate::plan::{Identity, RunState};
+use crate::plan::{Identity, Key, MAX_REPEATS, Plan, RunState};
 
 /// The measure that repeats are made for.
 pub const UNTIL_MEASURE: &str = "training_time_s";
@@ -48,17 +48,27 @@ pub struct SpreadSeen {
 }
 
 impl SpreadSeen {
-    /// None where no cell has two finished repeats.
-    pub fn of(runs: &[RunSummary]) -> Option<Self> {
-        let mut cells: BTreeMap<Identity, Vec<f64>> = BTreeMap::new();
-        for run in runs.iter().filter(|run| run.state == RunState::Finished) {
+    /// By the keys of workloads: one says nothing of how steady another is, and runs that shared their CPUs nothing of those that do not.
+    /// None of a workload of which no cell has two finished repeats.
+    pub fn by_workload(runs: &[RunSummary]) -> BTreeMap<Key, Self> {
+        let mut workloads: BTreeMap<Key, BTreeMap<Identity, Vec<f64>>> = BTreeMap::new();
+        for run in runs.iter().filter(|run| run.state == RunState::Finished && !run.was_contended()) {
             let time = run.measures.find(UNTIL_MEASURE).and_then(|measure| run.value_alone(measure));
             if let Some((cell, time)) = run.identity.zip(time) {
-                cells.entry(cell).or_default().push(time);
+                workloads.entry(run.workload.key.clone()).or_default().entry(cell).or_default().push(time);
             }
         }
-        let spreads: Vec<f64> = cells.values().filter_map(|repeats| spread(repeats)).collect();
-        Some(Self { spread: usual_spread(&spreads)?, cells: spreads.len() })
+        let seen = |cells: BTreeMap<Identity, Vec<f64>>| {
+            let spreads: Vec<f64> = cells.values().filter_map(|repeats| spread(repeats)).collect();
+            Some(Self { spread: usual_spread(&spreads)?, cells: spreads.len() })
+        };
+        workloads.into_iter().filter_map(|(key, cells)| Some((key, seen(cells)?))).collect()
+    }
+
+    /// That of a plan's workloads; of several, the one that spreads most.
+    pub fn of_plan(seen: &BTreeMap<Key, Self>, plan: &Plan) -> Option<Self> {
+        let of_blocks = plan.blocks().filter_map(|block| seen.get(&block.spec.key).copied());
+        of_blocks.max_by(|a, b| a.spread.total_cmp(&b.spread))
     }
 
     /// Repeats of a cell until its median is known to ± `precision`.
@@ -71,8 +81,8 @@ impl SpreadSeen {
 pub fn repeats_remark(seen: &SpreadSeen, precision: f64) -> String {
     let percent = |share: f64| (share * 1e4).round() / 1e2;
     let takes = match seen.repeats_for(precision) {
-        Some(repeats) => format!("take about {repeats} repeats"),
-        None => "take more repeats than anybody makes".to_owned(),
+        Some(repeats) if repeats <= MAX_REPEATS => format!("take about {repeats} repeats"),
+        _ => format!("take more than the {MAX_REPEATS} repeats that a plan may have"),
     };
     let cells = if seen.cells == 1 { "1 cell".to_owned() } else { format!("{} cells", seen.cells) };
     format!(
@@ -86,7 +96,9 @@ pub fn repeats_remark(seen: &SpreadSeen, precision: f64) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::{fixture, summarise_run};
+    use std::sync::Arc;
+
+    use crate::analysis::{Mark, fixture, summarise_run};
 
     #[test]
     fn repeats_go_on_from_the_least_with_an_interval_until_it_is_narrow_enough() {
@@ -105,7 +117,8 @@ mod tests {
             summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 0.01 * slower))
         };
         let runs = [run(1, 1.0), run(2, 1.02), run(3, 0.98), run(4, 1.01)];
-        let seen = SpreadSeen::of(&runs).unwrap();
+        let image = runs[0].workload.key.clone();
+        let seen = SpreadSeen::by_workload(&runs)[&image];
         assert!(seen.cells == 1 && (0.01..0.03).contains(&seen.spread), "{seen:?}");
         assert!(seen.repeats_for(0.005) > seen.repeats_for(0.05));
         assert!(
@@ -113,7 +126,20 @@ mod tests {
             "{}",
             repeats_remark(&seen, 0.01)
         );
-        assert_eq!(SpreadSeen::of(&runs[..1]), None);
+        assert!(SpreadSeen::by_workload(&runs[..1]).is_empty());
+        let wild = SpreadSeen { spread: 3.0, cells: 1 };
+        assert!(
+            repeats_remark(&wild, 0.01).contains("more than the 1000 repeats that a plan may have"),
+            "no advice that a plan refuses"
+        );
+        let plan = Plan::new("my", Arc::clone(&runs[0].workload));
+        let all = [(image.clone(), seen), ("llm".into(), wild)].into();
+        assert_eq!(SpreadSeen::of_plan(&all, &plan), Some(seen), "of its own workload");
+        assert_eq!(SpreadSeen::of_plan(&[("llm".into(), wild)].into(), &plan), None);
+        let mut runs = runs;
+        let contended = Mark::Contended { others: 2.0, stolen: 0.0, busy: 2.0, cpus: 2 };
+        runs[1..].iter_mut().for_each(|run| run.marks.push(contended.clone()));
+        assert!(SpreadSeen::by_workload(&runs).is_empty());
         assert_eq!(repeats_of(&runs, runs[0].identity.as_ref().unwrap()).len(), 4);
     }
 }

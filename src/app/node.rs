@@ -273,7 +273,13 @@ fn right_ui(ui: &mut Ui, state: &State, node: &Node, commands: &mut Vec<Command>
             pairs_ui(ui, "node-nsys", &[("Path", nsys.path.display().to_string()), ("Version", nsys.version.clone())]);
         }
         Err(reason) => {
-            ui.add(Label::new(muted(ui, format!("Runs cannot be traced: {reason}"))).wrap());
+            ui.add(
+                Label::new(muted(
+                    ui,
+                    format!("Runs cannot be traced by it: {reason}. The built-in trace needs no profiler."),
+                ))
+                .wrap(),
+            );
         }
     });
     titled(ui, "Data sets", |ui| data::data_ui(ui, state, commands));

@@ -14,7 +14,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -139,8 +139,8 @@ pub struct PlanState {
     questions: u64,
     only_missing: bool,
     launch: Launch,
-    /// Spread of the repeats in the open session.
-    spread: Option<SpreadSeen>,
+    /// Spread of the repeats in the open session, by workload.
+    spreads: Arc<BTreeMap<Key, SpreadSeen>>,
     /// The cells of the open session.
     held: Arc<HashMap<Identity, HeldCell>>,
     /// How many of the outlook's runs the session holds.
@@ -188,7 +188,7 @@ impl Default for PlanState {
             questions: 0,
             only_missing: false,
             launch: Launch::Idle,
-            spread: None,
+            spreads: Arc::default(),
             held: Arc::default(),
             kept: None,
             awaits_plan: false,
@@ -207,14 +207,14 @@ impl PlanState {
     /// Another session was opened, whose plan is shown once it is known, or not.
     pub fn session_changed(&mut self, brings_plan: bool) {
         self.held = Arc::default();
-        self.spread = None;
+        self.spreads = Arc::default();
         self.awaits_plan = brings_plan;
     }
 
     /// The open session has other runs. The first ones since it was opened bring its latest plan, unless the user chose or
     /// edited one.
     pub fn records_changed(&mut self, records: &Records) {
-        self.spread = records.spread;
+        self.spreads = Arc::clone(&records.spreads);
         self.held = Arc::clone(&records.held);
         let Some(last) = records.plans.last() else { return };
         if std::mem::take(&mut self.awaits_plan)

@@ -137,7 +137,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Format::Md => {
             let mut text = describe(&plan, &matrix, &node, runs);
             if let Some(session) = &arguments.session {
-                text.push_str(&repeats_text(session)?);
+                text.push_str(&repeats_text(&plan, session)?);
             }
             print(&text)?;
         }
@@ -146,11 +146,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(OK)
 }
 
-/// How many repeats some precisions take, by the spread of a session's cells.
-fn repeats_text(session: &PathBuf) -> Result<String, Box<dyn Error>> {
+/// How many repeats some precisions take, by the spread of a session's cells of the plan's workloads.
+fn repeats_text(plan: &Plan, session: &PathBuf) -> Result<String, Box<dyn Error>> {
     let Material { runs, .. } = Material::read(&session_folder(session)?)?;
-    let Some(seen) = SpreadSeen::of(&runs) else {
-        return Ok("\n\nNote: no cell of the session has two finished repeats, which would tell how many are needed."
+    let Some(seen) = SpreadSeen::of_plan(&SpreadSeen::by_workload(&runs), plan) else {
+        return Ok("\n\nNote: no cell of the session of this workload has two finished repeats with CPUs of their own, which would tell how \
+                   many are needed."
             .to_owned());
     };
     let remark = |precision: &f64| format!("\n\nNote: {}.", repeats_remark(&seen, *precision));

@@ -333,7 +333,9 @@ fn percent(text: &str) -> Result<f64, String> {
 
 fn say_results(finished: usize, unfinished: usize, session: &str) {
     say(format_args!("{finished} finished, {unfinished} did not. Results: multicard table {session}"));
-    say(format_args!("a figure: multicard figure {session} --out figure.svg"));
+    if finished > 0 {
+        say(format_args!("a figure: multicard figure {session} --out figure.svg"));
+    }
 }
 
 fn say_added(plan: &Plan, added: &Added, session: &str) {

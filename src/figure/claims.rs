@@ -75,10 +75,9 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
     if !rows.is_empty() {
         notes.push(method_note(&rows));
     }
-    for judgement in judgements.iter().filter(|judgement| !judgement.reason().is_empty()) {
-        if judgement.verdict != Verdict::Untested {
-            notes.push(format!("{}: {}", judgement.claim.id, judgement.reason()));
-        }
+    for judgement in judgements.iter().filter(|judgement| judgement.verdict != Verdict::Untested) {
+        let said = judgement.caveat().into_iter().chain(Some(judgement.reason()).filter(|reason| !reason.is_empty()));
+        notes.extend(said.map(|text| format!("{}: {text}", judgement.claim.id)));
     }
     Table { study: "claims".to_owned(), columns, rows, notes }
 }

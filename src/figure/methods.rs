@@ -147,9 +147,10 @@ fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
         for (key, before, after) in facts {
             let of_gpus = ["gpu", "driver", "cuda_runtime", "cudnn", "nccl"].iter().any(|start| key.starts_with(start));
             match values_of(runs, key) {
+                // Libraries that libtorch brings say nothing of runs without a GPU.
+                _ if of_gpus && !on_gpus => {}
                 Some(value) if *key == "cpus" => told.push(cpus(&value)),
                 Some(value) => told.push(format!("{before}{value}{after}")),
-                None if of_gpus && !on_gpus => {}
                 None => unknown.push(if before.is_empty() { (*key).to_owned() } else { before.trim_end().to_owned() }),
             }
         }

@@ -64,7 +64,9 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
 
 /// Says that recorded runs are not among the others.
 pub(super) fn traced_note(traced: usize) -> String {
-    format!("traced cells: {traced}, left out because tracing costs time; presets of metrics show them")
+    format!(
+        "traced cells: {traced}, left out because tracing costs time: --traced (\"Traced runs\" in the window) includes them"
+    )
 }
 
 fn held_note(cells: &[Cell]) -> String {
@@ -190,10 +192,9 @@ fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
             measures.flat_map(|(measure, column)| outliers(cell, measure).into_iter().map(move |one| (one, column)));
         let mut by_run: Vec<(String, Vec<&'static str>, Vec<String>)> = Vec::new();
         for (outlier, column) in found {
-            let off = 100.0 * (outlier.value / outlier.median - 1.0);
-            let shown = significant(outlier.value * column.shown_factor);
+            let [shown, median] = [outlier.value, outlier.median].map(|value| significant(value * column.shown_factor));
             let unit = if column.shown_unit.is_empty() { String::new() } else { format!(" {}", column.shown_unit) };
-            let text = format!("{} {shown}{unit} ({off:+.0} % of its cell's median)", column.name.to_lowercase());
+            let text = format!("{} {shown}{unit} (its cell's median: {median}{unit})", column.name.to_lowercase());
             match by_run.iter_mut().find(|known| known.0 == outlier.run) {
                 Some(known) => known.2.push(text),
                 None => by_run.push((outlier.run, outlier.reasons, vec![text])),

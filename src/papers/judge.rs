@@ -4,10 +4,11 @@ use serde::Serialize;
 use strum::IntoStaticStr;
 
 use super::claim::{Claim, Compare, Side, Test, claims};
+use super::coverage::{Deviation, deviations};
 use crate::analysis::{
     Cell, Interval, Key, Measures, Recording, RunState, RunSummary, Value, mean_interval, summarise, varying,
 };
-use crate::plan::Filter;
+use crate::plan::{Filter, Level};
 
 /// What runs say to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, IntoStaticStr)]
@@ -60,9 +61,23 @@ pub struct Judgement {
     pub findings: Vec<Finding>,
     /// Tests that no cells carry out.
     pub untested: Vec<&'static Test>,
+    /// By what the cells do other work than those of the paper's table or figure that they are closest to.
+    pub other_work: Vec<Deviation>,
 }
 
 impl Judgement {
+    /// That the cells do other work than the paper's, which may change what they say; none where nothing is known to differ.
+    pub fn caveat(&self) -> Option<String> {
+        let mut texts: Vec<String> = Vec::new();
+        for Deviation { key, own, paper, .. } in &self.other_work {
+            let text = own.as_ref().map(|own| format!("{key} = {own} rather than {paper}"));
+            texts.extend(text.filter(|text| !texts.contains(text)));
+        }
+        let work = texts.join(", ");
+        let said = "judged by cells that do other work than the paper's, where it may not apply";
+        (!texts.is_empty()).then(|| format!("{said}: {work}"))
+    }
+
     /// Why it is undecided, or what to run to test it; empty where it holds or fails.
     pub fn reason(&self) -> String {
         let single = self.findings.iter().filter(|finding| finding.decides.is_none()).count();
@@ -89,21 +104,35 @@ pub fn judge(cells: &[Cell]) -> Vec<Judgement> {
 }
 
 fn judgement(claim: &'static Claim, cells: &[Cell]) -> Judgement {
-    let (mut findings, mut untested) = (Vec::new(), Vec::new());
+    let (mut findings, mut untested, mut other_work) = (Vec::new(), Vec::new(), Vec::new());
     for test in &claim.tests {
-        let found = carry_out(test, cells);
+        let (found, used) = carry_out(test, cells);
         if found.is_empty() {
             untested.push(test);
         }
         findings.extend(found);
+        other_work.extend(deviates(claim, test, &used));
     }
     let worst = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Untested);
     let verdict = if worst == Verdict::Holds && !untested.is_empty() { Verdict::Undecided } else { worst };
-    Judgement { claim, verdict, findings, untested }
+    Judgement { claim, verdict, findings, untested, other_work }
 }
 
-/// Compares the cells that a test names, for each combination of the settings that it does not.
-fn carry_out(test: &'static Test, cells: &[Cell]) -> Vec<Finding> {
+/// By what a test's cells do other work than those of the table or figure that they are closest to, of those that make the claim.
+fn deviates(claim: &Claim, test: &Test, used: &[Cell]) -> Vec<Deviation> {
+    let Some(measure) = test.measure.first().and_then(|key| Measures::built_in().find(key)) else { return Vec::new() };
+    let of = |id: &String| {
+        let found = deviations(super::artefact(id).ok()?, used);
+        (found.of_cells.is_empty() || found.strangers() < used.len()).then(|| found.other_work(measure))
+    };
+    let on_cpus = used.iter().filter(|cell| cell.runs.iter().any(|run| run.device.as_deref() == Some("cpu"))).count();
+    let (own, paper) = (Some(Level::text("cpu")), Level::text("gpu"));
+    let of_device = (on_cpus > 0).then(|| Deviation { key: "device".into(), own, paper, open: false, cells: on_cpus });
+    claim.on.iter().filter_map(of).min_by_key(Vec::len).into_iter().flatten().chain(of_device).collect()
+}
+
+/// Compares the cells that a test names, for each combination of the settings that it does not. Also the cells it compared.
+fn carry_out<'a>(test: &'static Test, cells: &[Cell<'a>]) -> (Vec<Finding>, Vec<Cell<'a>>) {
     let filter = Filter::parse(&test.filter).unwrap_or_default();
     // Recording costs time: all but metrics of reports is taken from runs that nothing recorded.
     let is_metric = test.measure.iter().all(|key| Measures::built_in().is_of_reports(key));
@@ -136,7 +165,8 @@ fn carry_out(test: &'static Test, cells: &[Cell]) -> Vec<Finding> {
         let cells = names.collect::<Vec<_>>().join(", ");
         Some(Finding { test, cells, value, decides, verdict: verdict(test, decides) })
     };
-    groups.iter().filter_map(finding).collect()
+    let found = groups.iter().filter_map(finding).collect();
+    (found, groups.into_iter().flatten().cloned().collect())
 }
 
 /// What a test asks of each finished run, with its repeat.
@@ -243,6 +273,28 @@ mod tests {
         assert_eq!(judgement.findings.len(), 2);
         assert!((judgement.findings[0].value.median - 1.0 / 0.62).abs() < 1e-9);
         assert_eq!(judgement.reason(), "");
+    }
+
+    #[test]
+    fn a_claim_that_is_judged_by_other_work_says_so() {
+        let caveat = |size: i64, device: &str| {
+            let mut runs = runs(&PRECISIONS);
+            for run in &mut runs {
+                let levels = run.levels.iter().map(|(key, level)| (key.clone(), level.clone()));
+                let sized = levels.chain([("image_size".into(), Level::Integer(size))]);
+                run.levels = Levels::new(sized.collect::<Vec<_>>());
+                run.device = Some(device.to_owned());
+            }
+            of("precision-speeds-up", &runs).caveat()
+        };
+        assert_eq!(caveat(500, "NVIDIA H100"), None);
+        let small = caveat(32, "cpu").unwrap();
+        assert!(
+            small.contains("image_size = 32 rather than 500") && small.contains("device = cpu rather than gpu"),
+            "{small}"
+        );
+        let runs = runs(&PRECISIONS);
+        assert_eq!(of("pinning-speeds-up", &runs).caveat(), None, "nothing tests it");
     }
 
     #[test]

@@ -17,6 +17,8 @@ use super::{
 pub const PLAN_VERSION: i64 = 1;
 /// Maximum number of runs of a plan: cells times repeats.
 pub const MAX_RUNS: u64 = 100_000;
+/// Most repeats of a plan.
+pub const MAX_REPEATS: u32 = 1000;
 /// Maximum size of a plan file in bytes. A plan of all factors with hundreds of levels is a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 

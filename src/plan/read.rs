@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::checked_table::{Table, integer, kind, real, shortened};
 use super::data::{Data, DataSetRule};
-use super::file::PLAN_VERSION;
+use super::file::{MAX_REPEATS, PLAN_VERSION};
 use super::filter::{Filter, Known};
 use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion};
 use super::workload::{command, workloads};
@@ -70,7 +70,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     top.check_keys(TOP_KEYS, &spec.factors, &mut problems);
     let mut plan = Plan::new("", spec.clone());
     plan.name = name(&top, origin, &mut problems);
-    if let Some(repeats) = top.whole("repeats", 1..=1000, &mut problems) {
+    if let Some(repeats) = top.whole("repeats", 1..=MAX_REPEATS.into(), &mut problems) {
         plan.repeats = repeats as u32;
     }
     plan.seed = top.whole("seed", 0..=u64::MAX, &mut problems).unwrap_or(plan.seed);

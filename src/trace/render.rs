@@ -110,6 +110,10 @@ pub fn markdown(trace: &Trace) -> String {
             row
         }),
     );
+    if trace.metrics.is_empty() {
+        text.push_str("\n## Proof\n\nNone of factors: no work of GPUs was recorded.\n");
+        return text;
+    }
     let proof = &trace.proof;
     let _ = writeln!(
         text,

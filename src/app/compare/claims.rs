@@ -55,6 +55,9 @@ fn claim_ui(ui: &mut Ui, judgement: &Judgement, commands: &mut Vec<Command>) {
             }
         });
         findings_ui(ui, judgement);
+        if let Some(caveat) = judgement.caveat() {
+            ui.colored_label(palette(ui.visuals()).warning, caveat);
+        }
         let reason = judgement.reason();
         if !reason.is_empty() {
             ui.label(muted(ui, reason));

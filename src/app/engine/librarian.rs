@@ -161,7 +161,7 @@ impl Librarian<'_> {
             UiEvent::Records(Arc::new(Records {
                 folder: folder.to_owned(),
                 runs: runs.clone(),
-                spread: SpreadSeen::of(&summaries),
+                spreads: Arc::new(SpreadSeen::by_workload(&summaries)),
                 summaries,
                 reports: reports.clone(),
                 studies: studies.clone(),

@@ -12,7 +12,7 @@ use crate::app::listing::Listing;
 use crate::app::screen::Screen;
 use crate::conduct::{Order, QueueView};
 use crate::figure::SavedStudy;
-use crate::plan::{Identity, Node, Plan, PlanError};
+use crate::plan::{Identity, Key, Node, Plan, PlanError};
 use crate::program;
 use crate::protocol::{DeviceRates, Sample};
 use crate::session::Places;
@@ -145,8 +145,8 @@ pub struct Records {
     pub held: Arc<HashMap<Identity, HeldCell>>,
     /// What lists show of the runs.
     pub listing: Arc<Listing>,
-    /// How far the repeats of the summarised runs spread.
-    pub spread: Option<SpreadSeen>,
+    /// How far the repeats of the summarised runs spread, by workload.
+    pub spreads: Arc<BTreeMap<Key, SpreadSeen>>,
     /// Ended runs that are not summarised yet.
     pub pending: usize,
     /// What users noted of runs, by their ids.
@@ -160,7 +160,7 @@ impl Records {
     /// thousand runs, so it is not for the window's thread.
     pub fn folded(self) -> Self {
         let (held, listing) = (Arc::new(held_cells(&self.runs)), Arc::new(Listing::of(&self.runs)));
-        Self { held, listing, spread: SpreadSeen::of(&self.summaries), ..self }
+        Self { held, listing, spreads: Arc::new(SpreadSeen::by_workload(&self.summaries)), ..self }
     }
 }
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use eframe::egui::{CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, Ui, Widget as _, WidgetInfo};
 
 use super::PlanCommand;
-use crate::analysis::repeats_remark;
+use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{card, muted, radio_ui, text_field, tick_ui};
 use crate::app::{Command, State};
-use crate::plan::{Capture, Domain, Level, Mode, Node, Order, Plan, Tracer, Tracing, starting_command, workloads};
+use crate::plan::{
+    Capture, Domain, Level, MAX_REPEATS, Mode, Node, Order, Plan, Tracer, Tracing, starting_command, workloads,
+};
 
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
@@ -33,12 +35,12 @@ pub(super) fn about_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
             asked.extend(named.1.map(PlanCommand::Name));
             let label = ui.label("Repeats");
             let mut repeats = plan.repeats;
-            let field = DragValue::new(&mut repeats).range(1..=1000).speed(0.05).ui(ui).labelled_by(label.id);
+            let field = DragValue::new(&mut repeats).range(1..=MAX_REPEATS).speed(0.05).ui(ui).labelled_by(label.id);
             if field.on_hover_text("Runs of each cell. From six on, tables have confidence intervals.").changed() {
                 asked.push(PlanCommand::Repeats(repeats));
             }
-            if let Some(seen) = &state.plan.spread {
-                ui.label(muted(ui, repeats_remark(seen, REMARKED_PRECISION)));
+            if let Some(seen) = SpreadSeen::of_plan(&state.plan.spreads, plan) {
+                ui.label(muted(ui, repeats_remark(&seen, REMARKED_PRECISION)));
             }
         });
         workload_ui(ui, state, &mut asked);

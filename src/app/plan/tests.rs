@@ -540,10 +540,13 @@ fn records_of(plan: &Plan, finished: u32) -> UiEvent {
 #[test]
 fn the_spread_of_repeats_is_taken_as_it_was_computed_where_runs_are_read() {
     let mut window = window_of(Some(cpu_node()));
-    let spread = Some(SpreadSeen { spread: 0.02, cells: 4 });
-    let records = Records { folder: PathBuf::from("/sessions/study"), spread, ..Records::default() };
+    let spreads = [("image", 0.02), ("llm", 0.3)].map(|(key, spread)| (key.into(), SpreadSeen { spread, cells: 4 }));
+    let spreads = Arc::new(spreads.into());
+    let records = Records { folder: PathBuf::from("/sessions/study"), spreads, ..Records::default() };
     open_session(&mut window, UiEvent::Records(Arc::new(records)));
     window.get_by_label_contains("by the spread of 2 % seen in 4 cells");
+    click(&mut window, "Workload Own program");
+    assert!(window.query_by_label_contains("by the spread of").is_none(), "no cell of it was seen");
 }
 
 fn open_session(window: &mut Window, records: UiEvent) {
