@@ -435,6 +435,8 @@ fn a_study_is_saved_listed_shown_and_deleted() {
     for (arguments, part) in [
         (["--study", "chanels last"], "unknown study \"chanels last\"; did you mean \"channels last\"?"),
         (["--measure", "step_tine_s"], "unknown measure \"step_tine_s\"; did you mean \"step_time_s\"?"),
+        (["--filter", "precison=fp32"], "--filter: unknown factor \"precison\"; did you mean \"precision\"?"),
+        (["--rows", "layuot"], "--rows: unknown factor \"layuot\"; did you mean \"layout\"?"),
         (["--measure", "tokens"], "unknown measure \"tokens\"; there are step_time_s, "),
     ] {
         let refused = command(golden.folder.path()).args(["table", session]).args(arguments).output().unwrap();

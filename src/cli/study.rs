@@ -1,6 +1,7 @@
 //! What `table` and `figure` are asked for: a study, and what is to be different from it. `multicard study` lists the
 //! studies of a session, saves and deletes them.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use super::{Format, OK, Outcome, print, say, session_folder, variant};
 use crate::analysis::{MetricUnit, TRACE_METRICS};
 use crate::conduct::Order;
 use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
-use crate::plan::{Filter, FilterError, Key, suggestion};
+use crate::plan::{Filter, FilterError, Key, suggestion, workloads};
 use crate::store::{Decision, Reader, Store};
 
 /// A study by name, and changes to it.
@@ -126,14 +127,40 @@ impl StudyArguments {
         Ok(study)
     }
 
-    /// Rejects a requested measure or baseline that the session does not have.
+    /// Rejects a requested measure or baseline that the session does not have, and a factor that is not known anywhere.
     pub fn check(&self, material: &Material) -> Result<(), String> {
+        self.check_factors(material)?;
         let known = figure::known_measures(&material.sources());
         if let Some(asked) = self.measure.as_ref().filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
             let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
             return Err(format!("unknown measure {:?}{}", &**asked, suggestion(asked, &known)));
         }
         self.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(material, asked))
+    }
+
+    /// A misspelt factor would leave an empty table. One that other workloads have is no mistake: no cell has it.
+    fn check_factors(&self, material: &Material) -> Result<(), String> {
+        let factors = workloads().iter().flat_map(|spec| &spec.factors).map(|factor| &*factor.key);
+        let levels = material.runs.iter().flat_map(|run| run.levels.iter().map(|(key, _)| &**key));
+        let settings = ["session", "cell", "workload", "data", "mode", "trace", "gpu"].into_iter();
+        let known: BTreeSet<&str> = settings.chain(factors).chain(levels).collect();
+        let known: Vec<&str> = known.into_iter().collect();
+        let refuse = |argument: &str, key: &str| {
+            let is_known = known.iter().any(|known| known.eq_ignore_ascii_case(key));
+            if is_known {
+                Ok(())
+            } else {
+                Err(format!("--{argument}: unknown factor {key:?}{}", suggestion(key, &known)))
+            }
+        };
+        let filter = self.filter.as_deref().and_then(|text| Filter::parse(text).ok()).unwrap_or_default();
+        filter.keys().into_iter().try_for_each(|key| refuse("filter", key))?;
+        for (argument, asked) in [("rows", &self.rows), ("columns", &self.columns), ("colour", &self.colour)] {
+            if let Some(Place::Setting(key)) = asked.clone().map(Place::from) {
+                refuse(argument, &key)?;
+            }
+        }
+        Ok(())
     }
 }
 
