@@ -133,7 +133,7 @@ mod tests {
             "no advice that a plan refuses"
         );
         let plan = Plan::new("my", Arc::clone(&runs[0].workload));
-        let all = [(image.clone(), seen), ("llm".into(), wild)].into();
+        let all = [(image, seen), ("llm".into(), wild)].into();
         assert_eq!(SpreadSeen::of_plan(&all, &plan), Some(seen), "of its own workload");
         assert_eq!(SpreadSeen::of_plan(&[("llm".into(), wild)].into(), &plan), None);
         let mut runs = runs;
