@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use multicard::analysis::recording_cost;
 use multicard::plan::{Capture, Tracer};
 use multicard::protocol::CAPTURE_RANGE;
-use multicard::statistics::median;
 
 use crate::recording;
 use crate::report::Stop;
@@ -12,8 +12,6 @@ use crate::shim::Recording;
 
 /// Delay after which a profiler started by one rank records the others too.
 const SPREAD: Duration = Duration::from_millis(300);
-/// What recording costs is told by at least so many steps of it and before it.
-const LEAST_STEPS: usize = 10;
 
 /// Opens and closes the window. A profiler records all ranks, so the first rank controls it; the built-in trace is each rank's own.
 pub struct CaptureWindow {
@@ -112,18 +110,10 @@ impl CaptureWindow {
         }
     }
 
-    /// How much longer recorded steps took than as many before them, or what there is of those: the ratio of the medians, less 1. None
-    /// where there are fewer than ten of either. The first step of the window does not count: the wait for the recorder is in its time. Nor
-    /// do those after the window: a recorder that has ended has still work to do (steps under Nsight Systems stay as slow for a while).
+    /// What recording some steps cost; none where all are recorded, or too few to tell.
     pub fn cost(&self) -> Option<f64> {
         let Capture::Steps { first, last } = self.capture else { return None };
-        let durations_s = |of: &dyn Fn(u64) -> bool| -> Vec<f64> {
-            self.durations_s.iter().filter(|(step, _)| of(*step)).map(|(_, duration_s)| *duration_s).collect()
-        };
-        let within = durations_s(&|step| first < step && step <= last);
-        let before = durations_s(&|step| step < first);
-        let before = &before[before.len().saturating_sub(within.len())..];
-        (within.len().min(before.len()) >= LEAST_STEPS).then(|| median(&within) / median(before) - 1.0)
+        recording_cost(&self.durations_s, first, last)
     }
 }
 
@@ -159,30 +149,15 @@ mod tests {
         assert_eq!(waits(one, 0), [(3, "before"), (3, "before"), (3, "after"), (3, "after")]);
     }
 
-    /// What recording steps 101 to 200 costs in a run of these steady steps.
-    fn cost(steps: impl Iterator<Item = u64>, duration_s: impl Fn(u64) -> f64) -> Option<f64> {
-        let mut window = CaptureWindow::new(Some(Capture::Steps { first: 101, last: 200 }), Tracer::BuiltIn, 0);
-        steps.for_each(|step| window.took(step, duration_s(step)));
-        window.cost()
-    }
-
     #[test]
-    fn what_recording_costs_is_told_by_the_steps_next_to_the_beginning_of_the_window() {
-        // Steps far before it, its first one and those after it say nothing of it.
-        let duration_s = |step: u64| match step {
-            ..=1 | 101 | 201.. => 9.0,
-            102..=200 => 1.2,
-            _ => 1.0,
+    fn only_a_window_of_steps_tells_what_recording_costs() {
+        let cost = |capture| {
+            let mut window = CaptureWindow::new(Some(capture), Tracer::BuiltIn, 0);
+            (1..=40).for_each(|step| window.took(step, if step > 20 { 3.0 } else { 2.0 }));
+            window.cost()
         };
-        let found = cost(1..=300, duration_s).unwrap();
-        assert!((found - 0.2).abs() < 1e-9, "{found}");
-        assert!(cost(91..=111, duration_s).is_some());
-        for too_few in [92..=111, 91..=110, 101..=300, 21..=100] {
-            assert_eq!(cost(too_few.clone(), duration_s), None, "{too_few:?}");
-        }
-        let mut whole = CaptureWindow::new(Some(Capture::Whole), Tracer::BuiltIn, 0);
-        (1..=300).for_each(|step| whole.took(step, 1.0));
-        assert_eq!(whole.cost(), None);
+        assert_eq!(cost(Capture::Steps { first: 21, last: 40 }), Some(0.5));
+        assert_eq!(cost(Capture::Whole), None);
     }
 
     #[test]
