@@ -44,5 +44,5 @@ pub use palette::{COLOUR_NAMES, COLOURS, Dash, Hatch, Marker, Sign, level_index,
 pub use published::OfPaper;
 pub use render::{Format, UnknownFormat, render};
 pub use saved::{SavedStudy, check_studies, find_study, refused_name};
-pub use study::{Form, Limits, Over, Place, Runs, SPEEDUP, Study, known_measures};
+pub use study::{Form, Limits, Over, Place, Runs, SETTINGS, SPEEDUP, Study, known_measures};
 pub use table::{CellValue, Column, Row, Table};

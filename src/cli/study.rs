@@ -142,7 +142,8 @@ impl StudyArguments {
     fn check_factors(&self, material: &Material) -> Result<(), String> {
         let factors = workloads().iter().flat_map(|spec| &spec.factors).map(|factor| &*factor.key);
         let levels = material.runs.iter().flat_map(|run| run.levels.iter().map(|(key, _)| &**key));
-        let settings = ["session", "cell", "workload", "data", "mode", "trace", "gpu"].into_iter();
+        // Filters know a GPU's name too.
+        let settings = figure::SETTINGS.into_iter().chain(["gpu"]);
         let known: BTreeSet<&str> = settings.chain(factors).chain(levels).collect();
         let known: Vec<&str> = known.into_iter().collect();
         let refuse = |argument: &str, key: &str| {

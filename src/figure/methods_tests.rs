@@ -67,6 +67,16 @@ fn every_sentence_is_from_the_records() {
 }
 
 #[test]
+fn libraries_of_cuda_are_not_told_of_runs_without_a_gpu() {
+    let mut environment = Environment::default();
+    for (key, value) in [("gpus", "none"), ("cuda_runtime", "13.0"), ("libtorch", "2.11.0")] {
+        environment.set(key, Some(value));
+    }
+    let text = said(&runs(Some(environment)));
+    assert!(text.contains("Runs used no GPU") && text.contains("libtorch 2.11.0") && !text.contains("CUDA"), "{text}");
+}
+
+#[test]
 fn one_cpu_is_one() {
     assert_eq!(["1", "2", "1 and 16"].map(cpus), ["1 usable CPU", "2 usable CPUs", "1 and 16 usable CPUs"]);
 }

@@ -21,6 +21,8 @@ use crate::analysis::{
 use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
 use crate::plan::{Filter, Tracer};
 
+/// What cells are told apart by beside their factors.
+pub const SETTINGS: [&str; 6] = ["session", "trace", "mode", "data", "cell", "workload"];
 /// The measure that is made of two cells: throughput over the baseline's.
 pub const SPEEDUP: &str = "speedup";
 /// The measure that is made of two cells: how much longer steps are than the baseline's, as a share.
@@ -504,10 +506,7 @@ impl Study {
     /// Factors and levels that it names and no cell has.
     fn missing(&self, cells: &[Cell]) -> Vec<String> {
         // What cells have only beside others is no news where it is lacking.
-        let is_there = |key: &str| {
-            let optional = ["session", "trace", "mode", "data", "cell", "workload"].contains(&key);
-            optional || cells.iter().any(|cell| cell.level(key).is_some())
-        };
+        let is_there = |key: &str| SETTINGS.contains(&key) || cells.iter().any(|cell| cell.level(key).is_some());
         let mut lines = Vec::new();
         for (name, place) in [("rows", &self.rows), ("columns", &self.columns), ("colour", &self.colour)] {
             if let Place::Setting(key) = place
