@@ -1,8 +1,12 @@
 //! What a reader of a plan should know of cells that run, though not as they may expect.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::{Binding, Cell, Matrix, Mode, Node, Plan, Tracer, expand};
+use super::{Binding, Cell, Command, Level, Matrix, Mode, Node, Plan, Tracer, expand};
+
+/// A batch that is left out and holds less than this share of a training set is no remark worth.
+const LEAST_LEFT_OVER: f64 = 0.01;
 
 /// A remark on a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +25,16 @@ impl fmt::Display for Remark {
 
 /// Remarks on a plan, which comes to `matrix` on this machine; warnings come first.
 pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<Remark> {
-    let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node)];
+    let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node), no_program(plan)];
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
-    let notes = [merged, quick(plan, node), one_numa_node(matrix, node), shared(plan), without_cuda(plan, node)];
+    let notes = [
+        merged,
+        quick(plan, node),
+        left_over(matrix),
+        one_numa_node(matrix, node),
+        shared(plan),
+        without_cuda(plan, node),
+    ];
     let remark = |is_warning| move |text| Remark { text, is_warning };
     let warnings = warnings.into_iter().flatten().map(remark(true));
     warnings.chain(notes.into_iter().flatten().map(remark(false))).collect()
@@ -106,6 +117,40 @@ fn no_profiler(plan: &Plan, node: &Node) -> Option<String> {
     Some(format!("trace = nsys: {missing}, so that {what}: install Nsight Systems, or take {out}"))
 }
 
+/// Programs of the plan's own that this machine does not find; a path is left to the run, whose folder may be made by a setup.
+fn no_program(plan: &Plan) -> Option<String> {
+    let path = std::env::var_os("PATH")?;
+    let is_there = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    let commands = plan.blocks().filter_map(|block| block.spec.command.as_ref());
+    let own_path = |command: &&Arc<Command>| !command.env.iter().any(|(name, _)| name == "PATH");
+    let named = commands.filter(own_path).filter_map(|command| command.run.first().zip(Some(&command.name)));
+    let mut missing = named.filter(|(program, _)| !program.contains(['/', '{']) && !is_there(program));
+    let (program, workload) = missing.next()?;
+    Some(format!(
+        "workload {workload} runs {program:?}, which is in no folder of PATH here, so that its runs will fail: install it, or name its \
+         path"
+    ))
+}
+
+/// The greatest share of a training set that its last, unfilled batch holds, which no step trains on.
+fn left_over(matrix: &Matrix) -> Option<String> {
+    let of_cell = |cell: &Cell| {
+        let images = u64::try_from(cell.levels.get("train_images")?.as_integer()?).ok()?;
+        // Under `ddp` each rank trains on the whole set.
+        let is_whole = cell.levels.get("strategy").and_then(Level::as_text) == Some("ddp");
+        let apart = if is_whole { cell.shape.processes } else { 1 };
+        let left = images.checked_rem(cell.shape.units_per_step / u64::from(apart.max(1)))?;
+        Some((left as f64 / images as f64, left, images))
+    };
+    let shares: Vec<_> = matrix.cells.iter().filter_map(of_cell).filter(|(share, ..)| *share >= LEAST_LEFT_OVER).collect();
+    let (_, left, images) = shares.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!(
+        "in {} of {} cells the last batch of an epoch is not full and is left out: up to {left} of {images} training images",
+        shares.len(),
+        matrix.cells.len()
+    ))
+}
+
 /// What the built-in trace lacks here.
 fn without_cuda(plan: &Plan, node: &Node) -> Option<String> {
     let missing = node.tracer.as_ref().err().filter(|_| plan.tracing.has(Tracer::BuiltIn))?;
@@ -122,7 +167,7 @@ fn without_cuda(plan: &Plan, node: &Node) -> Option<String> {
 mod tests {
     use super::*;
     use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
-    use crate::plan::{Capture, Level, Tracing, expand};
+    use crate::plan::{Capture, Tracing, expand};
 
     fn told(plan: &Plan, node: &Node) -> Vec<String> {
         remarks(plan, &expand(plan, node), node).into_iter().map(|remark| remark.text).collect()
@@ -148,6 +193,37 @@ mod tests {
         plan.mode = Mode::Quick { step_precision: 0.05 };
         assert!(!told(&plan, &cpu_node())[0].contains("no step is measured"));
         assert!(!remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node())[0].is_warning);
+    }
+
+    #[test]
+    fn images_that_no_full_batch_holds_are_told() {
+        let of = |strategy: &str| {
+            small_plan(&[
+                ("train_images", vec![Level::Integer(400)]),
+                ("batch_size", vec![Level::Integer(32), Level::Integer(100)]),
+                ("gpus", vec![Level::Integer(2)]),
+                ("strategy", vec![Level::text(strategy)]),
+            ])
+        };
+        let left = |strategy| told(&of(strategy), &cpu_node()).into_iter().find(|text| text.contains("is left out"));
+        let text = "in 1 of 2 cells the last batch of an epoch is not full and is left out: up to 16 of 400 training images";
+        assert_eq!(left("ddp-ds").as_deref(), Some(text), "6 steps of 64");
+        assert_eq!(left("ddp").as_deref(), Some(text), "12 steps of 32, in each rank");
+        let large = small_plan(&[("train_images", vec![Level::Integer(60_000)])]);
+        assert_eq!(told(&large, &cpu_node()).iter().find(|text| text.contains("is left out")), None, "32 of 60,000");
+    }
+
+    #[test]
+    fn programs_that_are_not_installed_are_told() {
+        let of = |program: &str| {
+            let text = format!(
+                "version = 1\nworkload = \"command\"\n[command]\nname = \"own\"\nrun = [\"{program}\", \"train.py\"]\n"
+            );
+            told(&Plan::parse(&text, "").unwrap(), &cpu_node())
+        };
+        let said = of("no-such-interpreter-of-anything");
+        assert!(said[0].contains("runs \"no-such-interpreter-of-anything\", which is in no folder of PATH"), "{said:?}");
+        assert!(of("sh").iter().chain(&of("./train.sh")).all(|text| !text.contains("PATH")));
     }
 
     #[test]

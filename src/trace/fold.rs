@@ -109,9 +109,14 @@ pub(super) fn summarise(
     let ranges_extent = head.without_cuda.then_some(ranges_extent).flatten();
     let extent = covered.or_else(|| union(work.extent, calls_extent)).or(ranges_extent);
     let begin = if covered.is_none() && window.is_whole() { extent.map_or(0, |(start, _)| start) } else { begin };
-    let wall_ns = extent.and_then(|extent| limits.clip(extent)).map_or(0, |(start, end)| end.abs_diff(start));
+    let within = extent.and_then(|extent| limits.clip(extent));
+    let wall_ns = within.map_or(0, |(start, end)| end.abs_diff(start));
     let gpus = work.gpus();
     let mut warnings = head.warnings;
+    if within.is_none() && !window.is_whole() {
+        let end = covered.map(|(_, end)| format!(": the recording ends after {:.3} s", end.abs_diff(begin) as f64 / 1e9));
+        warnings.push(format!("nothing was recorded {window}{}", end.unwrap_or_default()));
+    }
     if !names.missing.is_empty() {
         let count = names.missing.len();
         warnings.push(format!("{count} names are missing from the report; their times are listed all the same"));

@@ -1,5 +1,7 @@
 //! A part of a report's time.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::TraceError;
@@ -30,6 +32,18 @@ impl Window {
         // The cast saturates: an end beyond the clock means the end.
         let at = |seconds: f64| begin_ns.saturating_add((seconds * 1e9).round() as i64);
         Ok(Limits { from: self.from_s.map_or(i64::MIN, at), to: self.to_s.map_or(i64::MAX, at) })
+    }
+}
+
+/// `from 3 s`, `until 2.5 s`, `from 3 s to 4 s`.
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.from_s, self.to_s) {
+            (Some(from_s), Some(to_s)) => write!(f, "from {from_s} s to {to_s} s"),
+            (Some(from_s), None) => write!(f, "from {from_s} s"),
+            (None, Some(to_s)) => write!(f, "until {to_s} s"),
+            (None, None) => f.write_str("at all"),
+        }
     }
 }
 

@@ -85,4 +85,8 @@ fn windows_that_are_none_are_refused_and_empty_ones_are_empty() {
         let trace = imported("single_100", &window);
         assert!(trace.api.is_empty() && trace.kernels.is_empty() && trace.per_gpu.is_empty(), "{window:?}");
     }
+    let beyond = imported("single_100", &Window { from_s: Some(1e6), to_s: None }).warnings;
+    assert!(beyond.iter().any(|warning| warning.starts_with("nothing was recorded from 1000000 s")), "{beyond:?}");
+    let last = imported("single_100", &Window { from_s: None, to_s: Some(1e6) }).warnings;
+    assert!(!last.iter().any(|warning| warning.starts_with("nothing")), "{last:?}");
 }
