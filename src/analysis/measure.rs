@@ -317,7 +317,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         rate(processed_rate, "processed"),
         Measure::time("load_wait_s", format!("Wait for data per {step}")),
         Measure::time("loader_start_s", "Loader start-up per epoch").read(Max, Median),
-        share("recording_cost", "Cost of recording").better(Lower).read(OverRanks::Slowest, Last),
+        share("recording_cost", "Cost of recording within a run").better(Lower).read(OverRanks::Slowest, Last),
         Measure::time("cudnn_trials_s", "Trials of cuDNN's engines").read(Max, OverTime::Max),
         plain("train_loss", "Training loss").better(Lower).read(MeanByUnits, Last),
         plain("test_loss", "Test loss").better(Lower).read(First, Last),

@@ -42,7 +42,9 @@ impl State {
     /// Closes once the runs have ended and the plan is saved.
     pub fn poll_closing(&mut self, context: &Context) {
         match self.closing {
-            Closing::Asked | Closing::WhenEnded if !self.queue.is_active() => self.runs_settled(context),
+            // Nobody answered: who is asked nothing any longer has not said to close.
+            Closing::Asked if !self.queue.is_active() => self.closing = Closing::No,
+            Closing::WhenEnded if !self.queue.is_active() => self.runs_settled(context),
             Closing::WhenSaved if !self.plan.has_unsaved_edits(&self.records) => self.close_now(context),
             // The question for a path was closed, or writing failed.
             Closing::WhenSaved if !self.plan.is_saving() => self.closing = Closing::No,

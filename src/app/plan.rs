@@ -28,7 +28,8 @@ use super::{Command, Request, Screen, State};
 use crate::analysis::SpreadSeen;
 use crate::papers;
 use crate::plan::{
-    Block, Capture, CommandTexts, Data, Identity, Key, Level, Mode, Order, Plan, Tracer, WorkloadSpec, image, is_name,
+    Block, Capture, Cell, CommandTexts, Data, Identity, Key, Level, Mode, Order, Plan, Tracer, WorkloadSpec, image,
+    is_name,
 };
 use crate::store::HeldCell;
 
@@ -155,11 +156,14 @@ pub struct PlanState {
     replacing: Option<(Plan, Option<PathBuf>)>,
 }
 
-/// How many runs of an outlook a session holds.
+/// What a session holds of an outlook.
 struct Kept {
     outlook: Arc<Outlook>,
     held: Arc<HashMap<Identity, HeldCell>>,
+    /// How many of its runs.
     runs: u64,
+    /// Time of all runs one after the other, in seconds: of a cell with a finished run what that took, else its estimate.
+    duration_s: f64,
 }
 
 /// Progress of a launch.
@@ -250,7 +254,23 @@ impl PlanState {
         let repeats = 1..=outlook.plan.repeats;
         let held = outlook.matrix.cells.iter().filter_map(|cell| self.held.get(&cell.identity));
         let runs = held.map(|held| repeats.clone().filter(|repeat| held.repeats.contains(repeat)).count() as u64).sum();
-        self.kept = Some(Kept { outlook: Arc::clone(outlook), held: Arc::clone(&self.held), runs });
+        let cells_s: f64 = outlook.matrix.cells.iter().map(|cell| self.time_of(cell).0).sum();
+        let duration_s = cells_s * f64::from(outlook.plan.repeats);
+        self.kept = Some(Kept { outlook: Arc::clone(outlook), held: Arc::clone(&self.held), runs, duration_s });
+    }
+
+    /// What a run of a cell takes, in seconds, and whether a run of it in the open session took that; else it is an estimate, 0 where
+    /// nobody can tell.
+    fn time_of(&self, cell: &Cell) -> (f64, bool) {
+        match self.held.get(&cell.identity).and_then(|held| held.last_s) {
+            Some(last_s) => (last_s, true),
+            None => (cell.estimate.duration_s, false),
+        }
+    }
+
+    /// Time of all runs of the outlook one after the other, in seconds.
+    fn duration_s(&self, outlook: &Outlook) -> f64 {
+        self.kept.as_ref().map_or(outlook.duration_s, |kept| kept.duration_s)
     }
 
     /// How many of the outlook's runs the open session holds already.

@@ -88,9 +88,11 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
             Column { is_measure: true, ..percent }
         }
         (None, None) if key == RATIO => {
-            let of_speed = measure_of(cells, &study.ratio_of()).is_some_and(Measure::is_speed);
-            let name = if of_speed { "Speed-up vs baseline" } else { "Ratio vs baseline" };
-            Column { is_measure: true, ..plain(key, name, "×") }
+            // Speed-ups of times and of throughput differ in their last digits: the name says which it is.
+            let of = measure_of(cells, &study.ratio_of()).filter(|of| of.is_speed());
+            let name =
+                of.map_or("Ratio vs baseline".to_owned(), |of| format!("Speed-up by {}", of.name.to_lowercase()));
+            Column { is_measure: true, ..plain(key, &name, "×") }
         }
         (None, None) => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
     }));

@@ -142,7 +142,8 @@ fn left_over(matrix: &Matrix) -> Option<String> {
         let left = images.checked_rem(cell.shape.units_per_step / u64::from(apart.max(1)))?;
         Some((left as f64 / images as f64, left, images))
     };
-    let shares: Vec<_> = matrix.cells.iter().filter_map(of_cell).filter(|(share, ..)| *share >= LEAST_LEFT_OVER).collect();
+    let shares: Vec<_> =
+        matrix.cells.iter().filter_map(of_cell).filter(|(share, ..)| *share >= LEAST_LEFT_OVER).collect();
     let (_, left, images) = shares.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(format!(
         "in {} of {} cells the last batch of an epoch is not full and is left out: up to {left} of {images} training images",
@@ -206,7 +207,8 @@ mod tests {
             ])
         };
         let left = |strategy| told(&of(strategy), &cpu_node()).into_iter().find(|text| text.contains("is left out"));
-        let text = "in 1 of 2 cells the last batch of an epoch is not full and is left out: up to 16 of 400 training images";
+        let text =
+            "in 1 of 2 cells the last batch of an epoch is not full and is left out: up to 16 of 400 training images";
         assert_eq!(left("ddp-ds").as_deref(), Some(text), "6 steps of 64");
         assert_eq!(left("ddp").as_deref(), Some(text), "12 steps of 32, in each rank");
         let large = small_plan(&[("train_images", vec![Level::Integer(60_000)])]);
@@ -222,7 +224,10 @@ mod tests {
             told(&Plan::parse(&text, "").unwrap(), &cpu_node())
         };
         let said = of("no-such-interpreter-of-anything");
-        assert!(said[0].contains("runs \"no-such-interpreter-of-anything\", which is in no folder of PATH"), "{said:?}");
+        assert!(
+            said[0].contains("runs \"no-such-interpreter-of-anything\", which is in no folder of PATH"),
+            "{said:?}"
+        );
         assert!(of("sh").iter().chain(&of("./train.sh")).all(|text| !text.contains("PATH")));
     }
 

@@ -189,12 +189,14 @@ pub(super) fn tracer(number: i64) -> Tracer {
 }
 
 /// The runs of a cell that a session holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeldCell {
     /// The id that the cell goes by in the session.
     pub cell: String,
     /// The repeats that have finished or still may.
     pub repeats: Vec<u32>,
+    /// What its last finished run took from the start of its processes to their end, in seconds.
+    pub last_s: Option<f64>,
 }
 
 /// The cells of a session's runs, by their identity.
@@ -207,6 +209,10 @@ pub fn held_cells(runs: &[RunRecord]) -> HashMap<Identity, HeldCell> {
             held.cell.clone_from(&run.cell);
         }
         held.repeats.extend(counts.then_some(run.repeat));
+        let took_s = run.started_time_s.zip(run.ended_time_s).map(|(started, ended)| ended - started);
+        // A clock that was set back tells nothing.
+        let took_s = took_s.filter(|took_s| run.state == RunState::Finished && *took_s >= 0.0);
+        held.last_s = took_s.or(held.last_s);
     }
     cells
 }

@@ -114,7 +114,8 @@ pub(super) fn summarise(
     let gpus = work.gpus();
     let mut warnings = head.warnings;
     if within.is_none() && !window.is_whole() {
-        let end = covered.map(|(_, end)| format!(": the recording ends after {:.3} s", end.abs_diff(begin) as f64 / 1e9));
+        let end =
+            covered.map(|(_, end)| format!(": the recording ends after {:.3} s", end.abs_diff(begin) as f64 / 1e9));
         warnings.push(format!("nothing was recorded {window}{}", end.unwrap_or_default()));
     }
     if !names.missing.is_empty() {

@@ -721,7 +721,7 @@ fn words_are_those_of_the_field() {
         let table = &state.compare.picture.as_ref().unwrap().comparison.table;
         table.columns.iter().map(|column| column.name.clone()).collect()
     };
-    assert!(headings(&state).contains(&"Speed-up vs baseline".to_owned()));
+    assert!(headings(&state).contains(&"Speed-up by training time".to_owned()));
     send(&mut state, CompareCommand::Measure(Some("peak_allocated_bytes".into())));
     assert!(headings(&state).contains(&"Ratio vs baseline".to_owned()), "more memory is no speed-up");
     send(&mut state, CompareCommand::Form(Form::Memory));

@@ -3,8 +3,8 @@
 use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, Ui};
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
-use super::PlanCommand;
 use super::outlook::{Outlook, WORKLOAD};
+use super::{PlanCommand, PlanState};
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{bytes_text, main_button, muted, strong, tick_ui};
 use crate::app::{Command, State, closing};
@@ -59,7 +59,7 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Com
             let text = format!("⚠ {others}: runs launched now are slower, and marked");
             ui.add(Label::new(RichText::new(text).color(warning)).wrap());
         }
-        table_ui(ui, outlook, only_invalid && invalid > 0);
+        table_ui(ui, &state.plan, outlook, only_invalid && invalid > 0);
     }
 }
 
@@ -69,10 +69,10 @@ fn heading_ui(ui: &mut Ui, state: &State) {
         let text = match (&state.plan.outlook, &state.node) {
             (_, None) => "reading this machine …".to_owned(),
             (None, _) => counting(state),
-            (Some(outlook), _) => sums(outlook),
+            (Some(outlook), _) => sums(outlook, state.plan.duration_s(outlook)),
         };
-        let help = "Time: all runs one after the other. Peak: most memory of any rank on its device. \
-        Both are rough estimates.";
+        let help = "Time: all runs one after the other; of cells with a finished run in this session what it took, else a rough \
+        estimate. Peak: most memory of any rank on its device, a rough estimate.";
         ui.label(text).on_hover_text(help);
         if state.node.is_some() && state.plan.outlook.is_some() && state.outlook().is_none() {
             ui.label(muted(ui, counting(state)));
@@ -106,13 +106,12 @@ fn further(outlook: &Outlook) -> Option<String> {
 }
 
 /// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`; without what nobody can tell.
-fn sums(outlook: &Outlook) -> String {
+fn sums(outlook: &Outlook, duration_s: f64) -> String {
     let cells = outlook.matrix.cells.len();
     if cells == 0 {
         return "nothing can run".to_owned();
     }
-    let time =
-        if outlook.duration_s > 0.0 { format!(" · about {}", about(outlook.duration_s)) } else { String::new() };
+    let time = if duration_s > 0.0 { format!(" · about {}", about(duration_s)) } else { String::new() };
     let peak = match outlook.peak_bytes {
         0 => String::new(),
         // A number and its unit stay in one line.
@@ -213,20 +212,21 @@ fn buttons_ui(ui: &mut Ui, state: &State, can_launch: bool, commands: &mut Vec<C
     });
 }
 
-fn table_ui(ui: &mut Ui, outlook: &Outlook, only_invalid: bool) {
+fn table_ui(ui: &mut Ui, plan: &PlanState, outlook: &Outlook, only_invalid: bool) {
     let matrix = &outlook.matrix;
     let valid = if only_invalid { 0 } else { matrix.cells.len() };
     let rows = valid + matrix.invalid.len();
     let column = |name: &str, width: f32| Column::new(width).range(40.0..=1200.0).id(Id::unique(("cells", name)));
     let mut columns = vec![column("#", 48.0)];
     columns.extend(outlook.varied.iter().map(|key| column(key, 84.0)));
-    if outlook.has_estimates() {
+    let has_times = outlook.has_estimates() || plan.duration_s(outlook) > 0.0;
+    if has_times {
         columns.extend([column("time", 72.0), column("peak", 72.0)]);
     }
     if !matrix.invalid.is_empty() {
         columns.push(column("note", 420.0));
     }
-    let mut cells = Cells { outlook, valid };
+    let mut cells = Cells { plan, outlook, valid, has_times };
     // Lines between columns end with the rows; the scroll bar needs room below them.
     let header = ROW_HEIGHT + 2.0;
     let height = (header + rows as f32 * ROW_HEIGHT + 12.0).min(ui.available_height());
@@ -243,9 +243,12 @@ fn table_ui(ui: &mut Ui, outlook: &Outlook, only_invalid: bool) {
 }
 
 struct Cells<'a> {
+    plan: &'a PlanState,
     outlook: &'a Outlook,
     /// Number of cells that can run; those that cannot follow.
     valid: usize,
+    /// Whether time or memory of some cell is known.
+    has_times: bool,
 }
 
 /// Content of a column.
@@ -262,7 +265,7 @@ impl Cells<'_> {
         let varied = &self.outlook.varied;
         match column.checked_sub(1) {
             None => Shown::Number,
-            Some(index) => match (varied.get(index), self.outlook.has_estimates()) {
+            Some(index) => match (varied.get(index), self.has_times) {
                 (Some(key), _) => Shown::Level(key.clone()),
                 (None, true) if index == varied.len() => Shown::Time,
                 (None, true) if index == varied.len() + 1 => Shown::Peak,
@@ -289,20 +292,20 @@ impl Cells<'_> {
         let matrix = &self.outlook.matrix;
         if let (true, Some(cell)) = (row < self.valid, matrix.cells.get(row)) {
             let estimate = cell.estimate;
+            let (time_s, is_seen) = self.plan.time_of(cell);
             let text = match shown {
                 Shown::Number => grouped(&(row + 1).to_string()),
                 Shown::Level(key) => self.level((&cell.workload, cell.tracer), &cell.levels, key),
-                Shown::Time if estimate.duration_s == 0.0 => "–".to_owned(),
+                Shown::Time if time_s == 0.0 => "–".to_owned(),
                 Shown::Peak if estimate.peak_bytes == 0 => "–".to_owned(),
-                Shown::Time => grouped(&significant(estimate.duration_s)),
+                Shown::Time => grouped(&significant(time_s)),
                 Shown::Peak => significant(estimate.peak_bytes as f64 / 1e9),
                 Shown::Note => String::new(),
             };
             let hover = match shown {
                 Shown::Time | Shown::Peak if text == "–" => "Nobody can tell before it runs".to_owned(),
-                Shown::Time => {
-                    format!("{} s per run: a rough estimate from the levels and this machine", estimate.duration_s)
-                }
+                Shown::Time if is_seen => format!("{} s: what its last run in this session took", significant(time_s)),
+                Shown::Time => format!("{time_s} s per run: a rough estimate from the levels and this machine"),
                 Shown::Peak => {
                     format!(
                         "{} bytes per rank: a rough estimate from the levels",

@@ -15,6 +15,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use super::*;
 use crate::app::engine::{SessionPlan, UiEvent};
 use crate::conduct::{QueueRow, QueueView};
+use crate::figure::{duration_text, grouped, significant};
 use crate::plan::fixture::{cpu_node, gpu_node};
 use crate::plan::{Capture, Node, RunState, Tracer, Tracing};
 use crate::protocol::{HostSample, Sample};
@@ -530,7 +531,7 @@ fn space_launches_nothing() {
 /// The records of a session that this plan was launched into, and the runs of its first cell.
 fn records_of(plan: &Plan, finished: u32) -> UiEvent {
     let cell = &crate::plan::expand(plan, &cpu_node()).cells[0];
-    let held = HeldCell { cell: cell.id.clone(), repeats: (1..=finished).collect() };
+    let held = HeldCell { cell: cell.id.clone(), repeats: (1..=finished).collect(), last_s: None };
     let held = Arc::new(HashMap::from([(cell.identity, held)]));
     let plans = vec![SessionPlan { name: plan.name.clone(), toml: plan.to_toml(), folder: None }];
     let folder = PathBuf::from("/sessions").join(&plan.name);
@@ -547,6 +548,24 @@ fn the_spread_of_repeats_is_taken_as_it_was_computed_where_runs_are_read() {
     window.get_by_label_contains("by the spread of 2 % seen in 4 cells");
     click(&mut window, "Workload Own program");
     assert!(window.query_by_label_contains("by the spread of").is_none(), "no cell of it was seen");
+}
+
+#[test]
+fn the_time_of_a_cell_that_ran_is_what_its_run_took() {
+    let mut window = window_of(Some(cpu_node()));
+    let plan = window.state().state.plan.plan().clone();
+    let cell = crate::plan::expand(&plan, &cpu_node()).cells[0].clone();
+    let held = HeldCell { cell: cell.id.clone(), repeats: vec![1], last_s: Some(4321.0) };
+    let held = Arc::new(HashMap::from([(cell.identity, held)]));
+    let records = Records { folder: PathBuf::from("/sessions/study"), held, ..Records::default() };
+    open_session(&mut window, UiEvent::Records(Arc::new(records)));
+    window.get_by_label(&grouped(&significant(4321.0)));
+    let estimated_s: f64 =
+        crate::plan::expand(&plan, &cpu_node()).cells[1..].iter().map(|cell| cell.estimate.duration_s).sum();
+    let all_s = (4321.0 + estimated_s) * f64::from(plan.repeats);
+    assert!(all_s > 5400.0, "told in hours");
+    let told = format!("about {}", duration_text((all_s / 60.0).round() * 60.0));
+    window.get_by_label_contains(&told);
 }
 
 fn open_session(window: &mut Window, records: UiEvent) {

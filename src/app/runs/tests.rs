@@ -497,6 +497,17 @@ fn closing_while_runs_are_active_asks_whether_to_keep_them_running() {
 }
 
 #[test]
+fn a_question_that_nobody_answered_goes_with_its_runs_and_the_window_stays() {
+    let mut state = state(Vec::new(), vec![row(1, RunState::Running, 1)]);
+    let context = Context::default();
+    state.close_requested(&context);
+    assert_eq!(state.closing, Closing::Asked);
+    state.take(UiEvent::Queue(Arc::new(queue(vec![row(1, RunState::Finished, 1)]))));
+    state.poll_closing(&context);
+    assert_eq!(state.closing, Closing::No);
+}
+
+#[test]
 fn runs_that_are_kept_running_are_not_cancelled() {
     let mut state = state(Vec::new(), vec![row(1, RunState::Running, 1)]);
     let (context, mut requests) = (Context::default(), Vec::new());

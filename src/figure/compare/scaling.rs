@@ -55,6 +55,9 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
             notes.push(format!("Ideals are drawn beside up to {IDEAL_LINES} lines."));
         }
         lines.panels.iter_mut().for_each(|panel| add_ideal(&mut panel.series, ideal));
+        if scales {
+            notes.push("Dotted lines: ideal, from the fewest GPUs of each line.".to_owned());
+        }
     } else {
         notes.push(format!("{name} has no ideal to be held against."));
     }
@@ -97,7 +100,10 @@ fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> C
         x: Axis::new("GPUs", ""),
         y: Axis::new("Efficiency", "%"),
         panels: lines.panels,
-        notes: vec!["Efficiency is the speed-up over the fewest GPUs of each line, over their number.".to_owned()],
+        notes: vec![
+            "Efficiency is the speed-up over the fewest GPUs of each line, over their number. Dotted: 100 %."
+                .to_owned(),
+        ],
     }
 }
 

@@ -187,7 +187,7 @@ fn nothing_is_launched_where_nothing_is_missing() {
     let plan = window.state().state.plan.plan().clone();
     let held = crate::plan::asked_cells(&plan).into_iter().map(|cell| {
         let identity = cell.identity;
-        (identity, HeldCell { cell: "a".to_owned(), repeats: vec![1, 2, 3] })
+        (identity, HeldCell { cell: "a".to_owned(), repeats: vec![1, 2, 3], last_s: None })
     });
     window.state_mut().state.plan.held = Arc::new(held.collect());
     execute(&mut window, PlanCommand::OnlyMissing(true));
