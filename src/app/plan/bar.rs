@@ -143,6 +143,10 @@ fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {
             let field = ui.add(text_field(&mut text, "", width).id(id));
             field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Path of the plan"));
             let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+            if entered {
+                // A file that cannot be read leaves the question: the next key belongs to the path again, not to the window.
+                field.request_focus();
+            }
             let pressed = ui.add_enabled(path.is_some(), eframe::egui::Button::new(verb)).clicked();
             if let (true, Some(path)) = (entered || pressed, path) {
                 asked.push(match question.purpose {

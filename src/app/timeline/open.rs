@@ -14,6 +14,10 @@ use crate::foreign::cache_folder;
 use crate::protocol::EVENTS_FILE;
 use crate::trace::{Progress, Timeline, TraceError, keep_for_timeline};
 
+/// What is said where a dialog ended without a file, as it does at once where the system has none.
+const NOTHING_CHOSEN: &str =
+    "No recording was chosen. If no dialog appeared: multicard timeline FILE opens one from a terminal.";
+
 /// A recording that is being opened.
 pub struct Opening {
     /// Its place among all that were asked for.
@@ -62,7 +66,7 @@ impl State {
                     let name = name_of(&file);
                     self.open_recording(file, name, context);
                 }
-                Ok(None) => {}
+                Ok(None) => self.timeline.said = Some((NOTHING_CHOSEN.to_owned(), true)),
                 Err(choosing) => self.timeline.choosing = Some(choosing),
             }
         }

@@ -325,6 +325,16 @@ fn an_empty_screen_offers_to_open_a_recording() {
 }
 
 #[test]
+fn a_dialog_that_ends_without_a_file_is_answered_on_screen() {
+    let mut state = State::new(Settings::default());
+    state.screen = Screen::Timeline;
+    state.timeline.choosing = Some(Promise::from_ready(None));
+    state.poll_recordings(&Context::default());
+    let harness = harness(state);
+    assert!(harness.query_by_label_contains("If no dialog appeared: multicard timeline FILE").is_some());
+}
+
+#[test]
 fn the_view_is_written_as_a_figure_with_the_activity_of_each_gpu() {
     let folder = tempfile::tempdir().unwrap();
     let file = golden(folder.path(), "ddp2_100_pin");

@@ -99,6 +99,13 @@ fn a_path_is_asked_for_in_a_field_and_where_no_file_is_chosen_that_is_said() {
     assert_eq!(window.state().state.plan.plan().name, "typed");
     assert!(window.query_by_label("Path of the plan").is_none(), "the question is answered");
 
+    let nowhere = path.with_file_name("nowhere.toml");
+    window.state_mut().state.plan.question = Some(question(3, nowhere.display().to_string()));
+    settle(&mut window);
+    press(&mut window, Key::Enter);
+    settle(&mut window);
+    assert!(window.get_by_label("Path of the plan").is_focused(), "the path that was wrong can be typed again at once");
+
     let mut unanswered = question(2, String::new());
     unanswered.dialog = Some(Promise::from_ready(None));
     window.state_mut().state.plan.question = Some(unanswered);
