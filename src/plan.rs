@@ -44,7 +44,7 @@ pub use mode::Mode;
 pub use node::{CudaState, Gpu, Node, Nsys, Versions, Worker};
 pub use order::{PlannedRun, order};
 pub use problem::{NAME_RULE, PlanError, Problem, is_name, suggestion};
-pub use remark::{Remark, remarks};
+pub use remark::{Remark, missing_program, remarks};
 pub use run::RunState;
 pub use shape::{Binding, Estimate, Limits, MemoryKinds, Shape};
 pub use study::{StudyEntry, StudyTable};

@@ -8,10 +8,8 @@ const SLACK_S: f64 = 5.0;
 /// From the start of a run's processes to their end, which the launcher measured; where that is unknown, the longest life of
 /// a rank.
 pub(super) fn total_time(record: &RunRecord) -> Option<f64> {
-    let by_launcher = record.started_time_s.zip(record.ended_time_s).map(|(started, ended)| ended - started);
     let by_ranks = || record.ranks.iter().filter_map(|rank| rank.duration_s).max_by(f64::total_cmp);
-    // A clock that was set back between start and end tells nothing.
-    by_launcher.filter(|time_s| *time_s >= 0.0).or_else(by_ranks)
+    record.launched_s().or_else(by_ranks)
 }
 
 /// Whether the clock was set while the steps of a run were made.
@@ -33,6 +31,22 @@ fn disagrees(rank: &RankRecord) -> bool {
 mod tests {
     use super::*;
     use crate::analysis::{Mark, RunSummary, fixture, summarise_run};
+    use crate::plan::RunState;
+    use crate::store::held_cells;
+
+    #[test]
+    fn a_cells_time_is_that_of_its_last_finished_run_by_a_clock_that_was_not_set_back() {
+        let run = |repeat: u32, state: RunState, ended_time_s: f64| RunRecord {
+            state,
+            started_time_s: Some(100.0),
+            ended_time_s: Some(ended_time_s),
+            ..fixture::run(&fixture::cell("fp32", 1, "single"), repeat, 1.0)
+        };
+        let mut runs = vec![run(1, RunState::Finished, 107.0), run(2, RunState::Finished, 108.5)];
+        runs.extend([run(3, RunState::Failed, 101.0), run(4, RunState::Finished, 40.0)]);
+        let held = held_cells(&runs);
+        assert_eq!(held.values().map(|cell| cell.last_s).collect::<Vec<_>>(), [Some(8.5)]);
+    }
 
     #[test]
     fn a_clock_that_was_set_leaves_what_cannot_be_set() {

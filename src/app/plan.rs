@@ -28,15 +28,15 @@ use super::{Command, Request, Screen, State};
 use crate::analysis::SpreadSeen;
 use crate::papers;
 use crate::plan::{
-    Block, Capture, Cell, CommandTexts, Data, Identity, Key, Level, Mode, Order, Plan, Tracer, WorkloadSpec, image,
-    is_name,
+    Block, Capture, CommandTexts, Data, Identity, Key, Level, Mode, Order, Plan, Tracer, WorkloadSpec, image, is_name,
+    missing_program,
 };
 use crate::store::HeldCell;
 
 use document::{Document, EditKind};
 use files::{Purpose, Question, Saved};
 pub(in crate::app) use files::{on_thread, typed_path};
-use outlook::Outlook;
+use outlook::{Kept, Outlook};
 pub(in crate::app) use start::STARTING_PLANS;
 
 /// Width of the cards' scroll bar.
@@ -156,16 +156,6 @@ pub struct PlanState {
     replacing: Option<(Plan, Option<PathBuf>)>,
 }
 
-/// What a session holds of an outlook.
-struct Kept {
-    outlook: Arc<Outlook>,
-    held: Arc<HashMap<Identity, HeldCell>>,
-    /// How many of its runs.
-    runs: u64,
-    /// Time of all runs one after the other, in seconds: of a cell with a finished run what that took, else its estimate.
-    duration_s: f64,
-}
-
 /// Progress of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Launch {
@@ -247,24 +237,8 @@ impl PlanState {
 
     fn poll_kept(&mut self) {
         let Some(outlook) = &self.outlook else { return };
-        let is_current = |kept: &Kept| Arc::ptr_eq(&kept.outlook, outlook) && Arc::ptr_eq(&kept.held, &self.held);
-        if self.kept.as_ref().is_some_and(is_current) {
-            return;
-        }
-        let repeats = 1..=outlook.plan.repeats;
-        let held = outlook.matrix.cells.iter().filter_map(|cell| self.held.get(&cell.identity));
-        let runs = held.map(|held| repeats.clone().filter(|repeat| held.repeats.contains(repeat)).count() as u64).sum();
-        let cells_s: f64 = outlook.matrix.cells.iter().map(|cell| self.time_of(cell).0).sum();
-        let duration_s = cells_s * f64::from(outlook.plan.repeats);
-        self.kept = Some(Kept { outlook: Arc::clone(outlook), held: Arc::clone(&self.held), runs, duration_s });
-    }
-
-    /// What a run of a cell takes, in seconds, and whether a run of it in the open session took that; else it is an estimate, 0 where
-    /// nobody can tell.
-    fn time_of(&self, cell: &Cell) -> (f64, bool) {
-        match self.held.get(&cell.identity).and_then(|held| held.last_s) {
-            Some(last_s) => (last_s, true),
-            None => (cell.estimate.duration_s, false),
+        if !self.kept.as_ref().is_some_and(|kept| kept.is_of(outlook, &self.held)) {
+            self.kept = Some(Kept::new(outlook, &self.held));
         }
     }
 
@@ -516,7 +490,14 @@ impl State {
         let Some(node) = self.node.clone() else { return };
         if self.plan.pending.is_none() && self.outlook().is_none() {
             let plan = self.plan.document.plan().clone();
-            self.plan.pending = Some(on_thread("plan outlook", context, move || Outlook::new(plan, node)));
+            // What is installed on another machine is not known here.
+            let is_here = self.session.as_ref().is_none_or(|session| session.host().is_none());
+            self.plan.pending = Some(on_thread("plan outlook", context, move || {
+                let missing = if is_here { missing_program(&plan) } else { None };
+                let mut outlook = Outlook::new(plan, node);
+                outlook.remarks.splice(0..0, missing);
+                outlook
+            }));
         }
     }
 

@@ -12,7 +12,9 @@ use super::{Format, OK, Outcome, print, session_folder};
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::figure::check_studies;
 use crate::papers::artefact;
-use crate::plan::{InvalidCell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, remarks};
+use crate::plan::{
+    InvalidCell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks,
+};
 use crate::session::Machine;
 
 #[derive(Args)]
@@ -219,7 +221,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         };
         lines.push(format!("| {} |{}{estimates}", cell.id, values(&cell.workload, &cell.levels, cell.tracer)));
     }
-    for remark in remarks(plan, matrix, node) {
+    for remark in missing_program(plan).into_iter().chain(remarks(plan, matrix, node)) {
         lines.push(String::new());
         lines.push(format!("{}: {remark}.", if remark.is_warning { "Warning" } else { "Note" }));
     }

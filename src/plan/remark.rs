@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Binding, Cell, Command, Level, Matrix, Mode, Node, Plan, Tracer, expand};
 
-/// A batch that is left out and holds less than this share of a training set is no remark worth.
+/// A batch that is left out and holds less than this share of a training set is not worth a remark.
 const LEAST_LEFT_OVER: f64 = 0.01;
 
 /// A remark on a plan.
@@ -25,7 +25,7 @@ impl fmt::Display for Remark {
 
 /// Remarks on a plan, which comes to `matrix` on this machine; warnings come first.
 pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<Remark> {
-    let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node), no_program(plan)];
+    let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node)];
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
     let notes = [
         merged,
@@ -117,8 +117,9 @@ fn no_profiler(plan: &Plan, node: &Node) -> Option<String> {
     Some(format!("trace = nsys: {missing}, so that {what}: install Nsight Systems, or take {out}"))
 }
 
-/// Programs of the plan's own that this machine does not find; a path is left to the run, whose folder may be made by a setup.
-fn no_program(plan: &Plan) -> Option<String> {
+/// A program of the plan's own that is not found on this machine; of another one nobody knows. A path is left to the run, whose folder
+/// may be made by a setup.
+pub fn missing_program(plan: &Plan) -> Option<Remark> {
     let path = std::env::var_os("PATH")?;
     let is_there = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
     let commands = plan.blocks().filter_map(|block| block.spec.command.as_ref());
@@ -126,10 +127,11 @@ fn no_program(plan: &Plan) -> Option<String> {
     let named = commands.filter(own_path).filter_map(|command| command.run.first().zip(Some(&command.name)));
     let mut missing = named.filter(|(program, _)| !program.contains(['/', '{']) && !is_there(program));
     let (program, workload) = missing.next()?;
-    Some(format!(
+    let text = format!(
         "workload {workload} runs {program:?}, which is in no folder of PATH here, so that its runs will fail: install it, or name its \
          path"
-    ))
+    );
+    Some(Remark { text, is_warning: true })
 }
 
 /// The greatest share of a training set that its last, unfilled batch holds, which no step trains on.
@@ -221,14 +223,11 @@ mod tests {
             let text = format!(
                 "version = 1\nworkload = \"command\"\n[command]\nname = \"own\"\nrun = [\"{program}\", \"train.py\"]\n"
             );
-            told(&Plan::parse(&text, "").unwrap(), &cpu_node())
+            missing_program(&Plan::parse(&text, "").unwrap()).map(|remark| remark.text)
         };
-        let said = of("no-such-interpreter-of-anything");
-        assert!(
-            said[0].contains("runs \"no-such-interpreter-of-anything\", which is in no folder of PATH"),
-            "{said:?}"
-        );
-        assert!(of("sh").iter().chain(&of("./train.sh")).all(|text| !text.contains("PATH")));
+        let said = of("no-such-interpreter-of-anything").unwrap();
+        assert!(said.contains("runs \"no-such-interpreter-of-anything\", which is in no folder of PATH"), "{said}");
+        assert_eq!([of("sh"), of("./train.sh"), of("{session_folder}/train")], [None, None, None]);
     }
 
     #[test]

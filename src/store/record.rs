@@ -209,9 +209,7 @@ pub fn held_cells(runs: &[RunRecord]) -> HashMap<Identity, HeldCell> {
             held.cell.clone_from(&run.cell);
         }
         held.repeats.extend(counts.then_some(run.repeat));
-        let took_s = run.started_time_s.zip(run.ended_time_s).map(|(started, ended)| ended - started);
-        // A clock that was set back tells nothing.
-        let took_s = took_s.filter(|took_s| run.state == RunState::Finished && *took_s >= 0.0);
+        let took_s = run.launched_s().filter(|_| run.state == RunState::Finished);
         held.last_s = took_s.or(held.last_s);
     }
     cells
@@ -246,6 +244,12 @@ impl RunRecord {
             telemetry.load = LoadRecord::default();
             telemetry.throttle_reasons.clone_from(&telemetry.all_throttle_reasons);
         }
+    }
+
+    /// From the start of its processes to their end by the launcher's clock, in seconds; none if that was set back between them.
+    pub fn launched_s(&self) -> Option<f64> {
+        let took_s = self.ended_time_s? - self.started_time_s?;
+        (took_s >= 0.0).then_some(took_s)
     }
 
     /// Identity of its cell, independent of the session's id for it.

@@ -3,7 +3,7 @@
 use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, Ui};
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
-use super::outlook::{Outlook, WORKLOAD};
+use super::outlook::{Outlook, WORKLOAD, time_of};
 use super::{PlanCommand, PlanState};
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{bytes_text, main_button, muted, strong, tick_ui};
@@ -292,7 +292,7 @@ impl Cells<'_> {
         let matrix = &self.outlook.matrix;
         if let (true, Some(cell)) = (row < self.valid, matrix.cells.get(row)) {
             let estimate = cell.estimate;
-            let (time_s, is_seen) = self.plan.time_of(cell);
+            let (time_s, is_seen) = time_of(cell, &self.plan.held);
             let text = match shown {
                 Shown::Number => grouped(&(row + 1).to_string()),
                 Shown::Level(key) => self.level((&cell.workload, cell.tracer), &cell.levels, key),

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use crate::dataset;
 use crate::plan::{
-    Data, DataSetRule, Factor, Key, Level, Levels, Matrix, Node, Plan, Remark, Tracer, check, expand, remarks,
+    Cell, Data, DataSetRule, Factor, Identity, Key, Level, Levels, Matrix, Node, Plan, Remark, Tracer, check, expand,
+    remarks,
 };
 
 use super::edit::offered;
+use crate::store::HeldCell;
 
 /// The column of what is run.
 pub(super) const WORKLOAD: &str = "workload";
@@ -80,6 +82,45 @@ impl Outlook {
     /// Why a data set cannot be used.
     pub(super) fn data_refusal(&self, set: &str) -> Option<&str> {
         self.data_refusals.get(set).map(String::as_str)
+    }
+}
+
+/// What a session holds of an outlook.
+pub(super) struct Kept {
+    outlook: Arc<Outlook>,
+    held: Arc<HashMap<Identity, HeldCell>>,
+    /// How many of its runs.
+    pub(super) runs: u64,
+    /// Time of all runs one after the other, in seconds.
+    pub(super) duration_s: f64,
+}
+
+impl Kept {
+    /// Looks up the outlook's cells among those of the session's runs.
+    pub(super) fn new(outlook: &Arc<Outlook>, held: &Arc<HashMap<Identity, HeldCell>>) -> Self {
+        let cells = &outlook.matrix.cells;
+        let repeats = 1..=outlook.plan.repeats;
+        let kept = |cell: &HeldCell| repeats.clone().filter(|repeat| cell.repeats.contains(repeat)).count() as u64;
+        Self {
+            runs: cells.iter().filter_map(|cell| held.get(&cell.identity)).map(kept).sum(),
+            duration_s: cells.iter().map(|cell| time_of(cell, held).0).sum::<f64>() * f64::from(outlook.plan.repeats),
+            outlook: Arc::clone(outlook),
+            held: Arc::clone(held),
+        }
+    }
+
+    /// Whether it still is of this outlook and these cells.
+    pub(super) fn is_of(&self, outlook: &Arc<Outlook>, held: &Arc<HashMap<Identity, HeldCell>>) -> bool {
+        Arc::ptr_eq(&self.outlook, outlook) && Arc::ptr_eq(&self.held, held)
+    }
+}
+
+/// What a run of a cell takes, in seconds, and whether one of the session's runs took that; else it is an estimate, 0 where nobody can
+/// tell.
+pub(super) fn time_of(cell: &Cell, held: &HashMap<Identity, HeldCell>) -> (f64, bool) {
+    match held.get(&cell.identity).and_then(|held| held.last_s) {
+        Some(last_s) => (last_s, true),
+        None => (cell.estimate.duration_s, false),
     }
 }
 

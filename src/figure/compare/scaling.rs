@@ -55,7 +55,7 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
             notes.push(format!("Ideals are drawn beside up to {IDEAL_LINES} lines."));
         }
         lines.panels.iter_mut().for_each(|panel| add_ideal(&mut panel.series, ideal));
-        if scales {
+        if lines.panels.iter().flat_map(|panel| &panel.series).any(|series| series.role == Role::Ideal) {
             notes.push("Dotted lines: ideal, from the fewest GPUs of each line.".to_owned());
         }
     } else {
