@@ -1,67 +1,63 @@
 //! The window: plan, launch, watch and compare runs.
 //!
 //! ```text
-//! attachment (to a conductor) ─┐                    ┌─▶ State::take ─▶ State
-//! librarian (reads sessions)  ─┴─▶ UiEvent ──▶ logic()                │
-//!          ▲                                        ▲                   ▼
-//!          └──────────── Request ◀── State::execute ◀── Command ◀── ui(&State)
+//! attachment (to a conductor) ─┐                    ┌─▶ Window::take ─▶ Desk, News ─▶ screens
+//! librarian (reads sessions)  ─┴─▶ UiEvent ──▶ logic()                                   │
+//!          ▲                                        ▲                                    ▼
+//!          └──────────── Request ◀─ Desk ◀─ Window::execute ◀── Command ◀── ui(&screen, &Desk)
 //! ```
 //!
-//! Drawing reads [`State`] and returns [`Command`]s; menus, keys, the command palette and tests send the same ones.
-//! Nothing here blocks: slow work runs on the engine's threads, which wake the window when there is news.
+//! Each [`Screen`] is drawn from itself and from the [`Desk`], what all screens share, and answers with [`Command`]s; menus, keys, the
+//! command palette and tests send the same ones. A screen knows no other screen. Nothing here blocks: slow work runs on the engine's
+//! threads, which wake the window when there is news.
 
-mod as_command;
 mod closing;
 mod columns;
 mod command;
+mod command_line;
 mod command_palette;
-mod compare;
 mod curves;
-mod data_export;
+mod desk;
 mod engine;
-mod figures;
 mod keys;
 mod listing;
-mod live;
-mod node;
+mod look;
+#[cfg(test)]
+mod notes_test;
 mod open_error;
 mod pace;
-mod plan;
-mod runs;
 mod sample;
 mod screen;
+mod screens;
 mod sessions;
 mod settings;
 mod shell;
 #[cfg(test)]
 mod snapshots;
-mod state;
+mod task;
 mod theme;
 mod ticks;
-mod timeline;
 mod widgets;
+mod window;
+mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use command::{CloseCommand, Command};
-pub use compare::CompareCommand;
+pub use command::{CloseCommand, Command, Edits, ScreenCommand, ScreenName, SessionsCommand};
 pub use curves::{Curves, LiveStep};
+pub use desk::{Desk, News, OpenSession, Row};
 pub use engine::{LiveBatch, Records, Request, RunCurves, UiEvent};
-pub use figures::FiguresCommand;
-pub use keys::describe as describe_keys;
-pub use live::{LiveCommand, live_ui};
-pub use node::NodeCommand;
 pub use open_error::OpenError;
-pub use plan::PlanCommand;
-pub use runs::RunsCommand;
-pub use screen::Screen;
-pub use sessions::SessionsCommand;
+pub use screen::{Executes, Screen};
+pub use screens::{
+    CompareCommand, CompareScreen, FiguresCommand, FiguresScreen, LiveCommand, LiveScreen, NodeCommand, NodeScreen,
+    PlanCommand, PlanScreen, RunsCommand, RunsScreen, TimelineCommand, TimelineScreen,
+};
 pub use settings::{Settings, Theme};
 pub use shell::shell_ui;
-pub use state::State;
 pub use theme::install as install_theme;
-pub use timeline::{TimelineCommand, timeline_ui};
+pub use window::Window;
 
 use engine::Engine;
 use pace::Pace;
@@ -69,9 +65,9 @@ use pace::Pace;
 /// The program's name, as in the title of a window without a session.
 pub(crate) const NAME: &str = "multicard";
 
-/// The window's content: its state and the engine that works for it.
+/// The window's content, and the engine that works for it.
 pub struct App {
-    state: State,
+    window: Window,
     engine: Engine,
     pace: Arc<Pace>,
     /// Commands sent while drawing; executed before the next frame.
@@ -87,20 +83,21 @@ impl App {
         let pace = Arc::new(Pace::new());
         let (waker, waking) = (context.clone(), Arc::clone(&pace));
         let engine = Engine::start(move || waker.request_repaint_after(waking.wait()));
-        let mut app = Self { state: State::new(settings), engine, pace, commands: Vec::new(), title: NAME.to_owned() };
-        let last = app.state.settings.last_session().map(PathBuf::from);
+        let mut app =
+            Self { window: Window::new(settings), engine, pace, commands: Vec::new(), title: NAME.to_owned() };
+        let last = app.window.desk.settings.last_session().map(PathBuf::from);
         if let Some(folder) = session.or(last) {
             app.send(Command::OpenSession(folder));
-        } else if app.state.settings.shows_sample() {
+        } else if app.window.desk.settings.shows_sample() {
             app.send(Command::Sessions(SessionsCommand::OpenSample));
         }
-        app.state.settings.apply(context);
+        app.window.desk.settings.apply(context);
         app
     }
 
-    /// The window's state.
-    pub fn state(&self) -> &State {
-        &self.state
+    /// The window.
+    pub fn window(&self) -> &Window {
+        &self.window
     }
 
     /// Sends a command, as a click would.
@@ -112,26 +109,25 @@ impl App {
     fn logic(&mut self, context: &eframe::egui::Context) {
         self.pace.frame(context.input(|input| !input.events.is_empty()));
         for event in self.engine.events() {
-            self.state.take(event);
+            self.window.take(event);
         }
-        let mut requests = Vec::new();
         for command in std::mem::take(&mut self.commands) {
-            self.state.execute(command, context, &mut requests);
+            self.window.execute(command, context);
         }
         if context.input(|input| input.viewport().close_requested()) {
-            self.state.close_requested(context);
+            self.window.close_requested(context);
         }
         if let Some(points) = context.input(|input| input.viewport().monitor_size) {
-            self.state.settings.on_monitor(points * context.pixels_per_point(), context);
+            self.window.desk.settings.on_monitor(points * context.pixels_per_point(), context);
         }
-        self.state.poll(context, &mut requests);
-        self.state.watch_node(self.pace.is_at_rest(), &mut requests);
-        let title = self.state.window_title();
+        self.window.poll(context);
+        self.window.watch_node(self.pace.is_at_rest());
+        let title = self.window.title();
         if title != self.title {
             context.send_viewport_cmd(eframe::egui::ViewportCommand::Title(title.clone()));
             self.title = title;
         }
-        for request in requests {
+        for request in self.window.desk.take_requests() {
             self.engine.ask(request);
         }
     }
@@ -143,17 +139,22 @@ impl eframe::App for App {
     }
 
     fn ui(&mut self, ui: &mut eframe::egui::Ui, _frame: &mut eframe::Frame) {
-        keys::commands(ui.ctx(), &self.state, &mut self.commands);
-        shell_ui(ui, &self.state, &mut self.commands);
+        keys::commands(ui.ctx(), &self.window, &mut self.commands);
+        shell_ui(ui, &self.window, &mut self.commands);
         if !self.commands.is_empty() {
             ui.ctx().request_repaint();
         }
     }
 
     fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
-        self.state.settings.save();
-        self.state.sessions.browser.forget_deleted();
+        self.window.desk.settings.save();
+        self.window.sessions.browser.forget_deleted();
     }
+}
+
+/// All keys of the window, a line each.
+pub fn describe_keys() -> String {
+    keys::help(&screens::screens()).iter().map(|(keys, meaning)| format!("{keys:<22}{meaning}\n")).collect()
 }
 
 /// Opens the window, which begins with these commands, and returns when it is closed.
@@ -171,7 +172,7 @@ pub fn open(session: Option<PathBuf>, first: Vec<Command>) -> Result<(), OpenErr
         let mut app = App::new(&context.egui_ctx, settings, session);
         first.into_iter().for_each(|command| app.send(command));
         if let Some(message) = unreadable {
-            app.state.problem(Screen::Plan, message);
+            app.window.desk.problem(ScreenName::PLAN, message);
         }
         Ok(Box::new(app))
     };

@@ -201,16 +201,15 @@ fn window(session: Option<PathBuf>) -> Outcome {
 /// Opens the window with a figure.
 #[cfg(feature = "window")]
 fn window_at(figure: PathBuf) -> Outcome {
-    use crate::app::{Command, FiguresCommand};
-    crate::app::open(None, vec![Command::Figures(FiguresCommand::Open(figure))])?;
+    crate::app::open(None, vec![crate::app::FiguresCommand::Open(figure).into()])?;
     Ok(OK)
 }
 
 /// Opens the window with recordings on its timeline.
 #[cfg(feature = "window")]
 fn timeline(recordings: Vec<PathBuf>) -> Outcome {
-    use crate::app::{Command, TimelineCommand};
-    crate::app::open(None, recordings.into_iter().map(TimelineCommand::file).map(Command::Timeline).collect())?;
+    use crate::app::TimelineCommand;
+    crate::app::open(None, recordings.into_iter().map(|file| TimelineCommand::file(file).into()).collect())?;
     Ok(OK)
 }
 

@@ -12,23 +12,6 @@ use std::path::Path;
 /// Circles that stay, each with its reason.
 const ALLOWED: &[(&[&str], &str)] = &[
     (
-        &[
-            "app::closing",
-            "app::command",
-            "app::compare",
-            "app::data_export",
-            "app::figures",
-            "app::live",
-            "app::node",
-            "app::plan",
-            "app::runs",
-            "app::sessions",
-            "app::state",
-            "app::timeline",
-        ],
-        "the window's loop: the state holds every screen; screens draw the state and answer with commands, which change it",
-    ),
-    (
         &["image::data::dali", "image::data::device", "image::data::host", "image::data::loader"],
         "a loader is one of its kinds, and each kind hands out the loader's batches",
     ),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui::{Context, RawInput, Rect, vec2};
-use multicard::app::{Command, Records, Screen, Settings, State, UiEvent, shell_ui};
+use multicard::app::{Command, Records, ScreenName, Settings, UiEvent, Window as State, shell_ui};
 use multicard::plan::{Key, Level, Levels};
 use multicard::store::{Reader, RunRecord};
 
@@ -87,11 +87,11 @@ fn taking_over_ten_thousand_runs_and_listing_them_needs_no_work_by_the_run() {
         let second = asked(|| state.take(second));
         let context = Context::default();
         multicard::app::install_theme(&context);
-        state.execute(Command::Show(Screen::Live), &context, &mut Vec::new());
+        state.execute(Command::Show(ScreenName::LIVE), &context);
         let draw = || {
             let screen_rect = Some(Rect::from_min_size(Default::default(), vec2(1280.0, 800.0)));
             let input = RawInput { screen_rect, ..RawInput::default() };
-            let mut output = context.run_ui(input, |ui| shell_ui(ui, &state, &mut Vec::new()));
+            let mut output = context.run_ui(input, |ui| shell_ui(ui, &state));
             output.textures_delta.clear();
         };
         // Fonts and layouts are kept from the first frames on.

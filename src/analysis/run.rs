@@ -201,32 +201,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let step_mean = batch_means(&steady.times_s);
     let steadiness = Steadiness::of(&steady.times_s, step_mean.as_ref());
     let training = TrainingTime::of(record, steady.slowest);
-    let step_time_s = (!steady.times_s.is_empty()).then(|| median(&steady.times_s));
-    let derived = [
-        ("training_time_s".into(), training.map(|training| training.time_s)),
-        ("step_time_s".into(), step_time_s),
-        ("total_time_s".into(), super::wall_clock::total_time(record)),
-        (measures.distinct_rate.clone(), steady.rate(steady.distinct_units)),
-        (measures.processed_rate.clone(), steady.rate(steady.processed_units)),
-        ("load_wait_s".into(), steady.load_wait_s),
-        ("step_spread".into(), steadiness.spread),
-        ("step_drift".into(), steadiness.drift),
-        ("step_lag_one".into(), steadiness.lag_one),
-        ("step_error".into(), steadiness.error),
-        ("peak_device_bytes".into(), record.telemetry.peak_device_bytes.map(|bytes| bytes as f64)),
-        ("energy_j".into(), record.telemetry.energy_j),
-        ("steady_energy_j".into(), record.telemetry.steady_energy_j),
-        ("energy_per_unit_j".into(), steady.energy_per_unit_j(record.telemetry.steady_energy_j)),
-        ("power_w".into(), record.telemetry.steady_energy_j.zip(record.telemetry.steady_time_s).map(|(j, s)| j / s)),
-        ("others_cpus".into(), record.telemetry.load.others_cpus),
-        ("runnable_tasks".into(), record.telemetry.load.runnable),
-        ("temperature_c".into(), record.telemetry.load.temperature_c),
-        ("temperature_rise_c".into(), record.telemetry.load.temperature_rise_c),
-        ("sm_clock_mhz".into(), record.telemetry.load.sm_clock_mhz),
-        ("sm_clock_change".into(), record.telemetry.load.sm_clock_change),
-        ("run_order".into(), record.start_order.map(f64::from)),
-    ];
-    values.extend(derived.into_iter().filter_map(|(key, value)| Some((key, value?))));
+    values.extend(derived(record, measures, &steady, &steadiness, training));
     let limits = Limits::of(record);
     values.extend(limit::values(record, steady.times_s.len(), steady.time_s, limits.as_ref()));
     if let Some(TraceOutcome::Imported(trace)) = &record.trace {
@@ -261,13 +236,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         trace: record.trace.clone(),
         losses: losses(&record.ranks),
     };
-    if let (Some(asked), Some(training)) = (record.mode.step_precision(), training) {
-        let (steps, planned, found) = (training.steps, training.planned_steps as u64, training.step_precision);
-        summary.marks.push(Mark::Quick { steps, planned });
-        if steps >= planned && found.is_none_or(|found| found > asked) {
-            summary.marks.push(Mark::NotPrecise { found, asked });
-        }
-    }
+    summary.marks.extend(training.map_or_else(Vec::new, |training| quick_marks(record.mode, training)));
     summary.marks.extend(folded.impossible.into_iter().map(Mark::Impossible));
     if folded.includes_warm_up {
         summary.marks.push(Mark::IncludesWarmUp);
@@ -281,6 +250,56 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     }
     refuse_not_finite(&mut summary);
     summary
+}
+
+/// The measures that follow from a run's steady steps and its telemetry.
+fn derived(
+    record: &RunRecord,
+    measures: &Measures,
+    steady: &Steady,
+    steadiness: &Steadiness,
+    training: Option<TrainingTime>,
+) -> impl Iterator<Item = (Key, f64)> {
+    let telemetry = &record.telemetry;
+    let load = &telemetry.load;
+    let step_time_s = (!steady.times_s.is_empty()).then(|| median(&steady.times_s));
+    let power_w = telemetry.steady_energy_j.zip(telemetry.steady_time_s).map(|(energy_j, time_s)| energy_j / time_s);
+    let values = [
+        ("training_time_s".into(), training.map(|training| training.time_s)),
+        ("step_time_s".into(), step_time_s),
+        ("total_time_s".into(), super::wall_clock::total_time(record)),
+        (measures.distinct_rate.clone(), steady.rate(steady.distinct_units)),
+        (measures.processed_rate.clone(), steady.rate(steady.processed_units)),
+        ("load_wait_s".into(), steady.load_wait_s),
+        ("step_spread".into(), steadiness.spread),
+        ("step_drift".into(), steadiness.drift),
+        ("step_lag_one".into(), steadiness.lag_one),
+        ("step_error".into(), steadiness.error),
+        ("peak_device_bytes".into(), telemetry.peak_device_bytes.map(|bytes| bytes as f64)),
+        ("energy_j".into(), telemetry.energy_j),
+        ("steady_energy_j".into(), telemetry.steady_energy_j),
+        ("energy_per_unit_j".into(), steady.energy_per_unit_j(telemetry.steady_energy_j)),
+        ("power_w".into(), power_w),
+        ("others_cpus".into(), load.others_cpus),
+        ("runnable_tasks".into(), load.runnable),
+        ("temperature_c".into(), load.temperature_c),
+        ("temperature_rise_c".into(), load.temperature_rise_c),
+        ("sm_clock_mhz".into(), load.sm_clock_mhz),
+        ("sm_clock_change".into(), load.sm_clock_change),
+        ("run_order".into(), record.start_order.map(f64::from)),
+    ];
+    values.into_iter().filter_map(|(key, value)| Some((key, value?)))
+}
+
+/// What a run's mode says of how far its steps went; a full run has no such marks.
+fn quick_marks(mode: Mode, training: TrainingTime) -> Vec<Mark> {
+    let Some(asked) = mode.step_precision() else { return Vec::new() };
+    let (steps, planned, found) = (training.steps, training.planned_steps as u64, training.step_precision);
+    let mut marks = vec![Mark::Quick { steps, planned }];
+    if steps >= planned && found.is_none_or(|found| found > asked) {
+        marks.push(Mark::NotPrecise { found, asked });
+    }
+    marks
 }
 
 /// The steady steps of a run.

@@ -1,81 +1,105 @@
-//! Closing the window: asks whether to stop active runs or keep them running, and whether to save the plan's edits.
+//! Closing the window: asks whether to stop active runs or keep them running, and whether to save what was edited.
 
 use eframe::egui::{Context, Frame, Margin, Panel, Stroke, Ui, ViewportCommand};
 
-use super::state::Closing;
+use super::command::{CloseCommand, Command};
+use super::desk::{Desk, Intent};
+use super::screen::Unsaved;
 use super::theme::palette;
-use super::widgets::strong;
-use super::{CloseCommand, Command, PlanCommand, Request, Screen, State};
+use super::widgets::{muted, strong};
+use super::words::runs_text;
 use crate::conduct::{Order, ends_at_logout};
 use crate::figure::capitalised;
+use crate::plan::RunState;
 
-impl State {
+/// Whether the window is about to close.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Closing {
+    /// It stays open.
+    #[default]
+    No,
+    /// Runs are active and the question is shown.
+    Asked,
+    /// It closes once the runs have ended.
+    WhenEnded,
+    /// Something edited is not saved and the question is shown.
+    EditsAsked,
+    /// It closes once the edits are saved.
+    WhenSaved,
+    /// It closes now.
+    Now,
+}
+
+impl Closing {
     /// The user closes the window.
-    pub fn close_requested(&mut self, context: &Context) {
-        if self.closing == Closing::Now || !(self.queue.is_active() || self.plan.has_unsaved_edits(&self.records)) {
+    pub fn requested(&mut self, desk: &Desk, unsaved: Option<&Unsaved>, context: &Context) {
+        let is_active = desk.queue.is_active();
+        if *self == Self::Now || !(is_active || unsaved.is_some()) {
             return;
         }
         context.send_viewport_cmd(ViewportCommand::CancelClose);
-        if self.closing == Closing::No {
-            self.closing = if self.queue.is_active() { Closing::Asked } else { Closing::PlanAsked };
+        if *self == Self::No {
+            *self = if is_active { Self::Asked } else { Self::EditsAsked };
         }
     }
 
     /// Executes the answer.
-    pub fn execute_close(&mut self, command: CloseCommand, context: &Context, requests: &mut Vec<Request>) {
+    pub fn execute(&mut self, command: CloseCommand, desk: &mut Desk, unsaved: Option<&Unsaved>, context: &Context) {
         match command {
-            CloseCommand::Stay => self.closing = Closing::No,
-            CloseCommand::KeepRunning => self.runs_settled(context),
+            CloseCommand::Stay => *self = Self::No,
+            CloseCommand::KeepRunning => self.runs_settled(unsaved, context),
             CloseCommand::CancelRuns => {
-                requests.push(Request::Order(Order::CancelAll));
-                self.closing = Closing::WhenEnded;
+                desk.order(Order::CancelAll);
+                *self = Self::WhenEnded;
             }
-            CloseCommand::SavePlan => {
-                self.screen = Screen::Plan;
-                self.execute_plan(PlanCommand::Save, context, requests);
-                self.closing = Closing::WhenSaved;
+            CloseCommand::Save => {
+                if let Some(unsaved) = unsaved {
+                    desk.goto(unsaved.screen, Intent::Save);
+                }
+                *self = Self::WhenSaved;
             }
-            CloseCommand::DiscardEdits => self.close_now(context),
+            CloseCommand::DiscardEdits => self.close(context),
         }
     }
 
-    /// Closes once the runs have ended and the plan is saved.
-    pub fn poll_closing(&mut self, context: &Context) {
-        match self.closing {
+    /// Whether [`Closing::poll`] has something to wait for.
+    pub fn waits(self) -> bool {
+        !matches!(self, Self::No | Self::Now | Self::EditsAsked)
+    }
+
+    /// Closes once the runs have ended and the edits are saved.
+    pub fn poll(&mut self, desk: &Desk, unsaved: Option<&Unsaved>, context: &Context) {
+        let is_active = desk.queue.is_active();
+        match self {
             // Nobody answered: who is asked nothing any longer has not said to close.
-            Closing::Asked if !self.queue.is_active() => self.closing = Closing::No,
-            Closing::WhenEnded if !self.queue.is_active() => self.runs_settled(context),
-            Closing::WhenSaved if !self.plan.has_unsaved_edits(&self.records) => self.close_now(context),
+            Self::Asked if !is_active => *self = Self::No,
+            Self::WhenEnded if !is_active => self.runs_settled(unsaved, context),
+            Self::WhenSaved if unsaved.is_none() => self.close(context),
             // The question for a path was closed, or writing failed.
-            Closing::WhenSaved if !self.plan.is_saving() => self.closing = Closing::No,
+            Self::WhenSaved if unsaved.is_some_and(|unsaved| !unsaved.is_saving) => *self = Self::No,
             _ => {}
         }
     }
 
     /// No run keeps the window open any longer.
-    fn runs_settled(&mut self, context: &Context) {
-        if self.plan.has_unsaved_edits(&self.records) {
-            self.closing = Closing::PlanAsked;
+    fn runs_settled(&mut self, unsaved: Option<&Unsaved>, context: &Context) {
+        if unsaved.is_some() {
+            *self = Self::EditsAsked;
         } else {
-            self.close_now(context);
+            self.close(context);
         }
     }
 
-    fn close_now(&mut self, context: &Context) {
-        self.closing = Closing::Now;
+    fn close(&mut self, context: &Context) {
+        *self = Self::Now;
         context.send_viewport_cmd(ViewportCommand::Close);
     }
 }
 
-/// `1 run`, `2 runs`.
-pub fn runs_text(count: usize) -> String {
-    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
-}
-
 /// The question.
-fn question(state: &State) -> String {
-    let active = state.queue.rows.iter().filter(|row| row.state.is_active()).count();
-    let queued = state.queue.rows.iter().filter(|row| row.state == crate::plan::RunState::Queued).count();
+fn question(desk: &Desk) -> String {
+    let active = desk.queue.rows.iter().filter(|row| row.state.is_active()).count();
+    let queued = desk.queue.rows.iter().filter(|row| row.state == RunState::Queued).count();
     let is = |count| if count == 1 { "is" } else { "are" };
     let them = if active + queued == 1 { "it" } else { "them" };
     match (active, queued) {
@@ -88,9 +112,15 @@ fn question(state: &State) -> String {
     }
 }
 
-/// Draws the question below the bar.
-pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    if matches!(state.closing, Closing::No | Closing::Now) {
+/// Draws the question below the bar. `unsaved` tells what would be lost.
+pub fn close_ui(
+    ui: &mut Ui,
+    closing: Closing,
+    desk: &Desk,
+    unsaved: &dyn Fn() -> Option<Unsaved>,
+    commands: &mut Vec<Command>,
+) {
+    if matches!(closing, Closing::No | Closing::Now) {
         return;
     }
     let palette = palette(ui.visuals());
@@ -106,7 +136,7 @@ pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         };
         ui.horizontal_wrapped(|ui| {
             ui.colored_label(palette.warning, "⚠");
-            match state.closing {
+            match closing {
                 Closing::WhenEnded => {
                     ui.label("Stopping all runs. The window closes when they have ended.");
                     button(ui, "Close without waiting", "Runs that have not ended go on", CloseCommand::KeepRunning);
@@ -115,20 +145,22 @@ pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
                 Closing::WhenSaved => {
                     ui.label("The window closes when the plan is saved.");
                 }
-                Closing::PlanAsked if state.plan.form_error().is_some() => {
-                    ui.label(strong(format!(
-                        "What is typed in the program's form of {} is not right yet, so that it cannot be saved.",
-                        state.plan.plan().name
-                    )));
-                    button(ui, "Close without saving", "What was typed is lost", CloseCommand::DiscardEdits);
-                }
-                Closing::PlanAsked => {
-                    ui.label(strong(format!("The plan {} has changes that are not saved.", state.plan.plan().name)));
-                    button(ui, "Save and close", "Saves the plan to its file, then closes", CloseCommand::SavePlan);
-                    button(ui, "Close without saving", "The changes are lost", CloseCommand::DiscardEdits);
+                Closing::EditsAsked => {
+                    let unsaved = unsaved();
+                    let name = unsaved.as_ref().map_or("", |unsaved| &unsaved.name);
+                    if unsaved.as_ref().is_none_or(|unsaved| unsaved.can_be_saved) {
+                        ui.label(strong(format!("The plan {name} has changes that are not saved.")));
+                        button(ui, "Save and close", "Saves the plan to its file, then closes", CloseCommand::Save);
+                        button(ui, "Close without saving", "The changes are lost", CloseCommand::DiscardEdits);
+                    } else {
+                        ui.label(strong(format!(
+                            "What is typed in the program's form of {name} is not right yet, so that it cannot be saved."
+                        )));
+                        button(ui, "Close without saving", "What was typed is lost", CloseCommand::DiscardEdits);
+                    }
                 }
                 _ => {
-                    ui.label(strong(question(state)));
+                    ui.label(strong(question(desk)));
                     button(
                         ui,
                         "Keep running and close",
@@ -140,8 +172,8 @@ pub fn close_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             }
             button(ui, "Don't close", "Keeps the window open", CloseCommand::Stay);
         });
-        if state.closing == Closing::Asked {
-            ui.label(super::widgets::muted(
+        if closing == Closing::Asked {
+            ui.label(muted(
                 ui,
                 "Active and queued runs go on without the window, until the queue is empty or the machine is shut down. \
                  Open the session again to follow them, or run `multicard attach` with its path.",

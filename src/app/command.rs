@@ -1,34 +1,50 @@
 //! Everything a user can ask of the window.
 
+use std::any::Any;
+use std::fmt;
 use std::path::PathBuf;
 
 use super::columns::{Columns, Listed};
-use super::data_export::DataCommand;
-use super::{
-    CompareCommand, FiguresCommand, LiveCommand, NodeCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, Theme,
-    TimelineCommand,
-};
+use super::settings::Theme;
+use crate::export::{Format, What};
 
-/// Answer to the question whether to close the window while runs are active or the plan has unsaved edits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseCommand {
-    /// Close and keep the runs running.
-    KeepRunning,
-    /// Stop all runs, then close.
-    CancelRuns,
-    /// Save the plan, then close.
-    SavePlan,
-    /// Close without the plan's edits.
-    DiscardEdits,
-    /// Keep the window open.
-    Stay,
+/// A screen, by its name on the rail. A new screen needs no constant here: only screens that others send to have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScreenName(pub &'static str);
+
+impl ScreenName {
+    /// What to run.
+    pub const PLAN: Self = Self("Plan");
+    /// The queue and all runs.
+    pub const RUNS: Self = Self("Runs");
+    /// Curves of running and chosen runs.
+    pub const LIVE: Self = Self("Live");
+    /// Cells compared.
+    pub const COMPARE: Self = Self("Compare");
+    /// Recordings of runs on an axis of time.
+    pub const TIMELINE: Self = Self("Timeline");
+    /// Figures for paper.
+    pub const FIGURES: Self = Self("Figures");
+    /// This machine.
+    pub const NODE: Self = Self("Node");
+
+    /// The name on the rail.
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl Default for ScreenName {
+    fn default() -> Self {
+        Self::PLAN
+    }
 }
 
 /// One user command. Clicks, keys, the command palette and tests send the same ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Show a screen.
-    Show(Screen),
+    Show(ScreenName),
     /// Change the theme.
     Theme(Theme),
     /// Zoom by this many steps of 10 %; 0 resets to 100 %.
@@ -47,6 +63,8 @@ pub enum Command {
     OpenSession(PathBuf),
     /// Dismiss the message with this number.
     Dismiss(u64),
+    /// Pause or resume the queue.
+    Pause(bool),
     /// Import a profiler report into the open session: as the trace of a run, or as a standalone report.
     Attach(PathBuf, Option<String>),
     /// Cancel the import of reports.
@@ -57,43 +75,232 @@ pub enum Command {
     Sessions(SessionsCommand),
     /// The answer to the question on closing.
     Close(CloseCommand),
-    /// A command of the Plan screen.
-    Plan(PlanCommand),
-    /// A command of the Runs screen.
-    Runs(RunsCommand),
-    /// A command of the Live screen.
-    Live(LiveCommand),
-    /// A command of the Compare screen.
-    Compare(CompareCommand),
-    /// A command of the Timeline screen.
-    Timeline(TimelineCommand),
-    /// A command of the Figures screen.
-    Figures(FiguresCommand),
     /// A command of the export of data.
     Data(DataCommand),
-    /// A command of the Node screen.
-    Node(NodeCommand),
+    /// A command of a screen.
+    Screen(Box<dyn Boxed>),
 }
 
 impl Command {
     /// What kind of command it is, whatever it is applied to: `Plan(OpenFile`.
     pub fn kind(&self) -> String {
-        let text = format!("{self:?}");
+        let text = match self {
+            Self::Screen(own) => format!("{own:?}"),
+            other => format!("{other:?}"),
+        };
         let end = text.match_indices(['(', '{', ' ', ')']).nth(1).map_or(text.len(), |(at, _)| at);
         text[..end].to_owned()
     }
+
+    /// The command of a screen, if it is one of this type.
+    pub fn of_screen<C: ScreenCommand>(&self) -> Option<&C> {
+        match self {
+            Self::Screen(own) => own.any_ref().downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// A command of one screen.
+pub trait ScreenCommand: Clone + fmt::Debug + PartialEq + Send + 'static {
+    /// The screen that executes it.
+    const SCREEN: ScreenName;
+}
+
+impl<C: ScreenCommand> From<C> for Command {
+    fn from(command: C) -> Self {
+        Self::Screen(Box::new(command))
+    }
+}
+
+/// Kind of an edit. Consecutive edits of one kind, such as the steps of dragging a number, are undone together.
+pub type EditKind = &'static str;
+
+/// Commands of a screen that edits a value: they put the edited value in place of the value.
+pub trait Edits: ScreenCommand {
+    /// What is edited.
+    type Value: Clone;
+
+    /// The command that puts this value in place.
+    fn edit(value: Self::Value, kind: Option<EditKind>) -> Self;
+
+    /// The value that this command puts in place.
+    fn edited(&self) -> Option<&Self::Value>;
+}
+
+/// Sends the value with a change. Of two changes in one frame the second is made to the value with the first.
+pub fn edit<C: Edits>(
+    commands: &mut Vec<Command>,
+    value: &C::Value,
+    kind: Option<EditKind>,
+    change: impl FnOnce(&mut C::Value),
+) {
+    let earlier = commands.iter().rev().find_map(|command| command.of_screen().and_then(C::edited));
+    let mut value = earlier.unwrap_or(value).clone();
+    change(&mut value);
+    commands.push(C::edit(value, kind).into());
+}
+
+/// A command of a screen that only the screen knows.
+pub trait Boxed: Send {
+    /// The screen that executes it.
+    fn screen(&self) -> ScreenName;
+    /// The command itself.
+    fn any(self: Box<Self>) -> Box<dyn Any>;
+    /// The same, to be looked at.
+    fn any_ref(&self) -> &dyn Any;
+    /// Whether another one asks the same.
+    fn equals(&self, other: &dyn Boxed) -> bool;
+    /// Another one that asks the same.
+    fn cloned(&self) -> Box<dyn Boxed>;
+    /// Writes it as [`fmt::Debug`] does.
+    fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+impl<C: ScreenCommand> Boxed for C {
+    fn screen(&self) -> ScreenName {
+        C::SCREEN
+    }
+
+    fn any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn any_ref(&self) -> &dyn Any {
+        self
+    }
+
+    fn equals(&self, other: &dyn Boxed) -> bool {
+        other.any_ref().downcast_ref::<C>() == Some(self)
+    }
+
+    fn cloned(&self) -> Box<dyn Boxed> {
+        Box::new(self.clone())
+    }
+
+    fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}({self:?})", C::SCREEN.name())
+    }
+}
+
+impl Clone for Box<dyn Boxed> {
+    fn clone(&self) -> Self {
+        (**self).cloned()
+    }
+}
+
+impl PartialEq for Box<dyn Boxed> {
+    fn eq(&self, other: &Self) -> bool {
+        (**self).equals(&**other)
+    }
+}
+
+impl fmt::Debug for dyn Boxed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(formatter)
+    }
+}
+
+/// Answer to the question whether to close the window while runs are active or edits are not saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseCommand {
+    /// Close and keep the runs running.
+    KeepRunning,
+    /// Stop all runs, then close.
+    CancelRuns,
+    /// Save what was edited, then close.
+    Save,
+    /// Close without the edits.
+    DiscardEdits,
+    /// Keep the window open.
+    Stay,
+}
+
+/// A command on sessions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SessionsCommand {
+    /// Create a session of this name in the default folder.
+    New(String),
+    /// Open the session in this folder.
+    Open(PathBuf),
+    /// Open the sample session.
+    OpenSample,
+    /// Close it; new windows do not open it any more.
+    CloseSample,
+    /// Choose a folder in the system's file dialog.
+    Choose,
+    /// Check which recent sessions still exist.
+    CheckRecent,
+    /// Try to open the read-only session for writing.
+    TryAgain,
+    /// Export the open session to an archive.
+    Export(PathBuf),
+    /// Import a session from an archive and open it.
+    Import(PathBuf),
+    /// Cancel the current export or import and remove what it wrote.
+    StopTransfer,
+    /// Open or close the browser of all sessions.
+    Browse(bool),
+    /// Search the sessions.
+    Search(String),
+    /// Show what is known of a session.
+    Pick(PathBuf),
+    /// Note something of a session.
+    Note(PathBuf, String),
+    /// Take a session into the archive, or out of it.
+    Archive(PathBuf, bool),
+    /// Rename a session.
+    Rename(PathBuf, String),
+    /// Delete a session, until the window is closed with undo.
+    Delete(PathBuf),
+    /// Put back the session that was deleted last.
+    UndoDelete,
+}
+
+/// A command of the export of data.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DataCommand {
+    /// Choose what the rows are.
+    What(What),
+    /// Choose the format.
+    Format(Format),
+    /// Type the file's path; an empty one stands for the suggestion.
+    Path(String),
+    /// Export the runs that this filter admits.
+    Export(String),
+    /// Stop the export; nothing of it is kept.
+    Stop,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A command of a screen that is not built in.
+    #[derive(Clone, Debug, PartialEq)]
+    enum NotesCommand {
+        Open(PathBuf),
+        Save,
+    }
+
+    impl ScreenCommand for NotesCommand {
+        const SCREEN: ScreenName = ScreenName("Notes");
+    }
+
     #[test]
     fn commands_of_a_kind_differ_in_what_they_are_applied_to() {
-        let open = |path: &str| Command::Plan(PlanCommand::OpenFile(path.into())).kind();
-        assert_eq!((open("/a (b).toml"), open("/c")), ("Plan(OpenFile".to_owned(), "Plan(OpenFile".to_owned()));
-        assert_ne!(open("/a"), Command::Plan(PlanCommand::Save).kind());
-        assert_eq!(Command::Plan(PlanCommand::Save).kind(), "Plan(Save");
+        let open = |path: &str| Command::from(NotesCommand::Open(path.into())).kind();
+        assert_eq!((open("/a (b).toml"), open("/c")), ("Notes(Open".to_owned(), "Notes(Open".to_owned()));
+        assert_ne!(open("/a"), Command::from(NotesCommand::Save).kind());
+        assert_eq!(Command::from(NotesCommand::Save).kind(), "Notes(Save");
         assert_eq!(Command::CopyCommand.kind(), "CopyCommand");
+    }
+
+    #[test]
+    fn commands_of_screens_are_compared_by_what_they_ask() {
+        let open = |path: &str| Command::from(NotesCommand::Open(path.into()));
+        assert_eq!(open("/a"), open("/a").clone());
+        assert_ne!(open("/a"), open("/b"));
+        assert_ne!(open("/a"), Command::Quit);
     }
 }

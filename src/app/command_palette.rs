@@ -3,63 +3,23 @@
 use eframe::egui::{Align2, Context, Id, Key, Modal, Modifiers, ScrollArea};
 use strum::IntoEnumIterator;
 
-use super::plan::STARTING_PLANS;
+use super::command::{Command, SessionsCommand};
+use super::settings::Theme;
 use super::widgets::{fields_on_cards, text_field};
-use super::{
-    Command, CompareCommand, FiguresCommand, NodeCommand, PlanCommand, RunsCommand, Screen, SessionsCommand, State,
-    Theme, TimelineCommand,
-};
-use crate::figure::Format;
-use crate::plan::Tracer;
+use super::window::Window;
 
 /// All available commands, with their names.
-fn entries(state: &State) -> Vec<(String, Command)> {
-    let mut entries: Vec<(String, Command)> = Vec::new();
+fn entries(window: &Window) -> Vec<(String, Command)> {
+    let Window { desk, screens, .. } = window;
+    let show = screens.iter().map(|screen| screen.name());
+    let mut entries: Vec<(String, Command)> =
+        show.map(|screen| (format!("Show {}", screen.name()), Command::Show(screen))).collect();
+    entries.extend(screens.iter().flat_map(|screen| screen.palette(desk)));
     let mut add = |name: &str, command: Command| entries.push((name.to_owned(), command));
-    for screen in Screen::iter() {
-        add(&format!("Show {}", screen.name()), Command::Show(screen));
-    }
-    add("Launch the plan", Command::Plan(PlanCommand::Launch));
-    add("Open a plan …", Command::Plan(PlanCommand::Open));
-    add("Open a recording …", Command::Timeline(TimelineCommand::Choose));
-    add("Save the plan …", Command::Plan(PlanCommand::Save));
-    for start in STARTING_PLANS {
-        add(&format!("Open the starting plan {}", start.name), Command::Plan(PlanCommand::Start(start.name)));
-    }
-    for path in &state.settings.recent_plans {
-        add(&format!("Open plan {}", path.display()), Command::Plan(PlanCommand::OpenFile(path.clone())));
-    }
-    for tracer in Tracer::ALL {
-        let is_ticked = state.plan.plan().tracing.has(tracer);
-        let name = format!("{} trace {} in the plan", if is_ticked { "Untick" } else { "Tick" }, tracer.name());
-        add(&name, Command::Plan(PlanCommand::ToggleTracer(tracer)));
-    }
-    add("Undo the last plan edit", Command::Plan(PlanCommand::Undo));
-    add("Redo the plan edit", Command::Plan(PlanCommand::Redo));
     add("Copy as command", Command::CopyCommand);
-    if state.screen == Screen::Figures {
-        add("Export the figure", Command::Figures(FiguresCommand::Export));
-        add("Copy the methods paragraph", Command::Figures(FiguresCommand::CopyMethods));
-    } else {
-        add("Export a figure: show Figures", Command::Show(Screen::Figures));
-    }
-    if state.screen == Screen::Compare {
-        for (name, format) in [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)] {
-            add(&format!("Copy the table as {name}"), Command::Compare(CompareCommand::Copy(format)));
-        }
-        add("Undo the last change of what is shown", Command::Compare(CompareCommand::Undo));
-        add("Redo the change of what is shown", Command::Compare(CompareCommand::Redo));
-        add("Make the next cell the baseline", Command::Compare(CompareCommand::NextBaseline));
-    }
-    if state.queue.is_active() {
-        let name = if state.queue.paused { "Resume the queue" } else { "Pause the queue" };
-        add(name, Command::Runs(RunsCommand::Pause(!state.queue.paused)));
-        add("Cancel all runs", Command::Runs(RunsCommand::CancelAll));
-    }
-    if state.queue.is_measuring() {
-        add("Cancel measuring rates", Command::Node(NodeCommand::CancelMeasuring));
-    } else {
-        add("Measure rates of the machine", Command::Node(NodeCommand::MeasureRates));
+    if desk.queue.is_active() {
+        let name = if desk.queue.paused { "Resume the queue" } else { "Pause the queue" };
+        add(name, Command::Pause(!desk.queue.paused));
     }
     for theme in Theme::iter() {
         add(theme.name(), Command::Theme(theme));
@@ -71,7 +31,7 @@ fn entries(state: &State) -> Vec<(String, Command)> {
     add("Close the window", Command::Quit);
     add("All sessions …", Command::Sessions(SessionsCommand::Browse(true)));
     add("Open the sample session", Command::Sessions(SessionsCommand::OpenSample));
-    for folder in &state.settings.recent {
+    for folder in &desk.settings.recent {
         add(&format!("Open session {}", folder.display()), Command::OpenSession(folder.clone()));
     }
     entries
@@ -84,12 +44,12 @@ fn matches(name: &str, query: &str) -> bool {
 }
 
 /// Draws the command palette.
-pub fn command_palette_ui(context: &Context, state: &State, commands: &mut Vec<Command>) {
+pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec<Command>) {
     let (query_id, chosen_id) = (Id::unique("palette-query"), Id::unique("palette-chosen"));
     // The query is local state, kept in egui's memory.
     let mut query: String = context.data(|data| data.get_temp(query_id)).unwrap_or_default();
     let mut chosen: usize = context.data(|data| data.get_temp(chosen_id)).unwrap_or_default();
-    let found: Vec<_> = entries(state).into_iter().filter(|(name, _)| matches(name, &query)).collect();
+    let found: Vec<_> = entries(window).into_iter().filter(|(name, _)| matches(name, &query)).collect();
     let pressed = |key| context.input_mut(|input| input.consume_key(Modifiers::NONE, key));
     if pressed(Key::ArrowDown) {
         chosen += 1;
@@ -142,23 +102,30 @@ pub fn command_palette_ui(context: &Context, state: &State, commands: &mut Vec<C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::Settings;
+    use crate::app::command::ScreenName;
+    use crate::app::{CompareCommand, FiguresCommand, PlanCommand, PlanScreen};
+    use crate::figure::Format;
+    use crate::plan::Tracer;
 
     #[test]
     fn exports_copies_and_plans_are_found_by_their_names() {
-        let mut state = State::new(Settings::default());
-        state.settings.recent_plans.push("/a/mine.toml".into());
-        let found = |state: &State, query: &str| -> Vec<Command> {
+        let mut state = Window::default();
+        state.desk.settings.recent_plans.push("/a/mine.toml".into());
+        let found = |state: &Window, query: &str| -> Vec<Command> {
             entries(state).into_iter().filter(|(name, _)| matches(name, query)).map(|(_, command)| command).collect()
         };
-        assert_eq!(found(&state, "export"), [Command::Show(Screen::Figures)]);
-        assert_eq!(found(&state, "plan strategies"), [Command::Plan(PlanCommand::Start("strategies"))]);
-        assert_eq!(found(&state, "mine.toml"), [Command::Plan(PlanCommand::OpenFile("/a/mine.toml".into()))]);
-        let built_in = Command::Plan(PlanCommand::ToggleTracer(Tracer::BuiltIn));
+        assert_eq!(found(&state, "export"), [Command::Show(ScreenName::FIGURES)]);
+        assert_eq!(found(&state, "plan strategies"), [Command::from(PlanCommand::Start("strategies"))]);
+        assert_eq!(found(&state, "mine.toml"), [Command::from(PlanCommand::OpenFile("/a/mine.toml".into()))]);
+        let built_in = {
+            let mut plan = state.own::<PlanScreen>().plan().clone();
+            plan.tracing = plan.tracing.toggled(Tracer::BuiltIn);
+            Command::from(PlanCommand::Edit(Box::new(plan), None))
+        };
         assert_eq!(found(&state, "tick trace built-in"), [built_in]);
-        state.screen = Screen::Figures;
-        assert_eq!(found(&state, "export"), [Command::Figures(FiguresCommand::Export)]);
-        state.screen = Screen::Compare;
-        assert_eq!(found(&state, "copy latex"), [Command::Compare(CompareCommand::Copy(Format::Latex))]);
+        state.desk.screen = ScreenName::FIGURES;
+        assert_eq!(found(&state, "export"), [Command::from(FiguresCommand::Export)]);
+        state.desk.screen = ScreenName::COMPARE;
+        assert_eq!(found(&state, "copy latex"), [Command::from(CompareCommand::Copy(Format::Latex))]);
     }
 }

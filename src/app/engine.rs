@@ -11,11 +11,9 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::screen::Screen;
+use super::command::ScreenName;
 use messages::Outbox;
-#[cfg(test)]
-pub use messages::SessionPlan;
-pub use messages::{LiveBatch, Records, Request, RunCurves, RunPage, UiEvent};
+pub use messages::{LiveBatch, Records, Request, RunCurves, RunPage, SessionPlan, UiEvent};
 
 /// Capacity of the channel to the window.
 const EVENTS_IN_FLIGHT: usize = 256;
@@ -55,7 +53,7 @@ impl Engine {
             Err(error) => {
                 let message = format!("cannot start the {name} thread ({error}): close other programs, then restart");
                 // The channel is empty, so it has room.
-                let _ = self.own_sender.try_send(UiEvent::Problem { screen: Screen::Plan, message });
+                let _ = self.own_sender.try_send(UiEvent::Problem { screen: ScreenName::PLAN, message });
                 None
             }
         }
@@ -72,7 +70,7 @@ impl Engine {
                 format!("the thread for {request:?} has ended: restart multicard; recorded data is safe")
             }
         };
-        let _ = self.own_sender.try_send(UiEvent::Problem { screen: Screen::Runs, message });
+        let _ = self.own_sender.try_send(UiEvent::Problem { screen: ScreenName::RUNS, message });
     }
 
     /// The events that arrived since the last call.

@@ -1,30 +1,193 @@
-//! The screens of the window.
+//! The contract between the window and its screens.
+//!
+//! A screen is drawn from itself and from what all screens share, the [`Desk`]: it changes nothing while it is drawn and answers with
+//! commands. It executes its own commands later, between two frames, and is told what happened meanwhile. It knows no other screen:
+//! what it wants of one it asks by [`Desk::goto`].
 
-use strum::{EnumIter, IntoStaticStr};
+use std::any::Any;
+use std::ops::Deref;
+use std::time::Duration;
 
-/// A screen, in the order of the rail, which is also that of the keys 1, 2, ….
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumIter, IntoStaticStr)]
-pub enum Screen {
-    /// What to run.
-    #[default]
-    Plan,
-    /// The queue and all runs.
-    Runs,
-    /// Curves of running and chosen runs.
-    Live,
-    /// Cells compared.
-    Compare,
-    /// Recordings of runs on an axis of time.
-    Timeline,
-    /// Figures for paper.
-    Figures,
-    /// This machine.
-    Node,
+use eframe::egui::{Context, Key, Modifiers, Ui};
+
+use super::command::{Boxed, Command, ScreenCommand, ScreenName};
+use super::desk::{Desk, Intent, News};
+use super::engine::UiEvent;
+
+/// Edits that closing the window would lose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsaved {
+    /// The screen that saves them.
+    pub screen: ScreenName,
+    /// The name of what is edited.
+    pub name: String,
+    /// Whether it can be saved as it stands.
+    pub can_be_saved: bool,
+    /// Whether it is being saved, or a path for it is being asked for.
+    pub is_saving: bool,
 }
 
-impl Screen {
-    /// The name on the rail.
-    pub fn name(self) -> &'static str {
-        self.into()
+/// Keys and what they do, for the list of keys.
+pub type KeyHelp = &'static [(&'static str, &'static str)];
+
+/// The keys that were pressed, and the commands of those that somebody took.
+pub struct Keys<'a> {
+    /// What knows the keys.
+    pub context: &'a Context,
+    /// Whether something lies over the screen: the command palette, the list of keys or the browser of sessions.
+    pub is_covered: bool,
+    commands: &'a mut Vec<Command>,
+}
+
+impl<'a> Keys<'a> {
+    /// The keys of this frame; their commands are sent to `commands`.
+    pub fn new(context: &'a Context, is_covered: bool, commands: &'a mut Vec<Command>) -> Self {
+        Self { context, is_covered, commands }
+    }
+
+    /// Takes a key, if it was pressed.
+    pub fn pressed(&self, modifiers: Modifiers, key: Key) -> bool {
+        self.context.input_mut(|input| input.consume_key(modifiers, key))
+    }
+
+    /// Sends a command.
+    pub fn send(&mut self, command: impl Into<Command>) {
+        self.commands.push(command.into());
+    }
+
+    /// Takes a key, if it was pressed, and sends its command.
+    pub fn on(&mut self, modifiers: Modifiers, key: Key, command: impl Into<Command>) {
+        if self.pressed(modifiers, key) {
+            self.send(command);
+        }
+    }
+
+    /// Whether no control has the focus, so that arrows and Enter are free.
+    pub fn has_arrows(&self) -> bool {
+        self.context.memory(|memory| memory.focused().is_none())
+    }
+
+    /// Undo and redo of the shown screen. In a text field they belong to the field.
+    pub fn history(&mut self, undo: impl Into<Command>, redo: impl Into<Command> + Clone) {
+        if !self.context.text_edit_focused() {
+            self.on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, redo.clone());
+            self.on(Modifiers::COMMAND, Key::Y, redo);
+            self.on(Modifiers::COMMAND, Key::Z, undo);
+        }
+    }
+}
+
+/// A screen of the window.
+///
+/// All methods but [`Screen::ui`] have a default that does nothing.
+pub trait Screen: Execute + Any {
+    /// Draws the screen.
+    fn ui(&self, desk: &Desk, ui: &mut Ui, commands: &mut Vec<Command>);
+
+    /// Takes over the results of background work, and asks for what the screen needs.
+    fn poll(&mut self, _desk: &mut Desk, _context: &Context) {}
+
+    /// Something happened.
+    fn told(&mut self, _news: News, _desk: &mut Desk) {}
+
+    /// Takes what was read for this screen alone; gives back what it did not ask for.
+    fn take(&mut self, event: UiEvent) -> Option<UiEvent> {
+        Some(event)
+    }
+
+    /// Another screen, or the window, asks for something.
+    fn asked(&mut self, _intent: Intent, _desk: &mut Desk, _context: &Context) {}
+
+    /// Keys with Ctrl, which also work in text fields and, unless the screen asks whether it is shown, on other screens.
+    fn shortcuts(&self, _desk: &Desk, _keys: &mut Keys<'_>) {}
+
+    /// Single keys, while the screen is shown and nobody types.
+    fn keys(&self, _desk: &Desk, _keys: &mut Keys<'_>) {}
+
+    /// Lines of the list of keys.
+    fn key_help(&self) -> KeyHelp {
+        &[]
+    }
+
+    /// Commands for the command palette, with their names.
+    fn palette(&self, _desk: &Desk) -> Vec<(String, Command)> {
+        Vec::new()
+    }
+
+    /// What is on screen as a command line.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn command_line(&self, _desk: &Desk) -> Result<String, String> {
+        Err("this screen has no command".to_owned())
+    }
+
+    /// What stands behind its name on the rail.
+    fn badge(&self, _desk: &Desk) -> String {
+        String::new()
+    }
+
+    /// How often it needs a sample of the machine while it is shown.
+    fn sample_interval(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Edits that closing the window would lose.
+    fn unsaved(&self, _desk: &Desk) -> Option<Unsaved> {
+        None
+    }
+}
+
+/// What executes commands of one type.
+pub trait Executes: 'static {
+    /// Its commands.
+    type Command: ScreenCommand;
+
+    /// Executes a command.
+    fn execute(&mut self, command: Self::Command, desk: &mut Desk, context: &Context);
+}
+
+/// The same for whoever does not know the type.
+pub trait Execute {
+    /// The screen's name.
+    fn name(&self) -> ScreenName;
+
+    /// Executes a command if it is one of this screen's.
+    fn execute_boxed(&mut self, command: Box<dyn Boxed>, desk: &mut Desk, context: &Context);
+}
+
+impl<S: Executes> Execute for S {
+    fn name(&self) -> ScreenName {
+        S::Command::SCREEN
+    }
+
+    fn execute_boxed(&mut self, command: Box<dyn Boxed>, desk: &mut Desk, context: &Context) {
+        if let Ok(command) = command.any().downcast::<S::Command>() {
+            self.execute(*command, desk, context);
+        }
+    }
+}
+
+/// What a screen draws from: itself, and the desk, whose fields and methods it has.
+pub struct View<'a, S> {
+    /// The screen.
+    pub own: &'a S,
+    /// What the screens share.
+    pub desk: &'a Desk,
+}
+
+impl<S> Clone for View<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for View<'_, S> {}
+
+impl<S> Deref for View<'_, S> {
+    type Target = Desk;
+
+    fn deref(&self) -> &Desk {
+        self.desk
     }
 }

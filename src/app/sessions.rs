@@ -3,7 +3,7 @@
 mod browser;
 mod transfer;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use eframe::egui::{
     Align, Context, Id, Key, Layout, PopupCloseBehavior, RichText, Ui,
@@ -11,61 +11,20 @@ use eframe::egui::{
 };
 use poll_promise::Promise;
 
+use super::command::{Command, SessionsCommand};
+use super::desk::Desk;
+use super::engine::Request;
+use super::sample;
+use super::task::{choose_session, on_thread, typed_path};
 use super::theme::{GRID, palette};
 use super::widgets::{fields_on_cards, muted, strong, text_field};
-use super::{Command, Request, State, sample};
 use crate::remote::host_of_copy;
 use crate::session::default_sessions_folder;
 pub use browser::browser_ui;
 
-/// A command on sessions.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SessionsCommand {
-    /// Create a session of this name in the default folder.
-    New(String),
-    /// Open the session in this folder.
-    Open(PathBuf),
-    /// Open the sample session.
-    OpenSample,
-    /// Close it; new windows do not open it any more.
-    CloseSample,
-    /// Choose a folder in the system's file dialog.
-    Choose,
-    /// Check which recent sessions still exist.
-    CheckRecent,
-    /// Try to open the read-only session for writing.
-    TryAgain,
-    /// Export the open session to an archive.
-    Export(PathBuf),
-    /// Import a session from an archive and open it.
-    Import(PathBuf),
-    /// Cancel the current export or import and remove what it wrote.
-    StopTransfer,
-    /// Open or close the browser of all sessions.
-    Browse(bool),
-    /// Search the sessions.
-    Search(String),
-    /// Show what is known of a session.
-    Pick(PathBuf),
-    /// Note something of a session.
-    Note(PathBuf, String),
-    /// Take a session into the archive, or out of it.
-    Archive(PathBuf, bool),
-    /// Rename a session.
-    Rename(PathBuf, String),
-    /// Delete a session, until the window is closed with undo.
-    Delete(PathBuf),
-    /// Put back the session that was deleted last.
-    UndoDelete,
-}
-
-/// State of the session menu.
+/// The session menu and the browser of all sessions.
 #[derive(Default)]
-pub struct SessionsState {
-    /// The folder being opened.
-    pub opening: Option<PathBuf>,
-    /// Whether the folder of the open session is missing.
-    pub gone: bool,
+pub struct Sessions {
     /// Recent sessions that are missing.
     pub missing: Vec<PathBuf>,
     /// The folder of a session whose conductor has ended, until another one is asked for.
@@ -79,107 +38,68 @@ pub struct SessionsState {
     pub browser: browser::Browser,
 }
 
-impl SessionsState {
+impl Sessions {
     /// Whether an export or import is in progress.
     pub fn is_transferring(&self) -> bool {
         self.transfer.is_some()
     }
 
-    /// A session was opened.
-    pub fn opened(&mut self) {
-        self.opening = None;
-        self.gone = false;
-    }
-}
-
-impl State {
-    /// Requests a session.
-    pub fn open_session(&mut self, request: Request, requests: &mut Vec<Request>) {
-        if let Request::OpenSession(folder) | Request::OpenExisting(folder) | Request::NewSession(folder) = &request {
-            self.sessions.opening = Some(folder.clone());
-        }
-        requests.push(request);
-    }
-
-    /// A session could not be opened: the previous one stays.
-    pub fn not_opened(&mut self, folder: &Path, reason: Option<String>) {
-        if self.sessions.opening.as_deref() == Some(folder) {
-            self.sessions.opening = None;
-        }
-        let Some(reason) = reason else { return };
-        let stays = self.session.as_ref().map_or(String::new(), |open| format!("; {} stays open", open.name()));
-        // The request may come from any screen.
-        self.problem(self.screen, format!("{reason}{stays}"));
-    }
-
     /// Executes a command on sessions.
-    pub fn execute_sessions(&mut self, command: SessionsCommand, context: &Context, requests: &mut Vec<Request>) {
+    pub fn execute(&mut self, command: SessionsCommand, desk: &mut Desk, context: &Context) {
         match command {
             SessionsCommand::New(name) => match new_folder(&name) {
-                Ok(folder) => self.open_session(Request::NewSession(folder), requests),
-                Err(message) => self.problem(self.screen, message),
+                Ok(folder) => desk.open_session(Request::NewSession(folder)),
+                Err(message) => desk.problem(desk.screen, message),
             },
-            SessionsCommand::Open(folder) => self.open_session(Request::OpenExisting(folder), requests),
-            SessionsCommand::OpenSample => requests.push(Request::OpenSample),
+            SessionsCommand::Open(folder) => desk.open_session(Request::OpenExisting(folder)),
+            SessionsCommand::OpenSample => desk.ask(Request::OpenSample),
             SessionsCommand::CloseSample => {
-                self.settings.sample_closed = true;
-                self.settings.save();
-                requests.push(Request::CloseSample);
+                desk.settings.sample_closed = true;
+                desk.settings.save();
+                desk.ask(Request::CloseSample);
             }
             SessionsCommand::TryAgain => {
-                if let Some(session) = &self.session {
-                    let folder = session.folder.clone();
-                    self.open_session(Request::OpenExisting(folder), requests);
+                if let Some(session) = &desk.session {
+                    desk.open_session(Request::OpenExisting(session.folder.clone()));
                 }
             }
-            SessionsCommand::Choose if self.sessions.dialog.is_none() => {
-                self.sessions.dialog = Some(choose_session(context, "Open a session: choose its folder"));
+            SessionsCommand::Choose => {
+                self.dialog.get_or_insert_with(|| choose_session(context, "Open a session: choose its folder"));
             }
-            SessionsCommand::CheckRecent if self.sessions.looking.is_none() => {
-                let (recent, waker) = (self.settings.recent.clone(), context.clone());
-                self.sessions.looking = Some(Promise::spawn_thread("recent-sessions", move || {
-                    let missing = recent.into_iter().filter(|folder| !folder.join("session.toml").exists()).collect();
-                    waker.request_repaint();
-                    missing
-                }));
+            SessionsCommand::CheckRecent => {
+                let recent = desk.settings.recent.clone();
+                self.looking.get_or_insert_with(|| {
+                    on_thread("recent-sessions", context, move || {
+                        recent.into_iter().filter(|folder| !folder.join("session.toml").exists()).collect()
+                    })
+                });
             }
-            SessionsCommand::Choose | SessionsCommand::CheckRecent => {}
             SessionsCommand::Export(_) | SessionsCommand::Import(_) | SessionsCommand::StopTransfer => {
-                self.execute_transfer(command, context);
+                self.execute_transfer(command, desk, context);
             }
-            other => self.execute_browser(other, context),
+            other => self.browser.execute(other, &desk.settings, context),
         }
     }
 
     /// Takes over the results of background work.
-    pub fn poll_sessions(&mut self, context: &Context, requests: &mut Vec<Request>) {
-        self.poll_transfer(requests);
-        self.poll_browser(context, requests);
-        requests.extend(self.sessions.orphaned.take().map(Request::Reattach));
-        match self.sessions.dialog.take().map(Promise::try_take) {
-            Some(Ok(Some(folder))) => self.open_session(Request::OpenExisting(folder), requests),
+    pub fn poll(&mut self, desk: &mut Desk, context: &Context) {
+        self.poll_transfer(desk);
+        self.browser.poll(&mut desk.settings, context);
+        if let Some(folder) = self.orphaned.take() {
+            desk.ask(Request::Reattach(folder));
+        }
+        match self.dialog.take().map(Promise::try_take) {
+            Some(Ok(Some(folder))) => desk.open_session(Request::OpenExisting(folder)),
             // Cancelled, or the system has no dialog; the path field works without one.
             Some(Ok(None)) | None => {}
-            Some(Err(waiting)) => self.sessions.dialog = Some(waiting),
+            Some(Err(waiting)) => self.dialog = Some(waiting),
         }
-        match self.sessions.looking.take().map(Promise::try_take) {
-            Some(Ok(missing)) => self.sessions.missing = missing,
-            Some(Err(waiting)) => self.sessions.looking = Some(waiting),
+        match self.looking.take().map(Promise::try_take) {
+            Some(Ok(missing)) => self.missing = missing,
+            Some(Err(waiting)) => self.looking = Some(waiting),
             None => {}
         }
     }
-}
-
-/// Asks for a session's folder in the system's file dialog; `None` if it is cancelled or missing.
-pub fn choose_session(context: &Context, title: &'static str) -> Promise<Option<PathBuf>> {
-    let waker = context.clone();
-    Promise::spawn_thread("session-dialog", move || {
-        let dialog = rfd::FileDialog::new().set_title(title);
-        let start = default_sessions_folder().ok().filter(|folder| folder.is_dir());
-        let chosen = start.map_or(dialog.clone(), |folder| dialog.set_directory(folder)).pick_folder();
-        waker.request_repaint();
-        chosen
-    })
 }
 
 /// The name of a session, if it can be one.
@@ -199,28 +119,12 @@ fn new_folder(name: &str) -> Result<PathBuf, String> {
     Ok(sessions.join(name))
 }
 
-/// A typed path; `~` is the home folder. An address of a session on another machine stays as it is.
-pub fn typed_path(text: &str) -> Option<PathBuf> {
-    let text = text.trim();
-    if text.is_empty() {
-        return None;
-    }
-    if text.starts_with("ssh://") {
-        return Some(PathBuf::from(text));
-    }
-    let home = || std::env::var_os("HOME").map(PathBuf::from);
-    match text.strip_prefix("~/").zip(home()) {
-        Some((rest, home)) => Some(home.join(rest)),
-        None => std::path::absolute(text).ok(),
-    }
-}
-
 /// The title in the bar.
-fn title(state: &State) -> String {
-    if let Some(folder) = &state.sessions.opening {
+fn title(desk: &Desk) -> String {
+    if let Some(folder) = &desk.opening {
         return format!("opening {} …", folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy());
     }
-    match &state.session {
+    match &desk.session {
         Some(session) if session.is_sample() => session.name(),
         Some(session) if session.read_only.is_some() => format!("{} (read-only)", session.name()),
         Some(session) => session.name(),
@@ -229,10 +133,11 @@ fn title(state: &State) -> String {
 }
 
 /// Draws the session's name with its menu.
-pub fn session_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+pub fn session_menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
-    let title = title(state);
-    let (response, _) = MenuButton::new(format!("{title} ⏷")).config(config).ui(ui, |ui| menu_ui(ui, state, commands));
+    let title = title(desk);
+    let (response, _) =
+        MenuButton::new(format!("{title} ⏷")).config(config).ui(ui, |ui| menu_ui(ui, sessions, desk, commands));
     let name = format!("Session: {title}");
     response.widget_info(|| eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, &name));
     if response.clicked() {
@@ -240,7 +145,7 @@ pub fn session_menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) 
     }
 }
 
-fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Command>) {
     ui.set_width(420.0);
     fields_on_cards(ui);
     let mut send = |ui: &Ui, command: SessionsCommand| {
@@ -250,7 +155,7 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
         }
         commands.push(Command::Sessions(command));
     };
-    if let Some(session) = &state.session {
+    if let Some(session) = &desk.session {
         ui.label(strong(session.name()));
         let path = session.place();
         ui.horizontal_wrapped(|ui| {
@@ -299,15 +204,15 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
             send(ui, SessionsCommand::Choose);
         }
     });
-    if !state.session.as_ref().is_some_and(|session| session.is_sample())
+    if !desk.session.as_ref().is_some_and(|session| session.is_sample())
         && ui.button("Open the sample session").on_hover_text(sample::ABOUT).clicked()
     {
         send(ui, SessionsCommand::OpenSample);
     }
     ui.add_space(GRID);
-    transfer::transfer_ui(ui, state, &mut send);
-    let others = state.settings.recent.iter();
-    let open = state.session.as_ref().map(|session| &session.folder);
+    transfer::transfer_ui(ui, sessions, desk, &mut send);
+    let others = desk.settings.recent.iter();
+    let open = desk.session.as_ref().map(|session| &session.folder);
     let others: Vec<_> = others.filter(|folder| Some(*folder) != open).collect();
     if others.is_empty() {
         return;
@@ -315,7 +220,7 @@ fn menu_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.add_space(GRID);
     ui.label(strong("Recent sessions"));
     for folder in others {
-        let missing = state.sessions.missing.contains(folder);
+        let missing = sessions.missing.contains(folder);
         let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
         let host = host_of_copy(folder).map_or(String::new(), |host| format!(" on {host}"));
         let place = folder.parent().unwrap_or(folder).display();
@@ -351,10 +256,10 @@ fn field(ui: &mut Ui, id: &str, name: &str, hint: &str) -> Typed {
 }
 
 /// Draws warnings about the open session, with what to do.
-pub fn session_notes_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let Some(session) = &state.session else { return };
+pub fn session_notes_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
+    let Some(session) = &desk.session else { return };
     let palette = palette(ui.visuals());
-    if state.sessions.gone {
+    if desk.is_gone {
         let message = format!(
             "{} is missing: restore the folder or open another session. The screen shows what was read before; active \
              runs can be cancelled, new ones may not be recorded.",

@@ -3,59 +3,59 @@
 use eframe::egui::{Align, Button, CentralPanel, Frame, Label, Layout, Margin, Panel, RichText, ScrollArea, Ui};
 use strum::IntoEnumIterator;
 
+use super::command::Command;
+use super::desk::Desk;
+use super::settings::Theme;
 use super::theme::{GRID, palette};
 use super::widgets::{muted, named, strong};
-use super::{Command, RunsCommand, Screen, State, Theme, closing, keys, runs, sessions};
+use super::window::Window;
+use super::{closing, command_palette, keys, sessions};
 use crate::figure::duration_text;
 
 /// Draws the window.
-pub fn shell_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
+    let Window { desk, sessions, screens, .. } = window;
     let bar = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(12, 6));
-    Panel::top("bar").frame(bar).show(ui, |ui| bar_ui(ui, state, commands));
-    closing::close_ui(ui, state, commands);
+    Panel::top("bar").frame(bar).show(ui, |ui| bar_ui(ui, window, commands));
+    closing::close_ui(ui, window.closing, desk, &|| window.unsaved(), commands);
     let rail = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(8, 8));
-    Panel::left("rail").frame(rail).resizable(false).exact_size(104.0).show(ui, |ui| rail_ui(ui, state, commands));
+    Panel::left("rail").frame(rail).resizable(false).exact_size(104.0).show(ui, |ui| rail_ui(ui, window, commands));
     let screen = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::same(12));
     CentralPanel::default().frame(screen).show(ui, |ui| {
-        problems_ui(ui, state, commands);
-        match state.screen {
-            Screen::Plan => super::plan::plan_ui(ui, state, commands),
-            Screen::Runs => runs::runs_ui(ui, state, commands),
-            Screen::Live => super::live::live_ui(ui, state, commands),
-            Screen::Compare => super::compare::compare_ui(ui, state, commands),
-            Screen::Timeline => super::timeline::timeline_ui(ui, state, commands),
-            Screen::Figures => super::figures::figures_ui(ui, state, commands),
-            Screen::Node => super::node::node_ui(ui, state, commands),
+        problems_ui(ui, desk, commands);
+        if let Some(screen) = window.shown() {
+            screen.ui(desk, ui, commands);
         }
     });
-    if state.command_palette {
-        super::command_palette::command_palette_ui(ui.ctx(), state, commands);
+    if window.command_palette {
+        command_palette::command_palette_ui(ui.ctx(), window, commands);
     }
-    if state.sessions.browser.is_open {
-        sessions::browser_ui(ui.ctx(), state, commands);
+    if sessions.browser.is_open {
+        sessions::browser_ui(ui.ctx(), &sessions.browser, desk, commands);
     }
-    if state.help {
-        keys::help_ui(ui.ctx(), commands);
+    if window.help {
+        keys::help_ui(ui.ctx(), screens, commands);
     }
 }
 
-fn bar_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+fn bar_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
+    let desk = &window.desk;
     ui.horizontal(|ui| {
         ui.label(strong("multicard"));
         ui.separator();
-        sessions::session_menu_ui(ui, state, commands);
+        sessions::session_menu_ui(ui, &window.sessions, desk, commands);
         ui.separator();
-        ui.label(muted(ui, node_text(state)));
+        ui.label(muted(ui, node_text(desk)));
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            theme_ui(ui, state, commands);
+            theme_ui(ui, desk, commands);
             ui.separator();
-            progress_ui(ui, state, commands);
+            progress_ui(ui, desk, commands);
         });
     });
 }
 
-fn node_text(state: &State) -> String {
-    let Some(node) = &state.node else { return "reading this machine …".to_owned() };
+fn node_text(desk: &Desk) -> String {
+    let Some(node) = &desk.node else { return "reading this machine …".to_owned() };
     let Some(gpu) = node.gpus.first() else {
         let cpus = if node.cpus == 1 { "CPU" } else { "CPUs" };
         return format!("{} {cpus}, no GPU", node.cpus);
@@ -65,16 +65,16 @@ fn node_text(state: &State) -> String {
     format!("{}× {} {memory_gb:.0} GB{driver}", node.gpus.len(), gpu.name.trim_start_matches("NVIDIA "))
 }
 
-fn theme_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+fn theme_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
     let menu = ui.menu_button("◐", |ui| {
         for theme in Theme::iter() {
-            if ui.radio(state.settings.theme == theme, theme.name()).clicked() {
+            if ui.radio(desk.settings.theme == theme, theme.name()).clicked() {
                 commands.push(Command::Theme(theme));
                 ui.close();
             }
         }
         ui.separator();
-        let zoom = (state.settings.zoom_factor() * 100.0).round();
+        let zoom = (desk.settings.zoom_factor() * 100.0).round();
         for (name, steps) in [("Zoom in", 1), ("Zoom out", -1), ("Reset zoom", 0)] {
             if ui.button(name).on_hover_text(format!("now {zoom} %")).clicked() {
                 commands.push(Command::Zoom(steps));
@@ -87,9 +87,9 @@ fn theme_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     }
 }
 
-fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let queue = &state.queue;
-    let far = state.session.as_ref().filter(|session| session.host().is_some());
+fn progress_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
+    let queue = &desk.queue;
+    let far = desk.session.as_ref().filter(|session| session.host().is_some());
     if let Some(reason) = far.and_then(|session| session.read_only.as_ref()) {
         // Whichever screen is shown: what it shows stands still until there is a line again.
         let text = RichText::new(format!("⚠ {reason}")).color(palette(ui.visuals()).warning);
@@ -102,7 +102,7 @@ fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     let button = ui.button(symbol).on_hover_text(format!("{name} (Ctrl P)"));
     button.widget_info(|| named(name));
     if button.clicked() {
-        commands.push(Command::Runs(RunsCommand::Pause(!queue.paused)));
+        commands.push(Command::Pause(!queue.paused));
     }
     let paused = if queue.paused { "paused · " } else { "" };
     // Reattached runs have no estimate until they have done some steps.
@@ -111,36 +111,24 @@ fn progress_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
     ui.label(format!("{paused}{} of {} runs{eta}", queue.ended, queue.queued));
 }
 
-fn rail_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
+fn rail_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
     ui.take_available_width();
     ui.spacing_mut().item_spacing.y = GRID;
-    for (index, screen) in Screen::iter().enumerate() {
-        let chosen = state.screen == screen;
-        let text = RichText::new(format!("{}{}", screen.name(), badge(state, screen)));
+    for (index, screen) in window.screens.iter().enumerate() {
+        let name = screen.name().name();
+        let chosen = window.desk.screen == screen.name();
+        let text = RichText::new(format!("{name}{}", screen.badge(&window.desk)));
         let button = Button::selectable(chosen, text).min_size([ui.available_width(), 30.0].into());
-        let response = ui.add(button).on_hover_text(format!("{} ({})", screen.name(), index + 1));
-        response
-            .widget_info(|| eframe::egui::WidgetInfo::selected(eframe::egui::Role::Tab, true, chosen, screen.name()));
+        let response = ui.add(button).on_hover_text(format!("{name} ({})", index + 1));
+        response.widget_info(|| eframe::egui::WidgetInfo::selected(eframe::egui::Role::Tab, true, chosen, name));
         if response.clicked() {
-            commands.push(Command::Show(screen));
+            commands.push(Command::Show(screen.name()));
         }
     }
 }
 
-fn badge(state: &State, screen: Screen) -> String {
-    match screen {
-        Screen::Runs if !state.records.runs.is_empty() => match state.records.runs.len() {
-            few @ ..10_000 => format!("  {few}"),
-            // The rail is narrow; the filter of the list has the whole number.
-            many => format!("  {}k", many / 1000),
-        },
-        Screen::Live if state.queue.is_running() => "  ●".to_owned(),
-        _ => String::new(),
-    }
-}
-
-fn problems_ui(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {
-    let here: Vec<_> = state.problems.iter().filter(|problem| problem.screen == state.screen).collect();
+fn problems_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
+    let here: Vec<_> = desk.problems.iter().filter(|problem| problem.screen == desk.screen).collect();
     if here.is_empty() {
         return;
     }

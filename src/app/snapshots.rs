@@ -16,9 +16,10 @@ use egui_kittest::{Harness, SnapshotOptions};
 
 use self::raster::Raster;
 use super::curves::LiveStep;
-use super::state::OpenSession;
+use super::desk::OpenSession;
 use super::{
-    Command, Curves, LiveCommand, Records, RunCurves, Screen, Settings, State, UiEvent, install_theme, shell_ui,
+    Command, Curves, LiveCommand, Records, RunCurves, ScreenName, Settings, UiEvent, Window as State, install_theme,
+    shell_ui,
 };
 use crate::analysis::{fixture, summarise_run};
 use crate::plan::fixture::gpu_node;
@@ -41,11 +42,13 @@ impl eframe::App for Window {
         let (mut commands, mut requests) = (Vec::new(), Vec::new());
         shell_ui(ui, state, &mut commands);
         for command in commands {
-            state.execute(command, ui.ctx(), &mut requests);
+            state.execute(command, ui.ctx());
+            requests.extend(state.desk.take_requests());
         }
         // The Node screen would read the machine of the test.
-        if state.screen != Screen::Node {
-            state.poll(&ui.ctx().clone(), &mut requests);
+        if state.desk.screen != ScreenName::NODE {
+            state.poll(&ui.ctx().clone());
+            requests.extend(state.desk.take_requests());
         }
     }
 }
@@ -83,10 +86,10 @@ fn node() -> Node {
     node
 }
 
-fn state_of(screen: Screen) -> State {
+fn state_of(screen: ScreenName) -> State {
     let mut state = State::new(Settings::default());
     state.take(UiEvent::Node(Arc::new(node())));
-    state.screen = screen;
+    state.desk.screen = screen;
     state
 }
 
@@ -159,18 +162,18 @@ fn samples(gpus: u32, power_w: f64) -> impl Iterator<Item = Sample> {
 
 #[test]
 fn a_first_window_shows_what_can_be_ticked_on_four_gpus() {
-    snapshot("plan-light", SIZE, Theme::Light, state_of(Screen::Plan), Role::Button, "Launch 6 runs");
+    snapshot("plan-light", SIZE, Theme::Light, state_of(ScreenName::PLAN), Role::Button, "Launch 6 runs");
 }
 
 #[test]
 fn curves_of_two_runs_share_a_clock() {
-    let mut state = with_records(state_of(Screen::Live));
+    let mut state = with_records(state_of(ScreenName::LIVE));
     for (run, ranks, step_time_s, power_w) in
         [("fp32-1-ddp-ds-r1", 1, 0.0158, 420.0), ("fp16-2-ddp-ds-r1", 2, 0.0094, 510.0)]
     {
-        let choose = Command::Live(LiveCommand::Choose(run.to_owned(), true));
-        state.execute(choose, &Context::default(), &mut Vec::new());
-        state.poll_live(&Context::default(), &mut Vec::new());
+        let choose = Command::from(LiveCommand::Choose(run.to_owned(), true));
+        state.execute(choose, &Context::default());
+        state.poll(&Context::default());
         let curves = Curves::build((0..ranks).flat_map(|rank| steps(rank, step_time_s)), samples(ranks, power_w));
         state.take(UiEvent::Curves(Box::new(RunCurves { folder: folder(), run: run.to_owned(), curves })));
     }
@@ -179,13 +182,13 @@ fn curves_of_two_runs_share_a_clock() {
 
 #[test]
 fn bars_have_the_intervals_of_their_repeats_and_the_table_says_them() {
-    let state = with_records(state_of(Screen::Compare));
+    let state = with_records(state_of(ScreenName::COMPARE));
     snapshot("compare-light", SIZE, Theme::Light, state, Role::Row, "Cell fp64 · 1 GPU");
 }
 
 #[test]
 fn the_topology_of_four_gpus_is_drawn_with_its_interconnects() {
-    let mut state = state_of(Screen::Node);
+    let mut state = state_of(ScreenName::NODE);
     let pairs = (0..4).flat_map(|a| (a + 1..4).map(move |b| (a, b)));
     let kind = |a, b| if a / 2 == b / 2 { LinkKind::NvLink(18) } else { LinkKind::Sys };
     let numa = |id: u32| NumaNode {
@@ -206,12 +209,12 @@ fn the_topology_of_four_gpus_is_drawn_with_its_interconnects() {
         (Ok(format!("/data/{}", files.key).into()), present)
     });
     let sets = sets.collect();
-    state.machine.places = Some(Places { topology, sets, disks: vec![disk] });
+    state.take(UiEvent::Places(Box::new(Places { topology, sets, disks: vec![disk] })));
     let mut sample = samples(4, 480.0).last().unwrap();
     sample.host =
         HostSample { cpus_busy: Some(21.5), memory_used_bytes: Some(180_000_000_000), ..HostSample::default() };
     state.take(UiEvent::NodeSample(Box::new(sample)));
-    state.session = Some(OpenSession { folder: folder(), read_only: None });
+    state.desk.session = Some(OpenSession { folder: folder(), read_only: None });
     let of_gpu = |gpu: &Gpu| {
         let device = Device { name: gpu.name.clone(), gpu_uuid: Some(gpu.uuid.clone()) };
         // Without a time, which is shown in the time zone of whoever looks.
@@ -221,7 +224,7 @@ fn the_topology_of_four_gpus_is_drawn_with_its_interconnects() {
         }
         Arc::new(rates)
     };
-    let rates = state.node.iter().flat_map(|node| &node.gpus).map(of_gpu).collect();
-    state.records = Arc::new(Records { rates, ..Records::default() });
+    let rates = state.desk.node.iter().flat_map(|node| &node.gpus).map(of_gpu).collect();
+    state.desk.records = Arc::new(Records { rates, ..Records::default() });
     snapshot("node-dark", [1280.0, 1100.0], Theme::Dark, state, Role::Button, "Refresh");
 }

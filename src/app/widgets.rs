@@ -1,11 +1,11 @@
 //! Widgets shared by several screens.
 
 use eframe::egui::{
-    Align2, Button, ComboBox, FontFamily, Frame, Id, Margin, Response, RichText, Role, Stroke, TextEdit, TextWrapMode,
-    Ui, Widget as _, WidgetInfo,
+    Align, Align2, Button, Color32, ComboBox, FontFamily, FontId, Frame, Id, Layout, Margin, Response, RichText, Role,
+    Stroke, TextEdit, TextWrapMode, Ui, Widget as _, WidgetInfo, vec2,
 };
 
-use super::theme::{GRID, STRONG, palette};
+use super::theme::{BODY, GRID, STRONG, palette};
 use crate::plan::Filter;
 
 /// Text in semibold.
@@ -58,17 +58,6 @@ pub fn choice(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOn
         info
     });
     response.on_hover_text(format!("{name}: {now}"));
-}
-
-/// Bytes as text in decimal units with three digits, such as `1.20 GB`.
-pub fn bytes_text(bytes: f64) -> String {
-    let (value, unit) = match bytes {
-        1e9.. => (bytes / 1e9, "GB"),
-        1e6.. => (bytes / 1e6, "MB"),
-        1e3.. => (bytes / 1e3, "kB"),
-        _ => return format!("{bytes:.0} B"),
-    };
-    format!("{} {unit}", crate::figure::significant(value))
 }
 
 /// A check box, filled with the accent colour when on and pale when disabled. A disabled one still takes the focus, so that its reason can be read with the keyboard; the caller
@@ -146,4 +135,22 @@ pub fn filter_error_ui(ui: &mut Ui, text: &str) {
             format!("Filter: {error}. It hides nothing until it is corrected."),
         );
     }
+}
+
+/// Width of a text.
+pub fn text_width(ui: &Ui, text: &str) -> f32 {
+    let font = FontId::proportional(BODY);
+    ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
+}
+
+/// Draws content that stays on one line where lines wrap, given its width.
+pub fn together_ui(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
+    let size = vec2(
+        width.min(ui.available_size_before_wrap().x.max(ui.max_rect().width())).ceil(),
+        ui.spacing().interact_size.y,
+    );
+    ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        content(ui);
+    });
 }

@@ -411,6 +411,12 @@ impl Study {
         self.filter.clear();
     }
 
+    /// Shows or hides the cells with a level of a setting.
+    pub fn keep(&mut self, level: (Key, Level), keep: bool) {
+        self.hidden.retain(|known| *known != level);
+        self.hidden.extend((!keep).then_some(level));
+    }
+
     /// The level that a factor is held at.
     pub fn held_level(&self, key: &str) -> Option<&Level> {
         self.held.iter().find(|(known, _)| *known == key).map(|(_, level)| level)

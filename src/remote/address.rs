@@ -188,8 +188,8 @@ fn typed(word: &str) -> String {
     if is_plain { word.to_owned() } else { quoted(&quoted(word)) }
 }
 
-/// A word for a POSIX shell.
-fn quoted(word: &str) -> String {
+/// A word for a POSIX shell, in quotes.
+pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

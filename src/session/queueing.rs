@@ -1,7 +1,7 @@
 //! Queueing the runs of a plan, and taking over runs that an earlier process left.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::kept_queue::KeptQueue;
 use super::{Added, Origin, QueuedJob, Session, SessionError, ended};
@@ -124,27 +124,7 @@ impl Session {
         let earlier = held_cells(&self.store.reader()?.headings()?);
         let working_folder = std::env::current_dir().ok();
         let ids: HashSet<&str> = earlier.values().map(|there| there.cell.as_str()).collect();
-        let decided = format!("p{}", self.next_plan);
-        self.next_plan += 1;
-        self.store.decide(Decision::PlanAdded {
-            plan: decided.clone(),
-            name: plan.name.clone(),
-            toml: plan.to_toml(),
-            workloads: plan
-                .brought_workloads()
-                .into_iter()
-                .filter_map(|spec| serde_json::to_value(spec).ok())
-                .collect(),
-        })?;
-        if let Some(folder) = &working_folder {
-            self.kept_queue.folders.insert(decided.clone(), folder.clone());
-            self.keep_queue();
-        }
-        let there: Vec<String> = self.store.reader()?.studies()?.into_iter().map(|(name, _)| name).collect();
-        // One that was changed since is not replaced.
-        for study in plan.studies.iter().filter(|study| !there.contains(&study.name)) {
-            self.save_study(&study.name, study.to_json())?;
-        }
+        let decided = self.record_plan(plan, working_folder.as_deref())?;
         let folders_there = self.folders_there();
         let (mut runs, mut kept) = (Vec::new(), 0);
         for planned in order(plan, &matrix.cells) {
@@ -198,6 +178,29 @@ impl Session {
             runs.push(self.queue_job(queued, &folders_there)?);
         }
         Ok(Added { runs, kept, invalid: matrix.invalid })
+    }
+
+    /// Records a plan with its workloads and studies; gives its id within the session.
+    fn record_plan(&mut self, plan: &Plan, working_folder: Option<&Path>) -> Result<String, SessionError> {
+        let id = format!("p{}", self.next_plan);
+        self.next_plan += 1;
+        let brought = plan.brought_workloads().into_iter();
+        self.store.decide(Decision::PlanAdded {
+            plan: id.clone(),
+            name: plan.name.clone(),
+            toml: plan.to_toml(),
+            workloads: brought.filter_map(|spec| serde_json::to_value(spec).ok()).collect(),
+        })?;
+        if let Some(folder) = working_folder {
+            self.kept_queue.folders.insert(id.clone(), folder.to_owned());
+            self.keep_queue();
+        }
+        let saved: Vec<String> = self.store.reader()?.studies()?.into_iter().map(|(name, _)| name).collect();
+        // A study that was changed since is not replaced.
+        for study in plan.studies.iter().filter(|study| !saved.contains(&study.name)) {
+            self.save_study(&study.name, study.to_json())?;
+        }
+        Ok(id)
     }
 
     /// Executes a launch once: if it is sent again, because its answer was lost, it is answered as before.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, RawInput, Rect, vec2};
-use multicard::app::{Command, CompareCommand, Records, Screen, Settings, State, UiEvent, shell_ui};
+use multicard::app::{
+    Command, CompareCommand, CompareScreen, Records, ScreenName, Settings, UiEvent, Window as State, shell_ui,
+};
 use multicard::figure::Form;
 use multicard::{analysis, plan};
 
@@ -32,17 +34,16 @@ fn compare(repeats: u32) {
     state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
     let records = UiEvent::Records(Arc::new(Records { folder, summaries: runs, ..Records::default() }));
     let (taken_ms, _) = timed_ms(|| state.take(records));
-    let mut requests = Vec::new();
-    let (shown_ms, _) = timed_ms(|| state.execute(Command::Show(Screen::Compare), &context, &mut requests));
+    let (shown_ms, _) = timed_ms(|| state.execute(Command::Show(ScreenName::COMPARE), &context));
     println!("taken over in {taken_ms:.2} ms, screen changed in {shown_ms:.2} ms");
     for &form in Form::ALL {
         let start = Instant::now();
-        let command = Command::Compare(CompareCommand::Form(form));
-        let (mut longest_ms, _) = timed_ms(|| state.execute(command, &context, &mut requests));
+        let command = Command::from(CompareCommand::Form(form));
+        let (mut longest_ms, _) = timed_ms(|| state.execute(command, &context));
         loop {
-            let (polled_ms, _) = timed_ms(|| state.poll(&context, &mut requests));
+            let (polled_ms, _) = timed_ms(|| state.poll(&context));
             longest_ms = longest_ms.max(polled_ms);
-            if !state.is_comparing() {
+            if !state.screen::<CompareScreen>().unwrap().is_updating() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use eframe::egui::{Context, Pos2, RawInput, Rect, vec2};
 use multicard::analysis::{Places, Pyramid, View};
-use multicard::app::{Command, Curves, LiveCommand, LiveStep, RunCurves, Settings, State, UiEvent, live_ui};
+use multicard::app::{
+    Command, Curves, LiveCommand, LiveScreen, LiveStep, RunCurves, Screen as _, Settings, UiEvent, Window as State,
+};
 use multicard::store::StepRecord;
 
 const RUNS: u64 = 8;
@@ -40,21 +42,20 @@ fn main() {
     state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
     for (run, curves) in curves.into_iter().enumerate() {
         let run = format!("run {run}");
-        let mut requests = Vec::new();
-        state.execute(Command::Live(LiveCommand::Choose(run.clone(), true)), &context, &mut requests);
-        state.poll(&context, &mut requests);
+        state.execute(Command::from(LiveCommand::Choose(run.clone(), true)), &context);
+        state.poll(&context);
         state.take(UiEvent::Curves(Box::new(RunCurves { folder: folder.clone(), run, curves })));
     }
     println!("drawing loss and step time of 8 runs of 1 M steps in 2560 × 1440, one frame:");
     frames(&mut state, &context, "plain");
-    state.execute(Command::Live(LiveCommand::View(3e3, 4e3)), &context, &mut Vec::new());
+    state.execute(Command::from(LiveCommand::View(3e3, 4e3)), &context);
     frames(&mut state, &context, "a tenth in view");
-    state.execute(Command::Live(LiveCommand::Reset), &context, &mut Vec::new());
-    state.execute(Command::Live(LiveCommand::Smoothing(0.9)), &context, &mut Vec::new());
+    state.execute(Command::from(LiveCommand::Reset), &context);
+    state.execute(Command::from(LiveCommand::Smoothing(0.9)), &context);
     let start = Instant::now();
     let mut frames_meanwhile = 0;
-    while !state.live.is_settled() {
-        state.poll(&context, &mut Vec::new());
+    while !state.screen::<LiveScreen>().unwrap().is_settled() {
+        state.poll(&context);
         std::thread::yield_now();
         frames_meanwhile += 1;
     }
@@ -71,7 +72,7 @@ fn frames(state: &mut State, context: &Context, name: &str) {
         let mut commands = Vec::new();
         let mut output = context.run_ui(input(), |ui| {
             let start = Instant::now();
-            live_ui(ui, state, &mut commands);
+            state.screen::<LiveScreen>().unwrap().ui(&state.desk, ui, &mut commands);
             own_ms.push(ms(start));
         });
         output.textures_delta.clear();

@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, RawInput, Rect, Vec2, vec2};
 use egui_kittest::Harness;
-use multicard::app::{App, Command, RunsCommand, Screen, Settings, State, install_theme, shell_ui};
+use multicard::app::{App, Command, RunsCommand, ScreenName, Settings, Window as State, install_theme, shell_ui};
 use multicard::plan::{Data, Level, Levels, Mode, Node, RunState, Tracer, image};
 use multicard::protocol::{Device, Event, EventLine, PROTOCOL_VERSION, Phase};
 use multicard::store::{Decision, Store};
-use strum::IntoEnumIterator;
 
 const CELLS: u32 = 125;
 const REPEATS: u32 = 4;
@@ -59,10 +58,10 @@ fn open(folder: &Path, time: &str) -> Harness<'static, App> {
         let step = Instant::now();
         window.step();
         longest = longest.max(step.elapsed());
-        let state = window.state().state();
-        let problems: Vec<&str> = state.problems.iter().map(|problem| problem.message.as_str()).collect();
+        let state = window.state().window();
+        let problems: Vec<&str> = state.desk.problems.iter().map(|problem| problem.message.as_str()).collect();
         assert!(problems.is_empty(), "{problems:?}");
-        let records = &state.records;
+        let records = &state.desk.records;
         if records.runs.len() == (CELLS * REPEATS) as usize {
             listed.get_or_insert_with(|| start.elapsed());
             if records.pending == 0 && records.summaries.len() == records.runs.len() {
@@ -87,9 +86,10 @@ fn open(folder: &Path, time: &str) -> Harness<'static, App> {
 fn frames(window: &mut Harness<'static, App>) {
     let context = Context::default();
     install_theme(&context);
-    let run = window.state().state().records.runs[17].run.clone();
-    let screens = Screen::iter().map(|screen| (screen.name().to_owned(), vec![Command::Show(screen)]));
-    let page = vec![Command::Show(Screen::Runs), Command::Runs(RunsCommand::Select(Some(run)))];
+    let run = window.state().window().desk.records.runs[17].run.clone();
+    let names = window.state().window().screens.iter().map(|screen| screen.name());
+    let screens: Vec<_> = names.map(|name| (name.name().to_owned(), vec![Command::Show(name)])).collect();
+    let page = vec![Command::Show(ScreenName::RUNS), Command::from(RunsCommand::Select(Some(run)))];
     for (name, commands) in screens.into_iter().chain([("Runs with a page".to_owned(), page)]) {
         commands.into_iter().for_each(|command| window.state_mut().send(command));
         // What the screen works out on threads is there after a while, and no frame is wanted any more.
@@ -99,7 +99,7 @@ fn frames(window: &mut Harness<'static, App>) {
             std::thread::sleep(Duration::from_millis(5));
         }
         let mut times_ms: Vec<f64> =
-            (0..FRAMES).map(|_| frame_ms(&context, window.state().state())).skip(FRAMES / 4).collect();
+            (0..FRAMES).map(|_| frame_ms(&context, window.state().window())).skip(FRAMES / 4).collect();
         times_ms.sort_by(f64::total_cmp);
         println!(
             "{name:16} drawn in {:.2} ms (median of {}), {:.2} at most",

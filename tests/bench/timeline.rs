@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use eframe::egui::{Context, Pos2, RawInput, Rect, vec2};
-use multicard::app::{Command, Settings, State, TimelineCommand, timeline_ui};
+use multicard::app::{Command, Screen as _, Settings, TimelineCommand, TimelineScreen, Window as State};
 use multicard::trace::{Recorder, Timeline, keep_events};
 
 const RANKS: u32 = 8;
@@ -43,15 +43,15 @@ fn measure(what: &str, events: i64, record: impl Fn(&Path, i64)) {
 
     let (mut state, context) = (State::new(Settings::default()), Context::default());
     let open = TimelineCommand::Open(kept, "events".to_owned());
-    state.execute(Command::Timeline(open), &context, &mut Vec::new());
+    state.execute(Command::from(open), &context);
     settle(&mut state, &context);
     println!("  drawing in 2560 × 1440, one frame:");
-    let (from, to) = state.timeline.view;
+    let (from, to) = state.screen::<TimelineScreen>().unwrap().view;
     for (name, part) in [("all", 1.0), ("a tenth", 0.1), ("a hundredth", 1e-2), ("a ten-thousandth", 1e-4)] {
         let half = ((to - from) as f64 * part / 2.0) as i64;
         let middle = from + (to - from) / 2;
         let view = TimelineCommand::View(middle - half, middle + half);
-        state.execute(Command::Timeline(view), &context, &mut Vec::new());
+        state.execute(Command::from(view), &context);
         settle(&mut state, &context);
         frames(&state, &context, name);
     }
@@ -107,8 +107,8 @@ fn record(file: &Path, events: i64) {
 fn settle(state: &mut State, context: &Context) {
     // The screen reads what it shows only while it is the one.
     loop {
-        state.poll_timeline(context);
-        if !state.timeline.is_busy() {
+        state.poll(context);
+        if !state.screen::<TimelineScreen>().unwrap().is_busy() {
             break;
         }
         std::thread::yield_now();
@@ -123,7 +123,7 @@ fn frames(state: &State, context: &Context, name: &str) {
         let mut commands = Vec::new();
         let mut output = context.run_ui(input(), |ui| {
             let start = Instant::now();
-            timeline_ui(ui, state, &mut commands);
+            state.screen::<TimelineScreen>().unwrap().ui(&state.desk, ui, &mut commands);
             own_ms.push(ms(start));
         });
         output.textures_delta.clear();

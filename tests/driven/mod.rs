@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use egui_kittest::Harness;
-use multicard::app::{App, Settings, State};
+use multicard::app::{App, Settings, Window};
 
 /// Long enough for a slow machine; reaching it is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -14,22 +14,22 @@ pub fn open(session: impl AsRef<Path>) -> Harness<'static, App> {
     Harness::builder().build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(session)))
 }
 
-pub fn until(window: &mut Harness<'_, App>, what: &str, met: impl Fn(&State) -> bool) {
+pub fn until(window: &mut Harness<'_, App>, what: &str, met: impl Fn(&Window) -> bool) {
     let start = Instant::now();
-    while !met(window.state().state()) {
-        let state = window.state().state();
-        assert!(start.elapsed() < PATIENCE, "{what}: {:?}, {:?}, {:?}", state.session, state.problems, state.queue);
+    while !met(window.state().window()) {
+        let desk = &window.state().window().desk;
+        assert!(start.elapsed() < PATIENCE, "{what}: {:?}, {:?}, {:?}", desk.session, desk.problems, desk.queue);
         window.step();
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 /// Why the open session cannot be changed; nothing where it can, or none is open.
-pub fn read_only(state: &State) -> &str {
-    state.session.as_ref().and_then(|session| session.read_only.as_deref()).unwrap_or_default()
+pub fn read_only(window: &Window) -> &str {
+    window.desk.session.as_ref().and_then(|session| session.read_only.as_deref()).unwrap_or_default()
 }
 
 /// Whether a session is open that can be changed.
-pub fn can_be_changed(state: &State) -> bool {
-    state.session.as_ref().is_some_and(|session| session.read_only.is_none())
+pub fn can_be_changed(window: &Window) -> bool {
+    window.desk.session.as_ref().is_some_and(|session| session.read_only.is_none())
 }

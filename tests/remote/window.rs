@@ -2,7 +2,9 @@
 
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use multicard::app::{App, Command as Click, NodeCommand, PlanCommand, RunsCommand, Screen, SessionsCommand};
+use multicard::app::{
+    App, Command as Click, NodeCommand, PlanCommand, PlanScreen, RunsCommand, ScreenName, SessionsCommand,
+};
 use multicard::store::SessionHeading;
 
 use super::driven::{can_be_changed, open, read_only, until};
@@ -15,27 +17,29 @@ fn a_window_runs_a_session_there_says_when_its_line_breaks_and_shows_the_copy_wi
     // The session is made there.
     let mut window = open(scene.address());
     until(&mut window, "the session is open", can_be_changed);
-    assert_eq!(window.state().state().session.as_ref().unwrap().name(), "session on node");
-    window.state_mut().send(Click::Show(Screen::Plan));
-    until(&mut window, "the node was sampled", |state| state.machine.sample.is_some());
-    window.state_mut().send(Click::Plan(PlanCommand::OpenFile(scene.laptop("waits.toml"))));
-    until(&mut window, "the plan is open", |state| state.plan.plan().name == "waits");
-    window.state_mut().send(Click::Plan(PlanCommand::Launch));
-    until(&mut window, "the queue is there", |state| state.queue.rows.len() == 3 && state.queue.is_running());
-    let last = window.state().state().queue.rows[2].run.clone();
-    window.state_mut().send(Click::Runs(RunsCommand::Cancel(last)));
-    until(&mut window, "the last one is cancelled", |state| state.queue.rows[2].state == RunState::Cancelled);
+    assert_eq!(window.state().window().desk.session.as_ref().unwrap().name(), "session on node");
+    window.state_mut().send(Click::Show(ScreenName::PLAN));
+    until(&mut window, "the node was sampled", |state| state.desk.sample.is_some());
+    window.state_mut().send(Click::from(PlanCommand::OpenFile(scene.laptop("waits.toml"))));
+    until(&mut window, "the plan is open", |state| state.screen::<PlanScreen>().unwrap().plan().name == "waits");
+    window.state_mut().send(Click::from(PlanCommand::Launch));
+    until(&mut window, "the queue is there", |state| state.desk.queue.rows.len() == 3 && state.desk.queue.is_running());
+    let last = window.state().window().desk.queue.rows[2].run.clone();
+    window.state_mut().send(Click::from(RunsCommand::Cancel(last)));
+    until(&mut window, "the last one is cancelled", |state| state.desk.queue.rows[2].state == RunState::Cancelled);
     let conductor = scene.processes("conduct");
 
     scene.cut();
     until(&mut window, "the break is said", |state| {
         read_only(state).contains("no line to node") && read_only(state).contains("trying again in 1 s")
     });
-    until(&mut window, "the line is back", |state| can_be_changed(state) && state.queue.rows.len() == 3);
+    until(&mut window, "the line is back", |state| can_be_changed(state) && state.desk.queue.rows.len() == 3);
     assert_eq!(scene.processes("conduct"), conductor, "the node did not notice");
     scene.open_gate();
-    until(&mut window, "all runs have ended", |state| !state.queue.is_active() && state.records.summaries.len() == 3);
-    let folder = window.state().state().session.as_ref().unwrap().folder.clone();
+    until(&mut window, "all runs have ended", |state| {
+        !state.desk.queue.is_active() && state.desk.records.summaries.len() == 3
+    });
+    let folder = window.state().window().desk.session.as_ref().unwrap().folder.clone();
     drop(window);
     assert_eq!(scene.states(), [RunState::Finished, RunState::Finished, RunState::Cancelled]);
     wait("no relay is left behind", || scene.processes("relay").is_empty());
@@ -44,13 +48,13 @@ fn a_window_runs_a_session_there_says_when_its_line_breaks_and_shows_the_copy_wi
     fs::rename(scene.at("authorized_keys"), scene.at("no_keys")).unwrap();
     let mut window = open(folder);
     until(&mut window, "the refusal is said", |state| read_only(state).contains("refuses the login"));
-    until(&mut window, "the copy is shown", |state| state.records.summaries.len() == 3);
+    until(&mut window, "the copy is shown", |state| state.desk.records.summaries.len() == 3);
     fs::rename(scene.at("no_keys"), scene.at("authorized_keys")).unwrap();
     window.state_mut().send(Click::Sessions(SessionsCommand::TryAgain));
     until(&mut window, "it is open again", can_be_changed);
     window.state_mut().send(Click::OpenSession(PathBuf::from("ssh://node")));
     until(&mut window, "a bad address is named", |state| {
-        state.problems.iter().any(|problem| problem.message.contains("ssh://[user@]host[:port]/path"))
+        state.desk.problems.iter().any(|problem| problem.message.contains("ssh://[user@]host[:port]/path"))
     });
 }
 
@@ -60,24 +64,28 @@ fn a_launch_whose_answer_is_lost_is_said_and_answered_over_the_next_line_without
     let Some(scene) = Scene::alone(test) else { return };
     let mut window = open(scene.through("held", "multicard"));
     until(&mut window, "the session is open", can_be_changed);
-    window.state_mut().send(Click::Show(Screen::Plan));
-    until(&mut window, "the node was sampled", |state| state.machine.sample.is_some());
-    window.state_mut().send(Click::Plan(PlanCommand::OpenFile(scene.laptop("waits.toml"))));
-    until(&mut window, "the plan is open", |state| state.plan.plan().name == "waits");
+    window.state_mut().send(Click::Show(ScreenName::PLAN));
+    until(&mut window, "the node was sampled", |state| state.desk.sample.is_some());
+    window.state_mut().send(Click::from(PlanCommand::OpenFile(scene.laptop("waits.toml"))));
+    until(&mut window, "the plan is open", |state| state.screen::<PlanScreen>().unwrap().plan().name == "waits");
     // From here on the node hears, and is not heard.
     fs::write(scene.at("hold"), "1000").unwrap();
-    window.state_mut().send(Click::Plan(PlanCommand::Launch));
+    window.state_mut().send(Click::from(PlanCommand::Launch));
     until(&mut window, "the node has the launch", |_| scene.states().len() == 3);
-    assert!(window.state().state().queue.rows.is_empty());
+    assert!(window.state().window().desk.queue.rows.is_empty());
     scene.cut();
     until(&mut window, "the loss is said", |state| {
-        state.problems.iter().any(|problem| problem.message.contains("before the launch of waits was answered"))
+        state.desk.problems.iter().any(|problem| problem.message.contains("before the launch of waits was answered"))
     });
     fs::remove_file(scene.at("hold")).unwrap();
-    until(&mut window, "it is answered", |state| state.screen == Screen::Runs && state.queue.rows.len() == 3);
-    assert!(window.state().state().problems.is_empty(), "{:?}", window.state().state().problems);
+    until(&mut window, "it is answered", |state| {
+        state.desk.screen == ScreenName::RUNS && state.desk.queue.rows.len() == 3
+    });
+    assert!(window.state().window().desk.problems.is_empty(), "{:?}", window.state().window().desk.problems);
     scene.open_gate();
-    until(&mut window, "all runs have ended", |state| !state.queue.is_active() && state.records.summaries.len() == 3);
+    until(&mut window, "all runs have ended", |state| {
+        !state.desk.queue.is_active() && state.desk.records.summaries.len() == 3
+    });
     assert_eq!(scene.states(), ALL_FINISHED);
 }
 
@@ -87,8 +95,8 @@ fn the_node_screen_shows_the_disks_and_data_sets_there_and_its_sessions_are_arch
     let Some(scene) = Scene::alone(test) else { return };
     let mut window = open(scene.address());
     until(&mut window, "the session is open", can_be_changed);
-    let folder = window.state().state().session.as_ref().unwrap().folder.clone();
-    window.state_mut().send(Click::Show(Screen::Node));
+    let folder = window.state().window().desk.session.as_ref().unwrap().folder.clone();
+    window.state_mut().send(Click::Show(ScreenName::NODE));
     let start = Instant::now();
     let shows = |window: &Harness<'_, App>, text: &str| window.query_all_by_label_contains(text).next().is_some();
     let there = scene.node("session").display().to_string();
@@ -121,15 +129,17 @@ fn the_node_screen_has_the_other_machine_measured_there() {
     scene.give_worker();
     let mut window = open(scene.address());
     until(&mut window, "the session is open", can_be_changed);
-    window.state_mut().send(Click::Show(Screen::Node));
-    until(&mut window, "the node has a worker", |state| state.node.as_ref().is_some_and(|node| node.worker.is_ok()));
-    window.state_mut().send(Click::Node(NodeCommand::MeasureRates));
-    until(&mut window, "it is measured", |state| state.queue.is_measuring());
+    window.state_mut().send(Click::Show(ScreenName::NODE));
+    until(&mut window, "the node has a worker", |state| {
+        state.desk.node.as_ref().is_some_and(|node| node.worker.is_ok())
+    });
+    window.state_mut().send(Click::from(NodeCommand::MeasureRates));
+    until(&mut window, "it is measured", |state| state.desk.queue.is_measuring());
     wait("the worker is the node's", || scene.processes("rates").len() == 1);
     // The window goes, and the node measures on.
     drop(window);
     wait("the rates are kept there", || !scene.rates(&scene.node("session")).is_empty());
     let mut window = open(scene.address());
-    until(&mut window, "they are shown", |state| !state.records.rates.is_empty());
-    assert_eq!(*window.state().state().records.rates[0], scene.rates(&scene.node("session"))[0]);
+    until(&mut window, "they are shown", |state| !state.desk.records.rates.is_empty());
+    assert_eq!(*window.state().window().desk.records.rates[0], scene.rates(&scene.node("session"))[0]);
 }

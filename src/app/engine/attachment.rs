@@ -12,13 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use strum::IntoEnumIterator;
-
 use super::messages::{LiveBatch, Outbox, Request, UiEvent, WindowClosed};
 use super::start::{Waiting, look_at_machine};
+use crate::app::command::ScreenName;
 use crate::app::curves::LiveStep;
 use crate::app::sample;
-use crate::app::screen::Screen;
 use crate::conduct::{Client, ConductError, Launch, News, Order, Orders, QueueView};
 use crate::plan::Plan;
 use crate::protocol::{Event, EventLine, Sample, TraceOutcome};
@@ -184,10 +182,12 @@ impl Desk<'_> {
 
     fn order(&mut self, order: Order) -> Result<(), WindowClosed> {
         let screen = match &order {
-            Order::Launch(_) => Screen::Plan,
-            Order::Attach(..) | Order::CancelImports | Order::SaveStudy(..) | Order::DeleteStudy(_) => Screen::Compare,
-            Order::MeasureRates(_) | Order::CancelMeasuring => Screen::Node,
-            _ => Screen::Runs,
+            Order::Launch(_) => ScreenName::PLAN,
+            Order::Attach(..) | Order::CancelImports | Order::SaveStudy(..) | Order::DeleteStudy(_) => {
+                ScreenName::COMPARE
+            }
+            Order::MeasureRates(_) | Order::CancelMeasuring => ScreenName::NODE,
+            _ => ScreenName::RUNS,
         };
         let Some(attached) = &self.attached else {
             let message = if self.read_only { READ_ONLY } else { "no session is open: open or create one first" };
@@ -202,7 +202,7 @@ impl Desk<'_> {
             unanswered.launches.push_back((**launch).clone());
         }
         // The answer comes under the screen's number.
-        match attached.orders.send(screen as u64, order) {
+        match attached.orders.send(number_of(screen), order) {
             Ok(()) => Ok(()),
             Err(error) => self.outbox.problem(screen, error.to_string()),
         }
@@ -253,7 +253,7 @@ impl Desk<'_> {
     fn open_sample(&mut self) -> Result<(), WindowClosed> {
         let folder = match sample::folder() {
             Ok(folder) => folder,
-            Err(message) => return self.outbox.problem(Screen::Plan, message),
+            Err(message) => return self.outbox.problem(ScreenName::PLAN, message),
         };
         (self.attached, self.read_only) = (None, false);
         self.leave_remote()?;
@@ -292,7 +292,7 @@ impl Desk<'_> {
             (orders, following) => {
                 let reason = orders.err().map(|error| error.to_string());
                 let reason = reason.or(following.err().map(|error| error.to_string())).unwrap_or_default();
-                self.outbox.problem(Screen::Runs, format!("cannot follow the session: {reason}"))
+                self.outbox.problem(ScreenName::RUNS, format!("cannot follow the session: {reason}"))
             }
         }
     }
@@ -352,7 +352,7 @@ impl Desk<'_> {
             let place = elsewhere.display();
             let message =
                 format!("the launch of {names} was not answered: look at Runs of {place} whether it is there");
-            return self.outbox.problem(Screen::Plan, message);
+            return self.outbox.problem(ScreenName::PLAN, message);
         }
         launches.into_iter().try_for_each(|launch| self.order(Order::Launch(Box::new(launch))))
     }
@@ -361,7 +361,7 @@ impl Desk<'_> {
         if self.attached.is_none() && !self.read_only {
             match new_session_folder(&plan.name) {
                 Ok(folder) => self.open(folder, Opening::New)?,
-                Err(error) => return self.outbox.problem(Screen::Plan, error.to_string()),
+                Err(error) => return self.outbox.problem(ScreenName::PLAN, error.to_string()),
             }
             // The reason is shown already.
             if self.attached.is_none() {
@@ -375,7 +375,7 @@ impl Desk<'_> {
         match std::env::current_dir() {
             Ok(folder) => self.order(Order::Launch(Box::new(Launch::new(plan, &folder, only_missing)))),
             Err(error) => {
-                self.outbox.problem(Screen::Plan, format!("the folder that multicard was started in: {error}"))
+                self.outbox.problem(ScreenName::PLAN, format!("the folder that multicard was started in: {error}"))
             }
         }
     }
@@ -395,7 +395,7 @@ impl Desk<'_> {
                 self.node_watch = Some((sampler, samples, interval));
                 Ok(())
             }
-            Err(error) => self.outbox.problem(Screen::Node, error.to_string()),
+            Err(error) => self.outbox.problem(ScreenName::NODE, error.to_string()),
         }
     }
 
@@ -416,9 +416,17 @@ fn lock(unanswered: &Mutex<Unanswered>) -> MutexGuard<'_, Unanswered> {
     unanswered.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The screens that orders come from: an order's number is its screen's place here.
+const ORDERING: [ScreenName; 4] = [ScreenName::RUNS, ScreenName::PLAN, ScreenName::COMPARE, ScreenName::NODE];
+
 /// The screen whose order has this number.
-fn screen_of(number: u64) -> Screen {
-    Screen::iter().find(|screen| *screen as u64 == number).unwrap_or_default()
+fn screen_of(number: u64) -> ScreenName {
+    usize::try_from(number).ok().and_then(|place| ORDERING.get(place)).copied().unwrap_or_default()
+}
+
+/// The number that orders of a screen have.
+fn number_of(screen: ScreenName) -> u64 {
+    ORDERING.iter().position(|known| *known == screen).unwrap_or_default() as u64
 }
 
 /// Whether two paths lead to the same folder.
@@ -450,7 +458,7 @@ impl Follower {
                 Err(_) if self.is_left.load(Ordering::Relaxed) => return Ok(()),
                 Err(ConductError::Ended) => return self.outbox.send(UiEvent::ConductorEnded(self.folder)),
                 Err(error) => {
-                    self.outbox.problem(Screen::Runs, error.to_string())?;
+                    self.outbox.problem(ScreenName::RUNS, error.to_string())?;
                     return self.outbox.send(UiEvent::ConductorEnded(self.folder));
                 }
             }
@@ -465,7 +473,7 @@ impl Follower {
 
     fn take(&mut self, news: News) -> Result<(), WindowClosed> {
         if let News::Answer { number, .. } = &news
-            && screen_of(*number) == Screen::Plan
+            && screen_of(*number) == ScreenName::PLAN
         {
             // Answers come in the order of their launches.
             lock(&self.unanswered).launches.pop_front();
@@ -483,7 +491,7 @@ impl Follower {
                 self.outbox.send(UiEvent::Launched { queued, kept, invalid })
             }
             News::Answer { number, outcome: Err(message) } => self.outbox.problem(screen_of(number), message),
-            News::Problem(message) => self.outbox.problem(Screen::Runs, message),
+            News::Problem(message) => self.outbox.problem(ScreenName::RUNS, message),
         }
     }
 
@@ -501,12 +509,13 @@ impl Follower {
             Notice::Importing { name, fraction } => self.outbox.send(UiEvent::Importing(Some((name, fraction)))),
             Notice::Trace { name, outcome } => {
                 if let Some(TraceOutcome::Failed(reason)) = outcome {
-                    self.outbox.problem(Screen::Compare, format!("cannot import the report of {name}: {reason}"))?;
+                    self.outbox
+                        .problem(ScreenName::COMPARE, format!("cannot import the report of {name}: {reason}"))?;
                 }
                 self.outbox.send(UiEvent::Importing(None))
             }
             Notice::Noise { message, .. } => {
-                self.outbox.problem(Screen::Runs, format!("unreadable line in a log: {message}"))
+                self.outbox.problem(ScreenName::RUNS, format!("unreadable line in a log: {message}"))
             }
         }
     }

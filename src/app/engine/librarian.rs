@@ -8,9 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::messages::{Outbox, Records, Request, RunCurves, RunPage, SessionPlan, UiEvent, WindowClosed};
 use crate::analysis::{RunSummary, SpreadSeen, summarise_report, summarise_run, summarise_runs};
+use crate::app::command::ScreenName;
 use crate::app::curves::{Curves, LiveStep};
 use crate::app::listing::Listing;
-use crate::app::screen::Screen;
 use crate::figure::SavedStudy;
 use crate::foreign;
 use crate::program::RECORD_FILE;
@@ -125,7 +125,7 @@ impl Librarian<'_> {
     fn read(&mut self, folder: &Path, only_new: bool) -> Result<(), WindowClosed> {
         match self.try_read(folder, only_new) {
             Ok(sent) => sent,
-            Err(error) => self.outbox.problem(Screen::Runs, format!("reading a session: {error}")),
+            Err(error) => self.outbox.problem(ScreenName::RUNS, format!("reading a session: {error}")),
         }
     }
 
@@ -135,7 +135,7 @@ impl Librarian<'_> {
         let shelf = self.shelves.entry(folder.to_owned()).or_default();
         let damage = damage_message(folder, &reader)?;
         if let Some(message) = damage.as_ref().filter(|_| damage != shelf.damage)
-            && let Err(closed) = self.outbox.problem(Screen::Runs, message)
+            && let Err(closed) = self.outbox.problem(ScreenName::RUNS, message)
         {
             return Ok(Err(closed));
         }
@@ -213,15 +213,15 @@ impl Librarian<'_> {
     fn page(&self, folder: &Path, run: &str) -> Result<(), WindowClosed> {
         match read_page(folder, run) {
             Ok(Some(page)) => self.outbox.send(UiEvent::Page(Box::new(page))),
-            Ok(None) => self.outbox.problem(Screen::Runs, format!("{}: there is no run {run}", folder.display())),
-            Err(error) => self.outbox.problem(Screen::Runs, format!("reading run {run}: {error}")),
+            Ok(None) => self.outbox.problem(ScreenName::RUNS, format!("{}: there is no run {run}", folder.display())),
+            Err(error) => self.outbox.problem(ScreenName::RUNS, format!("reading run {run}: {error}")),
         }
     }
 
     fn curves(&self, folder: &Path, run: &str) -> Result<(), WindowClosed> {
         match read_curves(folder, run) {
             Ok(curves) => self.outbox.send(UiEvent::Curves(Box::new(curves))),
-            Err(error) => self.outbox.problem(Screen::Live, format!("reading the curves of run {run}: {error}")),
+            Err(error) => self.outbox.problem(ScreenName::LIVE, format!("reading the curves of run {run}: {error}")),
         }
     }
 }

@@ -7,9 +7,9 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use crate::analysis::{RunSummary, SpreadSeen};
+use crate::app::command::ScreenName;
 use crate::app::curves::{Curves, LiveStep};
 use crate::app::listing::Listing;
-use crate::app::screen::Screen;
 use crate::conduct::{Order, QueueView};
 use crate::figure::SavedStudy;
 use crate::plan::{Identity, Key, Node, Plan, PlanError};
@@ -112,11 +112,11 @@ pub enum UiEvent {
         invalid: usize,
     },
     /// An order that came from a screen was executed.
-    Done(Screen),
+    Done(ScreenName),
     /// A request failed.
     Problem {
         /// The screen it came from.
-        screen: Screen,
+        screen: ScreenName,
         /// What was tried, what was found and what to do.
         message: String,
     },
@@ -251,7 +251,7 @@ impl Outbox {
         Ok(())
     }
 
-    pub(super) fn problem(&self, screen: Screen, message: impl Into<String>) -> Result<(), WindowClosed> {
+    pub(super) fn problem(&self, screen: ScreenName, message: impl Into<String>) -> Result<(), WindowClosed> {
         self.send(UiEvent::Problem { screen, message: message.into() })
     }
 }

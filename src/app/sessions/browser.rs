@@ -10,10 +10,13 @@ use eframe::egui::{
 };
 use poll_promise::Promise;
 
-use super::{SessionsCommand, field, plain_name};
+use super::{field, plain_name};
+use crate::app::command::{Command, SessionsCommand};
+use crate::app::desk::Desk;
+use crate::app::settings::Settings;
+use crate::app::task::on_thread;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{fields_on_cards, filter_error_ui, filter_field, main_button, muted, named, strong};
-use crate::app::{Command, Request, State};
 use crate::conduct::{Client, ConductError, Order};
 use crate::plan::Filter;
 use crate::remote::{Address, Line, Prompts};
@@ -140,41 +143,40 @@ fn archived(note: &str, archive: bool) -> String {
     }
 }
 
-impl State {
-    /// Executes a command of the browser.
-    pub(super) fn execute_browser(&mut self, command: SessionsCommand, context: &Context) {
-        let browser = &mut self.sessions.browser;
+impl Browser {
+    /// Executes a command of the self.
+    pub(super) fn execute(&mut self, command: SessionsCommand, settings: &Settings, context: &Context) {
         match command {
             SessionsCommand::Browse(open) => {
-                (browser.is_open, browser.said) = (open, None);
+                (self.is_open, self.said) = (open, None);
                 if open {
                     context.memory_mut(|memory| memory.request_focus(filter_id()));
-                    self.read_sessions(context);
+                    self.read_sessions(settings, context);
                 }
             }
             SessionsCommand::Search(text) => {
-                browser.filter = Filter::typed(&text).unwrap_or_default();
-                browser.search = text;
-                browser.refresh();
+                self.filter = Filter::typed(&text).unwrap_or_default();
+                self.search = text;
+                self.refresh();
             }
-            SessionsCommand::Pick(folder) => browser.picked = Some(folder),
+            SessionsCommand::Pick(folder) => self.picked = Some(folder),
             SessionsCommand::Note(folder, text) => {
                 self.act(context, move || note(&folder, None, text).map(|()| Done::Said("Noted.".to_owned())));
             }
             SessionsCommand::Archive(folder, archive) => {
-                let text = archived(browser.heading(&folder).map_or("", |heading| &heading.note), archive);
+                let text = archived(self.heading(&folder).map_or("", |heading| &heading.note), archive);
                 let said =
                     if archive { "Archived: search for “archived” to see it." } else { "No longer archived." };
                 self.act(context, move || note(&folder, None, text).map(|()| Done::Said(said.to_owned())));
             }
             SessionsCommand::Rename(folder, name) => match plain_name(&name) {
-                Err(message) => browser.said = Some(Err(message)),
+                Err(message) => self.said = Some(Err(message)),
                 Ok(name) => {
                     if let Some(address) = elsewhere(&folder) {
                         let (host, command) = (address.host(), address.renaming(&name));
                         let said =
                             format!("The session is on {host}: type `{command}`, and open it by its new address.");
-                        browser.said = Some(Err(said));
+                        self.said = Some(Err(said));
                         return;
                     }
                     self.act(context, move || {
@@ -189,7 +191,7 @@ impl State {
                     let said = format!(
                         "The session is on {host}: type `{command}` to delete it. What was copied of it is in {copy}."
                     );
-                    browser.said = Some(Err(said));
+                    self.said = Some(Err(said));
                     return;
                 }
                 self.act(context, move || {
@@ -198,7 +200,7 @@ impl State {
                 });
             }
             SessionsCommand::UndoDelete => {
-                let Some((at, was)) = browser.deleted.last().cloned() else { return };
+                let Some((at, was)) = self.deleted.last().cloned() else { return };
                 self.act(context, move || {
                     put_back(&at, &was).map_err(|error| error.to_string())?;
                     Ok(Done::PutBack(at))
@@ -209,61 +211,47 @@ impl State {
     }
 
     fn act(&mut self, context: &Context, work: impl FnOnce() -> Result<Done, String> + Send + 'static) {
-        let waker = context.clone();
-        self.sessions.browser.acting.get_or_insert_with(|| {
-            Promise::spawn_thread("sessions", move || {
-                let done = work();
-                waker.request_repaint();
-                done
-            })
-        });
+        self.acting.get_or_insert_with(|| on_thread("sessions", context, work));
     }
 
-    fn read_sessions(&mut self, context: &Context) {
-        let (waker, others) = (context.clone(), self.settings.recent.clone());
-        let known = Arc::clone(&self.sessions.browser.headings);
-        self.sessions.browser.reading.get_or_insert_with(|| {
-            Promise::spawn_thread("all-sessions", move || {
-                let all = read(&known, &others);
-                waker.request_repaint();
-                all
-            })
-        });
+    fn read_sessions(&mut self, settings: &Settings, context: &Context) {
+        let others = settings.recent.clone();
+        let known = Arc::clone(&self.headings);
+        self.reading.get_or_insert_with(|| on_thread("all-sessions", context, move || read(&known, &others)));
     }
 
     /// Takes over the results of background work.
-    pub(super) fn poll_browser(&mut self, context: &Context, _requests: &mut Vec<Request>) {
-        let browser = &mut self.sessions.browser;
-        match browser.reading.take().map(Promise::try_take) {
+    pub(super) fn poll(&mut self, settings: &mut Settings, context: &Context) {
+        match self.reading.take().map(Promise::try_take) {
             Some(Ok(all)) => {
-                browser.headings = Arc::new(all);
-                browser.refresh();
+                self.headings = Arc::new(all);
+                self.refresh();
             }
-            Some(Err(reading)) => browser.reading = Some(reading),
+            Some(Err(reading)) => self.reading = Some(reading),
             None => {}
         }
-        match browser.acting.take().map(Promise::try_take) {
+        match self.acting.take().map(Promise::try_take) {
             Some(Ok(done)) => {
-                browser.said = Some(done.map(|done| match done {
+                self.said = Some(done.map(|done| match done {
                     Done::Said(said) => said,
                     Done::Deleted { at, was } => {
-                        browser.deleted.push((at, was.clone()));
+                        self.deleted.push((at, was.clone()));
                         format!("Deleted {}.", was.display())
                     }
                     Done::Renamed { from, to } => {
-                        self.settings.renamed(&from, &to);
+                        settings.renamed(&from, &to);
                         let said = format!("Renamed: it is {} now.", to.display());
-                        browser.picked = Some(to);
+                        self.picked = Some(to);
                         said
                     }
                     Done::PutBack(at) => {
-                        browser.deleted.retain(|(known, _)| *known != at);
+                        self.deleted.retain(|(known, _)| *known != at);
                         "It is back.".to_owned()
                     }
                 }));
-                self.read_sessions(context);
+                self.read_sessions(settings, context);
             }
-            Some(Err(acting)) => browser.acting = Some(acting),
+            Some(Err(acting)) => self.acting = Some(acting),
             None => {}
         }
     }
@@ -274,8 +262,7 @@ fn filter_id() -> Id {
 }
 
 /// Draws the browser.
-pub fn browser_ui(context: &Context, state: &State, commands: &mut Vec<Command>) {
-    let browser = &state.sessions.browser;
+pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &mut Vec<Command>) {
     let mut asked = Vec::new();
     let room = context.content_rect().size();
     let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
@@ -290,14 +277,14 @@ pub fn browser_ui(context: &Context, state: &State, commands: &mut Vec<Command>)
             ui.horizontal_top(|ui| {
                 ui.allocate_ui_with_layout([LIST_SHARE * width, height].into(), Layout::top_down(Align::Min), |ui| {
                     ui.set_min_size([LIST_SHARE * width, height].into());
-                    list_ui(ui, state, &mut asked);
+                    list_ui(ui, browser, desk, &mut asked);
                 });
                 ui.add_space(2.0 * GRID);
                 ui.vertical(|ui| {
                     ui.set_width(ui.available_width());
                     let picked = browser.picked.as_ref().and_then(|folder| browser.heading(folder));
                     match picked {
-                        Some(heading) => detail_ui(ui, state, heading, &mut asked),
+                        Some(heading) => detail_ui(ui, browser, desk, heading, &mut asked),
                         None => drop(ui.label(muted(
                             ui,
                             "Pick a session to see what it holds, note something, rename or delete it.",
@@ -347,8 +334,7 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
     });
 }
 
-fn list_ui(ui: &mut Ui, state: &State, asked: &mut Vec<SessionsCommand>) {
-    let browser = &state.sessions.browser;
+fn list_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, asked: &mut Vec<SessionsCommand>) {
     if browser.listed.is_empty() {
         let text = match (browser.reading.is_some(), browser.headings.is_empty()) {
             (true, _) => "Reading the sessions …",
@@ -365,7 +351,7 @@ fn list_ui(ui: &mut Ui, state: &State, asked: &mut Vec<SessionsCommand>) {
         |ui, rows| {
             for index in browser.listed.get(rows).unwrap_or_default() {
                 let heading = &browser.headings[*index].heading;
-                row_ui(ui, state, heading, asked);
+                row_ui(ui, browser, desk, heading, asked);
             }
         },
     );
@@ -377,12 +363,12 @@ fn runs_text(heading: &SessionHeading) -> String {
     if states.is_empty() { "no runs".to_owned() } else { states.join(", ") }
 }
 
-fn is_open(state: &State, heading: &SessionHeading) -> bool {
-    state.session.as_ref().is_some_and(|session| session.folder == heading.folder)
+fn is_open(desk: &Desk, heading: &SessionHeading) -> bool {
+    desk.session.as_ref().is_some_and(|session| session.folder == heading.folder)
 }
 
-fn row_ui(ui: &mut Ui, state: &State, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
-    let chosen = state.sessions.browser.picked.as_ref() == Some(&heading.folder);
+fn row_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
+    let chosen = browser.picked.as_ref() == Some(&heading.folder);
     let (rect, response) =
         ui.allocate_exact_size([ui.available_width() - 3.0 * GRID, ROW].into(), eframe::egui::Sense::click());
     response.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, format!("Session {}", heading.name)));
@@ -394,7 +380,7 @@ fn row_ui(ui: &mut Ui, state: &State, heading: &SessionHeading, asked: &mut Vec<
     ui.scope_builder(inside, |ui| {
         ui.style_mut().interaction.selectable_labels = false;
         ui.spacing_mut().item_spacing.y = 0.0;
-        let open = if is_open(state, heading) { " · open" } else { "" };
+        let open = if is_open(desk, heading) { " · open" } else { "" };
         ui.horizontal(|ui| {
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 ui.label(muted(ui, heading.date()));
@@ -415,9 +401,9 @@ fn row_ui(ui: &mut Ui, state: &State, heading: &SessionHeading, asked: &mut Vec<
     }
 }
 
-fn detail_ui(ui: &mut Ui, state: &State, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
-    let is_open = is_open(state, heading);
-    let free = !is_open && state.sessions.browser.acting.is_none();
+fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
+    let is_open = is_open(desk, heading);
+    let free = !is_open && browser.acting.is_none();
     let why_not = if is_open { "It is open: open another session first" } else { "Something else is being done" };
     ScrollArea::vertical().id_salt("session-detail").auto_shrink(false).show(ui, |ui| {
         ui.add(Label::new(strong(&heading.name)).wrap());

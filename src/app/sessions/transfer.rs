@@ -8,10 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use eframe::egui::{Button, Context, Label, ProgressBar, RichText, Ui};
 use poll_promise::Promise;
 
-use super::{SessionsCommand, field, typed_path};
+use super::{Sessions, field};
+use crate::app::command::SessionsCommand;
+use crate::app::desk::Desk;
+use crate::app::engine::Request;
+use crate::app::task::{on_thread, typed_path};
 use crate::app::theme::palette;
 use crate::app::widgets::strong;
-use crate::app::{Request, State};
 use crate::session::default_sessions_folder;
 use crate::store::{ArchiveError, export_session, import_session};
 
@@ -47,13 +50,13 @@ impl Shared {
     }
 }
 
-impl State {
+impl Sessions {
     /// Starts an export or import, or cancels the current one.
-    pub(super) fn execute_transfer(&mut self, command: SessionsCommand, context: &Context) {
-        match (command, &self.sessions.transfer) {
+    pub(super) fn execute_transfer(&mut self, command: SessionsCommand, desk: &mut Desk, context: &Context) {
+        match (command, &self.transfer) {
             (SessionsCommand::StopTransfer, Some(transfer)) => transfer.shared.stop.store(true, Ordering::Relaxed),
             (SessionsCommand::Export(archive), None) => {
-                let Some(session) = self.session.as_ref().map(|session| session.folder.clone()) else { return };
+                let Some(session) = desk.session.as_ref().map(|session| session.folder.clone()) else { return };
                 let archive = named_zip(archive);
                 let what = format!("exporting to {}", archive.display());
                 self.start_transfer(what, context, move |shared, context| {
@@ -70,7 +73,7 @@ impl State {
                         Ok(Done::Session(folder))
                     });
                 }
-                Err(message) => self.problem(self.screen, message),
+                Err(message) => desk.problem(desk.screen, message),
             },
             _ => {}
         }
@@ -84,26 +87,22 @@ impl State {
     ) {
         let shared = Arc::<Shared>::default();
         let (of_thread, waker) = (Arc::clone(&shared), context.clone());
-        let promise = Promise::spawn_thread("session-transfer", move || {
-            let done = work(&of_thread, &waker);
-            waker.request_repaint();
-            done
-        });
-        self.sessions.transferred = None;
-        self.sessions.transfer = Some(Transfer { what, shared, promise });
+        let promise = on_thread("session-transfer", context, move || work(&of_thread, &waker));
+        self.transferred = None;
+        self.transfer = Some(Transfer { what, shared, promise });
     }
 
     /// Takes over the result of a transfer; an imported session is opened.
-    pub(super) fn poll_transfer(&mut self, requests: &mut Vec<Request>) {
-        let Some(Transfer { what, shared, promise }) = self.sessions.transfer.take() else { return };
+    pub(super) fn poll_transfer(&mut self, desk: &mut Desk) {
+        let Some(Transfer { what, shared, promise }) = self.transfer.take() else { return };
         match promise.try_take() {
-            Err(promise) => self.sessions.transfer = Some(Transfer { what, shared, promise }),
-            Ok(Ok(Done::Archive(said))) => self.sessions.transferred = Some((said, true)),
-            Ok(Ok(Done::Session(folder))) => self.open_session(Request::OpenExisting(folder), requests),
+            Err(promise) => self.transfer = Some(Transfer { what, shared, promise }),
+            Ok(Ok(Done::Archive(said))) => self.transferred = Some((said, true)),
+            Ok(Ok(Done::Session(folder))) => desk.open_session(Request::OpenExisting(folder)),
             Ok(Err(ArchiveError::Cancelled)) => {}
             Ok(Err(error)) => {
-                self.sessions.transferred = Some((error.to_string(), false));
-                self.problem(self.screen, error.to_string());
+                self.transferred = Some((error.to_string(), false));
+                desk.problem(desk.screen, error.to_string());
             }
         }
     }
@@ -128,8 +127,8 @@ fn imported_folder(archive: &Path) -> Result<PathBuf, String> {
 }
 
 /// Draws the fields for archive paths, or the progress of the transfer.
-pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui, SessionsCommand)) {
-    if let Some(Transfer { what, shared, .. }) = &state.sessions.transfer {
+pub(super) fn transfer_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, send: &mut impl FnMut(&Ui, SessionsCommand)) {
+    if let Some(Transfer { what, shared, .. }) = &sessions.transfer {
         ui.label(strong(what));
         ui.horizontal(|ui| {
             let share = shared.thousandths.load(Ordering::Relaxed) as f32 / 1000.0;
@@ -153,7 +152,7 @@ pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui,
                 }
             });
         };
-    if state.session.is_some() {
+    if desk.session.is_some() {
         row(
             ui,
             "Export session",
@@ -171,7 +170,7 @@ pub(super) fn transfer_ui(ui: &mut Ui, state: &State, send: &mut impl FnMut(&Ui,
         "the path of an archive",
         SessionsCommand::Import,
     );
-    if let Some((said, good)) = &state.sessions.transferred {
+    if let Some((said, good)) = &sessions.transferred {
         let palette = palette(ui.visuals());
         let colour = if *good { palette.good } else { palette.bad };
         ui.add(Label::new(RichText::new(said).small().color(colour)).wrap());

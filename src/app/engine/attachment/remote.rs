@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use super::{Desk, Opening, WindowClosed, lock};
+use crate::app::command::ScreenName;
 use crate::app::engine::messages::UiEvent;
-use crate::app::screen::Screen;
 use crate::conduct::{Client, ConductError, Launch, Order};
 use crate::plan::Plan;
 use crate::remote::{Address, Line, LineNews, Prompts, Reached, RemoteError};
@@ -115,7 +115,7 @@ impl Desk<'_> {
     /// Takes over news of the session that is being opened.
     fn opened(&mut self, news: LineNews) -> Result<(), WindowClosed> {
         if let LineNews::Problem(message) = news {
-            return self.outbox.problem(Screen::Runs, message);
+            return self.outbox.problem(ScreenName::RUNS, message);
         }
         let Some(mut remote) = self.opening.take() else { return Ok(()) };
         let refused =
@@ -197,7 +197,7 @@ impl Desk<'_> {
             LineNews::Node(node) => self.outbox.send(UiEvent::Node(Arc::new(*node))),
             LineNews::Places(places) => self.outbox.send(UiEvent::Places(places)),
             LineNews::Sample(sample) => self.outbox.send(UiEvent::NodeSample(sample)),
-            LineNews::Problem(message) => self.outbox.problem(Screen::Runs, message),
+            LineNews::Problem(message) => self.outbox.problem(ScreenName::RUNS, message),
         }
     }
 
@@ -209,7 +209,7 @@ impl Desk<'_> {
             let message = format!(
                 "the line broke before the launch of {names} was answered: it is sent again over the next one, and launches nothing twice"
             );
-            self.outbox.problem(Screen::Plan, message)?;
+            self.outbox.problem(ScreenName::PLAN, message)?;
         }
         self.outbox.send(UiEvent::Access(Some(reason)))
     }

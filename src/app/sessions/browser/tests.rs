@@ -6,7 +6,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
 use super::*;
-use crate::app::{Settings, install_theme};
+use crate::app::{Settings, Window as State, install_theme};
 use crate::plan::fixture::cpu_node;
 use crate::plan::{Data, Level, Mode, RunState, Tracer, image};
 use crate::store::{Decision, Store, set_origin};
@@ -18,7 +18,7 @@ struct Window {
 
 fn window(recent: Vec<PathBuf>) -> Harness<'static, Window> {
     let mut state = State::new(Settings::default());
-    state.settings.recent = recent;
+    state.desk.settings.recent = recent;
     let draw = |ui: &mut Ui, window: &mut Window| {
         if !std::mem::replace(&mut window.is_dressed, true) {
             install_theme(ui.ctx());
@@ -27,12 +27,12 @@ fn window(recent: Vec<PathBuf>) -> Harness<'static, Window> {
         }
         let mut commands = Vec::new();
         if window.state.sessions.browser.is_open {
-            browser_ui(ui.ctx(), &window.state, &mut commands);
+            browser_ui(ui.ctx(), &window.state.sessions.browser, &window.state.desk, &mut commands);
         }
         for command in commands {
-            window.state.execute(command, ui.ctx(), &mut Vec::new());
+            window.state.execute(command, ui.ctx());
         }
-        window.state.poll(&ui.ctx().clone(), &mut Vec::new());
+        window.state.poll(&ui.ctx().clone());
     };
     let window = Window { state, is_dressed: false };
     let mut harness = Harness::builder().with_size([1200.0, 800.0]).with_max_steps(24).build_ui_state(draw, window);
@@ -43,7 +43,7 @@ fn window(recent: Vec<PathBuf>) -> Harness<'static, Window> {
 
 fn send(window: &mut Harness<'_, Window>, command: SessionsCommand) {
     let context = window.ctx.clone();
-    window.state_mut().state.execute(Command::Sessions(command), &context, &mut Vec::new());
+    window.state_mut().state.execute(Command::Sessions(command), &context);
     settle(window);
 }
 
@@ -101,7 +101,7 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
     send(&mut window, SessionsCommand::Rename(day.clone(), "second study".to_owned()));
     assert!(lists(&window, "second study") && !day.exists());
     let second = home.path().join("second study");
-    assert_eq!(window.state().state.settings.recent[1], second, "it is found under its new name");
+    assert_eq!(window.state().state.desk.settings.recent[1], second, "it is found under its new name");
     send(&mut window, SessionsCommand::Pick(second.clone()));
     window.get_by_label("Delete").click();
     settle(&mut window);
@@ -198,7 +198,7 @@ fn five_hundred_sessions_are_searched_in_under_50_ms() {
     for end in 1..=query.len() {
         let begun_s = cpu_s();
         let search = Command::Sessions(SessionsCommand::Search(query[..end].to_owned()));
-        state.execute(search, &context, &mut Vec::new());
+        state.execute(search, &context);
         longest_s = longest_s.max(cpu_s() - begun_s);
         listed.push(state.sessions.browser.listed.len());
     }

@@ -1,0 +1,46 @@
+//! What is on screen as a command line: what a click did here can be done again in a terminal, a script or a batch system.
+
+use super::desk::Desk;
+use super::words::shell_word;
+use crate::figure::{Study, arguments, paper};
+
+/// A command of the open session: its words before and behind the session.
+///
+/// # Errors
+/// Says that no session is open.
+pub fn of_session(desk: &Desk, before: &str, behind: &[String]) -> Result<String, String> {
+    let session = desk.session.as_ref().ok_or("no session is open")?;
+    let words = [before.to_owned(), shell_word(&session.place())];
+    Ok(format!("multicard {}", [&words, behind].concat().join(" ")))
+}
+
+/// The arguments that give this study of the open session.
+///
+/// # Errors
+/// Says why there are none.
+pub fn study_words(desk: &Desk, study: &Study) -> Result<Vec<String>, String> {
+    if desk.sources().len() > 1 {
+        return Err("several sessions are compared, and a command reads one: remove the others".to_owned());
+    }
+    Ok(arguments(study, &desk.records.studies)?.iter().map(|word| shell_word(word)).collect())
+}
+
+/// The arguments that give a figure this style.
+pub fn style_words(style: &paper::Style) -> Vec<String> {
+    let usual = paper::Style::default();
+    let mut words = Vec::new();
+    if style.width != usual.width {
+        words.extend(["--width", if style.width == paper::Width::Page { "page" } else { "column" }].map(String::from));
+    }
+    if style.font != usual.font {
+        words.extend(["--font", if style.font == paper::Family::Serif { "serif" } else { "sans" }].map(String::from));
+    }
+    if style.palette != usual.palette {
+        let name = if style.palette == paper::Palette::Grey { "grey" } else { "colour" };
+        words.extend(["--palette", name].map(String::from));
+    }
+    if style.size_pt != usual.size_pt {
+        words.extend(["--size".to_owned(), style.size_pt.to_string()]);
+    }
+    words
+}

@@ -1,0 +1,132 @@
+//! The compared sessions and their names.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Desk;
+use crate::analysis;
+use crate::app::command::ScreenName;
+use crate::app::engine::{Records, Request};
+
+/// A compared session.
+#[derive(Clone)]
+pub struct Source {
+    /// Its name; empty if it is the only one.
+    pub name: String,
+    /// Its runs.
+    pub records: Arc<Records>,
+}
+
+impl Source {
+    /// The session as studies see it.
+    pub fn analysed(&self) -> analysis::Source<'_> {
+        analysis::Source { session: &self.name, runs: &self.records.summaries, reports: &self.records.reports }
+    }
+}
+
+/// The sessions compared with the open one.
+#[derive(Default)]
+pub struct Compared {
+    /// Those that were read, in the order they were added.
+    others: Vec<Arc<Records>>,
+    /// Those that are being read.
+    reading: Vec<PathBuf>,
+}
+
+impl Compared {
+    /// A session that is not the open one was read. Returns whether it is compared.
+    pub fn take(&mut self, records: Arc<Records>) -> bool {
+        let was_asked_for = self.reading.iter().any(|folder| *folder == records.folder);
+        let known = self.others.iter().position(|other| other.folder == records.folder);
+        match known {
+            Some(place) => self.others[place] = records,
+            None if was_asked_for => {
+                self.reading.retain(|folder| *folder != records.folder);
+                self.others.push(records);
+            }
+            // It was removed meanwhile, or was open before.
+            None => return false,
+        }
+        true
+    }
+
+    /// Removes a session from the comparison.
+    pub fn remove(&mut self, folder: &Path) {
+        self.reading.retain(|known| known != folder);
+        self.others.retain(|other| other.folder != folder);
+    }
+
+    /// The sessions that are being read.
+    pub fn reading(&self) -> &[PathBuf] {
+        &self.reading
+    }
+}
+
+impl Desk {
+    /// Adds a session to the comparison.
+    pub fn compare_with(&mut self, folder: PathBuf) {
+        if !folder.join("session.toml").exists() {
+            let message = format!(
+                "{}: not a session (it has no session.toml): choose a folder created by `multicard run --session`",
+                folder.display()
+            );
+            self.problem(ScreenName::COMPARE, message);
+            return;
+        }
+        if self.session.as_ref().is_some_and(|session| same(&session.folder, &folder)) {
+            self.problem(ScreenName::COMPARE, format!("{}: this session is open already", folder.display()));
+            return;
+        }
+        let Compared { others, reading } = &mut self.compared;
+        if !reading.contains(&folder) && others.iter().all(|other| !same(&other.folder, &folder)) {
+            reading.push(folder.clone());
+            self.ask(Request::Read(folder));
+        }
+    }
+
+    /// The open session and the added ones.
+    pub fn sources(&self) -> Vec<Source> {
+        let mut all: Vec<Arc<Records>> = Vec::new();
+        if self.session.is_some() {
+            all.push(Arc::clone(&self.records));
+        }
+        let is_open = |folder: &Path| self.session.as_ref().is_some_and(|session| session.folder == folder);
+        all.extend(self.compared.others.iter().filter(|other| !is_open(&other.folder)).cloned());
+        let folders: Vec<&Path> = all.iter().map(|records| records.folder.as_path()).collect();
+        let names = if all.len() > 1 { names(&folders) } else { vec![String::new(); all.len()] };
+        names.into_iter().zip(all).map(|(name, records)| Source { name, records }).collect()
+    }
+}
+
+/// Whether two paths lead to the same folder.
+fn same(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// The shortest ends of paths that distinguish the folders.
+fn names(folders: &[&Path]) -> Vec<String> {
+    let end = |folder: &Path, parts: usize| -> String {
+        let all: Vec<_> = folder.components().collect();
+        let end: PathBuf = all[all.len().saturating_sub(parts)..].iter().collect();
+        end.display().to_string()
+    };
+    let name = |folder: &&Path| {
+        let is_clear = |parts: &usize| {
+            let own = end(folder, *parts);
+            folders.iter().filter(|other| end(other, *parts) == own).count() == 1
+        };
+        end(folder, (1..12).find(is_clear).unwrap_or(usize::MAX))
+    };
+    folders.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_sessions_are_as_short_as_tells_them_apart() {
+        let paths = ["/x/a/study", "/x/b/study", "/x/other"].map(Path::new);
+        assert_eq!(names(&paths), ["a/study", "b/study", "other"]);
+    }
+}

@@ -1,0 +1,200 @@
+//! Looks of levels: colours and secondary marks from the palette, and the legend.
+
+use std::f32::consts::FRAC_PI_4;
+
+use eframe::egui::{Color32, Painter, Pos2, Rect, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, vec2};
+use egui_plot::MarkerShape;
+
+use crate::app::widgets::{text_width, together_ui};
+use crate::figure::{self, Chart, Geometry, Hatch, Look, Marker, PUBLISHED, Series};
+
+/// The colour of a look in the theme.
+pub fn colour(look: &Look, dark: bool) -> Color32 {
+    let bytes = look.colour();
+    let [red, green, blue] = if dark { figure::on_dark(bytes) } else { bytes };
+    Color32::from_rgb(red, green, blue)
+}
+
+/// Paints a bar in its colour, with its hatch in a darker or lighter one.
+pub fn paint_bar(painter: &Painter, rect: Rect, look: &Look, dark: bool) {
+    let fill = colour(look, dark);
+    painter.rect_filled(rect, 1.0, fill);
+    let stroke = Stroke::new(1.0, fill.lerp_to_gamma(Color32::BLACK, 0.45));
+    let hatch = look.sign().hatch;
+    let inside = painter.with_clip_rect(rect.intersect(painter.clip_rect()));
+    let visible = rect.intersect(painter.clip_rect());
+    if !visible.is_positive() {
+        return;
+    }
+    let (step, height) = (6.0, rect.height());
+    let mut lines: Vec<Shape> = Vec::new();
+    let mut columns = |offset: f32, draw: &mut dyn FnMut(f32) -> Shape| {
+        let first = ((visible.left() - rect.left() - height) / step).floor().max(-8.0);
+        let mut x = rect.left() + first * step + offset;
+        while x < visible.right() + height {
+            lines.push(draw(x));
+            x += step;
+        }
+    };
+    let (top, bottom) = (rect.top(), rect.bottom());
+    let segment = |from: Pos2, to: Pos2| Shape::line_segment([from, to], stroke);
+    if matches!(hatch, Hatch::Rising | Hatch::Lattice) {
+        columns(0.0, &mut |x| segment(Pos2::new(x, bottom), Pos2::new(x + height, top)));
+    }
+    if matches!(hatch, Hatch::Falling | Hatch::Lattice) {
+        columns(0.0, &mut |x| segment(Pos2::new(x, top), Pos2::new(x + height, bottom)));
+    }
+    if matches!(hatch, Hatch::Vertical | Hatch::Grid) {
+        columns(3.0, &mut |x| segment(Pos2::new(x, top), Pos2::new(x, bottom)));
+    }
+    if hatch == Hatch::Dots {
+        for y in [0.3, 0.7] {
+            columns(3.0, &mut |x| Shape::circle_filled(Pos2::new(x, top + y * height), 1.0, stroke.color));
+        }
+    }
+    if matches!(hatch, Hatch::Horizontal | Hatch::Grid) {
+        for y in [0.33, 0.67] {
+            let y = (top + y * height).round();
+            lines.push(segment(Pos2::new(visible.left(), y), Pos2::new(visible.right(), y)));
+        }
+    }
+    inside.extend(lines);
+}
+
+/// Paints the marker of a point.
+pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, dark: bool) {
+    let fill = colour(look, dark);
+    let turned = |corners: usize, angle: f32| {
+        let corner = |index: usize| {
+            let angle = angle + index as f32 * std::f32::consts::TAU / corners as f32;
+            centre + radius * 1.15 * Vec2::angled(angle)
+        };
+        Shape::convex_polygon((0..corners).map(corner).collect(), fill, Stroke::NONE)
+    };
+    let cross = |angles: &[f32]| {
+        angles.iter().for_each(|angle| {
+            let arm = radius * Vec2::angled(*angle);
+            painter.line_segment([centre - arm, centre + arm], Stroke::new(1.8, fill));
+        });
+    };
+    let quarter = 2.0 * FRAC_PI_4;
+    match look.sign().marker {
+        Marker::Circle => drop(painter.circle_filled(centre, radius, fill)),
+        Marker::Square => drop(painter.add(turned(4, FRAC_PI_4))),
+        Marker::Diamond => drop(painter.add(turned(4, 0.0))),
+        Marker::Up => drop(painter.add(turned(3, -quarter))),
+        Marker::Down => drop(painter.add(turned(3, quarter))),
+        Marker::Cross => cross(&[FRAC_PI_4, -FRAC_PI_4]),
+        Marker::Plus => cross(&[0.0, quarter]),
+        Marker::Asterisk => cross(&[0.0, FRAC_PI_4, quarter, -FRAC_PI_4]),
+    }
+}
+
+/// Paints the mark of what a paper prints: a diamond, empty within.
+pub fn paint_hollow(painter: &Painter, centre: Pos2, line: Color32, ground: Color32) {
+    let corners = [vec2(4.5, 0.0), vec2(0.0, 4.5), vec2(-4.5, 0.0), vec2(0.0, -4.5)].map(|corner| centre + corner);
+    painter.add(Shape::convex_polygon(corners.to_vec(), ground, Stroke::new(1.4, line)));
+}
+
+/// The marker of a point in a plot.
+pub fn marker_shape(marker: Marker) -> MarkerShape {
+    match marker {
+        Marker::Circle => MarkerShape::Circle,
+        Marker::Square => MarkerShape::Square,
+        Marker::Up => MarkerShape::Up,
+        Marker::Diamond => MarkerShape::Diamond,
+        Marker::Down => MarkerShape::Down,
+        Marker::Cross => MarkerShape::Cross,
+        Marker::Plus => MarkerShape::Plus,
+        Marker::Asterisk => MarkerShape::Asterisk,
+    }
+}
+
+/// Draws a small square in the look of a level.
+pub fn swatch_ui(ui: &mut Ui, look: &Look) {
+    let (rect, _) = ui.allocate_exact_size(vec2(14.0, 12.0), Sense::hover());
+    if ui.is_rect_visible(rect) {
+        paint_bar(ui.painter(), rect, look, ui.visuals().dark_mode);
+    }
+}
+
+/// Draws the legend in rows of its own, so that it never covers the chart.
+pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
+    let Some(geometry) = charts.first().map(|chart| chart.geometry) else { return };
+    let mut series: Vec<&Series> = Vec::new();
+    for one in charts.iter().flat_map(Chart::legend) {
+        if series.iter().all(|known| known.name != one.name) {
+            series.push(one);
+        }
+    }
+    let is_published = charts.iter().any(Chart::has_published);
+    if series.len() < 2 && !is_published {
+        return;
+    }
+    ScrollArea::vertical().id_salt("legend").max_height(96.0).auto_shrink([false, true]).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing.x = 16.0;
+            for one in series {
+                let sample = if matches!(geometry, Geometry::Bars | Geometry::Stacked) { 14.0 } else { 26.0 };
+                let width = sample + 4.0 + text_width(ui, &one.name);
+                together_ui(ui, width, |ui| {
+                    if matches!(geometry, Geometry::Bars | Geometry::Stacked) {
+                        swatch_ui(ui, &one.look);
+                    } else {
+                        line_sample_ui(ui, one);
+                    }
+                    ui.label(&one.name);
+                });
+            }
+            if is_published {
+                together_ui(ui, 18.0 + text_width(ui, PUBLISHED), |ui| {
+                    let (rect, _) = ui.allocate_exact_size(vec2(14.0, 12.0), Sense::hover());
+                    let visuals = ui.visuals();
+                    paint_hollow(ui.painter(), rect.center(), visuals.text_color(), visuals.extreme_bg_color);
+                    ui.label(PUBLISHED);
+                });
+            }
+        });
+    });
+}
+
+fn line_sample_ui(ui: &mut Ui, series: &Series) {
+    let (rect, _) = ui.allocate_exact_size(vec2(26.0, 12.0), Sense::hover());
+    let dark = ui.visuals().dark_mode;
+    let stroke = Stroke::new(1.8, colour(&series.look, dark));
+    let ends = [rect.left_center(), rect.right_center()];
+    let painter = ui.painter();
+    match dash_of(series.variant) {
+        Some((stroke_length, gap)) => painter.extend(Shape::dashed_line(&ends, stroke, stroke_length, gap)),
+        None => drop(painter.line_segment(ends, stroke)),
+    }
+    paint_marker(painter, rect.center(), 3.5, &series.look, dark);
+}
+
+/// Dash pattern that distinguishes lines of one colour: lengths of stroke and gap; none means solid.
+pub fn dash_of(variant: usize) -> Option<(f32, f32)> {
+    const PATTERNS: [Option<(f32, f32)>; 8] = [
+        None,
+        Some((8.0, 5.0)),
+        Some((2.0, 4.0)),
+        Some((4.0, 3.0)),
+        Some((16.0, 4.0)),
+        Some((2.0, 9.0)),
+        Some((10.0, 10.0)),
+        Some((24.0, 8.0)),
+    ];
+    PATTERNS[variant % PATTERNS.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_lines_of_one_colour_have_dashes_that_differ() {
+        let mut dashes: Vec<_> = (0..8).map(|variant| format!("{:?}", dash_of(variant))).collect();
+        dashes.sort();
+        dashes.dedup();
+        assert_eq!(dashes.len(), 8);
+    }
+}

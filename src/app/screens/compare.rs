@@ -1,0 +1,555 @@
+//! The Compare screen: cells side by side, as bars, curves and a table.
+
+mod bars;
+mod claims;
+mod controls;
+mod levels_menu;
+mod lines;
+mod metrics;
+mod paper;
+mod picture;
+mod sheet;
+mod stacked;
+mod status;
+mod study_menu;
+mod table;
+#[cfg(test)]
+mod tests;
+mod value_text;
+
+use std::path::PathBuf;
+
+use eframe::egui::{
+    Align, CentralPanel, Context, Frame, Id, Key as KeyPress, Label, Layout, Margin, Modifiers, Panel, TextureHandle,
+    TextureOptions, Theme, Ui,
+};
+use poll_promise::Promise;
+
+use crate::analysis::CellKey;
+use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
+use crate::app::command_line::{of_session, study_words};
+use crate::app::desk::{Desk, Intent, Looks, News, Source};
+use crate::app::engine::Request;
+use crate::app::look;
+use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
+use crate::app::task::{choose_session, on_thread};
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{main_button, muted, strong, text_width};
+use crate::figure::{Comparison, Form, Format, Geometry, SavedStudy, Study, baseline_name, capitalised, render};
+use picture::Picture;
+
+/// Most changes of what is shown that can be undone.
+const MOST_UNDONE: usize = 200;
+
+/// Least height of the charts above the table.
+const LEAST_CHARTS: f32 = 240.0;
+
+/// A note of charts that takes more lines than this is cut off, and whole where the pointer rests on it.
+const MOST_LINES_OF_NOTES: f32 = 2.0;
+
+/// A command of the Compare screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CompareCommand {
+    /// Focus the filter field.
+    FocusFilter,
+    /// Show the edited study. Consecutive edits of one kind are undone together.
+    Edit(Box<Study>, Option<EditKind>),
+    /// Set the baseline of ratios, as a study names it; none means the first cell that has the measure.
+    Baseline(Option<String>),
+    /// Make the next cell the baseline.
+    NextBaseline,
+    /// Switch to a study.
+    Study(Box<Study>),
+    /// Save what is shown as a study of this name in the session.
+    SaveStudy(String),
+    /// Delete the saved study of this name.
+    DeleteStudy(String),
+    /// Restore the study that was deleted last.
+    RestoreStudy,
+    /// Show this kind of chart.
+    Form(Form),
+    /// Show what the runs say to the papers' claims, in place of charts and table, or not.
+    Claims(bool),
+    /// Queue the runs that the session lacks of the paper's table or figure that is shown.
+    QueueMissing,
+    /// Open a plan of full runs of the quick cells that are shown.
+    PlanFullRuns,
+    /// Choose a profiler report in the system's dialog.
+    ChooseReport,
+    /// Sort the table by the column with this key: ascending, then descending, then not at all.
+    Sort(String),
+    /// Select a cell, or none.
+    Select(Option<CellKey>),
+    /// Add the session in a folder to the comparison.
+    Add(PathBuf),
+    /// Choose the folder of a session to add in the system's dialog.
+    Choose,
+    /// Remove the session in a folder from the comparison.
+    Remove(PathBuf),
+    /// Copy the table as shown.
+    Copy(Format),
+    /// Show the runs of a cell.
+    Open(CellKey),
+    /// Undo the last change of what is shown.
+    Undo,
+    /// Redo it.
+    Redo,
+}
+
+impl ScreenCommand for CompareCommand {
+    const SCREEN: ScreenName = ScreenName::COMPARE;
+}
+
+impl Edits for CompareCommand {
+    type Value = Study;
+
+    fn edit(study: Study, kind: Option<EditKind>) -> Self {
+        Self::Edit(Box::new(study), kind)
+    }
+
+    fn edited(&self) -> Option<&Study> {
+        match self {
+            Self::Edit(study, _) => Some(study),
+            _ => None,
+        }
+    }
+}
+
+/// What the screen is drawn from.
+type View<'a> = screen::View<'a, CompareScreen>;
+
+/// The Compare screen.
+#[derive(Default)]
+pub struct CompareScreen {
+    /// What is shown and how.
+    pub study: Study,
+    /// The cell that the default baseline resolved to. It stays when runs are added or filtered and when another measure is chosen, as
+    /// long as it has that measure.
+    held: Option<CellKey>,
+    /// The saved study that was deleted last.
+    deleted: Option<SavedStudy>,
+    /// What was shown before, and what was undone; the last is the nearest.
+    past: Vec<Study>,
+    future: Vec<Study>,
+    /// The kind of the last change: more of that kind is the same change.
+    last_edit: Option<EditKind>,
+    /// Whether claims are shown in place of charts and table.
+    pub claims: bool,
+    /// The table's order: a column's key, and whether it is descending.
+    pub sort: Option<(String, bool)>,
+    /// The selected cell.
+    pub selected: Option<CellKey>,
+    /// The drawn picture.
+    picture: Option<Picture>,
+    /// Texture of its sheet.
+    texture: Option<TextureHandle>,
+    /// Rows of its table in the displayed order.
+    order: Vec<usize>,
+    work: Option<Promise<Picture>>,
+    /// Dialog for a session's folder or a report's file.
+    dialog: Option<Promise<Option<PathBuf>>>,
+    /// Whether runs, study or theme have changed since the work started.
+    stale: bool,
+    /// Whether the picture is for the dark theme.
+    dark: bool,
+}
+
+impl CompareScreen {
+    /// Another session was opened.
+    fn session_changed(&mut self) {
+        (self.held, self.deleted, self.stale) = (None, None, true);
+        (self.past, self.future) = (Vec::new(), Vec::new());
+    }
+
+    /// Whether the picture is out of date.
+    pub fn is_updating(&self) -> bool {
+        self.stale || self.work.is_some()
+    }
+
+    fn sort_rows(&mut self) {
+        self.order = self.picture.as_ref().map_or(Vec::new(), |picture| picture.order(self.sort.as_ref()));
+    }
+
+    /// The study with the resolved baseline.
+    fn held_study(&self) -> Study {
+        let held = || self.held.as_ref().map(baseline_name);
+        Study { baseline: self.study.baseline.clone().or_else(held), ..self.study.clone() }
+    }
+
+    /// Holds on to the baseline that was found, as long as there are ratios over it: filters, forms and runs that arrive do not move
+    /// it.
+    fn hold_baseline(&mut self, comparison: &Comparison) {
+        if self.study.baseline.is_some() || self.stale {
+            return;
+        }
+        let was_held = self.held.take().is_some();
+        if comparison.has_ratios {
+            self.held = comparison.baseline.as_ref().and_then(|(cell, _)| cell.clone());
+        }
+        // Another one may have the measure.
+        self.stale = was_held && self.held.is_none();
+    }
+
+    /// Takes note of a change of what is shown, so that it can be undone.
+    fn changed(&mut self, before: Study, kind: Option<EditKind>) {
+        if kind.is_none() || kind != self.last_edit {
+            self.past.push(before);
+            // Nobody goes back further.
+            if self.past.len() > MOST_UNDONE {
+                self.past.remove(0);
+            }
+        }
+        self.future.clear();
+        (self.last_edit, self.stale) = (kind, true);
+    }
+
+    fn undo(&mut self, redo: bool, desk: &mut Desk) {
+        let (from, to) = if redo { (&mut self.future, &mut self.past) } else { (&mut self.past, &mut self.future) };
+        let Some(study) = from.pop() else { return };
+        to.push(std::mem::replace(&mut self.study, study));
+        (self.last_edit, self.stale) = (None, true);
+        self.tell_looks(desk);
+    }
+
+    fn next_baseline(&mut self) {
+        let Some(picture) = &self.picture else { return };
+        let cells = &picture.comparison.cells;
+        let now = picture.comparison.baseline.as_ref().and_then(|baseline| baseline.0.as_ref());
+        let place = cells.iter().position(|(key, _)| Some(key) == now);
+        let next = place.map_or(0, |place| (place + 1) % cells.len().max(1));
+        self.study.baseline = cells.get(next).map(|(key, _)| baseline_name(key));
+    }
+}
+
+impl Executes for CompareScreen {
+    type Command = CompareCommand;
+
+    fn execute(&mut self, command: CompareCommand, desk: &mut Desk, context: &Context) {
+        let before = self.study.clone();
+        let mut kind = None;
+        match command {
+            CompareCommand::Undo => return self.undo(false, desk),
+            CompareCommand::Redo => return self.undo(true, desk),
+            CompareCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
+            CompareCommand::Edit(study, of_kind) => (self.study, kind) = (*study, of_kind),
+            CompareCommand::Baseline(asked) => {
+                (self.held, self.stale) = (None, true);
+                self.study.baseline = asked;
+            }
+            CompareCommand::NextBaseline => self.next_baseline(),
+            CompareCommand::Study(study) => (self.held, self.study, self.claims) = (None, *study, false),
+            CompareCommand::SaveStudy(name) => self.save_study(&name, desk),
+            CompareCommand::DeleteStudy(name) => self.delete_study(&name, desk),
+            CompareCommand::RestoreStudy => self.restore_study(desk),
+            CompareCommand::Form(form) => (self.claims, self.study.form) = (false, form),
+            CompareCommand::Claims(show) => {
+                self.stale |= show && !self.claims;
+                self.claims = show;
+            }
+            CompareCommand::QueueMissing => {
+                let of_paper = self.picture.as_ref().and_then(|picture| picture.comparison.of_paper.as_ref());
+                if let Some(plan) = of_paper.and_then(|of_paper| of_paper.plan_of_missing.clone()) {
+                    desk.ask(Request::Launch { plan: Box::new(plan), only_missing: true });
+                }
+            }
+            CompareCommand::PlanFullRuns => {
+                if let Some(full) = self.picture.as_ref().and_then(|picture| picture.full_runs.clone()) {
+                    desk.goto(ScreenName::PLAN, Intent::Edit(Box::new(full)));
+                }
+            }
+            CompareCommand::ChooseReport => {
+                self.dialog.get_or_insert_with(|| {
+                    on_thread("report-dialog", context, || {
+                        let dialog = rfd::FileDialog::new().set_title("Attach a report of Nsight Systems");
+                        dialog.add_filter("reports", &["nsys-rep", "sqlite"]).pick_file()
+                    })
+                });
+            }
+            CompareCommand::Sort(column) => {
+                self.sort = match self.sort.take() {
+                    Some((known, false)) if known == column => Some((column, true)),
+                    Some((known, true)) if known == column => None,
+                    _ => Some((column, false)),
+                };
+                self.sort_rows();
+            }
+            CompareCommand::Select(cell) => {
+                let is_line = matches!(self.study.form, Form::Loss | Form::Activity);
+                let is_left_out = |picture: &Picture| cell.as_ref().is_some_and(|cell| !picture.draws(cell));
+                self.stale |= is_line && self.picture.as_ref().is_some_and(is_left_out);
+                self.selected = cell;
+            }
+            CompareCommand::Add(folder) => desk.compare_with(folder),
+            CompareCommand::Choose => {
+                let title = "Add a session: choose its folder";
+                self.dialog.get_or_insert_with(|| choose_session(context, title));
+            }
+            CompareCommand::Remove(folder) => {
+                desk.compared.remove(&folder);
+                desk.tell(News::Compared);
+            }
+            CompareCommand::Copy(format) => {
+                if let Some(picture) = &self.picture {
+                    let columns = table::shown_columns(picture, &desk.settings);
+                    context.copy_text(render(&picture.shown_table(&self.order, &columns), format));
+                }
+            }
+            CompareCommand::Open(cell) => {
+                self.selected = Some(cell);
+                desk.goto(ScreenName::RUNS, Intent::Look);
+            }
+        }
+        if self.study != before {
+            self.changed(before, kind);
+            self.tell_looks(desk);
+        }
+    }
+}
+
+impl Screen for CompareScreen {
+    fn ui(&self, desk: &Desk, ui: &mut Ui, commands: &mut Vec<Command>) {
+        compare_ui(ui, View { own: self, desk }, commands);
+    }
+
+    /// Takes over the results of background work, and starts it if something has changed.
+    fn poll(&mut self, desk: &mut Desk, context: &Context) {
+        match self.dialog.take().map(Promise::try_take) {
+            // A session is a folder, a report is a file.
+            Some(Ok(Some(folder))) if folder.is_dir() => desk.compare_with(folder),
+            Some(Ok(Some(file))) => desk.attach(file, None),
+            // Cancelled, or the system has no dialog; the path field works without one.
+            Some(Ok(None)) | None => {}
+            Some(Err(waiting)) => self.dialog = Some(waiting),
+        }
+        if let Some(work) = self.work.take() {
+            match work.try_take() {
+                Ok(picture) => self.take_picture(picture, context),
+                Err(work) => self.work = Some(work),
+            }
+        }
+        let dark = context.theme() == Theme::Dark;
+        self.stale |= dark != std::mem::replace(&mut self.dark, dark);
+        // One at a time, and only while the screen is shown; later changes start another one.
+        if self.stale && self.work.is_none() && desk.screen == ScreenName::COMPARE {
+            self.stale = false;
+            let sources = desk.sources();
+            self.name_cells_for(&sources);
+            let study = self.held_study();
+            let (with_claims, selected) = (self.claims, self.selected.clone());
+            let most_pixels = context.input(|input| input.max_texture_side);
+            self.work = Some(on_thread("compare", context, move || {
+                let picture = Picture::new(&sources, &study, selected.as_ref(), most_pixels, dark);
+                if with_claims { picture.with_claims(&sources) } else { picture }
+            }));
+        }
+    }
+
+    fn told(&mut self, news: News, _desk: &mut Desk) {
+        match news {
+            News::Session => self.session_changed(),
+            News::Records | News::Compared => self.stale = true,
+            _ => {}
+        }
+    }
+
+    fn shortcuts(&self, desk: &Desk, keys: &mut Keys<'_>) {
+        // On another screen it would change what nobody sees.
+        if desk.screen == ScreenName::COMPARE {
+            keys.history(CompareCommand::Undo, CompareCommand::Redo);
+        }
+    }
+
+    fn keys(&self, _desk: &Desk, keys: &mut Keys<'_>) {
+        keys.on(Modifiers::NONE, KeyPress::B, CompareCommand::NextBaseline);
+        keys.on(Modifiers::NONE, KeyPress::E, CompareCommand::Copy(Format::Markdown));
+        keys.on(Modifiers::NONE, KeyPress::Slash, CompareCommand::FocusFilter);
+    }
+
+    fn key_help(&self) -> KeyHelp {
+        &[("B", "next baseline (Compare)"), ("E", "copy the table (Compare), export (Figures, Timeline)")]
+    }
+
+    fn palette(&self, desk: &Desk) -> Vec<(String, Command)> {
+        if desk.screen != ScreenName::COMPARE {
+            return Vec::new();
+        }
+        let copies = [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)];
+        let copies = copies.map(|(name, format)| (format!("Copy the table as {name}"), CompareCommand::Copy(format)));
+        let others = [
+            ("Undo the last change of what is shown", CompareCommand::Undo),
+            ("Redo the change of what is shown", CompareCommand::Redo),
+            ("Make the next cell the baseline", CompareCommand::NextBaseline),
+        ];
+        let others = others.map(|(name, command)| (name.to_owned(), command));
+        copies.into_iter().chain(others).map(|(name, command)| (name, command.into())).collect()
+    }
+
+    fn command_line(&self, desk: &Desk) -> Result<String, String> {
+        of_session(desk, "table", &study_words(desk, &self.study)?)
+    }
+}
+
+impl CompareScreen {
+    /// Figures have the order and the colours of this screen.
+    fn tell_looks(&self, desk: &mut Desk) {
+        let looks = Looks { order: self.study.order.clone(), colours: self.study.colours.clone() };
+        if looks != desk.looks {
+            desk.looks = looks;
+            desk.tell(News::Looks);
+        }
+    }
+
+    fn take_picture(&mut self, picture: Picture, context: &Context) {
+        self.hold_baseline(&picture.comparison);
+        let image = picture.sheet.as_ref().and_then(|sheet| sheet.as_ref().ok()).map(|sheet| &sheet.image);
+        self.texture = image.map(|image| context.load_texture("compare", image.clone(), TextureOptions::LINEAR));
+        self.picture = Some(picture);
+        self.sort_rows();
+    }
+
+    /// Adapts the selected cells: cells are qualified by their session only while there are several.
+    fn name_cells_for(&mut self, sources: &[Source]) {
+        let Some(open) = sources.first() else { return };
+        let rename = |key: &mut CellKey| {
+            let several = sources.len() > 1;
+            if several == key.session.is_empty() {
+                key.session = open.name.clone();
+            }
+        };
+        self.held.iter_mut().for_each(rename);
+        self.selected.iter_mut().for_each(rename);
+        // A baseline without a session belongs to the open one.
+        if let Some(asked) = self.study.baseline.as_mut().filter(|asked| !asked.contains('=') && sources.len() > 1) {
+            *asked = baseline_name(&CellKey { session: open.name.clone(), cell: asked.clone() });
+        }
+        // Levels of removed sessions must not stay hidden.
+        let names = |name: &str| sources.iter().any(|source| source.name == name);
+        self.study.hidden.retain(|(key, level)| *key != "session" || level.as_text().is_some_and(names));
+    }
+}
+
+/// Id of the filter field, for the key that focuses it.
+fn filter_id() -> Id {
+    Id::unique("compare-filter")
+}
+
+/// Draws the Compare screen.
+fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let Some(picture) = view.own.picture.as_ref().filter(|picture| picture.comparison.known_cells > 0) else {
+        empty_ui(ui, view, commands);
+        return;
+    };
+    let side = Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO });
+    Panel::left("compare-side").frame(side).resizable(false).exact_size(216.0).show_separator_line(false).show(
+        ui,
+        |ui| {
+            ui.take_available_width();
+            controls::side_ui(ui, view, picture, commands);
+        },
+    );
+    controls::top_ui(ui, view, picture, commands);
+    if view.own.claims {
+        return claims::claims_ui(ui, picture, commands);
+    }
+    paper::paper_ui(ui, view, picture, commands);
+    warnings_ui(ui, picture);
+    let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
+    let height = ui.available_height();
+    Panel::bottom("compare-table")
+        .frame(below)
+        .resizable(true)
+        .default_size((height * 0.42).round())
+        // A size that was chosen in a larger window leaves the charts their room.
+        .size_range(96.0..=(height - LEAST_CHARTS).max(97.0))
+        .show(ui, |ui| {
+            // A short table would shrink the panel for the next one.
+            ui.take_available_height();
+            status::status_ui(ui, view, picture, commands);
+            table::table_ui(ui, view, picture, commands);
+        });
+    let charts = Frame::new().inner_margin(Margin { top: 4, bottom: 4, ..Margin::ZERO });
+    CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, view.own, picture, commands));
+}
+
+/// Draws the fastest cell within the limits, and warnings: missing items of the study, and its baseline.
+fn warnings_ui(ui: &mut Ui, picture: &Picture) {
+    let Comparison { missing, baseline_warning, fastest, .. } = &picture.comparison;
+    if let Some(fastest) = fastest {
+        ui.label(strong(capitalised(fastest)));
+    }
+    for line in missing.iter().chain(baseline_warning) {
+        ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {line}"));
+    }
+}
+
+fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, commands: &mut Vec<Command>) {
+    let charts = &picture.comparison.charts;
+    if picture.sheet.is_none() {
+        look::legend_ui(ui, charts);
+    }
+    let mut notes: Vec<&str> = charts.iter().flat_map(|chart| &chart.notes).map(String::as_str).collect();
+    if picture.sheet.is_none() {
+        // A sheet says it itself.
+        let intervals = charts.iter().map(|chart| chart.intervals.as_str()).filter(|text| !text.is_empty());
+        notes.extend(intervals);
+    }
+    notes.dedup();
+    // A note of many cells' names would take the charts' room.
+    let (long, short): (Vec<&str>, Vec<&str>) =
+        notes.into_iter().partition(|note| text_width(ui, note) > MOST_LINES_OF_NOTES * ui.available_width());
+    if !short.is_empty() {
+        ui.label(muted(ui, short.join(" ")));
+    }
+    for note in long {
+        ui.add(Label::new(muted(ui, note)).truncate()).on_hover_text(note);
+    }
+    if let Some(sheet) = &picture.sheet {
+        return sheet::sheet_ui(ui, &picture.comparison.charts, sheet, compare.texture.as_ref());
+    }
+    match charts.as_slice() {
+        [chart] if chart.geometry == Geometry::Stacked => stacked::stacked_ui(ui, compare, picture, chart, commands),
+        [chart] if chart.geometry == Geometry::Bars => bars::bars_ui(ui, compare, picture, chart, commands),
+        _ => lines::lines_ui(ui, compare, charts, commands),
+    }
+}
+
+/// Draws what to do while there is nothing to compare.
+fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    ui.vertical_centered(|ui| {
+        ui.add_space((ui.available_height() / 3.0 - 40.0).max(8.0));
+        let waits = view.is_reading_session()
+            || view.records.pending > 0
+            || view.own.is_updating() && !view.records.summaries.is_empty();
+        if waits {
+            ui.heading("Reading the runs …");
+            if view.records.pending > 0 {
+                let text = format!("computing the measures of {} runs", view.records.pending);
+                ui.label(muted(ui, text));
+            }
+            return;
+        }
+        ui.heading("Nothing to compare yet");
+        let running = view.queue.is_active() || view.records.runs.iter().any(|run| !run.state.is_final());
+        ui.label(muted(
+            ui,
+            if running {
+                "Runs appear here as they finish."
+            } else {
+                "Launch a plan: its cells appear here side by side as their runs finish."
+            },
+        ));
+        ui.add_space(2.0 * GRID);
+        let (name, screen) = if running { ("Show Runs", ScreenName::RUNS) } else { ("Show Plan", ScreenName::PLAN) };
+        if main_button(ui, true, name).clicked() {
+            commands.push(Command::Show(screen));
+        }
+        ui.add_space(2.0 * GRID);
+        // Centred as a pair: their texts, with what is around and between them.
+        let texts = text_width(ui, controls::ADD_SESSION) + text_width(ui, metrics::ATTACH);
+        let width = texts + 4.0 * ui.spacing().button_padding.x + ui.spacing().item_spacing.x;
+        ui.allocate_ui_with_layout([width, 0.0].into(), Layout::left_to_right(Align::Center), |ui| {
+            controls::add_session_ui(ui, view, commands);
+            metrics::attach_ui(ui, view, commands);
+        });
+    });
+}

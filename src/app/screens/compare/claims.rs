@@ -1,0 +1,96 @@
+//! The papers' claims beside what the shown sessions' runs say to them.
+
+use eframe::egui::{Color32, ScrollArea, Ui};
+
+use super::CompareCommand;
+use super::picture::Picture;
+use super::value_text;
+use crate::app::command::Command;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{card, muted, named, strong};
+use crate::figure::{claimed, from_to, preset};
+use crate::papers::{Judgement, Verdict};
+
+/// Draws the claims: those that something tests first.
+pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
+    let judgements = &picture.claims;
+    let count = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
+    let counts: Vec<String> =
+        Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
+    ui.label(strong(format!("{} claims of both papers: {}", judgements.len(), counts.join(", "))));
+    ui.label(muted(
+        ui,
+        "A claim holds where the 95 % interval (Student's t over repeats) of every comparison lies within it, and fails where one \
+         lies outside.",
+    ));
+    ui.add_space(GRID);
+    ScrollArea::vertical().id_salt("claims").auto_shrink([false, false]).show(ui, |ui| {
+        let mut ordered: Vec<&Judgement> = judgements.iter().collect();
+        ordered.sort_by_key(|one| one.verdict == Verdict::Untested);
+        for judgement in ordered {
+            claim_ui(ui, judgement, commands);
+            ui.add_space(GRID);
+        }
+    });
+}
+
+fn claim_ui(ui: &mut Ui, judgement: &Judgement, commands: &mut Vec<Command>) {
+    let claim = judgement.claim;
+    card(ui).show(ui, |ui| {
+        ui.take_available_width();
+        ui.horizontal_wrapped(|ui| {
+            verdict_ui(ui, judgement.verdict);
+            ui.label(strong(&claim.text));
+        });
+        ui.horizontal_wrapped(|ui| {
+            ui.label(muted(ui, format!("{} {}", claim.paper, claim.place)));
+            for id in &claim.on {
+                let link = ui.link(id).on_hover_text("Compare as this table or figure");
+                link.widget_info(|| named(&format!("Compare as {id}")));
+                if link.clicked()
+                    && let Ok(study) = preset(id)
+                {
+                    commands.push(Command::from(CompareCommand::Study(Box::new(study))));
+                }
+            }
+        });
+        findings_ui(ui, judgement);
+        if let Some(caveat) = judgement.caveat() {
+            ui.colored_label(palette(ui.visuals()).warning, caveat);
+        }
+        let reason = judgement.reason();
+        if !reason.is_empty() {
+            ui.label(muted(ui, reason));
+        }
+        ui.label(muted(ui, format!("On the papers' own numbers: {}.", claim.on_their_numbers)));
+    });
+}
+
+fn findings_ui(ui: &mut Ui, judgement: &Judgement) {
+    for finding in &judgement.findings {
+        ui.horizontal_wrapped(|ui| {
+            ui.spacing_mut().item_spacing.x = 2.0 * GRID;
+            verdict_ui(ui, finding.verdict);
+            let value = &finding.value;
+            ui.label(value_text::number(value.median)).on_hover_text(value_text::origin(value, 1.0, ""));
+            let decides = finding.decides.map_or("one repeat, no interval".to_owned(), |ends| {
+                format!("95 %: {} (n = {})", from_to(ends.low, ends.high), value.n)
+            });
+            ui.label(decides);
+            ui.label(muted(ui, format!("claimed {}", claimed(finding.test))));
+            ui.label(&finding.test.says);
+            ui.label(muted(ui, &finding.cells));
+        });
+    }
+}
+
+fn verdict_ui(ui: &mut Ui, verdict: Verdict) {
+    let palette = palette(ui.visuals());
+    let (sign, colour): (&str, Color32) = match verdict {
+        Verdict::Holds => ("✓", palette.good),
+        Verdict::Fails => ("✗", palette.bad),
+        Verdict::Undecided => ("?", palette.warning),
+        Verdict::Untested => ("–", palette.muted),
+    };
+    ui.colored_label(colour, format!("{sign} {}", verdict.name()));
+}

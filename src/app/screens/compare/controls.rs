@@ -1,0 +1,461 @@
+//! Controls of the Compare screen: sessions, filter, arrangement, measure, baseline.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use eframe::egui::{
+    Button, DragValue, Id, Key, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
+    containers::menu::{MenuButton, MenuConfig},
+};
+
+use super::picture::Picture;
+use super::study_menu::study_menu_ui;
+use super::{CompareCommand, filter_id, levels_menu, metrics};
+use crate::analysis::Setting;
+use crate::app::command::{Command, edit};
+use crate::app::look;
+use crate::app::screens::compare::View;
+use crate::app::task::typed_path;
+use crate::app::theme::GRID;
+use crate::app::widgets::{
+    card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, muted, named, strong, text_field,
+    text_width, together_ui,
+};
+use crate::figure::{Form, Look, Over, Place, SettingLevels, Study, baseline_name, level_name};
+
+/// Width of the arrow of a drop-down list, and of its widest text.
+const ARROW: f32 = 36.0;
+const MOST_CHOICE: f32 = 340.0;
+
+/// Draws the left column: sessions, and which cells are shown.
+pub fn side_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    fields_on_cards(ui);
+    ScrollArea::vertical().id_salt("compare-side").auto_shrink([false, false]).show(ui, |ui| {
+        card(ui).show(ui, |ui| {
+            ui.take_available_width();
+            ui.label(strong("Sessions"));
+            sessions_ui(ui, view, commands);
+        });
+        ui.add_space(2.0 * GRID);
+        card(ui).show(ui, |ui| {
+            ui.take_available_width();
+            filter_ui(ui, view, picture, commands);
+        });
+    });
+}
+
+fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let sources = view.sources();
+    for (index, source) in sources.iter().enumerate() {
+        let folder = &source.records.folder;
+        let open = view.session.as_ref().filter(|session| index == 0 && session.folder == *folder);
+        let name = match open {
+            Some(session) if source.name.is_empty() => session.name(),
+            _ => source.name.clone(),
+        };
+        ui.horizontal(|ui| {
+            // What stands behind a long name keeps its room.
+            let room = ui.available_width() - text_width(ui, "open") - 2.0 * GRID;
+            let label = eframe::egui::Label::new(&name).truncate();
+            let label = if text_width(ui, &name) <= room {
+                ui.add(label)
+            } else {
+                ui.add_sized([room, ui.spacing().interact_size.y], label)
+            };
+            label.on_hover_text(folder.display().to_string());
+            if open.is_some() {
+                ui.label(muted(ui, "open"));
+            }
+            if open.is_none() {
+                let remove = ui.small_button("✗").on_hover_text("Remove this session from the comparison");
+                remove.widget_info(|| named(&format!("Remove session {name}")));
+                if remove.clicked() {
+                    commands.push(Command::from(CompareCommand::Remove(folder.clone())));
+                }
+            }
+        });
+    }
+    for folder in view.compared.reading() {
+        ui.horizontal(|ui| {
+            ui.label(muted(ui, format!("reading {} …", folder.file_name().unwrap_or_default().to_string_lossy())));
+            let stop = ui.small_button("✗").on_hover_text("Stop reading this session");
+            stop.widget_info(|| named(&format!("Stop reading {}", folder.display())));
+            if stop.clicked() {
+                commands.push(Command::from(CompareCommand::Remove(folder.clone())));
+            }
+        });
+    }
+    add_session_ui(ui, view, commands);
+    metrics::attach_ui(ui, view, commands);
+}
+
+/// What the menu that adds a session is called.
+pub const ADD_SESSION: &str = "Add a session";
+
+/// Draws the menu that adds a recent session, or one by its folder.
+pub fn add_session_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+    let (response, _) = MenuButton::new(ADD_SESSION).config(config).ui(ui, |ui| {
+        ui.set_min_width(280.0);
+        fields_on_cards(ui);
+        let shown = view.sources();
+        let is_shown = |folder: &&PathBuf| shown.iter().any(|source| source.records.folder == **folder);
+        for folder in view.settings.recent.iter().filter(|folder| !is_shown(folder)) {
+            let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+            if ui.button(name).on_hover_text(folder.display().to_string()).clicked() {
+                commands.push(Command::from(CompareCommand::Add(folder.clone())));
+                ui.close();
+            }
+        }
+        // Typed text is local state, kept in egui's memory.
+        let id = Id::unique("compare-folder");
+        let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
+        let field = ui.add(text_field(&mut text, "Folder of a session", 260.0));
+        field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Folder of a session"));
+        let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+        let folder = typed_path(&text);
+        ui.horizontal(|ui| {
+            let pressed = ui.add_enabled(folder.is_some(), Button::new("Add this folder")).clicked() || entered;
+            if let (true, Some(folder)) = (pressed, folder) {
+                commands.push(Command::from(CompareCommand::Add(folder)));
+                text.clear();
+                ui.close();
+            }
+            if ui.button("Choose …").on_hover_text("Choose the folder in a dialog").clicked() {
+                commands.push(Command::from(CompareCommand::Choose));
+                ui.close();
+            }
+        });
+        ui.data_mut(|data| data.insert_temp(id, text));
+    });
+    response.on_hover_text("Compare with the cells of another session");
+}
+
+fn filter_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    let study = &view.own.study;
+    ui.horizontal(|ui| {
+        ui.label(strong("Filter"));
+        if !study.shows_all() && ui.small_button("Show all").clicked() {
+            edit::<CompareCommand>(commands, study, None, Study::show_all);
+        }
+    });
+    let hint = "fp16 or gpus>=2 …";
+    if let Some(text) = filter_field(ui, filter_id(), "Filter cells", hint, &study.filter, 184.0) {
+        edit::<CompareCommand>(commands, study, Some("filter"), |study| study.filter = text);
+    }
+    filter_error_ui(ui, &study.filter);
+    for levels in &picture.comparison.settings {
+        ui.add_space(GRID);
+        ui.horizontal(|ui| {
+            ui.label(muted(ui, &*levels.setting.name));
+            levels_menu::menu_ui(ui, study, levels, commands);
+        });
+        levels_ui(ui, view, picture, levels, commands);
+    }
+}
+
+fn levels_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, levels: &SettingLevels, commands: &mut Vec<Command>) {
+    let key = &levels.setting.key;
+    let is_colour = picture.comparison.arrangement.colour.as_ref().is_some_and(|setting| setting.key == *key);
+    let held = view.own.study.held_level(key);
+    let series = picture.comparison.charts.first().map(|chart| chart.legend()).unwrap_or_default();
+    ui.horizontal_wrapped(|ui| {
+        for (level, count) in levels.levels.iter().filter(|(level, _)| held.is_none_or(|held| held == level)) {
+            let hidden = (key.clone(), level.clone());
+            let mut keep = !view.own.study.hidden.contains(&hidden);
+            let name = level_name(&levels.setting, level);
+            let swatch = series.iter().find(|one| {
+                is_colour && (matches!(&one.look, Look::Level(own, _) if own == level) || one.name == name)
+            });
+            let text = level.to_string();
+            let width = text_width(ui, &text) + 22.0 + if swatch.is_some() { 18.0 } else { 0.0 };
+            together_ui(ui, width, |ui| {
+                let cells = if *count == 1 { "cell" } else { "cells" };
+                let check = check_ui(ui, &mut keep, text).on_hover_text(format!("{name}: {count} {cells}"));
+                check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, keep, format!("Show {name}")));
+                if let Some(one) = swatch {
+                    look::swatch_ui(ui, &one.look);
+                }
+                if check.changed() {
+                    edit::<CompareCommand>(commands, &view.own.study, None, |study| study.keep(hidden, keep));
+                }
+            });
+        }
+    });
+}
+
+/// Draws the rows above the chart: kind; arrangement, measure, baseline.
+pub fn top_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    let study = &view.own.study;
+    ui.horizontal(|ui| {
+        study_menu_ui(ui, view, commands);
+        forms_ui(ui, view, commands);
+    });
+    if view.own.claims {
+        return;
+    }
+    arrangement_ui(ui, study, picture, commands);
+    let baseline = picture.comparison.baseline.as_ref().filter(|_| study.form != Form::Metrics);
+    if let Some((_, name)) = baseline.filter(|(_, name)| text_width(ui, name) + ARROW > MOST_CHOICE) {
+        // The list has no room for all of it.
+        ui.label(muted(ui, format!("Baseline: {name}")));
+    }
+}
+
+fn arrangement_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<Command>) {
+    ui.horizontal_wrapped(|ui| {
+        if study.form == Form::Metrics {
+            metrics::metrics_ui(ui, study, commands);
+            return;
+        }
+        if picture.comparison.traced > 0 {
+            metrics::traced_ui(ui, study, commands);
+        }
+        if study.form.has_measure() {
+            measure_ui(ui, study, picture, commands);
+        }
+        if study.form == Form::Loss {
+            choice_ui(ui, "Over", study.over.name(), |ui| {
+                for &over in Over::ALL {
+                    if ui.selectable_label(study.over == over, over.name()).clicked() {
+                        edit::<CompareCommand>(commands, study, None, |study| study.over = over);
+                    }
+                }
+            });
+        }
+        baseline_ui(ui, picture, commands);
+        if study.form.has_measure() {
+            limits_ui(ui, study, commands);
+            let mut log = study.log;
+            if check_ui(ui, &mut log, "Log").on_hover_text("Draw values on a logarithmic axis").changed() {
+                edit::<CompareCommand>(commands, study, None, |study| study.log = log);
+            }
+        }
+        let arrangement = &picture.comparison.arrangement;
+        let name =
+            |setting: &Option<Setting>| setting.as_ref().map_or("nothing".into(), |setting| setting.name.clone());
+        if matches!(study.form, Form::Bars | Form::Memory | Form::Repeats | Form::Interactions) {
+            place_ui(
+                ui,
+                ("Rows", &study.rows, &name(&arrangement.rows)),
+                picture,
+                |study, place| study.rows = place,
+                (study, commands),
+            );
+        }
+        if matches!(study.form, Form::Effects | Form::Tornado | Form::Map | Form::Parts | Form::Activity | Form::Pareto)
+        {
+            return;
+        }
+        if study.form == Form::Interactions {
+            let now = name(&arrangement.colour);
+            place_ui(
+                ui,
+                ("Colour", &study.colour, &now),
+                picture,
+                |study, place| study.colour = place,
+                (study, commands),
+            );
+            return;
+        }
+        place_ui(
+            ui,
+            ("Columns", &study.columns, &name(&arrangement.columns)),
+            picture,
+            |study, place| study.columns = place,
+            (study, commands),
+        );
+        if study.form != Form::Memory {
+            place_ui(
+                ui,
+                ("Colour", &study.colour, &name(&arrangement.colour)),
+                picture,
+                |study, place| study.colour = place,
+                (study, commands),
+            );
+        }
+    });
+}
+
+/// Draws the forms of charts as tabs, those without room in a menu, and the claims of the papers.
+fn forms_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    ui.spacing_mut().item_spacing.x = 2.0;
+    let form_now = (!view.own.claims).then_some(view.own.study.form);
+    let needed = |ui: &Ui, text: &str| text_width(ui, text) + 2.0 * ui.spacing().button_padding.x + 2.0;
+    let widths: Vec<f32> = Form::ALL.iter().map(|form| needed(ui, &form.name())).collect();
+    let mut room = ui.available_width() - needed(ui, "Claims");
+    if widths.iter().sum::<f32>() > room {
+        // The menu is called after the chosen form.
+        room -= widths.iter().copied().fold(0.0, f32::max) + 2.0 * GRID;
+    }
+    let mut end = 0.0;
+    let fit = widths.iter().take_while(|width| {
+        end += **width;
+        end <= room
+    });
+    let (shown, hidden) = Form::ALL.split_at(fit.count());
+    let offer = |ui: &mut Ui, form: Form, commands: &mut Vec<Command>| {
+        let chosen = form_now == Some(form);
+        let tab = ui.selectable_label(chosen, form.name()).on_hover_text(form.help());
+        tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen, format!("Chart {}", form.name())));
+        if tab.clicked() {
+            commands.push(Command::from(CompareCommand::Form(form)));
+        }
+    };
+    shown.iter().for_each(|form| offer(ui, *form, commands));
+    if !hidden.is_empty() {
+        let chosen = hidden.iter().find(|form| form_now == Some(**form));
+        let button = Button::selectable(chosen.is_some(), chosen.map_or("More …".to_owned(), |form| form.name()));
+        let (response, _) = MenuButton::from_button(button).ui(ui, |ui| {
+            hidden.iter().for_each(|form| offer(ui, *form, commands));
+        });
+        let name = chosen.map_or("More charts".to_owned(), |form| format!("Chart {}", form.name()));
+        response.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen.is_some(), &name));
+    }
+    let tab = ui.selectable_label(view.own.claims, "Claims");
+    let tab = tab.on_hover_text("What the runs say to the claims of both papers");
+    tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, view.own.claims, "Claims of the papers"));
+    if tab.clicked() {
+        commands.push(Command::from(CompareCommand::Claims(true)));
+    }
+}
+
+fn place_ui(
+    ui: &mut Ui,
+    (name, chosen, used): (&str, &Place, &str),
+    picture: &Picture,
+    change: fn(&mut Study, Place),
+    (study, commands): (&Study, &mut Vec<Command>),
+) {
+    let mut options = vec![(Place::Auto, "automatic".to_owned()), (Place::Nothing, "nothing".to_owned())];
+    let settings = &picture.comparison.settings;
+    options.extend(settings.iter().map(|levels| {
+        let setting = &levels.setting;
+        (Place::Setting(setting.key.clone()), setting.name.to_string())
+    }));
+    choice_ui(ui, name, used, |ui| {
+        for (place, text) in options {
+            if ui.selectable_label(*chosen == place, text).clicked() {
+                edit::<CompareCommand>(commands, study, None, |study| change(study, place));
+            }
+        }
+    });
+}
+
+fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<Command>) {
+    let measures = &picture.comparison.measures;
+    let name =
+        |key: &str| measures.iter().find(|(known, _)| *known == *key).map_or(key.to_owned(), |known| known.1.clone());
+    let is_loss = study.form == Form::Loss;
+    let all = "losses and accuracy".to_owned();
+    // A study that names none shows one that the cells have.
+    let shown = study.measure.as_ref().unwrap_or(&picture.comparison.measure);
+    let now = if is_loss && study.measure.is_none() { all.clone() } else { name(shown) };
+    choice_ui(ui, if is_loss { "Shows" } else { "Measure" }, &now, |ui| {
+        let none = (None, &all);
+        let named = measures.iter().map(|(key, name)| (Some(key.clone()), name));
+        for (key, name) in is_loss.then_some(none).into_iter().chain(named) {
+            let chosen = if is_loss { study.measure == key } else { key.as_ref() == Some(shown) };
+            if ui.selectable_label(chosen, name).clicked() {
+                edit::<CompareCommand>(commands, study, None, |study| study.measure = key);
+            }
+        }
+    });
+}
+
+fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
+    let now = picture.comparison.baseline.as_ref();
+    let text = now.map_or("none", |(_, name)| name);
+    choice_ui(ui, "Baseline", text, |ui| {
+        let mut offer = |ui: &mut Ui, asked: Option<String>, chosen: bool, name: &str| {
+            if ui.selectable_label(chosen, name).clicked() {
+                commands.push(Command::from(CompareCommand::Baseline(asked)));
+            }
+        };
+        offer(ui, None, false, "the first row");
+        for (key, levels) in siblings(picture) {
+            let each = format!("{key} = {levels}");
+            let chosen = now.is_some_and(|now| now.0.is_none() && now.1 == each);
+            offer(ui, Some(format!("each {key}={levels}")), chosen, &format!("each cell's own with {each}"));
+        }
+        for (key, name) in &picture.comparison.cells {
+            let chosen = now.is_some_and(|now| now.0.as_ref() == Some(key));
+            offer(ui, Some(baseline_name(key)), chosen, name);
+        }
+    });
+}
+
+/// Levels by which each cell can have a baseline of its own: those of a setting that several cells share.
+fn siblings(picture: &Picture) -> impl Iterator<Item = (&str, String)> {
+    const MOST_LEVELS: usize = 6;
+    let settings =
+        picture.comparison.settings.iter().filter(|setting| (2..=MOST_LEVELS).contains(&setting.levels.len()));
+    settings.flat_map(|setting| {
+        let shared = setting.levels.iter().filter(|(_, cells)| *cells > 1);
+        shared.map(|(level, _)| (&*setting.setting.key, level.to_string()))
+    })
+}
+
+/// Limits within which the fastest cell is sought, and the bound of equality.
+fn limits_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
+    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+    let name = if study.limits.is_set() { "Limits: set" } else { "Limits" };
+    let (response, _) = MenuButton::new(name).config(config).ui(ui, |ui| {
+        let mut limits = study.limits;
+        limit_ui(ui, "Memory per device at most", &mut limits.memory_bytes, (1e9, 16.0), ("GB", 0.0..=10_000.0));
+        limit_ui(ui, "Accuracy at least", &mut limits.accuracy, (0.01, 99.0), ("%", 0.0..=100.0));
+        if limits != study.limits {
+            edit::<CompareCommand>(commands, study, Some("limits"), |study| study.limits = limits);
+        }
+        ui.separator();
+        ui.horizontal(|ui| {
+            ui.label("Equal within");
+            let mut percent = 100.0 * study.equal_within;
+            let field = ui.add(DragValue::new(&mut percent).range(0.0..=50.0).speed(0.1).max_decimals(2).suffix(" %"));
+            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Equal within"));
+            if field.changed() {
+                let share = percent / 100.0;
+                edit::<CompareCommand>(commands, study, Some("equal within"), |study| study.equal_within = share);
+            }
+        });
+    });
+    response.on_hover_text("The fastest cell within limits of memory and accuracy; what counts as equal");
+}
+
+/// One limit, shown in a unit of so many: whether there is one, and which.
+fn limit_ui(
+    ui: &mut Ui,
+    name: &str,
+    limit: &mut Option<f64>,
+    (of_one, usual): (f64, f64),
+    (unit, range): (&str, RangeInclusive<f64>),
+) {
+    ui.horizontal(|ui| {
+        let mut is_set = limit.is_some();
+        let check = check_ui(ui, &mut is_set, name.to_owned());
+        check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, is_set, name));
+        if check.changed() {
+            *limit = is_set.then_some(usual * of_one);
+        }
+        if let Some(limit) = limit {
+            let mut shown = *limit / of_one;
+            let field =
+                ui.add(DragValue::new(&mut shown).range(range).speed(0.1).max_decimals(3).suffix(format!(" {unit}")));
+            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, format!("{name}, in {unit}")));
+            if field.changed() {
+                *limit = shown * of_one;
+            }
+        }
+    });
+}
+
+/// Draws a drop-down list with its name before it, as wide as what is chosen: names differ at their ends.
+fn choice_ui(ui: &mut Ui, name: &str, now: &str, content: impl FnOnce(&mut Ui)) {
+    // The arrow takes the rest of the width.
+    let width = (text_width(ui, now) + ARROW).clamp(72.0, MOST_CHOICE);
+    let whole = text_width(ui, name) + 4.0 + width;
+    together_ui(ui, whole, |ui| {
+        ui.label(muted(ui, name));
+        choice(ui, name, now, width, content);
+    });
+}

@@ -1,0 +1,116 @@
+//! What is done with a factor as a whole: it is held at one level; its levels get another order and other colours.
+
+use eframe::egui::containers::menu::{MenuButton, MenuConfig};
+use eframe::egui::{Align, Button, Layout, PopupCloseBehavior, Role, Sense, Stroke, Ui, WidgetInfo, vec2};
+
+use super::CompareCommand;
+use crate::analysis::Setting;
+use crate::app::command::{Command, edit};
+use crate::app::look::colour;
+use crate::app::theme::palette;
+use crate::app::widgets::muted;
+use crate::figure::{COLOUR_NAMES, Look, SettingLevels, Study};
+use crate::plan::Level;
+
+/// Draws the button, which says at which level the factor is held, and its menu.
+pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mut Vec<Command>) {
+    let Setting { key, name, .. } = &levels.setting;
+    let held = study.held_level(key);
+    let text = held.map_or("all".to_owned(), |level| format!("only {level}"));
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+        let button = Button::new(text).small().selected(held.is_some());
+        let (response, _) = MenuButton::from_button(button).config(config).ui(ui, |ui| {
+            hold_ui(ui, study, levels, commands);
+            ui.separator();
+            levels.levels.iter().for_each(|(level, _)| level_ui(ui, study, levels, level, commands));
+            order_ui(ui, study, levels, commands);
+        });
+        let said = held.map_or("all levels".to_owned(), |level| format!("held at {level}"));
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}: {said}")));
+        response.on_hover_text("Hold this factor at one level; order and colours of its levels");
+    });
+}
+
+/// Which levels are shown: all, or one.
+fn hold_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mut Vec<Command>) {
+    let Setting { key, name, .. } = &levels.setting;
+    let held = study.held_level(key);
+    let all = std::iter::once(None).chain(levels.levels.iter().map(|(level, _)| Some(level)));
+    for level in all {
+        let text = level.map_or("all levels".to_owned(), |level| format!("only {level}"));
+        let response = ui.selectable_label(held == level, &text);
+        response.widget_info(|| {
+            WidgetInfo::selected(Role::RadioButton, true, held == level, format!("{name}: show {text}"))
+        });
+        if response.clicked() {
+            edit::<CompareCommand>(commands, study, None, |study| study.hold(key.clone(), level.cloned()));
+            ui.close();
+        }
+    }
+}
+
+/// One level: its place and its colour.
+fn level_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, level: &Level, commands: &mut Vec<Command>) {
+    let setting = &levels.setting;
+    let place = levels.levels.iter().position(|(known, _)| known == level).unwrap_or(0);
+    ui.horizontal(|ui| {
+        for (sign, word, other) in [("▲", "up", place.checked_sub(1)), ("▼", "down", Some(place + 1))] {
+            let other = other.filter(|other| *other < levels.levels.len());
+            let button = ui.add_enabled(other.is_some(), Button::new(sign).small());
+            button.widget_info(|| WidgetInfo::labeled(Role::Button, other.is_some(), format!("Move {level} {word}")));
+            if let (true, Some(other)) = (button.clicked(), other) {
+                let mut order: Vec<Level> = levels.levels.iter().map(|(level, _)| level.clone()).collect();
+                order.swap(place, other);
+                edit::<CompareCommand>(commands, study, None, |study| study.put_in_order(setting.key.clone(), order));
+            }
+        }
+        let chosen = study.colours.iter().find(|(key, known, _)| (key, known) == (&setting.key, level));
+        let chosen = chosen.map(|(.., place)| *place);
+        for (place, name) in (0_u8..).zip(COLOUR_NAMES) {
+            let (rect, response) = ui.allocate_exact_size(vec2(14.0, 14.0), Sense::click());
+            let is_chosen = chosen == Some(place);
+            ui.painter().rect_filled(rect, 2.0, colour(&Look::Place(usize::from(place)), ui.visuals().dark_mode));
+            if is_chosen || response.has_focus() || response.hovered() {
+                ui.painter().rect_stroke(
+                    rect.expand(1.5),
+                    3.0,
+                    Stroke::new(1.5, palette(ui.visuals()).accent),
+                    eframe::egui::StrokeKind::Outside,
+                );
+            }
+            let text = format!("Colour of {level}: {name}");
+            response.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, is_chosen, &text));
+            if response.clicked() {
+                let place = if is_chosen { None } else { Some(place) };
+                edit::<CompareCommand>(commands, study, None, |study| {
+                    study.paint(setting.key.clone(), level.clone(), place);
+                });
+            }
+            response.on_hover_text(if is_chosen {
+                format!("{name}; click for the usual colour")
+            } else {
+                name.to_owned()
+            });
+        }
+        ui.label(level.to_string());
+    });
+}
+
+/// Back to the usual order and colours.
+fn order_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mut Vec<Command>) {
+    let key = &levels.setting.key;
+    let painted: Vec<Level> =
+        study.colours.iter().filter(|(known, ..)| known == key).map(|(_, level, _)| level.clone()).collect();
+    let is_ordered = study.order.iter().any(|(known, _)| known == key);
+    if !is_ordered && painted.is_empty() {
+        ui.label(muted(ui, "The order and the colours hold on this screen and in figures"));
+        return;
+    }
+    if ui.button("Usual order and colours").clicked() {
+        edit::<CompareCommand>(commands, study, None, |study| {
+            study.put_in_order(key.clone(), Vec::new());
+            painted.into_iter().for_each(|level| study.paint(key.clone(), level, None));
+        });
+    }
+}

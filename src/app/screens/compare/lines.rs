@@ -1,0 +1,281 @@
+//! Lines: losses with bands over epochs, steps or time, and scaling over GPUs with intervals and ideals.
+
+use eframe::egui::{Color32, Pos2, ScrollArea, Ui, vec2};
+use egui_plot::{
+    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoint, PlotPoints, Points,
+};
+
+use super::{CompareCommand, CompareScreen, value_text};
+use crate::analysis::CellKey;
+use crate::app::command::Command;
+use crate::app::look;
+use crate::app::theme::{GRID, palette};
+use crate::app::ticks::{log_text, log_ticks};
+use crate::app::widgets::{muted, strong};
+use crate::figure::{Chart, Geometry, PUBLISHED, Panel, Role, Scale, Series, ticks_between};
+
+const LEAST: f32 = 200.0;
+const LEAST_HEIGHT: f32 = 168.0;
+/// Distance from a line within which a click means it, in points.
+const REACH: f32 = 10.0;
+/// Maximum number of markers per line.
+const MARKED: usize = 24;
+
+/// The vertical axis: values, or their logarithms.
+#[derive(Clone, Copy)]
+struct Values {
+    is_log: bool,
+}
+
+impl Values {
+    /// Where a value stands; nowhere if it has no logarithm.
+    fn place(self, value: f64) -> f64 {
+        match self.is_log {
+            false => value,
+            true if value > 0.0 => value.log10(),
+            true => f64::NAN,
+        }
+    }
+
+    fn value(self, place: f64) -> f64 {
+        if self.is_log { 10_f64.powf(place) } else { place }
+    }
+}
+
+/// Draws charts, a click on whose lines selects their cell: side by side if each has one panel, else one per row with its panels side by side.
+pub fn lines_ui(ui: &mut Ui, compare: &CompareScreen, charts: &[Chart], commands: &mut Vec<Command>) {
+    let charts: Vec<&Chart> = charts.iter().filter(|chart| !chart.is_empty()).collect();
+    if charts.is_empty() {
+        ui.label(muted(ui, "No finished run of these cells has these values."));
+        return;
+    }
+    let rows: Vec<Vec<(&Chart, &Panel)>> = if charts.iter().all(|chart| chart.panels.len() == 1) {
+        vec![charts.iter().flat_map(|chart| chart.panels.iter().map(|panel| (*chart, panel))).collect()]
+    } else {
+        charts.iter().map(|chart| chart.panels.iter().map(|panel| (*chart, panel)).collect()).collect()
+    };
+    let gap = 2.0 * GRID;
+    let spare = ui.available_height() - 26.0 * rows.len() as f32 - 8.0;
+    let height = (spare / rows.len() as f32).max(LEAST_HEIGHT);
+    let most = rows.iter().map(Vec::len).max().unwrap_or(1) as f32;
+    let width = ((ui.available_width() - 8.0) / most - gap).max(LEAST);
+    ScrollArea::both().id_salt("lines").auto_shrink([false, false]).show(ui, |ui| {
+        for row in rows {
+            ui.horizontal_top(|ui| {
+                for (chart, panel) in row {
+                    ui.allocate_ui(vec2(width, height), |ui| {
+                        ui.vertical(|ui| panel_ui(ui, compare, (chart, panel), [width, height], commands));
+                    });
+                }
+            });
+        }
+    });
+}
+
+fn panel_ui(
+    ui: &mut Ui,
+    compare: &CompareScreen,
+    (chart, panel): (&Chart, &Panel),
+    size: [f32; 2],
+    commands: &mut Vec<Command>,
+) {
+    ui.horizontal(|ui| {
+        ui.label(strong(chart.y.title()));
+        if !panel.title.is_empty() {
+            ui.label(muted(ui, &panel.title));
+        }
+    });
+    let dark = ui.visuals().dark_mode;
+    let places: Vec<f64> = places(panel);
+    let by_gpus = chart.geometry == Geometry::Scaling;
+    let values = Values { is_log: chart.y.scale == Scale::Log };
+    // A plot keeps its bounds, which mean something else on the other scale.
+    let salt = ("compare-lines", &chart.title, &panel.title, values.is_log);
+    let mut plot = Plot::new(salt)
+        .width(size[0])
+        .height(size[1])
+        .allow_scroll(false)
+        .x_axis_label(chart.x.title())
+        .set_margin_fraction(vec2(0.04, 0.06))
+        .grid_color(palette(ui.visuals()).line)
+        .grid_fade(0.0)
+        .x_axis_formatter(|mark, _| value_text::tick(mark.value))
+        .y_axis_formatter(move |mark, _| if values.is_log { log_text(mark) } else { value_text::tick(mark.value) })
+        .label_formatter(move |position| hover_text(position, chart, values));
+    let (across, up) = ((size[0] / 90.0).clamp(2.0, 10.0), (size[1] / 44.0).clamp(2.0, 10.0));
+    let (only_whole, marked) = (chart.x.unit.is_empty(), places.clone());
+    plot = plot
+        .x_grid_spacer(move |input| {
+            let marks =
+                if by_gpus { marked.clone() } else { ticks_between(input.bounds.0, input.bounds.1, across as usize) };
+            marks_at(marks.into_iter().filter(|mark| !only_whole || mark.fract() == 0.0), &input)
+        })
+        .y_grid_spacer(move |input| match values.is_log {
+            true => log_ticks(&input),
+            false => marks_at(ticks_between(input.bounds.0, input.bounds.1, up as usize).into_iter(), &input),
+        });
+    if let Some([low, high]) = around_one(&places) {
+        plot = plot.include_x(low).include_x(high);
+    }
+    if !values.is_log && (by_gpus || chart.y.unit != "%") {
+        plot = plot.include_y(0.0);
+    }
+    let is_chosen = |series: &Series| {
+        compare.selected.is_some() && series.points.iter().any(|point| point.cell == compare.selected)
+    };
+    let any_chosen = panel.series.iter().any(is_chosen);
+    // The selected line is drawn last, on top of the others.
+    let mut all: Vec<&Series> = panel.series.iter().collect();
+    all.sort_by_key(|series| is_chosen(series));
+    let shown = plot.show(ui, |plot| {
+        for series in all {
+            let stands_back = any_chosen && !is_chosen(series);
+            let colour = look::colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
+            let width = if any_chosen && !stands_back { 2.6 } else { 1.8 };
+            if series.role == Role::Ideal {
+                plot.line(ideal(series, colour, values));
+                continue;
+            }
+            if series.role == Role::Published {
+                let name = format!("{}, {PUBLISHED}", series.name);
+                let marks = Points::new(name, medians(series, values)).color(colour).filled(false);
+                plot.points(marks.shape(MarkerShape::Diamond).radius(5.5));
+                continue;
+            }
+            if chart.geometry == Geometry::Lines {
+                band(series, colour, values).into_iter().for_each(|band| plot.add(band));
+            } else {
+                intervals(series, colour, values).into_iter().for_each(|line| plot.line(line));
+            }
+            // With very many points, only some have markers.
+            let each = series.points.len().div_ceil(MARKED).max(1);
+            let style = match look::dash_of(series.variant) {
+                None => LineStyle::Solid,
+                Some((length, gap)) if length < gap => LineStyle::Dotted { spacing: length + gap },
+                Some((length, _)) => LineStyle::Dashed { length },
+            };
+            plot.line(
+                Line::new(series.name.clone(), medians(series, values))
+                    .allow_band(false)
+                    .color(colour)
+                    .width(width)
+                    .style(style)
+                    .allow_hover(each > 1),
+            );
+            let shape = look::marker_shape(series.look.sign().marker);
+            let marked: PlotPoints =
+                medians(series, values).points().iter().step_by(each).map(|point| [point.x, point.y]).collect();
+            plot.points(Points::new(series.name.clone(), marked).color(colour).shape(shape).radius(3.5));
+        }
+    });
+    let clicked = shown.response.interact_pointer_pos().filter(|_| shown.response.clicked());
+    if let Some(pointer) = clicked {
+        let place = |x: f64, y: f64| shown.transform.position_from_point(&PlotPoint::new(x, values.place(y)));
+        let nearest = nearest(panel, pointer, place);
+        if nearest != compare.selected || nearest.is_some() {
+            let cell = nearest.filter(|cell| compare.selected.as_ref() != Some(cell));
+            commands.push(Command::from(CompareCommand::Select(cell)));
+        }
+    }
+}
+
+/// The cell of the line nearest to a place on screen, if one is within reach.
+fn nearest(panel: &Panel, at: Pos2, place: impl Fn(f64, f64) -> Pos2) -> Option<CellKey> {
+    let distance = |series: &Series| {
+        let points: Vec<Pos2> = series.points.iter().map(|point| place(point.x, point.value.median)).collect();
+        let to_points = points.iter().map(|point| point.distance(at));
+        let to_segments = points.windows(2).map(|ends| {
+            let (along, from) = (ends[1] - ends[0], at - ends[0]);
+            let share = (from.dot(along) / along.length_sq().max(f32::EPSILON)).clamp(0.0, 1.0);
+            (from - along * share).length()
+        });
+        to_points.chain(to_segments).fold(f32::INFINITY, f32::min)
+    };
+    let lines = panel.series.iter().filter(|series| series.role == Role::Measured);
+    let nearest = lines.map(|series| (distance(series), series)).min_by(|a, b| a.0.total_cmp(&b.0));
+    let (_, series) = nearest.filter(|(distance, _)| *distance <= REACH)?;
+    series.points.iter().find_map(|point| point.cell.clone())
+}
+
+/// Grid lines of equal strength, far enough apart for their labels.
+fn marks_at(values: impl Iterator<Item = f64>, input: &GridInput) -> Vec<GridMark> {
+    let step_size = input.bounds.1 - input.bounds.0;
+    values.map(|value| GridMark { value, step_size }).collect()
+}
+
+fn medians(series: &Series, values: Values) -> PlotPoints<'static> {
+    let places = series.points.iter().map(|point| [point.x, values.place(point.value.median)]);
+    places.filter(|place| place[1].is_finite()).collect()
+}
+
+/// Band from the least to the greatest repeat; none if each point has one repeat.
+fn band(series: &Series, colour: Color32, values: Values) -> Option<FilledArea> {
+    let ends = |point: &&crate::figure::Point| {
+        let median = point.value.median;
+        let (low, high) = point.value.interval.map_or((median, median), |ends| (ends.low, ends.high));
+        (values.place(low), values.place(high))
+    };
+    // An area has no gaps.
+    let points: Vec<_> = series.points.iter().filter(|point| ends(point).0.is_finite()).collect();
+    if points.len() < 2 || points.iter().all(|point| point.value.interval.is_none()) {
+        return None;
+    }
+    let xs: Vec<f64> = points.iter().map(|point| point.x).collect();
+    let (low, high): (Vec<f64>, Vec<f64>) = points.iter().map(ends).unzip();
+    let area = FilledArea::new(format!("{} range", series.name), &xs, &low, &high);
+    Some(area.fill_color(colour.gamma_multiply(0.18)).allow_hover(false))
+}
+
+fn intervals(series: &Series, colour: Color32, values: Values) -> Vec<Line<'static>> {
+    let with_interval = series.points.iter().filter_map(|point| Some((point.x, point.value.interval?)));
+    with_interval
+        .enumerate()
+        .map(|(index, (x, ends))| {
+            let points: PlotPoints = vec![[x, values.place(ends.low)], [x, values.place(ends.high)]].into();
+            Line::new(format!("{} interval {index}", series.name), points).color(colour).width(1.5).allow_hover(false)
+        })
+        .collect()
+}
+
+fn ideal(series: &Series, colour: Color32, values: Values) -> Line<'static> {
+    let line = Line::new(format!("{} {:?}", series.name, series.look), medians(series, values)).allow_band(false);
+    line.color(colour.gamma_multiply(0.6)).width(1.0).style(LineStyle::Dashed { length: 4.0 }).allow_hover(false)
+}
+
+/// The ends of an axis around a single position, for which the plot would take ends of its own far away.
+fn around_one(places: &[f64]) -> Option<[f64; 2]> {
+    let [place] = places else { return None };
+    Some([place - 1.0, place + 1.0])
+}
+
+/// Horizontal positions of the points.
+fn places(panel: &Panel) -> Vec<f64> {
+    let points = panel.series.iter().filter(|series| series.role == Role::Measured).flat_map(|series| &series.points);
+    let mut places: Vec<f64> = points.map(|point| point.x).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    places
+}
+
+fn hover_text(position: &HoverPosition, chart: &Chart, values: Values) -> Option<String> {
+    match position {
+        HoverPosition::NearDataPoint { plot_name, position, .. } => {
+            let name = if plot_name.is_empty() { String::new() } else { format!("{plot_name}\n") };
+            let value = format!("{} {}", value_text::number(values.value(position.y)), chart.y.unit);
+            let place = format!("{} {} {}", chart.x.name, value_text::tick(position.x), chart.x.unit);
+            Some(format!("{name}{}: {}", place.trim_end(), value.trim_end()))
+        }
+        HoverPosition::Elsewhere { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_with_one_epoch_ends_beside_it() {
+        assert_eq!(around_one(&[1.0]), Some([0.0, 2.0]));
+        assert_eq!(around_one(&[1.0, 2.0]), None);
+    }
+}

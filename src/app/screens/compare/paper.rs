@@ -1,0 +1,52 @@
+//! The row of a paper's table or figure: what the session has of it, what is missing, what deviates.
+
+use eframe::egui::{ScrollArea, Ui};
+
+use super::CompareCommand;
+use super::picture::Picture;
+use crate::app::command::Command;
+use crate::app::screens::compare::View;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{muted, named, strong};
+
+/// Says of which paper's table or figure the study is, and queues the runs that are missing.
+pub fn paper_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    let Some(of_paper) = &picture.comparison.of_paper else { return };
+    ui.horizontal_wrapped(|ui| {
+        ui.label(strong(&of_paper.title));
+        if of_paper.asked > 0 {
+            let (asked, missing, full) = (of_paper.asked, of_paper.missing.len(), of_paper.full.len());
+            let by_full = if full > 0 { format!(", {full} by full runs") } else { String::new() };
+            let count =
+                ui.label(muted(ui, format!("{} of {asked} cells measured in its setting{by_full}", asked - missing)));
+            if full > 0 {
+                count.on_hover_text(format!(
+                    "Full runs tell more than the plan's quick ones:\n{}",
+                    of_paper.full.join("\n")
+                ));
+            }
+            let read_only = view.session.as_ref().and_then(|session| session.read_only.clone());
+            if missing > 0 {
+                let text = format!("Queue {missing} missing {}", if missing == 1 { "cell" } else { "cells" });
+                let button = ui.add_enabled(read_only.is_none(), eframe::egui::Button::new(text));
+                let why = read_only.unwrap_or_else(|| of_paper.missing.join("\n"));
+                if button.on_hover_text(&why).on_disabled_hover_text(&why).clicked() {
+                    commands.push(Command::from(CompareCommand::QueueMissing));
+                }
+            }
+        }
+        let menu = ui.menu_button(format!("About it ({})", of_paper.notes.len()), |ui| {
+            ScrollArea::vertical().max_height(420.0).show(ui, |ui| {
+                ui.set_max_width(560.0);
+                for note in &of_paper.notes {
+                    ui.label(format!("• {note}"));
+                }
+            });
+        });
+        menu.response.widget_info(|| named("About the paper's table or figure"));
+        if of_paper.deviates {
+            ui.colored_label(palette(ui.visuals()).warning, "⚠ cells deviate from the paper's");
+        }
+    });
+    ui.add_space(GRID);
+}

@@ -1,0 +1,313 @@
+//! The picture to draw, computed in the background: the comparison, its texts, and the evidence on its factors.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+
+use super::sheet::Sheet;
+use super::value_text;
+use crate::analysis::{self, CellKey, RunState, cells_of};
+use crate::app::desk::Source;
+use crate::figure::{CellValue, Chart, Column, Comparison, Row, Study, Table, compare_with};
+use crate::papers::{Judgement, artefact, judge};
+use crate::plan::{AskedCell, Identity, Level, Mode, Plan, identity, plan_of_cells};
+use crate::store::RunRecord;
+
+/// Evidence on one factor from the finished runs of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proof {
+    /// The factor's key.
+    pub factor: String,
+    /// The requested level.
+    pub asked: String,
+    /// What was read back.
+    pub seen: String,
+    /// Whether the level was in effect in all runs and ranks.
+    pub in_effect: bool,
+}
+
+/// Content of a column of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// The column with this index.
+    Value(usize),
+    /// The intervals of the column with this index.
+    Interval(usize),
+    /// Caveats.
+    Marks,
+    /// Evidence on factors.
+    Proof,
+}
+
+/// The picture to draw.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Charts and table.
+    pub comparison: Comparison,
+    /// Its charts as on paper, if the screen has no drawing for them, or why that failed.
+    pub sheet: Option<Result<Sheet, String>>,
+    /// The displayed columns.
+    pub columns: Vec<Shown>,
+    /// Texts by row and column.
+    pub texts: Vec<Vec<String>>,
+    /// Evidence by row.
+    pub proofs: Vec<Vec<Proof>>,
+    /// Full texts of the marks by row.
+    pub stories: Vec<Vec<String>>,
+    /// For each row whether its runs are quick.
+    pub quick: Vec<bool>,
+    /// A plan of full runs of the quick cells that are shown and have none.
+    pub full_runs: Option<Plan>,
+    /// What the runs say to the papers' claims; empty unless asked for.
+    pub claims: Vec<Judgement>,
+    /// Number of ended runs whose measures are still being computed.
+    pub pending: usize,
+    /// Number of runs that have not ended.
+    pub waiting: usize,
+}
+
+impl Picture {
+    /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The `selected` cell is drawn in any case.
+    /// The sides of images are at most `most_pixels` long; `dark`: for the dark theme.
+    pub fn new(sources: &[Source], study: &Study, selected: Option<&CellKey>, most_pixels: usize, dark: bool) -> Self {
+        let named: Vec<_> = sources.iter().map(Source::analysed).collect();
+        let comparison = compare_with(&named, study, selected);
+        let proofs = proofs(sources);
+        let stories = stories(&named);
+        let of = |row: &Row| proofs.get(&row.key()).cloned().unwrap_or_default();
+        let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(of).collect();
+        let of = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
+        let stories = comparison.table.rows.iter().map(of).collect();
+        let columns = columns(&comparison, proofs.iter().any(|proof| !proof.is_empty()));
+        let rows = comparison.table.rows.iter().zip(&proofs);
+        let texts = rows
+            .map(|(row, proof)| {
+                columns.iter().map(|shown| text(&comparison.table.columns, row, proof, shown)).collect()
+            })
+            .collect();
+        let runs = || sources.iter().flat_map(|source| &source.records.runs);
+        let by_cell: HashMap<CellKey, &RunRecord> = sources
+            .iter()
+            .flat_map(|source| source.records.runs.iter().map(move |run| (key_of(source, run), run)))
+            .collect();
+        let is_quick = |row: &Row| by_cell.get(&row.key()).is_some_and(|run| !run.mode.is_full());
+        Self {
+            columns,
+            quick: comparison.table.rows.iter().map(is_quick).collect(),
+            full_runs: full_runs(&comparison, &by_cell),
+            texts,
+            proofs,
+            stories,
+            sheet: Sheet::of(&comparison.charts, most_pixels, dark),
+            comparison,
+            claims: Vec::new(),
+            pending: sources.iter().map(|source| source.records.pending).sum(),
+            waiting: runs().filter(|run| !run.state.is_final()).count(),
+        }
+    }
+
+    /// Whether a chart draws a cell.
+    pub fn draws(&self, cell: &CellKey) -> bool {
+        let mut points = self.comparison.charts.iter().flat_map(Chart::series).flat_map(|series| &series.points);
+        points.any(|point| point.cell.as_ref() == Some(cell))
+    }
+
+    /// The same with the papers' claims judged by all cells.
+    pub fn with_claims(self, sources: &[Source]) -> Self {
+        Self { claims: judge(&cells_of(&sources.iter().map(Source::analysed).collect::<Vec<_>>())), ..self }
+    }
+
+    /// The sort key of a column; none for intervals.
+    pub fn key(&self, shown: &Shown) -> Option<&str> {
+        match shown {
+            Shown::Value(column) => Some(&self.comparison.table.columns[*column].key),
+            Shown::Interval(_) => None,
+            Shown::Marks => Some("marks"),
+            Shown::Proof => Some("proof"),
+        }
+    }
+
+    /// The rows sorted by a column, or in the table's order without one. Missing values always come last.
+    pub fn order(&self, sort: Option<&(String, bool)>) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.comparison.table.rows.len()).collect();
+        let Some((key, descending)) = sort else { return order };
+        let shown = self.columns.iter().find(|shown| self.key(shown) == Some(key));
+        let Some(shown) = shown else { return order };
+        order.sort_by(|a, b| {
+            let (a, b) = (self.rank(*a, shown), self.rank(*b, shown));
+            match (a, b) {
+                (Some(a), Some(b)) if *descending => b.total_cmp(&a),
+                (Some(a), Some(b)) => a.total_cmp(&b),
+                (a, b) => b.is_some().cmp(&a.is_some()).then(Ordering::Equal),
+            }
+        });
+        order
+    }
+
+    /// Sort key of a row.
+    fn rank(&self, row: usize, shown: &Shown) -> Option<f64> {
+        match shown {
+            Shown::Value(column) | Shown::Interval(column) => match &self.comparison.table.rows[row].values[*column] {
+                CellValue::Measure(value) => Some(value.median),
+                CellValue::Count(count) => Some(*count as f64),
+                CellValue::Level(level) => self.level_place(&self.comparison.table.columns[*column].key, level),
+                CellValue::Verdict(judged) => judged.p_holm,
+                CellValue::Text(_) | CellValue::Missing => None,
+            },
+            Shown::Marks => Some(self.comparison.table.rows[row].marks.len() as f64),
+            Shown::Proof => Some(self.proofs[row].iter().filter(|proof| !proof.in_effect).count() as f64),
+        }
+    }
+
+    /// Sort key of a level: numbers by value, names in the order of their registry.
+    fn level_place(&self, key: &str, level: &Level) -> Option<f64> {
+        let place = || {
+            let settings = self.comparison.settings.iter().find(|levels| levels.setting.key == key)?;
+            settings.levels.iter().position(|(known, _)| known == level).map(|place| place as f64)
+        };
+        level.as_number().or_else(place)
+    }
+
+    /// The table with its rows in the displayed order, and those of its columns that are displayed.
+    pub fn shown_table(&self, order: &[usize], columns: &[usize]) -> Table {
+        let table = &self.comparison.table;
+        let value = |column: &usize| match self.columns.get(*column) {
+            Some(Shown::Value(place)) => Some(*place),
+            _ => None,
+        };
+        let places: Vec<usize> = columns.iter().filter_map(value).collect();
+        let row =
+            |row: &Row| Row { values: places.iter().map(|place| row.values[*place].clone()).collect(), ..row.clone() };
+        Table {
+            columns: places.iter().map(|place| table.columns[*place].clone()).collect(),
+            rows: order.iter().filter_map(|place| table.rows.get(*place)).map(row).collect(),
+            ..table.clone()
+        }
+    }
+}
+
+fn key_of(source: &Source, run: &RunRecord) -> CellKey {
+    CellKey { session: source.name.clone(), cell: run.cell.clone() }
+}
+
+/// A plan of full runs of the shown quick cells of which no full run is there, as often repeated.
+fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) -> Option<Plan> {
+    let identity_of = |run: &RunRecord, mode| identity(&run.workload, &run.data, run.tracer, mode, &run.levels);
+    let is_done = |run: &&&RunRecord| run.mode.is_full() && run.state == RunState::Finished;
+    let there: HashSet<Identity> = by_cell.values().filter(is_done).map(|run| identity_of(run, Mode::Full)).collect();
+    let quick = comparison.cells.iter().filter_map(|(key, _)| by_cell.get(key)).filter(|run| !run.mode.is_full());
+    let (mut cells, mut first, mut repeats): (Vec<AskedCell>, Option<&RunRecord>, u32) = (Vec::new(), None, 1);
+    for run in quick {
+        let identity = identity_of(run, Mode::Full);
+        if !there.contains(&identity) && cells.iter().all(|cell| cell.identity != identity) {
+            let RunRecord { workload, data, levels, .. } = *run;
+            let (workload, data, levels) = (workload.clone(), data.clone(), levels.clone());
+            cells.push(AskedCell { workload, data, levels, tracer: run.tracer, identity });
+            (first, repeats) = (first.or(Some(run)), repeats.max(run.repeat));
+        }
+    }
+    let first = first?;
+    let paper = comparison.of_paper.as_ref().and_then(|of_paper| artefact(&of_paper.id).ok()?.plan());
+    let like = match paper {
+        Some(plan) => Plan { mode: Mode::Full, name: format!("{}, full runs", plan.name), ..plan.clone() },
+        None => Plan { repeats, ..Plan::new(&format!("{}, full runs", first.plan), first.workload.clone()) },
+    };
+    plan_of_cells(&like, &cells)
+}
+
+/// Values, with intervals next to the chosen measure and its ratio; then marks and evidence, if there are any.
+fn columns(comparison: &Comparison, has_proofs: bool) -> Vec<Shown> {
+    let table = &comparison.table;
+    let has_interval = |column: usize| {
+        let of = |row: &Row| matches!(&row.values[column], CellValue::Measure(value) if value.interval.is_some());
+        table.rows.iter().any(of)
+    };
+    let mut columns = Vec::new();
+    for (place, column) in table.columns.iter().enumerate() {
+        columns.push(Shown::Value(place));
+        if (column.key == *comparison.measure || column.key == "ratio") && has_interval(place) {
+            columns.push(Shown::Interval(place));
+        }
+    }
+    if table.rows.iter().any(|row| !row.marks.is_empty()) {
+        columns.push(Shown::Marks);
+    }
+    if has_proofs {
+        columns.push(Shown::Proof);
+    }
+    columns
+}
+
+fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> String {
+    match shown {
+        Shown::Value(place) => match &row.values[*place] {
+            CellValue::Level(level) => level.to_string(),
+            CellValue::Count(count) => count.to_string(),
+            CellValue::Text(text) => text.clone(),
+            CellValue::Verdict(judged) => judged.to_string(),
+            CellValue::Missing => "–".to_owned(),
+            CellValue::Measure(value) => {
+                let n = row.other_n(value).map_or(String::new(), |n| format!(" (n = {n})"));
+                format!("{}{n}", value_text::number(value.median * columns[*place].shown_factor))
+            }
+        },
+        Shown::Interval(place) => match &row.values[*place] {
+            CellValue::Measure(value) => value_text::interval(value, columns[*place].shown_factor),
+            _ => String::new(),
+        },
+        Shown::Marks => row.marks.join(", "),
+        Shown::Proof => {
+            let lost = proofs.iter().filter(|proof| !proof.in_effect);
+            let lost: Vec<String> = lost.map(|proof| format!("✗ {}", proof.factor)).collect();
+            match (lost.len(), proofs.len()) {
+                (0, 0) => String::new(),
+                (0, count) => format!("✓ {count} in effect"),
+                _ => lost.join(" "),
+            }
+        }
+    }
+}
+
+/// Evidence on each factor by cell: a factor is in effect if all finished runs and ranks show it.
+fn proofs(sources: &[Source]) -> HashMap<CellKey, Vec<Proof>> {
+    let mut proofs: HashMap<CellKey, Vec<Proof>> = HashMap::new();
+    for source in sources {
+        for run in source.records.runs.iter().filter(|run| run.state == RunState::Finished) {
+            let key = CellKey { session: source.name.clone(), cell: run.cell.clone() };
+            let known = proofs.entry(key).or_default();
+            for evidence in run.evidence() {
+                let proof = Proof {
+                    factor: evidence.factor.clone(),
+                    asked: evidence.asked.clone(),
+                    seen: evidence.seen.clone(),
+                    in_effect: evidence.in_effect,
+                };
+                match known.iter_mut().find(|known| known.factor == proof.factor) {
+                    Some(known) if known.in_effect && !proof.in_effect => *known = proof,
+                    Some(_) => {}
+                    None => known.push(proof),
+                }
+            }
+        }
+    }
+    proofs
+}
+
+/// Full texts of the marks of each cell's runs, each once, with the runs that have it.
+fn stories(sources: &[analysis::Source]) -> HashMap<CellKey, Vec<String>> {
+    let mut stories: HashMap<CellKey, Vec<(String, Vec<&str>)>> = HashMap::new();
+    for (source, run) in
+        sources.iter().flat_map(|source| source.runs.iter().chain(source.reports).map(move |run| (source, run)))
+    {
+        let key = CellKey { session: source.session.to_owned(), cell: run.cell.clone() };
+        let known = stories.entry(key).or_default();
+        for mark in &run.marks {
+            let story = format!("{}: {mark}", mark.label());
+            match known.iter_mut().find(|(other, _)| *other == story) {
+                Some((_, runs)) => runs.push(&run.run),
+                None => known.push((story, vec![&run.run])),
+            }
+        }
+    }
+    let told = |(story, runs): (String, Vec<&str>)| format!("{story} ({})", runs.join(", "));
+    stories.into_iter().map(|(key, stories)| (key, stories.into_iter().map(told).collect())).collect()
+}

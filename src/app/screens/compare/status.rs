@@ -1,0 +1,138 @@
+//! The status line above the table: included and excluded runs, notes, and copying.
+
+use eframe::egui::{Align, Layout, Role, Ui, WidgetInfo};
+
+use super::picture::Picture;
+use super::{CompareCommand, table};
+use crate::app::columns::{self, Listed};
+use crate::app::command::{Command, edit};
+use crate::app::desk::export::data_menu_ui;
+use crate::app::screens::compare::View;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{check_ui, muted, named, strong};
+use crate::figure::{Format, filter_of};
+use crate::plan::asked_cells;
+
+/// Width below which notes and copying have a line to themselves.
+const ONE_LINE: f32 = 820.0;
+
+/// Width of the button that plans full runs.
+const FULL_RUNS: f32 = 240.0;
+
+/// Draws the status line.
+pub fn status_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    let for_button = if picture.full_runs.is_some() { FULL_RUNS } else { 0.0 };
+    let is_narrow = ui.available_width() < ONE_LINE + for_button;
+    ui.horizontal(|ui| {
+        counts_ui(ui, view, picture, commands);
+        if !is_narrow {
+            notes_ui(ui, view, picture, commands);
+        }
+    });
+    if is_narrow {
+        ui.horizontal(|ui| notes_ui(ui, view, picture, commands));
+    }
+    ui.add_space(GRID);
+}
+
+/// Draws which runs are included and which are not.
+fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    let comparison = &picture.comparison;
+    let (shown, all) = (comparison.cells.len(), comparison.all_cells);
+    let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
+    ui.label(strong(cells));
+    let runs = if comparison.finished == 1 { "run" } else { "runs" };
+    ui.label(muted(ui, format!("{} finished {runs}", comparison.finished)));
+    if comparison.unfinished > 0 {
+        let colour = palette(ui.visuals()).warning;
+        let runs = if comparison.unfinished == 1 { "run" } else { "runs" };
+        let text = format!("{} unfinished {runs} excluded", comparison.unfinished);
+        ui.colored_label(colour, text).on_hover_text("Marks and notes list them with their reasons");
+    }
+    if let Some(full) = &picture.full_runs {
+        let count = asked_cells(full).len();
+        let text = format!("Plan full runs of {count} quick {}", if count == 1 { "cell" } else { "cells" });
+        let help = "Quick runs tell no accuracy and no losses of epochs. Opens a plan of full runs of these cells.";
+        if ui.button(text).on_hover_text(help).clicked() {
+            commands.push(Command::from(CompareCommand::PlanFullRuns));
+        }
+    }
+    if picture.waiting > 0 {
+        ui.label(muted(ui, format!("{} still to run", picture.waiting)));
+    }
+    if picture.pending > 0 {
+        let text = format!("computing the measures of {} runs", picture.pending);
+        ui.label(muted(ui, text));
+    }
+    if view.own.is_updating() {
+        ui.label(muted(ui, "updating …"));
+    }
+}
+
+/// Draws the notes and how to copy the table, from the right.
+fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        ui.menu_button("Copy as", |ui| {
+            for (name, format) in [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)] {
+                let button = ui.button(name).on_hover_text(format!("Copy the table as {name}"));
+                button.widget_info(|| named(&format!("Copy as {name}")));
+                if button.clicked() {
+                    commands.push(Command::from(CompareCommand::Copy(format)));
+                }
+            }
+            let command = ui.button("Command").on_hover_text("Copy the command that prints this table");
+            command.widget_info(|| named("Copy as command"));
+            if command.clicked() {
+                commands.push(Command::CopyCommand);
+            }
+        });
+        let notes = &picture.comparison.table.notes;
+        ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
+            ui.set_max_width(520.0);
+            for note in notes {
+                ui.label(format!("• {note}"));
+            }
+        });
+        columns_ui(ui, view, picture, commands);
+        let others = view.sources().len() > 1;
+        data_menu_ui(ui, view.desk, &filter_of(&view.own.study), others, commands);
+    });
+}
+
+/// Draws the menu of the table's columns; measures that it lacks can be added there.
+fn columns_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    let named = table::named_columns(picture);
+    let comparison = &picture.comparison;
+    let there: Vec<&str> = comparison.table.columns.iter().map(|column| &*column.key).collect();
+    let own = &view.own.study.measures;
+    let mut added = None;
+    let asked = columns::columns_ui(ui, "Table columns", &view.settings.columns_of(Listed::Compare), &named, |ui| {
+        if comparison.table.columns.iter().all(|column| !column.is_measure) {
+            return;
+        }
+        ui.separator();
+        ui.label(muted(ui, "More measures"));
+        for (key, name) in &comparison.measures {
+            let mut is_added = own.contains(key);
+            if !is_added && there.contains(&&**key) {
+                continue;
+            }
+            let check = check_ui(ui, &mut is_added, name.clone());
+            check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, is_added, format!("Measure {name}")));
+            if check.changed() {
+                added = Some((key.clone(), is_added));
+            }
+        }
+    });
+    commands.extend(asked.map(|columns| Command::Columns(Listed::Compare, columns)));
+    if let Some((key, add)) = added {
+        let columns = comparison.table.columns.iter().filter(|column| column.is_measure);
+        edit::<CompareCommand>(commands, &view.own.study, None, |study| {
+            if study.measures.is_empty() {
+                study.measures = columns.map(|column| column.key.clone()).collect();
+            }
+            study.measures.retain(|known| *known != key);
+            study.measures.extend(add.then_some(key));
+        });
+    }
+}

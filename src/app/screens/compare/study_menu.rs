@@ -1,0 +1,179 @@
+//! The Study menu: built-in studies and those of the session, to choose, save and delete.
+
+use eframe::egui::{
+    Button, Id, Key, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
+    containers::menu::{MenuButton, MenuConfig},
+};
+
+use super::View;
+use super::{CompareCommand, CompareScreen};
+use crate::app::command::{Command, ScreenName};
+use crate::app::desk::Desk;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{fields_on_cards, muted, named, text_field};
+use crate::conduct::Order;
+use crate::figure::{SavedStudy, Study, find_study, presets, refused_name};
+
+impl CompareScreen {
+    /// The study in words: its name, and whether it differs from what is kept under that.
+    fn study_text(&self, saved: &[SavedStudy]) -> String {
+        let study = &self.study;
+        if study.name.is_empty() {
+            return "Study".to_owned();
+        }
+        let is_kept = find_study(saved, &study.name).is_ok_and(|kept| kept == *study);
+        format!("Study: {}{}", study.name, if is_kept { "" } else { " (changed)" })
+    }
+}
+
+/// Why the session cannot keep a study now.
+fn cannot_save(desk: &Desk) -> Option<String> {
+    match &desk.session {
+        None => Some("No session is open: a study is saved in one".to_owned()),
+        Some(session) => session.read_only.clone(),
+    }
+}
+
+impl CompareScreen {
+    /// Keeps what is shown as a study of this name.
+    pub(super) fn save_study(&mut self, name: &str, desk: &mut Desk) {
+        let name = name.trim();
+        if let Some(reason) = refused_name(name) {
+            return desk.problem(ScreenName::COMPARE, format!("saving the study: {reason}"));
+        }
+        let study = Study { name: name.to_owned(), ..self.held_study() };
+        match serde_json::to_value(&study) {
+            Ok(json) => {
+                desk.order(Order::SaveStudy(name.to_owned(), json));
+                self.deleted.take_if(|deleted| deleted.name == name);
+                self.study = study;
+            }
+            Err(error) => desk.problem(ScreenName::COMPARE, format!("saving the study {name:?}: {error}")),
+        }
+    }
+
+    /// Deletes a saved study; [`Self::restore_study`] brings it back.
+    pub(super) fn delete_study(&mut self, name: &str, desk: &mut Desk) {
+        if let Some(saved) = desk.records.studies.iter().find(|saved| saved.name == name) {
+            self.deleted = Some(saved.clone());
+            desk.order(Order::DeleteStudy(name.to_owned()));
+        }
+    }
+
+    /// Saves the study that was deleted last again.
+    pub(super) fn restore_study(&mut self, desk: &mut Desk) {
+        let Some(SavedStudy { name, json, .. }) = self.deleted.take() else { return };
+        match serde_json::from_str(&json) {
+            Ok(json) => desk.order(Order::SaveStudy(name, json)),
+            Err(error) => desk.problem(ScreenName::COMPARE, format!("bringing back the study {name:?}: {error}")),
+        }
+    }
+}
+
+/// Draws the menu.
+pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+    let text = format!("{} ⏷", view.own.study_text(&view.records.studies));
+    let (response, _) = MenuButton::new(text).config(config).ui(ui, |ui| {
+        ui.set_min_width(280.0);
+        fields_on_cards(ui);
+        save_ui(ui, view, commands);
+        ui.separator();
+        // As much as the window leaves below the button.
+        let height = (ui.ctx().content_rect().bottom() - ui.cursor().top() - 6.0 * GRID).clamp(120.0, 560.0);
+        ui.scope(|ui| {
+            ui.set_max_height(height);
+            ScrollArea::vertical().max_height(height).show(ui, |ui| {
+                if !view.records.studies.is_empty() {
+                    ui.label(muted(ui, "Saved in this session"));
+                    for saved in &view.records.studies {
+                        saved_ui(ui, view, saved, commands);
+                    }
+                    ui.add_space(GRID);
+                }
+                ui.label(muted(ui, "Built in"));
+                let plain = Study {
+                    about: "One measure with its ratio, and values that show that cells did the same work".to_owned(),
+                    ..Study::default()
+                };
+                for study in std::iter::once(&plain).chain(presets()) {
+                    let name = if study.name.is_empty() { "plain" } else { &study.name };
+                    study_ui(ui, view, name, study, commands);
+                }
+            });
+        });
+    });
+    response.widget_info(|| named(&view.own.study_text(&view.records.studies)));
+    response.on_hover_text("Choose what is shown (a measure, charts, a table), or save it under a name");
+}
+
+fn study_ui(ui: &mut Ui, view: View<'_>, name: &str, study: &Study, commands: &mut Vec<Command>) {
+    let about = if study.about.is_empty() { study.form.help() } else { &study.about };
+    if ui.selectable_label(view.own.study.name == study.name, name).on_hover_text(about).clicked() {
+        let study = if study.name.is_empty() { Study::default() } else { study.clone() };
+        commands.push(Command::from(CompareCommand::Study(Box::new(study))));
+        ui.close();
+    }
+}
+
+fn saved_ui(ui: &mut Ui, view: View<'_>, saved: &SavedStudy, commands: &mut Vec<Command>) {
+    ui.horizontal(|ui| {
+        let delete = ui.add_enabled(cannot_save(view.desk).is_none(), Button::new("✗").small());
+        let delete = delete.on_hover_text("Delete this study; it can be brought back");
+        delete.widget_info(|| named(&format!("Delete study {}", saved.name)));
+        if delete.clicked() {
+            commands.push(Command::from(CompareCommand::DeleteStudy(saved.name.clone())));
+        }
+        match &saved.study {
+            Ok(study) => study_ui(ui, view, &saved.name, study, commands),
+            Err(reason) => {
+                let text = muted(ui, format!("⚠ {}", saved.name));
+                ui.add_enabled(false, Button::selectable(false, text)).on_disabled_hover_text(reason);
+            }
+        }
+    });
+}
+
+/// A field for a name and its button, and what was deleted last.
+fn save_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    // What is being typed is nobody else's business: it lives in egui's own memory.
+    let id = Id::unique("study-name");
+    let mut name: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
+    let cannot = cannot_save(view.desk);
+    let is_known = view.records.studies.iter().any(|saved| saved.name == name.trim());
+    let refused = refused_name(&name).filter(|_| !name.is_empty());
+    ui.horizontal(|ui| {
+        let field = text_field(&mut name, "Save what is shown as …", 200.0);
+        let field = ui.add_enabled(cannot.is_none(), field);
+        field.widget_info(|| WidgetInfo::labeled(Role::TextInput, cannot.is_none(), "Name of the study"));
+        let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+        let can = cannot.is_none() && refused.is_none() && !name.trim().is_empty();
+        let save = ui.add_enabled(can, Button::new(if is_known { "Replace" } else { "Save" }));
+        save.widget_info(|| WidgetInfo::labeled(Role::Button, can, "Save study"));
+        let save = match &cannot {
+            Some(reason) => save.on_disabled_hover_text(reason),
+            None => {
+                save.on_hover_text(if is_known { "Replaces the study of this name" } else { "Keeps it in the session" })
+            }
+        };
+        if can && (save.clicked() || entered) {
+            commands.push(Command::from(CompareCommand::SaveStudy(name.trim().to_owned())));
+            name.clear();
+            ui.close();
+        }
+    });
+    ui.data_mut(|data| data.insert_temp(id, name));
+    if let Some(reason) = refused {
+        ui.colored_label(palette(ui.visuals()).warning, reason);
+    }
+    if let Some(SavedStudy { name, .. }) = &view.own.deleted {
+        ui.horizontal(|ui| {
+            ui.label(muted(ui, format!("Deleted {name}")));
+            let restore = ui.add_enabled(cannot.is_none(), Button::new("Undo").small());
+            restore.widget_info(|| named(&format!("Bring back study {name}")));
+            if restore.clicked() {
+                commands.push(Command::from(CompareCommand::RestoreStudy));
+            }
+        });
+    }
+}

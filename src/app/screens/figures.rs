@@ -1,0 +1,287 @@
+//! The Figures screen: a study set for paper. The preview is exactly the picture that is exported.
+
+mod controls;
+mod drawn;
+mod export;
+mod open;
+mod preview;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use eframe::egui::{
+    CentralPanel, Context, Frame, Id, Key, Margin, Modifiers, Panel, TextureHandle, TextureOptions, Ui,
+};
+use poll_promise::Promise;
+
+use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
+use crate::app::command_line::{of_session, study_words, style_words};
+use crate::app::desk::{Desk, Intent, News};
+use crate::app::screen::{self, Executes, Keys, Screen};
+use crate::app::task::on_thread;
+use crate::app::words::path_word;
+use crate::figure::paper::{Provenance, ReadError};
+use crate::figure::{Format, Study, preset};
+use drawn::Drawn;
+use export::Exported;
+
+/// Endings of the files of figures.
+const ENDINGS: [&str; 3] = ["pdf", "svg", "png"];
+
+/// A command of the Figures screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FiguresCommand {
+    /// Switch to another study of the same cells.
+    Study(Box<Study>),
+    /// Show the edited study.
+    Edit(Box<Study>),
+    /// Focus the filter field.
+    FocusFilter,
+    /// Set the resolution of a PNG in dpi.
+    Dpi(u32),
+    /// Set the resolution of the preview in pixels per point.
+    Resolution(f64),
+    /// Set the format of the table.
+    Table(Format),
+    /// Copy the table as shown.
+    Copy,
+    /// Set the path to export to; empty means the suggested one.
+    Path(String),
+    /// Choose the path in the system's dialog.
+    Choose,
+    /// Write the file.
+    Export,
+    /// Copy a paragraph on how the figure's numbers were measured.
+    CopyMethods,
+    /// Open a figure file.
+    Open(PathBuf),
+}
+
+impl ScreenCommand for FiguresCommand {
+    const SCREEN: ScreenName = ScreenName::FIGURES;
+}
+
+impl Edits for FiguresCommand {
+    type Value = Study;
+
+    fn edit(study: Study, _kind: Option<EditKind>) -> Self {
+        Self::Edit(Box::new(study))
+    }
+
+    fn edited(&self) -> Option<&Study> {
+        match self {
+            Self::Edit(study) => Some(study),
+            _ => None,
+        }
+    }
+}
+
+/// What the screen is drawn from.
+type View<'a> = screen::View<'a, FiguresScreen>;
+
+/// The Figures screen.
+pub struct FiguresScreen {
+    /// What is shown and how.
+    pub study: Study,
+    /// Resolution of a PNG in dpi.
+    dpi: u32,
+    /// Typed path to export to; empty means the suggested one.
+    path: String,
+    /// Format of the table.
+    table: Format,
+    /// Outcome of the last export or opening: a message, and whether it succeeded.
+    said: Option<(String, bool)>,
+    /// Pixels per point.
+    resolution: f64,
+    drawn: Option<Result<Drawn, String>>,
+    texture: Option<TextureHandle>,
+    work: Option<Promise<Result<Drawn, String>>>,
+    stale: bool,
+    exporting: Option<Promise<Exported>>,
+    describing: Option<Promise<Result<String, String>>>,
+    choosing: Option<Promise<Option<PathBuf>>>,
+    opening: Option<(PathBuf, Promise<Result<Provenance, ReadError>>)>,
+}
+
+impl Default for FiguresScreen {
+    fn default() -> Self {
+        Self {
+            study: preset("times").unwrap_or_default(),
+            dpi: 300,
+            path: String::new(),
+            table: Format::Markdown,
+            said: None,
+            resolution: 2.0,
+            drawn: None,
+            texture: None,
+            work: None,
+            stale: true,
+            exporting: None,
+            describing: None,
+            choosing: None,
+            opening: None,
+        }
+    }
+}
+
+impl FiguresScreen {
+    /// The drawn figure, or why there is none.
+    pub fn drawn(&self) -> Option<&Result<Drawn, String>> {
+        self.drawn.as_ref()
+    }
+
+    /// Whether a figure is being drawn, exported, opened or chosen.
+    pub fn is_busy(&self) -> bool {
+        self.stale
+            || self.work.is_some()
+            || self.exporting.is_some()
+            || self.describing.is_some()
+            || self.opening.is_some()
+    }
+}
+
+impl Executes for FiguresScreen {
+    type Command = FiguresCommand;
+
+    fn execute(&mut self, command: FiguresCommand, desk: &mut Desk, context: &Context) {
+        let before = (self.study.clone(), self.resolution);
+        match command {
+            FiguresCommand::Study(study) => {
+                let Study { filter, hidden, held, baseline, log, style, .. } = self.study.clone();
+                // A built-in study does not say which cells, baseline and style: those stay.
+                self.study = if preset(&study.name).is_ok() {
+                    Study { filter, hidden, held, baseline, log, style, ..*study }
+                } else {
+                    *study
+                };
+            }
+            FiguresCommand::Edit(study) => self.study = *study,
+            FiguresCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
+            FiguresCommand::Dpi(dpi) => self.dpi = dpi,
+            FiguresCommand::Resolution(resolution) => self.resolution = resolution,
+            FiguresCommand::Table(format) => self.table = format,
+            FiguresCommand::Copy => {
+                if let Some(Ok(drawn)) = &self.drawn {
+                    context.copy_text(drawn.table(self.table).to_owned());
+                }
+            }
+            FiguresCommand::Path(text) => self.path = text,
+            FiguresCommand::Choose => self.choose_export(desk, context),
+            FiguresCommand::Export => self.export(desk, context),
+            FiguresCommand::CopyMethods => self.describe(desk, context),
+            FiguresCommand::Open(file) => self.open(file, desk, context),
+        }
+        self.stale |= before != (self.study.clone(), self.resolution);
+    }
+}
+
+impl Screen for FiguresScreen {
+    fn ui(&self, desk: &Desk, ui: &mut Ui, commands: &mut Vec<Command>) {
+        figures_ui(ui, View { own: self, desk }, commands);
+    }
+
+    /// Takes over the results of background work, and starts it if something has changed.
+    fn poll(&mut self, desk: &mut Desk, context: &Context) {
+        if let Some(work) = self.work.take() {
+            match work.try_take() {
+                Ok(drawn) => {
+                    if let Ok(drawn) = &drawn {
+                        let options = TextureOptions::LINEAR;
+                        self.texture = Some(context.load_texture("figure", drawn.image.clone(), options));
+                    }
+                    self.drawn = Some(drawn);
+                }
+                Err(work) => self.work = Some(work),
+            }
+        }
+        self.poll_export(context);
+        self.poll_open(desk);
+        // One at a time, and only while the screen is shown; later changes start another one.
+        if self.stale && self.work.is_none() && desk.screen == ScreenName::FIGURES {
+            self.stale = false;
+            let (sources, study, resolution) = (desk.sources(), self.drawn_study(desk), self.resolution);
+            self.work = Some(on_thread("figure", context, move || Drawn::new(&sources, &study, resolution)));
+        }
+    }
+
+    fn told(&mut self, news: News, _desk: &mut Desk) {
+        self.stale |= matches!(news, News::Session | News::Records | News::Compared | News::Looks);
+    }
+
+    fn asked(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
+        if let Intent::Open(file) = intent {
+            self.open(file, desk, context);
+        }
+    }
+
+    fn keys(&self, _desk: &Desk, keys: &mut Keys<'_>) {
+        keys.on(Modifiers::NONE, Key::E, FiguresCommand::Export);
+        keys.on(Modifiers::NONE, Key::Slash, FiguresCommand::FocusFilter);
+    }
+
+    fn palette(&self, desk: &Desk) -> Vec<(String, Command)> {
+        if desk.screen != ScreenName::FIGURES {
+            return vec![("Export a figure: show Figures".to_owned(), Command::Show(ScreenName::FIGURES))];
+        }
+        vec![
+            ("Export the figure".to_owned(), FiguresCommand::Export.into()),
+            ("Copy the methods paragraph".to_owned(), FiguresCommand::CopyMethods.into()),
+        ]
+    }
+
+    fn command_line(&self, desk: &Desk) -> Result<String, String> {
+        let study = self.drawn_study(desk);
+        let out = ["--out".to_owned(), path_word(&self.export_path(desk))];
+        of_session(desk, "figure", &[study_words(desk, &study)?, style_words(&study.style), out.to_vec()].concat())
+    }
+}
+
+impl FiguresScreen {
+    /// The study that is drawn: the chosen one, with the order and the colours of levels that Compare shows unless it has its own.
+    fn drawn_study(&self, desk: &Desk) -> Study {
+        let mut study = self.study.clone();
+        if study.order.is_empty() {
+            study.order.clone_from(&desk.looks.order);
+        }
+        if study.colours.is_empty() {
+            study.colours.clone_from(&desk.looks.colours);
+        }
+        study
+    }
+}
+
+/// Id of the filter field, for the key that focuses it.
+fn filter_id() -> Id {
+    Id::unique("figures-filter")
+}
+
+/// Draws the Figures screen.
+fn figures_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    if view.records.summaries.is_empty() && view.sources().iter().all(|one| one.records.summaries.is_empty()) {
+        preview::empty_ui(ui, view, commands);
+        return;
+    }
+    let side = Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO });
+    Panel::left("figures-side").frame(side).resizable(false).exact_size(264.0).show_separator_line(false).show(
+        ui,
+        |ui| {
+            ui.take_available_width();
+            controls::side_ui(ui, view, commands);
+        },
+    );
+    let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
+    let height = ui.available_height();
+    Panel::bottom("figures-table")
+        .frame(below)
+        .resizable(true)
+        .default_size((height * 0.3).round())
+        .size_range(96.0..=(height - 160.0).max(97.0))
+        .show(ui, |ui| {
+            // An empty panel would shrink, and keep that height once a table comes.
+            ui.take_available_height();
+            preview::table_ui(ui, view.own, commands);
+        });
+    let picture = Frame::new().inner_margin(Margin { bottom: 8, ..Margin::ZERO });
+    CentralPanel::default().frame(picture).show(ui, |ui| preview::preview_ui(ui, view.own, commands));
+}

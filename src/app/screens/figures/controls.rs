@@ -1,0 +1,220 @@
+//! Controls of the Figures screen: preset, cells, style, export.
+
+use eframe::egui::{DragValue, Grid, Role, ScrollArea, Ui, WidgetInfo};
+
+use super::{FiguresCommand, filter_id};
+use crate::analysis::Key;
+use crate::app::command::{Command, edit};
+use crate::app::screens::figures::View;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{
+    card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, main_button, muted, named, strong,
+    text_field,
+};
+use crate::figure::paper::{Family, Palette, Style, Width};
+use crate::figure::{Study, find_study, level_name, presets};
+
+/// Draws the left column.
+pub fn side_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    fields_on_cards(ui);
+    ScrollArea::vertical().id_salt("figures-side").auto_shrink([false, false]).show(ui, |ui| {
+        type Part = fn(&mut Ui, View<'_>, &mut Vec<Command>);
+        let parts: [(&str, Part); 4] =
+            [("Figure", preset_ui), ("Export", export_ui), ("Style", style_ui), ("Cells", cells_ui)];
+        for (title, part) in parts {
+            card(ui).show(ui, |ui| {
+                ui.take_available_width();
+                ui.label(strong(title));
+                ui.add_space(GRID);
+                part(ui, view, commands);
+            });
+            ui.add_space(2.0 * GRID);
+        }
+    });
+}
+
+fn preset_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let study = &view.own.study;
+    choice_ui(ui, "Preset", &study.name, |ui| {
+        let saved = view.records.studies.iter().filter_map(|saved| saved.study.as_ref().ok());
+        for known in saved.chain(presets()) {
+            if ui.selectable_label(known.name == study.name, &known.name).on_hover_text(&known.about).clicked() {
+                commands.push(Command::from(FiguresCommand::Study(Box::new(known.clone()))));
+            }
+        }
+    });
+    ui.label(muted(ui, if study.about.is_empty() { study.form.help() } else { &study.about }));
+    if study.form.has_measure() {
+        ui.add_space(GRID);
+        let own = find_study(&view.records.studies, &study.name).map_or(None, |known| known.measure);
+        let measures = view.own.drawn().and_then(|drawn| drawn.as_ref().ok()).map(|drawn| &drawn.figure.measures);
+        ui.label(muted(ui, "Measure").small());
+        let of_preset = "default of the study".to_owned();
+        let known = || measures.into_iter().flatten();
+        let name = |key: &str| known().find(|(known, _)| *known == *key).map_or(key, |(_, name)| name).to_owned();
+        let now = if study.measure == own { of_preset.clone() } else { name(study.shown_measure()) };
+        choice_ui(ui, "Measure", &now, |ui| {
+            let mut offer = |ui: &mut Ui, key: Option<Key>, chosen: bool, text: &str| {
+                if ui.selectable_label(chosen, text).clicked() {
+                    edit::<FiguresCommand>(commands, study, None, |study| study.measure = key);
+                }
+            };
+            offer(ui, own.clone(), study.measure == own, &of_preset);
+            for (key, name) in known() {
+                let chosen = study.measure != own && *key == *study.shown_measure();
+                offer(ui, Some(key.clone()), chosen, name);
+            }
+        });
+    }
+    let mut log = study.log;
+    let check = check_ui(ui, &mut log, "Logarithmic values");
+    if check.changed() {
+        edit::<FiguresCommand>(commands, study, None, |study| study.log = log);
+    }
+}
+
+fn style_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let study = &view.own.study;
+    let style = &study.style;
+    Grid::new("figures-style").num_columns(2).spacing([8.0, GRID]).show(ui, |ui| {
+        ui.label("Width");
+        ui.horizontal(|ui| {
+            for (width, name) in [(Width::Column, "85 mm"), (Width::Page, "178 mm")] {
+                if option_ui(ui, style.width == width, name, &format!("Width {name}")) {
+                    edit::<FiguresCommand>(commands, study, None, |study| study.style.width = width);
+                }
+            }
+        });
+        ui.end_row();
+        ui.label("Typeface");
+        ui.horizontal(|ui| {
+            for (font, name) in [(Family::Sans, "Sans"), (Family::Serif, "Serif")] {
+                if option_ui(ui, style.font == font, name, &format!("Typeface {name}")) {
+                    edit::<FiguresCommand>(commands, study, None, |study| study.style.font = font);
+                }
+            }
+        });
+        ui.end_row();
+        ui.label("Palette");
+        ui.horizontal(|ui| {
+            for (palette, name) in [(Palette::Colour, "Colour"), (Palette::Grey, "Grey")] {
+                if option_ui(ui, style.palette == palette, name, &format!("Palette {name}")) {
+                    edit::<FiguresCommand>(commands, study, None, |study| study.style.palette = palette);
+                }
+            }
+        });
+        ui.end_row();
+        let label = ui.label("Type size");
+        let mut size = style.size_pt;
+        let range = Style::LEAST_PT..=Style::MOST_PT;
+        let drag = DragValue::new(&mut size).range(range).speed(0.05).max_decimals(1).suffix(" pt");
+        if ui.add(drag).labelled_by(label.id).changed() {
+            edit::<FiguresCommand>(commands, study, None, |study| study.style.size_pt = size);
+        }
+        ui.end_row();
+    });
+}
+
+fn option_ui(ui: &mut Ui, chosen: bool, text: &str, name: &str) -> bool {
+    let option = ui.selectable_label(chosen, text);
+    option.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, name));
+    option.clicked()
+}
+
+fn cells_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let study = &view.own.study;
+    let hint = "fp16 or gpus>=2 …";
+    if let Some(text) = filter_field(ui, filter_id(), "Filter cells", hint, &study.filter, 224.0) {
+        edit::<FiguresCommand>(commands, study, None, |study| study.filter = text);
+    }
+    filter_error_ui(ui, &study.filter);
+    for (key, level) in &study.held {
+        ui.label(muted(ui, format!("held at {key} = {level}")));
+    }
+    if !study.shows_all() && ui.small_button("Show all").clicked() {
+        edit::<FiguresCommand>(commands, study, None, Study::show_all);
+    }
+    let Some(Ok(drawn)) = view.own.drawn() else { return };
+    for levels in &drawn.figure.settings {
+        ui.add_space(GRID);
+        ui.label(muted(ui, &*levels.setting.name));
+        ui.horizontal_wrapped(|ui| {
+            for (level, count) in &levels.levels {
+                let hidden = (levels.setting.key.clone(), level.clone());
+                let mut keep = !study.hidden.contains(&hidden);
+                let name = level_name(&levels.setting, level);
+                let cells = if *count == 1 { "cell" } else { "cells" };
+                let check =
+                    check_ui(ui, &mut keep, level.to_string()).on_hover_text(format!("{name}: {count} {cells}"));
+                check.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, keep, format!("Show {name}")));
+                if check.changed() {
+                    edit::<FiguresCommand>(commands, study, None, |study| study.keep(hidden, keep));
+                }
+            }
+        });
+    }
+}
+
+fn export_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let figures = view.own;
+    let suggestion = view.own.suggested_path(view.desk).display().to_string();
+    let mut text = figures.path.clone();
+    let field = ui.add(text_field(&mut text, &suggestion, 224.0));
+    let hint = format!("A file that ends in .pdf, .svg or .png. Default: {suggestion}");
+    field.on_hover_text(hint).widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "File to export to"));
+    if text != figures.path {
+        commands.push(Command::from(FiguresCommand::Path(text)));
+    }
+    let path = view.own.export_path(view.desk);
+    ui.horizontal(|ui| {
+        for ending in super::ENDINGS {
+            let chosen = path.extension().is_some_and(|own| own.eq_ignore_ascii_case(ending));
+            let name = ending.to_uppercase();
+            if option_ui(ui, chosen, &name, &format!("Format {name}")) {
+                let path = path.with_extension(ending).display().to_string();
+                commands.push(Command::from(FiguresCommand::Path(path)));
+            }
+        }
+    });
+    ui.add_space(GRID);
+    ui.horizontal(|ui| {
+        let ready = figures.exporting.is_none()
+            && figures.drawn.as_ref().is_some_and(|drawn| drawn.as_ref().is_ok_and(|drawn| !drawn.is_empty()));
+        let name = if figures.exporting.is_some() { "Exporting …" } else { "Export" };
+        if main_button(ui, ready, name).on_hover_text("Write the file (E)").clicked() {
+            commands.push(Command::from(FiguresCommand::Export));
+        }
+        let choose = ui.add_enabled(figures.choosing.is_none(), eframe::egui::Button::new("Choose …"));
+        choose.widget_info(|| named("Choose the file to export to"));
+        if choose.clicked() {
+            commands.push(Command::from(FiguresCommand::Choose));
+        }
+    });
+    // A row of its own, as the card is too narrow for it next to the buttons.
+    ui.horizontal(|ui| {
+        ui.label(muted(ui, "PNG"));
+        for dpi in [300, 600] {
+            let name = format!("{dpi} dpi");
+            if option_ui(ui, figures.dpi == dpi, &dpi.to_string(), &name) {
+                commands.push(Command::from(FiguresCommand::Dpi(dpi)));
+            }
+        }
+        ui.label(muted(ui, "dpi"));
+    });
+    let copy = ui.add_enabled(figures.describing.is_none(), eframe::egui::Button::new("Copy methods"));
+    let hint = "Copy a paragraph for a paper: how these numbers were measured, from what the session recorded";
+    copy.widget_info(|| named("Copy the methods paragraph"));
+    if copy.on_hover_text(hint).clicked() {
+        commands.push(Command::from(FiguresCommand::CopyMethods));
+    }
+    if let Some((message, good)) = &figures.said {
+        let palette = palette(ui.visuals());
+        ui.add_space(GRID);
+        ui.colored_label(if *good { palette.good } else { palette.bad }, message);
+    }
+}
+
+fn choice_ui(ui: &mut Ui, name: &str, now: &str, content: impl FnOnce(&mut Ui)) {
+    let width = ui.available_width();
+    choice(ui, name, now, width, content);
+}

@@ -1,0 +1,129 @@
+//! Export of the shown figure.
+
+use std::path::{Path, PathBuf};
+
+use eframe::egui::Context;
+
+use super::FiguresScreen;
+use super::drawn::analysed;
+use crate::app::command::ScreenName;
+use crate::app::desk::{Desk, Source};
+use crate::app::task::{on_thread, typed_path};
+use crate::figure::paper::{Origin, PaperFormat, encode, write_file};
+use crate::figure::{self, Study};
+use crate::store::Reader;
+
+/// Result of an export: the file, or the error.
+pub type Exported = Result<PathBuf, String>;
+
+impl FiguresScreen {
+    /// Suggested path: in the session's folder, named after the study.
+    pub(super) fn suggested_path(&self, desk: &Desk) -> PathBuf {
+        let name = format!("{}.pdf", self.study.file_name());
+        match &desk.session {
+            Some(session) => session.folder.join("figures").join(name),
+            None => PathBuf::from(name),
+        }
+    }
+
+    /// The path to export to: the typed one, or the suggested one.
+    pub(super) fn export_path(&self, desk: &Desk) -> PathBuf {
+        typed_path(&self.path).unwrap_or_else(|| self.suggested_path(desk))
+    }
+
+    /// Opens the system's dialog.
+    pub(super) fn choose_export(&mut self, desk: &Desk, context: &Context) {
+        if self.choosing.is_some() {
+            return;
+        }
+        let path = self.export_path(desk);
+        self.choosing = Some(on_thread("file dialog", context, move || {
+            let mut dialog = rfd::FileDialog::new().add_filter("figures", &["pdf", "svg", "png"]);
+            if let Some(folder) = path.parent().filter(|folder| folder.is_dir()) {
+                dialog = dialog.set_directory(folder);
+            }
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            dialog.set_file_name(name.unwrap_or_default()).save_file()
+        }));
+    }
+
+    /// Exports the figure with the current settings.
+    pub(super) fn export(&mut self, desk: &Desk, context: &Context) {
+        if self.exporting.is_some() || desk.screen != ScreenName::FIGURES {
+            return;
+        }
+        let (path, sources, study, dpi) = (self.export_path(desk), desk.sources(), self.drawn_study(desk), self.dpi);
+        self.said = None;
+        self.exporting = Some(on_thread("figure export", context, move || export(&path, &sources, &study, dpi)));
+    }
+
+    /// Writes the methods paragraph of the figure, to be copied.
+    pub(super) fn describe(&mut self, desk: &Desk, context: &Context) {
+        if self.describing.is_some() {
+            return;
+        }
+        let (sources, study) = (desk.sources(), self.drawn_study(desk));
+        self.said = None;
+        self.describing = Some(on_thread("methods paragraph", context, move || {
+            let origins: Vec<Origin> = sources.iter().map(origin).collect::<Result<_, _>>()?;
+            Ok(figure::methods(&analysed(&sources), &study, &origins))
+        }));
+    }
+
+    /// Takes over the results of exports and dialogs.
+    pub(super) fn poll_export(&mut self, context: &Context) {
+        if let Some(describing) = self.describing.take() {
+            match describing.try_take() {
+                Ok(Ok(text)) => {
+                    let words = text.split_whitespace().count();
+                    self.said = Some((format!("Copied: methods paragraph, {words} words"), true));
+                    context.copy_text(text);
+                }
+                Ok(Err(message)) => self.said = Some((message, false)),
+                Err(describing) => self.describing = Some(describing),
+            }
+        }
+        if let Some(choosing) = self.choosing.take() {
+            match choosing.try_take() {
+                Ok(Some(path)) => self.path = path.display().to_string(),
+                Ok(None) => {}
+                Err(choosing) => self.choosing = Some(choosing),
+            }
+        }
+        if let Some(exporting) = self.exporting.take() {
+            match exporting.try_take() {
+                Ok(Ok(path)) => self.said = Some((format!("Written: {}", path.display()), true)),
+                Ok(Err(message)) => self.said = Some((message, false)),
+                Err(exporting) => self.exporting = Some(exporting),
+            }
+        }
+    }
+}
+
+fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Exported {
+    let say = |error: &dyn std::fmt::Display| error.to_string();
+    let format = PaperFormat::of(path, dpi).map_err(|error| say(&error))?;
+    let figure = figure::figure(&analysed(sources), study).map_err(|error| say(&error))?;
+    if figure.charts.iter().all(figure::Chart::is_empty) {
+        return Err("nothing to export: no cell has what this study shows".to_owned());
+    }
+    let origins: Result<Vec<Origin>, String> = sources.iter().map(origin).collect();
+    let bytes = encode(&figure.scene(), &figure.provenance(origins?), format).map_err(|error| say(&error))?;
+    if let Some(folder) = path.parent().filter(|folder| folder.ends_with("figures")) {
+        // If it cannot be created, writing the file says why.
+        let _ = std::fs::create_dir(folder);
+    }
+    write_file(path, &bytes).map_err(|error| say(&error))?;
+    Ok(path.to_owned())
+}
+
+fn origin(Source { name, records }: &Source) -> Result<Origin, String> {
+    let read = || -> Result<Origin, crate::store::StoreError> {
+        let reader = Reader::open(&records.folder)?;
+        let own = records.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = if name.is_empty() { own } else { name.clone() };
+        let first = records.runs.iter().map(|run| run.queued_time_s).min_by(f64::total_cmp);
+        Ok(Origin::new(name, &reader.node()?, reader.plans()?, first))
+    };
+    read().map_err(|error| format!("reading the plans of {}: {error}", records.folder.display()))
+}

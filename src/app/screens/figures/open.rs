@@ -1,0 +1,80 @@
+//! Opening a figure file: restores its study and opens its session if that is known.
+
+use std::path::{Path, PathBuf};
+
+use eframe::egui::Context;
+
+use super::FiguresScreen;
+use crate::app::command::ScreenName;
+use crate::app::desk::Desk;
+use crate::app::engine::Request;
+use crate::app::task::on_thread;
+use crate::figure::paper::{Provenance, read_file};
+use crate::session::default_sessions_folder;
+
+impl FiguresScreen {
+    /// Starts reading a figure file.
+    pub(super) fn open(&mut self, file: PathBuf, desk: &mut Desk, context: &Context) {
+        desk.screen = ScreenName::FIGURES;
+        self.said = None;
+        let path = file.clone();
+        self.opening = Some((file, on_thread("figure reader", context, move || read_file(&path))));
+    }
+
+    /// Takes over a figure file that was read.
+    pub(super) fn poll_open(&mut self, desk: &mut Desk) {
+        let Some((file, opening)) = self.opening.take() else { return };
+        match opening.try_take() {
+            Ok(Ok(provenance)) => self.show_figure(&file, provenance, desk),
+            Ok(Err(error)) => self.said = Some((format!("{}: {error}", file.display()), false)),
+            Err(opening) => self.opening = Some((file, opening)),
+        }
+    }
+
+    fn show_figure(&mut self, file: &Path, provenance: Provenance, desk: &mut Desk) {
+        self.study = provenance.study;
+        self.stale = true;
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+        let Some(origin) = provenance.sessions.first() else {
+            self.said = Some((format!("opened {name}, which names no session"), true));
+            return;
+        };
+        let is_open = desk.session.as_ref().is_some_and(|open| open.name() == origin.session);
+        let others: Vec<&str> = provenance.sessions[1..].iter().map(|origin| origin.session.as_str()).collect();
+        let also = if others.is_empty() {
+            String::new()
+        } else {
+            format!("; it also shows {}: add it on the Compare screen", others.join(", "))
+        };
+        if is_open {
+            self.said = Some((format!("opened {name}{also}"), true));
+            return;
+        }
+        match known_session(desk, file, &origin.session) {
+            Some(folder) => {
+                self.said = Some((format!("opened {name} with session {}{also}", origin.session), true));
+                desk.open_session(Request::OpenExisting(folder));
+            }
+            None => {
+                let message = format!(
+                    "{name} is of session {}, which is not known here: open that session, and the figure is shown. \
+                     What the file holds: multicard figure FILE --format json",
+                    origin.session
+                );
+                self.said = Some((message, false));
+            }
+        }
+    }
+}
+
+/// Finds a session by its name: around or beside the file, among the recent ones, or in the default folder.
+fn known_session(desk: &Desk, file: &Path, name: &str) -> Option<PathBuf> {
+    let named = |folder: &&Path| folder.file_name().is_some_and(|own| own.to_string_lossy() == name);
+    let around = file.ancestors().skip(1).filter(named).map(Path::to_owned);
+    let recent = desk.settings.recent.iter().map(PathBuf::as_path).filter(named).map(Path::to_owned);
+    // A name must not contain a path that leads elsewhere.
+    let plain = Path::new(name).components().count() == 1;
+    let beside = file.parent().filter(|_| plain).map(|folder| folder.join(name));
+    let usual = default_sessions_folder().ok().filter(|_| plain).map(|folder| folder.join(name));
+    around.chain(beside).chain(recent).chain(usual).find(|folder| folder.join("session.toml").exists())
+}

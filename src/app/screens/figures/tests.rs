@@ -1,0 +1,245 @@
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use eframe::egui::{Context, OutputCommand};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable;
+
+use super::*;
+use crate::analysis::{fixture, summarise_run};
+use crate::app::desk::OpenSession;
+use crate::app::engine::Records;
+use crate::app::{Request, Window as State};
+use crate::app::{Settings, theme};
+use crate::figure::paper::{NodeFacts, Origin, PaperFormat, PlanText, encode, read_file, write_file};
+use crate::store::RunRecord;
+
+fn small() -> Vec<RunRecord> {
+    let cells = [("fp32", 1, 0.4), ("fp32", 2, 0.2), ("fp16", 1, 0.1), ("fp16", 2, 0.05)];
+    let run = |(precision, gpus, step_time_s): (&str, i64, f64), repeat: u32| {
+        fixture::run(&fixture::cell(precision, gpus, "ddp-ds"), repeat, step_time_s * (1.0 + 0.1 * f64::from(repeat)))
+    };
+    cells.into_iter().flat_map(|cell| [run(cell, 1), run(cell, 2)]).collect()
+}
+
+fn state_with(folder: &Path, runs: Vec<RunRecord>) -> State {
+    let mut state = State::new(Settings::default());
+    let summaries = runs.iter().map(summarise_run).collect();
+    let records = Arc::new(Records { folder: folder.to_owned(), runs, summaries, ..Records::default() }.folded());
+    state.desk.session = Some(OpenSession { folder: folder.to_owned(), read_only: None });
+    state.desk.records = records;
+    state.desk.screen = ScreenName::FIGURES;
+    settle(&mut state);
+    state
+}
+
+/// Until the work on threads is done and taken over.
+fn settle(state: &mut State) -> Vec<Request> {
+    let context = Context::default();
+    let mut requests = Vec::new();
+    loop {
+        state.poll(&context);
+        requests.extend(state.desk.take_requests());
+        if !state.own::<FiguresScreen>().is_busy() {
+            return requests;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Changes what is shown, as a control does.
+fn change(state: &mut State, change: impl FnOnce(&mut Study)) {
+    let mut study = state.own::<FiguresScreen>().study.clone();
+    change(&mut study);
+    send(state, FiguresCommand::Edit(Box::new(study)));
+}
+
+fn send(state: &mut State, command: FiguresCommand) -> Vec<Request> {
+    let mut requests = Vec::new();
+    state.execute(Command::from(command), &Context::default());
+    requests.extend(state.desk.take_requests());
+    requests.extend(settle(state));
+    requests
+}
+
+fn harness(state: State) -> Harness<'static, (State, Vec<Command>)> {
+    let mut themed = false;
+    let draw = move |ui: &mut Ui, (state, commands): &mut (State, Vec<Command>)| {
+        if !themed {
+            themed = true;
+            // Typefaces are there from the next frame on.
+            theme::install(ui.ctx());
+            return;
+        }
+        State::draw::<FiguresScreen>(ui, state, commands);
+    };
+    let mut harness = Harness::builder().with_size([1176.0, 740.0]).build_ui_state(draw, (state, Vec::new()));
+    harness.run();
+    harness
+}
+
+/// Clicks what has a name, and executes what that asks for.
+fn click(harness: &mut Harness<'static, (State, Vec<Command>)>, name: &str) {
+    harness.get_by_label(name).click();
+    harness.run();
+    let context = harness.ctx.clone();
+    let (state, commands) = harness.state_mut();
+    for command in std::mem::take(commands) {
+        state.execute(command, &context);
+    }
+    settle(state);
+    harness.run();
+}
+
+fn drawn(state: &State) -> &Drawn {
+    state.own::<FiguresScreen>().drawn().unwrap().as_ref().unwrap()
+}
+
+#[test]
+fn the_picture_is_that_of_the_file_and_its_table_stands_below() {
+    let mut harness = harness(state_with(Path::new("/s/study"), small()));
+    assert!(harness.query_by_label("Figure: Training time").is_some());
+    let table = harness.get_by_label("Table of the figure").value().unwrap();
+    assert!(table.contains("| fp32 |"), "{table}");
+    click(&mut harness, "Table as CSV");
+    assert!(harness.get_by_label("Table of the figure").value().unwrap().starts_with("cell,data,"));
+    click(&mut harness, "Copy the table");
+    let copied =
+        harness.output().platform_output.commands.iter().any(|command| matches!(command, OutputCommand::CopyText(_)));
+    let state = &harness.state().0;
+    let scene = &drawn(state).scene;
+    let image = &drawn(state).image;
+    assert!((image.size[0] as f64 - scene.width * state.own::<FiguresScreen>().resolution).abs() < 1.0);
+    assert!(copied || !drawn(state).table(Format::Csv).is_empty());
+}
+
+#[test]
+fn style_and_cells_are_chosen_by_clicks_and_the_picture_follows() {
+    let mut harness = harness(state_with(Path::new("/s/study"), small()));
+    let before = drawn(&harness.state().0).scene.clone();
+    for name in ["Width 178 mm", "Typeface Serif", "Palette Grey"] {
+        click(&mut harness, name);
+    }
+    let after = drawn(&harness.state().0).scene.clone();
+    assert!(after.width > 2.0 * before.width && after.items != before.items);
+    click(&mut harness, "Show fp16");
+    assert_eq!(drawn(&harness.state().0).figure.cells.len(), 2);
+    assert_eq!(drawn(&harness.state().0).figure.all_cells, 4);
+    click(&mut harness, "Show all");
+    assert_eq!(drawn(&harness.state().0).figure.cells.len(), 4);
+}
+
+#[test]
+fn every_preset_is_drawn_or_says_why_not() {
+    let mut state = state_with(Path::new("/s/study"), small());
+    for preset in crate::figure::presets() {
+        send(&mut state, FiguresCommand::Study(Box::new(preset.clone())));
+        let drawn = drawn(&state);
+        assert!(!drawn.is_empty() || !drawn.figure.notes().is_empty(), "{}", preset.name);
+    }
+    let harness = harness(state);
+    assert!(harness.query_by_label("Preset").is_some());
+}
+
+#[test]
+fn what_cannot_be_drawn_or_written_is_said_where_it_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut state = state_with(folder.path(), small());
+    send(&mut state, FiguresCommand::Path("figure.gif".to_owned()));
+    send(&mut state, FiguresCommand::Export);
+    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    assert!(!good && message.contains(".svg, .pdf or .png"), "{message}");
+    // The folder holds no session whose plans could be told.
+    send(&mut state, FiguresCommand::Path(folder.path().join("a.svg").display().to_string()));
+    send(&mut state, FiguresCommand::Export);
+    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    assert!(!good && message.contains("reading the plans"), "{message}");
+    send(&mut state, FiguresCommand::CopyMethods);
+    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    assert!(!good && message.contains("reading the plans"), "{message}");
+    change(&mut state, |study| study.filter = "fp16 )".to_owned());
+    assert!(state.own::<FiguresScreen>().drawn().unwrap().as_ref().unwrap_err().contains("the filter, character 6"));
+    let harness = harness(state);
+    assert!(harness.query_by_label_contains("Filter: character 6").is_some());
+    assert!(harness.query_by_label_contains("reading the plans").is_some());
+}
+
+#[test]
+fn a_figure_s_file_brings_back_what_it_shows_and_opens_its_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = folder.path().join("study");
+    std::fs::create_dir_all(session.join("figures")).unwrap();
+    std::fs::write(session.join("session.toml"), "version = 1\n").unwrap();
+    let mut state = state_with(Path::new("/elsewhere/other"), small());
+    send(&mut state, FiguresCommand::Study(Box::new(preset("scaling").unwrap())));
+    change(&mut state, |study| study.filter = "fp16".to_owned());
+    let origin = Origin {
+        session: "study".to_owned(),
+        date: "2026-11-21T08:08:39Z".to_owned(),
+        node: NodeFacts::default(),
+        plans: vec![PlanText::default()],
+    };
+    let file = session.join("figures/scaling.svg");
+    let own = drawn(&state);
+    let bytes = encode(&own.scene, &own.figure.provenance(vec![origin]), PaperFormat::Svg).unwrap();
+    write_file(&file, &bytes).unwrap();
+    assert_eq!(read_file(&file).unwrap().study, state.own::<FiguresScreen>().study);
+
+    let mut state = state_with(Path::new("/elsewhere/other"), small());
+    state.desk.screen = ScreenName::PLAN;
+    let mut requests = Vec::new();
+    state.execute(Command::Dropped(vec![file.clone()]), &Context::default());
+    requests.extend(state.desk.take_requests());
+    assert_eq!(state.desk.screen, ScreenName::FIGURES);
+    requests.extend(settle(&mut state));
+    assert_eq!(
+        (state.own::<FiguresScreen>().study.name.as_str(), state.own::<FiguresScreen>().study.filter.as_str()),
+        ("scaling", "fp16")
+    );
+    assert!(requests.contains(&Request::OpenExisting(session.clone())), "{requests:?}");
+
+    let lost = folder.path().join("lost.svg");
+    std::fs::copy(&file, &lost).unwrap();
+    std::fs::remove_dir_all(&session).unwrap();
+    send(&mut state, FiguresCommand::Open(lost));
+    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    assert!(!good && message.contains("session study, which is not known here"), "{message}");
+    let foreign = folder.path().join("foreign.png");
+    std::fs::write(&foreign, b"\x89PNG\r\n\x1a\n").unwrap();
+    send(&mut state, FiguresCommand::Open(foreign));
+    assert!(state.own::<FiguresScreen>().said.clone().unwrap().0.contains("cut short or damaged"));
+}
+
+#[test]
+fn without_finished_runs_the_next_step_is_offered() {
+    let state = state_with(Path::new("/s/study"), Vec::new());
+    let mut harness = harness(state);
+    harness.get_by_label("Show Plan").click();
+    harness.run();
+    assert!(harness.state().1.contains(&Command::Show(ScreenName::PLAN)));
+}
+
+#[test]
+fn the_format_of_a_figure_is_chosen_beside_its_path() {
+    let mut harness = harness(state_with(Path::new("/sessions/study"), small()));
+    assert!(
+        harness
+            .state()
+            .0
+            .own::<FiguresScreen>()
+            .export_path(&harness.state().0.desk)
+            .to_str()
+            .unwrap()
+            .ends_with(".pdf")
+    );
+    harness.get_by_label("Format SVG").click();
+    harness.run();
+    let commands = std::mem::take(&mut harness.state_mut().1);
+    let path = commands.iter().find_map(|command| match command.of_screen() {
+        Some(FiguresCommand::Path(path)) => Some(&**path),
+        _ => None,
+    });
+    assert_eq!(path, Some("/sessions/study/figures/times.svg"));
+}

@@ -1,0 +1,217 @@
+//! The list of runs next to the plots: running ones first, drawn ones with colour and marker.
+
+use std::collections::HashSet;
+
+use eframe::egui::text::LayoutJob;
+use eframe::egui::{
+    Color32, Frame, Id, Label, Margin, Panel, Role, ScrollArea, Sense, TextFormat, TextStyle, Ui, WidgetInfo, vec2,
+};
+
+use super::LiveCommand;
+use super::names::{breaking_between_parts, levels_alone};
+use super::scene::{running, swatch};
+use crate::app::desk::Row;
+use crate::app::screens::live::View;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{check_ui, filter_error_ui, filter_field, muted, strong};
+use crate::conduct::QueueRow;
+use crate::plan::{Facts, Filter, Level, RunState, mentions};
+
+/// Number of runs, from the top, whose names are measured.
+const NAMES_MEASURED: usize = 100;
+/// Most lines of a name, and of one that is said with its levels alone.
+const MOST_LINES: usize = 3;
+const MOST_BRIEF_LINES: usize = 4;
+/// Width of the tick box and the sample of the line before a name.
+const BEFORE_NAME: f32 = 52.0;
+
+/// A run of the list.
+pub struct Listed<'a> {
+    pub run: &'a str,
+    pub name: &'a str,
+    pub state: RunState,
+    /// Its line on the Runs screen, which knows its levels.
+    row: Option<&'a Row>,
+}
+
+impl<'a> Listed<'a> {
+    fn new(run: &'a str, state: RunState, row: Option<&'a Row>) -> Self {
+        Self { run, name: row.map_or(run, |row| &row.name), state, row }
+    }
+}
+
+impl Facts for Listed<'_> {
+    fn level(&self, key: &str) -> Option<Level> {
+        match key {
+            "state" => Some(Level::text(self.state.name())),
+            _ => Facts::level(self.row?, key),
+        }
+    }
+
+    fn mentions(&self, word: &str) -> bool {
+        self.row.is_some_and(|row| mentions(&row.name_words, word)) || self.state.name().contains(word)
+    }
+}
+
+/// The runs that have started: running ones first, then ended ones, latest first.
+pub fn listed(view: View<'_>) -> Vec<Listed<'_>> {
+    let runs = &view.desk.runs;
+    let running: Vec<&QueueRow> = running(view.desk).collect();
+    let ids: HashSet<&str> = running.iter().map(|row| &*row.run).collect();
+    let ended = runs.rows.iter().rev().filter(|row| {
+        let started = row.started_time_s.is_some() || row.state == RunState::Running;
+        started && !ids.contains(&*row.run)
+    });
+    let running = running.into_iter().map(|row| Listed::new(&row.run, row.state, runs.row(&row.run)));
+    running.chain(ended.map(|row| Listed::new(&row.run, row.state, Some(row)))).collect()
+}
+
+/// The finished runs that stand for the session: the latest of each cell, the latest cells first.
+pub fn latest_of_cells(rows: &[Row]) -> Vec<&str> {
+    let mut cells = HashSet::new();
+    let finished = rows.iter().rev().filter(|row| row.state == RunState::Finished);
+    finished.filter(|row| cells.insert((&row.plan, &row.cells))).map(|row| &*row.run).collect()
+}
+
+/// Id of the filter field, for the key that focuses it.
+pub fn filter_id() -> Id {
+    Id::unique("live-filter")
+}
+
+/// Draws the list.
+pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) {
+    ui.take_available_width();
+    let runs = listed(view);
+    ui.horizontal(|ui| {
+        ui.label(strong("Runs"));
+        if view.own.shelf.chosen().next().is_some() && ui.small_button("Untick all").clicked() {
+            commands.push(LiveCommand::ChooseNone);
+        }
+    });
+    ui.add_enabled_ui(!runs.is_empty(), |ui| {
+        let field = filter_field(ui, filter_id(), "Filter the list of runs", "Filter", &view.own.filter, f32::INFINITY);
+        commands.extend(field.map(LiveCommand::Filter));
+    });
+    filter_error_ui(ui, &view.own.filter);
+    let filter = Filter::typed(&view.own.filter).unwrap_or_default();
+    let fits = |listed: &&Listed| filter.is_empty() || filter.admits(*listed);
+    let fitting: Vec<&Listed> = runs.iter().filter(fits).collect();
+    if fitting.is_empty() {
+        ui.label(muted(ui, if runs.is_empty() { "No run yet." } else { "No run matches." }));
+    }
+    ui.add_space(GRID);
+    if view.own.shelf.chosen().next().is_some() {
+        let help = "Shaded: warm-up. Thin lines: epochs begin. Drag to pan, right-drag to zoom to a range, Ctrl+wheel to zoom, double-click \
+                    to show all.";
+        let frame = Frame::new().inner_margin(Margin { top: 4, ..Margin::ZERO });
+        Panel::bottom("live-help").frame(frame).resizable(false).show_separator_line(false).show(ui, |ui| {
+            ui.label(muted(ui, help).small());
+        });
+    }
+    let form = Form::fit(ui, &fitting);
+    ScrollArea::vertical().auto_shrink(false).show_rows(ui, form.height(ui), fitting.len(), |ui, rows| {
+        for listed in fitting.get(rows).unwrap_or_default() {
+            row_ui(ui, view, listed, form, commands);
+        }
+    });
+}
+
+/// How names are written: cut off, those of many factors read alike.
+#[derive(Clone, Copy)]
+struct Form {
+    /// With levels alone.
+    brief: bool,
+    /// Lines of each name.
+    lines: usize,
+}
+
+impl Form {
+    /// The form in which the names of the first runs fit.
+    fn fit(ui: &Ui, runs: &[&Listed]) -> Self {
+        let room = ui.available_width() - BEFORE_NAME - ui.spacing().scroll.allocated_width();
+        let lines = |brief: bool| {
+            let of = |listed: &&Listed| {
+                let widest_state = match listed.state {
+                    RunState::Starting | RunState::Running => "● 100\u{a0}%",
+                    RunState::Finished => "",
+                    other => other.name(),
+                };
+                let mut job = name_job(ui, listed, brief, (widest_state, Color32::WHITE));
+                job.wrap.max_width = room;
+                ui.fonts_mut(|fonts| fonts.layout_job(job)).rows.len()
+            };
+            runs.iter().take(NAMES_MEASURED).map(of).max().unwrap_or(1)
+        };
+        match lines(false) {
+            lines @ ..=MOST_LINES => Self { brief: false, lines },
+            _ => Self { brief: true, lines: lines(true).min(MOST_BRIEF_LINES) },
+        }
+    }
+
+    /// Height of all rows.
+    fn height(self, ui: &Ui) -> f32 {
+        let text = self.lines as f32 * ui.text_style_height(&TextStyle::Body);
+        ui.spacing().interact_size.y.max(text)
+    }
+}
+
+/// The name of a run and what it is doing.
+fn name_job(ui: &Ui, listed: &Listed, brief: bool, (state, colour): (&str, Color32)) -> LayoutJob {
+    let name = if brief { levels_alone(listed.name) } else { listed.name.to_owned() };
+    let format = |style: TextStyle, colour: Color32| TextFormat::simple(style.resolve(ui.style()), colour);
+    let mut job = LayoutJob::default();
+    job.append(&breaking_between_parts(&name), 0.0, format(TextStyle::Body, ui.visuals().text_color()));
+    if !state.is_empty() {
+        job.append(" ", 0.0, format(TextStyle::Body, colour));
+        job.append(&state.replace(' ', "\u{a0}"), 0.0, format(TextStyle::Small, colour));
+    }
+    job
+}
+
+fn row_ui(ui: &mut Ui, view: View<'_>, listed: &Listed, form: Form, commands: &mut Vec<LiveCommand>) {
+    let choice = view.own.shelf.choice(listed.run);
+    let height = form.height(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(height);
+        ui.spacing_mut().item_spacing.x = GRID;
+        let mut on = choice.is_some();
+        let response = check_ui(ui, &mut on, "");
+        let info = format!("Draw run {}", listed.run);
+        response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, on, &info));
+        if response.changed() {
+            commands.push(LiveCommand::Choose(listed.run.to_owned(), on));
+        }
+        let (rect, _) = ui.allocate_exact_size(vec2(20.0, ui.spacing().interact_size.y), Sense::hover());
+        if let Some(choice) = choice {
+            swatch(ui.painter(), rect, ui.visuals(), choice.slot);
+        }
+        let (text, colour) = state_text(ui, view, listed);
+        let mut job = name_job(ui, listed, form.brief, (&text, colour));
+        job.wrap.max_rows = form.lines;
+        let hover = format!("{}\n{}, {}", listed.name, listed.run, listed.state.name());
+        let label = ui.add(Label::new(job).wrap().sense(Sense::click()));
+        let whole = if text.is_empty() { listed.name.to_owned() } else { format!("{}, {text}", listed.name) };
+        label.widget_info(|| WidgetInfo::labeled(Role::Label, true, &whole));
+        if label.on_hover_text(hover).clicked() {
+            commands.push(LiveCommand::Choose(listed.run.to_owned(), choice.is_none()));
+        }
+    });
+}
+
+/// Short state of a run; empty if it finished.
+fn state_text(ui: &Ui, view: View<'_>, listed: &Listed) -> (String, Color32) {
+    let palette = palette(ui.visuals());
+    if view.own.shelf.is_reading(listed.run) {
+        return ("reading …".to_owned(), palette.muted);
+    }
+    match listed.state {
+        RunState::Finished => (String::new(), palette.muted),
+        RunState::Starting | RunState::Running => {
+            let row = view.queue.rows.iter().find(|row| row.run == listed.run);
+            let share = row.filter(|row| row.steps > 0).map(|row| 100.0 * row.step as f64 / row.steps as f64);
+            let text = share.map_or_else(|| listed.state.name().to_owned(), |share| format!("{share:.0} %"));
+            (format!("● {text}"), palette.good)
+        }
+        other => (other.name().to_owned(), palette.bad),
+    }
+}

@@ -1,0 +1,587 @@
+//! The Plan screen: tick levels, see the runs they give, launch them.
+
+mod about;
+mod bar;
+mod card;
+mod command;
+mod document;
+mod edit;
+mod files;
+mod grid;
+mod matrix;
+mod outlook;
+mod start;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eframe::egui::{CentralPanel, Context, Frame, Key as KeyPress, Margin, Modifiers, Panel, ScrollArea, Ui};
+use poll_promise::Promise;
+
+use crate::analysis::SpreadSeen;
+use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
+use crate::app::desk::{Desk, Intent, News};
+use crate::app::engine::{Records, Request, SessionPlan};
+use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen, Unsaved};
+use crate::app::task::on_thread;
+use crate::app::theme::GRID;
+use crate::app::widgets::fields_on_cards;
+use crate::app::words::{path_word, shell_word};
+use crate::plan::{CommandTexts, Identity, Key, Plan, Tracer, missing_program};
+use crate::store::HeldCell;
+
+use document::Document;
+use files::{Purpose, Question, Saved};
+use outlook::{Kept, Outlook};
+use start::STARTING_PLANS;
+
+/// Width of the cards' scroll bar.
+const SCROLL_BAR: f32 = 3.0 * GRID;
+
+/// A command of the Plan screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanCommand {
+    /// Ask which plan file to open.
+    Open,
+    /// Open this plan file.
+    OpenFile(PathBuf),
+    /// Open the starting plan of this name.
+    Start(&'static str),
+    /// Open this plan, which has no file yet.
+    Begin(Box<Plan>),
+    /// Open the plan that was launched into the open session as the one of this number, from 0.
+    OfSession(usize),
+    /// Save the plan; asks for a path unless it came from a file.
+    Save,
+    /// Ask where to save the plan.
+    SaveAs,
+    /// Save the plan here.
+    SaveFile {
+        /// The file.
+        path: PathBuf,
+        /// Whether another existing file may be replaced.
+        replace: bool,
+    },
+    /// Close the question for a path.
+    CloseQuestion,
+    /// Open the plan that was asked for although typed text is lost, or stay.
+    AnswerReplace(bool),
+    /// Undo the last edit.
+    Undo,
+    /// Redo it.
+    Redo,
+    /// Put the edited plan in place of the plan. Consecutive edits of one kind are undone together.
+    Edit(Box<Plan>, Option<EditKind>),
+    /// Set the texts of the plan's own program.
+    Texts(Box<CommandTexts>),
+    /// Run the first cell for some seconds and show what is read of it.
+    TryOnce,
+    /// End that.
+    StopTrial,
+    /// Keep finished repeats of the session, or run everything again.
+    OnlyMissing(bool),
+    /// Launch the plan.
+    Launch,
+}
+
+impl ScreenCommand for PlanCommand {
+    const SCREEN: ScreenName = ScreenName::PLAN;
+}
+
+impl Edits for PlanCommand {
+    type Value = Plan;
+
+    fn edit(plan: Plan, kind: Option<EditKind>) -> Self {
+        Self::Edit(Box::new(plan), kind)
+    }
+
+    fn edited(&self) -> Option<&Plan> {
+        match self {
+            Self::Edit(plan, _) => Some(plan),
+            _ => None,
+        }
+    }
+}
+
+/// What the screen is drawn from.
+type View<'a> = screen::View<'a, PlanScreen>;
+
+/// The Plan screen.
+pub struct PlanScreen {
+    document: Document,
+    outlook: Option<Arc<Outlook>>,
+    /// The next outlook while it is computed; never more than one.
+    pending: Option<Promise<Outlook>>,
+    opening: Option<Promise<Result<(Plan, PathBuf), String>>>,
+    saving: Option<Promise<Saved>>,
+    question: Option<Question>,
+    questions: u64,
+    only_missing: bool,
+    launch: Launch,
+    /// Spread of the repeats in the open session, by workload.
+    spreads: Arc<BTreeMap<Key, SpreadSeen>>,
+    /// The cells of the open session.
+    held: Arc<HashMap<Identity, HeldCell>>,
+    /// How many of the outlook's runs the session holds.
+    kept: Option<Kept>,
+    /// The plan that the screen shows by itself; another one is the user's.
+    unchosen: Arc<Plan>,
+    /// The plan of a session that was just opened is not known yet.
+    awaits_plan: bool,
+    /// The form of the plan's own program.
+    program: command::Form,
+    /// The plan that would replace this one, while its loss of typed text is asked about.
+    replacing: Option<(Plan, Option<PathBuf>)>,
+}
+
+/// Progress of a launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Launch {
+    /// Not requested.
+    #[default]
+    Idle,
+    /// Requested; sent as soon as the outlook is known.
+    Wanted,
+    /// Sent and not yet answered; another request now would launch twice.
+    Sent,
+}
+
+impl Default for PlanScreen {
+    fn default() -> Self {
+        let document = Document::new(start::first_plan());
+        Self {
+            unchosen: document.plan().clone(),
+            document,
+            outlook: None,
+            pending: None,
+            opening: None,
+            saving: None,
+            question: None,
+            questions: 0,
+            only_missing: false,
+            launch: Launch::Idle,
+            spreads: Arc::default(),
+            held: Arc::default(),
+            kept: None,
+            awaits_plan: false,
+            program: command::Form::default(),
+            replacing: None,
+        }
+    }
+}
+
+impl PlanScreen {
+    /// Another session was opened, whose plan is shown once it is known, or not.
+    fn session_changed(&mut self, brings_plan: bool) {
+        self.held = Arc::default();
+        self.spreads = Arc::default();
+        self.awaits_plan = brings_plan;
+    }
+
+    /// The open session has other runs. The first ones since it was opened bring its latest plan, unless the user chose or
+    /// edited one.
+    fn records_changed(&mut self, records: &Records) {
+        self.spreads = Arc::clone(&records.spreads);
+        self.held = Arc::clone(&records.held);
+        let Some(last) = records.plans.last() else { return };
+        if std::mem::take(&mut self.awaits_plan)
+            && Arc::ptr_eq(self.document.plan(), &self.unchosen)
+            && let Ok(plan) = last.plan()
+            && plan != **self.document.plan()
+        {
+            self.document.open(plan, None);
+            self.unchosen = self.document.plan().clone();
+        }
+    }
+
+    fn poll_kept(&mut self) {
+        let Some(outlook) = &self.outlook else { return };
+        if !self.kept.as_ref().is_some_and(|kept| kept.is_of(outlook, &self.held)) {
+            self.kept = Some(Kept::new(outlook, &self.held));
+        }
+    }
+
+    /// Time of all runs of the outlook one after the other, in seconds.
+    fn duration_s(&self, outlook: &Outlook) -> f64 {
+        self.kept.as_ref().map_or(outlook.duration_s, |kept| kept.duration_s)
+    }
+
+    /// How many of the outlook's runs the open session holds already.
+    fn kept_runs(&self) -> u64 {
+        self.kept.as_ref().map_or(0, |kept| kept.runs)
+    }
+
+    /// The plan's file, if it holds the plan as it stands.
+    fn saved_file(&self) -> Option<&std::path::Path> {
+        self.document.path().filter(|_| !self.document.is_unsaved() && self.form_error().is_none())
+    }
+
+    /// The plan that is edited.
+    pub fn plan(&self) -> &Plan {
+        self.document.plan()
+    }
+
+    /// Opens a plan in place of this one. Undo returns to this one, but not to text that is in no plan yet: that is asked about.
+    fn open(&mut self, plan: Plan, path: Option<PathBuf>) {
+        if self.form_error().is_some() {
+            self.replacing = Some((plan, path));
+        } else {
+            self.document.open(plan, path);
+        }
+    }
+
+    fn ask(&mut self, purpose: Purpose, context: &Context) {
+        let path = self.document.path().map(PathBuf::from);
+        let path = path.unwrap_or_else(|| files::suggested_path(self.plan()));
+        let suggestion = match (purpose, path.parent()) {
+            (Purpose::Open, Some(folder)) => format!("{}/", folder.display()),
+            _ => path.display().to_string(),
+        };
+        self.questions += 1;
+        self.question = Some(Question {
+            number: self.questions,
+            purpose,
+            suggestion,
+            dialog: Some(files::dialog(purpose, &path, context)),
+            note: None,
+            replace: None,
+        });
+    }
+
+    fn save(&mut self, path: PathBuf, replace: bool, context: &Context) {
+        let own = self.document.path() == Some(path.as_path());
+        let from = self.document.path().map(PathBuf::from);
+        self.saving = Some(files::write(self.document.plan().clone(), from, path, replace || own, context));
+    }
+
+    fn poll_question(&mut self, context: &Context) {
+        let Some(question) = &mut self.question else { return };
+        let Some(chosen) = question.dialog.take_if(|dialog| dialog.ready().is_some()) else { return };
+        match (chosen.block_and_take(), question.purpose) {
+            (Some(path), Purpose::Open) => {
+                self.question = None;
+                self.opening = Some(files::read(path, context));
+            }
+            (Some(path), Purpose::Save) => {
+                self.question = None;
+                // The dialog has already asked whether to replace an existing file.
+                self.save(path, true, context);
+            }
+            (None, _) => {
+                question.note = Some("No file was chosen. If no dialog appeared, type the path here.".to_owned());
+            }
+        }
+    }
+
+    /// The file that was saved just now, if any.
+    fn poll_saving(&mut self) -> Result<Option<PathBuf>, String> {
+        let Some(saved) = self.saving.take_if(|saving| saving.ready().is_some()) else { return Ok(None) };
+        match saved.block_and_take() {
+            Saved::Done(plan, path) => {
+                let before = Arc::clone(self.document.plan());
+                self.document.saved(plan, path.clone());
+                self.program.saved(&before, self.document.plan());
+                self.question = None;
+                Ok(Some(path))
+            }
+            Saved::Exists(path) => match &mut self.question {
+                Some(question) => {
+                    question.note = Some(format!("{} exists: press Replace to overwrite it.", path.display()));
+                    question.replace = Some(path);
+                    Ok(None)
+                }
+                None => Err(format!("{} exists and was not replaced: choose another name", path.display())),
+            },
+            Saved::Failed(message) => Err(message),
+        }
+    }
+}
+
+impl Executes for PlanScreen {
+    type Command = PlanCommand;
+
+    fn execute(&mut self, command: PlanCommand, desk: &mut Desk, context: &Context) {
+        match command {
+            PlanCommand::Open => self.ask(Purpose::Open, context),
+            PlanCommand::OpenFile(path) => {
+                desk.screen = ScreenName::PLAN;
+                self.opening = Some(files::read(path, context));
+            }
+            PlanCommand::Start(name) => {
+                if let Some(plan) = start::starting_plan(name) {
+                    self.open(plan, None);
+                }
+            }
+            PlanCommand::Begin(plan) => self.open(*plan, None),
+            PlanCommand::OfSession(number) => match desk.records.plans.get(number).map(SessionPlan::plan) {
+                Some(Ok(plan)) => self.open(plan, None),
+                Some(Err(error)) => desk.problem(ScreenName::PLAN, error.to_string()),
+                None => {}
+            },
+            PlanCommand::Save => match self.document.path().map(PathBuf::from) {
+                Some(path) => self.save(path, true, context),
+                None => self.ask(Purpose::Save, context),
+            },
+            PlanCommand::SaveAs => self.ask(Purpose::Save, context),
+            PlanCommand::SaveFile { path, replace } => self.save(path, replace, context),
+            PlanCommand::CloseQuestion => self.question = None,
+            PlanCommand::AnswerReplace(yes) => {
+                if let (Some((other, path)), true) = (self.replacing.take(), yes) {
+                    self.document.open(other, path);
+                }
+            }
+            PlanCommand::Undo => self.document.undo(),
+            PlanCommand::Redo => self.document.redo(),
+            PlanCommand::Edit(plan, kind) => self.document.edit(*plan, kind),
+            PlanCommand::Texts(texts) => self.type_texts(*texts),
+            PlanCommand::TryOnce => {
+                if (View { own: self, desk }).trial_refusal().is_none() {
+                    let plan = self.plan().clone();
+                    self.program.try_once(plan, context);
+                }
+            }
+            PlanCommand::StopTrial => {
+                self.program.stop_trial();
+            }
+            PlanCommand::OnlyMissing(only_missing) => self.only_missing = only_missing,
+            PlanCommand::Launch => self.launch_plan(desk),
+        }
+    }
+}
+
+impl Screen for PlanScreen {
+    fn ui(&self, desk: &Desk, ui: &mut Ui, commands: &mut Vec<Command>) {
+        plan_ui(ui, View { own: self, desk }, commands);
+    }
+
+    fn poll(&mut self, desk: &mut Desk, context: &Context) {
+        self.poll_question(context);
+        self.program.poll_trial();
+        match self.poll_saving() {
+            Ok(Some(path)) => desk.settings.used_plan(&path),
+            Ok(None) => {}
+            Err(message) => desk.problem(ScreenName::PLAN, message),
+        }
+        if let Some(opened) = self.opening.take_if(|opening| opening.ready().is_some()) {
+            match opened.block_and_take() {
+                Ok((opened, path)) => {
+                    self.question = None;
+                    // Errors of the file are obsolete.
+                    let about_it = format!("{}:", path.display());
+                    desk.problems.retain(|problem| !problem.message.starts_with(&about_it));
+                    desk.settings.used_plan(&path);
+                    self.open(opened, Some(path));
+                }
+                Err(message) => desk.problem(ScreenName::PLAN, message),
+            }
+        }
+        self.poll_outlook(desk, context);
+        self.poll_kept();
+        if self.launch == Launch::Wanted && (View { own: self, desk }).outlook().is_some() {
+            self.launch_plan(desk);
+        }
+    }
+
+    fn told(&mut self, news: News, desk: &mut Desk) {
+        let is_own = desk.session.as_ref().is_some_and(|session| !session.is_sample());
+        match news {
+            // The sample's plan and cells are no concern of the plan that is edited.
+            News::Session => self.session_changed(is_own),
+            News::Records if is_own => self.records_changed(&desk.records),
+            News::Launched { .. } | News::Failed => self.launch = Launch::Idle,
+            _ => {}
+        }
+    }
+
+    fn asked(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
+        match intent {
+            Intent::Open(path) => self.execute(PlanCommand::OpenFile(path), desk, context),
+            Intent::Edit(plan) => self.open(*plan, None),
+            Intent::Save => self.execute(PlanCommand::Save, desk, context),
+            Intent::Look => {}
+        }
+    }
+
+    fn shortcuts(&self, desk: &Desk, keys: &mut Keys<'_>) {
+        keys.on(Modifiers::COMMAND, KeyPress::O, PlanCommand::Open);
+        keys.on(Modifiers::COMMAND, KeyPress::S, PlanCommand::Save);
+        // On another screen it would change what nobody sees.
+        if desk.screen == ScreenName::PLAN {
+            keys.history(PlanCommand::Undo, PlanCommand::Redo);
+            if !keys.is_covered && !keys.context.text_edit_focused() {
+                keys.on(Modifiers::COMMAND, KeyPress::Enter, PlanCommand::Launch);
+            }
+        }
+    }
+
+    fn key_help(&self) -> KeyHelp {
+        &[
+            ("Ctrl Enter", "launch the plan (Plan)"),
+            ("Ctrl O, Ctrl S", "open, save a plan"),
+            (
+                "Ctrl Z, Ctrl Y",
+                "undo, redo an edit of the plan (Plan) or of what is shown (Compare); Ctrl Shift Z redoes, too",
+            ),
+        ]
+    }
+
+    fn palette(&self, desk: &Desk) -> Vec<(String, Command)> {
+        let mut entries = Vec::new();
+        let mut add = |name: String, command: PlanCommand| entries.push((name, command.into()));
+        add("Launch the plan".to_owned(), PlanCommand::Launch);
+        add("Open a plan …".to_owned(), PlanCommand::Open);
+        add("Save the plan …".to_owned(), PlanCommand::Save);
+        for start in STARTING_PLANS {
+            add(format!("Open the starting plan {}", start.name), PlanCommand::Start(start.name));
+        }
+        for path in &desk.settings.recent_plans {
+            add(format!("Open plan {}", path.display()), PlanCommand::OpenFile(path.clone()));
+        }
+        for tracer in Tracer::ALL {
+            let verb = if self.plan().tracing.has(tracer) { "Untick" } else { "Tick" };
+            let mut edited = self.plan().clone();
+            edited.tracing = edited.tracing.toggled(tracer);
+            let name = format!("{verb} trace {} in the plan", tracer.name());
+            add(name, PlanCommand::Edit(Box::new(edited), None));
+        }
+        add("Undo the last plan edit".to_owned(), PlanCommand::Undo);
+        add("Redo the plan edit".to_owned(), PlanCommand::Redo);
+        entries
+    }
+
+    fn command_line(&self, desk: &Desk) -> Result<String, String> {
+        let file = self.saved_file().ok_or("the plan is in no file as it stands: save it first")?;
+        let session = desk.session.as_ref().filter(|session| !session.is_sample());
+        let session = session.map_or(String::new(), |session| format!(" --session {}", shell_word(&session.place())));
+        let resume = if self.only_missing { " --resume" } else { "" };
+        Ok(format!("multicard run {}{session}{resume}", path_word(file)))
+    }
+
+    fn sample_interval(&self) -> Option<Duration> {
+        Some(Duration::from_secs(5))
+    }
+
+    /// Edits that are neither in a file nor launched, or in no plan yet.
+    fn unsaved(&self, desk: &Desk) -> Option<Unsaved> {
+        let is_nowhere = || {
+            let text = self.plan().to_toml();
+            !desk.records.plans.iter().any(|plan| plan.toml == text)
+        };
+        let has_edits = self.form_error().is_some() || (self.document.is_unsaved() && is_nowhere());
+        has_edits.then(|| Unsaved {
+            screen: ScreenName::PLAN,
+            name: self.plan().name.clone(),
+            can_be_saved: self.form_error().is_none(),
+            is_saving: self.question.is_some() || self.saving.is_some(),
+        })
+    }
+}
+
+impl PlanScreen {
+    fn poll_outlook(&mut self, desk: &Desk, context: &Context) {
+        if let Some(outlook) = self.pending.take_if(|pending| pending.ready().is_some()) {
+            self.outlook = Some(Arc::new(outlook.block_and_take()));
+        }
+        let Some(node) = desk.node.clone() else { return };
+        if self.pending.is_none() && (View { own: self, desk }).outlook().is_none() {
+            let plan = self.document.plan().clone();
+            // What is installed on another machine is not known here.
+            let is_here = desk.session.as_ref().is_none_or(|session| session.host().is_none());
+            self.pending = Some(on_thread("plan outlook", context, move || {
+                let missing = if is_here { missing_program(&plan) } else { None };
+                let mut outlook = Outlook::new(plan, node);
+                outlook.remarks.splice(0..0, missing);
+                outlook
+            }));
+        }
+    }
+
+    fn launch_plan(&mut self, desk: &mut Desk) {
+        if self.launch == Launch::Sent {
+            return;
+        }
+        self.launch = Launch::Idle;
+        let view = View { own: self, desk };
+        if let Some(reason) = view.launch_refusal() {
+            return desk.problem(ScreenName::PLAN, format!("Nothing was launched. {reason}"));
+        }
+        if view.outlook().is_none() {
+            self.launch = Launch::Wanted;
+            return;
+        }
+        self.launch = Launch::Sent;
+        desk.ask(Request::Launch { plan: Box::new(self.plan().clone()), only_missing: self.only_missing });
+    }
+}
+
+impl<'a> View<'a> {
+    /// The outlook of the current plan on the current machine, once known.
+    fn outlook(self) -> Option<&'a Arc<Outlook>> {
+        let node = self.desk.node.as_ref()?;
+        let outlook = self.own.outlook.as_ref()?;
+        let current = Arc::ptr_eq(&outlook.plan, self.own.document.plan()) && Arc::ptr_eq(&outlook.node, node);
+        current.then_some(outlook)
+    }
+
+    /// Why nothing can be launched now; none if it can, or if that is not known yet.
+    fn launch_refusal(self) -> Option<String> {
+        let session = self.session.as_ref().filter(|session| !session.is_sample());
+        if let Some(reason) = session.and_then(|session| session.read_only.as_ref()) {
+            return Some(reason.clone());
+        }
+        let Some(node) = &self.node else { return Some("Reading this machine …".to_owned()) };
+        if let Some(error) = self.own.form_error() {
+            return Some(format!("The program is not complete: {error}"));
+        }
+        if self.own.program.is_trying() {
+            return Some("A trial is running.".to_owned());
+        }
+        if let (true, Err(reason)) = (self.own.plan().needs_worker(), &node.worker) {
+            return Some(format!("Runs need the worker: {reason}"));
+        }
+        let outlook = self.outlook()?;
+        if outlook.runs > 0 {
+            let is_all_there = self.own.only_missing && self.own.kept_runs() >= outlook.runs;
+            return is_all_there.then(|| {
+                "Nothing is missing: the session holds all of these runs. Untick \"keep finished repeats\" to run them again."
+                    .to_owned()
+            });
+        }
+        let reason = outlook.matrix.invalid.first().map_or("no cell", |cell| cell.reason.as_str());
+        Some(format!("No cell can run here: {reason}"))
+    }
+}
+
+/// Draws the Plan screen.
+fn plan_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    fields_on_cards(ui);
+    let width = ui.available_width();
+    let frame = Frame::new().inner_margin(Margin { left: (3.0 * GRID) as i8, ..Margin::ZERO });
+    Panel::right("plan-matrix")
+        .frame(frame)
+        .resizable(true)
+        .default_size((width * 0.45).max(300.0))
+        .size_range(280.0..=(width * 0.55).max(280.0))
+        .show(ui, |ui| {
+            ui.take_available_width();
+            matrix::matrix_panel_ui(ui, view, commands);
+        });
+    CentralPanel::no_frame().show(ui, |ui| {
+        bar::bar_ui(ui, view, commands);
+        ScrollArea::vertical().id_salt("plan-cards").auto_shrink(false).show(ui, |ui| {
+            // The scroll bar is next to the cards.
+            ui.set_max_width(ui.available_width() - SCROLL_BAR);
+            about::about_ui(ui, view, commands);
+            ui.add_space(GRID);
+            if view.own.plan().first.spec.command.is_some() {
+                command::command_ui(ui, view, commands);
+            } else {
+                card::cards_ui(ui, view, commands);
+            }
+        });
+    });
+}

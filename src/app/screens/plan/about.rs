@@ -1,0 +1,392 @@
+//! The card of the settings that all cells share: name, repeats, data set, limits, order.
+
+use std::sync::Arc;
+
+use eframe::egui::{CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, Ui, Widget as _, WidgetInfo};
+
+use super::PlanCommand;
+use crate::analysis::{SpreadSeen, repeats_remark};
+use crate::app::command::{Command, edit};
+use crate::app::screens::plan::View;
+use crate::app::theme::{SMALL, palette};
+use crate::app::widgets::{card, muted, radio_ui, text_field, tick_ui};
+use crate::plan::{
+    Block, Capture, Domain, Level, MAX_REPEATS, Mode, Node, Order, Plan, Tracer, Tracing, is_name, starting_command,
+    workloads,
+};
+
+/// Run-time and memory limits that the first tick sets.
+const FIRST_RUN_TIME_S: f64 = 3600.0;
+/// The precision that the remark on repeats is about.
+const REMARKED_PRECISION: f64 = 0.01;
+const FIRST_MEMORY_GB: f64 = 80.0;
+/// Room that the names of details take beside what is chosen.
+const NAMES_WIDTH: f32 = 122.0;
+
+/// Draws the card.
+pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let plan = view.own.plan();
+    card(ui).show(ui, |ui| {
+        ui.take_available_width();
+        ui.horizontal_wrapped(|ui| {
+            let label = ui.label("Name");
+            let width = (ui.available_width() - 160.0).clamp(120.0, 420.0);
+            let named = text_ui(ui, "plan name", &plan.name, width, "");
+            named.0.labelled_by(label.id);
+            // A name that is none stays as it was.
+            let name = named.1.map(|name| name.trim().chars().filter(|c| !c.is_control()).collect::<String>());
+            if let Some(name) = name.filter(|name| is_name(name)) {
+                edit::<PlanCommand>(commands, plan, None, |plan| plan.name = name);
+            }
+            let label = ui.label("Repeats");
+            let mut repeats = plan.repeats;
+            let field = DragValue::new(&mut repeats).range(1..=MAX_REPEATS).speed(0.05).ui(ui).labelled_by(label.id);
+            if field.on_hover_text("Runs of each cell. From six on, tables have confidence intervals.").changed() {
+                edit::<PlanCommand>(commands, plan, Some("repeats"), |plan| plan.repeats = repeats);
+            }
+            if let Some(seen) = SpreadSeen::of_plan(&view.own.spreads, plan) {
+                ui.label(muted(ui, repeats_remark(&seen, REMARKED_PRECISION)));
+            }
+        });
+        workload_ui(ui, plan, commands);
+        data_ui(ui, view, commands);
+        CollapsingHeader::new("Details")
+            .id_salt("plan details")
+            .show(ui, |ui| details_ui(ui, plan, view.node.as_deref(), commands));
+    });
+}
+
+/// Which workload: each has cards of its own.
+fn workload_ui(ui: &mut Ui, plan: &Plan, commands: &mut Vec<Command>) {
+    let own = &plan.first.spec;
+    // A plan may bring a workload that only it knows; otherwise a program of one's own can become one.
+    let is_brought = workloads().iter().all(|spec| spec.key != own.key);
+    let brought = if is_brought { Arc::clone(own) } else { starting_command() };
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Workload");
+        for spec in workloads().iter().chain([&brought]) {
+            let chosen = spec.key == own.key;
+            let name = if spec.command.is_some() { "Own program" } else { &*spec.name };
+            let radio = radio_ui(ui, chosen, true, name);
+            radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Workload {name}")));
+            if radio.clicked() && !chosen {
+                edit::<PlanCommand>(commands, plan, None, |plan| plan.first = Block::new(Arc::clone(spec)));
+            }
+        }
+    });
+}
+
+fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let plan = view.own.plan();
+    let block = &plan.first;
+    let outlook = view.own.outlook.as_ref();
+    if block.spec.data_sets.is_empty() {
+        return;
+    }
+    ui.horizontal_wrapped(|ui| {
+        // Where the data set is a factor, this says where its rows come from.
+        ui.label(if block.spec.factor("data_set").is_some() { "Rows" } else { "Data set" });
+        for rule in &block.spec.data_sets {
+            let set = &*rule.key;
+            let chosen = block.data.set == set;
+            let refusal = outlook.and_then(|outlook| outlook.data_refusal(set));
+            let enabled = chosen || refusal.is_none();
+            let radio = radio_ui(ui, chosen, enabled, set);
+            let name = match refusal {
+                Some(reason) => format!("Data set {set}, cannot be used: {reason}"),
+                None => format!("Data set {set}"),
+            };
+            radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, enabled, chosen, &name));
+            if radio.clicked() && enabled && !chosen {
+                edit::<PlanCommand>(commands, plan, None, |plan| plan.first.set_data(rule.chosen()));
+            }
+            if let Some(reason) = refusal {
+                radio.on_hover_text(format!("Cannot be used here: {reason}"));
+            }
+        }
+    });
+    let Some(rule) = block.spec.data_set(&block.data.set) else { return };
+    for key in rule.keys.iter().filter(|key| key.domain == Domain::Path) {
+        let now = block.data.get(&key.key).and_then(Level::as_text).unwrap_or_default();
+        ui.horizontal_wrapped(|ui| {
+            let label = ui.label(&*key.name);
+            let (field, typed) = text_ui(ui, &key.name, now, 260.0, &key.help);
+            field.labelled_by(label.id);
+            let typed = typed.map(|typed| typed.trim().to_owned());
+            let can_be_empty = !rule.required.contains(&key.key);
+            if let Some(typed) = typed.filter(|typed| can_be_empty || !typed.is_empty()) {
+                let data = block.data.clone().with_path(&key.key, &typed);
+                edit::<PlanCommand>(commands, plan, None, |plan| plan.first.set_data(data));
+            }
+        });
+    }
+    let palette = palette(ui.visuals());
+    let host = view.session.as_ref().and_then(|session| session.host());
+    let there = host.map(|host| format!("Looked for on {host} when the plan is launched."));
+    let (text, colour) = match (&there, outlook.and_then(|outlook| outlook.data.as_ref())) {
+        (Some(there), Some(_)) => (there, palette.muted),
+        (_, None) => (&rule.help, palette.muted),
+        (None, Some(Ok(found))) => (found, palette.muted),
+        (None, Some(Err(missing))) => (missing, palette.warning),
+    };
+    ui.label(RichText::new(text).size(SMALL).color(colour));
+}
+
+fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<Command>) {
+    let width = (ui.available_width() - NAMES_WIDTH).max(NAMES_WIDTH);
+    Grid::new("plan details grid").num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
+        ui.label("Order of runs");
+        ui.horizontal(|ui| {
+            for (order, help) in [
+                (Order::Interleaved, "Each repeat shuffles all cells, so that drift of the machine affects all of them alike"),
+                (Order::Sequential, "All repeats of one cell, then those of the next"),
+            ] {
+                let chosen = plan.order == order;
+                let radio = radio_ui(ui, chosen, true, order.name()).on_hover_text(help);
+                let name = format!("Order of runs {}", order.name());
+                radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, &name));
+                if radio.clicked() {
+                    edit::<PlanCommand>(commands, plan, None, |plan| plan.order = order);
+                }
+            }
+        });
+        ui.end_row();
+
+        let label = ui.label("Seed");
+        let mut seed = plan.seed;
+        let field = DragValue::new(&mut seed).speed(0.1).ui(ui).labelled_by(label.id);
+        if field.on_hover_text("Seed of the order of runs, the weights and the order of samples").changed() {
+            edit::<PlanCommand>(commands, plan, Some("seed"), |plan| plan.seed = seed);
+        }
+        ui.end_row();
+
+        let label = ui.label("Warm-up steps");
+        let mut steps = plan.warm_up_steps;
+        let field = DragValue::new(&mut steps).range(0..=1_000_000_000_u64).speed(0.1).ui(ui).labelled_by(label.id);
+        if field.on_hover_text("Steps at the start of a run that are excluded from statistics").changed() {
+            edit::<PlanCommand>(commands, plan, Some("warm-up"), |plan| plan.warm_up_steps = steps);
+        }
+        ui.end_row();
+
+        if let Some(mode) = mode_ui(ui, plan.mode) {
+            edit::<PlanCommand>(commands, plan, Some("mode"), |plan| plan.mode = mode);
+        }
+        ui.end_row();
+
+        let programs = plan.blocks().any(|block| block.spec.command.is_some());
+        if let Some(tracer) = tracers_ui(ui, width, &plan.tracing, (programs, node)) {
+            edit::<PlanCommand>(commands, plan, None, |plan| plan.tracing = plan.tracing.toggled(tracer));
+        }
+        ui.end_row();
+        if let Some(part) = plan.tracing.capture() {
+            if let Some(part) = traced_part_ui(ui, width, part, programs) {
+                edit::<PlanCommand>(commands, plan, Some("traced part"), |plan| plan.tracing = plan.tracing.with_capture(part));
+            }
+            ui.end_row();
+        }
+
+        let limit = Limit { name: "Run-time limit", unit: " s", first: FIRST_RUN_TIME_S, max: 1e9 };
+        if let Some(limit) = limit_ui(ui, &limit, plan.limits.run_time_s) {
+            edit::<PlanCommand>(commands, plan, Some("run time"), |plan| plan.limits.run_time_s = limit);
+        }
+        let limit = Limit { name: "Memory limit", unit: " GB per rank", first: FIRST_MEMORY_GB, max: 1e6 };
+        if let Some(limit) = limit_ui(ui, &limit, plan.limits.memory_limit_gb) {
+            edit::<PlanCommand>(commands, plan, Some("memory"), |plan| plan.limits.memory_limit_gb = limit);
+        }
+
+        ui.label("Machine");
+        let exclusive = plan.limits.exclusive;
+        let help = "Each run has the machine to itself, so that no other run affects its times. Otherwise small runs are packed \
+        side by side, each on its own GPUs and CPUs; their times are excluded from tables.";
+        if tick_ui(ui, exclusive, true, "one run at a time").on_hover_text(help).clicked() {
+            edit::<PlanCommand>(commands, plan, None, |plan| plan.limits.exclusive = !exclusive);
+        }
+        ui.end_row();
+    });
+}
+
+/// How far runs go.
+fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
+    let mut asked = None;
+    ui.label("Runs");
+    ui.horizontal(|ui| {
+        let choices = [
+            (Mode::Full, "Through all epochs, with accuracy and losses"),
+            (
+                Mode::Quick { step_precision: Mode::STEP_PRECISION },
+                "Until the mean step is known; training time is extrapolated, and there is no accuracy",
+            ),
+        ];
+        for (mode, help) in choices {
+            let chosen = now.name() == mode.name();
+            let radio = radio_ui(ui, chosen, true, mode.name()).on_hover_text(help);
+            radio
+                .widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Runs {}", mode.name())));
+            if radio.clicked() && !chosen {
+                asked = Some(mode);
+            }
+        }
+        if let Some(precision) = now.step_precision() {
+            let mut percent = precision * 100.0;
+            let (least, most) = Mode::STEP_PRECISIONS;
+            let field = DragValue::new(&mut percent).range(100.0 * least..=100.0 * most).max_decimals(2).speed(0.05);
+            let field = ui.add(field.prefix("±").suffix(" %"));
+            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Precision of the mean step"));
+            if field.changed() {
+                asked = Some(Mode::Quick { step_precision: (percent / 100.0).clamp(least, most) });
+            }
+        }
+    });
+    asked
+}
+
+/// Choices side by side, on more lines where they are wider than that.
+fn wrapped(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
+    ui.vertical(|ui| {
+        ui.set_max_width(width);
+        ui.horizontal_wrapped(content);
+    });
+}
+
+/// A choice of tracing as it is spoken, with its help, or why it cannot be made.
+fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, refusal: Option<&str>) -> Response {
+    let can = refusal.is_none();
+    let choice = choice.on_hover_text(help).on_disabled_hover_text(refusal.unwrap_or_default());
+    choice.widget_info(|| WidgetInfo::selected(role, can, chosen, format!("Trace {name}")));
+    choice
+}
+
+/// Who traces runs: one, or several of which each traces its own runs of every cell.
+fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, Option<&Node>)) -> Option<Tracer> {
+    let mut asked = None;
+    ui.label("Trace");
+    wrapped(ui, width, |ui| {
+        let untraced = node.and_then(|node| node.tracer.as_ref().err());
+        let only_phases = untraced.map_or_else(String::new, |why| {
+            format!(". Here only phases, loader waits and the parts of steps on the host are recorded: {why}")
+        });
+        let built_in =
+            format!("Calls of CUDA, kernels, copies, and the ranks' phases, without a profiler{only_phases}");
+        // A program has no phases that could be recorded without CUPTI.
+        let no_part =
+            untraced.filter(|_| programs).map(|why| format!("Nothing of a program can be recorded here: {why}"));
+        for tracer in Tracer::ALL {
+            let (help, refusal) = match tracer {
+                Tracer::Off => ("Nothing is recorded", None),
+                Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
+                Tracer::Nsys => {
+                    ("Nsight Systems records each run, which costs time, so traced cells are kept apart", None)
+                }
+            };
+            let chosen = now.has(tracer);
+            // What a plan asks for can always be taken back.
+            let refusal = refusal.filter(|_| !chosen);
+            let tick = tick_ui(ui, chosen, refusal.is_none(), tracer.name());
+            if told(tick, tracer.name(), (chosen, Role::CheckBox), help, refusal).clicked() {
+                asked = Some(tracer);
+            }
+        }
+        let count = now.tracers().len();
+        if count > 1 {
+            let help = "Twins, which run one after the other in each repeat. The preset trace-cost compares them.";
+            ui.label(muted(ui, format!("each cell {count} times, once under each"))).on_hover_text(help);
+        }
+    });
+    asked
+}
+
+/// Which part of traced runs is recorded. Programs are traced as a whole.
+fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Option<Capture> {
+    let mut asked = None;
+    ui.label("Traced part");
+    wrapped(ui, width, |ui| {
+        for (capture, name, help) in [
+            (Capture::Whole, "whole run", "Each run from its start to its end"),
+            (
+                Capture::First { seconds: 720.0 },
+                "first seconds",
+                "Recording ends after these seconds; the run continues",
+            ),
+            (
+                Capture::Steps { first: 20, last: 60 },
+                "steps",
+                "Only these steps are recorded; with ten steady ones before them the run tells what that costs",
+            ),
+        ] {
+            let refusal = (programs && capture != Capture::Whole).then_some("Programs are recorded as a whole");
+            let kind = |capture: Capture| std::mem::discriminant(&capture);
+            let chosen = kind(part) == kind(capture);
+            let radio = radio_ui(ui, chosen, refusal.is_none(), name);
+            if told(radio, name, (chosen, Role::RadioButton), help, refusal).clicked() && !chosen {
+                asked = Some(capture);
+            }
+        }
+        let number = |ui: &mut Ui, name: &str, value: &mut u64, least: u64| {
+            let field = ui.add(DragValue::new(value).range(least..=1_000_000_000).speed(0.5));
+            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, name));
+            field.changed()
+        };
+        match part {
+            Capture::First { seconds } => {
+                let mut whole_s = seconds.round() as u64;
+                if number(ui, "Seconds that are recorded", &mut whole_s, 1) {
+                    asked = Some(Capture::First { seconds: whole_s as f64 });
+                }
+            }
+            Capture::Steps { mut first, mut last } => {
+                let changed = number(ui, "First step that is recorded", &mut first, 1);
+                if number(ui, "Last step that is recorded", &mut last, first) || changed {
+                    asked = Some(Capture::Steps { first, last: last.max(first) });
+                }
+            }
+            Capture::Whole => {}
+        }
+    });
+    asked
+}
+
+/// An optional limit.
+struct Limit {
+    name: &'static str,
+    unit: &'static str,
+    /// Value that a tick sets.
+    first: f64,
+    max: f64,
+}
+
+fn limit_ui(ui: &mut Ui, limit: &Limit, now: Option<f64>) -> Option<Option<f64>> {
+    let mut asked = None;
+    if tick_ui(ui, now.is_some(), true, limit.name).clicked() {
+        asked = Some(if now.is_some() { None } else { Some(limit.first) });
+    }
+    match now {
+        Some(now) => {
+            let mut value = now;
+            let field = DragValue::new(&mut value).range(0.001..=limit.max).max_decimals(3).suffix(limit.unit);
+            let field = ui.add(field);
+            field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, format!("{} value", limit.name)));
+            if field.changed() {
+                asked = Some(Some(value));
+            }
+        }
+        None => {
+            ui.label(muted(ui, "none"));
+        }
+    }
+    ui.end_row();
+    asked
+}
+
+/// A text field that applies its text when it loses the focus. Returns the field, and the text if it changed.
+fn text_ui(ui: &mut Ui, name: &str, now: &str, width: f32, hint: &str) -> (Response, Option<String>) {
+    let id = Id::unique(("text of the plan", name));
+    let mut text = ui.data(|data| data.get_temp(id)).unwrap_or_else(|| now.to_owned());
+    let field = ui.add(text_field(&mut text, hint, width).id(id));
+    if field.has_focus() {
+        ui.data_mut(|data| data.insert_temp(id, text));
+        return (field, None);
+    }
+    ui.data_mut(|data| data.remove::<String>(id));
+    let typed = (field.lost_focus() && text != now).then_some(text);
+    (field, typed)
+}

@@ -1,0 +1,99 @@
+//! The form of a plan's own program: the texts that are typed, and a trial of one cell.
+//!
+//! Texts become the plan's with each change that is right. Those that are wrong are kept beside it, with what is wrong, until they are
+//! corrected or the plan is changed elsewhere.
+
+mod fields;
+mod list;
+mod trial;
+
+use super::PlanScreen;
+use super::View;
+use super::document::Document;
+use crate::plan::{Block, CommandTexts, Constraint, Plan};
+use trial::Tried;
+
+pub(super) use fields::command_ui;
+
+/// The form.
+#[derive(Default)]
+pub(super) struct Form {
+    typed: Option<Typed>,
+    tried: Tried,
+}
+
+/// Texts that were typed beside a plan, and what is wrong with them; without an error, the plan has them.
+struct Typed {
+    texts: CommandTexts,
+    /// The part of the plan that they are of.
+    block: Block,
+    constraints: Vec<Constraint>,
+    error: Option<String>,
+}
+
+impl Typed {
+    fn is_of(&self, plan: &Plan) -> bool {
+        self.block == plan.first && self.constraints == plan.constraints
+    }
+}
+
+impl Form {
+    fn typed(&self, plan: &Plan) -> Option<&Typed> {
+        self.typed.as_ref().filter(|typed| typed.is_of(plan))
+    }
+
+    fn type_texts(&mut self, texts: CommandTexts, document: &mut Document) {
+        let error = match texts.plan(document.plan()) {
+            Ok(plan) => {
+                document.edit(plan, Some("texts of the command"));
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let plan = document.plan();
+        let (block, constraints) = (plan.first.clone(), plan.constraints.clone());
+        self.typed = Some(Typed { texts, block, constraints, error });
+    }
+
+    /// The plan was saved, maybe in another folder: what is typed is of it all the same.
+    pub(super) fn saved(&mut self, before: &Plan, plan: &Plan) {
+        if let Some(typed) = self.typed.as_mut().filter(|typed| typed.is_of(before)) {
+            typed.block = plan.first.clone();
+        }
+    }
+}
+
+impl PlanScreen {
+    /// The texts of the plan's own program; none for other workloads.
+    pub(super) fn texts(&self) -> Option<CommandTexts> {
+        let typed = self.program.typed(self.plan());
+        typed.map(|typed| typed.texts.clone()).or_else(|| CommandTexts::of(self.plan()))
+    }
+
+    /// What is wrong with the typed texts.
+    pub fn form_error(&self) -> Option<&str> {
+        self.program.typed(self.plan())?.error.as_deref()
+    }
+
+    pub(super) fn type_texts(&mut self, texts: CommandTexts) {
+        self.program.type_texts(texts, &mut self.document);
+    }
+}
+
+impl View<'_> {
+    /// Why the first cell cannot be tried now.
+    pub(super) fn trial_refusal(self) -> Option<String> {
+        if self.queue.is_active() {
+            return Some("Runs are in progress, which a trial would disturb.".to_owned());
+        }
+        if self.node.is_none() {
+            return Some("Reading this machine …".to_owned());
+        }
+        if let Some(host) = self.session.as_ref().and_then(|session| session.host()) {
+            return Some(format!(
+                "A trial would run on this machine, not on {host}: try it there with `multicard run`."
+            ));
+        }
+        self.own.form_error().map(|_| "The program is not complete.".to_owned())
+    }
+}

@@ -1,0 +1,326 @@
+//! The fields of the form: the command with its placeholders, factors, measures, readings, environment, constraints.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use eframe::egui::text::{LayoutJob, TextFormat};
+use eframe::egui::{
+    CollapsingHeader, Color32, FontId, Galley, RichText, Role, TextBuffer, TextEdit, TextStyle, Ui, WidgetInfo,
+};
+
+use super::list::{Asked, Column, Field, List, lines_ui, named};
+use super::trial::trial_ui;
+use crate::app::command::Command;
+use crate::app::screens::plan::PlanCommand;
+use crate::app::screens::plan::View;
+use crate::app::theme::{GRID, SMALL, palette};
+use crate::app::widgets::{card, check_ui, muted, radio_ui, strong, text_field};
+use crate::plan::command::GPUS;
+use crate::plan::{Better, CommandTexts, MeasureTexts};
+
+/// Width of short fields.
+const SHORT: f32 = 120.0;
+/// Width of longer ones.
+const LONG: f32 = 240.0;
+
+/// Draws the form.
+pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let Some(texts) = view.own.texts() else { return };
+    let mut asked = Vec::new();
+    card(ui).show(ui, |ui| {
+        ui.take_available_width();
+        ui.horizontal_wrapped(|ui| {
+            ui.label(strong("Program"));
+            ui.label(muted(ui, "{factor} is the level of a cell, {switch:--text} a text where it is on").size(SMALL));
+        });
+        let mut edited = texts.clone();
+        let known: Vec<&str> = texts.factors.iter().map(|factor| factor.key.as_str()).collect();
+        run_ui(ui, &mut edited.run, &known);
+        if let Some(error) = view.own.form_error() {
+            ui.colored_label(palette(ui.visuals()).bad, RichText::new(error).size(SMALL));
+        }
+        folder_ui(ui, view.own.plan().folder(), &mut edited);
+        factors_ui(ui, &mut edited);
+        part_ui(ui, "Measures", texts.measures.len(), |ui| measures_ui(ui, &mut edited));
+        let readings = [&texts.patterns, &texts.files, &texts.names].map(|text| text.lines().count());
+        part_ui(ui, "Readings", readings.iter().sum(), |ui| readings_ui(ui, &mut edited));
+        let set = [&texts.setup, &texts.variables, &texts.time_limit_s, &texts.unit, &texts.step];
+        let set = set.map(|text| text.lines().count());
+        part_ui(ui, "Set-up, variables and limit", set.iter().sum(), |ui| surroundings_ui(ui, &mut edited));
+        part_ui(ui, "Constraints", texts.constraints.len(), |ui| constraints_ui(ui, &mut edited));
+        if edited != texts {
+            asked.push(PlanCommand::Texts(Box::new(edited)));
+        }
+        ui.add_space(GRID);
+        trial_ui(ui, view, &mut asked);
+    });
+    commands.extend(asked.into_iter().map(Command::from));
+}
+
+/// A part of the form that can be folded; its title says how much is in it.
+fn part_ui(ui: &mut Ui, name: &str, count: usize, content: impl FnOnce(&mut Ui)) {
+    let title = if count == 0 { name.to_owned() } else { format!("{name}: {count}") };
+    CollapsingHeader::new(title).id_salt(("part of the form", name)).show_unindented(ui, content);
+}
+
+/// The command, its placeholders in colour.
+fn run_ui(ui: &mut Ui, run: &mut String, known: &[&str]) {
+    let font = TextStyle::Monospace.resolve(ui.style());
+    let palette = palette(ui.visuals());
+    let (text, good, bad) = (ui.visuals().text_color(), palette.accent, palette.bad);
+    let mut layout = |ui: &Ui, buffer: &dyn TextBuffer, width: f32| -> Arc<Galley> {
+        let mut job = LayoutJob::default();
+        for (range, placeholder) in pieces(buffer.as_str(), known) {
+            let colour = match placeholder {
+                None => text,
+                Some(true) => good,
+                Some(false) => bad,
+            };
+            append(&mut job, &buffer.as_str()[range], &font, colour);
+        }
+        job.wrap.max_width = width;
+        ui.fonts_mut(|fonts| fonts.layout_job(job))
+    };
+    let field = TextEdit::multiline(run).desired_rows(2).desired_width(f32::INFINITY).layouter(&mut layout);
+    let field =
+        ui.add(field).on_hover_text("The program and its arguments. No shell reads them; quotes hold words together.");
+    named(&field, "Command", run);
+}
+
+fn append(job: &mut LayoutJob, text: &str, font: &FontId, colour: Color32) {
+    job.append(text, 0.0, TextFormat::simple(font.clone(), colour));
+}
+
+/// The parts of a command: text, and placeholders with whether there is one of that name.
+fn pieces(text: &str, known: &[&str]) -> Vec<(Range<usize>, Option<bool>)> {
+    let (mut pieces, mut at) = (Vec::new(), 0);
+    while let Some(open) = text[at..].find('{').map(|open| at + open) {
+        let Some(close) = text[open..].find('}').map(|close| open + close + 1) else { break };
+        // `{{` is a brace.
+        if text[open + 1..].starts_with('{') {
+            pieces.push((at..open + 2, None));
+            at = open + 2;
+            continue;
+        }
+        let name = text[open + 1..close - 1].split(':').next().unwrap_or_default();
+        let is_known =
+            known.contains(&name) || crate::plan::command::BUILT_IN.iter().any(|(built_in, _)| *built_in == name);
+        pieces.push((at..open, None));
+        pieces.push((open..close, Some(is_known)));
+        at = close;
+    }
+    pieces.push((at..text.len(), None));
+    pieces.retain(|(range, _)| !range.is_empty());
+    pieces
+}
+
+/// A field of one line with its label.
+fn field_ui(ui: &mut Ui, label: &str, name: &str, text: &mut String, hint: &str, width: f32, help: &str) {
+    let label = ui.label(label);
+    let field = ui.add(text_field(text, hint, width)).labelled_by(label.id);
+    named(&field, name, text);
+    if !help.is_empty() {
+        field.on_hover_text(help);
+    }
+}
+
+fn folder_ui(ui: &mut Ui, base: Option<&str>, texts: &mut CommandTexts) {
+    ui.horizontal_wrapped(|ui| {
+        let (hint, from) = match base {
+            Some(base) => ("that of the plan", format!("relative to {base}")),
+            None => (
+                "where multicard was started",
+                "relative to where multicard was started; once saved, to the plan".to_owned(),
+            ),
+        };
+        field_ui(ui, "Folder", "Folder of the program", &mut texts.folder, hint, LONG, "");
+        ui.label(muted(ui, from).size(SMALL));
+    });
+}
+
+/// The factors with their levels, and a line for one more.
+fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
+    let column = |name, head, share, hint| Column { name, head, share, hint, required: true };
+    let columns =
+        [column("Name", "Factor", 0.25, "name"), column("Levels", "Levels, separated by commas", 0.75, "fp32, bf16")];
+    let list = List { what: "factor", columns: &columns, grows: true };
+    let lines = texts
+        .factors
+        .iter_mut()
+        .map(|factor| (factor.key.clone(), vec![Field::Fixed(&factor.key), Field::Text(&mut factor.levels)]));
+    let lines = lines.collect();
+    match list.ui(ui, lines, |_, _| {}) {
+        Asked::Add(entered) => *texts = std::mem::take(texts).with_factor(&entered[0], &entered[1]),
+        Asked::Remove(place) => *texts = std::mem::take(texts).without_factor(place),
+        Asked::Nothing => {}
+    }
+    if texts.uses_no_gpu() || !texts.has_gpus() {
+        let mut uses_none = texts.uses_no_gpu();
+        let help = "gpus = 0: its runs get no GPU, also where there are some. Otherwise a run gets one, or as many as the factor gpus \
+                    says.";
+        if check_ui(ui, &mut uses_none, "uses no GPU").on_hover_text(help).changed() {
+            let place = texts.factors.iter().position(|factor| factor.key == GPUS);
+            *texts = match place {
+                Some(place) => std::mem::take(texts).without_factor(place),
+                None => std::mem::take(texts).with_factor(GPUS, "0"),
+            };
+        }
+    }
+    if texts.factors.is_empty() {
+        return;
+    }
+    part_ui(ui, "Names, units and help of factors", 0, |ui| {
+        let column = |name, share| Column { name, head: name, share, hint: "", required: false };
+        let columns = [
+            Column { head: "Factor", ..column("Factor", 0.2) },
+            column("Name", 0.3),
+            column("Unit", 0.15),
+            Column { head: "Help: what it changes", ..column("Help", 0.35) },
+        ];
+        let list = List { what: "factor", columns: &columns, grows: false };
+        let lines = texts.factors.iter_mut().map(|factor| {
+            let fields = [&mut factor.name, &mut factor.unit, &mut factor.help].map(Field::Text);
+            (factor.key.clone(), std::iter::once(Field::Fixed(&factor.key)).chain(fields).collect())
+        });
+        let lines = lines.collect();
+        list.ui(ui, lines, |_, _| {});
+    });
+}
+
+/// The measures that readings are of.
+fn measures_ui(ui: &mut Ui, texts: &mut CommandTexts) {
+    let column = |name, head, share, hint, required| Column { name, head, share, hint, required };
+    let columns = [
+        column("Key", "Key: the name of its readings", 0.38, "bleu", true),
+        column("Name", "Name", 0.42, "BLEU", false),
+        column("Unit", "Unit", 0.2, "GB/s", false),
+    ];
+    let list = List { what: "measure", columns: &columns, grows: true };
+    let mut kinds: Vec<(String, Better, bool)> =
+        texts.measures.iter().map(|measure| (measure.key.clone(), measure.better, measure.on_speed)).collect();
+    let lines = texts.measures.iter_mut().map(|measure| {
+        let fields = [&mut measure.name, &mut measure.unit].map(Field::Text);
+        (measure.key.clone(), std::iter::once(Field::Fixed(&measure.key)).chain(fields).collect())
+    });
+    let lines = lines.collect();
+    let asked = list.ui(ui, lines, |ui, place| {
+        let (key, better, on_speed) = &mut kinds[place];
+        ui.horizontal_wrapped(|ui| {
+            ui.label(muted(ui, "better").size(SMALL));
+            for (one, name) in [(Better::Lower, "lower"), (Better::Higher, "higher"), (Better::Neither, "neither")] {
+                let chosen = *better == one;
+                let radio = radio_ui(ui, chosen, true, name);
+                let name = format!("Better {name} {key}");
+                radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, &name));
+                if radio.clicked() {
+                    *better = one;
+                }
+            }
+            let help = "As rates do: runs that were throttled or had company are left out of it";
+            check_ui(ui, on_speed, "depends on the speed of the machine").on_hover_text(help);
+        });
+    });
+    for (measure, (_, better, on_speed)) in texts.measures.iter_mut().zip(kinds) {
+        (measure.better, measure.on_speed) = (better, on_speed);
+    }
+    match asked {
+        Asked::Add(mut entered) => {
+            let mut next = entered.drain(..);
+            let mut text = || next.next().unwrap_or_default();
+            texts.measures.push(MeasureTexts { key: text(), name: text(), unit: text(), ..MeasureTexts::default() });
+        }
+        Asked::Remove(place) => drop(texts.measures.remove(place)),
+        Asked::Nothing => {}
+    }
+}
+
+/// Where readings come from.
+fn readings_ui(ui: &mut Ui, texts: &mut CommandTexts) {
+    lines_ui(
+        ui,
+        "Patterns over the output",
+        &mut texts.patterns,
+        r"step (?<step>\d+) loss (?<loss>\S+)",
+        "Regular expressions with named groups, one a line: step, loss, units, duration_s; other names are readings",
+    );
+    lines_ui(
+        ui,
+        "Files that it writes",
+        &mut texts.files,
+        "{run_folder}/metrics.csv",
+        "CSV, JSON Lines, or a folder of TensorBoard's event files with / at its end; one a line",
+    );
+    lines_ui(
+        ui,
+        "What its names stand for",
+        &mut texts.names,
+        "train/loss = loss",
+        "Names in these files, and the field of readings or the measure that each is; one a line",
+    );
+    let help = "Otherwise as many steps are left out of statistics as Details says: Warm-up steps";
+    check_ui(ui, &mut texts.finds_warm_up, "warm-up ends once step times have settled").on_hover_text(help);
+    ui.label(muted(ui, "Without patterns and files, readings are looked for. multicard help readings").size(SMALL));
+}
+
+/// What is done and set before it runs, when it is ended, and what it counts.
+fn surroundings_ui(ui: &mut Ui, texts: &mut CommandTexts) {
+    lines_ui(
+        ui,
+        "Set-up, once a session",
+        &mut texts.setup,
+        "make",
+        "A program that is run before the first run of a session; its failure fails the run",
+    );
+    lines_ui(
+        ui,
+        "Variables",
+        &mut texts.variables,
+        "NAME=text",
+        "Environment variables that are set for it, one a line; placeholders are filled",
+    );
+    ui.horizontal_wrapped(|ui| {
+        let help = "A run that takes longer is ended and counts as failed";
+        field_ui(ui, "Time limit", "Time limit of the program", &mut texts.time_limit_s, "none", SHORT, help);
+        ui.label("s");
+    });
+    ui.horizontal_wrapped(|ui| {
+        field_ui(ui, "Counts", "Unit of the program", &mut texts.unit, "units", SHORT, "images, tokens, rows");
+        field_ui(ui, "in each", "Step of the program", &mut texts.step, "step", SHORT, "step, iteration, pass");
+    });
+}
+
+/// Cells that are left out.
+fn constraints_ui(ui: &mut Ui, texts: &mut CommandTexts) {
+    let column = |name, head, hint| Column { name, head, share: 0.5, hint, required: true };
+    let columns = [
+        column("Cells", "Cells that are left out", "gpus > 2 and precision = fp64"),
+        column("Reason", "Reason", "takes too long"),
+    ];
+    let list = List { what: "constraint", columns: &columns, grows: true };
+    let lines = texts.constraints.iter_mut().enumerate().map(|(place, (exclude, reason))| {
+        (format!("constraint {}", place + 1), [exclude, reason].map(Field::Text).into_iter().collect())
+    });
+    let lines = lines.collect();
+    match list.ui(ui, lines, |_, _| {}) {
+        Asked::Add(mut entered) => {
+            let reason = entered.pop().unwrap_or_default();
+            texts.constraints.push((entered.pop().unwrap_or_default(), reason));
+        }
+        Asked::Remove(place) => drop(texts.constraints.remove(place)),
+        Asked::Nothing => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_of_a_command_are_told_apart() {
+        let text = "a --x={x} {{b}} {on:--on} {y} {seed} {z";
+        let placeholders: Vec<_> =
+            pieces(text, &["x", "on"]).into_iter().filter_map(|(range, known)| Some((&text[range], known?))).collect();
+        assert_eq!(placeholders, [("{x}", true), ("{on:--on}", true), ("{y}", false), ("{seed}", true)]);
+        assert_eq!(pieces(text, &[]).iter().map(|(range, _)| range.len()).sum::<usize>(), text.len());
+    }
+}

@@ -1,0 +1,130 @@
+//! A trial of the first cell, and what it read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use eframe::egui::{Button, Context, RichText, ScrollArea, Ui};
+use poll_promise::Promise;
+
+use super::Form;
+use crate::app::screens::plan::View;
+use crate::app::screens::plan::{PlanCommand, on_thread};
+use crate::app::theme::{SMALL, palette};
+use crate::app::widgets::muted;
+use crate::plan::Plan;
+use crate::session::{Machine, Trial, try_once};
+
+/// Most seconds that a trial takes.
+const TRIAL_S: f64 = 10.0;
+/// Height of what a trial read.
+const READ_HEIGHT: f32 = 220.0;
+
+/// A trial of the first cell.
+#[derive(Default)]
+pub(super) enum Tried {
+    /// There was none.
+    #[default]
+    Not,
+    /// It runs.
+    Running {
+        /// Asks for its end.
+        stop: Arc<AtomicBool>,
+        /// What comes of it.
+        result: Promise<Result<Trial, String>>,
+    },
+    /// It has ended, with what was read.
+    Done(Result<Trial, String>),
+}
+
+impl Form {
+    /// Whether a trial runs.
+    pub(in crate::app::screens::plan) fn is_trying(&self) -> bool {
+        matches!(self.tried, Tried::Running { .. })
+    }
+
+    /// Starts a trial of a plan's first cell.
+    pub(in crate::app::screens::plan) fn try_once(&mut self, plan: Plan, context: &Context) {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        let result = on_thread("trial", context, move || {
+            try_once(&plan, TRIAL_S, Machine::look(), &asked).map_err(|error| error.to_string())
+        });
+        self.tried = Tried::Running { stop, result };
+    }
+
+    /// Ends it.
+    pub(in crate::app::screens::plan) fn stop_trial(&self) {
+        if let Tried::Running { stop, .. } = &self.tried {
+            stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes over what came of it.
+    pub(in crate::app::screens::plan) fn poll_trial(&mut self) {
+        if let Tried::Running { result, .. } = &self.tried
+            && result.ready().is_some()
+            && let Tried::Running { result, .. } = std::mem::take(&mut self.tried)
+        {
+            self.tried = Tried::Done(result.block_and_take());
+        }
+    }
+}
+
+/// Draws the button, and what the last trial read.
+pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>) {
+    let refusal = view.trial_refusal();
+    let tried = &view.own.program.tried;
+    ui.horizontal_wrapped(|ui| match tried {
+        Tried::Running { .. } => {
+            if ui.button("Stop").clicked() {
+                asked.push(PlanCommand::StopTrial);
+            }
+            ui.spinner();
+            ui.label(muted(ui, format!("The first cell runs for {TRIAL_S} s at most")));
+        }
+        _ => {
+            let button = ui.add_enabled(refusal.is_none(), Button::new("Try once"));
+            let help = format!("Runs the first cell for {TRIAL_S} s at most. Nothing is recorded.");
+            if button.on_hover_text(help).clicked() {
+                asked.push(PlanCommand::TryOnce);
+            }
+            let note = refusal.unwrap_or_else(|| {
+                format!("runs the first cell for {TRIAL_S} s at most and shows what is read of it; nothing is recorded")
+            });
+            ui.label(muted(ui, note).size(SMALL));
+        }
+    });
+    let trial = match tried {
+        Tried::Done(Ok(trial)) => trial,
+        Tried::Done(Err(error)) => {
+            ui.colored_label(palette(ui.visuals()).bad, RichText::new(error).size(SMALL));
+            return;
+        }
+        Tried::Not | Tried::Running { .. } => return,
+    };
+    let keys: Vec<&str> = trial.keys.iter().map(|key| key.as_str()).collect();
+    let readings = if keys.is_empty() { "no readings".to_owned() } else { format!("readings: {}", keys.join(", ")) };
+    let steps = if trial.steps == 1 { "1 step".to_owned() } else { format!("{} steps", trial.steps) };
+    let end = trial.end.as_deref().unwrap_or("It was ended after its time.");
+    ui.label(format!("{steps}, {readings}. {end}"));
+    for warning in &trial.warnings {
+        ui.colored_label(palette(ui.visuals()).warning, RichText::new(warning).size(SMALL));
+    }
+    ScrollArea::vertical().id_salt("what a trial read").max_height(READ_HEIGHT).auto_shrink([false, true]).show(
+        ui,
+        |ui| {
+            for (line, found) in &trial.read {
+                ui.horizontal_wrapped(|ui| {
+                    ui.label(RichText::new(line.trim()).monospace().size(SMALL));
+                    ui.label(RichText::new(format!("→ {found}")).size(SMALL).color(palette(ui.visuals()).accent));
+                });
+            }
+            if trial.read.is_empty() && !trial.output.is_empty() {
+                ui.label(muted(ui, "Nothing was read from its output. The last lines:").size(SMALL));
+                for line in &trial.output {
+                    ui.label(RichText::new(line).monospace().size(SMALL));
+                }
+            }
+        },
+    );
+}

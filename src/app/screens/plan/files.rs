@@ -1,0 +1,125 @@
+//! Plan files: reading, writing and choosing them, in the background.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eframe::egui::Context;
+use poll_promise::Promise;
+
+use crate::app::task::on_thread;
+use crate::figure::check_studies;
+use crate::plan::{Plan, PlanError};
+
+/// Purpose of a question for a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Open,
+    Save,
+}
+
+/// The question for a path, answered in a text field or in the system's dialog.
+pub(super) struct Question {
+    /// Identifies the question, so that a new one starts with an empty field.
+    pub(super) number: u64,
+    pub(super) purpose: Purpose,
+    /// Initial text of the field.
+    pub(super) suggestion: String,
+    /// The system's dialog, while it is open.
+    pub(super) dialog: Option<Promise<Option<PathBuf>>>,
+    /// A note to show.
+    pub(super) note: Option<String>,
+    /// An existing file that would be replaced.
+    pub(super) replace: Option<PathBuf>,
+}
+
+/// Result of writing a plan.
+pub(super) enum Saved {
+    /// The file holds this plan.
+    Done(Arc<Plan>, PathBuf),
+    /// Another file exists and was not replaced.
+    Exists(PathBuf),
+    /// It could not be written.
+    Failed(String),
+}
+
+/// Opens the system's dialog. The answer is `None` if it is cancelled or missing.
+pub(super) fn dialog(purpose: Purpose, suggestion: &Path, context: &Context) -> Promise<Option<PathBuf>> {
+    let folder = suggestion.parent().map(Path::to_owned);
+    let name = suggestion.file_name().map(|name| name.to_string_lossy().into_owned());
+    on_thread("file dialog", context, move || {
+        let mut dialog = rfd::FileDialog::new().add_filter("plans", &["toml"]);
+        if let Some(folder) = folder {
+            dialog = dialog.set_directory(folder);
+        }
+        match purpose {
+            Purpose::Open => dialog.pick_file(),
+            Purpose::Save => dialog.set_file_name(name.unwrap_or_default()).save_file(),
+        }
+    })
+}
+
+/// Reads a plan; the error lists all of its problems.
+pub(super) fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, PathBuf), String>> {
+    let read = |path: &Path| {
+        let plan = Plan::read(path)?;
+        check_studies(&plan, &path.display().to_string())?;
+        Ok::<_, PlanError>(plan)
+    };
+    on_thread("plan reader", context, move || match read(&path) {
+        Ok(plan) => Ok((plan, path)),
+        Err(error) => Err(format!("{error}\nThe plan on screen is unchanged.")),
+    })
+}
+
+/// Writes a plan atomically. An existing file is replaced only if `replace` is set. `from` is the file that the plan came
+/// from, whose comments and order are kept.
+pub(super) fn write(
+    plan: Arc<Plan>,
+    from: Option<PathBuf>,
+    path: PathBuf,
+    replace: bool,
+    context: &Context,
+) -> Promise<Saved> {
+    on_thread("plan writer", context, move || {
+        if !replace && path.exists() {
+            return Saved::Exists(path);
+        }
+        let text = from.and_then(|from| std::fs::read_to_string(from).ok());
+        let text = text.map_or_else(|| plan.to_toml(), |text| plan.to_toml_in(&text, &path.display().to_string()));
+        match write_now(&text, &path) {
+            Ok(()) => Saved::Done(plan, path),
+            Err(error) => {
+                Saved::Failed(format!("cannot save the plan to {}: {error}; choose a writable folder", path.display()))
+            }
+        }
+    })
+}
+
+fn write_now(text: &str, path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::Error::other("this is a folder"));
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
+    let written = std::fs::File::create(&unfinished).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    let written = written.and_then(|()| std::fs::rename(&unfinished, path));
+    if written.is_err() {
+        // The partial file is useless; an error in removing it adds nothing.
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    written
+}
+
+/// Suggested path of a plan without a file: in the working folder, named after the plan.
+pub(super) fn suggested_path(plan: &Plan) -> PathBuf {
+    let plain = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = plan.name.chars().map(plain).collect();
+    let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
+    let name = if words.is_empty() { "plan".to_owned() } else { words.join("-") };
+    std::env::current_dir().unwrap_or_default().join(format!("{name}.toml"))
+}

@@ -1,0 +1,393 @@
+//! The matrix: all cells with estimated time and memory, and the launch button.
+
+use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, Ui};
+use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
+
+use super::outlook::{Outlook, WORKLOAD, time_of};
+use super::{PlanCommand, PlanScreen};
+use crate::app::command::Command;
+use crate::app::screens::plan::View;
+use crate::app::theme::{SMALL, palette};
+use crate::app::widgets::{main_button, muted, strong, tick_ui};
+use crate::app::words::{bytes_text, runs_text};
+use crate::figure::{duration_text, grouped, significant};
+use crate::plan::{Key, Levels, Tracer};
+
+const ROW_HEIGHT: f32 = 22.0;
+/// Margin on both sides of a cell's text.
+const CELL_MARGIN: i8 = 6;
+/// Width that the controls next to the launch button need to fit on its line.
+const LAUNCH_LINE_WIDTH: f32 = 440.0;
+
+/// Draws the panel: heading and totals, the cells, the buttons.
+pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    Panel::bottom("launch").frame(Frame::new().inner_margin(Margin::symmetric(0, 4))).show(ui, |ui| {
+        launch_ui(ui, view, commands);
+    });
+    heading_ui(ui, view);
+    if let Some(outlook) = &view.own.outlook {
+        let only_id = Id::unique("only what cannot run");
+        let mut only_invalid: bool = ui.data(|data| data.get_temp(only_id)).unwrap_or_default();
+        let invalid = outlook.matrix.invalid.len();
+        if invalid > 0 {
+            let text = match invalid {
+                1 => "1 cell cannot run".to_owned(),
+                _ => format!("{} cells cannot run", grouped(&invalid.to_string())),
+            };
+            ui.horizontal(|ui| {
+                ui.colored_label(palette(ui.visuals()).warning, text);
+                if tick_ui(ui, only_invalid, true, "show only these").clicked() {
+                    only_invalid = !only_invalid;
+                }
+            });
+            ui.data_mut(|data| data.insert_temp(only_id, only_invalid));
+        }
+        if let Some(text) = memory_by_kind(outlook) {
+            ui.add(Label::new(muted(ui, text).size(SMALL)).wrap());
+        }
+        if let Some(text) = further(outlook) {
+            ui.label(muted(ui, text));
+        }
+        let warning = palette(ui.visuals()).warning;
+        for remark in &outlook.remarks {
+            let text = if remark.is_warning {
+                RichText::new(format!("⚠ {remark}")).color(warning)
+            } else {
+                muted(ui, &remark.text)
+            };
+            ui.add(Label::new(text).wrap());
+        }
+        if let Some(others) = view.use_by_others() {
+            let text = format!("⚠ {others}: runs launched now are slower, and marked");
+            ui.add(Label::new(RichText::new(text).color(warning)).wrap());
+        }
+        table_ui(ui, view.own, outlook, only_invalid && invalid > 0);
+    }
+}
+
+fn heading_ui(ui: &mut Ui, view: View<'_>) {
+    ui.horizontal_wrapped(|ui| {
+        ui.heading("Matrix");
+        let text = match (&view.own.outlook, &view.node) {
+            (_, None) => "reading this machine …".to_owned(),
+            (None, _) => counting(view),
+            (Some(outlook), _) => sums(outlook, view.own.duration_s(outlook)),
+        };
+        let help = "Time: all runs one after the other; of cells with a finished run in this session what it took, else a rough \
+        estimate. Peak: most memory of any rank on its device, a rough estimate.";
+        ui.label(text).on_hover_text(help);
+        if view.node.is_some() && view.own.outlook.is_some() && view.outlook().is_none() {
+            ui.label(muted(ui, counting(view)));
+        }
+    });
+}
+
+/// What the memory of the largest cell goes to, where its workload knows: `peak: weights 32.1 GB, logits 0.3 GB`.
+fn memory_by_kind(outlook: &Outlook) -> Option<String> {
+    let largest = outlook.matrix.cells.iter().max_by_key(|cell| cell.estimate.peak_bytes)?;
+    let told = largest.estimate.memory_kinds().filter(|(_, bytes)| *bytes > largest.estimate.peak_bytes / 1000);
+    let told: Vec<_> = told.map(|(name, bytes)| format!("{name} {}", bytes_text(bytes as f64))).collect();
+    (!told.is_empty()).then(|| format!("peak: {}", told.join(", ")))
+}
+
+/// A note on the cells of blocks that can only be edited in the file.
+fn further(outlook: &Outlook) -> Option<String> {
+    let cells = outlook.matrix.cells.len() - outlook.matrix.of_first_block;
+    let text = match outlook.plan.further.len() {
+        0 => return None,
+        1 => format!(
+            "{cells} of the cells come from another [[block]] of the plan; edit it in the file, saving keeps it"
+        ),
+        blocks => {
+            format!(
+                "{cells} of the cells come from {blocks} more [[block]]s of the plan; edit them in the file, saving keeps them"
+            )
+        }
+    };
+    Some(text)
+}
+
+/// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`; without what nobody can tell.
+fn sums(outlook: &Outlook, duration_s: f64) -> String {
+    let cells = outlook.matrix.cells.len();
+    if cells == 0 {
+        return "nothing can run".to_owned();
+    }
+    let time = if duration_s > 0.0 { format!(" · about {}", about(duration_s)) } else { String::new() };
+    let peak = match outlook.peak_bytes {
+        0 => String::new(),
+        // A number and its unit stay in one line.
+        bytes => format!(" · peak {}", bytes_text(bytes as f64).replace(' ', "\u{a0}")),
+    };
+    let number = |count: u64| grouped(&count.to_string());
+    let runs = if outlook.runs == 1 { "1 run".to_owned() } else { format!("{} runs", number(outlook.runs)) };
+    let some = if cells == 1 { "1 cell".to_owned() } else { format!("{} cells", number(cells as u64)) };
+    format!("{runs} · {some} × {}{time}{peak}", outlook.plan.repeats)
+}
+
+/// An estimated duration without false precision: whole minutes from three on.
+fn about(duration_s: f64) -> String {
+    match duration_s {
+        ..180.0 => duration_text(duration_s),
+        180.0..5400.0 => format!("{:.0} min", duration_s / 60.0),
+        5400.0..172_800.0 => duration_text((duration_s / 60.0).round() * 60.0),
+        _ => format!("{} days", grouped(&format!("{:.0}", duration_s / 86_400.0))),
+    }
+}
+
+fn counting(view: View<'_>) -> String {
+    let combinations = view.own.plan().combinations();
+    format!("computing {} cells …", grouped(&combinations.to_string()))
+}
+
+fn launch_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let refusal = view.launch_refusal();
+    if let Some(reason) = &refusal {
+        ui.label(RichText::new(reason).size(SMALL).color(palette(ui.visuals()).warning));
+    }
+    ui.add(Label::new(muted(ui, target(view)).size(SMALL)).wrap());
+    if ui.available_width() < LAUNCH_LINE_WIDTH {
+        only_missing_ui(ui, view, commands);
+        ui.horizontal(|ui| buttons_ui(ui, view, refusal.is_none(), commands));
+    } else {
+        ui.horizontal(|ui| {
+            only_missing_ui(ui, view, commands);
+            buttons_ui(ui, view, refusal.is_none(), commands);
+        });
+    }
+}
+
+/// Where the runs go, and what of them is there: `into session study, which holds 8 of these 16 runs`.
+fn target(view: View<'_>) -> String {
+    let Some(session) = view.session.as_ref().filter(|session| !session.is_sample()) else {
+        return "into a new session".to_owned();
+    };
+    let name = session.name();
+    let kept = view.own.kept_runs();
+    let all = view.own.outlook.as_ref().map_or(0, |outlook| outlook.runs);
+    let number = |count: u64| grouped(&count.to_string());
+    match (view.records.held.is_empty(), kept) {
+        (true, _) => format!("into session {name}, which is empty"),
+        (_, 0) => {
+            let there = runs_text(view.records.runs.len());
+            format!("into session {name}, which holds {there} of other cells")
+        }
+        _ if view.own.only_missing => {
+            format!("into session {name}, which holds {} of these {} runs", number(kept), number(all))
+        }
+        _ => format!(
+            "into session {name}, which holds {} of these {} runs: they run again, as further repeats",
+            number(kept),
+            number(all)
+        ),
+    }
+}
+
+fn only_missing_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let only_missing = view.own.only_missing;
+    let help = "Keeps finished repeats of the open session and runs only the missing ones. \
+    Otherwise everything runs again, as further repeats.";
+    if tick_ui(ui, only_missing, true, "keep finished repeats").on_hover_text(help).clicked() {
+        commands.push(Command::from(PlanCommand::OnlyMissing(!only_missing)));
+    }
+}
+
+fn buttons_ui(ui: &mut Ui, view: View<'_>, can_launch: bool, commands: &mut Vec<Command>) {
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        let all = view.own.outlook.as_ref().map_or(0, |outlook| outlook.runs);
+        let runs = if view.own.only_missing { all - view.own.kept_runs().min(all) } else { all };
+        let number = |count: u64| grouped(&count.to_string());
+        let text = match runs {
+            _ if runs < all => format!("Launch {} of {} runs", number(runs), number(all)),
+            1 => "Launch 1 run".to_owned(),
+            _ => format!("Launch {} runs", number(runs)),
+        };
+        let sent = view.own.launch == super::Launch::Sent;
+        let button = main_button(ui, can_launch && !sent && (runs > 0 || all == 0), text);
+        if button.clicked() {
+            commands.push(Command::from(PlanCommand::Launch));
+        }
+        button.on_hover_text("Launch (Ctrl Enter)");
+        if ui.button("Save plan").on_hover_text("Save the plan as a file (Ctrl S)").clicked() {
+            commands.push(Command::from(PlanCommand::Save));
+        }
+    });
+}
+
+fn table_ui(ui: &mut Ui, plan: &PlanScreen, outlook: &Outlook, only_invalid: bool) {
+    let matrix = &outlook.matrix;
+    let valid = if only_invalid { 0 } else { matrix.cells.len() };
+    let rows = valid + matrix.invalid.len();
+    let column = |name: &str, width: f32| Column::new(width).range(40.0..=1200.0).id(Id::unique(("cells", name)));
+    let mut columns = vec![column("#", 48.0)];
+    columns.extend(outlook.varied.iter().map(|key| column(key, 84.0)));
+    let has_times = outlook.has_estimates() || plan.duration_s(outlook) > 0.0;
+    if has_times {
+        columns.extend([column("time", 72.0), column("peak", 72.0)]);
+    }
+    if !matrix.invalid.is_empty() {
+        columns.push(column("note", 420.0));
+    }
+    let mut cells = Cells { plan, outlook, valid, has_times };
+    // Lines between columns end with the rows; the scroll bar needs room below them.
+    let header = ROW_HEIGHT + 2.0;
+    let height = (header + rows as f32 * ROW_HEIGHT + 12.0).min(ui.available_height());
+    let table = egui_table::Table::new()
+        .id_salt("matrix")
+        .num_rows(rows as u64)
+        .columns(columns)
+        .num_sticky_cols(1)
+        .headers([HeaderRow::new(header)]);
+    ui.allocate_ui([ui.available_width(), height].into(), |ui| {
+        ui.set_max_height(height);
+        table.show(ui, &mut cells);
+    });
+}
+
+struct Cells<'a> {
+    plan: &'a PlanScreen,
+    outlook: &'a Outlook,
+    /// Number of cells that can run; those that cannot follow.
+    valid: usize,
+    /// Whether time or memory of some cell is known.
+    has_times: bool,
+}
+
+/// Content of a column.
+enum Shown {
+    Number,
+    Level(Key),
+    Time,
+    Peak,
+    Note,
+}
+
+impl Cells<'_> {
+    fn shown(&self, column: usize) -> Shown {
+        let varied = &self.outlook.varied;
+        match column.checked_sub(1) {
+            None => Shown::Number,
+            Some(index) => match (varied.get(index), self.has_times) {
+                (Some(key), _) => Shown::Level(key.clone()),
+                (None, true) if index == varied.len() => Shown::Time,
+                (None, true) if index == varied.len() + 1 => Shown::Peak,
+                (None, _) => Shown::Note,
+            },
+        }
+    }
+
+    fn level(&self, (workload, tracer): (&Key, Tracer), levels: &Levels, key: &str) -> String {
+        match key {
+            WORKLOAD => workload.to_string(),
+            Tracer::KEY => tracer.name().to_owned(),
+            _ => levels.get(key).map_or(String::new(), |level| grouped(&level.to_string())),
+        }
+    }
+
+    fn is_number(&self, key: &str) -> bool {
+        let mut levels = self.outlook.plan.blocks().flat_map(|block| block.levels(key));
+        ![WORKLOAD, Tracer::KEY].contains(&key) && levels.all(|level| level.as_number().is_some())
+    }
+
+    /// A cell's text, whether it is a number, and its tooltip.
+    fn text(&self, row: usize, shown: &Shown) -> (String, bool, String) {
+        let matrix = &self.outlook.matrix;
+        if let (true, Some(cell)) = (row < self.valid, matrix.cells.get(row)) {
+            let estimate = cell.estimate;
+            let (time_s, is_seen) = time_of(cell, &self.plan.held);
+            let text = match shown {
+                Shown::Number => grouped(&(row + 1).to_string()),
+                Shown::Level(key) => self.level((&cell.workload, cell.tracer), &cell.levels, key),
+                Shown::Time if time_s == 0.0 => "–".to_owned(),
+                Shown::Peak if estimate.peak_bytes == 0 => "–".to_owned(),
+                Shown::Time => grouped(&significant(time_s)),
+                Shown::Peak => significant(estimate.peak_bytes as f64 / 1e9),
+                Shown::Note => String::new(),
+            };
+            let hover = match shown {
+                Shown::Time | Shown::Peak if text == "–" => "Nobody can tell before it runs".to_owned(),
+                Shown::Time if is_seen => format!("{} s: what its last run in this session took", significant(time_s)),
+                Shown::Time => format!("{time_s} s per run: a rough estimate from the levels and this machine"),
+                Shown::Peak => {
+                    format!(
+                        "{} bytes per rank: a rough estimate from the levels",
+                        grouped(&estimate.peak_bytes.to_string())
+                    )
+                }
+                _ => format!("cell {}", cell.id),
+            };
+            let number = match shown {
+                Shown::Level(key) => self.is_number(key),
+                _ => true,
+            };
+            return (text, number, hover);
+        }
+        let Some(cell) = matrix.invalid.get(row - self.valid.min(row)) else { return Default::default() };
+        let text = match shown {
+            Shown::Number | Shown::Time | Shown::Peak => "–".to_owned(),
+            Shown::Level(key) => self.level((&cell.workload, cell.tracer), &cell.levels, key),
+            Shown::Note => cell.reason.clone(),
+        };
+        let number = match shown {
+            Shown::Level(key) => self.is_number(key),
+            Shown::Note => false,
+            _ => true,
+        };
+        (text, number, format!("Cannot run here: {}", cell.reason))
+    }
+}
+
+fn aligned(ui: &mut Ui, right: bool, content: impl FnOnce(&mut Ui)) {
+    Frame::new().inner_margin(Margin::symmetric(CELL_MARGIN, 0)).show(ui, |ui| {
+        if right && !ui.is_sizing_pass() {
+            ui.with_layout(Layout::right_to_left(Align::Center), content);
+        } else {
+            content(ui);
+        }
+    });
+}
+
+impl TableDelegate for Cells<'_> {
+    fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
+        let shown = self.shown(cell.col_range.start);
+        let (text, right) = match shown {
+            Shown::Number => ("#".to_owned(), true),
+            Shown::Level(key) => {
+                let factor = self.outlook.plan.blocks().find_map(|block| block.spec.factor(&key));
+                let name = match factor {
+                    Some(factor) => &*factor.name,
+                    None if *key == *Tracer::KEY => "Trace",
+                    None => &*key,
+                };
+                (name.to_owned(), self.is_number(&key))
+            }
+            Shown::Time => ("time s".to_owned(), true),
+            Shown::Peak => ("peak GB".to_owned(), true),
+            Shown::Note => ("note".to_owned(), false),
+        };
+        aligned(ui, right, |ui| {
+            ui.label(strong(text).size(SMALL));
+        });
+    }
+
+    fn row_ui(&mut self, ui: &mut Ui, row: u64) {
+        if row % 2 == 1 {
+            ui.painter().rect_filled(ui.max_rect(), 0.0, ui.visuals().faint_bg_color);
+        }
+    }
+
+    fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
+        let shown = self.shown(cell.col_nr);
+        let row = cell.row_nr as usize;
+        let (text, right, hover) = self.text(row, &shown);
+        let valid = row < self.valid;
+        aligned(ui, right, |ui| {
+            let text = if valid { RichText::new(text) } else { muted(ui, text) };
+            ui.label(text).on_hover_text(hover);
+        });
+    }
+
+    fn default_row_height(&self) -> f32 {
+        ROW_HEIGHT
+    }
+}

@@ -1,0 +1,201 @@
+//! The form of a program of one's own.
+
+use super::*;
+
+fn type_into(window: &mut Window, name: &str, text: &str) {
+    // A field may have a label of the same name before it.
+    window.get_all_by_label(name).last().unwrap().focus();
+    window.run();
+    window.get_all_by_label(name).last().unwrap().type_text(text);
+    settle(window);
+}
+
+fn own() -> Window {
+    let mut window = window_of(Some(cpu_node()));
+    click(&mut window, "Workload Own program");
+    window
+}
+
+fn says(window: &Window, text: &str) -> bool {
+    window.query_all_by_label_contains(text).next().is_some()
+}
+
+fn run(window: &Window) -> String {
+    window.state().state.own::<PlanScreen>().texts().unwrap().run
+}
+
+#[test]
+fn a_factor_is_added_by_its_name_and_its_levels() {
+    let mut window = own();
+    type_into(&mut window, "Name of a new factor", "batch");
+    type_into(&mut window, "Levels of a new factor", "32, 64");
+    click(&mut window, "Add factor");
+    assert_eq!(ticked(&window, "batch"), ["32", "64"]);
+    assert!(run(&window).ends_with(" --batch={batch}"), "{}", run(&window));
+    type_into(&mut window, "Levels of batch", ", 128");
+    assert_eq!(ticked(&window, "batch"), ["32", "64", "128"]);
+    click(&mut window, "Remove batch");
+    assert!(ticked(&window, "batch").is_empty() && !run(&window).contains("batch"));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!(ticked(&window, "batch").len(), 0, "all that was typed is one edit");
+}
+
+#[test]
+fn what_is_wrong_is_shown_and_launches_nothing_until_it_is_right() {
+    let mut window = own();
+    type_into(&mut window, "Command", " --lr={lr}");
+    assert!(says(&window, "nothing is called {lr}"));
+    assert!(run(&window).contains("{lr}"), "the text stays");
+    execute(&mut window, PlanCommand::Launch);
+    assert!(window.state().requests.is_empty());
+    assert!(messages(&window).contains("The program is not complete"), "{}", messages(&window));
+    type_into(&mut window, "Name of a new factor", "lr");
+    type_into(&mut window, "Levels of a new factor", "0.1, 0.01");
+    click(&mut window, "Add factor");
+    assert!(!says(&window, "nothing is called {lr}"));
+    assert_eq!(ticked(&window, "lr").len(), 2);
+    execute(&mut window, PlanCommand::Launch);
+    assert!(matches!(window.state().requests[..], [Request::Launch { .. }]), "no worker is needed");
+}
+
+#[test]
+fn another_plan_is_not_opened_over_text_that_is_in_no_plan_without_a_question() {
+    let mut window = own();
+    type_into(&mut window, "Command", " --lr={lr}");
+    execute(&mut window, PlanCommand::Start("quickstart"));
+    assert!(run(&window).contains("{lr}"), "the text stays until the answer");
+    click(&mut window, "Stay");
+    assert!(run(&window).contains("{lr}") && !says(&window, "and lose it"));
+    execute(&mut window, PlanCommand::Start("quickstart"));
+    click(&mut window, "Open quickstart and lose it");
+    assert_eq!(window.state().state.own::<PlanScreen>().plan().name, "quickstart");
+}
+
+#[test]
+fn patterns_become_readings_of_the_plan() {
+    let mut window = own();
+    click(&mut window, "Readings");
+    type_into(&mut window, "Patterns over the output", r"loss (?<loss>\S+)");
+    let plan = window.state().state.own::<PlanScreen>().plan().clone();
+    assert_eq!(plan.first.spec.command.as_ref().unwrap().readings.patterns, [r"loss (?<loss>\S+)"]);
+    assert!(plan.to_toml().contains("patterns = "), "{}", plan.to_toml());
+}
+
+#[test]
+fn time_and_memory_of_a_program_are_not_guessed() {
+    let window = own();
+    assert!(says(&window, "3 runs · 1 cell × 3"));
+    assert!(!says(&window, "about 0 s") && !says(&window, "peak 0 B"));
+}
+
+#[test]
+fn everything_that_a_plan_says_of_a_program_can_be_typed() {
+    let mut window = own();
+    for part in ["Measures", "Readings", "Set-up, variables and limit", "Constraints"] {
+        click(&mut window, part);
+    }
+    type_into(&mut window, "Name of a new factor", "batch");
+    type_into(&mut window, "Levels of a new factor", "32, 64");
+    click(&mut window, "Add factor");
+    click(&mut window, "Names, units and help of factors");
+    type_into(&mut window, "Unit of batch", "rows");
+    type_into(&mut window, "Key of a new measure", "rate");
+    type_into(&mut window, "Unit of a new measure", "rows/s");
+    click(&mut window, "Add measure");
+    click(&mut window, "Better higher rate");
+    type_into(&mut window, "Name of rate", "Rate");
+    click(&mut window, "depends on the speed of the machine");
+    type_into(&mut window, "What its names stand for", "train/loss = loss");
+    click(&mut window, "warm-up ends once step times have settled");
+    type_into(&mut window, "Set-up, once a session", "make all");
+    type_into(&mut window, "Variables", "ALGO=ring");
+    type_into(&mut window, "Time limit of the program", "90");
+    type_into(&mut window, "Unit of the program", "rows");
+    type_into(&mut window, "Step of the program", "pass");
+    type_into(&mut window, "Folder of the program", "work");
+    type_into(&mut window, "Cells of a new constraint", "batch > 32");
+    type_into(&mut window, "Reason of a new constraint", "too large");
+    click(&mut window, "Add constraint");
+    let written = window.state().state.own::<PlanScreen>().plan().to_toml();
+    let expected = r#"
+[command]
+run = ["python3", "train.py", "--seed={seed}", "--batch={batch}"]
+folder = "work"
+setup = ["make", "all"]
+time_limit_s = 90.0
+unit = "rows"
+step = "pass"
+
+[command.env]
+ALGO = "ring"
+
+[command.factor.batch]
+unit = "rows"
+
+[command.readings]
+names = { "train/loss" = "loss" }
+warm_up = "found"
+
+[command.measures.rate]
+name = "Rate"
+unit = "rows/s"
+better = "higher"
+on_speed = true
+"#;
+    assert!(written.contains(expected), "{written}");
+    assert!(written.contains("exclude = \"batch>32\"\nreason = \"too large\""), "{written}");
+    click(&mut window, "Remove rate");
+    click(&mut window, "Remove constraint 1");
+    let written = window.state().state.own::<PlanScreen>().plan().to_toml();
+    assert!(!written.contains("rate") && !written.contains("exclude"), "{written}");
+}
+
+#[test]
+fn a_program_of_the_cpu_asks_for_no_gpu() {
+    let mut window = own();
+    click(&mut window, "uses no GPU");
+    assert_eq!(ticked(&window, "gpus"), ["0"]);
+    assert!(says(&window, "3 runs · 1 cell × 3"), "it runs here");
+    click(&mut window, "uses no GPU");
+    assert!(ticked(&window, "gpus").is_empty());
+}
+
+#[test]
+fn wrong_text_of_the_form_is_not_lost_by_closing_without_a_question() {
+    let mut window = own();
+    let plan = Arc::clone(window.state().state.own::<PlanScreen>().document.plan());
+    window.state_mut().state.own_mut::<PlanScreen>().document.saved(plan, "own.toml".into());
+    let has_edits = |window: &Window| {
+        let state = &window.state().state;
+        state.unsaved().is_some()
+    };
+    assert!(!has_edits(&window));
+    type_into(&mut window, "Command", " --lr={lr}");
+    assert!(has_edits(&window), "it is in no plan yet");
+    let mut requests = Vec::new();
+    let context = window.state().context.clone();
+    window.state_mut().state.close_requested(&context);
+    assert_eq!(window.state().state.closing, crate::app::closing::Closing::EditsAsked);
+    let state = &mut window.state_mut().state;
+    state.execute(Command::Close(crate::app::CloseCommand::Stay), &context);
+    requests.extend(state.desk.take_requests());
+    assert!(run(&window).ends_with("{lr}"));
+}
+
+#[test]
+fn nothing_is_launched_where_nothing_is_missing() {
+    let mut window = own();
+    let plan = window.state().state.own::<PlanScreen>().plan().clone();
+    let held = crate::plan::asked_cells(&plan).into_iter().map(|cell| {
+        let identity = cell.identity;
+        (identity, HeldCell { cell: "a".to_owned(), repeats: vec![1, 2, 3], last_s: None })
+    });
+    window.state_mut().state.own_mut::<PlanScreen>().held = Arc::new(held.collect());
+    execute(&mut window, PlanCommand::OnlyMissing(true));
+    execute(&mut window, PlanCommand::Launch);
+    assert!(window.state().requests.is_empty());
+    assert!(messages(&window).contains("Nothing was launched. Nothing is missing"), "{}", messages(&window));
+    execute(&mut window, PlanCommand::OnlyMissing(false));
+    execute(&mut window, PlanCommand::Launch);
+    assert!(matches!(window.state().requests[..], [Request::Launch { only_missing: false, .. }]));
+}

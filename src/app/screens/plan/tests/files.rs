@@ -1,0 +1,121 @@
+//! Plan files: opening, saving, and their errors.
+
+use super::*;
+
+#[test]
+fn a_broken_plan_is_told_with_file_line_key_and_the_nearest_name_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("broken.toml");
+    std::fs::write(&path, "version = 1\nrepeat = 3\n[factors]\nprecision = [\"fp32\", \"pf16\"]\n").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::OpenFile(path));
+    let told = messages(&window);
+    for part in [
+        "broken.toml:2: repeat: unknown key; did you mean \"repeats\"?".to_owned(),
+        "broken.toml:4: factors.precision: unknown level \"pf16\"; did you mean \"fp16\"?".to_owned(),
+    ] {
+        assert!(told.contains(&part), "{told}");
+    }
+    assert_eq!(*window.state().state.own::<PlanScreen>().plan(), start::first_plan());
+    execute(&mut window, PlanCommand::OpenFile(folder.path().join("absent.toml")));
+    assert!(messages(&window).contains("absent.toml"));
+}
+
+#[test]
+fn a_plan_that_is_saved_and_opened_again_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let mut window = window_of(Some(cpu_node()));
+    click(&mut window, "Precision bf16");
+    change(&mut window, None, |plan| plan.limits.run_time_s = Some(12.5));
+    assert!(window.query_by_label("no file yet · unsaved changes").is_some());
+    execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: false });
+    assert!(window.query_by_label("mine.toml").is_some());
+    let saved = window.state().state.own::<PlanScreen>().plan().clone();
+    execute(&mut window, PlanCommand::Begin(Box::new(Plan::new("untitled", image::spec()))));
+    assert_ne!(*window.state().state.own::<PlanScreen>().plan(), saved);
+    window.state_mut().commands.push(Command::Dropped(vec![path]));
+    settle(&mut window);
+    assert_eq!(*window.state().state.own::<PlanScreen>().plan(), saved);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no unfinished file stays");
+}
+
+#[test]
+fn a_save_keeps_what_the_window_does_not_edit_comments_and_further_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let block = "\n# More of it.\n[[block]]\n[block.factors]\nprecision = [\"fp64\", \"bf16\"]\n";
+    std::fs::write(&path, format!("version = 1 # mine\n[factors]\nprecision = \"fp32\"\n{block}")).unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::OpenFile(path.clone()));
+    assert!(window.query_by_label_contains("2 of the cells come from another [[block]]").is_some());
+    assert!(window.query_by_label_contains("3 runs · 3 cells × 1").is_some());
+    click(&mut window, "Layout nhwc");
+    execute(&mut window, PlanCommand::Save);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let factors = "[factors]\nprecision = \"fp32\"\nlayout = [\"nchw\", \"nhwc\"]\n";
+    assert_eq!(text, format!("version = 1 # mine\n{factors}{block}"));
+}
+
+#[test]
+fn another_file_is_replaced_only_when_asked_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.toml");
+    std::fs::write(&path, "mine").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: false });
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    assert!(messages(&window).contains("exists and was not replaced"));
+    execute(&mut window, PlanCommand::SaveFile { path: path.clone(), replace: true });
+    assert!(Plan::read(&path).is_ok());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("no such folder").join("plan.toml");
+    let mut window = window_of(Some(cpu_node()));
+    execute(&mut window, PlanCommand::SaveFile { path, replace: false });
+    assert!(messages(&window).contains("cannot save the plan to"), "{}", messages(&window));
+}
+
+#[test]
+fn a_path_is_asked_for_in_a_field_and_where_no_file_is_chosen_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("typed.toml");
+    std::fs::write(&path, "version = 1\nname = \"typed\"\n").unwrap();
+    let mut window = window_of(Some(cpu_node()));
+    let question = |number: u64, suggestion: String| Question {
+        number,
+        purpose: Purpose::Open,
+        suggestion,
+        dialog: None,
+        note: None,
+        replace: None,
+    };
+    window.state_mut().state.own_mut::<PlanScreen>().question = Some(question(1, path.display().to_string()));
+    settle(&mut window);
+    click(&mut window, "Open this file");
+    assert_eq!(window.state().state.own::<PlanScreen>().plan().name, "typed");
+    assert!(window.query_by_label("Path of the plan").is_none(), "the question is answered");
+
+    let nowhere = path.with_file_name("nowhere.toml");
+    window.state_mut().state.own_mut::<PlanScreen>().question = Some(question(3, nowhere.display().to_string()));
+    settle(&mut window);
+    press(&mut window, Key::Enter);
+    settle(&mut window);
+    assert!(window.get_by_label("Path of the plan").is_focused(), "the path that was wrong can be typed again at once");
+
+    let mut unanswered = question(2, String::new());
+    unanswered.dialog = Some(Promise::from_ready(None));
+    window.state_mut().state.own_mut::<PlanScreen>().question = Some(unanswered);
+    settle(&mut window);
+    assert!(window.query_by_label_contains("If no dialog appeared, type the path here").is_some());
+    window.set_size([900.0, 640.0].into());
+    window.run();
+    let note = window.get_by_label_contains("If no dialog appeared").rect();
+    assert!(note.right() < window.get_by_label("Matrix").rect().left(), "{note:?}");
+    assert!(window.get_by_label("Open this file").accesskit_node().is_disabled());
+    click(&mut window, "Close");
+    assert!(window.query_by_label("Path of the plan").is_none());
+}

@@ -1,0 +1,489 @@
+//! The Timeline screen: recordings of runs one below the other, on one axis of time.
+
+mod background;
+mod canvas;
+mod controls;
+mod counters;
+mod export;
+mod figure;
+mod keys;
+mod layout;
+mod open;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use eframe::egui::{CentralPanel, Context, Frame, Id, Margin, Panel, Ui};
+use poll_promise::Promise;
+
+use crate::app::command::{Command, ScreenCommand, ScreenName};
+use crate::app::desk::{Desk, Intent};
+use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
+use crate::app::task::Task;
+use crate::app::words::path_word;
+use crate::trace::{CriticalPath, Found, MarkKind, Split, Timeline, TraceError};
+use background::Details;
+use layout::Detail;
+use open::Opening;
+
+/// Items drawn for each shelf, about: as many as a wide window has pixels.
+const MOST_ITEMS: usize = 2000;
+/// Shortest and longest view, in nanoseconds.
+const SHORTEST_NS: i64 = 50;
+const LONGEST_NS: i64 = i64::MAX / 16;
+
+/// Where recordings are laid one upon the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Anchor {
+    /// The first event of each.
+    #[default]
+    Start,
+    /// The start of an epoch, counted from 1.
+    Epoch(usize),
+    /// The start of a step, counted from 1.
+    Step(usize),
+}
+
+/// The tables below the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumIter)]
+pub enum Tab {
+    /// The selected event.
+    #[default]
+    Event,
+    /// Time by part, of all runs.
+    Parts,
+    /// Steps, those that differ most first.
+    Steps,
+    /// Idle times of GPUs.
+    Gaps,
+    /// Collectives, hidden and exposed.
+    Communication,
+    /// What a step waited for, from its end back to its beginning.
+    Path,
+}
+
+impl Tab {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Event => "Event",
+            Self::Parts => "Time by part",
+            Self::Steps => "Steps",
+            Self::Gaps => "Idle gaps",
+            Self::Communication => "Communication",
+            Self::Path => "Critical path",
+        }
+    }
+}
+
+/// An event of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pick {
+    /// The place of the run.
+    pub run: usize,
+    /// The row and the event.
+    pub found: Found,
+}
+
+/// A command of the Timeline screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TimelineCommand {
+    /// Choose a recording in the system's dialog.
+    Choose,
+    /// Open a recording below those that are open: its file, and the name to show.
+    Open(PathBuf, String),
+    /// Stop opening.
+    Cancel,
+    /// Stop adding up where the time of the run at a place went.
+    CancelSplit(usize),
+    /// Stop writing a file.
+    CancelExport,
+    /// Close the run at a place.
+    Close(usize),
+    /// Show this span, in nanoseconds from the anchor.
+    View(i64, i64),
+    /// Zoom by a factor around a time; in the middle if none is given.
+    Zoom(f64, Option<i64>),
+    /// Move by a part of the view.
+    Pan(f64),
+    /// Show everything.
+    Fit,
+    /// Align the runs.
+    Align(Anchor),
+    /// Set the first or second mark, or remove both.
+    Mark(Option<i64>),
+    /// Select an event.
+    Select(Option<Pick>),
+    /// The pointer rests on an event.
+    Hover(Option<Pick>),
+    /// Select the row above or below.
+    Row(isize),
+    /// Select the next or the previous event of the selected row.
+    Step(bool),
+    /// Show the selected event.
+    ShowSelected,
+    /// Focus the search field.
+    FocusSearch,
+    /// What to search for.
+    Search(String),
+    /// Find the next event.
+    Find,
+    /// Show a table.
+    Tab(Tab),
+    /// Sort the tables by a column; a second time in the other order.
+    Sort(usize),
+    /// Write the events of a run for ui.perfetto.dev.
+    Perfetto(usize),
+    /// Write the view as a figure.
+    Figure,
+    /// Copy the command that shows these recordings.
+    CopyCommand,
+}
+
+impl ScreenCommand for TimelineCommand {
+    const SCREEN: ScreenName = ScreenName::TIMELINE;
+}
+
+/// What the screen is drawn from.
+type View<'a> = screen::View<'a, TimelineScreen>;
+
+/// A recording that is shown.
+pub struct Shown {
+    /// Its place among all that were asked for.
+    order: usize,
+    /// Its name.
+    pub name: String,
+    /// The file that was opened.
+    pub file: PathBuf,
+    /// The recording.
+    pub timeline: Arc<Timeline>,
+    /// Samples of the machine meanwhile.
+    pub counters: Vec<counters::Counter>,
+    /// Where the time of its steps went, once it is known.
+    pub split: Option<Result<Split, String>>,
+    /// The anchor's time on its clock.
+    zero: i64,
+    details: HashMap<usize, Detail>,
+    splitting: Option<Task<Result<Split, TraceError>>>,
+    /// The cell of its session that it is a repeat of, if it is known.
+    pub cell: Option<String>,
+    /// The critical path of a step, by the place of the step, once it was asked for.
+    path: Option<(usize, Result<CriticalPath, String>)>,
+    following: Option<(usize, Promise<Result<CriticalPath, TraceError>>)>,
+}
+
+/// The Timeline screen.
+pub struct TimelineScreen {
+    /// The runs, the upper first.
+    pub runs: Vec<Shown>,
+    /// The span shown, in nanoseconds from the anchor.
+    pub view: (i64, i64),
+    /// How the runs are aligned.
+    pub anchor: Anchor,
+    /// Two times to measure between.
+    pub marks: [Option<i64>; 2],
+    /// The selected event.
+    pub selected: Option<Pick>,
+    /// The row whose events the keys step through: run and row.
+    pub row: Option<(usize, usize)>,
+    /// The event that the pointer rests on.
+    pub hovered: Option<Pick>,
+    /// What launched an event, once it was looked up.
+    pub launched: Option<(Pick, Option<Found>)>,
+    /// The text that is searched for.
+    pub search: String,
+    /// What the last search, export or opening came to, and whether it succeeded.
+    pub said: Option<(String, bool)>,
+    /// The table that is shown.
+    pub tab: Tab,
+    /// Column that tables are sorted by, and whether upwards.
+    pub sort: (usize, bool),
+    /// Steps in the order of their table, and what that was made of.
+    step_order: Vec<usize>,
+    ordered_by: (usize, usize, (usize, bool)),
+    opening: Vec<Opening>,
+    /// How many recordings were asked for.
+    asked: usize,
+    choosing: Option<Promise<Option<PathBuf>>>,
+    reading: Option<Promise<Result<Details, String>>>,
+    launching: Option<(Pick, Promise<Option<Found>>)>,
+    finding: Option<Promise<Result<Option<Pick>, String>>>,
+    exporting: Option<Task<Result<String, String>>>,
+}
+
+impl Default for TimelineScreen {
+    fn default() -> Self {
+        Self {
+            runs: Vec::new(),
+            view: (0, 1_000_000_000),
+            anchor: Anchor::Start,
+            marks: [None; 2],
+            selected: None,
+            row: None,
+            hovered: None,
+            launched: None,
+            search: String::new(),
+            said: None,
+            tab: Tab::Event,
+            sort: (usize::MAX, false),
+            step_order: Vec::new(),
+            ordered_by: (0, 0, (usize::MAX, false)),
+            opening: Vec::new(),
+            asked: 0,
+            choosing: None,
+            reading: None,
+            launching: None,
+            finding: None,
+            exporting: None,
+        }
+    }
+}
+
+impl TimelineScreen {
+    /// Whether something is being opened, read, searched or written.
+    pub fn is_busy(&self) -> bool {
+        !self.opening.is_empty()
+            || self.reading.is_some()
+            || self.launching.is_some()
+            || self.finding.is_some()
+            || self.exporting.is_some()
+            || self.runs.iter().any(|run| run.splitting.is_some() || run.following.is_some())
+    }
+
+    /// The span on a run's own clock.
+    fn span_of(&self, run: usize) -> (i64, i64) {
+        let zero = self.runs.get(run).map_or(0, |run| run.zero);
+        (self.view.0.saturating_add(zero), self.view.1.saturating_add(zero))
+    }
+
+    /// Time of all runs from the first event to the last, from the anchor.
+    fn whole(&self) -> (i64, i64) {
+        let spans = self.runs.iter().map(|run| {
+            let (start, end) = run.timeline.span();
+            (start.saturating_sub(run.zero), end.saturating_sub(run.zero))
+        });
+        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 1_000_000_000))
+    }
+
+    /// Runs lie at other places from now on: what was said of them by place no longer holds.
+    fn forget_places(&mut self) {
+        (self.selected, self.row, self.hovered, self.launched) = (None, None, None, None);
+        (self.reading, self.launching, self.finding) = (None, None, None);
+    }
+
+    fn show(&mut self, from: i64, to: i64) {
+        let from = from.clamp(-LONGEST_NS, LONGEST_NS);
+        self.view = (from, to.clamp(from + SHORTEST_NS, from.saturating_add(LONGEST_NS)));
+    }
+
+    fn fit(&mut self) {
+        let (start, end) = self.whole();
+        let margin = end.saturating_sub(start) / 50 + 1;
+        self.show(start.saturating_sub(margin), end.saturating_add(margin));
+    }
+
+    fn zoom(&mut self, factor: f64, around: Option<i64>) {
+        let (from, to) = self.view;
+        let centre = around.unwrap_or(from + (to - from) / 2);
+        let part = |edge: i64| ((edge - centre) as f64 / factor).round() as i64;
+        let (before, after) = (part(from), part(to));
+        if after - before >= SHORTEST_NS {
+            self.show(centre.saturating_add(before), centre.saturating_add(after));
+        }
+    }
+
+    /// Lays the anchor of all runs on time 0.
+    fn align(&mut self, anchor: Anchor) {
+        self.anchor = anchor;
+        for run in &mut self.runs {
+            run.zero = zero(&run.timeline, anchor).unwrap_or_else(|| run.timeline.span().0);
+        }
+    }
+
+    /// The rows that are shown, as run and row.
+    fn rows(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.runs
+            .iter()
+            .enumerate()
+            .flat_map(|(place, run)| (0..run.timeline.rows().len()).map(move |row| (place, row)))
+    }
+
+    fn select(&mut self, pick: Option<Pick>) {
+        self.selected = pick;
+        if let Some(pick) = pick {
+            self.row = Some((pick.run, pick.found.row));
+            self.tab = Tab::Event;
+        }
+    }
+
+    /// Brings the selected event into view.
+    fn show_selected(&mut self) {
+        let Some((pick, run)) = self.selected.and_then(|pick| Some((pick, self.runs.get(pick.run)?))) else { return };
+        let (start, end) = (pick.found.item.span.0 - run.zero, pick.found.item.span.1 - run.zero);
+        let around = (end - start).saturating_mul(4).max(1_000);
+        self.show(start.saturating_sub(around), end.saturating_add(around));
+    }
+
+    /// Moves the selection within its row.
+    fn step(&mut self, forward: bool) {
+        let Some((place, row)) = self.row.or_else(|| self.rows().next()) else { return };
+        let Some(run) = self.runs.get(place) else { return };
+        let at = match self.selected {
+            Some(pick) if (pick.run, pick.found.row) == (place, row) => Some(pick.found.item.span.0),
+            _ => None,
+        };
+        let all = layout::items(run, row, self.span_of(place));
+        let next = match (at, forward) {
+            (None, _) => all.into_iter().min_by_key(|item| item.span.0),
+            (Some(at), true) => all.into_iter().filter(|item| item.span.0 > at).min_by_key(|item| item.span.0),
+            (Some(at), false) => all.into_iter().filter(|item| item.span.0 < at).max_by_key(|item| item.span.0),
+        };
+        if let Some(item) = next {
+            self.select(Some(Pick { run: place, found: Found { row, item } }));
+        }
+    }
+}
+
+/// The time of an anchor on a recording's clock, if it has that.
+fn zero(timeline: &Timeline, anchor: Anchor) -> Option<i64> {
+    match anchor {
+        Anchor::Start => Some(timeline.span().0),
+        Anchor::Epoch(number) => timeline.marks(MarkKind::Epoch).nth(number.checked_sub(1)?).map(|mark| mark.span.0),
+        Anchor::Step(number) => timeline.marks(MarkKind::Step).nth(number.checked_sub(1)?).map(|mark| mark.span.0),
+    }
+}
+
+impl Executes for TimelineScreen {
+    type Command = TimelineCommand;
+
+    fn execute(&mut self, command: TimelineCommand, desk: &mut Desk, context: &Context) {
+        match command {
+            TimelineCommand::Choose => self.choose_recording(context),
+            TimelineCommand::Open(file, name) => self.open_recording(file, name, desk, context),
+            TimelineCommand::Cancel => self.opening.iter().for_each(|opening| opening.task.cancel()),
+            TimelineCommand::CancelSplit(place) => {
+                self.runs.get(place).and_then(|run| run.splitting.as_ref()).into_iter().for_each(Task::cancel);
+            }
+            TimelineCommand::CancelExport => self.exporting.iter().for_each(Task::cancel),
+            TimelineCommand::Close(place) => {
+                if place < self.runs.len() {
+                    self.runs.remove(place);
+                }
+                self.forget_places();
+                self.fit();
+            }
+            TimelineCommand::View(from, to) => self.show(from, to),
+            TimelineCommand::Zoom(factor, around) => self.zoom(factor, around),
+            TimelineCommand::Pan(part) => {
+                let by = ((self.view.1 - self.view.0) as f64 * part).round() as i64;
+                self.show(self.view.0.saturating_add(by), self.view.1.saturating_add(by));
+            }
+            TimelineCommand::Fit => self.fit(),
+            TimelineCommand::Align(anchor) => self.align(anchor),
+            TimelineCommand::Mark(None) => self.marks = [None; 2],
+            TimelineCommand::Mark(at) => {
+                self.marks =
+                    if self.marks[1].is_some() || self.marks[0].is_none() { [at, None] } else { [self.marks[0], at] };
+            }
+            TimelineCommand::Select(pick) => self.select(pick),
+            TimelineCommand::Hover(pick) => self.hovered = pick,
+            TimelineCommand::Row(by) => {
+                let rows: Vec<(usize, usize)> = self.rows().collect();
+                let now = self.row.and_then(|row| rows.iter().position(|known| *known == row));
+                let next = now.map_or(0, |now| now.saturating_add_signed(by)).min(rows.len().saturating_sub(1));
+                self.row = rows.get(next).copied();
+                self.selected = None;
+            }
+            TimelineCommand::Step(forward) => self.step(forward),
+            TimelineCommand::ShowSelected => self.show_selected(),
+            TimelineCommand::FocusSearch => context.memory_mut(|memory| memory.request_focus(search_id())),
+            TimelineCommand::Search(text) => self.search = text,
+            TimelineCommand::Find => self.find(context),
+            TimelineCommand::Tab(tab) => self.tab = tab,
+            TimelineCommand::Sort(column) => {
+                let up = self.sort.0 == column && !self.sort.1;
+                self.sort = (column, up);
+            }
+            TimelineCommand::Perfetto(place) => self.export_recording(place, context),
+            TimelineCommand::Figure => self.export_view(context),
+            TimelineCommand::CopyCommand => {
+                self.said = Some(match self.command_line(desk) {
+                    Ok(command) => {
+                        context.copy_text(command.clone());
+                        (format!("Copied: {command}"), true)
+                    }
+                    Err(reason) => (reason, false),
+                });
+            }
+        }
+    }
+}
+
+impl Screen for TimelineScreen {
+    fn ui(&self, desk: &Desk, ui: &mut Ui, commands: &mut Vec<Command>) {
+        timeline_ui(ui, View { own: self, desk }, commands);
+    }
+
+    fn poll(&mut self, desk: &mut Desk, context: &Context) {
+        self.poll_work(desk, context);
+    }
+
+    fn asked(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
+        if let Intent::Open(file) = intent {
+            self.execute(TimelineCommand::file(file), desk, context);
+        }
+    }
+
+    fn keys(&self, _desk: &Desk, keys: &mut Keys<'_>) {
+        self.take_keys(keys);
+    }
+
+    fn key_help(&self) -> KeyHelp {
+        &[
+            ("W S, A D, F", "zoom, move, show all (Timeline)"),
+            ("↑ ↓, ← →, Enter", "choose a row, step through its events, show the event (Timeline)"),
+            ("M, G, P, /", "set a mark, align at another start, write the view as a figure, search (Timeline)"),
+        ]
+    }
+
+    fn palette(&self, _desk: &Desk) -> Vec<(String, Command)> {
+        vec![("Open a recording …".to_owned(), TimelineCommand::Choose.into())]
+    }
+
+    fn command_line(&self, _desk: &Desk) -> Result<String, String> {
+        if self.runs.is_empty() {
+            return Err("no recording is open: open one first".to_owned());
+        }
+        let files: Vec<String> = self.runs.iter().map(|run| path_word(&run.file)).collect();
+        Ok(format!("multicard timeline {}", files.join(" ")))
+    }
+}
+
+/// Id of the search field, for the key that focuses it.
+fn search_id() -> Id {
+    Id::unique("timeline-search")
+}
+
+/// Draws the Timeline screen.
+fn timeline_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let mut own = Vec::new();
+    controls::bar_ui(ui, view, &mut own);
+    if view.own.runs.is_empty() {
+        controls::empty_ui(ui, view, &mut own);
+    } else {
+        let below = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
+        let height = ui.available_height();
+        Panel::bottom("timeline-tables")
+            .frame(below)
+            .resizable(true)
+            .default_size((height * 0.28).round())
+            .size_range(96.0..=(height - 160.0).max(97.0))
+            .show(ui, |ui| tables::tables_ui(ui, view.own, &mut own));
+        CentralPanel::default().frame(Frame::new()).show(ui, |ui| canvas::canvas_ui(ui, view.own, &mut own));
+    }
+    commands.extend(own.into_iter().map(Command::from));
+}

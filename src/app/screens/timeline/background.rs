@@ -1,0 +1,191 @@
+//! What is worked out beside the window: sums, single events, what launched an event, searches and critical paths.
+
+use std::sync::Arc;
+
+use eframe::egui::Context;
+
+use super::layout::Detail;
+use super::{Anchor, MOST_ITEMS, Pick, Shown, Tab, TimelineScreen, tables};
+use crate::app::command::ScreenName;
+use crate::app::desk::Desk;
+use crate::app::task::on_thread;
+use crate::trace::{Timeline, TraceError};
+
+/// What a thread read: the row and its events.
+pub(super) type Details = Vec<(usize, usize, Detail)>;
+
+impl TimelineScreen {
+    /// The step of a run whose critical path is shown: that of the anchor, else the one of median length after the warm-up.
+    pub(super) fn step_of_path(&self, run: &Shown) -> Option<usize> {
+        let steps = run.split.as_ref()?.as_ref().ok().filter(|split| split.has_steps)?.first_rank();
+        if let Anchor::Step(number) = self.anchor {
+            return number.checked_sub(1).filter(|place| *place < steps.len());
+        }
+        let mut counted: Vec<usize> = (0..steps.len()).filter(|place| !steps[*place].warm_up).collect();
+        counted.sort_by_key(|place| steps[*place].span.1.abs_diff(steps[*place].span.0));
+        counted.get(counted.len() / 2).copied()
+    }
+
+    /// Follows the critical paths that are shown and not known yet.
+    fn poll_paths(&mut self, context: &Context) {
+        for place in 0..self.runs.len() {
+            let wanted = self.step_of_path(&self.runs[place]).filter(|_| self.tab == Tab::Path);
+            let run = &mut self.runs[place];
+            if let Some((step, following)) = run.following.take() {
+                match following.try_take() {
+                    Ok(path) => run.path = Some((step, path.map_err(|error| error.to_string()))),
+                    Err(following) => run.following = Some((step, following)),
+                }
+            }
+            let Some(step) = wanted.filter(|step| run.path.as_ref().is_none_or(|(known, _)| known != step)) else {
+                continue;
+            };
+            if let (None, Some(Ok(split))) = (&run.following, &run.split)
+                && let Some(of) = split.first_rank().get(step).cloned()
+            {
+                let timeline = Arc::clone(&run.timeline);
+                run.following = Some((step, on_thread("timeline path", context, move || timeline.critical_path(&of))));
+            }
+        }
+    }
+}
+
+impl TimelineScreen {
+    /// Takes over the results of background work, and starts it where the view needs it.
+    pub(super) fn poll_work(&mut self, desk: &mut Desk, context: &Context) {
+        self.poll_recordings(desk, context);
+        self.poll_details(desk, context);
+        self.poll_launcher(context);
+        self.poll_paths(context);
+        for run in &mut self.runs {
+            if let Some(split) = run.splitting.take() {
+                match split.try_take() {
+                    Ok(split) => {
+                        run.split = Some(split.map_err(|error| match error {
+                            TraceError::Cancelled => {
+                                "Where its time went was not added up: cancelled. Open it again to do so.".to_owned()
+                            }
+                            error => error.to_string(),
+                        }));
+                    }
+                    Err(split) => run.splitting = Some(split),
+                }
+            }
+        }
+        let known = self.runs.iter().filter(|run| run.split.is_some()).count();
+        let by = (self.runs.len(), known, self.sort);
+        if self.ordered_by != by {
+            self.ordered_by = by;
+            self.step_order = tables::step_order(self);
+        }
+        if let Some(finding) = self.finding.take() {
+            match finding.try_take() {
+                Ok(Ok(Some(pick))) => {
+                    self.said = None;
+                    self.select(Some(pick));
+                    self.show_selected();
+                }
+                Ok(Ok(None)) => {
+                    self.said = Some((format!("No event named like \"{}\" after the selection.", self.search), false));
+                }
+                Ok(Err(error)) => self.said = Some((error, false)),
+                Err(finding) => self.finding = Some(finding),
+            }
+        }
+        if let Some(exporting) = self.exporting.take() {
+            match exporting.try_take() {
+                Ok(Ok(said)) => self.said = Some((said, true)),
+                Ok(Err(said)) => self.said = Some((said, false)),
+                Err(exporting) => self.exporting = Some(exporting),
+            }
+        }
+    }
+
+    /// Looks for the next event by name, behind the selected one.
+    pub(super) fn find(&mut self, context: &Context) {
+        let text = self.search.trim().to_owned();
+        if text.is_empty() || self.finding.is_some() {
+            return;
+        }
+        let from = self.selected.map_or(0, |pick| pick.run);
+        let after = |place: usize| match self.selected {
+            Some(pick) if pick.run == place => pick.found.item.span.0,
+            _ => i64::MIN,
+        };
+        let runs: Vec<(usize, Arc<Timeline>, i64)> = (self.runs.iter().enumerate().skip(from))
+            .map(|(place, run)| (place, Arc::clone(&run.timeline), after(place)))
+            .collect();
+        self.finding = Some(on_thread("timeline search", context, move || {
+            for (run, timeline, after) in runs {
+                let labels = timeline.matching(&text);
+                let found = timeline.next(&labels, after).map_err(|error| error.to_string())?;
+                if let Some(found) = found {
+                    return Ok(Some(Pick { run, found }));
+                }
+            }
+            Ok(None)
+        }));
+    }
+
+    /// Reads single events where the view shows few enough of them.
+    fn poll_details(&mut self, desk: &Desk, context: &Context) {
+        if let Some(reading) = self.reading.take() {
+            match reading.try_take() {
+                Ok(Ok(details)) => {
+                    for (run, row, detail) in details {
+                        if let Some(run) = self.runs.get_mut(run) {
+                            run.details.insert(row, detail);
+                        }
+                    }
+                }
+                Ok(Err(error)) => self.said = Some((error, false)),
+                Err(reading) => self.reading = Some(reading),
+            }
+        }
+        if self.reading.is_some() || desk.screen != ScreenName::TIMELINE {
+            return;
+        }
+        let mut wanted = Vec::new();
+        for (place, run) in self.runs.iter().enumerate() {
+            let span = (self.view.0.saturating_add(run.zero), self.view.1.saturating_add(run.zero));
+            let margin = (span.1 - span.0) / 2;
+            for (row, of) in run.timeline.rows().iter().enumerate() {
+                let is_known =
+                    run.details.get(&row).is_some_and(|known| known.span.0 <= span.0 && span.1 <= known.span.1);
+                let is_fine = |shelf| run.timeline.drawn(row, shelf, span, MOST_ITEMS).1;
+                if !is_known && (0..of.shelves.len()).any(is_fine) {
+                    let around = (span.0.saturating_sub(margin), span.1.saturating_add(margin));
+                    wanted.push((place, row, around, Arc::clone(&run.timeline)));
+                }
+            }
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        self.reading = Some(on_thread("timeline reader", context, move || {
+            let read = |(run, row, span, timeline): (usize, usize, (i64, i64), Arc<Timeline>)| {
+                Ok((run, row, Detail::new(span, timeline.items(row, span)?)))
+            };
+            wanted.into_iter().map(read).collect::<Result<Details, TraceError>>().map_err(|error| error.to_string())
+        }));
+    }
+
+    /// Looks up what launched the event under the pointer, or the selected one.
+    fn poll_launcher(&mut self, context: &Context) {
+        if let Some((pick, launching)) = self.launching.take() {
+            match launching.try_take() {
+                Ok(found) => self.launched = Some((pick, found)),
+                Err(launching) => self.launching = Some((pick, launching)),
+            }
+        }
+        let Some(pick) = self.hovered.or(self.selected) else { return };
+        let is_known = self.launched.is_some_and(|(known, _)| known == pick);
+        if self.launching.is_some() || is_known || pick.found.item.correlation == 0 {
+            return;
+        }
+        let Some(run) = self.runs.get(pick.run) else { return };
+        let timeline = Arc::clone(&run.timeline);
+        let work = move || timeline.launcher(pick.found.row, &pick.found.item).ok().flatten();
+        self.launching = Some((pick, on_thread("timeline launcher", context, work)));
+    }
+}

@@ -1,0 +1,211 @@
+//! The bar above the rows, and what an empty screen offers.
+
+use eframe::egui::{Button, Key, ProgressBar, Ui, WidgetInfo};
+
+use super::{Anchor, TimelineCommand, layout, search_id};
+use crate::app::screens::timeline::View;
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{choice, main_button, muted, strong, text_field};
+use crate::trace::MarkKind;
+
+/// Epochs or steps offered in the list.
+const MOST_ANCHORS: usize = 200;
+
+/// Draws the bar.
+pub fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
+    let timeline = view.own;
+    ui.horizontal_wrapped(|ui| {
+        open_ui(ui, view, commands);
+        if !timeline.runs.is_empty() {
+            anchor_ui(ui, view, commands);
+            let mut button = |ui: &mut Ui, text: &str, hover: &str, command: TimelineCommand| {
+                let response = ui.button(text).on_hover_text(hover);
+                response.widget_info(|| crate::app::widgets::named(hover));
+                if response.clicked() {
+                    commands.push(command);
+                }
+            };
+            button(ui, "+", "Zoom in (W, Ctrl wheel)", TimelineCommand::Zoom(super::keys::ZOOM, None));
+            button(ui, "−", "Zoom out (S)", TimelineCommand::Zoom(1.0 / super::keys::ZOOM, None));
+            button(ui, "All", "Show everything (F)", TimelineCommand::Fit);
+            button(ui, "Figure", "Write this view as a figure beside the recording (P)", TimelineCommand::Figure);
+            let copy = "Copy the command that shows these recordings";
+            button(ui, "Copy as command", copy, TimelineCommand::CopyCommand);
+            search_ui(ui, view, commands);
+            marks_ui(ui, view, commands);
+        }
+    });
+    for opening in &timeline.opening {
+        let said = format!("Opening {}", opening.name);
+        task_ui(ui, &said, "Cancel opening", opening.task.done(), TimelineCommand::Cancel, commands);
+    }
+    for (place, run) in timeline.runs.iter().enumerate() {
+        if let Some(splitting) = &run.splitting {
+            let said = format!("Adding up where the time of {} went", run.name);
+            let cancel = TimelineCommand::CancelSplit(place);
+            task_ui(ui, &said, "Cancel adding up", splitting.done(), cancel, commands);
+        }
+    }
+    if let Some(exporting) = &timeline.exporting {
+        let cancel = TimelineCommand::CancelExport;
+        task_ui(ui, "Writing", "Cancel writing", exporting.done(), cancel, commands);
+    }
+    if let Some((message, good)) = &timeline.said {
+        let palette = palette(ui.visuals());
+        ui.colored_label(if *good { palette.good } else { palette.bad }, message);
+    }
+    ui.add_space(GRID);
+}
+
+/// Work that is under way, and the button that cancels it.
+fn task_ui(
+    ui: &mut Ui,
+    said: &str,
+    cancel: &str,
+    done: f32,
+    command: TimelineCommand,
+    commands: &mut Vec<TimelineCommand>,
+) {
+    ui.horizontal(|ui| {
+        ui.label(said);
+        ui.add(ProgressBar::new(done).desired_width(200.0).show_percentage());
+        if ui.button(cancel).clicked() {
+            commands.push(command);
+        }
+    });
+}
+
+/// The button that opens a recording, and the list of traced runs.
+fn open_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
+    let traced = traced(view);
+    ui.menu_button("Open …", |ui| {
+        if ui.button("A file …").clicked() {
+            commands.push(TimelineCommand::Choose);
+            ui.close();
+        }
+        if !traced.is_empty() {
+            ui.separator();
+        }
+        eframe::egui::ScrollArea::vertical().max_height(320.0).show(ui, |ui| {
+            for (name, command) in traced {
+                if ui.button(name).clicked() {
+                    commands.push(command);
+                    ui.close();
+                }
+            }
+        });
+    });
+}
+
+/// Runs of the session that have a trace, with the commands that open it.
+fn traced(view: View<'_>) -> Vec<(String, TimelineCommand)> {
+    let folder = &view.records.folder;
+    let of = view.records.summaries.iter().filter_map(|summary| {
+        let trace = summary.trace_summary()?;
+        let file = folder.join("runs").join(&summary.run).join(&trace.file);
+        // Its number and what tells it from the others, as the list of runs has it.
+        let row = view.runs.row(&summary.run);
+        let name = row.map_or_else(|| summary.run.clone(), |row| format!("{} · {}", row.number, row.name));
+        Some((name.clone(), TimelineCommand::Open(file, name)))
+    });
+    of.collect()
+}
+
+fn anchor_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
+    let name = |anchor: Anchor| match anchor {
+        Anchor::Start => "first event".to_owned(),
+        Anchor::Epoch(number) => format!("epoch {number}"),
+        Anchor::Step(number) => format!("step {number}"),
+    };
+    let timeline = view.own;
+    ui.label(muted(ui, "Align at"));
+    choice(ui, "Align runs at", &name(timeline.anchor), 110.0, |ui| {
+        let count = |kind| timeline.runs.iter().map(|run| run.timeline.marks(kind).count()).max().unwrap_or(0);
+        let (epochs, steps) = (count(MarkKind::Epoch), count(MarkKind::Step));
+        let all = std::iter::once(Anchor::Start)
+            .chain((1..=epochs.min(MOST_ANCHORS)).map(Anchor::Epoch))
+            .chain((1..=steps.min(MOST_ANCHORS)).map(Anchor::Step));
+        for anchor in all {
+            if ui.selectable_label(timeline.anchor == anchor, name(anchor)).clicked() {
+                commands.push(TimelineCommand::Align(anchor));
+            }
+        }
+        if epochs + steps == 0 {
+            ui.label(muted(ui, "These recordings name no epochs or steps."));
+        }
+    });
+}
+
+fn search_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
+    let mut text = view.own.search.clone();
+    let field = ui.add(text_field(&mut text, "Search names  /", 150.0).id(search_id()));
+    field.widget_info(|| {
+        let mut info = WidgetInfo::labeled(eframe::egui::Role::TextInput, true, "Search names");
+        info.current_text_value = Some(text.clone());
+        info
+    });
+    let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+    if field.changed() {
+        commands.push(TimelineCommand::Search(text.clone()));
+    }
+    let next = ui
+        .add_enabled(!text.trim().is_empty(), Button::new("Next"))
+        .on_hover_text("Show the next event whose name contains this (Enter)");
+    next.widget_info(|| crate::app::widgets::named("Find next"));
+    if next.clicked() || entered {
+        commands.push(TimelineCommand::Find);
+    }
+}
+
+fn marks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
+    let marks: Vec<i64> = view.own.marks.iter().flatten().copied().collect();
+    let hint = "M sets a mark at the selected event, or in the middle; a right click where the pointer is; dragging with the right button or Shift measures";
+    let text = match marks[..] {
+        [] => return drop(ui.label(muted(ui, "no marks")).on_hover_text(hint)),
+        [a] => format!("mark at {}", layout::time_text(a)),
+        [a, b, ..] => format!("between marks {}", layout::time_text((b - a).abs())),
+    };
+    ui.label(strong(text)).on_hover_text(hint);
+    if ui.small_button("Clear").on_hover_text("Remove the marks (Esc)").clicked() {
+        commands.push(TimelineCommand::Mark(None));
+    }
+}
+
+/// What the screen says before anything is open.
+pub fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
+    if !view.own.opening.is_empty() {
+        return;
+    }
+    ui.add_space(ui.available_height() * 0.25);
+    ui.vertical_centered(|ui| {
+        ui.set_max_width(560.0);
+        ui.label(strong("No recording is open.").size(crate::app::theme::TITLE));
+        ui.add_space(2.0 * GRID);
+        ui.label(
+            "Open a report of Nsight Systems or a built-in trace and see what each GPU and thread did, step by step. Open a \
+             second one to see where two runs differ.",
+        );
+        ui.add_space(2.0 * GRID);
+        if main_button(ui, true, "Open a recording …").clicked() {
+            commands.push(TimelineCommand::Choose);
+        }
+        ui.add_space(2.0 * GRID);
+        let traced = traced(view);
+        if traced.is_empty() {
+            ui.label(muted(
+                ui,
+                "No run of this session has a trace. In a plan, trace = \"built-in\" under [measure] records phases, loader \
+                 waits and parts of steps on any machine, and CUDA calls, kernels and copies where there are GPUs.",
+            ));
+        } else {
+            ui.label(muted(ui, "Traced runs of this session:"));
+            eframe::egui::ScrollArea::vertical().max_height(ui.available_height() - 20.0).show(ui, |ui| {
+                for (name, command) in traced {
+                    if ui.button(name).clicked() {
+                        commands.push(command);
+                    }
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,236 @@
+//! Where the rows lie, what of them is in view, and how it looks.
+
+use eframe::egui::{Color32, Visuals};
+use strum::IntoEnumIterator as _;
+
+use super::{MOST_ITEMS, Shown, TimelineScreen};
+use crate::app::theme::palette;
+use crate::figure::{COLOURS, significant};
+use crate::trace::{Class, Item, TimelineRow};
+
+/// Height of a shelf, and of the lines that name runs and ranks.
+pub const SHELF: f32 = 15.0;
+pub const RUN: f32 = 52.0;
+pub const GROUP: f32 = 24.0;
+/// Height of a row of samples.
+pub const COUNTER: f32 = 28.0;
+/// Room below a row.
+pub const GAP: f32 = 3.0;
+
+/// A line of the timeline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Line {
+    /// The title of a run.
+    Run(usize),
+    /// The name of a rank, that of this row.
+    Group(usize, usize),
+    /// A row of a run.
+    Row(usize, usize),
+    /// Samples of a run.
+    Counter(usize, usize),
+}
+
+/// Height of a row: what is drawn in steps needs as much as samples.
+pub fn height(row: &TimelineRow) -> f32 {
+    if row.live().is_some() { COUNTER } else { row.shelves.len() as f32 * SHELF }
+}
+
+/// Where the shelf of an item lies in its row, from the row's top on.
+pub fn shelf(row: &TimelineRow, shelf: u8) -> std::ops::Range<f32> {
+    if row.live().is_some() {
+        return 0.0..COUNTER;
+    }
+    let top = f32::from(shelf) * SHELF;
+    top..top + SHELF
+}
+
+/// All lines with their tops, and the height of all.
+pub fn lines(state: &TimelineScreen) -> (Vec<(Line, f32)>, f32) {
+    let (mut lines, mut at) = (Vec::new(), 0.0);
+    let mut add = |line: Line, height: f32| {
+        lines.push((line, at));
+        at += height;
+    };
+    for (place, run) in state.runs.iter().enumerate() {
+        add(Line::Run(place), RUN);
+        let mut group = "";
+        for (row, of) in run.timeline.rows().iter().enumerate() {
+            if of.group != group {
+                add(Line::Group(place, row), GROUP);
+                group = &of.group;
+            }
+            add(Line::Row(place, row), height(of) + GAP);
+        }
+        for counter in 0..run.counters.len() {
+            add(Line::Counter(place, counter), COUNTER + GAP);
+        }
+    }
+    (lines, at)
+}
+
+/// Single events of a row that are in memory.
+pub struct Detail {
+    /// The span that they cover.
+    pub span: (i64, i64),
+    /// Events of each shelf by start, and the length of the longest.
+    shelves: Vec<(Vec<Item>, i64)>,
+}
+
+impl Detail {
+    /// Events in order of start.
+    pub fn new(span: (i64, i64), items: Vec<Item>) -> Self {
+        let mut shelves: Vec<(Vec<Item>, i64)> = Vec::new();
+        for item in items {
+            let shelf = usize::from(item.shelf);
+            if shelves.len() <= shelf {
+                shelves.resize_with(shelf + 1, Default::default);
+            }
+            let (of, longest) = &mut shelves[shelf];
+            of.push(item);
+            *longest = (*longest).max(item.span.1.saturating_sub(item.span.0));
+        }
+        Self { span, shelves }
+    }
+
+    /// The events of a shelf that touch a span. Those far outside of it are not looked at.
+    fn within(&self, shelf: usize, (from, to): (i64, i64)) -> impl Iterator<Item = &Item> {
+        let (items, longest) = self.shelves.get(shelf).map_or((&[][..], 0), |(items, longest)| (&items[..], *longest));
+        let first = items.partition_point(|item| item.span.0 < from.saturating_sub(longest));
+        items[first..].iter().take_while(move |item| item.span.0 <= to).filter(move |item| item.span.1 >= from)
+    }
+}
+
+/// Hands out what of a row lies in a span on its run's clock: single events where they are in memory, else tiles.
+pub fn each_item(run: &Shown, row: usize, span: (i64, i64), mut each: impl FnMut(&Item)) {
+    let Some(of) = run.timeline.rows().get(row) else { return };
+    let detail = run.details.get(&row).filter(|detail| detail.span.0 <= span.0 && span.1 <= detail.span.1);
+    for shelf in 0..of.shelves.len() {
+        let (tiles, is_fine) = run.timeline.drawn(row, shelf, span, MOST_ITEMS);
+        match detail.filter(|_| is_fine) {
+            Some(detail) => detail.within(shelf, span).for_each(&mut each),
+            None => tiles.for_each(|item| each(&item)),
+        }
+    }
+}
+
+/// What [`each_item`] hands out.
+pub fn items(run: &Shown, row: usize, span: (i64, i64)) -> Vec<Item> {
+    let mut items = Vec::new();
+    each_item(run, row, span, |item| items.push(*item));
+    items
+}
+
+/// The colour of a class.
+pub fn colour(class: Class, visuals: &Visuals) -> Color32 {
+    let of = |place: usize| Color32::from_rgb(COLOURS[place][0], COLOURS[place][1], COLOURS[place][2]);
+    match class {
+        Class::Convolution => of(4),
+        Class::Matrix => of(1),
+        Class::Normalisation => of(6),
+        Class::Elementwise => of(2),
+        Class::Optimizer => of(3),
+        Class::Copy => of(0),
+        Class::Communication => of(5),
+        Class::Load => visuals.text_color(),
+        Class::Other | Class::Range => Color32::from_gray(if visuals.dark_mode { 0x78 } else { 0xa8 }),
+        Class::Call => palette(visuals).accent.gamma_multiply(0.75),
+        Class::Memory => palette(visuals).accent.gamma_multiply(0.55),
+        Class::Wait => Color32::from_gray(if visuals.dark_mode { 0x9a } else { 0x80 }),
+    }
+}
+
+/// The colours of all classes, by number.
+pub fn colours(visuals: &Visuals) -> Vec<Color32> {
+    Class::iter().map(|class| colour(class, visuals)).collect()
+}
+
+/// Black or white, whichever is legible on a colour.
+pub fn text_on(colour: Color32) -> Color32 {
+    let [red, green, blue, _] = colour.to_array().map(f32::from);
+    if 0.299 * red + 0.587 * green + 0.114 * blue > 140.0 { Color32::BLACK } else { Color32::WHITE }
+}
+
+/// A time as text with its unit, such as `1.25 ms`.
+pub fn time_text(ns: i64) -> String {
+    let size = ns.unsigned_abs() as f64;
+    let (value, unit) = match size {
+        1e9.. => (size / 1e9, "s"),
+        1e6.. => (size / 1e6, "ms"),
+        1e3.. => (size / 1e3, "µs"),
+        _ => (size, "ns"),
+    };
+    let sign = if ns < 0 { "−" } else { "" };
+    format!("{sign}{} {unit}", significant(value))
+}
+
+/// Times to label on the axis: the distance between two, and the first at or after the start of the view.
+pub fn ticks(view: (i64, i64), most: usize) -> (i64, i64) {
+    let least = ((view.1 - view.0) / most.max(1) as i64).max(1);
+    let mut step: i64 = 1;
+    while step < least {
+        let next = [2, 5, 10].iter().map(|factor| step.saturating_mul(*factor)).find(|next| *next >= least);
+        match next {
+            Some(next) => step = next,
+            None => step = step.saturating_mul(10),
+        }
+    }
+    (step, view.0.div_euclid(step) * step + if view.0.rem_euclid(step) == 0 { 0 } else { step })
+}
+
+/// A tick's label: as many digits as the distance of ticks needs.
+pub fn tick_text(at: i64, step: i64) -> String {
+    let (unit_ns, unit) = match step {
+        100_000_000.. => (1e9, "s"),
+        100_000.. => (1e6, "ms"),
+        100.. => (1e3, "µs"),
+        _ => (1.0, "ns"),
+    };
+    let digits = if unit_ns > step as f64 { (unit_ns / step as f64).log10().ceil() as usize } else { 0 };
+    format!("{:.digits$} {unit}", at as f64 / unit_ns).replace('-', "−")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_their_labels_differ() {
+        assert_eq!(ticks((0, 1_000_000_000), 10), (100_000_000, 0));
+        assert_eq!(ticks((-5, 1_995), 8), (500, 0));
+        let (step, first) = ticks((1_000_003, 1_000_403), 8);
+        assert_eq!((step, first), (50, 1_000_050));
+        assert_ne!(tick_text(first, step), tick_text(first + step, step));
+        assert_eq!(tick_text(1_500_000_000, 100_000_000), "1.5 s");
+        assert_eq!(tick_text(-200_000, 100_000), "−0.2 ms");
+    }
+
+    #[test]
+    fn events_in_memory_that_touch_a_span_are_found_however_long_others_are() {
+        let item = |start: i64, end: i64, shelf: u8| Item {
+            span: (start, end),
+            busy_ns: 0,
+            events: 1,
+            label: 0,
+            shelf,
+            bytes: None,
+            correlation: 0,
+        };
+        let items: Vec<Item> = (0..100)
+            .flat_map(|n| [item(10 * n, 10 * n + if n == 3 { 500 } else { 5 }, 0), item(10 * n, 10 * n + 1, 2)])
+            .collect();
+        let detail = Detail::new((0, 1000), items.clone());
+        for span in [(0, 0), (31, 32), (400, 452), (995, 2000)] {
+            for shelf in [0, 1, 2, 9] {
+                let touches =
+                    |item: &&Item| usize::from(item.shelf) == shelf && item.span.0 <= span.1 && item.span.1 >= span.0;
+                let expected: Vec<&Item> = items.iter().filter(touches).collect();
+                assert_eq!(detail.within(shelf, span).collect::<Vec<_>>(), expected, "{span:?} {shelf}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_have_their_unit() {
+        assert_eq!([1_250_000, -3_000, 12].map(time_text), ["1.25 ms", "−3.00 µs", "12.0 ns"]);
+    }
+}

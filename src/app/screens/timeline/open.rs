@@ -1,0 +1,140 @@
+//! Opening recordings: reports of nsys are converted once, in the background.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use eframe::egui::Context;
+
+use super::TimelineScreen;
+use super::{Shown, TimelineCommand, counters, zero};
+use crate::app::command::ScreenName;
+use crate::app::desk::Desk;
+use crate::app::task::Task;
+use crate::app::task::on_thread;
+use crate::foreign::cache_folder;
+use crate::protocol::EVENTS_FILE;
+use crate::trace::{Progress, Timeline, TraceError, keep_for_timeline};
+
+/// What is said where a dialog ended without a file, as it does at once where the system has none.
+const NOTHING_CHOSEN: &str =
+    "No recording was chosen. If no dialog appeared: multicard timeline FILE opens one from a terminal.";
+
+/// A recording that is being opened.
+pub struct Opening {
+    /// Its place among all that were asked for.
+    order: usize,
+    /// Its name.
+    pub name: String,
+    file: PathBuf,
+    cell: Option<String>,
+    /// Reads the recording, and the samples beside it.
+    pub task: Task<Result<(Timeline, Vec<counters::Counter>), TraceError>>,
+}
+
+impl TimelineScreen {
+    /// Asks for a recording.
+    pub(super) fn choose_recording(&mut self, context: &Context) {
+        if self.choosing.is_none() {
+            self.choosing = Some(on_thread("recording dialog", context, || {
+                rfd::FileDialog::new().add_filter("recordings", &["nsys-rep", "qdrep", "sqlite", "events"]).pick_file()
+            }));
+        }
+    }
+
+    /// Begins to open a recording.
+    pub(super) fn open_recording(&mut self, file: PathBuf, name: String, desk: &mut Desk, context: &Context) {
+        desk.screen = ScreenName::TIMELINE;
+        let mut cells = desk.records.summaries.iter();
+        self.said = None;
+        let is_known = self.runs.iter().map(|run| &run.file).chain(self.opening.iter().map(|one| &one.file));
+        if is_known.into_iter().any(|known| *known == file) {
+            self.said = Some((format!("{name} is shown already"), true));
+            return;
+        }
+        let from = file.clone();
+        let task = Task::start("timeline opener", context, move |tell| open(&from, tell));
+        self.asked += 1;
+        let cell = cells.find(|summary| summary.run == name).map(|summary| summary.cell.clone());
+        self.opening.push(Opening { order: self.asked, name, file, cell, task });
+    }
+
+    /// Takes over recordings that are open.
+    pub(super) fn poll_recordings(&mut self, desk: &mut Desk, context: &Context) {
+        if let Some(choosing) = self.choosing.take() {
+            match choosing.try_take() {
+                Ok(Some(file)) => {
+                    let name = name_of(&file);
+                    self.open_recording(file, name, desk, context);
+                }
+                Ok(None) => self.said = Some((NOTHING_CHOSEN.to_owned(), true)),
+                Err(choosing) => self.choosing = Some(choosing),
+            }
+        }
+        for Opening { order, name, file, cell, task } in std::mem::take(&mut self.opening) {
+            match task.try_take() {
+                Ok(Ok((timeline, counters))) => {
+                    let timeline = Arc::new(timeline);
+                    let of = Arc::clone(&timeline);
+                    let splitting = Some(Task::start("timeline split", context, move |tell| of.split(tell)));
+                    let zero = zero(&timeline, self.anchor).unwrap_or_else(|| timeline.span().0);
+                    let details = std::collections::HashMap::new();
+                    let place = self.runs.partition_point(|run| run.order < order);
+                    if place < self.runs.len() {
+                        self.forget_places();
+                    }
+                    let shown = Shown {
+                        order,
+                        name,
+                        file,
+                        timeline,
+                        counters,
+                        split: None,
+                        zero,
+                        details,
+                        splitting,
+                        cell,
+                        path: None,
+                        following: None,
+                    };
+                    self.runs.insert(place, shown);
+                    self.fit();
+                }
+                Ok(Err(TraceError::Cancelled)) => {
+                    self.said = Some((format!("{name} was not opened: cancelled"), true));
+                }
+                Ok(Err(error)) => self.said = Some((error.to_string(), false)),
+                Err(task) => self.opening.push(Opening { order, name, file, cell, task }),
+            }
+        }
+    }
+}
+
+/// What a recording is called: a run's, which all have the same file name, by the run's folder.
+fn name_of(file: &Path) -> String {
+    let name = match file.file_name() {
+        Some(name) if name == EVENTS_FILE => file.parent().and_then(Path::file_name).unwrap_or(name),
+        Some(name) => name,
+        None => file.as_os_str(),
+    };
+    name.to_string_lossy().into_owned()
+}
+
+impl TimelineCommand {
+    /// Opens a file.
+    pub fn file(file: PathBuf) -> Self {
+        let name = name_of(&file);
+        Self::Open(file, name)
+    }
+}
+
+fn open(
+    file: &Path,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Timeline, Vec<counters::Counter>), TraceError> {
+    let cache = cache_folder().map(|folder| folder.join("multicard").join("traces"));
+    let events = keep_for_timeline(file, cache, tell)?;
+    let timeline = Timeline::open(&events, tell)?;
+    let counters = timeline.epoch_ns().map_or_else(Vec::new, |epoch_ns| counters::beside(file, epoch_ns));
+    Ok((timeline, counters))
+}

@@ -1,0 +1,118 @@
+//! Work on threads, with progress and cancellation; dialogs; typed paths.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use eframe::egui::Context;
+use poll_promise::Promise;
+
+use crate::session::default_sessions_folder;
+use crate::trace::Progress;
+
+/// Runs a job on a new thread, and wakes the window when it is done.
+pub fn on_thread<T: Send + 'static>(
+    name: &str,
+    context: &Context,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Promise<T> {
+    let (sender, promise) = Promise::new();
+    let context = context.clone();
+    let job = move || {
+        sender.send(work());
+        // The result is visible from now on.
+        context.request_repaint();
+    };
+    // The job is shared, so that it can run here if no thread can be started.
+    let job = Arc::new(Mutex::new(Some(job)));
+    let shared = job.clone();
+    let take = |job: &Mutex<Option<_>>| job.lock().ok().and_then(|mut job| job.take());
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        if let Some(job) = take(&shared) {
+            job();
+        }
+    });
+    if started.is_err()
+        && let Some(job) = take(&job)
+    {
+        job();
+    }
+    promise
+}
+
+/// Asks for a session's folder in the system's file dialog; `None` if it is cancelled or missing.
+pub fn choose_session(context: &Context, title: &'static str) -> Promise<Option<PathBuf>> {
+    on_thread("session-dialog", context, move || {
+        let dialog = rfd::FileDialog::new().set_title(title);
+        let start = default_sessions_folder().ok().filter(|folder| folder.is_dir());
+        start.map_or(dialog.clone(), |folder| dialog.set_directory(folder)).pick_folder()
+    })
+}
+
+/// A typed path; `~` is the home folder. An address of a session on another machine stays as it is.
+pub fn typed_path(text: &str) -> Option<PathBuf> {
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    if text.starts_with("ssh://") {
+        return Some(PathBuf::from(text));
+    }
+    let home = || std::env::var_os("HOME").map(PathBuf::from);
+    match text.strip_prefix("~/").zip(home()) {
+        Some((rest, home)) => Some(home.join(rest)),
+        None => std::path::absolute(text).ok(),
+    }
+}
+
+/// Work that is under way.
+pub struct Task<T: Send + 'static> {
+    shared: Arc<Shared>,
+    work: Promise<T>,
+}
+
+#[derive(Default)]
+struct Shared {
+    cancelled: AtomicBool,
+    /// In thousandths.
+    done: AtomicU32,
+}
+
+impl<T: Send + 'static> Task<T> {
+    /// Begins work on a thread; it is handed what its progress is told to, which says whether to go on.
+    pub fn start(
+        thread: &'static str,
+        context: &Context,
+        work: impl FnOnce(&mut dyn FnMut(Progress) -> ControlFlow<()>) -> T + Send + 'static,
+    ) -> Self {
+        let shared = Arc::new(Shared::default());
+        let (known, repaint) = (Arc::clone(&shared), context.clone());
+        let work = on_thread(thread, context, move || {
+            work(&mut |progress| {
+                let done = (progress.fraction * 1000.0) as u32;
+                if known.done.swap(done, Ordering::Relaxed) != done {
+                    repaint.request_repaint();
+                }
+                if known.cancelled.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+        });
+        Self { shared, work }
+    }
+
+    /// Asks it to stop.
+    pub fn cancel(&self) {
+        self.shared.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// The part that is done, from 0 to 1.
+    pub fn done(&self) -> f32 {
+        self.shared.done.load(Ordering::Relaxed) as f32 / 1000.0
+    }
+
+    /// What it came to, or itself while it is under way.
+    pub fn try_take(self) -> Result<T, Self> {
+        let Self { shared, work } = self;
+        work.try_take().map_err(|work| Self { shared, work })
+    }
+}

@@ -1,0 +1,50 @@
+//! Numbers, names and paths as text.
+
+use std::path::Path;
+
+use crate::remote::quoted;
+
+/// Bytes as text in decimal units with three digits, such as `1.20 GB`.
+pub fn bytes_text(bytes: f64) -> String {
+    let (value, unit) = match bytes {
+        1e9.. => (bytes / 1e9, "GB"),
+        1e6.. => (bytes / 1e6, "MB"),
+        1e3.. => (bytes / 1e3, "kB"),
+        _ => return format!("{bytes:.0} B"),
+    };
+    format!("{} {unit}", crate::figure::significant(value))
+}
+
+/// `1 run`, `2 runs`.
+pub fn runs_text(count: usize) -> String {
+    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+}
+
+/// A path as a word of a POSIX shell.
+pub fn path_word(path: &Path) -> String {
+    shell_word(&path.display().to_string())
+}
+
+/// A word as a POSIX shell reads it: in quotes where it has letters with a meaning.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:%+@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    quoted(word)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_so_that_a_shell_reads_what_was_meant() {
+        for word in ["plain", "a b", "it's", "", "$(rm x)", "not precision=fp64", "ü"] {
+            let echo = format!("printf %s {}", shell_word(word));
+            let output = std::process::Command::new("sh").args(["-c", &echo]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+}
