@@ -91,7 +91,7 @@ fn taking_over_ten_thousand_runs_and_listing_them_needs_no_work_by_the_run() {
         let draw = || {
             let screen_rect = Some(Rect::from_min_size(Default::default(), vec2(1280.0, 800.0)));
             let input = RawInput { screen_rect, ..RawInput::default() };
-            let mut output = context.run_ui(input, |ui| shell_ui(ui, &state));
+            let mut output = context.run_ui(input, |ui| shell_ui(ui, &state, &mut Vec::new()));
             output.textures_delta.clear();
         };
         // Fonts and layouts are kept from the first frames on.
