@@ -8,6 +8,7 @@ fn main() {
 
 #[cfg(feature = "torch")]
 mod shim {
+    use std::ffi::OsStr;
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     use std::path::{Path, PathBuf};
 
@@ -18,27 +19,8 @@ mod shim {
     const TRACER: &str = "src/trace/cupti";
 
     pub fn build() {
-        let headers = [
-            "collectives.h",
-            "guard.h",
-            "group.h",
-            "llama_kernels.h",
-            "peer_copies.h",
-            "quantised.h",
-            "stand_in",
-            "step.h",
-        ];
-        let of_cuda = [
-            "cuda/values_source.h",
-            "cuda/llama_source.h",
-            "cuda/llama_mma_source.h",
-            "cuda/quantised_source.h",
-            "cuda/mobilenet_source.h",
-            "cuda/nvrtc.h",
-            "cuda/product.h",
-        ];
-        for header in headers.iter().chain(&of_cuda) {
-            println!("cargo:rerun-if-changed={SHIM}/{header}");
+        for file in files(SHIM).iter().chain(&files(TRACER)) {
+            println!("cargo:rerun-if-changed={}", file.display());
         }
         println!("cargo:rerun-if-env-changed=MULTICARD_BUILD_CUDA");
         // torch-sys tells its dependents where it found libtorch.
@@ -48,6 +30,7 @@ mod shim {
         let nvidia = torch.parent().expect("libtorch's folder has a parent").join("nvidia");
         check_version(&torch);
 
+        embed_kernels();
         build_host_part(&torch);
         link_worker(&lib, &nvidia);
         build_tracer(&nvidia.join("cu13/include"));
@@ -90,37 +73,63 @@ mod shim {
         build
             .include(SHIM)
             .include(format!("{SHIM}/cuda"))
+            .include(out())
             .include(torch.join("include"))
             .include(torch.join("include/torch/csrc/api/include"));
         build
     }
 
-    fn sources(folder: &str) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
-        let paths = entries.map(|entry| entry.expect("a folder can be listed").path());
-        let mut sources: Vec<_> = paths.filter(|path| path.extension().is_some_and(|kind| kind == "cpp")).collect();
-        sources.sort();
-        sources.iter().for_each(|source| println!("cargo:rerun-if-changed={}", source.display()));
-        sources
-    }
-
-    /// What the sources of both parts say: a worker opens the CUDA part that was built from the same ones as itself.
-    fn stamp() -> String {
-        let (mut folders, mut files) = (vec![PathBuf::from(SHIM)], Vec::new());
+    /// The sources and headers of a folder and those in it.
+    fn files(folder: &str) -> Vec<PathBuf> {
+        let (mut folders, mut files) = (vec![PathBuf::from(folder)], Vec::new());
         while let Some(folder) = folders.pop() {
             let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
             for path in entries.map(|entry| entry.expect("a folder can be listed").path()) {
                 if path.is_dir() { &mut folders } else { &mut files }.push(path);
             }
         }
-        files.retain(|path| path.extension().is_some_and(|kind| kind == "cpp" || kind == "h"));
+        files.retain(|path| {
+            path.extension().is_some_and(|kind| ["cpp", "h", "cu", "cuh"].map(OsStr::new).contains(&kind))
+        });
         files.sort();
+        files
+    }
+
+    /// What is compiled of a folder, without the folders in it.
+    fn sources(folder: &str) -> Vec<PathBuf> {
+        let mut files = files(folder);
+        files.retain(|path| path.parent() == Some(Path::new(folder)) && path.extension() == Some(OsStr::new("cpp")));
+        files
+    }
+
+    fn read(path: &Path) -> String {
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// What the sources of both parts say: a worker opens the CUDA part that was built from the same ones as itself.
+    fn stamp() -> String {
         let mut hasher = DefaultHasher::new();
-        for path in files {
+        for path in files(SHIM) {
             path.hash(&mut hasher);
-            std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).hash(&mut hasher);
+            read(&path).hash(&mut hasher);
         }
         format!("{:016x}", hasher.finish())
+    }
+
+    /// Writes the kernels' sources as text for NVRTC, which nvrtc.h includes: of each file its name, its text and the names of its kernels.
+    fn embed_kernels() {
+        let entry = |path: PathBuf| {
+            let text = read(&path);
+            let names = text.split("extern \"C\" __global__ void").skip(1).map(|rest| {
+                let bounds = rest.trim_start().strip_prefix("__launch_bounds__(").and_then(|rest| rest.split_once(')'));
+                let (name, _) = bounds.map_or(rest, |(_, rest)| rest).split_once('(').expect("a kernel has parameters");
+                format!("\"{}\", ", name.trim())
+            });
+            let (file, names) = (path.file_name().expect("a file has a name"), names.collect::<String>());
+            format!("{{{file:?}, {{R\"CUDA({text})CUDA\", {{{names}}}}}}},\n")
+        };
+        let table: String = files(&format!("{SHIM}/cuda/kernels")).into_iter().map(entry).collect();
+        std::fs::write(out().join("kernels.inc"), table).expect("OUT_DIR can be written");
     }
 
     fn out() -> PathBuf {
@@ -163,10 +172,6 @@ mod shim {
     /// The tracer of CUDA's activity, where CUPTI's and CUDA's headers lie with libtorch. Any program may load it, whatever its C++
     /// library, so that it brings its own.
     fn build_tracer(include: &Path) {
-        let sources = sources(TRACER);
-        for header in ["calls.h", "library.h", "record.h"] {
-            println!("cargo:rerun-if-changed={TRACER}/{header}");
-        }
         let needed = ["cupti.h", "cuda.h", "crt/host_defines.h"].map(|header| include.join(header));
         if !needed.iter().all(|header| header.exists()) {
             // Watching what is missing would run all of this with every build. MULTICARD_BUILD_CUDA comes with the headers.
@@ -175,7 +180,7 @@ mod shim {
         needed.iter().for_each(|header| println!("cargo:rerun-if-changed={}", header.display()));
         let mut build = cc::Build::new();
         build.cpp(true).std("c++17").pic(true).flag("-fvisibility=hidden").opt_level(2).debug(false).include(include);
-        let objects = build.files(sources).cargo_metadata(false).compile_intermediates();
+        let objects = build.files(sources(TRACER)).cargo_metadata(false).compile_intermediates();
         let own = ["-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL", "-Wl,-s", "-ldl", "-lpthread"];
         link_shared(&build, "libmulticard_cupti.so", &objects, &own);
     }

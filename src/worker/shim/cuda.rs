@@ -388,4 +388,19 @@ mod tests {
         assert_eq!(check_stamp(&Library::this()).unwrap_err(), "it has no stamp");
         assert_eq!(super::super::host::stamp().to_bytes().len(), 16);
     }
+
+    /// The CUDA part is not compiled where its headers are not.
+    #[test]
+    fn each_kernel_that_the_cuda_part_launches_is_defined() {
+        let defined = include_str!(concat!(env!("OUT_DIR"), "/kernels.inc"));
+        for host in [include_str!("cuda/llama.cpp"), include_str!("cuda/mobilenet.cpp")] {
+            let is_name =
+                |text: &&str| !text.is_empty() && text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_'));
+            let launched: Vec<_> = host.split('"').skip(1).step_by(2).filter(is_name).collect();
+            assert!(launched.len() >= 15, "{launched:?}");
+            for kernel in launched {
+                assert!(defined.contains(&format!("\"{kernel}\", ")), "{kernel}");
+            }
+        }
+    }
 }

@@ -7,24 +7,17 @@
 #include <vector>
 
 #include "guard.h"
+#include "kernels/llama.h"
 #include "llama_kernels.h"
-#include "llama_mma_source.h"
-#include "llama_source.h"
 #include "nvrtc.h"
 #include "product.h"
-#include "quantised_source.h"
-#include "values_source.h"
 
 using at::Tensor;
 
 namespace {
 
-// Constants of the kernels' source.
+// Threads of most blocks, of those that work on whole rows, and on a stretch of a row.
 constexpr int BLOCK = 256, ROW_BLOCK = 512, SPAN_BLOCK = 128;
-// Tokens or columns of a block or thread, as in the source.
-constexpr int MANY = 4, SUMMED = 32, BAND = 64, STRIPE = 32, TILES = 8 * 16;
-// Sums that blocks of one launch can share.
-constexpr int ARRIVALS = 16384;
 // Tokens from which blocks of several of them are enough for a GPU.
 constexpr int64_t FILLS_GPU = 512;
 // What adapters of a higher rank do with the weights' time is little: libtorch's products serve them.
@@ -37,46 +30,11 @@ struct Program : Kernels {
   bool mma;
 
   Program(at::ScalarType kind, int64_t rank) {
-    bool wide = kind == at::kFloat, half = kind == at::kHalf;
-    mma = !wide && architecture >= MMA_SINCE && rank % 8 == 0;
-    std::vector<std::string> definitions{std::string("-DTYPE=") + (wide ? "float" : half ? "fp16" : "bf16"), "-DRANK=" + std::to_string(rank),
-                                         std::string("-DMMA=\"") + (half ? "f16" : "bf16") + "\"", "-DARRIVALS=" + std::to_string(ARRIVALS)};
-    std::string source = std::string(VALUES_SOURCE) + LLAMA_SOURCE + QUANTISED_SOURCE;
-    if (mma) source += LLAMA_MMA_SOURCE;
-    std::vector<const char*> names{"rms_norm", "rms_norm_backward", "rms_norm_backward_many", "add_up_norm", "add_up_norm_many",
-                                   "add_up_turn", "turn_back", "swiglu", "swiglu_adapted", "swiglu_backward", "swiglu_adapted_backward",
-                                   "cross_entropy", "down", "back", "add_up", "add_back", "grad_a", "grad_b", "dequantise",
-                                   "fake_quantise_groups", "fake_quantise_tokens"};
-    if (mma) names.insert(names.end(), {"mma_down", "mma_back", "mma_outer", "mma_add_up", "mma_add_back", "mma_add_up_turn",
-                                          "mma_add_up_norm", "mma_rms_norm_backward", "mma_swiglu", "mma_swiglu_backward"});
-    compile(source, "llama.cu", definitions, names);
+    mma = kind != at::kFloat && architecture >= MMA_SINCE && rank % 8 == 0;
+    std::vector<std::string> files{"llama.cu", "quantised.cu"};
+    if (mma) files.push_back("llama_mma.cu");
+    compile(files, kind, {"-DRANK=" + std::to_string(rank), kind == at::kHalf ? "-DMMA=\"f16\"" : "-DMMA=\"bf16\""});
   }
-};
-
-// As `Parts` of the source, for any type.
-struct Parts {
-  const void* b[4];
-  int start[4];
-  int width[4];
-  int count;
-};
-
-struct Outs {
-  void* b[4];
-};
-
-// As `Outers`.
-struct Outer {
-  const void* x;
-  long long stride;
-  int width;
-  const void* w;
-  int count, rows;
-  void* out;
-  int across;
-};
-struct Outers {
-  Outer each[8];
 };
 
 unsigned blocks(int64_t count, int64_t of) { return static_cast<unsigned>((count + of - 1) / of); }
@@ -114,8 +72,8 @@ struct CudaKernels : PlainKernels {
   }
 
   // Without adapters there are none.
-  static Parts parts_of(const Linear& linear) {
-    Parts parts{};
+  static Parts<void> parts_of(const Linear& linear) {
+    Parts<void> parts{};
     for (size_t p = 0; p < linear.b.size(); p++) {
       parts.b[p] = linear.b[p].data_ptr();
       parts.start[p] = static_cast<int>(linear.start[p]);
@@ -403,7 +361,7 @@ struct CudaKernels : PlainKernels {
     if ((of_a && (!fits(x) || !fits_whole(du) || !fits_below(linear.a))) || (of_b && (!fits(grad) || !fits_whole(u))) || !fits(linear)) {
       return PlainKernels::adapter_grads(grads, du, x, grad, u, linear);
     }
-    Outs outs{};
+    Outs<void> outs{};
     if (of_a) grads.a = at::empty_like(linear.a);
     for (size_t p = 0; of_b && p < linear.b.size(); p++) {
       grads.b.push_back(at::empty_like(linear.b[p]));
@@ -425,7 +383,7 @@ struct CudaKernels : PlainKernels {
   // All of a layer's sums over tokens in one launch.
   static void outers(Program& made, bool of_a, bool of_b, AdapterGrads& grads, const Tensor& du, const Tensor& x, const Tensor& grad,
                      const Tensor& u, const Linear& linear) {
-    Outers jobs{};
+    Outers<void> jobs{};
     unsigned next = 0;
     int64_t widest = 0;
     auto rank = linear.rank(), count = linear.a.size(0);

@@ -1,6 +1,6 @@
 // MobileNetV2's layers up to the pooled features, as one step of autograd for the stem with the first block, for each other block and
 // for the tail. Activations lie as rows of channels. Pointwise convolutions are cuBLASLt's matrix products; a convolution's raw
-// output is stored and normalised by whoever reads it (mobilenet_source.h). The sums over rows that normalise a pointwise layer's
+// output is stored and normalised by whoever reads it (kernels/mobilenet.cu). The sums over rows that normalise a pointwise layer's
 // output follow from its few inputs, forward and backward, so that its wide output is written once and read once each way.
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -13,31 +13,26 @@
 #include <vector>
 
 #include "guard.h"
-#include "mobilenet_source.h"
+#include "kernels/mobilenet.h"
 #include "nvrtc.h"
 #include "product.h"
 #include "step.h"
-#include "values_source.h"
 
 using at::Tensor;
 
 namespace {
 
-// Constants of the kernels' source.
-constexpr int BLOCK = 256, LANES = 4, ROWS = 64, PAIRS = 16, STRIPS = 16, AT_ONCE = 8, SMALL = 512, PATCH = 32;
-int64_t most_high(int64_t stride) { return stride == 1 ? 7 : 4; }
+// Threads of most blocks.
+constexpr int BLOCK = 256;
 // Blocks of a pass over rows for each that fits on the GPU at once: few, because each ends in a sum.
 constexpr int TURNS = 2;
 
 struct Program : Kernels {
   explicit Program(at::ScalarType kind) {
-    std::string type = kind == at::kFloat ? "float" : kind == at::kHalf ? "fp16" : "bf16";
-    std::vector<std::string> options{"-DTYPE=" + type};
+    std::vector<std::string> options;
     // Before Hopper, NVRTC 13.0.88 dies by SIGSEGV of `pool` and `mask` in one source, unless it optimises a little less.
     if (architecture < 90) options.push_back("--Ofast-compile=min");
-    compile(std::string(VALUES_SOURCE) + MOBILENET_SOURCE, "mobilenet.cu", options,
-            {"patches", "activate", "add_up", "normalise", "pool", "mask", "add_up_back", "normalise_back", "depthwise_1", "depthwise_2",
-             "depthwise_back_1", "depthwise_back_2", "moments", "unfold", "finish"});
+    compile({"mobilenet.cu"}, kind, options);
   }
 };
 
@@ -53,30 +48,6 @@ Program& program(at::ScalarType kind) {
 
 unsigned blocks(int64_t count, int64_t each) { return static_cast<unsigned>((count + each - 1) / each); }
 int pack(const Tensor& x) { return static_cast<int>(16 / x.element_size()); }
-
-// As in the source.
-struct Norm {
-  const float *sums, *gamma, *beta;
-  float *running_mean, *running_variance;
-  float count;
-  int channels;
-};
-struct Maps {
-  int images, height, width, out_height, out_width, channels;
-  int high, bands;
-  int blocks;
-};
-struct NormGrad {
-  Norm norm;
-  const float *sums, *constant;
-  float *gamma, *beta;
-};
-struct WeightGrad {
-  const float* partial;
-  int parts, outputs, inputs, columns;
-  const float *product, *input_sums;
-  float* grad;
-};
 
 // Feature maps' sizes.
 struct Size {
@@ -131,7 +102,7 @@ Division divide(Program& made, const char* name, Size in, int64_t channels, int6
   Maps m{};
   m.images = in.images, m.height = in.height, m.width = in.width, m.out_height = out.height, m.out_width = out.width, m.channels = channels;
   // As equal as can be: a band of few rows costs as many neighbours as a whole one.
-  m.high = blocks(out.height, blocks(out.height, most_high(stride)));
+  m.high = blocks(out.height, blocks(out.height, stride == 1 ? MOST_HIGH<1> : MOST_HIGH<2>));
   m.bands = blocks(out.height, m.high);
   m.blocks = m.bands * blocks(out.images * out.width, STRIPS);
   unsigned across = blocks(channels, 2 * PAIRS);

@@ -58,7 +58,17 @@ struct Nvrtc {
   static constexpr const char* NAME = "libnvrtc.so.13";
 };
 
-// The kernels of one source.
+// A file of the folder `kernels`: its text, and the kernels that it defines.
+struct Source {
+  const char* text;
+  std::vector<const char*> kernels;
+};
+// By name, as the build wrote them.
+inline const std::map<std::string, Source> SOURCES{
+#include "kernels.inc"
+};
+
+// The kernels of one program.
 class Kernels {
  public:
   int processors;
@@ -72,14 +82,19 @@ class Kernels {
     architecture = properties.major * 10 + properties.minor;
   }
 
-  // `file` is the source's name in messages.
-  void compile(const std::string& source, const char* file, const std::vector<std::string>& more_options, const std::vector<const char*>& names) {
+  // Compiles files for a type of activations.
+  void compile(const std::vector<std::string>& files, at::ScalarType kind, const std::vector<std::string>& more_options) {
     static Nvrtc nvrtc;
     std::string arch = "--gpu-architecture=sm_" + std::to_string(architecture);
-    std::vector<const char*> options{arch.c_str(), "--std=c++17"};
+    auto type = kind == at::kFloat ? "-DTYPE=float" : kind == at::kHalf ? "-DTYPE=fp16" : "-DTYPE=bf16";
+    std::vector<const char*> options{arch.c_str(), "--std=c++17", type}, names, texts;
     for (const auto& option : more_options) options.push_back(option.c_str());
+    for (const auto& [name, source] : SOURCES) names.push_back(name.c_str()), texts.push_back(source.text);
+    std::string all;
+    for (const auto& file : files) all += "#include \"" + file + "\"\n";
     void* program = nullptr;
-    TORCH_CHECK(nvrtc.create(&program, source.c_str(), file, 0, nullptr, nullptr) == 0, "NVRTC cannot begin");
+    auto created = nvrtc.create(&program, all.c_str(), "kernels.cu", static_cast<int>(names.size()), texts.data(), names.data());
+    TORCH_CHECK(created == 0, "NVRTC cannot begin");
     if (nvrtc.compile(program, static_cast<int>(options.size()), options.data()) != 0) {
       size_t size = 0;
       nvrtc.log_size(program, &size);
@@ -94,7 +109,9 @@ class Kernels {
     nvrtc.destroy(&program);
     cudaLibrary_t library;
     C10_CUDA_CHECK(cudaLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-    for (const char* name : names) C10_CUDA_CHECK(cudaLibraryGetKernel(&kernels[name], library, name));
+    for (const auto& file : files) {
+      for (const char* name : SOURCES.at(file).kernels) C10_CUDA_CHECK(cudaLibraryGetKernel(&kernels[name], library, name));
+    }
   }
 
   // How many of a kernel's blocks the GPU works on at once.

@@ -1,18 +1,10 @@
-// The source of MobileNetV2's fused kernels, compiled by NVRTC for the GPU at hand. T is the type of activations; all arithmetic is
-// in fp32. Activations lie as rows [images * height * width, channels]. What is stored is a convolution's raw output; whoever reads
-// it normalises and activates it, with the sums over its rows that stand beside it.
-#pragma once
+// MobileNetV2's fused kernels, compiled by NVRTC for the GPU at hand. T is the type of activations; all arithmetic is in fp32.
+// Activations lie as rows [images * height * width, channels]. What is stored is a convolution's raw output; whoever reads it
+// normalises and activates it, with the sums over its rows that stand beside it.
+#include "values.cuh"
+#include "mobilenet.h"
 
-static const char* const MOBILENET_SOURCE = R"CUDA(
 // ---------- batch normalisation ----------
-
-// One layer's: sums over rows of its values and their squares [2, channels], and what normalises.
-struct Norm {
-  const float *sums, *gamma, *beta;
-  float *running_mean, *running_variance;
-  float count;
-  int channels;
-};
 
 struct Affine { float scale, shift, mean, inverse; };
 
@@ -61,9 +53,6 @@ template <int LANES, int K, class Put> __device__ inline void reduce(float* valu
 
 // ---------- passes over rows ----------
 
-// Blocks of 256 threads: LANES of them side by side along channels, one pack each, and 64 rows at a time.
-constexpr int LANES = 4, ROWS = 64;
-
 struct Span {
   int c, row, step;
   bool there;
@@ -72,10 +61,10 @@ struct Span {
         there(c < channels) {}
 };
 
-// The rows of a 3x3 convolution with stride 2 as a matrix [rows, 32]: 27 values by row, column, channel; a one; zeros.
+// The rows of a 3x3 convolution with stride 2 as a matrix [rows, PATCH]: 27 values by row, column, channel; a one; zeros.
 extern "C" __global__ void patches(const void* images, int is_float, i64 of_image, i64 of_channel, i64 of_row, i64 of_column, T* out,
                                    int height, int width, int out_height, int out_width, int rows) {
-  constexpr int PACKS = 32 / N;
+  constexpr int PACKS = PATCH / N;
   int at = blockIdx.x * 256 + threadIdx.x, row = at / PACKS, first = at % PACKS * N;
   if (row >= rows) return;
   int x = row % out_width, y = row / out_width % out_height, image = row / out_width / out_height;
@@ -89,7 +78,7 @@ extern "C" __global__ void patches(const void* images, int is_float, i64 of_imag
     }
     narrow(value, pack.v[k]);
   }
-  store(out + (i64)row * 32 + first, pack);
+  store(out + (i64)row * PATCH + first, pack);
 }
 
 // relu6(norm(x)).
@@ -247,15 +236,6 @@ extern "C" __global__ void normalise_back(const T* grad, const T* x, Norm norm, 
 // A block works on 16 pairs of channels; a thread on one of them, down a band of rows of a column of outputs. A block's 16 columns stand
 // side by side, counted through all images. A value is normalised once, by the thread of its column; neighbours read it from shared
 // memory, in which what is beyond an image is a column of zeros.
-constexpr int PAIRS = 16, STRIPS = 16;
-
-struct Maps {
-  int images, height, width, out_height, out_width, channels;
-  int high, bands;   // rows of outputs of a band, at most MOST_HIGH, and bands of an image
-  int blocks;
-};
-template <int S> constexpr int MOST_HIGH = S == 1 ? 7 : 4;
-
 typedef Values<2> Pair;
 
 struct Column {
@@ -527,8 +507,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) depthwise_back_2(const T* g
 // ---------- pointwise convolutions without a pass over their output ----------
 
 // Outputs are y = W x, so sums over rows of y and y^2 follow from those of x and x x^T (`gram` [inputs, inputs]): sum y_j = w_j . sum x,
-// sum y_j^2 = w_j^T gram w_j. `product` becomes W gram. Eight outputs a block.
-constexpr int AT_ONCE = 8, SMALL = 512;
+// sum y_j^2 = w_j^T gram w_j. `product` becomes W gram. AT_ONCE outputs a block.
 
 extern "C" __global__ void moments(const float* gram, const T* weight, const float* input_sums, float* product, float* sums, int inputs,
                                    int outputs) {
@@ -598,12 +577,6 @@ extern "C" __global__ void unfold(const T* weight, Norm norm, const float* grads
 
 // ---------- gradients of parameters ----------
 
-// Of a layer's normalisation, from the sums of its output's gradient; `constant` is a part of that gradient that the sums lack.
-struct NormGrad { Norm norm; const float *sums, *constant; float *gamma, *beta; };
-// Of a pointwise layer y = W x, from `parts` partial sums [outputs, columns] of g x^T; with `product` and `input_sums`, as in
-// `moments`, g is the normalised output's and `norm_grad` says whose.
-struct WeightGrad { const float* partial; int parts, outputs, inputs, columns; const float *product, *input_sums; float* grad; };
-
 extern "C" __global__ void finish(NormGrad n0, NormGrad n1, NormGrad n2, WeightGrad w0, WeightGrad w1) {
   int at = blockIdx.x * 256 + threadIdx.x;
   NormGrad norms[3] = {n0, n1, n2};
@@ -634,4 +607,3 @@ extern "C" __global__ void finish(NormGrad n0, NormGrad n1, NormGrad n2, WeightG
     w.grad[index] = total;
   }
 }
-)CUDA";

@@ -1,7 +1,6 @@
-// The beginning of each source that NVRTC compiles: numbers of the type of activations, T, whose arithmetic is in fp32, and packs of them.
+// Numbers of the type of activations, T, whose arithmetic is in fp32, and packs of them. NVRTC is given TYPE: float, fp16 or bf16.
 #pragma once
 
-static const char* const VALUES_SOURCE = R"CUDA(
 typedef long long i64;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -28,6 +27,6 @@ typedef TYPE T;
 // C values of a row at once; a pack is 16 bytes.
 template <int C> struct alignas(C * sizeof(T)) Values { T v[C]; };
 constexpr int N = 16 / sizeof(T);
+typedef Values<N> Pack;
 template <int C = N> __device__ inline Values<C> load(const T* p) { return *(const Values<C>*)p; }
 template <int C = N> __device__ inline void store(T* p, const Values<C>& x) { *(Values<C>*)p = x; }
-)CUDA";

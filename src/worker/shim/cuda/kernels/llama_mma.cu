@@ -1,10 +1,9 @@
-// The products with adapters' narrow matrices on tensor cores, for fp16 and bf16: the second half of the source in llama_source.h.
+// The products with adapters' narrow matrices on tensor cores, for fp16 and bf16, compiled with llama.cu. MMA is the type's name there.
 // Ranks are 8 or 16. Each of a matrix product's operands is loaded 16 bytes at a time, for the order in which a sum's terms come is
 // free: thread 4 g + q of a warp holds of row g the values 8 q to 8 q + 7 of 32, and word m of those, the values 8 q + 2 m and the
 // next, is its share of one tile. So tile m has the columns 8 q + 2 m + e (q = 0..3, e = 0, 1) of the 32.
-#pragma once
+#include "llama.cu"
 
-static const char* const LLAMA_MMA_SOURCE = R"CUDA(
 struct Words { u32 w[4]; };
 __device__ inline Words words(const T* p, bool there) {
   Words x = {};
@@ -90,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(512) mma_down(const T* x, const T* 
 }
 
 // du[t, p R + j] = scale * sum over i of grad[t, start_p + i] b_p[i, j]. blockIdx.x is 8 tokens, blockIdx.y the part p.
-extern "C" __global__ void __launch_bounds__(512) mma_back(const T* grad, const __grid_constant__ Parts parts, T* du, int tokens,
+extern "C" __global__ void __launch_bounds__(512) mma_back(const T* grad, const __grid_constant__ Parts<T> parts, T* du, int tokens,
                                                            i64 stride, float scale) {
   Lane l;
   int p = blockIdx.y, t = blockIdx.x * 8, width = parts.width[p];
@@ -123,8 +122,6 @@ extern "C" __global__ void __launch_bounds__(512) mma_back(const T* grad, const 
 
 // ---------- sums over tokens ----------
 
-constexpr int TOKEN_WARPS = 8;   // of blocks that share a sum over tokens
-
 // The sums of a block's warps over tiles d[4][4]: `rows` ranks by 32 columns from blockIdx.x * 32, as out[j, i] with rows of `width`,
 // or with `across` as out[i, j] with rows of R.
 typedef float StripeParts[TOKEN_WARPS][16][33];
@@ -143,13 +140,9 @@ __device__ inline void reduce_stripe(StripeParts& parts, const float d[4][4], co
   }
 }
 
-// One sum over tokens of w[t, j] x[t, i], for `rows` values of j from w; w has rows of `count`.
-struct Outer { const T* x; i64 stride; int width; const T* w; int count; int rows; T* out; int across; };
-struct Outers { Outer each[8]; };
-
 // Several such sums; blockIdx.y is which, blockIdx.x 32 columns.
-extern "C" __global__ void __launch_bounds__(256) mma_outer(const __grid_constant__ Outers outers, int tokens) {
-  const Outer& o = outers.each[blockIdx.y];
+extern "C" __global__ void __launch_bounds__(256) mma_outer(const __grid_constant__ Outers<T> outers, int tokens) {
+  const Outer<T>& o = outers.each[blockIdx.y];
   if ((int)blockIdx.x * 32 >= o.width) return;
   Lane l;
   int i = blockIdx.x * 32 + l.q * 8;
@@ -204,7 +197,7 @@ __device__ inline void sum_tile(float* d, u32 first, u32 second, const Rows& u, 
 
 // As `add_up`. blockIdx.x is 32 columns, blockIdx.y 8 times 16 tokens, blockIdx.z the part.
 extern "C" __global__ void __launch_bounds__(256)
-mma_add_up(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const __grid_constant__ Parts parts,
+mma_add_up(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const __grid_constant__ Parts<T> parts,
            int tokens, i64 stride) {
   Lane l;
   int p = blockIdx.z, t = (blockIdx.y * TOKEN_WARPS + (threadIdx.x >> 5)) * 16, base = blockIdx.x * 32, i = base + l.q * 8;
@@ -250,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(256) mma_add_back(T* dx, const T* d
 // As `add_up_turn` without `repeated`, where half a head is a multiple of 32. blockIdx.x is 32 columns of the first halves of heads and those that are
 // turned with them, blockIdx.y 8 times 16 tokens.
 extern "C" __global__ void __launch_bounds__(256)
-mma_add_up_turn(T* rows, const T* u, const __grid_constant__ Parts parts, const float* cos, const float* sin, const i64* positions,
+mma_add_up_turn(T* rows, const T* u, const __grid_constant__ Parts<T> parts, const float* cos, const float* sin, const i64* positions,
                 T* repeated, int heads, int kv_heads, int half, int tokens) {
   Lane l;
   int t = (blockIdx.y * TOKEN_WARPS + (threadIdx.x >> 5)) * 16, pair = blockIdx.x * 32, head = pair / half, inside = pair % half;
@@ -307,7 +300,7 @@ __device__ inline float token_sum(float x, const Lane& l) {
 
 // As `add_up_norm`. A block works on eight tokens.
 extern "C" __global__ void __launch_bounds__(512)
-mma_add_up_norm(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const __grid_constant__ Parts parts,
+mma_add_up_norm(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const __grid_constant__ Parts<T> parts,
                 const T* __restrict__ weight, T* __restrict__ normed, float* __restrict__ inverse,
                 int tokens, int dim, float epsilon) {
   Lane l;
@@ -412,7 +405,7 @@ mma_rms_norm_backward(T* __restrict__ grad, const T* __restrict__ x, const T* __
 
 // silu(gate) up of rows [gate | up] + u B^T. blockIdx.x is 32 columns of both.
 extern "C" __global__ void __launch_bounds__(256) mma_swiglu(const T* __restrict__ gates, const T* __restrict__ u,
-    T* __restrict__ y, const __grid_constant__ Parts parts, int tokens, int width) {
+    T* __restrict__ y, const __grid_constant__ Parts<T> parts, int tokens, int width) {
   Lane l;
   int i = blockIdx.x * 32 + l.q * 8;
   bool in = i < width;
@@ -439,7 +432,7 @@ extern "C" __global__ void __launch_bounds__(256) mma_swiglu(const T* __restrict
 // gradients of rows, of both B and of A [R, width] of the layer that y goes into. blockIdx.x is 32 columns of gate and of up; all
 // tokens are one block's, so that the sums over tokens are too.
 extern "C" __global__ void __launch_bounds__(256, 2)
-mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts parts, const T* du, const T* a,
+mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts<T> parts, const T* du, const T* a,
                     T* dgates, T* da, T* db_gate,
                     T* db_up, int tokens, int width) {
   Lane l;
@@ -509,4 +502,3 @@ mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_cons
   reduce_stripe(shared, sum_gate, l, R, width, db_gate, true);
   reduce_stripe(shared, sum_up, l, R, width, db_up, true);
 }
-)CUDA";

@@ -1,7 +1,6 @@
-// The source of the kernels for matrices in other forms, compiled after `LLAMA_SOURCE`. Their numbers are those of quantised.h.
-#pragma once
+// The kernels for matrices in other forms. Their numbers are those of quantised.h.
+#include "values.cuh"
 
-static const char* const QUANTISED_SOURCE = R"CUDA(
 __device__ inline float rounded(float x) { T y; narrow(x, y); return wide(y); }
 
 // NF4 of `count` numbers: a thread writes N of them, which share a block of 64.
@@ -82,4 +81,3 @@ extern "C" __global__ void fake_quantise_tokens(const T* x, T* out, int width, i
     store(out + (i64)blockIdx.x * width + i, p);
   }
 }
-)CUDA";

@@ -1,10 +1,10 @@
-// The source of the fused kernels of a Llama block, compiled by NVRTC for the GPU at hand. T is the type of activations, R the
-// rank of adapters; all arithmetic is in fp32. A row is a token; one block of threads works on one row unless said otherwise.
+// The fused kernels of a Llama block, compiled by NVRTC for the GPU at hand. T is the type of activations, R the rank of adapters; all
+// arithmetic is in fp32. A row is a token; one block of threads works on one row unless said otherwise.
 #pragma once
+#include "values.cuh"
+#include "llama.h"
 
-static const char* const LLAMA_SOURCE = R"CUDA(
 constexpr int R = RANK;
-typedef Values<N> Pack;
 
 // The sum of a block's values, in all its threads.
 __device__ inline float block_sum(float x) {
@@ -73,11 +73,6 @@ extern "C" __global__ void cross_entropy(T* logits, const i64* labels, float* lo
 }
 
 // ---------- adapters ----------
-
-constexpr int MANY = 4;               // tokens that a thread works on at a time
-constexpr int SUMMED = 32;            // most tokens that a block of `down` or `back` works on
-
-struct Parts { const T* b[4]; int start[4]; int width[4]; int count; };
 
 // The C rows from i of a matrix B, or the C columns from i of a matrix A, in a thread's registers for many tokens.
 template <int C> struct Narrow {
@@ -199,14 +194,14 @@ down(const T* x, const T* a, T* u, float* parts, int width, int count, int token
 
 // du[t, p R + j] = scale * sum over i of grad[t, start_p + i] b_p[i, j]; blockIdx.z is the part p.
 extern "C" __global__ void __launch_bounds__(256)
-back(const T* grad, const __grid_constant__ Parts layer, T* du, float* parts, int tokens, i64 stride, int span, float scale) {
+back(const T* grad, const __grid_constant__ Parts<T> layer, T* du, float* parts, int tokens, i64 stride, int span, float scale) {
   int p = blockIdx.z;
   sum_rows(grad + layer.start[p], stride, layer.width[p], [&](Narrow<N>& m, int i) { m.rows(layer.b[p], i); }, du + p * R,
            layer.count * R, parts, tokens, span, scale);
 }
 
 // The N values from i of u_t B_p^T for E tokens t.
-template <int E> __device__ inline void up(const T* u, const Parts& parts, int p, int t, int i, int tokens, float s[E][N]) {
+template <int E> __device__ inline void up(const T* u, const Parts<T>& parts, int p, int t, int i, int tokens, float s[E][N]) {
   float f[E][R];
   for (int e = 0; e < E; e++) {
     const T* from = u + (i64)min(t + e, tokens - 1) * parts.count * R + p * R;
@@ -244,7 +239,7 @@ __device__ inline void down_again(const T* du, const T* a, int t, int i, int wid
 // y[t, start_p + i] += more[t, start_p + i] (where there is more) + sum over j of u[t, p R + j] b_p[i, j]; blockIdx.y is the part p,
 // blockIdx.z a stretch of its columns, blockIdx.x MANY tokens.
 extern "C" __global__ void add_up(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more,
-                                  const __grid_constant__ Parts parts, int tokens, i64 stride) {
+                                  const __grid_constant__ Parts<T> parts, int tokens, i64 stride) {
   int p = blockIdx.y, t = blockIdx.x * MANY, i = (blockIdx.z * blockDim.x + threadIdx.x) * N;
   if (i >= parts.width[p]) return;
   float s[MANY][N];
@@ -260,7 +255,7 @@ extern "C" __global__ void add_up(T* __restrict__ y, const T* __restrict__ u, co
 
 // y = more + y + u B^T of rows that one part covers, and RMSNorm of that. A block works on E tokens.
 template <int E>
-__device__ inline void add_up_norm_of(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const Parts& parts,
+__device__ inline void add_up_norm_of(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const Parts<T>& parts,
                                       const T* __restrict__ weight, T* __restrict__ normed, float* __restrict__ inverse, int tokens,
                                       int dim, float epsilon) {
   int t = blockIdx.x * E;
@@ -291,12 +286,12 @@ __device__ inline void add_up_norm_of(T* __restrict__ y, const T* __restrict__ u
 }
 
 extern "C" __global__ void __launch_bounds__(1024)
-add_up_norm(T* y, const T* u, const T* more, const __grid_constant__ Parts parts, const T* weight, T* normed, float* inverse, int tokens,
+add_up_norm(T* y, const T* u, const T* more, const __grid_constant__ Parts<T> parts, const T* weight, T* normed, float* inverse, int tokens,
             int dim, float epsilon) {
   add_up_norm_of<2>(y, u, more, parts, weight, normed, inverse, tokens, dim, epsilon);
 }
 extern "C" __global__ void __launch_bounds__(512, 2)
-add_up_norm_many(T* y, const T* u, const T* more, const __grid_constant__ Parts parts, const T* weight, T* normed, float* inverse,
+add_up_norm_many(T* y, const T* u, const T* more, const __grid_constant__ Parts<T> parts, const T* weight, T* normed, float* inverse,
                  int tokens, int dim, float epsilon) {
   add_up_norm_of<MANY>(y, u, more, parts, weight, normed, inverse, tokens, dim, epsilon);
 }
@@ -361,7 +356,7 @@ __device__ inline void turn(Pack& a, Pack& b, const float* c, const float* s, fl
 // Rows [q | k | v] += u B^T, then queries and keys turned by their positions. With `repeated`, keys and values are written
 // there in place of the rows, once for each query head: [tokens, k | v, heads, width]. A thread works on two packs of a head and MANY tokens;
 // blockIdx.y is a stretch of columns.
-extern "C" __global__ void add_up_turn(T* __restrict__ rows, const T* __restrict__ u, const __grid_constant__ Parts parts,
+extern "C" __global__ void add_up_turn(T* __restrict__ rows, const T* __restrict__ u, const __grid_constant__ Parts<T> parts,
                                        const float* __restrict__ cos, const float* __restrict__ sin, const i64* positions,
                                        T* __restrict__ repeated, int heads, int kv_heads, int half, int tokens) {
   int t = blockIdx.x * MANY, at = (blockIdx.y * blockDim.x + threadIdx.x) * N, head = at / half, inside = at % half;
@@ -438,7 +433,7 @@ __device__ inline void silu_backward(float dy, float gate, float up, float& dgat
 
 // silu(gate) up of rows [gate | up]. blockIdx.y is a stretch of columns, blockIdx.x `span` tokens.
 template <bool ADAPTED>
-__device__ inline void swiglu_of(const T* __restrict__ gates, const T* __restrict__ u, T* __restrict__ y, const Parts& parts,
+__device__ inline void swiglu_of(const T* __restrict__ gates, const T* __restrict__ u, T* __restrict__ y, const Parts<T>& parts,
                                  int tokens, int width, int span) {
   int i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
@@ -463,12 +458,12 @@ __device__ inline void swiglu_of(const T* __restrict__ gates, const T* __restric
   }
 }
 extern "C" __global__ void __launch_bounds__(128)
-swiglu(const T* gates, const T* u, T* y, const __grid_constant__ Parts parts, int tokens, int width, int span) {
+swiglu(const T* gates, const T* u, T* y, const __grid_constant__ Parts<T> parts, int tokens, int width, int span) {
   swiglu_of<false>(gates, u, y, parts, tokens, width, span);
 }
 // The same of rows + u B^T, whose parts are gate and up.
 extern "C" __global__ void __launch_bounds__(128)
-swiglu_adapted(const T* gates, const T* u, T* y, const __grid_constant__ Parts parts, int tokens, int width, int span) {
+swiglu_adapted(const T* gates, const T* u, T* y, const __grid_constant__ Parts<T> parts, int tokens, int width, int span) {
   swiglu_of<true>(gates, u, y, parts, tokens, width, span);
 }
 
@@ -506,8 +501,7 @@ swiglu_backward(const T* __restrict__ grad, const T* __restrict__ gates, T* __re
   store(y + row, out);
 }
 
-constexpr int FEW = 2;                // columns of a lane
-constexpr int BAND = 32 * FEW;        // columns of a block that works on all tokens
+constexpr int FEW = BAND / 32;        // columns of a lane
 
 // The sums of 8 warps that have BAND columns of [j, i] each, written so or, with `turned`, as [i, j].
 __device__ inline void reduce_band(const Narrow<FEW>& s, int width, T* out, bool turned) {
@@ -529,7 +523,7 @@ __device__ inline void reduce_band(const Narrow<FEW>& s, int width, T* out, bool
 // of both B. blockIdx.x is BAND columns; a warp works on every 8th token.
 extern "C" __global__ void __launch_bounds__(256, R > 8 ? 1 : 2)
 swiglu_adapted_backward(const T* __restrict__ grad, const T* __restrict__ gates, const T* __restrict__ u,
-                        const __grid_constant__ Parts parts, const T* __restrict__ du, const T* __restrict__ a,
+                        const __grid_constant__ Parts<T> parts, const T* __restrict__ du, const T* __restrict__ a,
                         T* __restrict__ dgates, T* __restrict__ da, T* __restrict__ db_gate, T* __restrict__ db_up, int tokens,
                         int width) {
   int i = blockIdx.x * BAND + threadIdx.x % 32 * FEW, t = threadIdx.x / 32;
@@ -611,13 +605,10 @@ grad_a(const T* x, const T* du, T* da, int width, int count, int tokens, i64 str
   outer(x, stride, width, du + blockIdx.y * R, count, tokens, da + (i64)blockIdx.y * R * width, false);
 }
 
-struct Outs { T* b[4]; };
-
 // db_p[i, j] = sum over t of grad[t, start_p + i] u[t, p R + j]; blockIdx.y is the part p.
 extern "C" __global__ void __launch_bounds__(256)
-grad_b(const T* grad, const T* u, const __grid_constant__ Parts parts, const __grid_constant__ Outs outs, int tokens, i64 stride) {
+grad_b(const T* grad, const T* u, const __grid_constant__ Parts<T> parts, const __grid_constant__ Outs<T> outs, int tokens, i64 stride) {
   int p = blockIdx.y;
   if ((int)(blockIdx.x * 8 * N) >= parts.width[p]) return;
   outer(grad + parts.start[p], stride, parts.width[p], u + p * R, parts.count * R, tokens, outs.b[p], true);
 }
-)CUDA";
