@@ -93,9 +93,10 @@ mod tests {
         assert!(trace.wall_ns > 0);
     }
 
-    #[test]
-    #[ignore = "needs a GPU: make test-gpu"]
-    fn memory_and_waits_on_a_gpu_are_traced_with_their_sizes_and_the_calls_that_made_them() {
+    const MIB: usize = 1 << 20;
+
+    /// Allocates and releases memory of each kind, and waits; what comes before the tracer resumes is unseen.
+    fn allocate_release_and_wait(tracer: &Tracer) {
         type Allocate = unsafe extern "C" fn(*mut *mut c_void, usize) -> c_int;
         type Managed = unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> c_int;
         type Async = unsafe extern "C" fn(*mut *mut c_void, usize, *mut c_void) -> c_int;
@@ -104,10 +105,6 @@ mod tests {
         type WaitFor = unsafe extern "C" fn(*mut c_void) -> c_int;
         type Ask = unsafe extern "C" fn(*mut c_int) -> c_int;
         type FreeAsync = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
-        const MIB: usize = 1 << 20;
-        crate::shim::cuda::open().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let tracer = Tracer::open(folder.path(), 0).unwrap();
         let (mut early, mut device, mut host, mut managed, mut later) =
             (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
         let mut current = -1;
@@ -137,6 +134,15 @@ mod tests {
             assert!((0..3).all(|_| wait_for(null_mut()) == 0));
             std::mem::forget(cuda);
         }
+    }
+
+    #[test]
+    #[ignore = "needs a GPU: make test-gpu"]
+    fn memory_and_waits_on_a_gpu_are_traced_with_their_sizes_and_the_calls_that_made_them() {
+        crate::shim::cuda::open().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let tracer = Tracer::open(folder.path(), 0).unwrap();
+        allocate_release_and_wait(&tracer);
         tracer.pause();
         tracer.close();
         let go_on = &mut |_| ControlFlow::Continue(());
@@ -148,14 +154,14 @@ mod tests {
             trace.api.iter().filter(|call| call.name.starts_with(name)).map(|call| call.statistics.calls).sum::<u64>()
         };
         assert_eq!([calls("cudaDeviceSynchronize"), calls("cudaStreamSynchronize"), calls("cudaGetDevice")], [2, 3, 0]);
-        let waits: Vec<_> = trace.sync.iter().map(|of| (of.kind.as_str(), of.statistics.calls)).collect();
+        let waits: Vec<_> = trace.sync.iter().map(|sync| (sync.kind.as_str(), sync.statistics.calls)).collect();
         assert!(waits.contains(&("context", 2)) && waits.contains(&("stream", 3)), "{waits:?}");
         let timeline = Timeline::open(&file, go_on).unwrap();
-        let mut found = Vec::new();
+        let mut changes = Vec::new();
         for row in (0..timeline.rows().len()).filter(|row| timeline.rows()[*row].live().is_some()) {
             for item in timeline.items(row, (i64::MIN, i64::MAX)).unwrap() {
                 let call = timeline.launcher(row, &item).unwrap().map(|call| timeline.name(call.item.label).to_owned());
-                found.push((timeline.name(item.label).to_owned(), item.bytes.unwrap(), call.unwrap_or_default()));
+                changes.push((timeline.name(item.label).to_owned(), item.bytes.unwrap(), call.unwrap_or_default()));
             }
         }
         for (kind, mib, by) in [
@@ -172,10 +178,10 @@ mod tests {
             let is_it = |(name, bytes, call): &&(String, u64, String)| {
                 name == kind && *bytes == mib * MIB as u64 && call.starts_with(by)
             };
-            assert!(found.iter().any(|one| is_it(&one)), "{kind}, {mib} MiB by {by}: {found:?}");
+            assert!(changes.iter().any(|change| is_it(&change)), "{kind}, {mib} MiB by {by}: {changes:?}");
         }
         // Of the memory that was there before, only the release is known.
-        let unseen: u64 = trace.allocations.iter().map(|of| of.unseen_bytes).sum();
+        let unseen: u64 = trace.allocations.iter().map(|kind| kind.unseen_bytes).sum();
         assert!(unseen >= 3 * MIB as u64, "{:?}", trace.allocations);
     }
 }
