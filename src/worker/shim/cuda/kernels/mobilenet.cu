@@ -511,13 +511,12 @@ extern "C" __global__ void __launch_bounds__(256, 2) depthwise_back_2(const T* g
 
 extern "C" __global__ void moments(const float* gram, const T* weight, const float* input_sums, float* product, float* sums, int inputs,
                                    int outputs) {
-  __shared__ float w[AT_ONCE][SMALL], part[SMALL * AT_ONCE], totals[2][AT_ONCE];
+  __shared__ float w[AT_ONCE][SMALL], part[SMALL * AT_ONCE];
   int first = blockIdx.x * AT_ONCE;
   for (int at = threadIdx.x; at < AT_ONCE * inputs; at += SMALL) {
     int j = at / inputs;
     w[j][at % inputs] = first + j < outputs ? wide(weight[(i64)first * inputs + at]) : 0.0f;
   }
-  if (threadIdx.x < 2 * AT_ONCE) totals[threadIdx.x / AT_ONCE][threadIdx.x % AT_ONCE] = 0;
   __syncthreads();
   int groups = SMALL / inputs, group = threadIdx.x / inputs, i = threadIdx.x % inputs;
   float sum[AT_ONCE] = {};
