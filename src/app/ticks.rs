@@ -1,29 +1,16 @@
-//! Round ticks of vertical axes, linear and logarithmic, and their labels.
+//! Ticks of plots on screen, linear and logarithmic, and their labels.
 
 use egui_plot::{GridInput, GridMark};
 
-use crate::figure::{grouped, significant};
+use crate::figure::{decimals, grouped, round_up, significant, ticks_between, without_zeros};
 
 /// Least distance of labelled ticks, in units of egui_plot's least grid spacing (8 points).
 const LABEL_ROWS: f64 = 3.5;
-/// Most ticks on an axis.
-const MOST_TICKS: f64 = 400.0;
-
-/// The smallest of 1, 2, 5, 10, 20, … that is at least `least`.
-pub fn round_up(least: f64) -> f64 {
-    let power = 10_f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|digit| digit * power).find(|step| *step >= least).unwrap_or(10.0 * power)
-}
 
 /// Multiples of `step` minus `shift` within the bounds.
 pub fn multiples(step: f64, shift: f64, (from, to): (f64, f64)) -> Vec<GridMark> {
-    // Tolerance keeps a tick on an edge despite rounding.
-    let (first, last) = (((from + shift) / step - 1e-9).ceil(), ((to + shift) / step + 1e-9).floor());
-    if !(step > 0.0 && first.is_finite() && last.is_finite() && last - first < MOST_TICKS) {
-        return Vec::new();
-    }
-    let count = (last - first).max(-1.0) as i64 + 1;
-    (0..count).map(|n| GridMark { value: (first + n as f64) * step - shift, step_size: step }).collect()
+    let values = crate::figure::multiples(step, from + shift, to + shift).into_iter();
+    values.map(|value| GridMark { value: value - shift, step_size: step }).collect()
 }
 
 /// Ticks of a vertical axis.
@@ -53,18 +40,11 @@ pub fn log_ticks(input: &GridInput) -> Vec<GridMark> {
         }
     }
     if values.len() < 3 {
-        let (low, high) = (10_f64.powf(from), 10_f64.powf(to));
-        let step = round_up(((high - low) / 5.0).max(f64::MIN_POSITIVE));
-        values = multiples(step, 0.0, (low, high)).iter().map(|mark| mark.value.log10()).collect();
+        values = ticks_between(10_f64.powf(from), 10_f64.powf(to), 5).into_iter().map(f64::log10).collect();
     }
     values.sort_by(f64::total_cmp);
     // The step size only decides whether a label is drawn; these have room.
     values.into_iter().map(|value| GridMark { value, step_size: least }).collect()
-}
-
-/// Decimals that tell multiples of a step apart.
-pub fn decimals(step: f64) -> usize {
-    (-step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize
 }
 
 /// Label of a tick on a vertical axis.
@@ -89,8 +69,7 @@ pub fn log_text(mark: GridMark) -> String {
     let apart = value * (10_f64.powf(mark.step_size) - 1.0);
     let places = decimals(apart).max((2.0 - power).max(0.0) as usize);
     let text = format!("{value:.places$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    grouped(text)
+    grouped(without_zeros(&text))
 }
 
 #[cfg(test)]

@@ -203,39 +203,3 @@ impl Chart {
         points.map(|point| point.value.interval.map_or(point.value.median, |ends| ends.high)).fold(0.0, f64::max)
     }
 }
-
-/// Round numbers for the ticks of an axis from 0 to `greatest`: about `count` of them, 0 included.
-pub fn ticks(greatest: f64, count: usize) -> Vec<f64> {
-    ticks_between(0.0, greatest.max(0.0), count)
-}
-
-/// Round numbers between two others: about `count` of them; the lower one where there is nothing between.
-pub fn ticks_between(low: f64, high: f64, count: usize) -> Vec<f64> {
-    if !(low.is_finite() && high.is_finite() && high > low) {
-        return vec![if low.is_finite() { low } else { 0.0 }];
-    }
-    let rough = (high - low) / count.max(1) as f64;
-    let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= rough * 0.999);
-    let step = step.unwrap_or(10.0 * power);
-    let first = (low / step - 1.0e-6).ceil();
-    let ticks = (0..64).map(|index| (first + f64::from(index)) * step);
-    // Without adding 0, the one below 0 would be written -0.
-    ticks.take_while(|tick| *tick <= high + 1.0e-6 * step).map(|tick| tick + 0.0).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_are_round_and_start_at_zero() {
-        assert_eq!(ticks(186.0, 4), [0.0, 50.0, 100.0, 150.0]);
-        assert_eq!(ticks(1.0, 5).len(), 6);
-        assert_eq!(ticks_between(-3.0, 12.0, 4), [0.0, 5.0, 10.0]);
-        for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(ticks(odd, 4), [0.0]);
-        }
-        assert!(ticks(f64::MIN_POSITIVE, 4).len() <= 64);
-    }
-}

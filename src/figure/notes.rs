@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::baseline::Baseline;
-use super::number::significant;
+use super::number::{significant, without_zeros};
 use super::ratio::{by_repeat, finished};
 use super::sibling::Against;
 use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
@@ -118,8 +118,7 @@ pub(super) fn method_note(rows: &[Row]) -> String {
 /// How often the range of so many repeats holds the median, in percent.
 pub(super) fn coverage_text(n: usize) -> String {
     let coverage = range(&vec![0.0; n]).and_then(|value| value.coverage()).unwrap_or(0.0);
-    let text = format!("{:.2}", 100.0 * coverage);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    without_zeros(&format!("{:.2}", 100.0 * coverage)).to_owned()
 }
 
 /// How verdicts were made; each column of them is a family.

@@ -22,8 +22,12 @@ pub fn precise(value: f64) -> String {
         return grouped(&significant(value).replace('-', "\u{2212}"));
     }
     let text = format!("{value:.*}", digits as usize);
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    grouped(&text.replace('-', "\u{2212}"))
+    grouped(&without_zeros(&text).replace('-', "\u{2212}"))
+}
+
+/// A number's text without zeros that say nothing at the end of its decimals.
+pub fn without_zeros(text: &str) -> &str {
+    if text.contains('.') && !text.contains('e') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
 /// `1.42 to 1.81`

@@ -1,8 +1,9 @@
 //! Axes of numbers: from where to where, which ticks, what they are called, in which multiple of the unit.
 
 use super::letter::Line;
-use crate::figure::chart::{Axis, Scale, ticks_between};
-use crate::figure::number::{grouped, significant};
+use crate::figure::chart::{Axis, Scale};
+use crate::figure::number::grouped;
+use crate::figure::ticks::{decimals, multiples, round_up, tick_text, ticks_between};
 
 /// A tick: its value as shown, and its label; smaller ticks have none.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,13 +52,13 @@ impl Ruler {
         if low != 0.0 {
             low = if low - start < 0.65 * step { start } else { low - room };
         }
-        let decimals = (-step.log10().floor()).max(0.0) as usize;
+        let decimals = decimals(step);
         let label = |value: f64| {
             let text = format!("{value:.decimals$}");
             let text = if text.trim_start_matches(['-', '0', '.']).is_empty() { "0".to_owned() } else { text };
             Line::plain(grouped(&text.replace('-', "\u{2212}")))
         };
-        let ticks = ticks_at(step, low, high).into_iter().map(|value| Tick { value, label: Some(label(value)) });
+        let ticks = multiples(step, low, high).into_iter().map(|value| Tick { value, label: Some(label(value)) });
         Self { low, high, scale: Scale::Linear, ticks: ticks.collect(), factor, title }
     }
 
@@ -123,7 +124,6 @@ impl Ruler {
                 }
             }
         } else {
-            let plain = |value: f64| Line::plain(trimmed(value));
             let mut values: Vec<f64> = (first..=last)
                 .flat_map(|exponent| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(exponent)))
                 .filter(|value| inside(*value))
@@ -132,7 +132,7 @@ impl Ruler {
                 values =
                     ticks_between(low, high, 4).into_iter().filter(|value| *value > 0.0 && inside(*value)).collect();
             }
-            ticks.extend(values.into_iter().map(|value| Tick { value, label: Some(plain(value)) }));
+            ticks.extend(values.into_iter().map(|value| Tick { value, label: Some(Line::plain(tick_text(value))) }));
         }
         Self { low, high, scale: Scale::Log, ticks, factor: 1.0, title: Line::plain(axis.title()) }
     }
@@ -154,19 +154,11 @@ impl Ruler {
     }
 }
 
+/// The distance of about `count` ticks. 25, 250, … are round too; 2.5 would need a decimal more than 2 and 5.
 fn step(low: f64, high: f64, count: usize) -> f64 {
-    let rough = (high - low) / count.max(1) as f64;
-    let power = 10f64.powf(rough.log10().floor());
-    let steps = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|factor| factor * power);
-    let step = steps.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(10.0 * power);
-    // 2.5 needs one decimal more than its power says: only whole numbers may have it.
-    if (step / power - 2.5).abs() < 1e-9 && power < 10.0 { 5.0 * power } else { step }
-}
-
-fn ticks_at(step: f64, low: f64, high: f64) -> Vec<f64> {
-    let first = (low / step - 1e-6).ceil();
-    let ticks = (0..64).map(|index| (first + f64::from(index)) * step + 0.0);
-    ticks.take_while(|tick| *tick <= high + 1e-6 * step).collect()
+    let least = 0.999 * (high - low) / count.max(1) as f64;
+    let step = round_up(least);
+    if step >= 50.0 && step / 2.0 >= least { step / 2.0 } else { step }
 }
 
 /// The unit or the power of ten in which numbers are short, and the title that says so.
@@ -189,13 +181,6 @@ fn multiple(axis: &Axis, greatest: f64) -> (f64, Line) {
     let exponent = 3 * (greatest.log10() / 3.0).floor() as i32;
     let unit = if axis.unit.is_empty() { ")".to_owned() } else { format!(" {})", axis.unit) };
     (10f64.powi(-exponent), Line::power(&format!("{} (", axis.name), exponent, &unit))
-}
-
-/// A number without zeros that say nothing.
-fn trimmed(value: f64) -> String {
-    let text = significant(value);
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text };
-    grouped(&text.replace('-', "\u{2212}"))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::font::Face;
 use super::path::Segment;
 use super::scene::{Colour, Item, Scene, Stroke, Text};
 use super::webfont;
+use crate::figure::number::without_zeros;
 use crate::figure::style::PT_PER_MM;
 
 /// Writes a scene. `metadata` is JSON, which stands in the file's `metadata`.
@@ -125,8 +126,8 @@ fn hex([red, green, blue]: Colour) -> String {
 /// Hundredths of a point are finer than any print.
 fn number(value: f64) -> String {
     let text = format!("{value:.2}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" || text.is_empty() { "0".to_owned() } else { text.to_owned() }
+    let text = without_zeros(&text);
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
 /// Text as XML; characters that XML does not know are left out.

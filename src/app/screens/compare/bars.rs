@@ -13,7 +13,7 @@ use crate::analysis::{CellKey, TRACE_METRICS};
 use crate::app::command::Command;
 use crate::app::look;
 use crate::app::theme::{BODY, GRID, Palette, SMALL, palette};
-use crate::figure::{Chart, Panel, Point, Role as RoleOf, Series, precise, ticks};
+use crate::figure::{Chart, Panel, Point, Role as RoleOf, Series, precise, tick_text, ticks};
 
 const BAR: f32 = 16.0;
 const GAP: f32 = 2.0;
@@ -382,7 +382,7 @@ impl Scene<'_> {
             for tick in self.ticks() {
                 let at = Pos2::new(left + tick as f32 * unit, y);
                 let align = if tick == 0.0 { Align2::LEFT_CENTER } else { Align2::CENTER_CENTER };
-                ui.painter().text(at, align, value_text::tick(tick), FontId::proportional(SMALL), palette.muted);
+                ui.painter().text(at, align, tick_text(tick), FontId::proportional(SMALL), palette.muted);
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::app::look;
 use crate::app::theme::{GRID, palette};
 use crate::app::ticks::{log_text, log_ticks};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{Chart, Geometry, PUBLISHED, Panel, Role, Scale, Series, ticks_between};
+use crate::figure::{Chart, Geometry, PUBLISHED, Panel, Role, Scale, Series, tick_text, ticks_between};
 
 const LEAST: f32 = 200.0;
 const LEAST_HEIGHT: f32 = 168.0;
@@ -99,8 +99,8 @@ fn panel_ui(
         .set_margin_fraction(vec2(0.04, 0.06))
         .grid_color(palette(ui.visuals()).line)
         .grid_fade(0.0)
-        .x_axis_formatter(|mark, _| value_text::tick(mark.value))
-        .y_axis_formatter(move |mark, _| if values.is_log { log_text(mark) } else { value_text::tick(mark.value) })
+        .x_axis_formatter(|mark, _| tick_text(mark.value))
+        .y_axis_formatter(move |mark, _| if values.is_log { log_text(mark) } else { tick_text(mark.value) })
         .label_formatter(move |position| hover_text(position, chart, values));
     let (across, up) = ((size[0] / 90.0).clamp(2.0, 10.0), (size[1] / 44.0).clamp(2.0, 10.0));
     let (only_whole, marked) = (chart.x.unit.is_empty(), places.clone());
@@ -262,7 +262,7 @@ fn hover_text(position: &HoverPosition, chart: &Chart, values: Values) -> Option
         HoverPosition::NearDataPoint { plot_name, position, .. } => {
             let name = if plot_name.is_empty() { String::new() } else { format!("{plot_name}\n") };
             let value = format!("{} {}", value_text::number(values.value(position.y)), chart.y.unit);
-            let place = format!("{} {} {}", chart.x.name, value_text::tick(position.x), chart.x.unit);
+            let place = format!("{} {} {}", chart.x.name, tick_text(position.x), chart.x.unit);
             Some(format!("{name}{}: {}", place.trim_end(), value.trim_end()))
         }
         HoverPosition::Elsewhere { .. } => None,

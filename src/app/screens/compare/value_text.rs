@@ -1,4 +1,4 @@
-//! Values as text: numbers, ticks, ratios, intervals and their origins.
+//! Values as text: numbers, ratios, intervals and their origins.
 
 use crate::analysis::{Method, Value};
 use crate::figure::{grouped, precise, significant};
@@ -6,16 +6,6 @@ use crate::figure::{grouped, precise, significant};
 /// A number with three significant digits and grouped thousands.
 pub fn number(value: f64) -> String {
     grouped(&significant(value).replace('-', "\u{2212}"))
-}
-
-/// The label of a tick, without trailing zeros.
-pub fn tick(value: f64) -> String {
-    let text = number(value);
-    if text.contains('.') && !text.contains('e') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
 }
 
 /// A ratio as `1.92×`.

@@ -5,8 +5,8 @@ use jiff::tz::TimeZone;
 
 use super::scene::Scene;
 use crate::app::curves::XAxis;
-use crate::app::ticks::{decimals, multiples, round_up};
-use crate::figure::grouped;
+use crate::app::ticks::multiples;
+use crate::figure::{decimals, grouped, round_up};
 
 /// Round durations from one second up, in seconds.
 const ROUND_TIMES_S: [f64; 17] = [

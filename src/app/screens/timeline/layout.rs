@@ -5,7 +5,7 @@ use strum::IntoEnumIterator as _;
 
 use super::{MOST_ITEMS, Shown, TimelineScreen};
 use crate::app::theme::palette;
-use crate::figure::{COLOURS, significant};
+use crate::figure::{COLOURS, decimals, round_up, significant};
 use crate::trace::{Class, Item, TimelineRow};
 
 /// Height of a shelf, and of the lines that name runs and ranks.
@@ -166,14 +166,7 @@ pub fn time_text(ns: i64) -> String {
 /// Times to label on the axis: the distance between two, and the first at or after the start of the view.
 pub fn ticks(view: (i64, i64), most: usize) -> (i64, i64) {
     let least = ((view.1 - view.0) / most.max(1) as i64).max(1);
-    let mut step: i64 = 1;
-    while step < least {
-        let next = [2, 5, 10].iter().map(|factor| step.saturating_mul(*factor)).find(|next| *next >= least);
-        match next {
-            Some(next) => step = next,
-            None => step = step.saturating_mul(10),
-        }
-    }
+    let step = round_up(least as f64) as i64;
     (step, view.0.div_euclid(step) * step + if view.0.rem_euclid(step) == 0 { 0 } else { step })
 }
 
@@ -185,7 +178,7 @@ pub fn tick_text(at: i64, step: i64) -> String {
         100.. => (1e3, "µs"),
         _ => (1.0, "ns"),
     };
-    let digits = if unit_ns > step as f64 { (unit_ns / step as f64).log10().ceil() as usize } else { 0 };
+    let digits = decimals(step as f64 / unit_ns);
     format!("{:.digits$} {unit}", at as f64 / unit_ns).replace('-', "−")
 }
 
