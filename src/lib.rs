@@ -57,6 +57,8 @@ pub mod statistics;
 pub mod store;
 /// Facts of the machine, and samples of its GPUs, host and ranks while runs go on.
 pub mod telemetry;
+/// Tables as Markdown, CSV and LaTeX: what all that prints a table shares.
+pub mod text_table;
 /// Recordings: traces runs by a library over CUPTI or under nsys, reads raw traces, reports and events files, and shows where the time
 /// of GPUs and host went, as sums and as timelines.
 pub mod trace;

@@ -11,6 +11,7 @@ use super::{OK, Outcome, print, session_folder};
 use crate::figure;
 use crate::plan::RunState;
 use crate::protocol::BUILD;
+use crate::text_table::latex_text;
 
 /// How to cite multicard, in the Citation File Format.
 const CITATION: &str = include_str!("../../CITATION.cff");
@@ -84,13 +85,13 @@ fn commit() -> String {
 }
 
 fn software(citation: &str) -> String {
-    let authors: Vec<String> = authors(citation).iter().map(|name| format!("{{{}}}", escaped(name))).collect();
+    let authors: Vec<String> = authors(citation).iter().map(|name| format!("{{{}}}", latex_text(name))).collect();
     format!(
         "@software{{multicard,\n  author = {{{}}},\n  title = {{{{{}}}}},\n  version = {{{}{}}}\n}}\n",
         authors.join(" and "),
-        escaped(value(citation, "title")),
-        escaped(value(citation, "version")),
-        escaped(&commit())
+        latex_text(value(citation, "title")),
+        latex_text(value(citation, "version")),
+        latex_text(&commit())
     )
 }
 
@@ -105,12 +106,12 @@ fn measurements(material: &Material) -> String {
     let key: String = origin.session.chars().filter(char::is_ascii_alphanumeric).collect();
     let mut text = format!(
         "@misc{{measurements-{key},\n  title = {{{{Measurements of session {}}}}},\n",
-        escaped(&origin.session)
+        latex_text(&origin.session)
     );
     text += &year.map_or(String::new(), |year| format!("  year = {{{year}}},\n"));
     let day = if day.is_empty() { "date not recorded".to_owned() } else { format!("begun {day}") };
     let on = format!("{finished} finished runs of {}, {day}, on {gpus}; {}", material.runs.len(), node.cpu_model);
-    text + &format!("  note = {{{}. Made with multicard~\\cite{{multicard}}}}\n}}\n", escaped(&on))
+    text + &format!("  note = {{{}. Made with multicard~\\cite{{multicard}}}}\n}}\n", latex_text(&on))
 }
 
 /// `4 × NVIDIA H200`: GPUs of one name are counted.
@@ -118,21 +119,6 @@ fn gpus_text(names: &[String]) -> String {
     let kinds = names.chunk_by(|one, next| one == next);
     let kinds: Vec<String> = kinds.map(|kind| format!("{} × {}", kind.len(), kind[0])).collect();
     if kinds.is_empty() { "no GPU".to_owned() } else { kinds.join(", ") }
-}
-
-/// Text in BibTeX.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for letter in text.chars() {
-        match letter {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', letter]),
-            '\\' => escaped += "\\textbackslash{}",
-            '~' => escaped += "\\textasciitilde{}",
-            '^' => escaped += "\\textasciicircum{}",
-            _ => escaped.push(letter),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]
@@ -157,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_bibtex_would_read_as_its_own_is_escaped() {
-        assert_eq!(escaped("50 % of a_b {x} \\ ~"), "50 \\% of a\\_b \\{x\\} \\textbackslash{} \\textasciitilde{}");
+    fn text_that_bibtex_would_read_as_its_own_is_latex_text() {
+        assert_eq!(latex_text("50 % of a_b {x} \\ ~"), "50 \\% of a\\_b \\{x\\} \\textbackslash{} \\textasciitilde{}");
     }
 }

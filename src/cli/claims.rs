@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::material::Material;
-use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, print, say, session_folder};
+use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, print, say, session_folder, variant};
 use crate::analysis::{Cell, cells};
 use crate::figure::{self, Table, claims_table};
 use crate::papers::{self, Artefact, Bound, Judgement, PublishedValue, Verdict, judge};
+use crate::text_table::TextTable;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -21,7 +22,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     all: bool,
     /// How to write it.
-    #[arg(long, value_enum, default_value_t = TableFormat::Md)]
+    #[arg(long, value_parser = variant::<TableFormat>(), default_value = "md")]
     format: TableFormat,
 }
 
@@ -54,10 +55,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 
 /// The table as text; a sentence where people would read a table without rows.
 fn text_of(table: &Table, format: TableFormat) -> String {
-    if table.rows.is_empty() && format == TableFormat::Md {
+    if table.rows.is_empty() && format == TableFormat::Markdown {
         return "No run of this session tests a claim of the papers.\n".to_owned();
     }
-    figure::render(table, format.into())
+    figure::render(table, format)
 }
 
 fn judged(cells: &[Cell]) -> Vec<Judgement> {
@@ -90,18 +91,18 @@ fn list() -> String {
             paper.id, paper.title, paper.node, paper.system, paper.software
         );
         text += &format!("It does not say: {}.\n\n", paper.unstated.join("; "));
-        text += "| Id | Shows | Conditions | Values | Plan |\n|---|---|---|---:|---|\n";
+        let mut table = TextTable::new("lllrl", ["Id", "Shows", "Conditions", "Values", "Plan"]);
         for artefact in papers::artefacts().iter().filter(|artefact| artefact.paper == paper.id) {
             let plan = match (artefact.plan(), &artefact.needs) {
                 (Some(_), None) => "yes".to_owned(),
                 (Some(_), Some(needs)) => format!("in part: {needs}"),
                 (None, needs) => format!("no: {}", needs.as_deref().unwrap_or("not yet")),
             };
+            let (shows, conditions) = (artefact.shows.as_str(), artefact.conditions.as_str());
             let values = artefact.values().count();
-            let (shows, conditions) = (&artefact.shows, &artefact.conditions);
-            text += &format!("| {} | {shows} | {conditions} | {values} | {plan} |\n", artefact.id());
+            table.row([artefact.id().into(), shows.into(), conditions.into(), values.into(), plan.into()]);
         }
-        text.push('\n');
+        text += &(table.markdown() + "\n");
     }
     text + "`multicard papers ID` prints the values of one; `multicard plan --preset ID` shows its plan, \
             `multicard run --preset ID` runs it, `multicard table SESSION --preset ID` compares.\n"
@@ -112,11 +113,8 @@ fn describe(artefact: &Artefact) -> String {
     if let Some(needs) = &artefact.needs {
         text += &format!("\nNot measured here, or not wholly: {needs}.\n");
     }
-    let values: Vec<&PublishedValue> = artefact.values().collect();
-    if !values.is_empty() {
-        text += "\n| Place | Levels | Measure | Value | Unit | Note |\n|---|---|---|---:|---|---|\n";
-    }
-    for value in values {
+    let mut table = TextTable::new("lllrll", ["Place", "Levels", "Measure", "Value", "Unit", "Note"]);
+    for value in artefact.values() {
         let levels: Vec<String> = value.levels.iter().map(|(key, level)| format!("{key} = {level}")).collect();
         let bound = match value.bound {
             Bound::Exact => "",
@@ -129,11 +127,17 @@ fn describe(artefact: &Artefact) -> String {
         let notes: Vec<String> =
             recomputed.into_iter().chain((!value.note.is_empty()).then(|| value.note.clone())).collect();
         let PublishedValue { place, measure, value, unit, .. } = value;
-        text += &format!(
-            "| {place} | {} | {measure} | {bound}{value} | {unit} | {} |\n",
-            levels.join(", "),
-            notes.join("; ")
-        );
+        table.row([
+            place.as_str().into(),
+            levels.join(", ").into(),
+            measure.as_str().into(),
+            format!("{bound}{value}").into(),
+            unit.as_str().into(),
+            notes.join("; ").into(),
+        ]);
+    }
+    if !table.is_empty() {
+        text += &format!("\n{}", table.markdown());
     }
     let contradictions: Vec<String> =
         artefact.contradictions().map(|one| format!("- {}: {}\n", one.place, one.what)).collect();
@@ -163,9 +167,9 @@ mod tests {
     fn a_table_without_rows_is_a_sentence_and_a_file_without_rows_stays_one() {
         let judgements = judged(&[]);
         let tested = claims_table(&judgements, false);
-        assert_eq!(text_of(&tested, TableFormat::Md), "No run of this session tests a claim of the papers.\n");
+        assert_eq!(text_of(&tested, TableFormat::Markdown), "No run of this session tests a claim of the papers.\n");
         assert!(text_of(&tested, TableFormat::Csv).starts_with("claim,"), "{}", text_of(&tested, TableFormat::Csv));
-        let all = text_of(&claims_table(&judgements, true), TableFormat::Md);
+        let all = text_of(&claims_table(&judgements, true), TableFormat::Markdown);
         assert!(all.starts_with("| Claim |") && all.contains("untested"), "{all}");
     }
 }

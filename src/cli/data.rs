@@ -1,15 +1,13 @@
 //! `multicard data`: generates or downloads data sets.
 
 use std::error::Error;
-use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Subcommand, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{OK, Outcome, say};
+use super::{OK, Outcome, progress_bar, say};
 use crate::dataset::{self, FileFormat};
 use crate::plan::image::DataSet;
 use crate::plan::{Block, Data, Obtainable, Obtained, obtainable};
@@ -120,14 +118,7 @@ pub(super) fn prepare(block: &Block) -> Result<(), Box<dyn Error>> {
 
 /// Runs work that reports progress, with a progress bar on a terminal.
 fn with_bar<T>(unit: &str, work: impl FnOnce(&mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> T) -> T {
-    let bar = ProgressBar::new(0);
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    // The template is valid; without it the bar would be plain.
-    if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:30}} {{pos}}/{{len}} {unit}  ETA {{eta}}")) {
-        bar.set_style(style);
-    }
+    let bar = progress_bar(&format!("{{bar:30}} {{pos}}/{{len}} {unit}  ETA {{eta}}"));
     let outcome = work(&mut |done, total| {
         bar.set_length(total);
         bar.set_position(done);

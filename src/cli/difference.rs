@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::material::Material;
-use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, print, say, session_folder};
+use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, print, say, session_folder, variant};
 use crate::analysis::{Better, cells, measure_of};
 use crate::figure::{self, difference};
 
@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SHARE", default_value_t = crate::analysis::EQUAL_WITHIN)]
     equal_within: f64,
     /// How to write it.
-    #[arg(long, value_enum, default_value_t = TableFormat::Md)]
+    #[arg(long, value_parser = variant::<TableFormat>(), default_value = "md")]
     format: TableFormat,
 }
 
@@ -46,6 +46,6 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         // A file of rows has no place for them.
         found.table.notes.iter().for_each(say);
     }
-    print(&figure::render(&found.table, arguments.format.into()))?;
+    print(&figure::render(&found.table, arguments.format))?;
     Ok(if found.worse > 0 { SOME_RUN_FAILED } else { OK })
 }

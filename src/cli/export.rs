@@ -2,11 +2,11 @@
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use clap::Args;
 
+use super::follow::interrupts;
 use super::{INTERRUPTED, OK, Outcome, say, session_folder, variant};
 use crate::export::{ExportError, Exported, Format, What, export, export_to_file};
 use crate::plan::Filter;
@@ -42,10 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     if format == Format::Parquet && arguments.output.is_none() && io::stdout().is_terminal() {
         return Err("--format parquet is not for a terminal: name a file with --output FILE".into());
     }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    let interrupted = interrupts()?;
     let reader = super::material::open(&folder)?;
     let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let what = arguments.what;

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::material::Material;
 use super::study::StudyArguments;
-use super::{OK, Outcome, TableFormat, print, say, session_folder};
+use super::{OK, Outcome, TableFormat, print, say, session_folder, variant};
 use crate::figure::paper::{self, Family, Palette, PaperFormat, Provenance, Style, Width};
 use crate::figure::{self, Study};
 use crate::foreign;
@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     style: StyleArguments,
     /// Instead, print the figure's table, or the contents of a figure file.
-    #[arg(long, value_enum, conflicts_with = "out")]
+    #[arg(long, value_parser = variant::<TableFormat>(), conflicts_with = "out")]
     format: Option<TableFormat>,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     arguments.study.check(&material)?;
     let figure = material.figure(&study)?;
     if let Some(format) = arguments.format {
-        print(&figure::render(&figure.table, format.into()))?;
+        print(&figure::render(&figure.table, format))?;
         return Ok(OK);
     }
     if figure.charts.iter().all(figure::Chart::is_empty) {

@@ -2,16 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
-use super::{print, say};
+use super::{print, progress_bar, say};
 use crate::conduct::{Client, ConductError, Host, Launch, News, Order, Orders, QueueView, ends_at_logout};
 use crate::figure::duration_text;
 use crate::foreign;
@@ -108,7 +107,7 @@ impl Following {
             knows_queue: false,
             shown: None,
             letters: 0,
-            bar: bar(),
+            bar: progress_bar("{bar:30} {pos}/{len} runs  {msg}"),
             unwritten: None,
         })
     }
@@ -379,18 +378,6 @@ fn show(notice: &Notice, folder: &Path, bar: &ProgressBar, format: Option<EventF
         Notice::State { .. } => {}
     }
     Ok(())
-}
-
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    // The template is valid; without it the bar would be plain.
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {msg}") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn draw(bar: &ProgressBar, queue: &QueueView) {

@@ -17,6 +17,7 @@ use crate::protocol::{DeviceRates, PASSES};
 use crate::session::{
     MEASURE_S, Machine, Measurement, SessionError, Stage, Told, USUAL_MEASURE_S, measure_rates, open_reader,
 };
+use crate::text_table::TextTable;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -150,20 +151,25 @@ impl Shown {
 
 fn rates_table(rates: &DeviceRates) -> String {
     let threads = rates.threads.map_or(String::new(), |threads| format!(", {threads} threads"));
-    let mut lines = vec![
-        format!("# {}{threads}, libtorch {}", rates.device.name, rates.torch_version),
-        String::new(),
-        "| rate | median | interval | samples | size |".to_owned(),
-        "|---|---:|---:|---:|---:|".to_owned(),
-    ];
+    let mut table = TextTable::new("lrrrr", ["rate", "median", "interval", "samples", "size"]);
     for rate in &rates.rates {
         let is_pass = PASSES.contains(&&*rate.key);
         let (unit, factor) = if is_pass { ("GB/s", 1e-9) } else { ("TFLOP/s", 1e-12) };
         let size = if is_pass { format!("{} MiB", rate.size >> 20) } else { format!("{0} × {0}", rate.size) };
         let [median, low, high] = [rate.per_s, rate.low_per_s, rate.high_per_s].map(|rate| significant(rate * factor));
-        lines.push(format!("| {} | {median} {unit} | {low} to {high} | {} | {size} |", rate.key, rate.samples));
+        table.row([
+            rate.key.as_str().into(),
+            format!("{median} {unit}").into(),
+            format!("{low} to {high}").into(),
+            u64::from(rate.samples).into(),
+            size.into(),
+        ]);
     }
-    lines.push(String::new());
+    let mut lines = vec![
+        format!("# {}{threads}, libtorch {}", rates.device.name, rates.torch_version),
+        String::new(),
+        table.markdown(),
+    ];
     lines.extend(rates.sm_clock_mhz.map(|clock| format!("Clock of the multiprocessors: {clock:.0} MHz.")));
     if !rates.throttle_reasons.is_empty() {
         lines.push(format!("Clocks were held down by {}.", rates.throttle_reasons.join(", ")));

@@ -2,12 +2,14 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use strum::{EnumMessage, VariantArray};
 
+pub(super) use crate::figure::Format as TableFormat;
 use crate::foreign;
 
 /// Success.
@@ -32,30 +34,6 @@ where
     PossibleValuesParser::new(values).try_map(move |text| {
         T::VARIANTS.iter().find(|one| name(one) == text).copied().ok_or("it is not one of the possible values")
     })
-}
-
-/// Output format of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum TableFormat {
-    /// Markdown.
-    Md,
-    /// CSV with all digits, and separate columns for units and intervals.
-    Csv,
-    /// LaTeX with booktabs and siunitx.
-    Latex,
-    /// JSON.
-    Json,
-}
-
-impl From<TableFormat> for crate::figure::Format {
-    fn from(format: TableFormat) -> Self {
-        match format {
-            TableFormat::Md => Self::Markdown,
-            TableFormat::Csv => Self::Csv,
-            TableFormat::Latex => Self::Latex,
-            TableFormat::Json => Self::Json,
-        }
-    }
 }
 
 /// Result of a subcommand: the exit code, or the error for bad input.
@@ -84,6 +62,18 @@ pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
 /// Writes a message to stderr, escaped and without lines that are too long to read; ignores a closed stderr.
 pub(super) fn say(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "{}", foreign::message(&message.to_string()));
+}
+
+/// A progress bar on a terminal. The template must be valid: without it the bar is plain.
+pub(super) fn progress_bar(template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
 }
 
 /// Whether the reader of a pipe, such as `head`, has closed it: not an error.

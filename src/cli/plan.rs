@@ -12,10 +12,9 @@ use super::{Format, OK, Outcome, print, session_folder};
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::figure::check_studies;
 use crate::papers::artefact;
-use crate::plan::{
-    InvalidCell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks,
-};
+use crate::plan::{Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
 use crate::session::Machine;
+use crate::text_table::{Field, TextTable};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -183,15 +182,14 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     let varied = plan.varied();
     let several = plan.has_several_workloads();
     let twins = plan.tracing.tracers().len() > 1;
-    let values = |workload: &Key, levels: &Levels, tracer: Tracer| {
-        let level = |key: &&Key| levels.get(key).map_or(" – |".to_owned(), |level| format!(" {level} |"));
-        let workload = if several { format!(" {workload} |") } else { String::new() };
-        let tracer = if twins { format!(" {} |", tracer.name()) } else { String::new() };
-        varied.iter().map(level).fold(workload, |text, level| text + &level) + &tracer
+    let values = |workload: &Key, levels: &Levels, tracer: Tracer| -> Vec<Field> {
+        let level = |key: &&Key| levels.get(key).map_or_else(|| "–".to_owned(), ToString::to_string);
+        let workload = several.then(|| workload.to_string());
+        let tracer = twins.then(|| tracer.name().to_owned());
+        workload.into_iter().chain(varied.iter().map(level)).chain(tracer).map(Field::from).collect()
     };
     let names = several.then_some("workload").into_iter().chain(varied.iter().map(|key| key.as_str()));
-    let heads: String = names.chain(twins.then_some(Tracer::KEY)).map(|name| format!(" {name} |")).collect();
-    let rules = "---|".repeat(varied.len() + usize::from(several) + usize::from(twins));
+    let names: Vec<&str> = names.chain(twins.then_some(Tracer::KEY)).collect();
     let duration_s: f64 =
         matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
     let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
@@ -204,36 +202,34 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         "what their programs take is not known".to_owned()
     };
     let repeats = if plan.repeats == 1 { "repeat" } else { "repeats" };
-    let mut lines = vec![
-        format!("# {}", plan.name),
-        String::new(),
-        format!("{runs} runs: {} cells × {} {repeats}; {estimates}.", matrix.cells.len(), plan.repeats),
-        String::new(),
-        format!("| cell |{heads}{}", if is_estimated { " estimated s | estimated peak GB |" } else { "" }),
-        format!("|---|{rules}{}", if is_estimated { "---:|---:|" } else { "" }),
-    ];
+    let estimated: &[&str] = if is_estimated { &["estimated s", "estimated peak GB"] } else { &[] };
+    let sides = "l".repeat(1 + names.len()) + &"r".repeat(estimated.len());
+    let mut table = TextTable::new(sides, ["cell"].iter().chain(&names).chain(estimated).copied());
     for cell in &matrix.cells {
-        let peak_gb = cell.estimate.peak_bytes as f64 / 1e9;
-        let estimates = match (is_estimated, cell.shape.own_program) {
-            (false, _) => String::new(),
-            (true, true) => " – | – |".to_owned(),
-            (true, false) => format!(" {:.1} | {peak_gb:.1} |", cell.estimate.duration_s),
+        let numbers = match (is_estimated, cell.shape.own_program) {
+            (false, _) => Vec::new(),
+            (true, true) => vec!["–".to_owned(); 2],
+            (true, false) => vec![cell.estimate.duration_s, cell.estimate.peak_bytes as f64 / 1e9]
+                .into_iter()
+                .map(|number| format!("{number:.1}"))
+                .collect(),
         };
-        lines.push(format!("| {} |{}{estimates}", cell.id, values(&cell.workload, &cell.levels, cell.tracer)));
+        let values = values(&cell.workload, &cell.levels, cell.tracer).into_iter();
+        table.row([cell.id.as_str().into()].into_iter().chain(values).chain(numbers.into_iter().map(Field::from)));
     }
+    let (name, cells, repeated) = (&plan.name, matrix.cells.len(), plan.repeats);
+    let mut text =
+        format!("# {name}\n\n{runs} runs: {cells} cells × {repeated} {repeats}; {estimates}.\n\n{}", table.markdown());
     for remark in missing_program(plan).into_iter().chain(remarks(plan, matrix, node)) {
-        lines.push(String::new());
-        lines.push(format!("{}: {remark}.", if remark.is_warning { "Warning" } else { "Note" }));
+        text += &format!("\n{}: {remark}.\n", if remark.is_warning { "Warning" } else { "Note" });
     }
     if !matrix.invalid.is_empty() {
-        lines.push(String::new());
-        lines.push(format!("{} cells cannot run here:", matrix.invalid.len()));
-        lines.push(String::new());
-        lines.push(format!("|{heads} reason |"));
-        lines.push(format!("|{rules}---|"));
-        let row =
-            |cell: &InvalidCell| format!("|{} {} |", values(&cell.workload, &cell.levels, cell.tracer), cell.reason);
-        lines.extend(matrix.invalid.iter().map(row));
+        let mut table = TextTable::new("l".repeat(names.len() + 1), names.into_iter().chain(["reason"]));
+        for cell in &matrix.invalid {
+            let values = values(&cell.workload, &cell.levels, cell.tracer).into_iter();
+            table.row(values.chain([cell.reason.as_str().into()]));
+        }
+        text += &format!("\n{} cells cannot run here:\n\n{}", matrix.invalid.len(), table.markdown());
     }
-    lines.join("\n")
+    text.trim_end().to_owned()
 }

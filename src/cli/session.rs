@@ -1,24 +1,23 @@
 //! `multicard session`: shows, rebuilds, exports and imports sessions.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::conduct::ordered;
+use super::follow::interrupts;
 use super::remote::only_here;
-use super::{Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, say, session_folder};
+use super::{Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, progress_bar, say, session_folder};
 use crate::conduct::Order;
 use crate::plan::Filter;
 use crate::remote::Address;
 use crate::session::{default_sessions_folder, note_session};
 use crate::store::{self, ARCHIVED, ArchiveError, ArchiveProgress, Reader, SessionHeading};
+use crate::text_table::{Field, TextTable};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -186,14 +185,15 @@ impl Shown {
         if self.environment.is_empty() {
             return text + "Not recorded.\n";
         }
-        text += "| Fact | Value | Runs |\n|---|---|---:|\n";
+        let mut table = TextTable::new("llr", ["Fact", "Value", "Runs"]);
         for fact in &self.environment {
             let told: usize = fact.values.values().sum();
             let differs = if fact.values.len() > 1 || told < started { " (differs)" } else { "" };
             for (value, count) in &fact.values {
-                text += &format!("| {}{differs} | {} | {count} |\n", fact.name, value.replace('|', "\\|"));
+                table.row([format!("{}{differs}", fact.name).into(), value.as_str().into(), (*count).into()]);
             }
         }
+        text += &table.markdown();
         if self.environment_not_recorded > 0 {
             text += &format!("\nNot recorded of {} of {started} runs.\n", self.environment_not_recorded);
         }
@@ -233,14 +233,12 @@ fn list(filter: Option<&str>, format: Format) -> Outcome {
         say(format_args!("no session of {} matches", folder.display()));
         return Ok(OK);
     }
-    let mut text = "| Session | Date | Runs | Machine | Plans | Note |\n|---|---|---|---|---|---|\n".to_owned();
-    let plain = |text: &str| text.replace('|', "\\|").replace('\n', " ");
-    for Listed { name, date, machine, plans, runs, note, .. } in &listed {
+    let mut table = TextTable::new("llllll", ["Session", "Date", "Runs", "Machine", "Plans", "Note"]);
+    for Listed { name, date, machine, plans, runs, note, .. } in listed {
         let runs: Vec<String> = runs.iter().map(|(state, count)| format!("{count} {state}")).collect();
-        let (name, plans, note) = (plain(name), plain(&plans.join(", ")), plain(note));
-        text += &format!("| {name} | {date} | {} | {} | {plans} | {note} |\n", runs.join(", "), plain(machine));
+        table.row([name, date, runs.join(", "), machine, plans.join(", "), note].map(Field::from));
     }
-    print(&text)?;
+    print(&table.markdown())?;
     Ok(OK)
 }
 
@@ -280,12 +278,8 @@ fn transfer<T>(
     work: impl FnOnce(ArchiveProgress<'_>) -> Result<T, ArchiveError>,
     done: impl FnOnce(T) -> String,
 ) -> Outcome {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-    bar.set_style(ProgressStyle::with_template("{msg} {bar:40} {bytes}/{total_bytes} ETA {eta}")?);
+    let interrupted = interrupts()?;
+    let bar = progress_bar("{msg} {bar:40} {bytes}/{total_bytes} ETA {eta}");
     bar.set_message(what);
     let outcome = work(&mut |done_bytes, total_bytes| {
         bar.set_length(total_bytes);

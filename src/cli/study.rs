@@ -15,6 +15,7 @@ use crate::conduct::Order;
 use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
 use crate::plan::{Filter, FilterError, Key, suggestion, workloads};
 use crate::store::{Decision, Reader, Store};
+use crate::text_table::TextTable;
 
 /// A study by name, and changes to it.
 #[derive(Args)]
@@ -235,17 +236,16 @@ fn list(folder: &Path, format: Format) -> Outcome {
         print(&serde_json::to_string_pretty(&lists)?)?;
         return Ok(OK);
     }
-    let mut text = "| Study | Origin | Form | Shows |\n|---|---|---|---|\n".to_owned();
+    let mut table = TextTable::new("llll", ["Study", "Origin", "Form", "Shows"]);
     for SavedStudy { name, study, .. } in saved(folder)? {
-        text += &match study {
-            Ok(study) => format!("| {name} | session | {} | {} |\n", study.form.key(), study.about),
-            Err(reason) => format!("| {name} | session | ? | {reason} |\n"),
-        };
+        let (form, about) = study.map_or_else(|reason| ("?", reason), |study| (study.form.key(), study.about));
+        table.row([name.into(), "session".into(), form.into(), about.into()]);
     }
     for study in figure::presets() {
-        text += &format!("| {} | multicard | {} | {} |\n", study.name, study.form.key(), study.about);
+        let Study { name, form, about, .. } = study;
+        table.row([name.as_str().into(), "multicard".into(), form.key().into(), about.as_str().into()]);
     }
-    print(&text)?;
+    print(&table.markdown())?;
     Ok(OK)
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::material::Material;
 use super::study::StudyArguments;
-use super::{OK, Outcome, TableFormat, print, say, session_folder};
+use super::{OK, Outcome, TableFormat, print, say, session_folder, variant};
 use crate::figure;
 
 #[derive(Args)]
@@ -16,7 +16,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     study: StudyArguments,
     /// Output format.
-    #[arg(long, value_enum, default_value_t = TableFormat::Md)]
+    #[arg(long, value_parser = variant::<TableFormat>(), default_value = "md")]
     format: TableFormat,
 }
 
@@ -30,6 +30,6 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         // CSV has no room for notes.
         table.notes.iter().for_each(say);
     }
-    print(&figure::render(&table, arguments.format.into()))?;
+    print(&figure::render(&table, arguments.format))?;
     Ok(OK)
 }

@@ -2,18 +2,18 @@
 
 mod collectives;
 
-use std::io::IsTerminal;
+use std::error::Error;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::conduct::ordered;
-use super::{INTERRUPTED, OK, Outcome, print, say, session_folder};
+use super::follow::interrupts;
+use super::{INTERRUPTED, OK, Outcome, print, progress_bar, say, session_folder};
 use crate::conduct::Order;
 use crate::session::{SessionError, attach_report};
 use crate::trace::{self, Progress, Stage, TraceError, Window};
@@ -59,104 +59,107 @@ enum Format {
     Json,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let window = Window { from_s: arguments.from, to_s: arguments.to };
-    let interrupted = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
-    let bar = bar()?;
-    let mut on_progress = |progress| {
-        show(&bar, progress);
-        if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    if let Some(session) = &arguments.session {
-        let folder = session_folder(session)?;
-        let file = std::path::absolute(&arguments.file)?;
-        if ordered(&folder, Order::Attach(file, arguments.run.clone()))? {
-            say(
-                "the process that runs this session imports it, once no run is active: multicard attach says how that ends",
-            );
-            return Ok(OK);
-        }
-        let stored = attach_report(&folder, &arguments.file, arguments.run.as_deref(), &mut on_progress);
-        bar.finish_and_clear();
-        return match stored {
-            Ok(name) => {
-                say(format_args!("stored as {name}; multicard table {} --preset metrics", session.display()));
-                Ok(OK)
-            }
-            Err(SessionError::Trace(TraceError::Cancelled)) => {
-                say("interrupted");
-                Ok(INTERRUPTED)
-            }
-            Err(error) => Err(error.into()),
-        };
-    }
-    let written = match (&arguments.events, &arguments.perfetto) {
-        (Some(events), _) => Some((events, trace::keep_events(&arguments.file, events, &mut on_progress))),
-        (None, Some(json)) => Some((json, trace::export_perfetto(&arguments.file, &window, json, &mut on_progress))),
-        (None, None) => None,
-    };
-    if let Some((file, written)) = written {
-        bar.finish_and_clear();
-        return match written {
-            Err(TraceError::Cancelled) => {
-                say("interrupted");
-                Ok(INTERRUPTED)
-            }
-            written => {
-                written?;
-                let size = |file: &PathBuf| std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
-                say(format_args!("{}: {:.1} MB of {:.1} MB", file.display(), size(file), size(&arguments.file)));
-                Ok(OK)
-            }
-        };
-    }
-    if arguments.collectives {
-        let read = collectives::read(&arguments.file, &mut on_progress);
-        bar.finish_and_clear();
-        return match read {
-            Err(TraceError::Cancelled) => {
-                say("interrupted");
-                Ok(INTERRUPTED)
-            }
-            Ok(all) if all.is_empty() && arguments.format != Format::Json => {
-                say("no collectives were recorded");
-                Ok(OK)
-            }
-            read => {
-                print(&collectives::table(&read?, arguments.format)?)?;
-                Ok(OK)
-            }
-        };
-    }
-    let imported = trace::import(&arguments.file, &window, &mut on_progress);
-    bar.finish_and_clear();
-    let trace = match imported {
-        Err(TraceError::Cancelled) => {
-            say("interrupted");
-            return Ok(INTERRUPTED);
-        }
-        imported => imported?,
-    };
-    match arguments.format {
-        Format::Md => print(&trace::markdown(&trace))?,
-        Format::Csv => {
-            // CSV has no room for warnings.
-            trace.warnings.iter().chain(&trace.notes).for_each(say);
-            print(&trace::csv(&trace))?;
-        }
-        Format::Json => print(&serde_json::to_string_pretty(&trace)?)?,
-    }
-    Ok(OK)
+/// What is written when the work is done: messages to stderr, then data to stdout.
+struct Answer {
+    messages: Vec<String>,
+    data: Option<String>,
 }
 
-fn bar() -> Result<ProgressBar, Box<dyn std::error::Error>> {
-    if !std::io::stderr().is_terminal() {
-        return Ok(ProgressBar::hidden());
+impl Answer {
+    fn message(message: impl ToString) -> Self {
+        Self { messages: vec![message.to_string()], data: None }
     }
-    let bar = ProgressBar::new(1000).with_style(ProgressStyle::with_template("{msg} {bar:40} {percent} %")?);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    Ok(bar)
+
+    fn data(data: String) -> Self {
+        Self { messages: Vec::new(), data: Some(data) }
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let interrupted = interrupts()?;
+    let bar = progress_bar("{msg} {bar:40} {percent} %");
+    bar.set_length(1000);
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+    let answer = answer(arguments, &mut |progress| {
+        show(&bar, progress);
+        if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    bar.finish_and_clear();
+    match answer {
+        Err(error) if is_cancelled(&*error) => {
+            say("interrupted");
+            Ok(INTERRUPTED)
+        }
+        answer => {
+            let Answer { messages, data } = answer?;
+            messages.iter().for_each(say);
+            data.map_or(Ok(()), |data| print(&data))?;
+            Ok(OK)
+        }
+    }
+}
+
+fn is_cancelled(error: &(dyn Error + 'static)) -> bool {
+    let of_session = || error.downcast_ref().map(|error| matches!(error, SessionError::Trace(TraceError::Cancelled)));
+    error.downcast_ref().map(|error| matches!(error, TraceError::Cancelled)).or_else(of_session).unwrap_or(false)
+}
+
+fn answer(arguments: &Arguments, tell: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Answer, Box<dyn Error>> {
+    let Arguments { file, format, .. } = arguments;
+    let window = Window { from_s: arguments.from, to_s: arguments.to };
+    if let Some(session) = &arguments.session {
+        return attach(session, file, arguments.run.as_deref(), tell);
+    }
+    if let Some(events) = &arguments.events {
+        trace::keep_events(file, events, tell)?;
+        return Ok(sizes(events, file));
+    }
+    if let Some(json) = &arguments.perfetto {
+        trace::export_perfetto(file, &window, json, tell)?;
+        return Ok(sizes(json, file));
+    }
+    if arguments.collectives {
+        let all = collectives::read(file, tell)?;
+        if all.is_empty() && *format != Format::Json {
+            return Ok(Answer::message("no collectives were recorded"));
+        }
+        return Ok(Answer::data(collectives::table(&all, *format)?));
+    }
+    let trace = trace::import(file, &window, tell)?;
+    Ok(match format {
+        Format::Md => Answer::data(trace::markdown(&trace)),
+        // CSV has no room for warnings.
+        Format::Csv => {
+            Answer { data: Some(trace::csv(&trace)), messages: trace.warnings.into_iter().chain(trace.notes).collect() }
+        }
+        Format::Json => Answer::data(serde_json::to_string_pretty(&trace)?),
+    })
+}
+
+/// Stores the metrics of a recording in a session, or has the process do it that runs the session.
+fn attach(
+    session: &PathBuf,
+    file: &Path,
+    run: Option<&str>,
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Answer, Box<dyn Error>> {
+    let folder = session_folder(session)?;
+    if ordered(&folder, Order::Attach(std::path::absolute(file)?, run.map(str::to_owned)))? {
+        return Ok(Answer::message(
+            "the process that runs this session imports it, once no run is active: multicard attach says how that ends",
+        ));
+    }
+    let name = attach_report(&folder, file, run, tell)?;
+    Ok(Answer::message(format_args!("stored as {name}; multicard table {} --preset metrics", session.display())))
+}
+
+/// How large a file is that was written of a recording.
+fn sizes(written: &Path, file: &Path) -> Answer {
+    let megabytes = |file: &Path| std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
+    let (size, of) = (megabytes(written), megabytes(file));
+    Answer::message(format_args!("{}: {size:.1} MB of {of:.1} MB", written.display()))
 }
 
 fn show(bar: &ProgressBar, progress: Progress) {

@@ -3,8 +3,8 @@
 use std::io::{BufWriter, Write};
 
 use super::ExportError;
-use crate::figure::csv_text;
 use crate::plan::Key;
+use crate::text_table::csv_text;
 
 /// What a column holds; any value may be unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

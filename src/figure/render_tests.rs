@@ -73,10 +73,3 @@ fn text_of_users_cannot_break_a_table() {
     let latex = render(&table, Format::Latex);
     assert!(latex.contains(r"100 \% of 80 GB \& a|b \#1 lower batch\_size"), "{latex}");
 }
-
-#[test]
-fn an_unknown_format_is_answered_with_those_that_exist() {
-    assert_eq!("latex".parse(), Ok(Format::Latex));
-    let error = "xml".parse::<Format>().unwrap_err().to_string();
-    assert_eq!(error, "unknown format \"xml\": use md, csv, latex or json");
-}

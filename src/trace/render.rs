@@ -1,8 +1,7 @@
 //! Writes a trace as Markdown and as CSV.
 
-use std::fmt::Write;
-
-use super::value::{Statistics, Trace};
+use super::value::{Gap, Statistics, Trace};
+use crate::text_table::{Field, TextTable, markdown_text};
 
 /// Maximum rows of a Markdown list; the other formats have all.
 const SHOWN: usize = 20;
@@ -11,162 +10,66 @@ const NAME: usize = 100;
 
 /// The trace as Markdown: the most important first, long lists truncated.
 pub fn markdown(trace: &Trace) -> String {
-    let mut text = String::new();
+    [head(trace), metrics(trace), copies(trace), allocations(trace), gaps(&trace.gaps), calls(trace), proof(trace)]
+        .concat()
+}
+
+fn head(trace: &Trace) -> String {
     let product = trace.product_version.as_deref().map_or(String::new(), |version| format!(", nsys {version}"));
-    let _ = writeln!(text, "# Trace\n\nSchema {}{product}; {:.3} s", trace.schema_version, seconds(trace.wall_ns));
+    let mut text = format!("# Trace\n\nSchema {}{product}; {:.3} s\n", trace.schema_version, seconds(trace.wall_ns));
     for warning in trace.warnings.iter().chain(&trace.notes) {
-        let _ = writeln!(text, "\n> {}", cell(warning));
+        text += &format!("\n> {}\n", markdown_text(&short(warning)));
     }
     for gpu in &trace.gpus {
-        let name = gpu.name.as_deref().unwrap_or("unknown");
+        let name = markdown_text(&short(gpu.name.as_deref().unwrap_or("unknown")));
         let memory = gpu.memory_bytes.map_or(String::new(), |bytes| format!(", {:.1} GB", bytes as f64 / 1e9));
-        let _ = writeln!(text, "\n- GPU {}: {}{memory}", gpu.index, cell(name));
+        text += &format!("\n- GPU {}: {name}{memory}\n", gpu.index);
     }
-    let head = ["Metric", "Calls", "Seconds", "% of report", "% of shown", "% of wall"];
-    table(
-        &mut text,
-        "Metrics",
-        &head,
-        trace.metrics.len(),
-        trace.metrics.iter().map(|metric| {
-            let percent = |value: f64| tenths(value);
-            vec![
-                metric.name.clone(),
-                metric.calls.to_string(),
-                format!("{:.6}", metric.seconds),
-                percent(metric.percent_of_report),
-                percent(metric.percent_of_shown),
-                percent(metric.percent_of_wall),
-            ]
-        }),
-    );
-    let head = ["GPU", "Busy (s)", "Idle (s)", "Communication (s)", "of it overlapped (s)", "Imbalance (%)"];
-    table(
-        &mut text,
-        "GPUs",
-        &head,
-        trace.per_gpu.len(),
-        trace.per_gpu.iter().map(|gpu| {
-            let times = [gpu.busy_ns, gpu.idle_ns, gpu.comm_ns, gpu.overlap_ns].map(|ns| format!("{:.6}", seconds(ns)));
-            let mut row = vec![gpu.gpu.to_string()];
-            row.extend(times);
-            row.push(format!("{:+.1}", 100.0 * gpu.imbalance));
-            row
-        }),
-    );
-    let head = ["Family", "Calls", "Seconds", "%"];
-    table(
-        &mut text,
-        "GPU time by family",
-        &head,
-        trace.families.len(),
-        trace.families.iter().map(|family| {
-            vec![
-                family.family.clone(),
-                family.calls.to_string(),
-                format!("{:.6}", seconds(family.total_ns)),
-                tenths(family.percent),
-            ]
-        }),
-    );
-    copies(&mut text, trace);
-    allocations(&mut text, trace);
-    gaps(&mut text, trace);
-    let named = ["Name", "%", "Calls", "Total (ns)", "Avg", "Med", "Min", "Max", "StdDev"];
-    for (title, entries) in [("CUDA calls", &trace.api), ("Kernels", &trace.kernels)] {
-        table(
-            &mut text,
-            title,
-            &named,
-            entries.len(),
-            entries.iter().map(|entry| {
-                let mut row = vec![entry.name.clone(), tenths(entry.percent)];
-                row.extend(statistics(&entry.statistics));
-                row
-            }),
-        );
-    }
-    let named = ["Range", "Domain", "Calls", "Total (ns)", "Avg", "Med", "Min", "Max", "StdDev"];
-    table(
-        &mut text,
-        if trace.is_built_in() { "Ranges" } else { "NVTX ranges" },
-        &named,
-        trace.nvtx.len(),
-        trace.nvtx.iter().map(|range| {
-            let mut row = vec![range.name.clone(), range.domain.clone().unwrap_or_default()];
-            row.extend(statistics(&range.statistics));
-            row
-        }),
-    );
-    let named = ["Synchronisation", "Calls", "Total (ns)", "Avg", "Med", "Min", "Max", "StdDev"];
-    table(
-        &mut text,
-        "Synchronisations",
-        &named,
-        trace.sync.len(),
-        trace.sync.iter().map(|sync| {
-            let mut row = vec![sync.kind.clone()];
-            row.extend(statistics(&sync.statistics));
-            row
-        }),
-    );
-    if trace.metrics.is_empty() {
-        text.push_str("\n## Proof\n\nNone of factors: no work of GPUs was recorded.\n");
-        return text;
-    }
-    let proof = &trace.proof;
-    let _ = writeln!(
-        text,
-        "\n## Proof\n\n- copies to GPUs read {} memory\n- layout: {}\n- precision: {}\n- strategy: {} ({} processes, {} GPUs)\n- CUDA graphs: {}",
-        proof.pin_memory.seen,
-        proof.layout.seen,
-        proof.precision.seen,
-        proof.strategy.seen,
-        proof.strategy.processes,
-        proof.strategy.gpus,
-        proof.graphs.seen
-    );
     text
 }
 
-fn copies(text: &mut String, trace: &Trace) {
-    let head = ["Copy", "From", "To", "Count", "Bytes", "Seconds"];
-    table(
-        text,
-        "Copies",
-        &head,
-        trace.memcpy.len(),
-        trace.memcpy.iter().map(|copy| {
-            vec![
-                copy.kind.clone(),
-                copy.src.clone(),
-                copy.dst.clone(),
-                copy.count.to_string(),
-                copy.bytes.to_string(),
-                format!("{:.6}", seconds(copy.total_ns)),
-            ]
-        }),
-    );
-    let head = ["From", "To", "Count", "Bytes", "Seconds", "GB/s"];
-    table(
-        text,
-        "Transfers",
-        &head,
-        trace.transfers.len(),
-        trace.transfers.iter().map(|transfer| {
-            vec![
-                transfer.from.clone(),
-                transfer.to.clone(),
-                transfer.count.to_string(),
-                transfer.bytes.to_string(),
-                format!("{:.6}", seconds(transfer.total_ns)),
-                transfer.bytes_per_s.map_or(String::new(), |speed| format!("{:.2}", speed / 1e9)),
-            ]
-        }),
-    );
+fn metrics(trace: &Trace) -> String {
+    let head = ["Metric", "Calls", "Seconds", "% of report", "% of shown", "% of wall"];
+    let metrics = section("Metrics", &head, &trace.metrics, |metric| {
+        let shares = [metric.percent_of_report, metric.percent_of_shown, metric.percent_of_wall].map(tenths);
+        let mut row = vec![metric.name.clone(), metric.calls.to_string(), format!("{:.6}", metric.seconds)];
+        row.extend(shares);
+        row
+    });
+    let head = ["GPU", "Busy (s)", "Idle (s)", "Communication (s)", "of it overlapped (s)", "Imbalance (%)"];
+    let gpus = section("GPUs", &head, &trace.per_gpu, |gpu| {
+        let mut row = vec![gpu.gpu.to_string()];
+        row.extend([gpu.busy_ns, gpu.idle_ns, gpu.comm_ns, gpu.overlap_ns].map(micros));
+        row.push(format!("{:+.1}", 100.0 * gpu.imbalance));
+        row
+    });
+    let families = section("GPU time by family", &["Family", "Calls", "Seconds", "%"], &trace.families, |family| {
+        vec![family.family.clone(), family.calls.to_string(), micros(family.total_ns), tenths(family.percent)]
+    });
+    metrics + &gpus + &families
 }
 
-fn allocations(text: &mut String, trace: &Trace) {
+fn copies(trace: &Trace) -> String {
+    let head = ["Copy", "From", "To", "Count", "Bytes", "Seconds"];
+    let copies = section("Copies", &head, &trace.memcpy, |copy| {
+        let numbers = [copy.count.to_string(), copy.bytes.to_string(), micros(copy.total_ns)];
+        [[copy.kind.clone(), copy.src.clone(), copy.dst.clone()], numbers].concat()
+    });
+    let head = ["From", "To", "Count", "Bytes", "Seconds", "GB/s"];
+    let transfers = section("Transfers", &head, &trace.transfers, |transfer| {
+        vec![
+            transfer.from.clone(),
+            transfer.to.clone(),
+            transfer.count.to_string(),
+            transfer.bytes.to_string(),
+            micros(transfer.total_ns),
+            transfer.bytes_per_s.map_or(String::new(), |speed| format!("{:.2}", speed / 1e9)),
+        ]
+    });
+    copies + &transfers
+}
+
+fn allocations(trace: &Trace) -> String {
     let head = [
         "Memory",
         "GPU",
@@ -179,32 +82,26 @@ fn allocations(text: &mut String, trace: &Trace) {
         "Most live of these (bytes)",
         "Live at the end (bytes)",
     ];
-    table(
-        text,
-        "Memory allocated through CUDA since the recording began",
-        &head,
-        trace.allocations.len(),
-        trace.allocations.iter().map(|of| {
-            let mut row = vec![of.memory.clone(), of.gpu.map_or_else(|| "host".to_owned(), |gpu| gpu.to_string())];
-            let numbers = [
-                of.allocated,
-                of.allocated_bytes,
-                of.released,
-                of.released_bytes,
-                of.unseen,
-                of.unseen_bytes,
-                of.most_bytes,
-                of.last_bytes,
-            ];
-            row.extend(numbers.map(|number| number.to_string()));
-            row
-        }),
-    );
+    section("Memory allocated through CUDA since the recording began", &head, &trace.allocations, |of| {
+        let mut row = vec![of.memory.clone(), of.gpu.map_or_else(|| "host".to_owned(), |gpu| gpu.to_string())];
+        let numbers = [
+            of.allocated,
+            of.allocated_bytes,
+            of.released,
+            of.released_bytes,
+            of.unseen,
+            of.unseen_bytes,
+            of.most_bytes,
+            of.last_bytes,
+        ];
+        row.extend(numbers.map(|number| number.to_string()));
+        row
+    })
 }
 
-fn gaps(text: &mut String, trace: &Trace) {
+fn gaps(gaps: &[Gap]) -> String {
     let mut causes: Vec<(&str, usize, u64)> = Vec::new();
-    for gap in &trace.gaps {
+    for gap in gaps {
         match causes.iter_mut().find(|(cause, ..)| *cause == gap.cause) {
             Some((_, count, total_ns)) => {
                 *count += 1;
@@ -214,69 +111,99 @@ fn gaps(text: &mut String, trace: &Trace) {
         }
     }
     causes.sort_by_key(|(_, _, total_ns)| std::cmp::Reverse(*total_ns));
-    let rows = causes.iter().map(|(cause, count, total_ns)| {
-        vec![(*cause).to_owned(), count.to_string(), format!("{:.6}", seconds(*total_ns))]
+    let head = ["Meanwhile", "Pauses", "Seconds"];
+    let causes = section("Pauses of GPUs by cause", &head, &causes, |(cause, count, total_ns)| {
+        vec![(*cause).to_owned(), count.to_string(), micros(*total_ns)]
     });
-    table(text, "Pauses of GPUs by cause", &["Meanwhile", "Pauses", "Seconds"], causes.len(), rows);
-    let mut longest: Vec<_> = trace.gaps.iter().collect();
+    let mut longest: Vec<&Gap> = gaps.iter().collect();
     longest.sort_by_key(|gap| std::cmp::Reverse(gap.length_ns));
     let head = ["GPU", "Start (s)", "Length (ms)", "Meanwhile", "In calls"];
-    table(
-        text,
-        "Longest pauses",
-        &head,
-        longest.len(),
-        longest.iter().map(|gap| {
-            let calls: Vec<String> = gap.host.iter().map(|call| call.name.clone()).collect();
-            vec![
-                gap.gpu.to_string(),
-                format!("{:.6}", gap.start_ns as f64 * 1e-9),
-                format!("{:.3}", gap.length_ns as f64 * 1e-6),
-                gap.cause.clone(),
-                calls.join(", "),
-            ]
-        }),
-    );
+    let longest = section("Longest pauses", &head, &longest, |gap| {
+        let calls: Vec<&str> = gap.host.iter().map(|call| call.name.as_str()).collect();
+        vec![
+            gap.gpu.to_string(),
+            format!("{:.6}", gap.start_ns as f64 * 1e-9),
+            format!("{:.3}", gap.length_ns as f64 * 1e-6),
+            gap.cause.clone(),
+            calls.join(", "),
+        ]
+    });
+    causes + &longest
+}
+
+/// Lists with the statistics of durations.
+fn calls(trace: &Trace) -> String {
+    const STATISTICS: [&str; 7] = ["Calls", "Total (ns)", "Avg", "Med", "Min", "Max", "StdDev"];
+    let named = [&["Name", "%"][..], &STATISTICS].concat();
+    let entries = [("CUDA calls", &trace.api), ("Kernels", &trace.kernels)].map(|(title, entries)| {
+        section(title, &named, entries, |entry| {
+            [vec![entry.name.clone(), tenths(entry.percent)], statistics(&entry.statistics)].concat()
+        })
+    });
+    let title = if trace.is_built_in() { "Ranges" } else { "NVTX ranges" };
+    let ranges = section(title, &[&["Range", "Domain"][..], &STATISTICS].concat(), &trace.nvtx, |range| {
+        let domain = range.domain.clone().unwrap_or_default();
+        [vec![range.name.clone(), domain], statistics(&range.statistics)].concat()
+    });
+    let head = [&["Synchronisation"][..], &STATISTICS].concat();
+    let sync = section("Synchronisations", &head, &trace.sync, |sync| {
+        [vec![sync.kind.clone()], statistics(&sync.statistics)].concat()
+    });
+    entries.concat() + &ranges + &sync
+}
+
+fn proof(trace: &Trace) -> String {
+    if trace.metrics.is_empty() {
+        return "\n## Proof\n\nNone of factors: no work of GPUs was recorded.\n".to_owned();
+    }
+    let proof = &trace.proof;
+    format!(
+        "\n## Proof\n\n- copies to GPUs read {} memory\n- layout: {}\n- precision: {}\n- strategy: {} ({} processes, {} GPUs)\n- CUDA graphs: {}\n",
+        proof.pin_memory.seen,
+        proof.layout.seen,
+        proof.precision.seen,
+        proof.strategy.seen,
+        proof.strategy.processes,
+        proof.strategy.gpus,
+        proof.graphs.seen
+    )
 }
 
 fn seconds(ns: u64) -> f64 {
     ns as f64 * 1e-9
 }
 
-/// A section with a table; empty without rows.
-fn table(text: &mut String, title: &str, head: &[&str], count: usize, rows: impl Iterator<Item = Vec<String>>) {
-    if count == 0 {
-        return;
+/// A time in seconds, to the microsecond.
+fn micros(ns: u64) -> String {
+    format!("{:.6}", seconds(ns))
+}
+
+/// A section with a table; empty without items.
+fn section<T>(title: &str, head: &[&str], items: &[T], row: impl Fn(&T) -> Vec<String>) -> String {
+    if items.is_empty() {
+        return String::new();
     }
-    let _ = writeln!(text, "\n## {title}\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
-    for row in rows.take(SHOWN) {
-        let cells: Vec<String> = row.iter().map(|value| cell(value)).collect();
-        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    let mut table = TextTable::new("l".repeat(head.len()), head.iter().copied());
+    for item in items.iter().take(SHOWN) {
+        table.row(row(item).iter().map(|text| short(text).into()));
     }
-    if count > SHOWN {
-        let _ = writeln!(text, "\n{} more; `--format csv` and `json` have them all.", count - SHOWN);
+    let rest = match items.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!("\n{more} more; `--format csv` and `json` have them all.\n"),
+    };
+    format!("\n## {title}\n\n{}{rest}", table.markdown())
+}
+
+/// The start of a long name.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(NAME) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
-/// Text for one table cell: short, on one line, without markup.
-fn cell(text: &str) -> String {
-    let mut shown = String::new();
-    for letter in text.chars().take(NAME) {
-        match letter {
-            '\\' | '|' | '*' | '`' | '<' | '[' | ']' => shown.extend(['\\', letter]),
-            letter if letter.is_control() => shown.push(' '),
-            letter => shown.push(letter),
-        }
-    }
-    if text.chars().nth(NAME).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
-/// A percentage with one decimal, as nsys prints it.
-fn statistics(of: &Statistics) -> [String; 7] {
-    [
+fn statistics(of: &Statistics) -> Vec<String> {
+    vec![
         of.calls.to_string(),
         of.total_ns.to_string(),
         tenths(of.avg_ns),
@@ -292,48 +219,32 @@ pub(super) fn tenths(value: f64) -> String {
     format!("{:.1}", (value * 10.0).round() / 10.0)
 }
 
-/// The trace as CSV (RFC 4180 with LF newlines): one row per name, with its list in the first column.
+/// The trace as CSV: one row per name, with its list in the first column.
 pub fn csv(trace: &Trace) -> String {
-    let mut text = "list,name,detail,calls,total_ns,avg_ns,med_ns,min_ns,max_ns,std_ns,percent,bytes\n".to_owned();
-    let mut row = |list: &str, name: &str, detail: &str, of: &Statistics, percent: Option<f64>, bytes: Option<u64>| {
-        let _ = writeln!(
-            text,
-            "{list},{},{},{},{},{},{},{},{},{},{},{}",
-            quoted(name),
-            quoted(detail),
-            of.calls,
-            of.total_ns,
-            of.avg_ns,
-            of.med_ns,
-            of.min_ns,
-            of.max_ns,
-            of.std_ns,
-            percent.map_or(String::new(), |percent| percent.to_string()),
-            bytes.map_or(String::new(), |bytes| bytes.to_string())
-        );
+    let head = "list,name,detail,calls,total_ns,avg_ns,med_ns,min_ns,max_ns,std_ns,percent,bytes";
+    let mut table = TextTable::new("", head.split(','));
+    let mut row = |texts: [&str; 3], numbers: [String; 9]| {
+        table.row(texts.map(Field::from).into_iter().chain(numbers.map(Field::Ready)));
     };
     for entry in &trace.api {
-        row("api", &entry.name, "", &entry.statistics, Some(entry.percent), None);
+        row(["api", &entry.name, ""], times(&entry.statistics, Some(entry.percent), None));
     }
     for entry in &trace.kernels {
-        row("kernels", &entry.name, "", &entry.statistics, Some(entry.percent), None);
+        row(["kernels", &entry.name, ""], times(&entry.statistics, Some(entry.percent), None));
     }
     for entry in &trace.memory {
-        row("memory", &entry.name, "", &entry.statistics, Some(entry.percent), Some(entry.bytes));
+        row(["memory", &entry.name, ""], times(&entry.statistics, Some(entry.percent), Some(entry.bytes)));
     }
     for sync in &trace.sync {
-        row("sync", &sync.kind, "", &sync.statistics, None, None);
+        row(["sync", &sync.kind, ""], times(&sync.statistics, None, None));
     }
     for range in &trace.nvtx {
-        row("nvtx", &range.name, range.domain.as_deref().unwrap_or_default(), &range.statistics, None, None);
+        let domain = range.domain.as_deref().unwrap_or_default();
+        row(["nvtx", &range.name, domain], times(&range.statistics, None, None));
     }
-    let mut total = |list: &str, name: &str, detail: &str, calls: u64, total_ns: u64, rest: (String, String)| {
-        let (percent, bytes) = rest;
-        let _ = writeln!(text, "{list},{},{},{calls},{total_ns},,,,,,{percent},{bytes}", quoted(name), quoted(detail));
-    };
     for copy in &trace.memcpy {
         let detail = format!("{} to {}", copy.src, copy.dst);
-        total("memcpy", &copy.kind, &detail, copy.count, copy.total_ns, (String::new(), copy.bytes.to_string()));
+        row(["memcpy", &copy.kind, &detail], total(copy.count, copy.total_ns, None, Some(copy.bytes)));
     }
     for of in &trace.allocations {
         let gpu = of.gpu.map_or_else(|| "host".to_owned(), |gpu| format!("GPU {gpu}"));
@@ -344,36 +255,42 @@ pub fn csv(trace: &Trace) -> String {
             ("most live of what was allocated", 1, of.most_bytes),
             ("live at the end of what was allocated", 1, of.last_bytes),
         ] {
-            total("allocations", &of.memory, &format!("{gpu}: {what}"), count, 0, (String::new(), bytes.to_string()));
+            row(["allocations", &of.memory, &format!("{gpu}: {what}")], total(count, 0, None, Some(bytes)));
         }
     }
     for family in &trace.families {
-        let percent = family.percent.to_string();
-        total("families", &family.family, "", family.calls, family.total_ns, (percent, String::new()));
+        row(["families", &family.family, ""], total(family.calls, family.total_ns, Some(family.percent), None));
     }
     for metric in &trace.metrics {
         let total_ns = (metric.seconds * 1e9).round() as u64;
-        let percent = metric.percent_of_report.to_string();
-        total("metrics", &metric.key, &metric.name, metric.calls, total_ns, (percent, String::new()));
+        let numbers = total(metric.calls, total_ns, Some(metric.percent_of_report), None);
+        row(["metrics", &metric.key, &metric.name], numbers);
     }
     for gpu in &trace.per_gpu {
         for (part, ns) in
             [("busy", gpu.busy_ns), ("idle", gpu.idle_ns), ("comm", gpu.comm_ns), ("overlap", gpu.overlap_ns)]
         {
-            total("per_gpu", &gpu.gpu.to_string(), part, 1, ns, (String::new(), String::new()));
+            row(["per_gpu", &gpu.gpu.to_string(), part], total(1, ns, None, None));
         }
     }
     for gap in &trace.gaps {
         let detail = format!("{} at {} ns", gap.cause, gap.start_ns);
-        total("gaps", &gap.gpu.to_string(), &detail, 1, gap.length_ns, (String::new(), String::new()));
+        row(["gaps", &gap.gpu.to_string(), &detail], total(1, gap.length_ns, None, None));
     }
-    text
+    table.csv()
 }
 
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
+/// The numbers of a row of CSV that has statistics.
+fn times(of: &Statistics, percent: Option<f64>, bytes: Option<u64>) -> [String; 9] {
+    let [calls, total_ns, .., percent, bytes] = total(of.calls, of.total_ns, percent, bytes);
+    let [avg, med, std] = [of.avg_ns, of.med_ns, of.std_ns].map(|ns| ns.to_string());
+    [calls, total_ns, avg, med, of.min_ns.to_string(), of.max_ns.to_string(), std, percent, bytes]
+}
+
+/// The numbers of a row of CSV that has only a sum.
+fn total(calls: u64, total_ns: u64, percent: Option<f64>, bytes: Option<u64>) -> [String; 9] {
+    let percent = percent.map_or(String::new(), |percent| percent.to_string());
+    let bytes = bytes.map_or(String::new(), |bytes| bytes.to_string());
+    let none = String::new;
+    [calls.to_string(), total_ns.to_string(), none(), none(), none(), none(), none(), percent, bytes]
 }

@@ -1,6 +1,5 @@
 //! `multicard trace --collectives`: what ranks told each other in a recording, by collective and size.
 
-use std::error::Error;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use serde::Serialize;
 
 use super::Format;
 use crate::foreign::cache_folder;
+use crate::text_table::{Field, TextTable};
 use crate::trace::{Collective, Progress, Timeline, TraceError, keep_for_timeline};
 
 /// All collectives of one name and size, over ranks; times in nanoseconds. Empty: not known.
@@ -20,7 +20,7 @@ struct Row<'a> {
     hidden_ns: u64,
     waiting_ns: Option<u64>,
     exposed_ns: u64,
-    longest_ns: i64,
+    longest_ns: u64,
 }
 
 /// Reads a recording's collectives as the Timeline's table has them.
@@ -37,7 +37,7 @@ pub(super) fn read(
 }
 
 /// The table in a format.
-pub(super) fn table(collectives: &[Collective], format: Format) -> Result<String, Box<dyn Error>> {
+pub(super) fn table(collectives: &[Collective], format: Format) -> Result<String, serde_json::Error> {
     let rows: Vec<Row> = collectives
         .iter()
         .map(|of| Row {
@@ -48,40 +48,57 @@ pub(super) fn table(collectives: &[Collective], format: Format) -> Result<String
             hidden_ns: of.hidden_ns,
             waiting_ns: of.waiting_ns,
             exposed_ns: of.exposed_ns,
-            longest_ns: of.longest.1 - of.longest.0,
+            longest_ns: (of.longest.1 - of.longest.0).unsigned_abs(),
         })
         .collect();
     match format {
         Format::Md => Ok(markdown(&rows)),
-        Format::Csv => {
-            let mut writer = csv::Writer::from_writer(Vec::new());
-            rows.iter().try_for_each(|row| writer.serialize(row))?;
-            Ok(String::from_utf8(writer.into_inner()?)?.trim_end().to_owned())
-        }
-        Format::Json => Ok(serde_json::to_string_pretty(&rows)?),
+        Format::Csv => Ok(csv(&rows)),
+        Format::Json => serde_json::to_string_pretty(&rows),
     }
 }
 
+fn csv(rows: &[Row]) -> String {
+    let head = "collective,bytes,calls,total_ns,hidden_ns,waiting_ns,exposed_ns,longest_ns";
+    let mut table = TextTable::new("", head.split(','));
+    for row in rows {
+        let [calls, total_ns, hidden_ns] = [row.calls, row.total_ns, row.hidden_ns].map(Some);
+        let numbers =
+            [row.bytes, calls, total_ns, hidden_ns, row.waiting_ns, Some(row.exposed_ns), Some(row.longest_ns)];
+        let fields = numbers.map(|number| number.map_or_else(|| "".into(), Field::from));
+        table.row(std::iter::once(row.collective.into()).chain(fields));
+    }
+    table.csv()
+}
+
 fn markdown(rows: &[Row]) -> String {
-    let mut text = "| Collective | Size (bytes) | Calls | Total (s) | Hidden (s) | Waiting for the slowest (s) | Exposed (s) | Longest (s) |\n\
-                    |---|---:|---:|---:|---:|---:|---:|---:|"
-        .to_owned();
+    let head = [
+        "Collective",
+        "Size (bytes)",
+        "Calls",
+        "Total (s)",
+        "Hidden (s)",
+        "Waiting for the slowest (s)",
+        "Exposed (s)",
+        "Longest (s)",
+    ];
+    let mut table = TextTable::new("lrrrrrrr", head);
     let seconds = |ns: u64| format!("{:.6}", ns as f64 * 1e-9);
     for row in rows {
-        let cells = [
-            row.collective.replace('|', "\\|"),
-            row.bytes.map_or_else(|| "–".to_owned(), |bytes| bytes.to_string()),
-            row.calls.to_string(),
-            seconds(row.total_ns),
-            seconds(row.hidden_ns),
-            row.waiting_ns.map_or_else(|| "not known".to_owned(), seconds),
-            seconds(row.exposed_ns),
-            seconds(row.longest_ns.unsigned_abs()),
-        ];
-        text += &format!("\n| {} |", cells.join(" | "));
+        table.row([
+            row.collective.into(),
+            row.bytes.map_or_else(|| "–".into(), Field::from),
+            row.calls.into(),
+            seconds(row.total_ns).into(),
+            seconds(row.hidden_ns).into(),
+            row.waiting_ns.map_or_else(|| "not known".to_owned(), seconds).into(),
+            seconds(row.exposed_ns).into(),
+            seconds(row.longest_ns).into(),
+        ]);
     }
-    text + "\n\nTime of all ranks. Hidden: other kernels or copies of the rank ran; without GPUs, the rank did not wait. Waiting: nothing else ran, \
-            and the last rank had not begun; where that is not known, it is part of exposed."
+    table.markdown()
+        + "\nTime of all ranks. Hidden: other kernels or copies of the rank ran; without GPUs, the rank did not wait. Waiting: nothing else ran, \
+           and the last rank had not begun; where that is not known, it is part of exposed."
 }
 
 #[cfg(test)]
@@ -116,5 +133,21 @@ mod tests {
         assert!(text.contains("| a\\|b, c | – | 20 | 0.003000 | 0.001000 | not known |"), "{text}");
         let json: serde_json::Value = serde_json::from_str(&table(&all, Format::Json).unwrap()).unwrap();
         assert_eq!((json[0]["bytes"].as_u64(), json[1]["waiting_ns"].is_null()), (Some(4096), true));
+    }
+
+    #[test]
+    fn names_that_a_spreadsheet_would_compute_stay_text() {
+        let one = Collective {
+            name: "=HYPERLINK(\"http://a\")".to_owned(),
+            bytes: None,
+            calls: 1,
+            total_ns: 1,
+            hidden_ns: 0,
+            waiting_ns: None,
+            exposed_ns: 1,
+            longest: (0, 1),
+        };
+        let text = table(&[one], Format::Csv).unwrap();
+        assert!(text.ends_with("\n\"'=HYPERLINK(\"\"http://a\"\")\",,1,1,0,,1,1\n"), "{text}");
     }
 }

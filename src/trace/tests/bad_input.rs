@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::fixture::{Fixture, PROCESS};
 use super::golden::report;
-use crate::trace::{TraceError, Window, import};
+use crate::trace::{TraceError, Window, csv, import};
 
 /// What an import of a file with these bytes says.
 fn said(bytes: &[u8]) -> String {
@@ -230,4 +230,14 @@ fn a_stop_is_heeded_and_progress_goes_up_to_its_end() {
     })
     .unwrap();
     assert!(told.is_sorted() && *told.last().unwrap() > 0.99, "{told:?}");
+}
+
+#[test]
+fn names_that_a_spreadsheet_would_compute_stay_text_in_csv() {
+    let fixture = Fixture::new().sql("INSERT INTO StringIds VALUES (9, '=1+2')").kernel(100, 200, 9);
+    let trace = fixture.range(0, 50, "+1").range(60, 80, "-b").range(90, 95, "@sum(a1)").import().unwrap();
+    let names: Vec<String> = csv(&trace).lines().filter_map(|line| Some(line.split(',').nth(1)?.to_owned())).collect();
+    for name in ["'=1+2", "'+1", "'-b", "'@sum(a1)"] {
+        assert!(names.iter().any(|other| other == name), "{name}: {names:?}");
+    }
 }

@@ -1,0 +1,181 @@
+//! Tables as text: Markdown, CSV and LaTeX of the same columns and rows, in which nobody's text can act.
+
+use crate::foreign;
+
+/// What stands at one place of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// Text: each format takes the meaning from characters that it would act on.
+    Text(String),
+    /// A number, or markup of the one format that is written.
+    Ready(String),
+}
+
+impl Field {
+    /// The text as a format escapes it, or what is ready.
+    fn written(&self, escape: fn(&str) -> String) -> String {
+        match self {
+            Self::Text(text) => escape(text),
+            Self::Ready(ready) => ready.clone(),
+        }
+    }
+}
+
+impl From<&str> for Field {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Field {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<u64> for Field {
+    fn from(count: u64) -> Self {
+        Self::Ready(count.to_string())
+    }
+}
+
+impl From<usize> for Field {
+    fn from(count: usize) -> Self {
+        Self::Ready(count.to_string())
+    }
+}
+
+/// A table of text.
+#[derive(Clone, Debug)]
+pub struct TextTable {
+    /// The side to which each column is set, as LaTeX writes it: `l` or `r`.
+    sides: String,
+    head: Vec<Field>,
+    rows: Vec<Vec<Field>>,
+}
+
+impl TextTable {
+    /// A table with these headings and no rows; `sides` has an `l` or an `r` for each column, the side to which it is set.
+    pub fn new<F: Into<Field>>(sides: impl Into<String>, head: impl IntoIterator<Item = F>) -> Self {
+        Self { sides: sides.into(), head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row, which has a field for each heading.
+    pub fn row(&mut self, fields: impl IntoIterator<Item = Field>) {
+        self.rows.push(fields.into_iter().collect());
+    }
+
+    /// How many rows it has.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Leaves only the first rows.
+    pub fn truncate(&mut self, rows: usize) {
+        self.rows.truncate(rows);
+    }
+
+    /// As Markdown: a pipe table of GitHub's.
+    pub fn markdown(&self) -> String {
+        let rules: Vec<&str> = self.sides.chars().map(|side| if side == 'r' { "---:" } else { "---" }).collect();
+        let line = |fields: &[Field]| format!("| {} |\n", join(fields, " | ", markdown_text));
+        line(&self.head)
+            + &format!("|{}|\n", rules.join("|"))
+            + &self.rows.iter().map(|row| line(row)).collect::<String>()
+    }
+
+    /// As CSV: RFC 4180 with plain newlines.
+    pub fn csv(&self) -> String {
+        let lines = std::iter::once(&self.head).chain(&self.rows);
+        lines.map(|fields| join(fields, ",", csv_text) + "\n").collect()
+    }
+
+    /// As a `tabular` of LaTeX with rules of booktabs.
+    pub fn latex(&self) -> String {
+        let line = |fields: &[Field]| join(fields, " & ", latex_text) + " \\\\\n";
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        let (sides, head) = (&self.sides, line(&self.head));
+        format!("\\begin{{tabular}}{{{sides}}}\n\\toprule\n{head}\\midrule\n{rows}\\bottomrule\n\\end{{tabular}}\n")
+    }
+}
+
+fn join(fields: &[Field], between: &str, escape: fn(&str) -> String) -> String {
+    fields.iter().map(|field| field.written(escape)).collect::<Vec<_>>().join(between)
+}
+
+/// Text for Markdown, on one line and without markup.
+pub fn markdown_text(text: &str) -> String {
+    escaped(text, |character| match character {
+        '\\' | '|' | '*' | '`' | '<' | '[' | ']' => Some(format!("\\{character}")),
+        _ => None,
+    })
+}
+
+/// Text for LaTeX, on one line and without commands.
+pub fn latex_text(text: &str) -> String {
+    escaped(text, |character| match character {
+        '%' | '_' | '&' | '#' | '$' | '{' | '}' => Some(format!("\\{character}")),
+        '\\' => Some("\\textbackslash{}".to_owned()),
+        '~' => Some("\\textasciitilde{}".to_owned()),
+        '^' => Some("\\textasciicircum{}".to_owned()),
+        '<' => Some("\\textless{}".to_owned()),
+        '>' => Some("\\textgreater{}".to_owned()),
+        '×' => Some("$\\times$".to_owned()),
+        _ => None,
+    })
+}
+
+/// Text as a field of a CSV file. A spreadsheet would compute a text that begins with `=`, `+`, `-` or `@`: an apostrophe before it
+/// keeps it text.
+pub fn csv_text(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = foreign::printable(text);
+    let field = if is_formula { format!("'{text}") } else { text.into_owned() };
+    if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
+}
+
+/// Text with some characters replaced, and those that control a terminal or end the line by spaces.
+fn escaped(text: &str, replaced: impl Fn(char) -> Option<String>) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match replaced(character) {
+            Some(replacement) => escaped += &replacement,
+            None => escaped.push(if character.is_control() { ' ' } else { character }),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_of_terminals_are_written_out() {
+        assert_eq!(csv_text("\u{1b}[31mred\u{202e}"), "\\u001b[31mred\\u202e");
+    }
+
+    #[test]
+    fn text_that_a_spreadsheet_would_compute_stays_text() {
+        let written = ["fp16", "=1+2", "+1", "-fast", "@sum", "a,b", "=\"x\"", ""].map(csv_text);
+        assert_eq!(written, ["fp16", "'=1+2", "'+1", "'-fast", "'@sum", "\"a,b\"", "\"'=\"\"x\"\"\"", ""]);
+    }
+
+    #[test]
+    fn each_format_escapes_text_and_leaves_numbers_and_markup_as_they_are() {
+        let mut table = TextTable::new("lr", ["Kernel", "Time (%)"]);
+        table.row(["=a|b_c\n".into(), Field::Ready("-1.5".to_owned())]);
+        assert_eq!(table.markdown(), "| Kernel | Time (%) |\n|---|---:|\n| =a\\|b_c  | -1.5 |\n");
+        assert_eq!(table.csv(), "Kernel,Time (%)\n\"'=a|b_c\n\",-1.5\n");
+        let rows = "Kernel & Time (\\%) \\\\\n\\midrule\n=a|b\\_c  & -1.5 \\\\\n";
+        assert_eq!(
+            table.latex(),
+            format!("\\begin{{tabular}}{{lr}}\n\\toprule\n{rows}\\bottomrule\n\\end{{tabular}}\n")
+        );
+    }
+}
