@@ -8,8 +8,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use multicard::plan::{Data, Levels, Mode, Shape, image};
-use multicard::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, JobLimits, PROTOCOL_VERSION, RankPlace};
+use multicard::plan::{Data, Levels, Shape, image};
+use multicard::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -91,26 +91,9 @@ impl Drop for Group {
 }
 
 fn job(folder: &Path, ranks: Vec<RankPlace>) -> Job {
-    Job {
-        version: PROTOCOL_VERSION,
-        run: "run".into(),
-        workload: image::KEY.into(),
-        levels: Levels::default(),
-        shape: Shape { processes: ranks.len() as u32, ..Shape::default() },
-        data: Data::of_set("digits"),
-        data_folder: PathBuf::new(),
-        seed: 1,
-        warm_up_steps: 0,
-        mode: Mode::Full,
-        folder: folder.to_owned(),
-        ranks,
-        working_folder: None,
-        resume: None,
-        trace: None,
-        built_in_trace: false,
-        program: None,
-        limits: JobLimits::default(),
-    }
+    let shape = Shape { processes: ranks.len() as u32, ..Shape::default() };
+    let empty = Job::new(image::KEY.into(), Levels::default(), shape, Data::of_set("digits"));
+    Job { run: "run".into(), folder: folder.to_owned(), ranks, ..empty }
 }
 
 fn write_job(folder: &Path, job: &Job) {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::super::misbehaviour::{command, worker};
 use super::*;
-use crate::plan::{Data, Levels, Mode, RunState, Shape, image};
-use crate::protocol::{Event, EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
+use crate::plan::{Data, Levels, RunState, Shape, image};
+use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, RankPlace};
 
 /// Far longer than anything takes; reached only if something hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -67,25 +67,12 @@ impl Scene {
 }
 
 fn job(folder: PathBuf, ranks: u32) -> Job {
+    let shape = Shape { processes: ranks, ..Shape::default() };
     Job {
-        version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: image::KEY.into(),
-        levels: Levels::default(),
-        shape: Shape { processes: ranks, ..Shape::default() },
-        data: Data::of_set("digits"),
-        data_folder: PathBuf::new(),
-        seed: 1,
-        warm_up_steps: 0,
-        mode: Mode::Full,
         folder,
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
-        working_folder: None,
-        resume: None,
-        trace: None,
-        built_in_trace: false,
-        program: None,
-        limits: JobLimits::default(),
+        ..Job::new(image::KEY.into(), Levels::default(), shape, Data::of_set("digits"))
     }
 }
 

@@ -126,6 +126,30 @@ pub struct Job {
 }
 
 impl Job {
+    /// A full run of a cell, without an id, folders, ranks, limits or a trace, from seed 1.
+    pub fn new(workload: Key, levels: Levels, shape: Shape, data: Data) -> Self {
+        Self {
+            version: super::PROTOCOL_VERSION,
+            run: String::new(),
+            workload,
+            levels,
+            shape,
+            data,
+            data_folder: PathBuf::new(),
+            seed: 1,
+            warm_up_steps: 0,
+            mode: Mode::Full,
+            folder: PathBuf::new(),
+            working_folder: None,
+            ranks: Vec::new(),
+            limits: JobLimits::default(),
+            resume: None,
+            trace: None,
+            built_in_trace: false,
+            program: None,
+        }
+    }
+
     /// Who traces the run.
     pub fn tracer(&self) -> Tracer {
         match self.trace {

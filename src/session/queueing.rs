@@ -11,7 +11,7 @@ use crate::launch;
 use crate::plan::{
     Cell, Data, Identity, Limits, Matrix, Node, Plan, Request, RunState, Tracer, WorkloadSpec, expand, llm, order,
 };
-use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, PROTOCOL_VERSION, Placement, Program};
+use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, Placement, Program};
 use crate::store::{Decision, Reader, RunRecord, held_cells};
 
 /// Longest job that is read.
@@ -71,6 +71,43 @@ fn check_texts(cells: &[Cell], folders: &[PathBuf]) -> Result<(), SessionError> 
     Ok(())
 }
 
+/// The job of a run of a cell by its plan, with the folders of its data and its work. Its id and its own folder come when it is queued.
+fn queued_job(
+    plan: &Plan,
+    spec: Option<&WorkloadSpec>,
+    cell: &Cell,
+    origin: Origin,
+    seed: u64,
+    (data_folder, working_folder): (PathBuf, Option<PathBuf>),
+    placement: Placement,
+) -> QueuedJob {
+    let limits = JobLimits {
+        run_time_s: spec.and_then(|spec| run_time_s(&plan.limits, spec)),
+        memory_limit_bytes: plan.limits.memory_limit_bytes(),
+    };
+    let job = Job {
+        data_folder,
+        seed,
+        warm_up_steps: plan.warm_up_steps,
+        mode: plan.mode,
+        working_folder,
+        ranks: placement.ranks,
+        limits,
+        trace: plan.tracing.capture_by(cell.tracer),
+        built_in_trace: cell.tracer == Tracer::BuiltIn,
+        program: spec.and_then(|spec| program(spec, origin.repeat)),
+        ..Job::new(cell.workload.clone(), cell.levels.clone(), cell.shape, cell.data.clone())
+    };
+    QueuedJob {
+        job,
+        origin,
+        estimate_s: cell.estimate.duration_s,
+        rank_bytes: cell.estimate.peak_bytes,
+        links: placement.links,
+        exclusive: plan.limits.exclusive,
+    }
+}
+
 /// The plan of a recorded run: its id and what it says.
 fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), SessionError> {
     let (plan, _, text) = reader
@@ -118,8 +155,7 @@ impl Session {
         let folders = matrix.cells.iter().map(|cell| data_folder(&cell.data));
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
         check_texts(&matrix.cells, &folders)?;
-        let exclusive = plan.limits.exclusive;
-        let places = self.places(&matrix.cells, exclusive)?;
+        let places = self.places(&matrix.cells, plan.limits.exclusive)?;
         self.store.flush()?;
         let earlier = held_cells(&self.store.reader()?.headings()?);
         let working_folder = std::env::current_dir().ok();
@@ -147,34 +183,11 @@ impl Session {
                 planned.repeat + there.iter().max().copied().unwrap_or(0)
             };
             let spec = plan.blocks().map(|block| &*block.spec).find(|spec| spec.key == cell.workload);
-            let job = Job {
-                version: PROTOCOL_VERSION,
-                run: String::new(),
-                workload: cell.workload.clone(),
-                levels: cell.levels.clone(),
-                shape: cell.shape,
-                data: cell.data.clone(),
-                data_folder: folders[planned.cell].clone(),
-                // All cells of a repeat start from the same weights and see the data in the same order.
-                seed: plan.seed.wrapping_add(u64::from(repeat) - 1),
-                warm_up_steps: plan.warm_up_steps,
-                mode: plan.mode,
-                folder: PathBuf::new(),
-                working_folder: working_folder.clone(),
-                ranks: places[planned.cell].ranks.clone(),
-                limits: JobLimits {
-                    run_time_s: spec.and_then(|spec| run_time_s(&plan.limits, spec)),
-                    memory_limit_bytes: plan.limits.memory_limit_bytes(),
-                },
-                resume: None,
-                trace: plan.tracing.capture_by(cell.tracer),
-                built_in_trace: cell.tracer == Tracer::BuiltIn,
-                program: spec.and_then(|spec| program(spec, repeat)),
-            };
+            // All cells of a repeat start from the same weights and see the data in the same order.
+            let seed = plan.seed.wrapping_add(u64::from(repeat) - 1);
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
-            let links = places[planned.cell].links.clone();
-            let (estimate_s, rank_bytes) = (cell.estimate.duration_s, cell.estimate.peak_bytes);
-            let queued = QueuedJob { job, origin, estimate_s, rank_bytes, links, exclusive };
+            let in_folders = (folders[planned.cell].clone(), working_folder.clone());
+            let queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
             runs.push(self.queue_job(queued, &folders_there)?);
         }
         Ok(Added { runs, kept, invalid: matrix.invalid })
@@ -247,44 +260,29 @@ impl Session {
     /// The job of a recorded run of a plan.
     fn job_of(&self, record: RunRecord, plan: String, plan_file: &Plan) -> Result<QueuedJob, SessionError> {
         let run = record.run.as_str();
-        let exclusive = plan_file.limits.exclusive;
         let unrunnable = |reason| SessionError::EarlierCell { run: run.to_owned(), reason };
         let spec = &*record.workload;
         let request =
             Request { spec, levels: &record.levels, data: &record.data, limits: &plan_file.limits, node: &self.node };
-        let (shape, estimate) = spec.check_kept(&request).map_err(unrunnable)?;
-        let Placement { ranks, links } = self.place(&shape, exclusive)?;
-        let program = program(spec, record.repeat);
+        let (shape, mut estimate) = spec.check_kept(&request).map_err(unrunnable)?;
+        estimate.duration_s = record.launched_s().unwrap_or(0.0);
+        let placement = self.place(&shape, plan_file.limits.exclusive)?;
         let working_folder = self.recorded_job(run).and_then(|job| job.working_folder);
         let launched_from = || self.kept_queue.folders.get(&plan).cloned();
         let working_folder = working_folder.or_else(launched_from).or_else(|| std::env::current_dir().ok());
-        let job = Job {
-            version: PROTOCOL_VERSION,
-            run: String::new(),
-            workload: record.workload.key.clone(),
-            levels: record.levels,
-            shape,
-            data_folder: data_folder(&record.data)?,
+        let folders = (data_folder(&record.data)?, working_folder);
+        let origin = Origin { plan, cell: record.cell.clone(), repeat: record.repeat };
+        let cell = Cell {
+            workload: spec.key.clone(),
+            identity: record.identity(),
+            id: record.cell,
             data: record.data,
-            seed: record.seed,
-            warm_up_steps: plan_file.warm_up_steps,
-            mode: plan_file.mode,
-            folder: PathBuf::new(),
-            working_folder,
-            ranks,
-            limits: JobLimits {
-                run_time_s: run_time_s(&plan_file.limits, spec),
-                memory_limit_bytes: plan_file.limits.memory_limit_bytes(),
-            },
-            resume: None,
-            trace: plan_file.tracing.capture_by(record.tracer),
-            built_in_trace: record.tracer == Tracer::BuiltIn,
-            program,
+            levels: record.levels,
+            tracer: record.tracer,
+            shape,
+            estimate,
         };
-        let estimate_s = record.started_time_s.zip(record.ended_time_s).map_or(0.0, |(started, ended)| ended - started);
-        let origin = Origin { plan, cell: record.cell, repeat: record.repeat };
-        let (estimate_s, rank_bytes) = (estimate_s.max(0.0), estimate.peak_bytes);
-        Ok(QueuedJob { job, origin, estimate_s, rank_bytes, links, exclusive })
+        Ok(queued_job(plan_file, Some(spec), &cell, origin, record.seed, folders, placement))
     }
 
     /// Assigns an id and a folder to a job and queues it; gives its id.

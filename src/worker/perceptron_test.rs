@@ -12,7 +12,7 @@ use multicard::plan::{
     CudaState, Estimate, Factor, Level, Levels, Mode, Node, OptimizerImpl, Plan, Request, Shape, USUAL_STEP, Unit,
     Worker, WorkloadSpec, expand,
 };
-use multicard::protocol::{Event, EventLine, Evidence, Job, JobLimits, MEETING_VARIABLE, PROTOCOL_VERSION, RankPlace};
+use multicard::protocol::{Event, EventLine, Evidence, Job, MEETING_VARIABLE, PROTOCOL_VERSION, RankPlace};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
 use crate::module::{Module, Pass};
@@ -298,25 +298,14 @@ fn job(folder: &Path, mode: Mode) -> Job {
     assert_eq!(matrix.invalid[0].reason, "4 ranks need as many CPUs: use at most 2");
     let [cell] = &matrix.cells[..] else { panic!("{matrix:?}") };
     Job {
-        version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: cell.workload.clone(),
-        levels: cell.levels.clone(),
-        shape: cell.shape,
-        data: cell.data.clone(),
         // Beside this program: making them takes a while.
         data_folder: std::env::current_exe().unwrap().with_file_name("digits"),
-        seed: 1,
         warm_up_steps: 2,
         mode,
         folder: folder.into(),
         ranks: (0..cell.shape.processes).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
-        working_folder: None,
-        resume: None,
-        trace: None,
-        built_in_trace: false,
-        program: None,
-        limits: JobLimits::default(),
+        ..Job::new(cell.workload.clone(), cell.levels.clone(), cell.shape, cell.data.clone())
     }
 }
 

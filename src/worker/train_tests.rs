@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
+use multicard::plan::Level;
 use multicard::plan::image::{self, DataSet, ImageSettings};
-use multicard::plan::{Level, Mode};
-use multicard::protocol::{EventLine, JobLimits, PROTOCOL_VERSION, RankPlace};
+use multicard::protocol::{EventLine, RankPlace};
 
 use super::*;
 use crate::image::Image;
@@ -47,25 +47,14 @@ fn job(folder: &Path, changed: &[(&'static str, Level)]) -> Job {
     all.retain(|(key, _)| changed.iter().all(|(other, _)| key != other));
     all.extend_from_slice(changed);
     let levels = levels(&all);
+    let shape = ImageSettings::from_levels(&levels).unwrap().shape();
     Job {
-        version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: image::KEY.into(),
-        shape: ImageSettings::from_levels(&levels).unwrap().shape(),
-        levels,
-        data: DataSet::Mnist { folder: Some(folder.into()) }.into(),
         data_folder: folder.into(),
-        seed: 1,
         warm_up_steps: 4,
-        mode: Mode::Full,
         folder: folder.join("run"),
         ranks: vec![RankPlace::on_cpu(0, 1)],
-        working_folder: None,
-        resume: None,
-        trace: None,
-        built_in_trace: false,
-        program: None,
-        limits: JobLimits::default(),
+        ..Job::new(image::KEY.into(), levels, shape, DataSet::Mnist { folder: Some(folder.into()) }.into())
     }
 }
 

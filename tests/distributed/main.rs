@@ -10,10 +10,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use multicard::launch::{Launcher, Update, WorkerCommand, place};
 use multicard::plan::image::{self, DataSet, ImageSettings};
-use multicard::plan::{CudaState, Level, Mode, RunState, Worker};
-use multicard::protocol::{
-    Event, EventLine, Evidence, Job, JobLimits, MemoryPolicy, PROTOCOL_VERSION, RankPlace, ranges_text,
-};
+use multicard::plan::{CudaState, Level, RunState, Worker};
+use multicard::protocol::{Event, EventLine, Evidence, Job, MemoryPolicy, PROTOCOL_VERSION, RankPlace, ranges_text};
 use multicard::telemetry::{read_node, read_topology};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tempfile::TempDir;
@@ -159,25 +157,14 @@ fn job(folder: &Path, strategy: &'static str, gpus: u32, ranks: u32, changed: &[
     all.retain(|(key, _)| changed.iter().all(|(other, _)| key != other));
     all.extend_from_slice(changed);
     let levels = image::spec().levels(&all);
+    let shape = ImageSettings::from_levels(&levels).unwrap().shape();
     Job {
-        version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: image::KEY.into(),
-        shape: ImageSettings::from_levels(&levels).unwrap().shape(),
-        levels,
-        data: DataSet::Mnist { folder: Some(folder.into()) }.into(),
         data_folder: folder.into(),
-        seed: 1,
         warm_up_steps: 1,
-        mode: Mode::Full,
         folder: folder.join("run"),
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
-        working_folder: None,
-        resume: None,
-        trace: None,
-        built_in_trace: false,
-        program: None,
-        limits: JobLimits::default(),
+        ..Job::new(image::KEY.into(), levels, shape, DataSet::Mnist { folder: Some(folder.into()) }.into())
     }
 }
 

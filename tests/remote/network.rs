@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use multicard::launch;
 use multicard::plan::image::{self, DataSet};
 use multicard::plan::{Data, Levels, Mode, Node, Shape, Tracer};
-use multicard::protocol::{Job, JobLimits, PROTOCOL_VERSION, RankPlace};
+use multicard::protocol::{Job, RankPlace};
 use multicard::store::{Decision, Store};
 
 use super::traffic::{Measured, at_800_steps};
@@ -94,26 +94,8 @@ impl Scene {
         let (run, data_folder) = ("r1".to_owned(), self.node("digits"));
         let data: Data = DataSet::Mnist { folder: Some(data_folder.clone()) }.into();
         let ranks: Vec<RankPlace> = (0..4).map(|rank| RankPlace::on_cpu(rank, 1)).collect();
-        let job = Job {
-            version: PROTOCOL_VERSION,
-            run: run.clone(),
-            workload: image::KEY.into(),
-            levels: levels.clone(),
-            shape,
-            data: data.clone(),
-            data_folder,
-            seed: 1,
-            warm_up_steps: 0,
-            mode: Mode::Full,
-            folder: store.run_folder(&run),
-            ranks,
-            working_folder: None,
-            resume: None,
-            trace: None,
-            built_in_trace: false,
-            program: None,
-            limits: JobLimits::default(),
-        };
+        let empty = Job::new(image::KEY.into(), levels.clone(), shape, data.clone());
+        let job = Job { run: run.clone(), data_folder, folder: store.run_folder(&run), ranks, ..empty };
         fs::create_dir_all(&job.folder).unwrap();
         let file = job.folder.join("job.json");
         fs::write(&file, serde_json::to_vec(&job).unwrap()).unwrap();

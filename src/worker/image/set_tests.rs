@@ -6,9 +6,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use multicard::dataset::{FileFormat, ImageSet, make_files};
-use multicard::plan::Mode;
 use multicard::plan::image::{self, Scenario};
-use multicard::protocol::{JobLimits, PROTOCOL_VERSION, RankPlace};
+use multicard::protocol::RankPlace;
 use tch::Device;
 
 use super::*;
@@ -27,24 +26,17 @@ fn make(folder: &Path) {
 
 fn job(folder: &Path, decode: Decode, corrupt: Corrupt) -> Job {
     Job {
-        version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: image::KEY.into(),
-        levels: levels(&[]),
-        shape: settings().shape(),
-        data: DataSet::Folder { folder: folder.into(), decode, corrupt }.into(),
         data_folder: folder.into(),
-        seed: 1,
         warm_up_steps: 4,
-        mode: Mode::Full,
         folder: folder.join("run"),
         ranks: vec![RankPlace::on_cpu(0, 1)],
-        limits: JobLimits::default(),
-        working_folder: None,
-        resume: None,
-        trace: None,
-        built_in_trace: false,
-        program: None,
+        ..Job::new(
+            image::KEY.into(),
+            levels(&[]),
+            settings().shape(),
+            DataSet::Folder { folder: folder.into(), decode, corrupt }.into(),
+        )
     }
 }
 

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use multicard::plan::image::ImageSettings;
-use multicard::plan::{Data, Level, Levels, Mode, Shape, image};
-use multicard::protocol::{Job, JobLimits, PROTOCOL_VERSION, RankPlace};
+use multicard::plan::{Data, Level, Levels, Shape, image};
+use multicard::protocol::{Job, RankPlace};
 use tch::Tensor;
 
 /// Images with the strides of channels last.
@@ -27,23 +27,10 @@ pub fn job(changed: &[(&str, Level)], ranks: u32) -> Job {
     let levels = levels(changed);
     let shape = ImageSettings::from_levels(&levels).map_or_else(|_| Shape::default(), |settings| settings.shape());
     Job {
-        version: PROTOCOL_VERSION,
         run: "run".into(),
-        workload: image::KEY.into(),
-        levels,
-        shape,
-        data: Data::of_set("digits"),
         data_folder: "/nowhere".into(),
-        seed: 1,
-        warm_up_steps: 0,
-        mode: Mode::Full,
         folder: "/nowhere".into(),
         ranks: (0..ranks).map(|rank| RankPlace::on_cpu(rank, 1)).collect(),
-        working_folder: None,
-        resume: None,
-        trace: None,
-        built_in_trace: false,
-        program: None,
-        limits: JobLimits::default(),
+        ..Job::new(image::KEY.into(), levels, shape, Data::of_set("digits"))
     }
 }
