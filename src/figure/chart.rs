@@ -127,6 +127,13 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
+impl Series {
+    /// A measured series without points.
+    pub fn measured(name: impl Into<String>, look: Look) -> Self {
+        Self { name: name.into(), look, variant: 0, role: Role::Measured, points: Vec::new() }
+    }
+}
+
 /// One of several small charts with the same axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
@@ -155,7 +162,35 @@ pub struct Chart {
     pub notes: Vec<String>,
 }
 
+impl Panel {
+    /// The series of a name; where it is new, it joins the others with a look that may depend on how many there are.
+    pub(super) fn series_of(&mut self, name: String, look: impl FnOnce(usize) -> Look) -> &mut Series {
+        let known = self.series.iter().position(|series| series.name == name);
+        let place = known.unwrap_or(self.series.len());
+        if known.is_none() {
+            self.series.push(Series::measured(name, look(place)));
+        }
+        &mut self.series[place]
+    }
+}
+
+/// The panel of a title; where it is new, it joins the others without series.
+pub(super) fn panel_of(panels: &mut Vec<Panel>, title: String) -> &mut Panel {
+    let known = panels.iter().position(|panel| panel.title == title);
+    let place = known.unwrap_or(panels.len());
+    if known.is_none() {
+        panels.push(Panel { title, series: Vec::new() });
+    }
+    &mut panels[place]
+}
+
 impl Chart {
+    /// A chart without panels.
+    pub fn new(title: impl Into<String>, geometry: Geometry, x: Axis, y: Axis) -> Self {
+        let (panels, intervals, notes) = (Vec::new(), String::new(), Vec::new());
+        Self { title: title.into(), geometry, x, y, panels, intervals, notes }
+    }
+
     /// All series of all panels.
     pub fn series(&self) -> impl Iterator<Item = &Series> {
         self.panels.iter().flat_map(|panel| &panel.series)

@@ -3,7 +3,6 @@
 use super::notes::method_note;
 use super::number::{from_to, significant};
 use super::table::{CellValue, Column, Row, Table};
-use crate::analysis::Levels;
 use crate::papers::{Judgement, Test, Verdict};
 
 /// One row a comparison, or a test that no cells carry out: of claims that nothing tests with `with_untested` alone.
@@ -33,25 +32,18 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
         let claim = judgement.claim;
         let mut row = |test: &Test, runs: usize, rest: [CellValue; 3], finding: Verdict| {
             let [cells, value, decides] = rest;
-            rows.push(Row {
-                session: String::new(),
-                cell: String::new(),
-                data: String::new(),
-                levels: Levels::default(),
-                runs,
-                values: vec![
-                    text(&claim.id),
-                    text(&format!("{} {}", claim.paper, claim.place)),
-                    text(judgement.verdict.name()),
-                    text(&test.says),
-                    cells,
-                    value,
-                    decides,
-                    text(&claimed(test)),
-                    text(finding.name()),
-                ],
-                marks: Vec::new(),
-            });
+            let values = vec![
+                text(&claim.id),
+                text(&format!("{} {}", claim.paper, claim.place)),
+                text(judgement.verdict.name()),
+                text(&test.says),
+                cells,
+                value,
+                decides,
+                text(&claimed(test)),
+                text(finding.name()),
+            ];
+            rows.push(Row::of_no_cell(runs, values));
         };
         for finding in &judgement.findings {
             let decides = finding.decides.map_or(CellValue::Missing, |ends| text(&from_to(ends.low, ends.high)));

@@ -70,6 +70,12 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row of no one cell: an effect, or a claim.
+    pub(super) fn of_no_cell(runs: usize, values: Vec<CellValue>) -> Self {
+        let (session, cell, data) = Default::default();
+        Self { session, cell, data, levels: Levels::default(), runs, values, marks: Vec::new() }
+    }
+
     /// The cell's name.
     pub fn key(&self) -> CellKey {
         CellKey { session: self.session.clone(), cell: self.cell.clone() }

@@ -3,7 +3,7 @@
 use super::Scene;
 use super::arrange::{name_of, place_of};
 use crate::analysis::{Interval, Method, Phase, Value, varying};
-use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Series};
 use crate::figure::ratio::finished;
 
 /// Panels that can still be read.
@@ -15,15 +15,9 @@ const NAMED: usize = 6;
 /// The phases of the first cells' runs.
 pub(super) fn activity(scene: &Scene) -> Chart {
     let settings = varying(scene.cells);
-    let mut chart = Chart {
-        title: "Activity of ranks".to_owned(),
-        geometry: Geometry::Gantt,
-        intervals: String::new(),
-        x: Axis::new("Time since start", "s"),
-        y: Axis::default(),
-        panels: Vec::new(),
-        notes: vec!["Each panel is the first finished repeat of its cell.".to_owned()],
-    };
+    let x = Axis::new("Time since start", "s");
+    let mut chart = Chart::new("Activity of ranks", Geometry::Gantt, x, Axis::default());
+    chart.notes.push("Each panel is the first finished repeat of its cell.".to_owned());
     let runs = scene.cells.iter().filter_map(|cell| Some((cell, finished(cell).find(|run| !run.activity.is_empty())?)));
     let mut runs: Vec<_> = runs.collect();
     if runs.len() > PANELS {
@@ -51,8 +45,7 @@ pub(super) fn activity(scene: &Scene) -> Chart {
                         Phase::Training => Look::Place(4),
                         Phase::Test => Look::Place(2),
                     };
-                    let (name, role) = (name.to_owned(), Role::Measured);
-                    series.push(Series { name, look, variant: row, role, points: Vec::new() });
+                    series.push(Series { variant: row, ..Series::measured(name, look) });
                     series.len() - 1
                 }
             };

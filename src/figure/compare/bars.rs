@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::arrange::{name_of, place_of};
 use super::{Scene, shown_measure};
 use crate::analysis::{Cell, RunState, Setting, Value, compare_levels};
-use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, panel_of};
 pub(super) use crate::figure::ratio::scaled;
 use crate::figure::study::{MEMORY, RATIO, SPEEDUP, STEP_COST};
 
@@ -96,10 +96,7 @@ fn laid_out(scene: &Scene, metric: &str) -> Chart {
         place_of(&mut chart.x.categories, group_name(cell, &rows));
     }
     for cell in in_order_of(scene, scene.arrangement.columns.as_slice()) {
-        let title = scene.panel_name(cell);
-        if chart.panels.iter().all(|panel| panel.title != title) {
-            chart.panels.push(Panel { title, series: Vec::new() });
-        }
+        panel_of(&mut chart.panels, scene.panel_name(cell));
     }
     chart
 }
@@ -107,15 +104,7 @@ fn laid_out(scene: &Scene, metric: &str) -> Chart {
 fn empty(scene: &Scene, metric: &str) -> Chart {
     let (name, unit, _) = shown_measure(scene, metric);
     let rows = scene.arrangement.rows.as_ref().map_or("", |setting| &*setting.name);
-    Chart {
-        title: name.clone(),
-        geometry: Geometry::Bars,
-        intervals: String::new(),
-        x: Axis::new(rows, ""),
-        y: Axis::new(name, unit),
-        panels: Vec::new(),
-        notes: Vec::new(),
-    }
+    Chart::new(name.clone(), Geometry::Bars, Axis::new(rows, ""), Axis::new(name, unit))
 }
 
 fn add(
@@ -127,25 +116,10 @@ fn add(
     ratio: Option<Value>,
 ) {
     let x = place_of(&mut chart.x.categories, group_name(cell, &rows(scene))) as f64;
-    let title = scene.panel_name(cell);
-    let panel = match chart.panels.iter().position(|panel| panel.title == title) {
-        Some(place) => place,
-        None => {
-            chart.panels.push(Panel { title, series: Vec::new() });
-            chart.panels.len() - 1
-        }
-    };
-    let series = &mut chart.panels[panel].series;
-    let place = match series.iter().position(|series| series.name == name) {
-        Some(place) => place,
-        None => {
-            series.push(Series { name, look, variant: 0, role: Role::Measured, points: Vec::new() });
-            series.len() - 1
-        }
-    };
+    let series = panel_of(&mut chart.panels, scene.panel_name(cell)).series_of(name, |_| look);
     if let Some(value) = scene.value(row, metric) {
         let value = scaled(value, shown_measure(scene, metric).2);
-        series[place].points.push(Point { x, value, ratio, cell: Some(cell.key()) });
+        series.points.push(Point { x, value, ratio, cell: Some(cell.key()) });
     }
 }
 

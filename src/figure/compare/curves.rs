@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::arrange::name_of;
 use super::{Scene, shown_measure};
 use crate::analysis::{Cell, LossPoint, RunSummary, Setting, Value, capitalised, range, step_of};
-use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, panel_of};
 use crate::figure::ratio::finished;
 use crate::figure::study::{CURVES, Over};
 
@@ -49,19 +49,12 @@ fn chart(scene: &Scene, key: &str) -> Chart {
         lines.add(scene, cell, &[], points.collect());
     }
     let notes = lines.note().into_iter().collect();
-    Chart {
-        title: name.clone(),
-        geometry: Geometry::Lines,
-        intervals: String::new(),
-        x: match scene.study.over {
-            Over::Epochs => Axis::new("Epoch", ""),
-            Over::Steps => Axis::new(capitalised(step_of(scene.cells)), ""),
-            Over::Time => Axis::new("Training time", "s"),
-        },
-        y: Axis::new(name, unit),
-        panels: lines.panels,
-        notes,
-    }
+    let x = match scene.study.over {
+        Over::Epochs => Axis::new("Epoch", ""),
+        Over::Steps => Axis::new(capitalised(step_of(scene.cells)), ""),
+        Over::Time => Axis::new("Training time", "s"),
+    };
+    Chart { panels: lines.panels, notes, ..Chart::new(name.clone(), Geometry::Lines, x, Axis::new(name, unit)) }
 }
 
 /// A measure at the end of each epoch.
@@ -166,19 +159,9 @@ impl Lines {
         }
         let alike = self.names.iter().filter(|(other, _)| *other == look);
         let variant = alike.map(|(_, name)| name).position(|other| *other == name).unwrap_or(0);
-        let title = scene.panel_name(cell);
-        let panel = match self.panels.iter().position(|panel| panel.title == title) {
-            Some(place) => place,
-            None => {
-                self.panels.push(Panel { title, series: Vec::new() });
-                self.panels.len() - 1
-            }
-        };
-        let series = &mut self.panels[panel].series;
-        match series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.extend(points),
-            None => series.push(Series { name, look, variant, role: Role::Measured, points }),
-        }
+        let series = panel_of(&mut self.panels, scene.panel_name(cell)).series_of(name, |_| look);
+        series.variant = variant;
+        series.points.extend(points);
     }
 
     /// Says what is not drawn.

@@ -5,11 +5,11 @@ use super::arrange::place_of;
 
 use super::{Scene, level_name, shown_measure};
 use crate::analysis::{
-    Cell, Change, Effect, Intervals, Levels, MOST_INTERACTIONS, Measure, Reading, Setting, Value, Verdict, effects,
-    mean_cells, measure_of,
+    Cell, Change, Effect, Intervals, MOST_INTERACTIONS, Measure, Reading, Setting, Value, Verdict, effects, mean_cells,
+    measure_of,
 };
 use crate::figure::baseline::Baseline;
-use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Scale, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Scale, Series, panel_of};
 use crate::figure::notes::{notes, verdict_note};
 use crate::figure::number::{capitalised, significant};
 use crate::figure::ratio::{by_repeat, scaled};
@@ -119,15 +119,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
             CellValue::Count(effect.groups as u64),
             CellValue::Text(words(&effect, &in_words)),
         ];
-        Row {
-            session: String::new(),
-            cell: String::new(),
-            data: String::new(),
-            levels: Levels::default(),
-            runs: effect.value.n,
-            values,
-            marks: Vec::new(),
-        }
+        Row::of_no_cell(effect.value.n, values)
     };
     let rows: Vec<Row> = ranked(effects_of(study, cells, Intervals::ByCount)).into_iter().map(row).collect();
     let mut notes = notes(cells, &[], &rows, baseline);
@@ -160,15 +152,11 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     let metric = scene.study.own_measure();
     let measure = shown_measure(scene, metric).0;
     let of_speed = measure_of(scene.cells, metric).is_some_and(Measure::is_speed);
-    let mut chart = Chart {
-        title: format!("Effects on {}", measure.to_lowercase()),
-        geometry: if with_interactions { Geometry::Tornado } else { Geometry::Effects },
-        intervals: String::new(),
-        x: Axis::new("Level", ""),
-        y: Axis::new(if of_speed { format!("{measure}: times as fast") } else { format!("{measure}: ratio") }, "×"),
-        panels: vec![Panel { title: String::new(), series: Vec::new() }],
-        notes: Vec::new(),
-    };
+    let geometry = if with_interactions { Geometry::Tornado } else { Geometry::Effects };
+    let y = Axis::new(if of_speed { format!("{measure}: times as fast") } else { format!("{measure}: ratio") }, "×");
+    let title = format!("Effects on {}", measure.to_lowercase());
+    let mut chart = Chart::new(title, geometry, Axis::new("Level", ""), y);
+    let panel = panel_of(&mut chart.panels, String::new());
     let mut effects = effects_of(scene.study, scene.cells, scene.intervals);
     if with_interactions {
         effects = ranked(effects);
@@ -191,7 +179,7 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
         };
         let points = vec![Point { x: row as f64, value: effect.value, ratio: None, cell: None }];
         let name = chart.x.categories[row].clone();
-        chart.panels[0].series.push(Series { name, look, variant: 0, role: Role::Measured, points });
+        panel.series.push(Series { points, ..Series::measured(name, look) });
     }
     // Twice and half are equally far from 1.
     if with_interactions || ends.0 > 0.0 && ends.1 / ends.0 > 1.5 {
@@ -239,13 +227,8 @@ pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
     match charts.first_mut() {
         Some(chart) => chart.notes.push(note),
         None => charts.push(Chart {
-            title: "Interactions".to_owned(),
-            geometry: Geometry::Profile,
-            intervals: String::new(),
-            x: Axis::default(),
-            y: Axis::default(),
-            panels: Vec::new(),
             notes: vec!["No two factors have cells for every combination of two of their levels.".to_owned()],
+            ..Chart::new("Interactions", Geometry::Profile, Axis::default(), Axis::default())
         }),
     }
     charts
@@ -254,27 +237,17 @@ pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
 fn interaction(scene: &Scene, metric: &str, (first, second): &(Setting, Setting)) -> Chart {
     let (measure, unit, factor) = shown_measure(scene, metric);
     let values = |cell: &Cell| by_repeat(cell, metric);
-    let mut chart = Chart {
-        title: format!("{} × {}", first.name, second.name),
-        geometry: Geometry::Profile,
-        intervals: String::new(),
-        x: Axis::new(&*first.name, &*first.unit),
-        y: Axis { scale: Scale::Log, ..Axis::new(measure, unit) },
-        panels: vec![Panel { title: String::new(), series: Vec::new() }],
-        notes: Vec::new(),
-    };
+    let y = Axis { scale: Scale::Log, ..Axis::new(measure, unit) };
+    let title = format!("{} × {}", first.name, second.name);
+    let mut chart = Chart::new(title, Geometry::Profile, Axis::new(&*first.name, &*first.unit), y);
+    let panel = panel_of(&mut chart.panels, String::new());
     for mean in mean_cells(scene.cells, &values, (&first.key, &second.key), scene.intervals) {
         let x = place_of(&mut chart.x.categories, level_name(first, &mean.first)) as f64;
         let name = level_name(second, &mean.second);
-        let series = &mut chart.panels[0].series;
-        let place = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
-            let change = Change { setting: second.clone(), base: mean.second.clone(), level: mean.second.clone() };
-            let look = look(scene.study, &change, series.len());
-            series.push(Series { name, look, variant: 0, role: Role::Measured, points: Vec::new() });
-            series.len() - 1
-        });
+        let change = Change { setting: second.clone(), base: mean.second.clone(), level: mean.second.clone() };
+        let series = panel.series_of(name, |place| look(scene.study, &change, place));
         let value: Value = scaled(mean.value, factor);
-        series[place].points.push(Point { x, value, ratio: None, cell: None });
+        series.points.push(Point { x, value, ratio: None, cell: None });
     }
     chart
 }

@@ -4,7 +4,7 @@ use super::arrange::{name_of, place_of};
 use super::bars::scaled;
 use super::{Scene, shown_measure};
 use crate::analysis::{Setting, varying};
-use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, panel_of};
 
 /// The chosen measure: the first setting that differs stands on rows, the last on columns.
 pub(super) fn map(scene: &Scene) -> Chart {
@@ -16,15 +16,8 @@ pub(super) fn map(scene: &Scene) -> Chart {
     let axis = |setting: Option<&Setting>| {
         setting.map_or(Axis::new("", ""), |setting| Axis::new(&*setting.name, &*setting.unit))
     };
-    let mut chart = Chart {
-        title: Axis::new(name, unit).title(),
-        geometry: Geometry::Heat,
-        intervals: String::new(),
-        x: axis(across.as_ref()),
-        y: axis(down.as_ref()),
-        panels: Vec::new(),
-        notes: Vec::new(),
-    };
+    let title = Axis::new(name, unit).title();
+    let mut chart = Chart::new(title, Geometry::Heat, axis(across.as_ref()), axis(down.as_ref()));
     for (row, cell) in scene.cells.iter().enumerate() {
         let Some(value) = scene.value(row, metric) else { continue };
         let level = |setting: Option<&Setting>| {
@@ -35,21 +28,9 @@ pub(super) fn map(scene: &Scene) -> Chart {
         place_of(&mut chart.y.categories, down.clone());
         let rest = if settings.is_empty() { String::new() } else { format!(", {}", name_of(cell, &settings)) };
         let title = format!("{}{rest}", chart.title);
-        let panel = match chart.panels.iter().position(|panel| panel.title == title) {
-            Some(place) => place,
-            None => {
-                chart.panels.push(Panel { title, series: Vec::new() });
-                chart.panels.len() - 1
-            }
-        };
-        let series = &mut chart.panels[panel].series;
-        let place = series.iter().position(|series| series.name == down).unwrap_or_else(|| {
-            let (name, look) = (down.clone(), Look::Place(0));
-            series.push(Series { name, look, variant: 0, role: Role::Measured, points: Vec::new() });
-            series.len() - 1
-        });
+        let series = panel_of(&mut chart.panels, title).series_of(down, |_| Look::Place(0));
         let value = scaled(value, factor);
-        series[place].points.push(Point { x, value, ratio: None, cell: Some(cell.key()) });
+        series.points.push(Point { x, value, ratio: None, cell: Some(cell.key()) });
     }
     chart
 }

@@ -4,7 +4,7 @@
 use super::Scene;
 use super::arrange::name_of;
 use crate::analysis::{Cell, Key, MetricUnit, RunSummary, TRACE_METRICS, of_window, summarise, varying};
-use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Series};
 use crate::figure::number::{capitalised, from_to, significant};
 use crate::figure::ratio::finished;
 use crate::figure::study::{Form, Study};
@@ -28,24 +28,12 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
             let value = summarise(&values)?;
             Some(Point { x: row as f64, value, ratio: None, cell: Some(cell.key()) })
         };
-        Series {
-            name: kind.name.to_owned(),
-            look: Look::Place(place),
-            variant: 0,
-            role: Role::Measured,
-            points: scene.cells.iter().enumerate().filter_map(point).collect(),
-        }
+        let points = scene.cells.iter().enumerate().filter_map(point).collect();
+        Series { points, ..Series::measured(kind.name, Look::Place(place)) }
     });
     let panels = vec![Panel { title: String::new(), series: series.collect() }];
-    let mut chart = Chart {
-        title: name.to_owned(),
-        geometry: if study.metric_unit == MetricUnit::OfShown { Geometry::Stacked } else { Geometry::Bars },
-        intervals: String::new(),
-        x: Axis::new("", ""),
-        y: Axis::new(name, unit),
-        panels,
-        notes: Vec::new(),
-    };
+    let geometry = if study.metric_unit == MetricUnit::OfShown { Geometry::Stacked } else { Geometry::Bars };
+    let mut chart = Chart { panels, ..Chart::new(name, geometry, Axis::new("", ""), Axis::new(name, unit)) };
     chart.x.categories = scene.cells.iter().map(|cell| name_of(cell, &settings)).collect();
     if scene.cells.is_empty() {
         let what = "No run here has a profiler's report: launch a plan with tracing on, or attach a report.";

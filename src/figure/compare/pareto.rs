@@ -80,15 +80,8 @@ fn empty(scene: &Scene, (y, x): (&str, &str)) -> Chart {
         let (name, unit, _) = shown_measure(scene, key);
         Axis::new(name, unit)
     };
-    Chart {
-        title: format!("{} over {}", axis(y).name, axis(x).name.to_lowercase()),
-        geometry: Geometry::Scatter,
-        intervals: String::new(),
-        x: axis(x),
-        y: axis(y),
-        panels: Vec::new(),
-        notes: Vec::new(),
-    }
+    let title = format!("{} over {}", axis(y).name, axis(x).name.to_lowercase());
+    Chart::new(title, Geometry::Scatter, axis(x), axis(y))
 }
 
 fn chart(
@@ -119,7 +112,7 @@ fn chart(
         };
         match series.iter_mut().find(|known| known.name == name) {
             Some(known) => known.points.push(point),
-            None => series.push(Series { name, look, variant: 0, role: Role::Measured, points: vec![point] }),
+            None => series.push(Series { points: vec![point], ..Series::measured(name, look) }),
         }
     }
     // What all others are held against is drawn and named last.
@@ -148,13 +141,7 @@ fn front_line(scene: &Scene, series: &[Series], y: &str) -> Option<Series> {
         line.extend([corner(pair[0].x, pair[0]), corner(pair[1].x, pair[0])]);
     }
     line.extend(steps.last().map(|last| corner(last.x, last)));
-    (steps.len() > 1).then(|| Series {
-        name: "front".to_owned(),
-        look: Look::Grey,
-        variant: 0,
-        role: Role::Ideal,
-        points: line,
-    })
+    (steps.len() > 1).then(|| Series { role: Role::Ideal, points: line, ..Series::measured("front", Look::Grey) })
 }
 
 /// A sentence that names the best cell within the study's limits; `None` for a study without limits.

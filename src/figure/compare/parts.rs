@@ -4,7 +4,7 @@
 use super::Scene;
 use super::arrange::name_of;
 use crate::analysis::{Method, RunSummary, Value, capitalised, step_of, summarise, varying};
-use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Series};
 use crate::figure::ratio::finished;
 
 /// The mean wait of a step, and the rest of it, in seconds.
@@ -23,13 +23,7 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
     let mut series: Vec<Series> = ["Host waits for data", "All else"]
         .into_iter()
         .zip([1, 4])
-        .map(|(name, place)| Series {
-            name: name.to_owned(),
-            look: Look::Place(place),
-            variant: 0,
-            role: Role::Measured,
-            points: Vec::new(),
-        })
+        .map(|(name, place)| Series::measured(name, Look::Place(place)))
         .collect();
     for cell in scene.cells {
         let of_runs: Vec<[f64; 2]> = finished(cell).filter(|run| !run.had_company()).filter_map(of_run).collect();
@@ -42,20 +36,13 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
             series.points.push(Point { x, value, ratio: None, cell: Some(cell.key()) });
         }
     }
-    let chart = |geometry: Geometry, y: Axis| {
-        Chart {
-        title: format!("Parts of {step} time"),
-        geometry,
-        intervals: String::new(),
-        x: Axis { categories: categories.clone(), ..Axis::default() },
-        y,
+    let note = "Both parts are means over the steady steps of the slowest rank. While steps are queued ahead, the device may work \
+                through its host's wait.";
+    let x = Axis { categories, ..Axis::default() };
+    let chart = |geometry: Geometry, y: Axis| Chart {
         panels: vec![Panel { title: String::new(), series: series.clone() }],
-        notes: vec![
-            "Both parts are means over the steady steps of the slowest rank. While steps are queued ahead, the device may work \
-             through its host's wait."
-                .to_owned(),
-        ],
-    }
+        notes: vec![note.to_owned()],
+        ..Chart::new(format!("Parts of {step} time"), geometry, x.clone(), y)
     };
     vec![
         chart(Geometry::Stacked, Axis::new(format!("{} time", capitalised(step)), "s")),

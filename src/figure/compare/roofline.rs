@@ -62,9 +62,8 @@ pub(super) fn roofline(scene: &Scene) -> Vec<Chart> {
         "FLOP and bytes are the model's, counted from the shapes of its products; caches can move less.".to_owned(),
     );
     let axis = |(name, unit, _): (String, &str, f64)| Axis { scale: Scale::Log, ..Axis::new(name, unit) };
-    let title = "Roofline".to_owned();
-    let (x, y) = (axis(intensity), axis(rate));
-    vec![Chart { title, geometry: Geometry::Scatter, intervals: String::new(), x, y, panels: lines.panels, notes }]
+    let axes = Chart::new("Roofline", Geometry::Scatter, axis(intensity), axis(rate));
+    vec![Chart { panels: lines.panels, notes, ..axes }]
 }
 
 /// Why finished runs have no share of the measured rates; none for a table that does not ask for it.
@@ -137,7 +136,7 @@ fn drawn(roofs: &[Roof], (low, high): (f64, f64), factor: f64) -> Vec<Series> {
             }
             None => labelled = Some((series.len(), roof.flop_per_s)),
         }
-        series.push(Series { name: label, look: Look::Grey, variant: 0, role: Role::Ideal, points });
+        series.push(Series { role: Role::Ideal, points, ..Series::measured(label, Look::Grey) });
     }
     series
 }

@@ -61,15 +61,9 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     } else {
         notes.push(format!("{name} has no ideal to be held against."));
     }
-    let chart = Chart {
-        title: format!("{name} over GPUs"),
-        geometry: Geometry::Scaling,
-        intervals: String::new(),
-        x: Axis::new("GPUs", ""),
-        y: Axis::new(name, unit),
-        panels: lines.panels,
-        notes,
-    };
+    let title = format!("{name} over GPUs");
+    let axes = Chart::new(title, Geometry::Scaling, Axis::new("GPUs", ""), Axis::new(name, unit));
+    let chart = Chart { panels: lines.panels, notes, ..axes };
     std::iter::once(chart).chain(efficiency).collect()
 }
 
@@ -93,17 +87,14 @@ fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> C
     for panel in &mut lines.panels {
         panel.series.push(ideal_series("100 %", Look::Grey, vec![(low, 100.0), (high, 100.0)]));
     }
+    let (x, y) = (Axis::new("GPUs", ""), Axis::new("Efficiency", "%"));
     Chart {
-        title: "Parallel efficiency".to_owned(),
-        geometry: Geometry::Scaling,
-        intervals: String::new(),
-        x: Axis::new("GPUs", ""),
-        y: Axis::new("Efficiency", "%"),
         panels: lines.panels,
         notes: vec![
             "Efficiency is the speed-up over the fewest GPUs of each line, over their number. Dotted: 100 %."
                 .to_owned(),
         ],
+        ..Chart::new("Parallel efficiency", Geometry::Scaling, x, y)
     }
 }
 
@@ -133,5 +124,5 @@ fn add_ideal(series: &mut Vec<Series>, ideal: Scaling) {
 fn ideal_series(name: &str, look: Look, points: Vec<(f64, f64)>) -> Series {
     let value = |median: f64| Value { median, interval: None, n: 0, method: Method::One };
     let points = points.into_iter().map(|(x, y)| Point { x, value: value(y), ratio: None, cell: None }).collect();
-    Series { name: name.to_owned(), look, variant: 0, role: Role::Ideal, points }
+    Series { role: Role::Ideal, points, ..Series::measured(name, look) }
 }

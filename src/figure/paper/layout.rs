@@ -6,7 +6,7 @@ use super::letter::{Anchor, Line, Typist};
 use super::marks::{self, Field};
 use super::path::Area;
 use super::scene::Scene;
-use super::side::{Side, Type};
+use super::side::{Side, Type, wrapped};
 use crate::figure::chart::{Chart, Geometry, Look, Panel, Role};
 use crate::figure::style::{Palette, Style, Width};
 
@@ -100,20 +100,10 @@ fn say_intervals(scene: &mut Scene, kind: Type, charts: &[&Chart]) {
         }
     }
     let room = scene.width - 2.0 * MARGIN;
-    let mut lines: Vec<String> = Vec::new();
-    for text in texts {
-        let mut line = String::new();
-        // A number stays beside its percent sign.
-        for word in text.replace(" %", "\u{a0}%").split(' ') {
-            let longer = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
-            if !line.is_empty() && typist.width(&Line::plain(&longer), kind.small) > room {
-                lines.push(std::mem::replace(&mut line, word.to_owned()));
-            } else {
-                line = longer;
-            }
-        }
-        lines.push(line);
-    }
+    let wide = |text: &str| typist.width(&Line::plain(text), kind.small);
+    // A number stays beside its percent sign.
+    let lines = texts.iter().flat_map(|text| wrapped(&text.replace(" %", "\u{a0}%"), room, &wide));
+    let lines: Vec<String> = lines.collect();
     if lines.is_empty() {
         return;
     }

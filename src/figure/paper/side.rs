@@ -275,18 +275,20 @@ fn broken(name: &str, width: f64, wide: &dyn Fn(&str) -> f64) -> Vec<String> {
     if wide(name) <= width {
         return vec![name.to_owned()];
     }
-    let mut lines: Vec<String> = Vec::new();
-    for part in name.split(" · ") {
-        let mut line = String::new();
-        for word in part.split(' ') {
-            let longer = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
-            if !line.is_empty() && wide(&longer) > width {
-                lines.push(std::mem::replace(&mut line, word.to_owned()));
-            } else {
-                line = longer;
-            }
+    name.split(" · ").flat_map(|part| wrapped(part, width, wide)).collect()
+}
+
+/// Text in lines of at most this width, but for words that are wider.
+pub(super) fn wrapped(text: &str, width: f64, wide: &dyn Fn(&str) -> f64) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split(' ') {
+        let longer = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
+        if !line.is_empty() && wide(&longer) > width {
+            lines.push(std::mem::replace(&mut line, word.to_owned()));
+        } else {
+            line = longer;
         }
-        lines.push(line);
     }
+    lines.push(line);
     lines
 }
