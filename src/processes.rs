@@ -9,12 +9,15 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use procfs_core::FromRead;
 use procfs_core::process::Stat;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Environment variable that marks the processes of a run. Its value is unique to the run.
 pub const MARKER_VARIABLE: &str = "MULTICARD_RUN_MARKER";
@@ -23,6 +26,20 @@ pub const MARKER_VARIABLE: &str = "MULTICARD_RUN_MARKER";
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 /// Interval between looks at processes that are to end.
 const POLL: Duration = Duration::from_millis(20);
+
+/// Where the number of the last SIGTERM or SIGINT that this process got is written from now on; 0 before the first.
+///
+/// # Errors
+/// The system refuses a handler.
+pub fn signals() -> Result<Arc<AtomicUsize>, String> {
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in [SIGTERM, SIGINT] {
+        let value = usize::try_from(number).unwrap_or_default();
+        signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
+            .map_err(|error| format!("cannot catch signal {number}: {error}"))?;
+    }
+    Ok(signal)
+}
 
 /// A living process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,6 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,7 +18,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::fs::Mode;
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::rendezvous::{Alone, MeetingFolder, Rendezvous};
 use crate::foreign;
@@ -62,12 +60,7 @@ pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
     let log = job.folder.join(GROUP_LOG);
     let log = foreign::open_ours_with(&log, OpenOptions::new().create(true).append(true));
     let log = log.map_err(|error| format!("cannot write {GROUP_LOG} in {}: {error}", job.folder.display()))?;
-    let signal = Arc::new(AtomicUsize::new(0));
-    for number in [SIGTERM, SIGINT] {
-        let value = usize::try_from(number).unwrap_or_default();
-        signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
-            .map_err(|error| format!("cannot catch signal {number}: {error}"))?;
-    }
+    let signal = processes::signals()?;
     let own = std::env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))?;
     let rendezvous: Box<dyn Rendezvous> = if job.ranks.len() > 1 {
         Box::new(MeetingFolder::new().map_err(|error| format!("no folder for the rendezvous of the ranks: {error}"))?)

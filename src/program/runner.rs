@@ -12,7 +12,6 @@ use std::thread;
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, WarmUp};
 use super::watch::{Ended, Log, POLL, children_cpu_s, now_s, watch};
@@ -37,12 +36,7 @@ pub fn run(job_path: &Path, starter: &str) -> Result<bool, String> {
     let text = fs::read(job_path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
     let job: Job = serde_json::from_slice(&text).map_err(|error| format!("the job {shown} is malformed: {error}"))?;
     let Some(program) = job.program.clone() else { return Err(format!("the job {shown} has no program")) };
-    let signal = Arc::new(AtomicUsize::new(0));
-    for number in [SIGTERM, SIGINT] {
-        let value = usize::try_from(number).unwrap_or_default();
-        signal_hook::flag::register_usize(number, Arc::clone(&signal), value)
-            .map_err(|error| format!("cannot catch signal {number}: {error}"))?;
-    }
+    let signal = processes::signals()?;
     // Without it, orphans are found by the run's marker alone.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let log = job.folder.join("rank-0.jsonl");
