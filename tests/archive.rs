@@ -283,7 +283,15 @@ fn harmful(kept: &[(String, Vec<u8>)]) -> Vec<Harm> {
         at.iter().for_each(|at| bytes[*at..*at + from.len()].copy_from_slice(to));
         bytes
     };
-    let first = |value: &mut serde_json::Value| value["files"][0].clone();
+    let also_listed = |path: Option<&str>| {
+        pack(&with(&|value| {
+            let mut entry = value["files"][0].clone();
+            if let Some(path) = path {
+                entry["path"] = path.into();
+            }
+            value["files"].as_array_mut().unwrap().push(entry);
+        }))
+    };
     vec![
         ("traversal", renamed("../../escaped"), "leads out"),
         ("absolute", renamed("/tmp/escaped"), "leads out"),
@@ -295,32 +303,9 @@ fn harmful(kept: &[(String, Vec<u8>)]) -> Vec<Harm> {
         ("folder", more("runs/folder/"), "folder or a link"),
         ("link", link, "folder or a link"),
         ("unlisted twin", twice, "not in its manifest"),
-        (
-            "listed twice",
-            pack(&with(&|value| {
-                let entry = first(value);
-                value["files"].as_array_mut().unwrap().push(entry);
-            })),
-            "listed twice",
-        ),
-        (
-            "missing",
-            pack(&with(&|value| {
-                let mut entry = first(value);
-                entry["path"] = "runs/absent".into();
-                value["files"].as_array_mut().unwrap().push(entry);
-            })),
-            "missing",
-        ),
-        (
-            "file as folder",
-            pack(&with(&|value| {
-                let mut entry = first(value);
-                entry["path"] = "session.toml/x".into();
-                value["files"].as_array_mut().unwrap().push(entry);
-            })),
-            "inside a file",
-        ),
+        ("listed twice", also_listed(None), "listed twice"),
+        ("missing", also_listed(Some("runs/absent")), "missing"),
+        ("file as folder", also_listed(Some("session.toml/x")), "inside a file"),
         ("longer", pack(&with(&|value| value["files"][0]["bytes"] = 1.into())), "the manifest's 1"),
         ("newer", pack(&with(&|value| value["version"] = 9.into())), "version 9 is newer"),
         ("no manifest", pack(&kept[..manifest]), "no manifest.json"),

@@ -1,4 +1,5 @@
-//! What holds the house together where no compiler looks: the names of GPU tests, and the versions and files that texts name.
+//! What holds the house together where no compiler looks: the names of GPU tests, the length of functions, and the versions and files
+//! that texts name.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -11,6 +12,15 @@ fn root() -> &'static Path {
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
+
+/// Most lines of a function; a longer one is cut where an idea ends.
+const MOST_LINES: usize = 80;
+
+/// Functions that may be longer: file, name and why.
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
+    ("src/plan/workload/image/factors.rs", "factors", "the list of the workload's factors"),
+    ("src/plan/workload/llm/factors.rs", "factors", "the list of the workload's factors"),
+];
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -55,6 +65,73 @@ fn tests_that_need_gpus_are_named_as_make_test_gpu_picks_them() {
         }
     }
     assert!(on_gpus > 0, "no test on a GPU was found");
+}
+
+/// The name of the function that begins on a line.
+fn function_name(line: &str) -> Option<&str> {
+    let (before, rest) = line.trim_start().split_once("fn ")?;
+    let is_function = before.is_empty()
+        || before.ends_with(' ')
+            && ["pub", "const ", "async ", "unsafe ", "extern "].iter().any(|word| before.starts_with(word));
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_')?;
+    (is_function && !before.contains('=') && end > 0).then(|| &rest[..end])
+}
+
+/// The functions of a formatted file that have bodies of several lines, with their lines: each ends at the brace that is indented as it is.
+fn functions_of(text: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut functions = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let Some(name) = function_name(line) else { continue };
+        let indentation = &line[..line.len() - line.trim_start().len()];
+        let mut at_its_level = lines[start..].iter().enumerate().filter_map(|(place, line)| {
+            let rest = line.strip_prefix(indentation)?;
+            (!rest.starts_with(' ')).then_some((place, rest))
+        });
+        // Functions of one line and declarations end otherwise.
+        let ends = |(place, rest): &(usize, &str)| match (*place, *rest) {
+            (0, rest) => rest.ends_with([';', '}']),
+            (_, rest) => rest == "}" || rest.starts_with(')') && rest.ends_with(';'),
+        };
+        if let Some((place, "}")) = at_its_level.find(ends) {
+            functions.push((name, place + 1));
+        }
+    }
+    functions
+}
+
+#[test]
+fn functions_are_short() {
+    let mut long = Vec::new();
+    for file in ["src", "tests"].iter().flat_map(|folder| rust_files(&root().join(folder))) {
+        let text = fs::read_to_string(&file).unwrap();
+        let path = file.strip_prefix(root()).unwrap().display().to_string();
+        let functions = functions_of(&text).into_iter().filter(|(_, lines)| *lines > MOST_LINES);
+        long.extend(functions.map(|(name, lines)| (path.clone(), name.to_owned(), lines)));
+    }
+    let is_excused = |path: &str, name: &str| LONG_FUNCTIONS.iter().any(|excuse| (excuse.0, excuse.1) == (path, name));
+    for (path, name, why) in LONG_FUNCTIONS {
+        let is_long =
+            long.iter().any(|(long_path, long_name, _)| (long_path.as_str(), long_name.as_str()) == (*path, *name));
+        assert!(is_long, "{path}: {name} ({why}) is no longer over {MOST_LINES} lines: take it out of LONG_FUNCTIONS");
+    }
+    long.retain(|(path, name, _)| !is_excused(path, name));
+    let told: Vec<_> = long.iter().map(|(path, name, lines)| format!("{path}: {name} has {lines} lines")).collect();
+    assert!(told.is_empty(), "cut these where an idea ends, at most {MOST_LINES} lines each:\n{}", told.join("\n"));
+}
+
+#[test]
+fn functions_end_at_the_brace_that_is_indented_as_they_are() {
+    let text = "trait A {\n    fn declared(\n        &self,\n    ) -> u32;\n    fn short() {}\n    pub(super) fn three() {\n        if x {\n        }\n    }\n}\n";
+    assert_eq!(functions_of(text), [("three", 4)]);
+    for (line, name) in [
+        ("    pub(in crate::app) unsafe extern \"C\" fn a_1(b: u32) {", Some("a_1")),
+        ("// the fn of it", None),
+        ("let f = fn b()", None),
+        ("const F: fn(u32) = g;", None),
+    ] {
+        assert_eq!(function_name(line), name, "{line}");
+    }
 }
 
 #[test]

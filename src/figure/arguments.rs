@@ -16,17 +16,12 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
     let mut arguments = Vec::new();
     let mut add = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
     let named = Some(&study.name).filter(|name| !name.is_empty()).and_then(|name| find_study(saved, name).ok());
-    let mut asked = match named {
-        Some(named) => {
-            add("study", study.name.clone());
-            named
-        }
-        None => {
-            add("form", variant(&study.form));
-            Study { form: study.form, ..Study::default() }
-        }
-    };
-    if study.form != asked.form {
+    let is_named = named.is_some();
+    let mut asked = named.unwrap_or_default();
+    if is_named {
+        add("study", study.name.clone());
+    }
+    if !is_named || study.form != asked.form {
         add("form", variant(&study.form));
         asked.form = study.form;
     }

@@ -363,49 +363,61 @@ impl Campaign {
         true
     }
 
-    /// Starts a tool on the session and kills it on its way; says whether it was still there to be killed.
-    fn strike_tool(&mut self, scene: &mut Scene, victim: Victim) -> bool {
-        if !scene.session.join("session.toml").exists() {
-            return false;
-        }
-        let archive = self.folder.path().join("session.zip");
-        let copy = self.folder.path().join("copies").join("copy");
+    /// The archive that tools export, and the session that they import of it.
+    fn archive_and_copy(&self) -> (PathBuf, PathBuf) {
+        (self.folder.path().join("session.zip"), self.folder.path().join("copies").join("copy"))
+    }
+
+    /// A tool on the session.
+    fn tool(&self, scene: &Scene, victim: Victim) -> Command {
+        let (archive, copy) = self.archive_and_copy();
         let report = self.folder.path().join("report.sqlite");
         if !report.exists() {
             let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/trace/single_100.sqlite.gz");
             let mut unpacked = flate2::read::GzDecoder::new(File::open(packed).unwrap());
             std::io::copy(&mut unpacked, &mut File::create(&report).unwrap()).unwrap();
         }
-        let home = self.folder.path().to_owned();
-        let tool = |victim: Victim| {
-            let mut command = multicard(&home);
-            match victim {
-                Victim::Rebuild => command.args(["session", "rebuild"]).arg(&scene.session),
-                Victim::Table => command.arg("table").arg(&scene.session).args(["--preset", "times"]),
-                Victim::Export => command.args(["session", "export"]).arg(&scene.session).arg("--out").arg(&archive),
-                Victim::Report => command.arg("trace").arg(&report).arg("--session").arg(&scene.session),
-                Victim::Study => command.arg("study").arg(&scene.session).args(["--save", "kept", "--form", "scaling"]),
-                _ => command.args(["session", "import"]).arg(&archive).arg("--session").arg(&copy),
-            };
-            command.stderr(scene.error_log());
-            command
+        let mut command = multicard(self.folder.path());
+        match victim {
+            Victim::Rebuild => command.args(["session", "rebuild"]).arg(&scene.session),
+            Victim::Table => command.arg("table").arg(&scene.session).args(["--preset", "times"]),
+            Victim::Export => command.args(["session", "export"]).arg(&scene.session).arg("--out").arg(&archive),
+            Victim::Report => command.arg("trace").arg(&report).arg("--session").arg(&scene.session),
+            Victim::Study => command.arg("study").arg(&scene.session).args(["--save", "kept", "--form", "scaling"]),
+            _ => command.args(["session", "import"]).arg(&archive).arg("--session").arg(&copy),
         };
+        command.stderr(scene.error_log());
+        command
+    }
+
+    /// Runs a tool on the session to its end.
+    fn succeed(&self, scene: &Scene, victim: Victim) {
+        assert!(self.tool(scene, victim).status().unwrap().success(), "{}", scene.complaints());
+    }
+
+    /// Starts a tool on the session and kills it on its way; says whether it was still there to be killed.
+    fn strike_tool(&mut self, scene: &mut Scene, victim: Victim) -> bool {
+        if !scene.session.join("session.toml").exists() {
+            return false;
+        }
+        let (archive, copy) = self.archive_and_copy();
         let _ = fs::remove_dir_all(copy.parent().unwrap());
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         if victim == Victim::Import {
             let _ = fs::remove_file(&archive);
-            assert!(tool(Victim::Export).status().unwrap().success(), "{}", scene.complaints());
+            self.succeed(scene, Victim::Export);
         }
-        let takes = *self.takes.entry(victim).or_insert_with(|| {
+        let takes = self.takes.get(&victim).copied().unwrap_or_else(|| {
             let begun = Instant::now();
-            tool(victim).status().unwrap();
+            self.tool(scene, victim).status().unwrap();
             begun.elapsed()
         });
+        self.takes.insert(victim, takes);
         let _ = fs::remove_dir_all(&copy);
         if victim == Victim::Export {
             let _ = fs::remove_file(&archive);
         }
-        let mut child = Owned(tool(victim).spawn().unwrap());
+        let mut child = Owned(self.tool(scene, victim).spawn().unwrap());
         sleep(takes.mul_f64(self.random.random_range(0.0..1.1)));
         let _ = child.0.kill();
         let status = child.0.wait().unwrap();
@@ -413,28 +425,36 @@ impl Campaign {
             return false;
         }
         *self.kills.entry(victim).or_default() += 1;
+        self.check_tool(scene, victim);
+        self.check(scene);
+        true
+    }
+
+    /// What holds after a tool was killed.
+    fn check_tool(&self, scene: &Scene, victim: Victim) {
+        let (archive, copy) = self.archive_and_copy();
         match victim {
             Victim::Export => {
                 // What has the archive's name is whole, and the next export takes the place of what was left.
                 if archive.exists() {
-                    assert!(tool(Victim::Import).status().unwrap().success(), "{}", scene.complaints());
+                    self.succeed(scene, Victim::Import);
                     fs::remove_dir_all(&copy).unwrap();
                     fs::remove_file(&archive).unwrap();
                 }
-                assert!(tool(Victim::Export).status().unwrap().success(), "{}", scene.complaints());
+                self.succeed(scene, Victim::Export);
                 let left = names(self.folder.path()).into_iter().filter(|name| name.contains("session.zip"));
                 assert_eq!(left.collect::<Vec<_>>(), ["session.zip"]);
             }
             Victim::Import => {
                 if !copy.exists() {
-                    assert!(tool(Victim::Import).status().unwrap().success(), "{}", scene.complaints());
+                    self.succeed(scene, Victim::Import);
                 }
                 assert_eq!(names(copy.parent().unwrap()), ["copy"]);
                 assert_eq!(texts(&records(&copy)), texts(&records(&scene.session)));
             }
             Victim::Report | Victim::Study => {
                 // What was kept stays, and the next attempt keeps it once.
-                assert!(tool(victim).status().unwrap().success(), "{}", scene.complaints());
+                self.succeed(scene, victim);
                 let reader = Reader::open(&scene.session).unwrap();
                 let kept = if victim == Victim::Report {
                     reader.reports().unwrap().into_iter().map(|(name, _)| name).collect()
@@ -445,8 +465,6 @@ impl Campaign {
             }
             _ => {}
         }
-        self.check(scene);
-        true
     }
 
     /// What holds at any moment, whatever was killed.

@@ -6,25 +6,13 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
+use crate::plan::fixture::cpu_node;
 use crate::plan::{Data, Levels, Mode, Node, RunState, Tracer, image};
 use crate::protocol::{Device, Event, EventLine, GpuSample, PROTOCOL_VERSION, Phase, Sample};
 use crate::store::{Decision, Reader, RunRecord, Store};
 
 pub(super) fn node() -> Node {
-    Node {
-        hostname: "node".to_owned(),
-        system: "Linux 6.8".to_owned(),
-        cpu_model: "CPU".to_owned(),
-        cpus: 2,
-        memory_bytes: 1 << 40,
-        numa_nodes: 1,
-        driver: None,
-        no_gpu_reason: Some("no driver".to_owned()),
-        gpus: Vec::new(),
-        nsys: Err("it is not on PATH".to_owned()),
-        tracer: Err("it was not built".to_owned()),
-        worker: Err("no worker beside the workbench".to_owned()),
-    }
+    Node { hostname: "node".to_owned(), system: "Linux 6.8".to_owned(), ..cpu_node() }
 }
 
 pub(super) fn session() -> (TempDir, Store) {

@@ -10,6 +10,46 @@ use crate::protocol::{
 };
 use crate::store::{Decision, LoadRecord, Reader, RunProcess, Store, index_path, rebuild};
 
+/// Two ranks of the run `r1` say all that ranks can, and its GPU is sampled; gives the evidence of rank 0.
+fn say_a_run(store: &Store) -> Evidence {
+    for rank in [1, 0] {
+        say(store, "r1", rank, 0.0, started());
+        say(store, "r1", rank, 0.5, Event::Model { name: "MobileNetV2".to_owned() });
+        say(store, "r1", rank, 0.5, reading("parameters", 2_236_682.0, None));
+        say(store, "r1", rank, 1.0, phase(Phase::WarmUp));
+        for number in 1..=10 {
+            if number == 3 {
+                say(store, "r1", rank, 3.0, phase(Phase::Steady));
+            }
+            say(store, "r1", rank, number as f64, step(number));
+        }
+        for (time_s, bytes) in [(11.0, 100.0), (11.5, 50.0)] {
+            say(store, "r1", rank, time_s, reading("peak_allocated_bytes", bytes, None));
+        }
+        for epoch in [2, 1] {
+            say(store, "r1", rank, 11.0, reading("train_loss", 0.7 / f64::from(epoch), Some(epoch)));
+        }
+        let norm = Event::Reading { key: "gradient_norm".into(), value: f64::NAN, epoch: Some(1), step: Some(4) };
+        say(store, "r1", rank, 11.0, norm);
+        say(store, "r1", rank, 11.0, phase(Phase::Evaluate));
+        say(store, "r1", rank, 12.5, Event::Warning { message: "slow disk".to_owned() });
+    }
+    let evidence = Evidence {
+        factor: "layout".to_owned(),
+        asked: "nhwc".to_owned(),
+        seen: "batch strides 30000, 1, 300, 3".to_owned(),
+        in_effect: true,
+    };
+    say(store, "r1", 0, 12.6, Event::Evidence(evidence.clone()));
+    say(store, "r1", 0, 13.0, Event::Finished { duration_s: 13.0 });
+    let failed = Event::Failed { kind: FailureKind::OutOfMemory, message: "too much".to_owned() };
+    say(store, "r1", 1, 13.0, failed);
+    for (time_s, energy_j, reasons) in [(0.0, 5.0, &["idle"][..]), (5.0, 105.0, &["power"]), (12.0, 205.0, &["heat"])] {
+        store.sample("r1", sample(time_s, energy_j, reasons)).unwrap();
+    }
+    evidence
+}
+
 #[test]
 fn a_run_comes_back_as_it_was_said() {
     let (_folder, store) = session();
@@ -25,41 +65,7 @@ fn a_run_comes_back_as_it_was_said() {
     let process = RunProcess { run: "r1".to_owned(), pid: 17, process_start: 1234 };
     assert_eq!(reader.processes().unwrap(), [process]);
 
-    for rank in [1, 0] {
-        say(&store, "r1", rank, 0.0, started());
-        say(&store, "r1", rank, 0.5, Event::Model { name: "MobileNetV2".to_owned() });
-        say(&store, "r1", rank, 0.5, reading("parameters", 2_236_682.0, None));
-        say(&store, "r1", rank, 1.0, phase(Phase::WarmUp));
-        for number in 1..=10 {
-            if number == 3 {
-                say(&store, "r1", rank, 3.0, phase(Phase::Steady));
-            }
-            say(&store, "r1", rank, number as f64, step(number));
-        }
-        for (time_s, bytes) in [(11.0, 100.0), (11.5, 50.0)] {
-            say(&store, "r1", rank, time_s, reading("peak_allocated_bytes", bytes, None));
-        }
-        for epoch in [2, 1] {
-            say(&store, "r1", rank, 11.0, reading("train_loss", 0.7 / f64::from(epoch), Some(epoch)));
-        }
-        let norm = Event::Reading { key: "gradient_norm".into(), value: f64::NAN, epoch: Some(1), step: Some(4) };
-        say(&store, "r1", rank, 11.0, norm);
-        say(&store, "r1", rank, 11.0, phase(Phase::Evaluate));
-        say(&store, "r1", rank, 12.5, Event::Warning { message: "slow disk".to_owned() });
-    }
-    let evidence = Evidence {
-        factor: "layout".to_owned(),
-        asked: "nhwc".to_owned(),
-        seen: "batch strides 30000, 1, 300, 3".to_owned(),
-        in_effect: true,
-    };
-    say(&store, "r1", 0, 12.6, Event::Evidence(evidence.clone()));
-    say(&store, "r1", 0, 13.0, Event::Finished { duration_s: 13.0 });
-    let failed = Event::Failed { kind: FailureKind::OutOfMemory, message: "too much".to_owned() };
-    say(&store, "r1", 1, 13.0, failed);
-    for (time_s, energy_j, reasons) in [(0.0, 5.0, &["idle"][..]), (5.0, 105.0, &["power"]), (12.0, 205.0, &["heat"])] {
-        store.sample("r1", sample(time_s, energy_j, reasons)).unwrap();
-    }
+    let evidence = say_a_run(&store);
     store.flush().unwrap();
     assert_eq!(reader.run("r1").unwrap().unwrap().state, RunState::Running, "its ranks are up");
     store.decide(ended("r1", RunState::Failed)).unwrap();
