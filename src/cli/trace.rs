@@ -66,8 +66,8 @@ struct Answer {
 }
 
 impl Answer {
-    fn message(message: impl ToString) -> Self {
-        Self { messages: vec![message.to_string()], data: None }
+    fn message(message: impl Into<String>) -> Self {
+        Self { messages: vec![message.into()], data: None }
     }
 
     fn data(data: String) -> Self {
@@ -152,14 +152,14 @@ fn attach(
         ));
     }
     let name = attach_report(&folder, file, run, tell)?;
-    Ok(Answer::message(format_args!("stored as {name}; multicard table {} --preset metrics", session.display())))
+    Ok(Answer::message(format!("stored as {name}; multicard table {} --preset metrics", session.display())))
 }
 
 /// How large a file is that was written of a recording.
 fn sizes(written: &Path, file: &Path) -> Answer {
     let megabytes = |file: &Path| std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
     let (size, of) = (megabytes(written), megabytes(file));
-    Answer::message(format_args!("{}: {size:.1} MB of {of:.1} MB", written.display()))
+    Answer::message(format!("{}: {size:.1} MB of {of:.1} MB", written.display()))
 }
 
 fn show(bar: &ProgressBar, progress: Progress) {
