@@ -45,7 +45,7 @@ pub use limit::Limits;
 pub use loss::LossPoint;
 pub use mark::Mark;
 pub use measure::{
-    Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, measure, metric_measure,
+    Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, counted, measure, metric_measure,
 };
 pub use metric::{MetricUnit, WINDOW_S, of_window};
 pub use outlier::{Outlier, outliers};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Cell, RunState, RunSummary};
+use super::{Cell, RunState, RunSummary, counted};
 use crate::protocol::Environment;
 
 /// A fact that is not the same for all runs.
@@ -70,7 +70,7 @@ pub fn environment_notes(cells: &[Cell]) -> Vec<String> {
                     [id] => format!(" (cell {id})"),
                     ids => format!(" ({} cells)", ids.len()),
                 };
-                format!("{} in {}{of_cells}", shown(value.as_ref()), runs_text(places.len()))
+                format!("{} in {}{of_cells}", shown(value.as_ref()), counted(places.len(), "run"))
             };
             let values: Vec<String> = fact.values.iter().map(value).collect();
             format!("environment: {} differs: {}", fact.name, values.join(", "))
@@ -78,13 +78,9 @@ pub fn environment_notes(cells: &[Cell]) -> Vec<String> {
         .collect();
     let known = recorded.count();
     if known > 0 && known < runs.len() {
-        notes.push(format!("environment: not recorded of {}", runs_text(runs.len() - known)));
+        notes.push(format!("environment: not recorded of {}", counted(runs.len() - known, "run")));
     }
     notes
-}
-
-fn runs_text(count: usize) -> String {
-    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
 }
 
 /// Sentences on what differs between the environments of two sessions' finished runs.
@@ -96,7 +92,7 @@ pub fn environments_between(before: &[Cell], after: &[Cell]) -> Vec<String> {
         match (count(runs), runs.len()) {
             (0, _) => notes.push(format!("environment {which}: not recorded")),
             (known, all) if known < all => {
-                notes.push(format!("environment {which}: not recorded of {}", runs_text(all - known)));
+                notes.push(format!("environment {which}: not recorded of {}", counted(all - known, "run")));
             }
             _ => {}
         }

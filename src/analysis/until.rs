@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{INTERVAL_REPEATS, RunSummary, repeats_for, spread, summarise, usual_spread};
+use super::{INTERVAL_REPEATS, RunSummary, counted, repeats_for, spread, summarise, usual_spread};
 use crate::plan::{Identity, Key, MAX_REPEATS, Plan, RunState};
 
 /// The measure that repeats are made for.
@@ -84,7 +84,7 @@ pub fn repeats_remark(seen: &SpreadSeen, precision: f64) -> String {
         Some(repeats) if repeats <= MAX_REPEATS => format!("take about {repeats} repeats"),
         _ => format!("take more than the {MAX_REPEATS} repeats that a plan may have"),
     };
-    let cells = if seen.cells == 1 { "1 cell".to_owned() } else { format!("{} cells", seen.cells) };
+    let cells = counted(seen.cells, "cell");
     format!(
         "Training times to ±{} % {takes}, by the spread of {} % seen in {cells}",
         percent(precision),

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::material::Material;
 use super::{Format, OK, Outcome, print, session_folder};
-use crate::analysis::{SpreadSeen, repeats_remark};
+use crate::analysis::{SpreadSeen, counted, repeats_remark};
 use crate::figure::check_studies;
 use crate::papers::artefact;
 use crate::plan::{Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
@@ -201,7 +201,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     } else {
         "what their programs take is not known".to_owned()
     };
-    let repeats = if plan.repeats == 1 { "repeat" } else { "repeats" };
+    let repeats = counted(plan.repeats as usize, "repeat");
     let estimated: &[&str] = if is_estimated { &["estimated s", "estimated peak GB"] } else { &[] };
     let sides = "l".repeat(1 + names.len()) + &"r".repeat(estimated.len());
     let mut table = TextTable::new(sides, ["cell"].iter().chain(&names).chain(estimated).copied());
@@ -209,17 +209,15 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         let numbers = match (is_estimated, cell.shape.own_program) {
             (false, _) => Vec::new(),
             (true, true) => vec!["–".to_owned(); 2],
-            (true, false) => vec![cell.estimate.duration_s, cell.estimate.peak_bytes as f64 / 1e9]
-                .into_iter()
+            (true, false) => [cell.estimate.duration_s, cell.estimate.peak_bytes as f64 / 1e9]
                 .map(|number| format!("{number:.1}"))
-                .collect(),
+                .to_vec(),
         };
         let values = values(&cell.workload, &cell.levels, cell.tracer).into_iter();
         table.row([cell.id.as_str().into()].into_iter().chain(values).chain(numbers.into_iter().map(Field::from)));
     }
-    let (name, cells, repeated) = (&plan.name, matrix.cells.len(), plan.repeats);
-    let mut text =
-        format!("# {name}\n\n{runs} runs: {cells} cells × {repeated} {repeats}; {estimates}.\n\n{}", table.markdown());
+    let (name, cells) = (&plan.name, matrix.cells.len());
+    let mut text = format!("# {name}\n\n{runs} runs: {cells} cells × {repeats}; {estimates}.\n\n{}", table.markdown());
     for remark in missing_program(plan).into_iter().chain(remarks(plan, matrix, node)) {
         text += &format!("\n{}: {remark}.\n", if remark.is_warning { "Warning" } else { "Note" });
     }

@@ -1,7 +1,7 @@
 //! Judgements of the papers' claims as a table.
 
 use super::notes::method_note;
-use super::number::{from_to, significant};
+use super::number::{counted, from_to, significant};
 use super::table::{CellValue, Column, Row, Table};
 use crate::papers::{Judgement, Test, Verdict};
 
@@ -58,7 +58,7 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
     let counts: Vec<String> =
         Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
     let mut notes = vec![
-        format!("{} {}: {}", judgements.len(), if judgements.len() == 1 { "claim" } else { "claims" }, counts.join(", ")),
+        format!("{}: {}", counted(judgements.len(), "claim"), counts.join(", ")),
         "a claim holds where the 95 % interval of every comparison lies within it, and fails where one lies outside; these \
          intervals are Student's t's of the mean over repeats: of logarithms of ratios, of differences where the claim is of \
          accuracy"

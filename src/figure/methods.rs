@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::compare::Chosen;
 use super::notes::{method_note, summary_of_baseline, verdict_note};
-use super::number::capitalised;
+use super::number::{capitalised, counted};
 use super::paper::Origin;
 use super::ratio::finished;
 use super::study::Study;
@@ -64,10 +64,6 @@ pub fn methods(sources: &[Source], study: &Study, origins: &[Origin]) -> String 
     sentences.iter().map(ended).collect::<Vec<_>>().join(" ")
 }
 
-fn plural(count: usize, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
-
 /// How many CPUs runs could use: `1 usable CPU`, or `4 and 16 usable CPUs` where runs differ.
 fn cpus(count: &str) -> String {
     format!("{count} usable {}", if count == "1" { "CPU" } else { "CPUs" })
@@ -98,7 +94,7 @@ fn design(cells: &[Cell]) -> String {
     let is_said = |setting: &Setting| ["data", "workload"].contains(&&*setting.key);
     let held = held(cells).into_iter().filter(|(setting, _)| !is_said(setting));
     let held: Vec<String> = held.map(|(setting, level)| format!("{} {level}", setting.name)).collect();
-    let mut text = format!("{} of {} were measured", plural(cells.len(), "cell"), workloads.join("; "));
+    let mut text = format!("{} of {} were measured", counted(cells.len(), "cell"), workloads.join("; "));
     if !varied.is_empty() {
         text += &format!(", which vary in {}", varied.join(", "));
     }
@@ -174,7 +170,7 @@ fn repeats(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
     let counts: Vec<usize> = cells.iter().map(|cell| finished(cell).count()).collect();
     let (least, most) = (counts.iter().min().copied().unwrap_or(0), counts.iter().max().copied().unwrap_or(0));
     let times =
-        if least == most { plural(most, "finished repeat") } else { format!("{least} to {most} finished repeats") };
+        if least == most { counted(most, "finished repeat") } else { format!("{least} to {most} finished repeats") };
     let mut sentences = vec![format!("Each cell has {times}")];
     let mut orders = Vec::new();
     let mut unreadable = 0;
@@ -195,7 +191,7 @@ fn repeats(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
         sentences.push(format!("Runs were {}", orders.join("; or ")));
     }
     if unreadable > 0 {
-        sentences.push(format!("The order of {} is not known to this version", plural(unreadable, "plan")));
+        sentences.push(format!("The order of {} is not known to this version", counted(unreadable, "plan")));
     }
     sentences
 }
@@ -222,12 +218,12 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
         steps.dedup();
         let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
         let steps = if steps.is_empty() { String::new() } else { format!(" (at least {} steps)", steps.join(" or ")) };
-        sentences.push(format!("{} went through all epochs; warm-up{steps} is left out", plural(full, "run")));
+        sentences.push(format!("{} went through all epochs; warm-up{steps} is left out", counted(full, "run")));
     }
     if full < runs.len() {
         sentences.push(format!(
             "{} found their own warm-up (MSER-5) and ended once the mean step was known to {}; training times are extrapolated",
-            plural(runs.len() - full, "quick run"),
+            counted(runs.len() - full, "quick run"),
             precisions.join(" or ")
         ));
     }
@@ -235,7 +231,7 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
         let traced = runs.iter().filter(|run| run.recording == recording).count();
         if traced > 0 {
             let were = if traced == 1 { "was" } else { "were" };
-            sentences.push(format!("{} {were} recorded by {by}, which costs time", plural(traced, "run")));
+            sentences.push(format!("{} {were} recorded by {by}, which costs time", counted(traced, "run")));
         }
     }
     sentences
@@ -253,11 +249,11 @@ fn marks(runs: &[&RunSummary]) -> String {
     if labels.is_empty() {
         return format!(
             "None of {} is marked (throttled, contended, shared, drifting)",
-            plural(runs.len(), "finished run")
+            counted(runs.len(), "finished run")
         );
     }
     let listed: Vec<String> = labels.iter().map(|(label, count)| format!("{label} ({count})")).collect();
-    format!("Marks on {}: {}", plural(runs.len(), "finished run"), listed.join(", "))
+    format!("Marks on {}: {}", counted(runs.len(), "finished run"), listed.join(", "))
 }
 
 /// What does not enter the values.
@@ -270,14 +266,14 @@ fn excluded(chosen: &Chosen, cells: &[Cell]) -> Vec<String> {
     out.extend(states.iter().map(|(state, count)| format!("{count} {state}")));
     let beside = cells.iter().flat_map(finished).filter(|run| run.had_company()).count();
     if beside > 0 {
-        out.push(format!("times, rates and energy of {} that shared the machine", plural(beside, "run")));
+        out.push(format!("times, rates and energy of {} that shared the machine", counted(beside, "run")));
     }
     if chosen.all.len() > cells.len() {
-        out.push(format!("{} by filter", plural(chosen.all.len() - cells.len(), "cell")));
+        out.push(format!("{} by filter", counted(chosen.all.len() - cells.len(), "cell")));
     }
     if chosen.traced > 0 && cells.iter().all(|cell| !matches!(cell.recording(), Recording::Traced | Recording::BuiltIn))
     {
-        out.push(format!("{}, as tracing costs time", plural(chosen.traced, "traced cell")));
+        out.push(format!("{}, as tracing costs time", counted(chosen.traced, "traced cell")));
     }
     vec![if out.is_empty() { "No run was excluded".to_owned() } else { format!("Excluded: {}", out.join("; ")) }]
 }

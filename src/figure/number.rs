@@ -1,6 +1,6 @@
 //! Numbers for readers: three significant digits, integers whole.
 
-pub use crate::analysis::capitalised;
+pub use crate::analysis::{capitalised, counted};
 
 /// A number with three significant digits in plain ASCII; whole from 100 on, `1.23e-7` below 0.0001.
 pub fn significant(value: f64) -> String {

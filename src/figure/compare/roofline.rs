@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::curves::Lines;
 use super::{Scene, shown_measure};
-use crate::analysis::{Cell, DeviceRates, Key, Method, RunSummary, Value};
+use crate::analysis::{Cell, DeviceRates, Key, Method, RunSummary, Value, counted};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Role, Scale, Series};
 use crate::figure::ratio::{finished, scaled};
 use crate::figure::table::Table;
@@ -83,10 +83,8 @@ pub(super) fn missing_shares(table: &Table, cells: &[Cell]) -> Option<String> {
     for reason in cells.iter().flat_map(|cell| finished(cell)).filter_map(reason) {
         *reasons.entry(reason).or_default() += 1;
     }
-    let texts: Vec<String> = reasons
-        .iter()
-        .map(|(reason, count)| format!("{count} {}: {reason}", if *count == 1 { "run" } else { "runs" }))
-        .collect();
+    let texts: Vec<String> =
+        reasons.iter().map(|(reason, count)| format!("{}: {reason}", counted(*count, "run"))).collect();
     (!texts.is_empty()).then(|| format!("no share of measured rates for {}", texts.join("; ")))
 }
 
