@@ -9,7 +9,7 @@ use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, print, say, session_folde
 use crate::analysis::{Cell, cells};
 use crate::figure::{self, Table, claims_table};
 use crate::papers::{self, Artefact, Bound, Judgement, PublishedValue, Verdict, judge};
-use crate::text_table::TextTable;
+use crate::text_table::{Field, TextTable};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -100,7 +100,8 @@ fn list() -> String {
             };
             let (shows, conditions) = (artefact.shows.as_str(), artefact.conditions.as_str());
             let values = artefact.values().count();
-            table.row([artefact.id().into(), shows.into(), conditions.into(), values.into(), plan.into()]);
+            // What an artefact needs is Markdown of its own.
+            table.row([artefact.id().into(), shows.into(), conditions.into(), values.into(), Field::Ready(plan)]);
         }
         text += &(table.markdown() + "\n");
     }

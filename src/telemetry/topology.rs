@@ -80,7 +80,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::plan::Gpu;
+    use crate::plan::{Gpu, fixture};
     use crate::telemetry::roots;
 
     fn write(root: &Path, path: &str, text: &str) {
@@ -96,20 +96,7 @@ mod tests {
             numa_node: *numa_node,
             mig: false,
         };
-        Node {
-            hostname: String::new(),
-            system: String::new(),
-            cpu_model: String::new(),
-            cpus: 8,
-            memory_bytes: 1 << 34,
-            numa_nodes: 1,
-            driver: None,
-            no_gpu_reason: None,
-            gpus: (0..).zip(numa_of_gpus).map(gpu).collect(),
-            nsys: Err("it is not on PATH".to_owned()),
-            tracer: Err("it was not built".to_owned()),
-            worker: Err(String::new()),
-        }
+        Node { cpus: 8, gpus: (0..).zip(numa_of_gpus).map(gpu).collect(), ..fixture::cpu_node() }
     }
 
     #[test]
