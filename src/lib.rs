@@ -4,7 +4,8 @@
 //! processes, or by a program that the plan names. Their events and the samples of telemetry are kept in a session and compared, in tables, figures and the window.
 //!
 //! A workload is a value: a `WorkloadSpec` in `plan` (factors, data sets, `check`) and a `Task` in the worker, or a
-//! command that comes with its plan. Nothing between them knows a workload by name.
+//! command that comes with its plan. `dataset` has the data sets that workloads declare, `papers` is about two of them; nothing else
+//! knows a workload by name. What other rooms must know of a level is a `Hint` beside it.
 //!
 //! ```text
 //! plan ─▶ matrix ─▶ queue ─▶ supervisor ─▶ ranks ─▶ events ┐

@@ -14,6 +14,7 @@ pub mod filter;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod gpu_choice;
+mod hint;
 mod identity;
 mod level;
 mod matrix;
@@ -37,6 +38,7 @@ pub use factor::{Domain, Factor};
 pub use file::{Block, Constraint, MAX_REPEATS, MAX_RUNS, Order, PLAN_VERSION, Plan};
 pub use filter::{Facts, Filter, FilterError, mentions};
 pub use gpu_choice::{GpuChoice, by_numa_node};
+pub use hint::{Hint, NumberFormat, Parallelism, TensorLayout};
 pub use identity::{Identity, identity};
 pub use level::{Key, Level, Levels, number_text};
 pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
@@ -51,6 +53,7 @@ pub use study::{StudyEntry, StudyTable};
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracer, Tracing};
 pub use workload::{
-    Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, Kernels, OptimizerImpl, Request, USUAL_STEP, Unit,
-    WorkloadSpec, command, image, llm, obtainable, offered_levels, workload, workload_or_unknown, workloads,
+    Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, GPUS, Kernels, OptimizerImpl, Request, USUAL_DATA,
+    USUAL_STEP, Unit, WorkloadSpec, command, image, llm, obtainable, offered_levels, usual_workload, workload,
+    workload_or_unknown, workloads,
 };

@@ -505,12 +505,7 @@ impl Session {
                     let duration_s = measured_s.or(self.reported_s.remove(&run));
                     self.progress.ended(&run, now_s());
                     self.record(ended(&run, state, reason.clone(), duration_s));
-                    let traced = self.jobs.get(&run).filter(|queued| queued.job.tracer().is_on());
-                    if let Some((tracer, levels)) =
-                        traced.map(|queued| (queued.job.tracer(), queued.job.levels.clone()))
-                    {
-                        self.import_trace(&run, tracer, levels)?;
-                    }
+                    self.import_own_trace(&run)?;
                 }
                 notices.push(Notice::State { run, state, reason });
             }

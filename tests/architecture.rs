@@ -6,6 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use multicard::plan::{self, Domain};
+
+mod source;
+
 /// Each room and the rooms it may use.
 const ROOMS: &[(&str, &[&str])] = &[
     ("foreign", &[]),
@@ -95,6 +99,40 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tiny_skia", &["figure"]),
     ("harfrust", &["figure"]),
     ("subsetter", &["figure"]),
+];
+
+/// Rooms that implement workloads, or are about some of them. All others know no workload by name.
+const KNOW_WORKLOADS: &[(&str, &str)] = &[
+    ("plan", "workloads are values of this room"),
+    ("dataset", "implements the data sets that workloads declare"),
+    ("worker", "implements the tasks of workloads"),
+    ("papers", "the papers are about two of the workloads"),
+];
+
+/// Files of other rooms that name factors or levels, each with its reason.
+const NAME_FACTORS: &[(&str, &str)] = &[
+    ("figure/built_in.rs", "the studies of the papers' figures and tables"),
+    ("figure/sibling.rs", "the columns of the papers' tables"),
+];
+
+/// Keys and levels that are words of these rooms too, with other meanings.
+const ORDINARY_WORDS: &[&str] = &[
+    "all",
+    "collectives",
+    "conv",
+    "copies",
+    "device",
+    "gpus",
+    "host",
+    "kernels",
+    "loop",
+    "model",
+    "numa",
+    "off",
+    "on",
+    "plain",
+    "rows",
+    "run",
 ];
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -207,6 +245,67 @@ fn the_workbench_does_not_need_libtorch() {
     assert!(text.contains("NEEDED"), "readelf says nothing: {}", String::from_utf8_lossy(&output.stderr));
     let torch: Vec<_> = text.lines().filter(|line| line.contains("NEEDED") && line.contains("torch")).collect();
     assert!(torch.is_empty(), "{torch:?}");
+}
+
+/// What names a workload in code: its module in `plan` and the types of its levels; its key, the keys of its factors and their levels
+/// as texts.
+fn names_of_workloads() -> (BTreeSet<String>, BTreeSet<String>) {
+    let mut texts = BTreeSet::new();
+    for spec in plan::workloads() {
+        texts.insert(spec.key.to_string());
+        for factor in &spec.factors {
+            texts.insert(factor.key.to_string());
+            if let Domain::Names(names) = &factor.domain {
+                texts.extend(names.iter().map(ToString::to_string));
+            }
+        }
+    }
+    texts.retain(|text| !ORDINARY_WORDS.contains(&text.as_str()));
+    let modules = plan::workloads().iter().map(|spec| spec.key.to_string());
+    (modules.chain(["Kernels", "OptimizerImpl"].map(str::to_owned)).collect(), texts)
+}
+
+/// What of a module's code names a workload.
+fn named_workloads(code: &str, paths: &BTreeSet<String>, texts: &BTreeSet<String>) -> Vec<String> {
+    let used: BTreeSet<String> = ["crate::plan::", "plan::"].iter().flat_map(|prefix| used(code, prefix)).collect();
+    let in_paths = paths.intersection(&used).map(|name| format!("plan::{name}"));
+    let in_texts = texts.iter().map(|text| format!("\"{text}\"")).filter(|text| code.contains(text.as_str()));
+    in_paths.chain(in_texts).collect()
+}
+
+#[test]
+fn rooms_between_plan_and_worker_know_no_workload_by_name() {
+    let (paths, texts) = names_of_workloads();
+    let (mut offences, mut excused) = (Vec::new(), BTreeSet::new());
+    for module in source::modules("lib.rs") {
+        let Some(room) = module.path.first() else { continue };
+        if KNOW_WORKLOADS.iter().any(|(known, _)| known == room) {
+            continue;
+        }
+        let named = named_workloads(&module.code, &paths, &texts);
+        let excuse = NAME_FACTORS.iter().find(|(file, _)| module.file.ends_with(Path::new("src").join(file)));
+        match excuse {
+            Some((file, _)) if !named.is_empty() => drop(excused.insert(*file)),
+            _ => offences.extend(named.iter().map(|name| format!("{}: {name}", module.file.display()))),
+        }
+    }
+    assert!(offences.is_empty(), "let a hint of the factor or the workload say it:\n{}", offences.join("\n"));
+    for (file, reason) in NAME_FACTORS {
+        assert!(excused.contains(file), "{file} ({reason}) names none any more: take it off the list");
+    }
+}
+
+#[test]
+fn names_of_workloads_are_found_in_paths_and_texts() {
+    let (paths, texts) = names_of_workloads();
+    let named = |code: &str| named_workloads(code, &paths, &texts);
+    assert_eq!(named("use crate::plan::{Level, image::Strategy, llm};"), ["plan::image", "plan::llm"]);
+    assert_eq!(named("if plan::image::KEY == key {}"), ["plan::image"]);
+    assert_eq!(
+        named(r#"let is_llm = key == "llm" && levels.get("precision") == "fp16";"#),
+        [r#""fp16""#, r#""llm""#, r#""precision""#]
+    );
+    assert!(named("use image::RgbaImage; let precision = 0.01;").is_empty());
 }
 
 #[test]

@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+
+mod source;
 
 /// Circles that stay, each with its reason.
 const ALLOWED: &[(&[&str], &str)] = &[
@@ -36,23 +36,15 @@ struct Source {
 
 impl Crate {
     fn read(root: &str) -> Self {
-        let mut found = Self { modules: BTreeMap::new() };
-        found.add(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(root), &Vec::new());
-        found
-    }
-
-    fn add(&mut self, file: &Path, module: &Module) {
-        let code = code(&fs::read_to_string(file).unwrap());
-        let folder = if module.is_empty() { file.parent().unwrap().to_owned() } else { file.with_extension("") };
-        let children = children(&code);
-        // What a module only passes on, it does not use.
-        let (exports, used): (Vec<_>, Vec<_>) = paths(&code, &children).into_iter().partition(|path| path.is_export);
-        let exports = exports.into_iter().map(|path| (path.name(), path.segments)).collect();
-        let paths = used.into_iter().map(|path| path.segments).collect();
-        self.modules.insert(module.clone(), Source { paths, exports });
-        for child in children {
-            self.add(&folder.join(format!("{child}.rs")), &[module.as_slice(), &[child]].concat());
-        }
+        let modules = source::modules(root).into_iter().map(|module| {
+            // What a module only passes on, it does not use.
+            let found = paths(&module.code, &module.children).into_iter();
+            let (exports, used): (Vec<_>, Vec<_>) = found.partition(|path| path.is_export);
+            let exports = exports.into_iter().map(|path| (path.name(), path.segments)).collect();
+            let paths = used.into_iter().map(|path| path.segments).collect();
+            (module.path, Source { paths, exports })
+        });
+        Self { modules: modules.collect() }
     }
 
     /// The module in which the item lies that a path means, seen from a module. None for what is not of this crate.
@@ -91,38 +83,6 @@ impl Crate {
         }
         uses
     }
-}
-
-/// A file's code without comments, strings and tests.
-fn code(text: &str) -> String {
-    let mut code = String::new();
-    let mut lines = text.lines().peekable();
-    while let Some(line) = lines.next() {
-        if line.trim() == "#[cfg(test)]" {
-            // More attributes, then a module or an item: to its end at the same indentation.
-            let indent = line.len() - line.trim_start().len();
-            for line in lines.by_ref() {
-                let own = line.len() - line.trim_start().len() == indent;
-                let ends_item = own && (line.ends_with(';') || line.trim() == "}");
-                if ends_item && !line.trim_start().starts_with("#[") {
-                    break;
-                }
-            }
-            continue;
-        }
-        code.push_str(line.split("//").next().unwrap_or(""));
-        code.push('\n');
-    }
-    code
-}
-
-/// The modules that are declared in files of their own.
-fn children(code: &str) -> Vec<String> {
-    let declared = code.lines().filter_map(|line| {
-        let line = line.trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
-        line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';')
-    });
-    declared.map(str::to_owned).collect()
 }
 
 struct Found {

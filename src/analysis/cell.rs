@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Measure, Recording, RunSummary, measure};
-use crate::plan::{Factor, Identity, Key, Level, Levels, Mode, Tracer, USUAL_STEP, WorkloadSpec, offered_levels};
+use crate::plan::{
+    Factor, Identity, Key, Level, Levels, Mode, Tracer, USUAL_STEP, WorkloadSpec, offered_levels, workloads,
+};
 
 /// The key of the workload where it stands among factors.
 const WORKLOAD: &str = "workload";
@@ -137,6 +139,8 @@ pub struct Setting {
     pub name: Arc<str>,
     /// The unit of its levels; empty for names and counts.
     pub unit: Arc<str>,
+    /// Its named levels are understood without its name.
+    pub speaks_for_itself: bool,
     /// The levels that are offered, in the order that decides colours.
     pub offered: Arc<[Level]>,
     /// The levels in the order that a study puts them in; others follow. Empty where it says nothing.
@@ -153,13 +157,16 @@ impl Setting {
 
     /// A factor of several workloads: the first one names it, all of them offer levels.
     fn of_factors<'a>(of: impl IntoIterator<Item = &'a WorkloadSpec> + Clone, key: &Key) -> Self {
-        match of.clone().into_iter().find_map(|spec| spec.factor(key)) {
+        let known = of.clone().into_iter().chain(workloads().iter().map(|spec| &**spec));
+        let speaks_for_itself = known.filter_map(|spec| spec.factor(key)).any(|factor| factor.speaks_for_itself);
+        let setting = match of.clone().into_iter().find_map(|spec| spec.factor(key)) {
             Some(Factor { name, unit, .. }) => {
                 let offered = offered_levels(key, of).into();
                 Self { name: name.clone(), unit: unit.clone(), offered, ..Self::without_unit(key, "") }
             }
             None => Self::without_unit(key, &format!("unknown factor {key}")),
-        }
+        };
+        Self { speaks_for_itself, ..setting }
     }
 
     fn without_unit(key: &str, name: &str) -> Self {
@@ -167,6 +174,7 @@ impl Setting {
             key: key.into(),
             name: name.into(),
             unit: "".into(),
+            speaks_for_itself: [DATA, SESSION].contains(&key),
             offered: Arc::default(),
             order: Arc::default(),
             colours: Arc::default(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Key;
-use crate::plan::Level;
+use crate::plan::{Hint, NumberFormat};
 use crate::protocol::DeviceRates;
 use crate::store::{RankRecord, RunRecord};
 
@@ -42,20 +42,21 @@ impl Limits {
         let is_alike = |rates: &&Arc<DeviceRates>| rates.device.name == device.name;
         // GPUs of one name are alike; their identities are missing from anonymous archives.
         let rates = record.rates.iter().rfind(is_same).or_else(|| record.rates.iter().rfind(is_alike))?;
-        let arithmetic = precision(record).filter(|key| rates.find(key).is_some());
+        let arithmetic = number_format(record).map(NumberFormat::name).filter(|key| rates.find(key).is_some());
         Some(Self { rates: Arc::clone(rates), arithmetic: arithmetic.map(Into::into) })
     }
 }
 
-/// The key of the rate that limits a run's products, by the levels `precision` and `tf32`.
-fn precision(record: &RunRecord) -> Option<&str> {
-    let level = |key: &str| record.levels.get(key).and_then(Level::as_text);
+/// The format of the numbers that a run multiplies; none if no level says.
+fn number_format(record: &RunRecord) -> Option<NumberFormat> {
+    let hints = || record.workload.all_hints(&record.levels);
+    let asked = hints().find_map(|hint| if let Hint::Multiplies(asked) = hint { Some(*asked) } else { None })?;
     let on_cpu = record.ranks.iter().filter_map(|rank| rank.device.as_ref()).any(|device| device.name == CPU);
-    match level("precision")? {
-        "fp32" if !on_cpu && level("tf32").is_some_and(|tf32| tf32 != "off") => Some("tf32"),
-        known @ ("fp64" | "fp32" | "tf32" | "fp16" | "bf16") => Some(known),
+    let lowered = hints().find_map(|hint| match hint {
+        Hint::Lowers(from, to) if *from == asked && !on_cpu => Some(*to),
         _ => None,
-    }
+    });
+    Some(lowered.unwrap_or(asked))
 }
 
 /// The measures of a run whose slowest rank took `time_s` for its `steps` steady steps.

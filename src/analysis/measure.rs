@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use super::limit;
 use super::metric::{COPIED, MetricUnit, key_in};
 use super::training::PLANNED_STEPS;
-use crate::plan::{Better, DeclaredMeasure, Key, USUAL_STEP, WorkloadSpec};
+use crate::plan::{Better, DeclaredMeasure, Key, USUAL_STEP, WorkloadSpec, usual_workload};
 use crate::protocol::{TRACE_METRICS, TraceMetricKind};
 
 /// The key under which a study asks for the distinct units in each second, whatever a workload counts: `images_per_s` of images.
@@ -213,7 +213,8 @@ impl Measures {
 
     /// The measures of image runs.
     pub fn built_in() -> &'static Arc<Self> {
-        static BUILT_IN: LazyLock<Arc<Measures>> = LazyLock::new(|| Arc::new(Measures::of_units("images")));
+        static BUILT_IN: LazyLock<Arc<Measures>> =
+            LazyLock::new(|| Arc::new(Measures::of_units(&usual_workload().unit.many)));
         &BUILT_IN
     }
 

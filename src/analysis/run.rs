@@ -12,8 +12,7 @@ use super::loss::losses;
 use super::metric::metric_values;
 use super::steadiness::Steadiness;
 use super::{Activity, BatchMeans, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means};
-use crate::plan::image::Strategy;
-use crate::plan::{Identity, Key, Level, Levels, Mode, RunState, Tracer, WorkloadSpec, workload_or_unknown};
+use crate::plan::{Hint, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
 use crate::statistics::median;
 use crate::store::{LoadRecord, RankRecord, RunRecord, StepRecord};
@@ -345,13 +344,13 @@ impl<'a> Steady<'a> {
 
 /// How many ranks process each unit.
 fn copies(record: &RunRecord) -> f64 {
-    // Protocol 1 left it to the strategy's name: under `ddp` all ranks do.
-    let by_name = || match record.levels.get(Strategy::KEY).and_then(Level::as_text) {
-        Some(name) if name == Strategy::Ddp.name() => record.ranks.len() as f64,
-        _ => 1.0,
+    // Under protocol 1 no rank said it.
+    let by_level = || match record.workload.all_hints(&record.levels).any(|hint| *hint == Hint::SharedUnits) {
+        true => record.ranks.len() as f64,
+        false => 1.0,
     };
     let said = record.ranks.iter().find_map(|rank| rank.last_reading("unit_copies"));
-    said.filter(|copies| copies.is_finite() && *copies >= 1.0).unwrap_or_else(by_name)
+    said.filter(|copies| copies.is_finite() && *copies >= 1.0).unwrap_or_else(by_level)
 }
 
 /// The mean wait for data in steps; those whose wait nobody knows are left out.

@@ -9,7 +9,6 @@ use clap::{Subcommand, ValueEnum};
 
 use super::{OK, Outcome, progress_bar, say};
 use crate::dataset::{self, FileFormat};
-use crate::plan::image::DataSet;
 use crate::plan::{Block, Data, Obtainable, Obtained, obtainable};
 
 #[derive(Subcommand)]
@@ -76,7 +75,7 @@ pub(super) fn run(command: Command) -> Outcome {
         Command::Make { target: Some(folder), scenario: Scenario::B, from, count, format, .. } => {
             let data = Data::of_set(&from);
             with_bar("images", |progress| dataset::prepare(&data, progress))?;
-            let images = dataset::load(&DataSet::read(&data)?, &dataset::data_folder(&data)?)?;
+            let images = dataset::images(&data)?;
             let format = if format == Written::Png { FileFormat::Png } else { FileFormat::Jpeg };
             with_bar("images", |progress| dataset::make_files(&images, &folder, count, format, progress))?;
             folder

@@ -4,10 +4,12 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::{DatasetError, MNIST_URLS, data_folder, fetch_mnist, folder, list_files, load, make_digits, text};
+use super::{
+    DatasetError, ImageSet, MNIST_URLS, data_folder, fetch_mnist, folder, list_files, load, make_digits, text,
+};
 use crate::plan::image::{self, DataSet};
 use crate::plan::llm;
-use crate::plan::{Data, DataSetRule, Obtainable, Obtained, obtainable};
+use crate::plan::{Data, DataSetRule, Levels, Obtainable, Obtained, obtainable};
 
 /// Takes what is done and what there is to do, in images or bytes; breaking cancels.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
@@ -75,6 +77,23 @@ pub fn prepare(data: &Data, progress: Progress) -> Result<(), DatasetError> {
         DataSet::Folder { .. } => list_files(&folder).map(drop),
         _ => load(&set, &folder).map(drop),
     }
+}
+
+/// Reads what a cell asks of its data set's files, and keeps nothing: before a run holds a GPU.
+///
+/// # Errors
+/// What is missing or cannot be used, with its place.
+pub fn check(levels: &Levels, data: &Data, folder: &Path) -> Result<(), DatasetError> {
+    if llm::LlmData::read(data).is_ok() { text::check(levels, data, folder) } else { Ok(()) }
+}
+
+/// A set of images, as [`load`] gives it, from the folder of its name.
+///
+/// # Errors
+/// It is no set of images, or what is missing or damaged, and what to do.
+pub fn images(data: &Data) -> Result<ImageSet, DatasetError> {
+    let set = DataSet::read(data).map_err(DatasetError::Text)?;
+    load(&set, &data_folder(data)?)
 }
 
 /// The names of the sets of images that this program obtains.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::command::{Command, GPUS, KEY, Said, own_measures, spec};
+use super::command::{Command, KEY, Said, own_measures, spec};
 use super::{
-    Better, Binding, Block, Constraint, Data, DeclaredMeasure, Filter, GpuChoice, Key, Level, Plan, PlanError,
+    Better, Binding, Block, Constraint, Data, DeclaredMeasure, Filter, GPUS, GpuChoice, Key, Level, Plan, PlanError,
     WorkloadSpec,
 };
 

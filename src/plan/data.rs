@@ -167,6 +167,10 @@ pub struct DataSetRule {
     /// Levels that belong to the set: choosing it ticks them.
     #[serde(default)]
     pub ticks: Vec<(Key, Level)>,
+    /// The factors that decide what is read of its files. Where there are any, a launch reads the files before a run holds a GPU,
+    /// once for each combination of their levels; otherwise the runs find out what is wrong with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_by: Vec<Key>,
     /// Files that this program can put into its folder; several have a sub-folder each.
     #[serde(default)]
     pub obtainable: Vec<Obtainable>,

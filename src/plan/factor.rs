@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::gpu_choice::GpuChoice;
+use super::hint::Hint;
 use super::level::{Key, Level};
 
 /// The values that a factor takes.
@@ -60,6 +61,12 @@ pub struct Factor {
     /// Later versions append: the place of a number decides its colour.
     #[serde(default)]
     pub usual: Vec<f64>,
+    /// Its named levels are understood without its name, as `fp16` is without `precision`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub speaks_for_itself: bool,
+    /// What its levels mean to whoever does not know the workload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<(Level, Hint)>,
     /// One line: what it changes and what to expect.
     #[serde(default)]
     pub help: String,
@@ -108,6 +115,8 @@ impl Factor {
             default,
             idle: Vec::new(),
             usual: Vec::new(),
+            speaks_for_itself: false,
+            hints: Vec::new(),
             help: String::new(),
             finding: String::new(),
         }
@@ -138,6 +147,16 @@ impl Factor {
     /// With numbers that are offered.
     pub fn usual(self, usual: &[f64]) -> Self {
         Self { usual: usual.to_vec(), ..self }
+    }
+
+    /// With named levels that are understood without its name.
+    pub fn speaks_for_itself(self) -> Self {
+        Self { speaks_for_itself: true, ..self }
+    }
+
+    /// With what named levels mean to whoever does not know the workload; levels without hints are left out.
+    pub fn hints<'a>(self, hints: impl IntoIterator<Item = (&'a str, Hint)>) -> Self {
+        Self { hints: hints.into_iter().map(|(name, hint)| (Level::text(name), hint)).collect(), ..self }
     }
 
     /// With a line of help.

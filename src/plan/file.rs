@@ -194,6 +194,11 @@ impl Plan {
         std::iter::once(&self.first).chain(&self.further)
     }
 
+    /// The workload of its cells that name this key.
+    pub fn spec_of(&self, workload: &str) -> Option<&WorkloadSpec> {
+        self.blocks().map(|block| &*block.spec).find(|spec| spec.key == workload)
+    }
+
     /// The workloads that it brings, each once: those that are not this version's of their key.
     pub fn brought_workloads(&self) -> Vec<&Arc<WorkloadSpec>> {
         let mut brought: Vec<&Arc<WorkloadSpec>> = Vec::new();

@@ -11,7 +11,7 @@ use super::data::{Data, DataSetRule};
 use super::file::{MAX_REPEATS, PLAN_VERSION};
 use super::filter::{Filter, Known};
 use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion};
-use super::workload::{command, workloads};
+use super::workload::{command, usual_workload, workloads};
 use super::{
     Block, Capture, Constraint, Domain, Factor, GpuChoice, Key, Level, Limits, Mode, Order, Plan, Tracer, Tracing,
     WorkloadSpec, study,
@@ -215,10 +215,10 @@ fn version(top: &Table, problems: &mut Problems) {
     }
 }
 
-/// The workload that a table names; by default the first built-in one.
+/// The workload that a table names, or the usual one.
 fn workload(table: &Table, known: &[&Arc<WorkloadSpec>], problems: &mut Problems) -> Arc<WorkloadSpec> {
     if let Some(name) = command::name_in(table) {
-        return known.iter().find(|spec| spec.key == name).map_or_else(super::image::spec, |spec| Arc::clone(spec));
+        return known.iter().find(|spec| spec.key == name).map_or_else(usual_workload, |spec| Arc::clone(spec));
     }
     let mut names: Vec<&str> = known.iter().map(|spec| &*spec.key).chain([command::KEY]).collect();
     names.dedup();
@@ -231,8 +231,8 @@ fn workload(table: &Table, known: &[&Arc<WorkloadSpec>], problems: &mut Problems
         let message = "means nothing beside another workload: write workload = \"command\"";
         problems.add(&span, table.path(command::KEY), message);
     }
-    let spec = named.flatten().copied().or_else(|| workloads().first());
-    spec.map_or_else(super::image::spec, Arc::clone)
+    let spec = named.flatten().copied();
+    spec.map_or_else(usual_workload, Arc::clone)
 }
 
 fn name(top: &Table, origin: &str, problems: &mut Problems) -> String {

@@ -1,7 +1,8 @@
 //! Workloads as values: the kinds of job that a plan runs.
 //!
 //! A workload is one [`WorkloadSpec`]: its factors, its data sets, and `check`, the one place where the levels of a cell become
-//! types. Everything else in this room reads the value and knows no workload by name.
+//! types. Everything else in this room reads the value and knows no workload by name. What other rooms must know of a level stands
+//! as [`Hint`]s beside it.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data::{Data, DataSetRule, Obtainable};
 use super::factor::Factor;
+use super::hint::Hint;
 use super::level::{Key, Level, Levels};
 use super::{Estimate, Limits, Node, Shape};
 
@@ -23,6 +25,10 @@ pub use typed::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, OptimizerImpl};
 
 /// What most workloads call a step.
 pub const USUAL_STEP: &str = "step";
+/// What most workloads call their data.
+pub const USUAL_DATA: &str = "Data set";
+/// The factor that says how many GPUs a run gets, in every workload that has it.
+pub const GPUS: &str = "gpus";
 
 /// What a workload counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,9 +84,16 @@ pub struct WorkloadSpec {
     /// What it calls a step: `step`, `iteration`.
     #[serde(default = "usual_step")]
     pub step: Arc<str>,
+    /// What the window calls its data: `Data set`; `Rows` where the data set is a factor, and the data say where its rows come from.
+    #[serde(default = "usual_data")]
+    pub data_name: Arc<str>,
     /// Its factors, in the order of columns and cards.
     #[serde(default)]
     pub factors: Vec<Factor>,
+    /// The keys of the factors that most plans vary, in the order of their cards: the window shows these first, the others on demand.
+    /// Empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub main_factors: Vec<Key>,
     /// Its data sets, the default first; none where it has no use for one.
     #[serde(default)]
     pub data_sets: Vec<DataSetRule>,
@@ -101,6 +114,10 @@ pub struct WorkloadSpec {
 
 fn usual_step() -> Arc<str> {
     USUAL_STEP.into()
+}
+
+fn usual_data() -> Arc<str> {
+    USUAL_DATA.into()
 }
 
 fn check_of_key() -> fn(&Request) -> Result<(Shape, Estimate), String> {
@@ -132,13 +149,15 @@ pub struct Request<'a> {
 // A check is as good as another of the same workload: functions have no identity of their own.
 impl PartialEq for WorkloadSpec {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |spec: &Self| {
-            (spec.key.clone(), spec.name.clone(), spec.unit.clone(), spec.step.clone(), spec.cuts.clone())
+        let names = |spec: &Self| {
+            (spec.key.clone(), spec.name.clone(), spec.unit.clone(), spec.step.clone(), spec.data_name.clone())
         };
         // Runs of a session share theirs.
         std::ptr::eq(self, other)
-            || parts(self) == parts(other)
+            || names(self) == names(other)
                 && self.factors == other.factors
+                && self.main_factors == other.main_factors
+                && self.cuts == other.cuts
                 && self.data_sets == other.data_sets
                 && self.measures == other.measures
                 && self.command == other.command
@@ -160,7 +179,9 @@ impl WorkloadSpec {
             name: key.into(),
             unit,
             step: usual_step(),
+            data_name: usual_data(),
             factors: Vec::new(),
+            main_factors: Vec::new(),
             data_sets: Vec::new(),
             cuts: Vec::new(),
             measures: Vec::new(),
@@ -177,6 +198,31 @@ impl WorkloadSpec {
     /// A factor by its key.
     pub fn factor(&self, key: &str) -> Option<&Factor> {
         self.factors.iter().find(|factor| factor.key == key)
+    }
+
+    /// Its main factors, in the order of their cards, and the others. Without main ones, all are.
+    pub fn main_and_more(&self) -> (Vec<&Factor>, Vec<&Factor>) {
+        if self.main_factors.is_empty() {
+            return (self.factors.iter().collect(), Vec::new());
+        }
+        let main = self.main_factors.iter().filter_map(|key| self.factor(key)).collect();
+        (main, self.factors.iter().filter(|factor| !self.main_factors.contains(&factor.key)).collect())
+    }
+
+    /// What a level of a factor means, whatever the workload: its own hints, or, as a key means the same in every workload, those that
+    /// a workload of this version has for it. So programs with such factors, and sessions of earlier versions, have them too.
+    pub fn hints<'a>(&'a self, key: &'a str, level: &'a Level) -> impl Iterator<Item = &'a Hint> + 'a {
+        let specs = || std::iter::once(self).chain(workloads().iter().map(|spec| &**spec));
+        let of_spec = move |spec: &'a Self| {
+            let hints = spec.factor(key).into_iter().flat_map(|factor| &factor.hints);
+            hints.filter(move |(hinted, _)| hinted == level).map(|(_, hint)| hint)
+        };
+        specs().find(|spec| of_spec(spec).next().is_some()).into_iter().flat_map(of_spec)
+    }
+
+    /// The hints of all levels of a cell, in their order.
+    pub fn all_hints<'a>(&'a self, levels: &'a Levels) -> impl Iterator<Item = &'a Hint> + 'a {
+        levels.iter().flat_map(|(key, level)| self.hints(key, level))
     }
 
     /// A data set's rule by its name.
@@ -256,6 +302,11 @@ pub fn workloads() -> &'static [Arc<WorkloadSpec>] {
 pub fn obtainable() -> impl Iterator<Item = (&'static DataSetRule, &'static Obtainable)> {
     let sets = workloads().iter().flat_map(|spec| &spec.data_sets);
     sets.flat_map(|rule| rule.obtainable.iter().map(move |one| (rule, one)))
+}
+
+/// The workload of a new window, and of the plans and journals that name none: version 0.1 had no other.
+pub fn usual_workload() -> Arc<WorkloadSpec> {
+    image::spec()
 }
 
 /// A workload of this version by its key.

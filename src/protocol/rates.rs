@@ -4,10 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use super::Device;
 use super::possible::{check_amount, check_moment};
-use crate::plan::Key;
+use crate::plan::{Key, NumberFormat};
 
 /// The precisions of matrix products that are measured, by the keys of their rates: `fp32` without TF32, `tf32` with it.
-pub const PRODUCTS: [&str; 5] = ["fp64", "fp32", "tf32", "fp16", "bf16"];
+pub const PRODUCTS: [&str; 5] = [
+    NumberFormat::Fp64.name(),
+    NumberFormat::Fp32.name(),
+    NumberFormat::Tf32.name(),
+    NumberFormat::Fp16.name(),
+    NumberFormat::Bf16.name(),
+];
 /// The passes over memory that are measured: `b = a` and `c = a + b` over arrays of fp32.
 pub const PASSES: [&str; 2] = ["copy", "add"];
 

@@ -9,7 +9,7 @@ use crate::dataset;
 use crate::foreign;
 use crate::launch;
 use crate::plan::{
-    Cell, Data, Identity, Limits, Matrix, Node, Plan, Request, RunState, Tracer, WorkloadSpec, expand, llm, order,
+    Cell, Data, Identity, Limits, Matrix, Node, Plan, Request, RunState, Tracer, WorkloadSpec, expand, order,
 };
 use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, Placement, Program};
 use crate::store::{Decision, Reader, RunRecord, held_cells};
@@ -58,14 +58,15 @@ fn run_time_s(limits: &Limits, spec: &WorkloadSpec) -> Option<f64> {
     own.into_iter().chain(limits.run_time_s).min_by(f64::total_cmp)
 }
 
-/// Reads the rows of cells that are trained on text, before a GPU is held for one: each set of rows once.
-fn check_texts(cells: &[Cell], folders: &[PathBuf]) -> Result<(), SessionError> {
+/// Reads the files of data sets that are read before a run holds a GPU: each combination of what decides what is read once.
+fn check_data(plan: &Plan, cells: &[Cell], folders: &[PathBuf]) -> Result<(), SessionError> {
     let mut read = HashSet::new();
-    for (cell, folder) in cells.iter().zip(folders).filter(|(cell, _)| cell.workload == llm::KEY) {
-        let of_rows = ["model", "data_set", "template", "train_on_input", "max_tokens", "rows", "test_rows"];
-        let levels: Vec<_> = of_rows.iter().map(|key| cell.levels.get(key).cloned()).collect();
+    for (cell, folder) in cells.iter().zip(folders) {
+        let rule = plan.spec_of(&cell.workload).and_then(|spec| spec.data_set(&cell.data.set));
+        let Some(rule) = rule.filter(|rule| !rule.read_by.is_empty()) else { continue };
+        let levels: Vec<_> = rule.read_by.iter().map(|key| cell.levels.get(key).cloned()).collect();
         if read.insert((cell.data.clone(), levels)) {
-            dataset::text::check(&cell.levels, &cell.data, folder)?;
+            dataset::check(&cell.levels, &cell.data, folder)?;
         }
     }
     Ok(())
@@ -154,7 +155,7 @@ impl Session {
         }
         let folders = matrix.cells.iter().map(|cell| data_folder(&cell.data));
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
-        check_texts(&matrix.cells, &folders)?;
+        check_data(plan, &matrix.cells, &folders)?;
         let places = self.places(&matrix.cells, plan.limits.exclusive)?;
         self.store.flush()?;
         let earlier = held_cells(&self.store.reader()?.headings()?);
@@ -182,7 +183,7 @@ impl Session {
             } else {
                 planned.repeat + there.iter().max().copied().unwrap_or(0)
             };
-            let spec = plan.blocks().map(|block| &*block.spec).find(|spec| spec.key == cell.workload);
+            let spec = plan.spec_of(&cell.workload);
             // All cells of a repeat start from the same weights and see the data in the same order.
             let seed = plan.seed.wrapping_add(u64::from(repeat) - 1);
             let origin = Origin { plan: decided.clone(), cell: id, repeat };

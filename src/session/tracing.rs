@@ -9,10 +9,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use super::{Notice, Session, SessionError};
-use crate::plan::{Capture, Levels, Node, Tracer};
+use crate::plan::{Capture, Levels, Node, Tracer, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{EVENTS_FILE, Job, TraceOutcome};
 use crate::store::{Decision, RunRecord, Store};
-use crate::trace::{self, Progress, Stage, TraceError, Window};
+use crate::trace::{self, Progress, Stage, Trace, TraceError, Window};
 
 /// File name of the profiler's report in a run's folder, without extension.
 const REPORT: &str = "trace";
@@ -22,9 +22,14 @@ pub(super) struct ToImport {
     /// The run's id, or the name of a standalone report.
     name: String,
     of_run: bool,
-    /// The levels of the run.
-    levels: Option<Levels>,
+    planned: Option<Planned>,
     source: Source,
+}
+
+/// What the run of a report was to do.
+struct Planned {
+    spec: Arc<WorkloadSpec>,
+    levels: Levels,
 }
 
 /// Location of a report.
@@ -86,9 +91,9 @@ impl Import {
         let (sender, updates) = sync_channel(16);
         let cancel = Arc::<AtomicBool>::default();
         let cancelled = Arc::clone(&cancel);
-        let ToImport { name, of_run, levels, source } = wanted;
+        let ToImport { name, of_run, planned, source } = wanted;
         let work = move || {
-            let outcome = import(&source, levels.as_ref(), &mut |progress| tell(&sender, &cancelled, progress));
+            let outcome = import(&source, planned.as_ref(), &mut |progress| tell(&sender, &cancelled, progress));
             // If nobody listens, the recording is imported when the session is opened again.
             let _ = outcome.map(|outcome| sender.send(ImportUpdate::Done(outcome)));
         };
@@ -136,7 +141,7 @@ fn tell(sender: &SyncSender<ImportUpdate>, cancelled: &AtomicBool, progress: Pro
 /// Imports a report; `None` if it was cancelled.
 fn import(
     source: &Source,
-    levels: Option<&Levels>,
+    planned: Option<&Planned>,
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Option<TraceOutcome> {
     let (file, imported) = match source {
@@ -163,10 +168,16 @@ fn import(
         }
     };
     match imported {
-        Ok(trace) => Some(TraceOutcome::Imported(Box::new(trace.summary(&named(&file), levels)))),
+        Ok(trace) => Some(imported_as(&trace, &file, planned)),
         Err(TraceError::Cancelled) => None,
         Err(error) => Some(TraceOutcome::Failed(error.to_string())),
     }
+}
+
+/// What a session keeps of an imported report.
+fn imported_as(trace: &Trace, file: &Path, planned: Option<&Planned>) -> TraceOutcome {
+    let planned = planned.map(|Planned { spec, levels }| (&**spec, levels));
+    TraceOutcome::Imported(Box::new(trace.summary(&named(file), planned)))
 }
 
 /// Why a run has no report, judging by its folder.
@@ -198,11 +209,22 @@ fn protect(file: &Path) {
 }
 
 impl Session {
-    /// Imports the report of a traced run that ended. No other run starts meanwhile, so none is disturbed.
-    pub(super) fn import_trace(&mut self, run: &str, tracer: Tracer, levels: Levels) -> Result<(), SessionError> {
+    /// Imports the report of a run that ended, if it was traced. No other run starts meanwhile, so none is disturbed.
+    pub(super) fn import_own_trace(&mut self, run: &str) -> Result<(), SessionError> {
+        let Some(queued) = self.jobs.get(run).filter(|queued| queued.job.tracer().is_on()) else { return Ok(()) };
+        let (job, plan) = (&queued.job, &queued.origin.plan);
+        self.store.flush()?;
+        let brought = self.store.reader()?.brought_workloads(plan)?;
+        let spec = brought.into_iter().find(|spec| spec.key == job.workload);
+        let spec = spec.unwrap_or_else(|| workload_or_unknown(&job.workload));
+        let planned = Planned { spec, levels: job.levels.clone() };
+        self.import_trace(run, job.tracer(), planned)
+    }
+
+    fn import_trace(&mut self, run: &str, tracer: Tracer, planned: Planned) -> Result<(), SessionError> {
         let folder = self.store.run_folder(run);
         let source = if tracer == Tracer::BuiltIn { Source::Events(folder) } else { Source::Recorded(folder) };
-        self.to_import.push_back(ToImport { name: run.to_owned(), of_run: true, levels: Some(levels), source });
+        self.to_import.push_back(ToImport { name: run.to_owned(), of_run: true, planned: Some(planned), source });
         self.start_import()
     }
 
@@ -213,12 +235,12 @@ impl Session {
     /// When the session has no such run.
     pub fn attach(&mut self, file: &Path, run: Option<&str>) -> Result<(), SessionError> {
         self.store.flush()?;
-        let levels = levels_of(&self.store, run)?;
+        let planned = planned(&self.store, run)?;
         let name = run.map_or_else(|| report_name(file), str::to_owned);
         self.to_import.push_back(ToImport {
             name,
             of_run: run.is_some(),
-            levels,
+            planned,
             source: Source::File(file.to_owned()),
         });
         self.start_import()
@@ -280,7 +302,8 @@ impl Session {
     pub(super) fn take_up_imports(&mut self, runs: Vec<RunRecord>) -> Result<(), SessionError> {
         for record in runs {
             if waits_for_import(&record, &self.store.run_folder(&record.run)) {
-                self.import_trace(&record.run, record.tracer, record.levels)?;
+                let planned = Planned { spec: record.workload, levels: record.levels };
+                self.import_trace(&record.run, record.tracer, planned)?;
             }
         }
         Ok(())
@@ -299,18 +322,18 @@ pub fn attach_report(
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<String, SessionError> {
     let store = Store::open(session)?;
-    let levels = levels_of(&store, run)?;
+    let planned = planned(&store, run)?;
     let imported = trace::import(file, &Window::default(), tell)?;
     let name = run.map_or_else(|| report_name(file), str::to_owned);
-    let outcome = TraceOutcome::Imported(Box::new(imported.summary(&named(file), levels.as_ref())));
+    let outcome = imported_as(&imported, file, planned.as_ref());
     store.decide(Decision::TraceEnded { name: name.clone(), of_run: run.is_some(), outcome })?;
     store.flush()?;
     Ok(name)
 }
 
-/// The levels of a run; `None` without a run.
-fn levels_of(store: &Store, run: Option<&str>) -> Result<Option<Levels>, SessionError> {
+/// What a run was to do; `None` without a run.
+fn planned(store: &Store, run: Option<&str>) -> Result<Option<Planned>, SessionError> {
     let Some(run) = run else { return Ok(None) };
-    let record = store.reader()?.run(run)?;
-    Ok(Some(record.ok_or_else(|| SessionError::UnknownRun { run: run.to_owned() })?.levels))
+    let record = store.reader()?.run(run)?.ok_or_else(|| SessionError::UnknownRun { run: run.to_owned() })?;
+    Ok(Some(Planned { spec: record.workload, levels: record.levels }))
 }

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Data, Key, Levels, Mode, RunState, Tracer, image};
+use crate::plan::{Data, Key, Levels, Mode, RunState, Tracer, usual_workload};
 use crate::protocol::{DeviceRates, Environment, Placement, TraceOutcome, check_duration, check_moment};
 
-/// Default workload, for old journals that name none.
-fn image() -> Key {
-    image::KEY.into()
+/// The workload of old journals, which name none.
+fn unnamed() -> Key {
+    usual_workload().key.clone()
 }
 
 /// Decision of the session.
@@ -35,7 +35,7 @@ pub enum Decision {
         /// Id of its cell.
         cell: String,
         /// Key of its workload; sessions of version 0.1 name none.
-        #[serde(default = "image")]
+        #[serde(default = "unnamed")]
         workload: Key,
         /// The level of every factor.
         levels: Levels,

@@ -53,6 +53,30 @@ enum Meaning {
     Marker(Marker),
 }
 
+/// Reads the strings of a source that mean something.
+struct Meanings(HashMap<i64, Meaning>);
+
+impl Meanings {
+    fn read(source: &impl Source) -> Result<Self, TraceError> {
+        let meanings = source.meanings(|text| match Marker::of(text) {
+            Some(marker) => Some(Meaning::Marker(marker)),
+            None => text.starts_with("nccl").then_some(Meaning::Nccl),
+        });
+        Ok(Self(meanings?))
+    }
+
+    fn is_nccl(&self, id: i64) -> bool {
+        matches!(self.0.get(&id), Some(Meaning::Nccl))
+    }
+
+    fn marker(&self, id: i64) -> Option<Marker> {
+        match self.0.get(&id) {
+            Some(Meaning::Marker(marker)) => Some(*marker),
+            _ => None,
+        }
+    }
+}
+
 /// Folds all events of a source within a window.
 pub(super) fn summarise(
     source: &impl Source,
@@ -72,23 +96,15 @@ pub(super) fn summarise(
         None => source.first_start()?,
     };
     let limits = window.limits(begin)?;
-    let known = source.meanings(|text| match Marker::of(text) {
-        Some(marker) => Some(Meaning::Marker(marker)),
-        None => text.starts_with("nccl").then_some(Meaning::Nccl),
-    })?;
-    let is_nccl = |id| matches!(known.get(&id), Some(Meaning::Nccl));
-    let marker = |id| match known.get(&id) {
-        Some(Meaning::Marker(marker)) => Some(*marker),
-        _ => None,
-    };
+    let meanings = Meanings::read(source)?;
 
-    let mut work = GpuWork::read(source, watch, limits, is_nccl)?;
+    let mut work = GpuWork::read(source, watch, limits, |id| meanings.is_nccl(id))?;
     let mut gaps = Gaps::default();
     let per_gpu = per_gpu(&mut work, limits, &mut gaps);
     let calls = Calls::read(source, watch, limits, &mut gaps)?;
     let sync = host::synchronisations(source, watch, limits)?;
     let allocations = allocation::allocations(source, watch, limits)?;
-    let ranges = Ranges::read(source, watch, limits, marker, &mut gaps)?;
+    let ranges = Ranges::read(source, watch, limits, |id| meanings.marker(id), &mut gaps)?;
 
     let wanted: HashSet<i64> = (work.kernels.keys().map(|(_, id)| *id))
         .chain(calls.names())
@@ -114,17 +130,9 @@ pub(super) fn summarise(
     let gpus = work.gpus();
     let mut warnings = head.warnings;
     if within.is_none() && !window.is_whole() {
-        let end =
-            covered.map(|(_, end)| format!(": the recording ends after {:.3} s", end.abs_diff(begin) as f64 / 1e9));
-        warnings.push(format!("nothing was recorded {window}{}", end.unwrap_or_default()));
+        warnings.push(nothing_within(window, begin, covered));
     }
-    if !names.missing.is_empty() {
-        let count = names.missing.len();
-        warnings.push(format!("{count} names are missing from the report; their times are listed all the same"));
-    }
-    if work.graph_traces > 0 && work.graph_kernels == 0 {
-        warnings.push("kernels within CUDA graphs were not recorded: record with --cuda-graph-trace=node".to_owned());
-    }
+    warnings.extend(not_recorded(&work, names.missing.len()));
     warnings.extend(source.losses());
     let metrics = if head.without_cuda { Vec::new() } else { metrics(&api, &kernels, &memory, wall_ns, gpus.len()) };
     let proof = proof(&work, &api, &kernels, name);
@@ -157,6 +165,21 @@ pub(super) fn summarise(
         warnings,
         notes: head.notes,
     })
+}
+
+/// What is said of a window in which nothing was recorded.
+fn nothing_within(window: &Window, begin: i64, covered: Option<(i64, i64)>) -> String {
+    let end = covered.map(|(_, end)| format!(": the recording ends after {:.3} s", end.abs_diff(begin) as f64 / 1e9));
+    format!("nothing was recorded {window}{}", end.unwrap_or_default())
+}
+
+/// What is missing from a recording, by what was read of it.
+fn not_recorded(work: &GpuWork, missing_names: usize) -> impl Iterator<Item = String> {
+    let names = (missing_names > 0)
+        .then(|| format!("{missing_names} names are missing from the report; their times are listed all the same"));
+    let graphs = (work.graph_traces > 0 && work.graph_kernels == 0)
+        .then(|| "kernels within CUDA graphs were not recorded: record with --cuda-graph-trace=node".to_owned());
+    names.into_iter().chain(graphs)
 }
 
 /// Busy and idle time between the first and the last activity of any GPU within the window.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::window::Window;
-use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Levels};
+use crate::plan::{Hint, Levels, WorkloadSpec};
 use crate::protocol::{CopiedBytes, Evidence, TraceMetric, TraceRange, TraceSummary};
 
 /// What built-in traces have for a schema version, before their number.
@@ -405,13 +405,15 @@ pub struct GraphProof {
 
 impl Trace {
     /// Evidence of a run's factors. A window that ends before a graph can be captured has none of graphs.
-    fn evidence(&self, levels: &Levels) -> Vec<Evidence> {
-        let mut evidence = self.proof.evidence(levels);
+    fn evidence(&self, spec: &WorkloadSpec, levels: &Levels) -> Vec<Evidence> {
         let steps = self.nvtx.iter().find(|range| range.name == "step").map_or(0, |range| range.statistics.calls);
-        let before_capture = 1..=CUDA_GRAPH_WARM_UP_STEPS * self.proof.strategy.processes.max(1) as u64;
-        if before_capture.contains(&steps) {
-            evidence.retain(|one| one.factor != "cuda_graph" || one.in_effect);
-        }
+        let processes = self.proof.strategy.processes.max(1) as u64;
+        let awaits_capture = |one: &Evidence| {
+            let mut hints = levels.get(&one.factor).into_iter().flat_map(|level| spec.hints(&one.factor, level));
+            hints.any(|hint| matches!(hint, Hint::GraphsAfter(warm_up) if (1..=warm_up * processes).contains(&steps)))
+        };
+        let mut evidence = self.proof.evidence(spec, levels);
+        evidence.retain(|one| one.in_effect || !awaits_capture(one));
         evidence
     }
 
@@ -420,8 +422,8 @@ impl Trace {
         self.schema_version.starts_with(BUILT_IN)
     }
 
-    /// The summary that a session keeps. `levels` are the planned levels of its run, if it has one.
-    pub fn summary(&self, file: &str, levels: Option<&Levels>) -> TraceSummary {
+    /// The summary that a session keeps. `planned` are the workload and the levels of its run, if it has one.
+    pub fn summary(&self, file: &str, planned: Option<(&WorkloadSpec, &Levels)>) -> TraceSummary {
         let metric = |metric: &Metric| TraceMetric {
             key: metric.key.clone(),
             calls: metric.calls,
@@ -456,7 +458,7 @@ impl Trace {
             gpus: u32::try_from(self.gpus.len()).unwrap_or(u32::MAX),
             metrics: self.metrics.iter().map(metric).collect(),
             ranges: ranges.map(range).collect(),
-            evidence: levels.map_or_else(Vec::new, |levels| self.evidence(levels)),
+            evidence: planned.map_or_else(Vec::new, |(spec, levels)| self.evidence(spec, levels)),
             warnings: self.warnings.clone(),
         }
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use multicard::dataset::{self, Images};
 use multicard::plan::image::DataSet;
 use multicard::plan::{
-    CudaState, Estimate, Factor, Level, Levels, Mode, Node, OptimizerImpl, Plan, Request, Shape, USUAL_STEP, Unit,
-    Worker, WorkloadSpec, expand,
+    CudaState, Estimate, Factor, Level, Levels, Mode, Node, OptimizerImpl, Plan, Request, Shape, USUAL_DATA,
+    USUAL_STEP, Unit, Worker, WorkloadSpec, expand,
 };
 use multicard::protocol::{Event, EventLine, Evidence, Job, MEETING_VARIABLE, PROTOCOL_VERSION, RankPlace};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
@@ -36,11 +36,13 @@ fn spec() -> Arc<WorkloadSpec> {
         name: "Perceptron".into(),
         unit: Unit { one: "digit".into(), many: "digits".into() },
         step: USUAL_STEP.into(),
+        data_name: USUAL_DATA.into(),
         factors: vec![
             Factor::count("ranks", "Ranks", 1..=8, 2),
             Factor::count("hidden", "Hidden units", 1..=4096, 32),
             Factor::count("epochs", "Epochs", 1..=100, 2),
         ],
+        main_factors: Vec::new(),
         data_sets: Vec::new(),
         cuts: Vec::new(),
         measures: Vec::new(),

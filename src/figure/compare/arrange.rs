@@ -4,13 +4,11 @@ use super::Scene;
 use crate::analysis::{Cell, Level, Setting};
 use crate::figure::chart::Look;
 use crate::figure::study::{Form, Place, Study};
+use crate::plan::GPUS;
 
-const GPUS: &str = "gpus";
 const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
 const DATA: &str = "data";
-/// Named levels of these are understood without their factor's name.
-const SPEAK_FOR_THEMSELVES: [&str; 6] = ["precision", "layout", "strategy", "loader", "data", SESSION];
 
 /// What stands on rows, on columns and is told by colour.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,7 +28,7 @@ pub fn level_name(setting: &Setting, level: &Level) -> String {
     match level {
         Level::Integer(1) if setting.key == GPUS => "1 GPU".to_owned(),
         _ if setting.key == GPUS => format!("{level} GPUs"),
-        Level::Text(name) if SPEAK_FOR_THEMSELVES.contains(&&*setting.key) => name.to_string(),
+        Level::Text(name) if setting.speaks_for_itself => name.to_string(),
         _ if setting.unit.is_empty() || setting.unit.contains(' ') => format!("{} {level}", setting.name),
         _ => format!("{} {level} {}", setting.name, setting.unit),
     }

@@ -7,6 +7,7 @@ use crate::analysis::{Cell, Method, Scaling, Setting, Value, measure_of};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Role, Series};
 use crate::figure::ratio::over_baseline;
 use crate::figure::study::SPEEDUP;
+use crate::plan::GPUS;
 
 /// Lines up to which each has its ideal beside it.
 const IDEAL_LINES: usize = 8;
@@ -40,7 +41,7 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     for (x, row, cell) in &cells {
         let value = scene.value(*row, metric).map(|value| scaled(value, factor));
         let point = value.map(|value| Point { x: *x, value, ratio: None, cell: Some(cell.key()) });
-        lines.add(scene, cell, &["gpus"], point.into_iter().collect());
+        lines.add(scene, cell, &[GPUS], point.into_iter().collect());
     }
     let mut notes: Vec<String> = lines.note().into_iter().collect();
     let most = lines.panels.iter().flat_map(|panel| &panel.series).map(|series| series.points.len()).max();
@@ -68,7 +69,7 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
 }
 
 fn gpus(cell: &Cell) -> Option<f64> {
-    cell.level("gpus")?.as_number().filter(|gpus| gpus.is_finite() && *gpus > 0.0)
+    cell.level(GPUS)?.as_number().filter(|gpus| gpus.is_finite() && *gpus > 0.0)
 }
 
 /// The speed-up over the fewest GPUs, over how many times as many there are.
@@ -81,7 +82,7 @@ fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> C
         let lost = if ideal == Scaling::Constant { 1.0 } else { fewest / x };
         let value = over_baseline(cell, Some(base), of, scene.intervals).map(|ratio| scaled(ratio, 100.0 * lost));
         let point = value.map(|value| Point { x: *x, value, ratio: None, cell: Some(cell.key()) });
-        lines.add(scene, cell, &["gpus"], point.into_iter().collect());
+        lines.add(scene, cell, &[GPUS], point.into_iter().collect());
     }
     let (low, high) = cells.iter().fold((f64::MAX, 0.0_f64), |(low, high), cell| (low.min(cell.0), high.max(cell.0)));
     for panel in &mut lines.panels {
@@ -102,7 +103,7 @@ fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> C
 fn alike(scene: &Scene, cell: &Cell, other: &Cell) -> bool {
     let arrangement = scene.arrangement;
     let mut settings = arrangement.columns.iter().chain(&arrangement.colour).chain(&arrangement.rest);
-    settings.all(|Setting { key, .. }| *key == "gpus" || cell.level(key) == other.level(key))
+    settings.all(|Setting { key, .. }| *key == GPUS || cell.level(key) == other.level(key))
 }
 
 fn add_ideal(series: &mut Vec<Series>, ideal: Scaling) {

@@ -18,13 +18,11 @@ pub(in crate::plan) use table::{defined, name_in, write};
 pub use template::{BUILT_IN, filled};
 
 use super::typed::binding;
-use super::{DeclaredMeasure, Request, USUAL_STEP, Unit, WorkloadSpec, workloads};
+use super::{DeclaredMeasure, GPUS, Request, USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, workloads};
 use crate::plan::{Better, Binding, Domain, Estimate, Factor, GpuChoice, Key, Level, Levels, Shape};
 
 /// What plans call such a workload.
 pub const KEY: &str = "command";
-/// The factor that chooses how many GPUs a run gets.
-pub const GPUS: &str = "gpus";
 /// The measure of the memory that all processes of a run hold at once.
 pub const PEAK_RESIDENT: &str = "peak_resident_bytes";
 /// The measure of the CPU time of all processes of a run.
@@ -149,7 +147,9 @@ pub(in crate::plan) fn spec(
         name: command.name.as_str().into(),
         unit: Unit { one: one.into(), many: unit.into() },
         step: step.into(),
+        data_name: USUAL_DATA.into(),
         factors: factors.collect(),
+        main_factors: Vec::new(),
         data_sets: Vec::new(),
         cuts: Vec::new(),
         measures: own_measures().into_iter().chain(measures).collect(),
@@ -225,6 +225,8 @@ fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
         frozen_default: Level::text(""),
         idle: Vec::new(),
         usual,
+        speaks_for_itself: false,
+        hints: Vec::new(),
         help: said.and_then(|said| said.help.clone()).unwrap_or_default(),
         finding: String::new(),
     }

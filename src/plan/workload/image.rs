@@ -14,8 +14,8 @@ pub use settings::{
     BatchNorm, CudnnBenchmark, DataCopy, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype,
 };
 
-use super::{Request, USUAL_STEP, Unit, WorkloadSpec};
-use crate::plan::{Estimate, Shape};
+use super::{GPUS, Request, USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec};
+use crate::plan::{Estimate, Kernels, Key, Shape};
 
 /// The workload's key.
 pub const KEY: &str = "image";
@@ -28,7 +28,9 @@ pub fn spec() -> Arc<WorkloadSpec> {
             name: "Images".into(),
             unit: Unit { one: "image".into(), many: "images".into() },
             step: USUAL_STEP.into(),
+            data_name: USUAL_DATA.into(),
             factors: factors::factors(),
+            main_factors: main_factors(),
             data_sets: data::rules(),
             cuts: vec!["train_images".into(), "test_images".into()],
             measures: Vec::new(),
@@ -37,6 +39,23 @@ pub fn spec() -> Arc<WorkloadSpec> {
         })
     });
     SPEC.clone()
+}
+
+/// The factors that most plans vary, in the order of their cards.
+fn main_factors() -> Vec<Key> {
+    let keys = [
+        Precision::KEY,
+        Layout::KEY,
+        Kernels::KEY,
+        "pin_memory",
+        Loader::KEY,
+        Strategy::KEY,
+        GPUS,
+        "image_size",
+        "batch_size",
+        "epochs",
+    ];
+    keys.map(Key::from).into()
 }
 
 fn check(request: &Request) -> Result<(Shape, Estimate), String> {

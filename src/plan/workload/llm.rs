@@ -19,8 +19,8 @@ pub use settings::{
 };
 pub use stand_in::{Lengths, STAND_IN_BLOCK};
 
-use super::{Better, DeclaredMeasure, Request, Unit, WorkloadSpec};
-use crate::plan::{Estimate, Shape};
+use super::{Better, DeclaredMeasure, GPUS, Request, Unit, WorkloadSpec};
+use crate::plan::{Estimate, Kernels, Key, Shape};
 
 /// The workload's key.
 pub const KEY: &str = "llm";
@@ -33,7 +33,9 @@ pub fn spec() -> Arc<WorkloadSpec> {
             name: "Language models".into(),
             unit: Unit { one: "token".into(), many: "tokens".into() },
             step: "iteration".into(),
+            data_name: "Rows".into(),
             factors: factors::factors(),
+            main_factors: main_factors(),
             data_sets: data::rules(),
             cuts: vec!["rows".into(), "test_rows".into()],
             measures: measures(),
@@ -42,6 +44,24 @@ pub fn spec() -> Arc<WorkloadSpec> {
         })
     });
     SPEC.clone()
+}
+
+/// The factors that most plans vary, in the order of their cards.
+fn main_factors() -> Vec<Key> {
+    let keys = [
+        Technique::KEY,
+        Model::KEY,
+        DataSet::KEY,
+        Precision::KEY,
+        Kernels::KEY,
+        "pin_memory",
+        GPUS,
+        "batch_size",
+        "max_tokens",
+        "rows",
+        "epochs",
+    ];
+    keys.map(Key::from).into()
 }
 
 /// Measures besides the built-in ones.

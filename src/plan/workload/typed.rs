@@ -1,6 +1,6 @@
 //! Levels as types: enums of named levels, readers of other levels, and what several workloads share. Errors name the factor.
 
-use crate::plan::{Binding, Level, Levels};
+use crate::plan::{Binding, Hint, Level, Levels};
 
 /// Defines an enum of the named levels of one factor, the default first.
 macro_rules! levels {
@@ -12,6 +12,8 @@ macro_rules! levels {
         impl $name {
             /// The factor's key in plans.
             pub const KEY: &'static str = $key;
+            /// Its levels, the default first.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
             /// The names of its levels, the default first.
             pub const NAMES: &'static [&'static str] = &[$($level),+];
 
@@ -58,6 +60,16 @@ levels! {
 /// Least number of warm-up steps of a run with `cuda_graph = on`: eleven that are not replayed, in which cuDNN tries its
 /// algorithms and c10d builds and times its buckets, and the twelfth, which is captured and replayed.
 pub const CUDA_GRAPH_WARM_UP_STEPS: u64 = 12;
+
+/// What a recording shows of batches that are staged in page-locked memory, or not.
+pub(super) fn pinned() -> [(&'static str, Hint); 2] {
+    [("off", Hint::PinnedCopies(false)), ("on", Hint::PinnedCopies(true))]
+}
+
+/// What a recording shows of steps that are captured and replayed, or not.
+pub(super) fn graphs() -> [(&'static str, Hint); 2] {
+    [("off", Hint::NoGraphs), ("on", Hint::GraphsAfter(CUDA_GRAPH_WARM_UP_STEPS))]
+}
 
 /// Reads a switch.
 pub(super) fn switch(levels: &Levels, key: &str) -> Result<bool, String> {

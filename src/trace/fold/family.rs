@@ -1,4 +1,8 @@
-//! The purpose, precision and layout of a kernel, inferred from its name.
+//! The purpose, number format and layout of a kernel, inferred from its name.
+
+use strum::VariantArray as _;
+
+use crate::plan::{NumberFormat, TensorLayout};
 
 /// The purpose of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,27 +127,18 @@ pub(super) fn collective(name: &str) -> Option<String> {
     Some(snake)
 }
 
-/// Lower-case words that identify the precision in which a convolution or a matrix product multiplies.
-const PRECISIONS: &[(&str, &[&str])] = &[
-    // cutlass names its TF32 kernels by the instruction alone.
-    ("tf32", &["tf32", "tensorop_s1688gemm", "nvjet_sss"]),
-    ("bf16", &["bf16", "bfloat16", "nvjet_tst", "nvjet_tss", "nvjet_ttt"]),
-    ("fp16", &["f16", "fp16", "half", "hgemm", "h884", "h1688", "h16816", "nvjet_hsh", "nvjet_hss", "nvjet_hhh"]),
-    ("fp64", &["f64", "dgemm", "d884", "nvjet_ddd"]),
-    ("fp32", &["f32", "sgemm"]),
-];
-
-/// The precision in which a kernel multiplies; none if its name does not say.
-pub(super) fn precision(name: &str) -> Option<&'static str> {
+/// The number format in which a convolution or a matrix product multiplies; none if its name does not say.
+pub(super) fn number_format(name: &str) -> Option<NumberFormat> {
     let lower = name.to_ascii_lowercase();
-    if let Some((precision, _)) = PRECISIONS.iter().find(|(_, words)| words.iter().any(|word| lower.contains(word))) {
-        return Some(precision);
+    let is_named = |format: &&NumberFormat| format.words().iter().any(|word| lower.contains(word));
+    if let Some(format) = NumberFormat::VARIANTS.iter().find(is_named) {
+        return Some(*format);
     }
     // Templates name their type first, and other types (of scalars, say) later.
     match (lower.find("float"), lower.find("double")) {
-        (Some(float), Some(double)) if double < float => Some("fp64"),
-        (Some(_), _) => Some("fp32"),
-        (None, Some(_)) => Some("fp64"),
+        (Some(float), Some(double)) if double < float => Some(NumberFormat::Fp64),
+        (Some(_), _) => Some(NumberFormat::Fp32),
+        (None, Some(_)) => Some(NumberFormat::Fp64),
         (None, None) => None,
     }
 }
@@ -151,8 +146,7 @@ pub(super) fn precision(name: &str) -> Option<&'static str> {
 /// The order of dimensions that a name indicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LayoutMark {
-    Nchw,
-    Nhwc,
+    In(TensorLayout),
     /// Conversion between the two.
     Conversion,
 }
@@ -161,10 +155,10 @@ pub(super) fn layout(name: &str) -> Option<LayoutMark> {
     let lower = name.to_ascii_lowercase();
     if lower.contains("nchwtonhwc") || lower.contains("nhwctonchw") {
         Some(LayoutMark::Conversion)
-    } else if lower.contains("nhwc") || lower.contains("channels_last") {
-        Some(LayoutMark::Nhwc)
-    } else if lower.contains("nchw") {
-        Some(LayoutMark::Nchw)
+    } else if lower.contains(TensorLayout::Nhwc.name()) || lower.contains("channels_last") {
+        Some(LayoutMark::In(TensorLayout::Nhwc))
+    } else if lower.contains(TensorLayout::Nchw.name()) {
+        Some(LayoutMark::In(TensorLayout::Nchw))
     } else {
         None
     }
@@ -204,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_precision_is_that_of_the_factors() {
+    fn the_number_format_is_that_of_the_levels() {
         for (name, expected) in [
             ("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize32x32x64", Some("tf32")),
             ("cutlass_80_tensorop_s1688gemm_64x64_16x6_nn_align1", Some("tf32")),
@@ -215,7 +209,7 @@ mod tests {
             ("void conv_depthwise2d_forward_kernel<(int)3, double, int>(float)", Some("fp64")),
             ("splitKreduce", None),
         ] {
-            assert_eq!(precision(name), expected, "{name}");
+            assert_eq!(number_format(name).map(NumberFormat::name), expected, "{name}");
         }
     }
 }

@@ -3,13 +3,17 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
-use super::family::{Family, LayoutMark, collective, family, layout, precision};
+use strum::VariantArray as _;
+
+use super::family::{Family, LayoutMark, collective, family, layout, number_format};
 use super::gpu::GpuWork;
-use crate::plan::Levels;
+use crate::plan::{GPUS, Hint, Level, Levels, NumberFormat, Parallelism, TensorLayout, WorkloadSpec};
 use crate::protocol::Evidence;
 use crate::trace::event::Rank;
 use crate::trace::value::{Entry, GraphProof, LayoutProof, PinProof, PrecisionProof, Proof, RankProof, StrategyProof};
 
+/// What a proof says of graphs that were launched.
+const GRAPHS_SEEN: &str = "on";
 /// How many times as much one kind of copies must have moved as the other, to be that of the batches.
 const CLEAR_SHARE: u64 = 4;
 
@@ -30,7 +34,7 @@ pub(super) fn proof(work: &GpuWork, api: &[Entry], kernels: &[Entry], name: impl
         graphs: GraphProof {
             launches: launches.max(work.graph_traces),
             kernels: work.graph_kernels,
-            seen: if graphs { "on" } else { "off" }.to_owned(),
+            seen: if graphs { GRAPHS_SEEN } else { "off" }.to_owned(),
         },
     }
 }
@@ -69,8 +73,8 @@ fn layouts(kernels: &[Entry]) -> LayoutProof {
                 proof.conversions += entry.statistics.calls;
                 continue;
             }
-            Some(LayoutMark::Nchw) => (&mut proof.nchw_ns, &mut normalisation_nchw_ns),
-            Some(LayoutMark::Nhwc) => (&mut proof.nhwc_ns, &mut normalisation_nhwc_ns),
+            Some(LayoutMark::In(TensorLayout::Nchw)) => (&mut proof.nchw_ns, &mut normalisation_nchw_ns),
+            Some(LayoutMark::In(TensorLayout::Nhwc)) => (&mut proof.nhwc_ns, &mut normalisation_nhwc_ns),
             None => continue,
         };
         if matches!(family, Family::Convolution | Family::Normalisation) {
@@ -83,8 +87,8 @@ fn layouts(kernels: &[Entry]) -> LayoutProof {
     // cuDNN tries convolutions in both layouts, and computes NCHW tensors in NHWC with conversions before and after. It does neither
     // with normalisations, so those show the layout of the tensors. Without them, convolutions must do.
     proof.seen = match normalisation_nchw_ns.cmp(&normalisation_nhwc_ns) {
-        Ordering::Less => "nhwc",
-        Ordering::Greater => "nchw",
+        Ordering::Less => TensorLayout::Nhwc.name(),
+        Ordering::Greater => TensorLayout::Nchw.name(),
         Ordering::Equal => layout_of_convolutions(&proof, convolutions),
     }
     .to_owned();
@@ -100,25 +104,25 @@ fn layout_of_convolutions(proof: &LayoutProof, convolutions: u64) -> &'static st
     if proof.nchw_ns == 0 && proof.nhwc_ns == 0 || mixed {
         "unknown"
     } else if proof.nhwc_ns > proof.nchw_ns && !converted {
-        "nhwc"
+        TensorLayout::Nhwc.name()
     } else {
-        "nchw"
+        TensorLayout::Nchw.name()
     }
 }
 
 fn precisions(kernels: &[Entry]) -> PrecisionProof {
     let mut by_precision_ns: BTreeMap<String, u64> = BTreeMap::new();
     for entry in kernels.iter().filter(|entry| matches!(family(&entry.name), Family::Convolution | Family::Matrix)) {
-        if let Some(precision) = precision(&entry.name) {
-            let sum = by_precision_ns.entry(precision.to_owned()).or_default();
+        if let Some(format) = number_format(&entry.name) {
+            let sum = by_precision_ns.entry(format.name().to_owned()).or_default();
             *sum = sum.saturating_add(entry.statistics.total_ns);
         }
     }
     let whole: u64 = by_precision_ns.values().fold(0, |sum, total_ns| sum.saturating_add(*total_ns));
-    let lowered = ["fp16", "bf16", "tf32"];
+    let is_reduced = |name: &str| NumberFormat::VARIANTS.iter().any(|known| known.is_reduced() && known.name() == name);
     let most = by_precision_ns
         .iter()
-        .filter(|(precision, total_ns)| lowered.contains(&precision.as_str()) && **total_ns >= whole / 20)
+        .filter(|(precision, total_ns)| is_reduced(precision) && **total_ns >= whole / 20)
         .max_by_key(|(_, total_ns)| **total_ns)
         .or_else(|| by_precision_ns.iter().max_by_key(|(_, total_ns)| **total_ns));
     let seen = most.map_or("unknown", |(precision, _)| precision).to_owned();
@@ -163,11 +167,11 @@ fn strategy(work: &GpuWork, name: impl Fn(i64) -> String) -> StrategyProof {
     };
     let seen = match (processes, gpus) {
         (0, _) => "none",
-        (_, 1) if processes == 1 => "single",
-        (1, _) => "dp",
+        (_, 1) if processes == 1 => Parallelism::Single.name(),
+        (1, _) => Parallelism::Dp.name(),
         _ if total(&["all_reduce", "all_gather", "reduce_scatter", "broadcast"]) == 0 => "independent",
-        _ if total(&["reduce_scatter"]) > total(&["all_reduce"]) => "sharded",
-        _ => "ddp",
+        _ if total(&["reduce_scatter"]) > total(&["all_reduce"]) => Parallelism::Sharded.name(),
+        _ => Parallelism::Ddp.name(),
     };
     StrategyProof { processes, gpus, ranks, seen: seen.to_owned() }
 }
@@ -182,75 +186,65 @@ impl PinProof {
 }
 
 impl Proof {
-    /// Compares the evidence with the planned levels. Factors without evidence are
-    /// left out.
-    pub fn evidence(&self, levels: &Levels) -> Vec<Evidence> {
-        let asked = |key: &str| levels.get(key).map(ToString::to_string);
+    /// Compares the evidence with a run's planned levels, by their hints. Levels of which the recording proves nothing are left out.
+    pub fn evidence(&self, spec: &WorkloadSpec, levels: &Levels) -> Vec<Evidence> {
         let mut all = Vec::new();
-        let mut add = |factor: &str, asked: String, seen: String, in_effect: bool| {
-            all.push(Evidence { factor: factor.to_owned(), asked, seen, in_effect });
-        };
-        let pin = &self.pin_memory;
-        if let Some(level) = asked("pin_memory")
-            && pin.is_clear()
-            && asked("loader").as_deref() != Some("device")
-        {
-            let seen = format!(
-                "{} bytes copied from pinned memory, {} from pageable memory",
-                pin.pinned_bytes, pin.pageable_bytes
-            );
-            add("pin_memory", level.clone(), seen, (level == "on") == (pin.seen == "pinned"));
-        }
-        let layout = &self.layout;
-        if let Some(level) = asked("layout")
-            && layout.seen != "unknown"
-        {
-            let seen = format!(
-                "{} ns in kernels for NCHW, {} ns for NHWC, {} conversions",
-                layout.nchw_ns, layout.nhwc_ns, layout.conversions
-            );
-            let in_effect = level == layout.seen;
-            add("layout", level, seen, in_effect);
-        }
-        let precision = &self.precision;
-        if let Some(level) = asked("precision")
-            && precision.seen != "unknown"
-        {
-            let tf32 = level == "fp32" && asked("tf32").is_some_and(|tf32| tf32 != "off");
-            let in_effect = precision.seen == level || (tf32 && precision.seen == "tf32");
-            let parts =
-                precision.by_precision_ns.iter().map(|(precision, total_ns)| format!("{precision} {total_ns} ns"));
-            let seen = format!("convolutions and matrix products: {}", parts.collect::<Vec<_>>().join(", "));
-            add("precision", level, seen, in_effect);
-        }
-        let strategy = &self.strategy;
-        let key = if asked("strategy").is_some() { "strategy" } else { "sharding" };
-        if let Some(level) = asked(key)
-            && strategy.seen != "none"
-        {
-            let family = match level.as_str() {
-                "fsdp" => "sharded",
-                ddp if ddp.starts_with("ddp") => "ddp",
-                other => other,
-            };
-            let seen = format!("{}: {} processes on {} GPUs", strategy.seen, strategy.processes, strategy.gpus);
-            // On one GPU all strategies are the same.
-            let in_effect = family == strategy.seen || strategy.gpus == 1 && asked("gpus").as_deref() == Some("1");
-            add(key, level, seen, in_effect);
-        }
-        if let Some(level) = asked("gpus")
-            && strategy.gpus > 0
-        {
-            let in_effect = level == strategy.gpus.to_string();
-            add("gpus", level, format!("{} GPUs worked", strategy.gpus), in_effect);
-        }
-        if let Some(level) = asked("cuda_graph")
-            && strategy.gpus > 0
-        {
-            let in_effect = level == self.graphs.seen;
-            add("cuda_graph", level, format!("{} launches of graphs", self.graphs.launches), in_effect);
+        for (key, level) in levels.iter() {
+            let of_hints = spec.hints(key, level).filter_map(|hint| self.proves(hint, spec, levels));
+            let of_gpus = (key == GPUS && self.strategy.gpus > 0)
+                .then(|| (format!("{} GPUs worked", self.strategy.gpus), self.worked_on(level)));
+            all.extend(of_hints.chain(of_gpus).map(|(seen, in_effect)| Evidence {
+                factor: key.to_string(),
+                asked: level.to_string(),
+                seen,
+                in_effect,
+            }));
         }
         all
+    }
+
+    /// What was seen of a level with this hint, and whether the level was in effect; none where the recording proves neither.
+    fn proves(&self, hint: &Hint, spec: &WorkloadSpec, levels: &Levels) -> Option<(String, bool)> {
+        let Self { pin_memory: pin, layout, precision, strategy, graphs } = self;
+        let hinted = |hint: &Hint| spec.all_hints(levels).any(|other| other == hint);
+        match hint {
+            Hint::PinnedCopies(pinned) if pin.is_clear() && !hinted(&Hint::NoCopies) => {
+                let seen = format!(
+                    "{} bytes copied from pinned memory, {} from pageable memory",
+                    pin.pinned_bytes, pin.pageable_bytes
+                );
+                Some((seen, *pinned == (pin.seen == "pinned")))
+            }
+            Hint::Layout(asked) if layout.seen != "unknown" => {
+                let seen = format!(
+                    "{} ns in kernels for NCHW, {} ns for NHWC, {} conversions",
+                    layout.nchw_ns, layout.nhwc_ns, layout.conversions
+                );
+                Some((seen, layout.seen == asked.name()))
+            }
+            Hint::Multiplies(asked) if precision.seen != "unknown" => {
+                let times = precision.by_precision_ns.iter().map(|(name, total_ns)| format!("{name} {total_ns} ns"));
+                let seen = format!("convolutions and matrix products: {}", times.collect::<Vec<_>>().join(", "));
+                let lowered = |hint: &Hint| matches!(hint, Hint::Lowers(from, to) if from == asked && precision.seen == to.name());
+                Some((seen, precision.seen == asked.name() || spec.all_hints(levels).any(lowered)))
+            }
+            Hint::Parallelism(asked) if strategy.seen != "none" => {
+                let seen = format!("{}: {} processes on {} GPUs", strategy.seen, strategy.processes, strategy.gpus);
+                // On one GPU all are the same.
+                let on_one = strategy.gpus == 1 && levels.get(GPUS).is_some_and(|level| self.worked_on(level));
+                Some((seen, strategy.seen == asked.name() || on_one))
+            }
+            Hint::GraphsAfter(_) | Hint::NoGraphs if strategy.gpus > 0 => {
+                let seen = format!("{} launches of graphs", graphs.launches);
+                Some((seen, (*hint != Hint::NoGraphs) == (graphs.seen == GRAPHS_SEEN)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether as many GPUs worked as a level says.
+    fn worked_on(&self, gpus: &Level) -> bool {
+        gpus.to_string() == self.strategy.gpus.to_string()
     }
 }
 

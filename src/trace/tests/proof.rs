@@ -1,14 +1,14 @@
 //! What a report says against a plan.
 
 use super::golden::imported;
-use crate::plan::{Level, Levels};
+use crate::plan::{Factor, Hint, Level, Levels, NumberFormat, WorkloadSpec, image};
 use crate::protocol::Evidence;
 use crate::trace::{NvtxRange, Statistics, Trace, Window};
 
 fn evidence(report: &str, levels: &[(&'static str, &str)]) -> Vec<Evidence> {
     let level = |text: &str| text.parse().map_or_else(|_| Level::text(text), Level::Integer);
     let levels = Levels::new(levels.iter().map(|(key, text)| (*key, level(text))).collect());
-    imported(report, &Window::default()).proof.evidence(&levels)
+    imported(report, &Window::default()).proof.evidence(&image::spec(), &levels)
 }
 
 /// The factors that a report says were not in effect.
@@ -63,7 +63,7 @@ fn where_much_was_copied_from_memory_of_both_kinds_nothing_is_said_of_batches() 
     let levels = Levels::new(vec![("pin_memory", Level::text("on"))]);
     let mut told = |pinned_bytes, pageable_bytes| {
         (proof.pin_memory.pinned_bytes, proof.pin_memory.pageable_bytes) = (pinned_bytes, pageable_bytes);
-        proof.evidence(&levels).len()
+        proof.evidence(&image::spec(), &levels).len()
     };
     // A program of few steps: its weights outweigh its batches.
     assert_eq!((told(5_474_304, 9_083_592), told(9_000_000, 2_000_000), told(500, 9_000_000)), (0, 1, 1));
@@ -73,11 +73,31 @@ fn where_much_was_copied_from_memory_of_both_kinds_nothing_is_said_of_batches() 
 fn a_window_that_closed_before_a_graph_could_be_captured_does_not_contradict_it() {
     let mut trace = imported("single_100", &Window::default());
     let levels = Levels::new(vec![("cuda_graph", Level::text("on"))]);
-    let contradicts = |trace: &Trace| trace.summary("report", Some(&levels)).evidence.iter().any(|one| !one.in_effect);
+    let spec = image::spec();
+    let contradicts =
+        |trace: &Trace| trace.summary("report", Some((&spec, &levels))).evidence.iter().any(|one| !one.in_effect);
     assert!(contradicts(&trace), "it has no launch of a graph");
     for (calls, expected) in [(8, false), (100, true)] {
         let statistics = Statistics { calls, ..trace.api[0].statistics };
         trace.nvtx = vec![NvtxRange { domain: None, name: "step".to_owned(), statistics }];
         assert_eq!(contradicts(&trace), expected, "{calls} steps");
     }
+}
+
+#[test]
+fn a_level_is_proven_by_its_hints_whatever_its_workload_calls_it() {
+    let proof = imported("single_100", &Window::default()).proof;
+    let number = Factor::named("number", "Number", &["single", "half", "quarter"]);
+    let hints = [("single", Hint::Multiplies(NumberFormat::Tf32)), ("half", Hint::Multiplies(NumberFormat::Fp16))];
+    let solver = WorkloadSpec { factors: vec![number.hints(hints)], ..WorkloadSpec::unknown("solver") };
+    let seen = |key: &'static str, level: &str| {
+        let evidence = proof.evidence(&solver, &Levels::new(vec![(key, Level::text(level))]));
+        evidence.into_iter().map(|one| (one.factor, one.in_effect)).collect::<Vec<_>>()
+    };
+    assert_eq!(seen("number", "single"), [("number".to_owned(), true)]);
+    assert_eq!(seen("number", "half"), [("number".to_owned(), false)]);
+    // Nothing is known of its kernels: it is not said that it was not in effect.
+    assert_eq!(seen("number", "quarter"), []);
+    // A key means the same in every workload.
+    assert_eq!(seen("precision", "tf32"), [("precision".to_owned(), true)]);
 }

@@ -84,8 +84,7 @@ fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         return;
     }
     ui.horizontal_wrapped(|ui| {
-        // Where the data set is a factor, this says where its rows come from.
-        ui.label(if block.spec.factor("data_set").is_some() { "Rows" } else { "Data set" });
+        ui.label(&*block.spec.data_name);
         for rule in &block.spec.data_sets {
             let set = &*rule.key;
             let chosen = block.data.set == set;

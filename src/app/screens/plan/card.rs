@@ -15,30 +15,9 @@ use crate::app::widgets::{muted, strong, text_field, tick_ui};
 use crate::figure::grouped;
 use crate::plan::{Domain, Factor, Level, Plan};
 
-/// Factors that most plans vary, in the order of their cards.
-const MAIN: &[&str] = &[
-    "technique",
-    "model",
-    "data_set",
-    "precision",
-    "layout",
-    "kernels",
-    "pin_memory",
-    "loader",
-    "strategy",
-    "gpus",
-    "image_size",
-    "batch_size",
-    "max_tokens",
-    "rows",
-    "epochs",
-];
-
 /// Draws the cards of all factors.
 pub(super) fn cards_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    let all = &view.own.plan().first.spec.factors;
-    let main: Vec<&Factor> = MAIN.iter().filter_map(|key| all.iter().find(|factor| factor.key == *key)).collect();
-    let more: Vec<&Factor> = all.iter().filter(|factor| !MAIN.contains(&&*factor.key)).collect();
+    let (main, more) = view.own.plan().first.spec.main_and_more();
     grid_ui(ui, "main", main.len(), |ui, index| factor_ui(ui, view, main[index], commands));
     let differ = |factor: &&&Factor| *view.own.plan().first.levels(&factor.key) != [factor.default.clone()];
     let title = match more.iter().filter(differ).count() {

@@ -1,6 +1,6 @@
 //! Edits of a plan as pure functions: ticking levels, and parsing typed numbers.
 
-use crate::plan::{Domain, Factor, GpuChoice, Level, Node, Plan};
+use crate::plan::{Domain, Factor, GPUS, GpuChoice, Level, Node, Plan};
 
 /// The plan with a level ticked, or unticked if it was ticked; none if it is the factor's only level.
 pub(super) fn toggled(plan: &Plan, factor: &Factor, level: &Level) -> Option<Plan> {
@@ -49,7 +49,7 @@ pub(super) fn offered(factor: &Factor, ticked: &[Level], node: Option<&Node>) ->
     let gpus = node.map_or(0, |node| node.gpus.iter().filter(|gpu| !gpu.mig).count()) as f64;
     // The papers compare 1, 2 and 4 GPUs, so these are offered even if they cannot run here.
     let fits = |number: f64| number <= gpus || [1.0, 2.0, 4.0].contains(&number);
-    let wanted = |level: &Level| factor.key != "gpus" || level.as_number().is_some_and(fits);
+    let wanted = |level: &Level| factor.key != GPUS || level.as_number().is_some_and(fits);
     let mut levels: Vec<Level> = factor.offered().filter(wanted).collect();
     levels.extend(ticked.iter().filter(|level| !levels.contains(level)).cloned().collect::<Vec<_>>());
     if let Domain::GpuSet(_) = factor.domain {

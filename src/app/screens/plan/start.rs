@@ -1,6 +1,6 @@
 //! Starting plans: those of `sessions/`, included in the program.
 
-use crate::plan::{Plan, image};
+use crate::plan::{Plan, usual_workload};
 
 /// A starting plan.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub(super) fn starting_plan(name: &str) -> Option<Plan> {
 /// The plan of a new window.
 pub(super) fn first_plan() -> Plan {
     let first = STARTING_PLANS.first().and_then(|start| starting_plan(start.name));
-    first.unwrap_or_else(|| Plan::new("untitled", image::spec()))
+    first.unwrap_or_else(|| Plan::new("untitled", usual_workload()))
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use toml::de::DeValue;
 use toml_edit::{Array, Item, Value};
 
 use super::template::{self, Piece};
-use super::{BUILT_IN, Command, GPUS, KEY, Said, USUAL, readings, spec};
+use super::{BUILT_IN, Command, KEY, Said, USUAL, readings, spec};
 use crate::plan::checked_table::{Table, integer, kind, real};
 use crate::plan::problem::{Problems, quoted};
-use crate::plan::{Binding, GpuChoice, Key, Level, WorkloadSpec, suggestion, workload};
+use crate::plan::{Binding, GPUS, GpuChoice, Key, Level, WorkloadSpec, suggestion, workload};
 
 const KEYS: &[&str] =
     &["name", "run", "folder", "env", "setup", "time_limit_s", "unit", "step", "factor", "readings", "measures"];

@@ -152,6 +152,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
         synthetic: false,
         // Image files are scenario b's, bytes scenario a's.
         ticks: vec![(Scenario::KEY.into(), Level::text(scenario.name()))],
+        read_by: Vec::new(),
         obtainable: Vec::new(),
     };
     let digits = "70,000 procedural digits of 28×28 pixels; generated when first needed";

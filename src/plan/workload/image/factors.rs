@@ -1,7 +1,8 @@
 //! The factors of the `image` workload, with their levels, help and findings of the papers.
 
+use super::super::typed::{graphs, pinned};
 use super::{CudnnBenchmark, DataCopy, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype};
-use crate::plan::{Binding, Factor, GpuChoice, Kernels, OptimizerImpl};
+use crate::plan::{Binding, Factor, GPUS, GpuChoice, Hint, Kernels, NumberFormat, OptimizerImpl};
 
 const OFF_ON: &[&str] = &["off", "on"];
 const ON_OFF: &[&str] = &["on", "off"];
@@ -10,9 +11,18 @@ const ON_OFF: &[&str] = &["on", "off"];
 pub(super) fn factors() -> Vec<Factor> {
     vec![
         Factor::named(Precision::KEY, "Precision", Precision::NAMES)
-            .help("Arithmetic of training. fp16 and bf16 are mixed precision: autocast, with weights in fp32.")
+            .speaks_for_itself()
+            .hints(
+                Precision::ALL
+                    .iter()
+                    .map(|level| (level.name(), Hint::Multiplies(level.number_format())))
+                    // No level here, but one of programs that have this factor.
+                    .chain([(NumberFormat::Tf32.name(), Hint::Multiplies(NumberFormat::Tf32))]),
+            )
+            .help("NumberFormat of training. fp16 and bf16 are mixed precision: autocast, with weights in fp32.")
             .finding("Against fp64, fp32 is 54-68 % and fp16 110-152 % faster at equal accuracy (2503.15252 Table 2)."),
         Factor::named(Tf32::KEY, "TF32", Tf32::NAMES)
+            .hints(Tf32::ALL.iter().filter_map(|level| Some((level.name(), level.lowers()?))))
             .idle_where(Precision::KEY, &["fp64", "fp16", "bf16"])
             .help("Where fp32 may use tensor cores with 10-bit mantissas: nowhere, in convolutions, or everywhere.")
             .finding("The papers' FP32 was most likely `conv`, PyTorch's default."),
@@ -21,16 +31,21 @@ pub(super) fn factors() -> Vec<Factor> {
             .help("Data type in which images are copied to the GPU; `run` is the run's precision.")
             .finding("Host-to-device copies took 226 s in FP64, 104 s in FP32, 50 s in FP16 (2503.15252 section 3.4)."),
         Factor::named("pin_memory", "pin_memory", OFF_ON)
+            .hints(pinned())
             .idle_where(Loader::KEY, &["dali", "device"])
             .help("Stages batches in page-locked memory and copies them without blocking the host.")
             .finding("16-30 % faster, less with more GPUs (2503.15252 Table 3)."),
         Factor::named(Layout::KEY, "Layout", Layout::NAMES)
+            .speaks_for_itself()
+            .hints(Layout::ALL.iter().map(|level| (level.name(), Hint::Layout(level.order()))))
             .help("Memory format of images and weights; tensor cores prefer nhwc (channels last).")
             .finding("nhwc brings PyTorch's DataLoader close to DALI on 1 and 2 GPUs (2505.22905 Fig. 9)."),
         Factor::named(Kernels::KEY, "Kernels", Kernels::NAMES)
             .help("What computes a training step. plain: libtorch's and cuDNN's operations. fused: matrix products and kernels that normalise \
                    and activate where values are read, on GPUs in nhwc."),
         Factor::named(Loader::KEY, "Loader", Loader::NAMES)
+            .speaks_for_itself()
+            .hints([(Loader::Device.name(), Hint::NoCopies)])
             .help("What prepares batches: threads on the CPU, NVIDIA DALI (`make dali`), or the GPU from bytes in its memory.")
             .finding("DALI shows no pauses between epochs on 3-4 GPUs, the DataLoader does (2505.22905 Fig. 6-8)."),
         Factor::count("loader_workers", "Loader workers", 1..=256, 8)
@@ -45,10 +60,17 @@ pub(super) fn factors() -> Vec<Factor> {
             .help("a: 28×28 digits, upsampled for each batch. b: 300×300 colour files, normalised only.")
             .finding("b moves the cost from arithmetic on the CPU to memory traffic (2505.22905 section 4.1)."),
         Factor::named(Strategy::KEY, "Strategy", Strategy::NAMES)
+            .speaks_for_itself()
+            .hints(
+                Strategy::ALL
+                    .iter()
+                    .map(|level| (level.name(), Hint::Parallelism(level.parallelism())))
+                    .chain([(Strategy::Ddp.name(), Hint::SharedUnits)]),
+            )
             .help("How work is distributed over GPUs. ddp-ds: each rank loads and processes its own share; fsdp: and holds its own part \
                    of the model.")
             .finding("ddp-ds scales with the GPUs, ddp and ddp-rr do not (2503.15252 Fig. 1)."),
-        Factor::count("gpus", "GPUs", 1..=64, 1)
+        Factor::count(GPUS, "GPUs", 1..=64, 1)
             .usual(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
             .help("One rank per GPU (dp: threads of one process); on a machine without GPUs, ranks on CPUs.")
             .finding("4 GPUs bring 3.23× in FP64 and 2.70× in FP16 (2503.15252 Table 2)."),
@@ -69,6 +91,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .idle_where(Strategy::KEY, &["single", "dp"])
             .help("Computes batch statistics over all ranks: closer to one large batch, with more communication."),
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)
+            .hints(graphs())
             .help("Captures the whole step once and replays it from step 12 on: removes launch costs, which limit small images."),
         Factor::named(OptimizerImpl::KEY, "Optimizer", OptimizerImpl::NAMES)
             .help("SGD's update as one kernel for all parameters, a few kernels, or several per parameter."),

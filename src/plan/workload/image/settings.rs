@@ -1,7 +1,10 @@
 //! The levels of one `image` cell as types.
 
 use super::super::typed::{binding, count, levels, number, switch};
-use crate::plan::{Binding, CUDA_GRAPH_WARM_UP_STEPS, GpuChoice, Kernels, Levels, OptimizerImpl, Shape};
+use crate::plan::{
+    Binding, CUDA_GRAPH_WARM_UP_STEPS, GPUS, GpuChoice, Hint, Kernels, Levels, NumberFormat, OptimizerImpl,
+    Parallelism, Shape, TensorLayout,
+};
 
 levels! {
     /// The arithmetic of training.
@@ -102,6 +105,50 @@ levels! {
         PerRank = "per_rank",
         /// One a node.
         Shared = "shared",
+    }
+}
+
+impl Precision {
+    /// The format of the numbers that convolutions and matrix products multiply.
+    pub(super) fn number_format(self) -> NumberFormat {
+        match self {
+            Self::Fp32 => NumberFormat::Fp32,
+            Self::Fp64 => NumberFormat::Fp64,
+            Self::Fp16 => NumberFormat::Fp16,
+            Self::Bf16 => NumberFormat::Bf16,
+        }
+    }
+}
+
+impl Tf32 {
+    /// What it makes of products in fp32.
+    pub(super) fn lowers(self) -> Option<Hint> {
+        match self {
+            Self::Off => None,
+            Self::Conv | Self::All => Some(Hint::Lowers(NumberFormat::Fp32, NumberFormat::Tf32)),
+        }
+    }
+}
+
+impl Layout {
+    /// The order of the dimensions of images and weights.
+    pub(super) fn order(self) -> TensorLayout {
+        match self {
+            Self::Nchw => TensorLayout::Nchw,
+            Self::Nhwc => TensorLayout::Nhwc,
+        }
+    }
+}
+
+impl Strategy {
+    /// How processes and GPUs share the work.
+    pub(super) fn parallelism(self) -> Parallelism {
+        match self {
+            Self::Single => Parallelism::Single,
+            Self::Dp => Parallelism::Dp,
+            Self::DdpDs | Self::Ddp | Self::DdpRr => Parallelism::Ddp,
+            Self::Fsdp => Parallelism::Sharded,
+        }
     }
 }
 
@@ -216,7 +263,7 @@ impl ImageSettings {
             persistent_workers: switch("persistent_workers")?,
             scenario: Scenario::read(levels)?,
             strategy: Strategy::read(levels)?,
-            gpus: count("gpus")?,
+            gpus: count(GPUS)?,
             gpu_choice: GpuChoice::read(levels)?,
             numa: binding(levels)?,
             data_copy: DataCopy::read(levels)?,

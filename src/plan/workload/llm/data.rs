@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::model::ModelConfig;
-use super::settings::{DataSet, Model};
-use crate::plan::{Data, DataSetRule, Factor, Level, Obtainable, Obtained};
+use super::settings::{DataSet, Model, Template, TrainOnInput};
+use crate::plan::{Data, DataSetRule, Factor, Key, Level, Obtainable, Obtained};
 
 /// A plan's choice of rows and weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +111,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
         required: Vec::new(),
         synthetic: set == "stand-in",
         ticks: Vec::new(),
+        read_by: Vec::new(),
         obtainable: Vec::new(),
     };
     vec![
@@ -120,6 +121,9 @@ pub(super) fn rules() -> Vec<DataSetRule> {
             "Made rows with the published counts and lengths of the data set, marked as synthetic; nothing is downloaded.",
         ),
         DataSetRule {
+            read_by: [Model::KEY, DataSet::KEY, Template::KEY, TrainOnInput::KEY, "max_tokens", "rows", "test_rows"]
+                .map(Key::from)
+                .into(),
             obtainable: DataSet::PUBLISHED
                 .map(|(set, about)| Obtainable::new(set.name(), Obtained::Downloaded, about))
                 .into(),

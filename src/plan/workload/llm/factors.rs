@@ -1,9 +1,10 @@
 //! The factors of the `llm` workload: every knob, its levels, and what it is good for.
 
+use super::super::typed::{graphs, pinned};
 use super::settings::{
     DataSet, FsdpGather, FsdpWrap, LoraTargets, Model, Precision, Sharding, Technique, Template, Tf32, TrainOnInput,
 };
-use crate::plan::{Binding, Factor, GpuChoice, Kernels, OptimizerImpl};
+use crate::plan::{Binding, Factor, GPUS, GpuChoice, Hint, Kernels, OptimizerImpl};
 
 const OFF_ON: &[&str] = &["off", "on"];
 const ON_OFF: &[&str] = &["on", "off"];
@@ -29,9 +30,12 @@ pub(super) fn factors() -> Vec<Factor> {
             .idle_where(DataSet::KEY, &["uniform"])
             .help("Whether prompts count in the loss. own follows TorchTune: on for alpaca-cleaned, off for the others and for dpo."),
         Factor::named(Precision::KEY, "Precision", Precision::NAMES)
+            .speaks_for_itself()
+            .hints(Precision::ALL.iter().map(|level| (level.name(), Hint::Multiplies(level.number_format()))))
             .help("Types of weights and arithmetic. bf16: everything. fp16: frozen weights; trained parameters stay in fp32.")
             .finding("The papers' iterations are in FP32 (2505.22905 section 5)."),
         Factor::named(Tf32::KEY, "TF32", Tf32::NAMES)
+            .hints(Tf32::ALL.iter().filter_map(|level| Some((level.name(), level.lowers()?))))
             .idle_where(Precision::KEY, &["bf16", "fp16"])
             .help("Whether fp32's matrix products may use tensor cores with 10-bit mantissas."),
         Factor::count("batch_size", "Batch size", 1..=4096, 2)
@@ -75,24 +79,27 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(Kernels::KEY, "Kernels", Kernels::NAMES)
             .help("plain: separate libtorch operations. fused: kernels that fuse several steps of a layer, on GPUs."),
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)
+            .hints(graphs())
             .help("Captures the whole step once per length and replays it: removes launch costs, which limit short rows."),
         Factor::named("pin_memory", "pin_memory", OFF_ON)
+            .hints(pinned())
             .help("Stages batches in page-locked memory and copies them without blocking the host."),
         Factor::named("deterministic", "Deterministic", OFF_ON)
             .help("Uses only algorithms with bitwise reproducible results; slower."),
-        Factor::count("gpus", "GPUs", 1..=64, 1)
+        Factor::count(GPUS, "GPUs", 1..=64, 1)
             .usual(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
             .help("One rank per GPU; on a machine without GPUs, ranks on CPUs.")
             .finding("LoRA in FP32: 0.77 s an iteration on 1 GPU, 0.93 on 2, 0.90 on 3, 0.94 on 4 (2505.22905 Fig. 10)."),
         Factor::named(Sharding::KEY, "Sharding", Sharding::NAMES)
-            .idle_at("gpus", 1)
+            .hints(Sharding::ALL.iter().map(|level| (level.name(), Hint::Parallelism(level.parallelism()))))
+            .idle_at(GPUS, 1)
             .help("fsdp: parameters, gradients and optimizer state are sharded over the GPUs. ddp: each GPU has the whole model."),
         Factor::named(FsdpWrap::KEY, "FSDP units", FsdpWrap::NAMES)
-            .idle_at("gpus", 1)
+            .idle_at(GPUS, 1)
             .idle_where(Sharding::KEY, &["ddp"])
             .help("What is gathered together: blocks, or blocks with embedding and output layer separate."),
         Factor::named(FsdpGather::KEY, "FSDP gathering", FsdpGather::NAMES)
-            .idle_at("gpus", 1)
+            .idle_at(GPUS, 1)
             .idle_where(Sharding::KEY, &["ddp"])
             .help("How the parameters of other GPUs are gathered. collectives: by NCCL, whose kernels take multiprocessors from the \
                    model's. copies: by the GPUs' copy engines, which do not."),

@@ -1,7 +1,7 @@
 //! The levels of one `llm` cell as types.
 
 use super::super::typed::{binding, count, levels, number, switch};
-use crate::plan::{Binding, GpuChoice, Kernels, Levels, OptimizerImpl};
+use crate::plan::{Binding, GPUS, GpuChoice, Hint, Kernels, Levels, NumberFormat, OptimizerImpl, Parallelism};
 
 levels! {
     /// What is trained, and how.
@@ -134,6 +134,37 @@ levels! {
         Collectives = "collectives",
         /// Copies between GPUs by their copy engines.
         Copies = "copies",
+    }
+}
+
+impl Precision {
+    /// The format of the numbers that matrix products multiply.
+    pub(super) fn number_format(self) -> NumberFormat {
+        match self {
+            Self::Fp32 => NumberFormat::Fp32,
+            Self::Bf16 => NumberFormat::Bf16,
+            Self::Fp16 => NumberFormat::Fp16,
+        }
+    }
+}
+
+impl Tf32 {
+    /// What it makes of products in fp32.
+    pub(super) fn lowers(self) -> Option<Hint> {
+        match self {
+            Self::Off => None,
+            Self::All => Some(Hint::Lowers(NumberFormat::Fp32, NumberFormat::Tf32)),
+        }
+    }
+}
+
+impl Sharding {
+    /// How processes and GPUs share the work.
+    pub(super) fn parallelism(self) -> Parallelism {
+        match self {
+            Self::Fsdp => Parallelism::Sharded,
+            Self::Ddp => Parallelism::Ddp,
+        }
     }
 }
 
@@ -304,7 +335,7 @@ impl LlmSettings {
             shuffle: switch("shuffle")?,
             packed: switch("packed")?,
             pin_memory: switch("pin_memory")?,
-            gpus: count("gpus")?,
+            gpus: count(GPUS)?,
             gpu_choice: GpuChoice::read(levels)?,
             numa: binding(levels)?,
             kernels: Kernels::read(levels)?,

@@ -4,25 +4,28 @@ use super::*;
 use crate::figure::Look;
 use crate::launch::misbehaviour;
 use crate::plan::{
-    Better, DeclaredMeasure, Estimate, Factor, NumaNode, Plan, Shape, Topology, USUAL_STEP, Unit, WorkloadSpec,
-    fixture as machines,
+    Better, DeclaredMeasure, Estimate, Factor, Hint, NumaNode, NumberFormat, Plan, Shape, Topology, USUAL_DATA,
+    USUAL_STEP, Unit, WorkloadSpec, fixture as machines,
 };
 use crate::session::{Machine, Session};
 use crate::store::Reader;
 
 /// A solver of equations by one of three methods on so many threads, which says how far it came.
 fn solver() -> WorkloadSpec {
-    let methods = Factor::named("method", "Method", &["jacobi", "multigrid", "off"]);
+    let methods = Factor::named("method", "Method", &["jacobi", "multigrid", "off"])
+        .hints([("jacobi", Hint::Multiplies(NumberFormat::Fp64))]);
     WorkloadSpec {
         key: "solver".into(),
         name: "Solver".into(),
         unit: Unit { one: "cell".into(), many: "cells".into() },
         step: USUAL_STEP.into(),
+        data_name: USUAL_DATA.into(),
         factors: vec![
             methods,
             Factor::count("threads", "Threads", 1..=256, 1).unit("threads"),
             Factor::number("tolerance", "Tolerance", 0.0..=1.0, 0.1).idle_where("method", &["off"]),
         ],
+        main_factors: vec!["method".into()],
         data_sets: Vec::new(),
         cuts: Vec::new(),
         measures: vec![DeclaredMeasure {

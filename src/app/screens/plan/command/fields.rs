@@ -15,8 +15,7 @@ use crate::app::screens::plan::PlanCommand;
 use crate::app::screens::plan::View;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{card, check_ui, muted, radio_ui, strong, text_field};
-use crate::plan::command::GPUS;
-use crate::plan::{Better, CommandTexts, MeasureTexts};
+use crate::plan::{Better, CommandTexts, GPUS, MeasureTexts};
 
 /// Width of short fields.
 const SHORT: f32 = 120.0;
