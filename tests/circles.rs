@@ -38,7 +38,7 @@ impl Crate {
     fn read(root: &str) -> Self {
         let modules = source::modules(root).into_iter().map(|module| {
             // What a module only passes on, it does not use.
-            let found = paths(&module.code, &module.children).into_iter();
+            let found = paths(&module.code, &source::children(&module.code)).into_iter();
             let (exports, used): (Vec<_>, Vec<_>) = found.partition(|path| path.is_export);
             let exports = exports.into_iter().map(|path| (path.name(), path.segments)).collect();
             let paths = used.into_iter().map(|path| path.segments).collect();

@@ -117,6 +117,7 @@ fn of_steady(rank: &RankRecord, key: &str) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::analysis::{RunSummary, fixture, summarise_run};
+    use crate::plan::Level;
     use crate::protocol::{Device, Rate};
     use crate::store::ReadingRecord;
 

@@ -53,7 +53,7 @@ enum Meaning {
     Marker(Marker),
 }
 
-/// Reads the strings of a source that mean something.
+/// The strings of a source that mean something, by their ids.
 struct Meanings(HashMap<i64, Meaning>);
 
 impl Meanings {
@@ -84,10 +84,7 @@ pub(super) fn summarise(
     tell: &mut dyn FnMut(super::Progress) -> std::ops::ControlFlow<()>,
 ) -> Result<Trace, TraceError> {
     let head = source.head()?;
-    let mut units = 0;
-    for kind in Kind::TIMED {
-        units += source.units(kind)?;
-    }
+    let units = Kind::TIMED.into_iter().map(|kind| source.units(kind)).sum::<Result<_, _>>()?;
     let watch = &mut Watch::new(tell, units);
     let covered = head.covered;
     let begin = match covered {
@@ -114,16 +111,15 @@ pub(super) fn summarise(
     let names = source.names(&wanted)?;
     let name = |id: i64| names.texts.get(&id).cloned().unwrap_or_else(|| nameless(id));
 
+    let ranges_extent = head.without_cuda.then_some(ranges.extent).flatten();
+    let extent = covered.or_else(|| union(work.extent, calls.extent)).or(ranges_extent);
     let too_much = |kind| source.damaged(&[kind], "the sum of times is beyond 64 bits".to_owned());
-    let (calls_extent, ranges_extent) = (calls.extent, ranges.extent);
     let api = calls.entries(name).ok_or_else(|| too_much(Kind::Call))?;
     let kernels = kernels(&work, name).ok_or_else(|| too_much(Kind::Kernel))?;
     let memory = work.operations.by_kind().ok_or_else(|| too_much(Kind::Copy))?;
     let nvtx = ranges.entries(name).ok_or_else(|| too_much(Kind::Range))?;
     let families = families(&kernels, &memory);
 
-    let ranges_extent = head.without_cuda.then_some(ranges_extent).flatten();
-    let extent = covered.or_else(|| union(work.extent, calls_extent)).or(ranges_extent);
     let begin = if covered.is_none() && window.is_whole() { extent.map_or(0, |(start, _)| start) } else { begin };
     let within = extent.and_then(|extent| limits.clip(extent));
     let wall_ns = within.map_or(0, |(start, end)| end.abs_diff(start));
@@ -136,10 +132,6 @@ pub(super) fn summarise(
     warnings.extend(source.losses());
     let metrics = if head.without_cuda { Vec::new() } else { metrics(&api, &kernels, &memory, wall_ns, gpus.len()) };
     let proof = proof(&work, &api, &kernels, name);
-    let info = |index: i64| {
-        let unknown = GpuInfo { index, name: None, memory_bytes: None, sm_count: None };
-        head.gpus.iter().find(|known| known.index == index).cloned().unwrap_or(unknown)
-    };
     Ok(Trace {
         format_version: FORMAT_VERSION,
         schema_version: head.schema_version,
@@ -147,7 +139,7 @@ pub(super) fn summarise(
         begin_ns: begin,
         wall_ns,
         window: *window,
-        gpus: gpus.into_iter().map(info).collect(),
+        gpus: gpus.into_iter().map(|index| gpu(index, &head.gpus)).collect(),
         memcpy: work.operations.memcpy(),
         memset: work.operations.memset_rows(),
         transfers: work.operations.transfers(),
@@ -165,6 +157,12 @@ pub(super) fn summarise(
         warnings,
         notes: head.notes,
     })
+}
+
+/// A GPU by its index; without more than that where the recording does not know it.
+fn gpu(index: i64, known: &[GpuInfo]) -> GpuInfo {
+    let unknown = GpuInfo { index, name: None, memory_bytes: None, sm_count: None };
+    known.iter().find(|gpu| gpu.index == index).cloned().unwrap_or(unknown)
 }
 
 /// What is said of a window in which nothing was recorded.

@@ -1,18 +1,14 @@
 //! The source of a crate as tests of its structure read it: modules with their code, without comments and tests.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A module that is no test.
 pub struct Module {
     /// Its path from the crate's root, such as `["trace", "gap"]`.
     pub path: Vec<String>,
-    /// Its file.
-    pub file: PathBuf,
     /// Its code without comments and tests.
     pub code: String,
-    /// The modules that it declares in files of their own.
-    pub children: Vec<String>,
 }
 
 /// The modules of the crate whose root is a file of `src/`, such as `lib.rs`; those that only tests have are left out.
@@ -27,7 +23,7 @@ pub fn modules(root: &str) -> Vec<Module> {
 fn add(file: &Path, folder: &Path, path: &[String], modules: &mut Vec<Module>) {
     let code = code(&fs::read_to_string(file).unwrap());
     let children = children(&code);
-    modules.push(Module { path: path.to_vec(), file: file.to_owned(), code, children: children.clone() });
+    modules.push(Module { path: path.to_vec(), code });
     for child in children {
         let file = folder.join(format!("{child}.rs"));
         add(&file, &file.with_extension(""), &[path, &[child]].concat(), modules);
@@ -57,8 +53,8 @@ fn code(text: &str) -> String {
     code
 }
 
-/// The modules that are declared in files of their own.
-fn children(code: &str) -> Vec<String> {
+/// The modules that a module's code declares in files of their own.
+pub fn children(code: &str) -> Vec<String> {
     let declared = code.lines().filter_map(|line| {
         let line = line.trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
         line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';')

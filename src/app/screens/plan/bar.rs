@@ -11,7 +11,7 @@ use crate::app::task::typed_path;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{card, muted, text_field};
 use crate::papers;
-use crate::plan::{Plan, image};
+use crate::plan::{Plan, usual_workload};
 
 /// Height of a list of plans; longer ones scroll.
 const LIST_HEIGHT: f32 = 360.0;
@@ -77,7 +77,7 @@ fn menu_ui(ui: &mut Ui, view: View<'_>) -> Option<PlanCommand> {
             add(ui, start.name, &start.help(), &|| PlanCommand::Start(start.name));
         }
         add(ui, "New plan", "One cell of defaults", &|| {
-            PlanCommand::Begin(Box::new(Plan::new("untitled", image::spec())))
+            PlanCommand::Begin(Box::new(Plan::new("untitled", usual_workload())))
         });
     });
     ui.menu_button("A paper's setting", |ui| {
