@@ -19,7 +19,7 @@ pub(super) fn factors() -> Vec<Factor> {
                     // No level here, but one of programs that have this factor.
                     .chain([(NumberFormat::Tf32.name(), Hint::Multiplies(NumberFormat::Tf32))]),
             )
-            .help("NumberFormat of training. fp16 and bf16 are mixed precision: autocast, with weights in fp32.")
+            .help("Arithmetic of training. fp16 and bf16 are mixed precision: autocast, with weights in fp32.")
             .finding("Against fp64, fp32 is 54-68 % and fp16 110-152 % faster at equal accuracy (2503.15252 Table 2)."),
         Factor::named(Tf32::KEY, "TF32", Tf32::NAMES)
             .hints(Tf32::ALL.iter().filter_map(|level| Some((level.name(), level.lowers()?))))
