@@ -96,7 +96,7 @@ mod tests {
             numa_node: *numa_node,
             mig: false,
         };
-        Node { cpus: 8, gpus: (0..).zip(numa_of_gpus).map(gpu).collect(), ..fixture::cpu_node() }
+        Node { cpus: 8, memory_bytes: 1 << 34, gpus: (0..).zip(numa_of_gpus).map(gpu).collect(), ..fixture::cpu_node() }
     }
 
     #[test]
