@@ -63,3 +63,8 @@ pub mod text_table;
 /// Recordings: traces runs by a library over CUPTI or under nsys, reads raw traces, reports and events files, and shows where the time
 /// of GPUs and host went, as sums and as timelines.
 pub mod trace;
+
+/// Programs that tests write and then start.
+#[cfg(test)]
+#[path = "../tests/executable/mod.rs"]
+mod executable;

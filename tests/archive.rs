@@ -5,9 +5,11 @@ use std::fs::{self, File};
 use std::io::{Cursor, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
-use multicard::store::{ArchiveError, LeftOut, export_session, import_session, verify_archive};
+use multicard::store::{ArchiveError, LeftOut, Reader, Store, export_session, import_session, verify_archive};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
@@ -159,6 +161,34 @@ fn an_anonymous_archive_holds_neither_the_machines_name_nor_paths_and_the_same_n
     assert_eq!(numbers(&to), numbers(from.path()));
 }
 
+/// A process that is being started shares all open files, and with them their locks, until it executes its program.
+#[test]
+fn a_session_that_was_imported_opens_at_once_while_other_threads_start_processes() {
+    let folder = TempDir::new().unwrap();
+    let archive = seeds_archive(folder.path());
+    let is_over = AtomicBool::new(false);
+    let opened: Vec<Result<usize, String>> = thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    Command::new("true").status().unwrap();
+                }
+            });
+        }
+        let open = |number: u32| {
+            let session = folder.path().join(number.to_string());
+            import(&archive, &session).map_err(|error| error.to_string())?;
+            let runs = Reader::open(&session).and_then(|reader| reader.runs()).map_err(|error| error.to_string())?;
+            Store::open(&session).map(|_| runs.len()).map_err(|error| error.to_string())
+        };
+        let opened = (0..20).map(open).collect();
+        is_over.store(true, Ordering::Relaxed);
+        opened
+    });
+    let runs = records(session().path()).len();
+    assert_eq!(opened, vec![Ok(runs); 20]);
+}
+
 #[test]
 fn nothing_is_overwritten() {
     let (folder, from) = (TempDir::new().unwrap(), session());
@@ -202,7 +232,7 @@ fn an_interrupt_ends_an_export_with_130_and_leaves_nothing() {
         .unwrap();
     while names(&out).is_empty() {
         assert!(child.try_wait().unwrap().is_none(), "it ended without a file");
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        thread::sleep(std::time::Duration::from_millis(1));
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));

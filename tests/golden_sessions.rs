@@ -16,6 +16,8 @@ use multicard::store::{Decision, Reader, Store};
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[cfg(feature = "torch")]
+mod executable;
 mod seeded;
 #[cfg(feature = "torch")]
 mod training;
@@ -364,7 +366,7 @@ fn resuming_runs_nothing_anew() {
     let folder = TempDir::new().unwrap();
     // It has nothing to record; a plan with tracing is refused without one.
     let nsys = folder.path().join("nsys");
-    succeed(Command::new("sh").args(["-c", "printf '#!/bin/sh\\n' > \"$1\" && chmod +x \"$1\"", "sh"]).arg(&nsys));
+    executable::write(&nsys, "#!/bin/sh\n");
     let one_each = ["cells", "ranks", "repeats", "beside", "commands"].map(|name| (name, name));
     for (name, plan) in one_each.into_iter().chain([("traced", "plain"), ("traced", "traced"), ("ended", "plain")]) {
         let golden = Golden::import(name);

@@ -14,6 +14,7 @@ use multicard::trace::{Part, Timeline};
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod executable;
 mod training;
 
 use training::{alone, json, multicard, rank_logs, run_command, table, text, wait_for};
@@ -260,10 +261,7 @@ fn stand_in(folder: &Path, help: &str, profile: &str) -> PathBuf {
         "#!/bin/sh\ncase \"$1 $2\" in\n--version*) echo 'stand-in version 0';;\n'profile --help') {help};;\n\
          *) while [ \"$1\" != --output ]; do shift; done; shift 2\n{profile};;\nesac\n"
     );
-    // A child writes it, so that no other test holds it open when it is executed.
-    let mut writer = Command::new("sh");
-    writer.args(["-c", "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"", "sh", &script]).arg(&path);
-    assert!(writer.status().unwrap().success());
+    executable::write(&path, script);
     path
 }
 

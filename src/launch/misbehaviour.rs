@@ -1,29 +1,21 @@
 //! Scripts that act as a worker and misbehave as the real one cannot: they die, hang or write noise.
 
-use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use super::WorkerCommand;
+use crate::executable;
 use crate::plan::{CudaState, Worker};
 use crate::protocol::{Device, Event, EventLine, Exit, FailureKind, GroupEvent, GroupLine, PROTOCOL_VERSION};
 
 /// Creates a shell script `multicard-worker` in `folder`, which also serves as the supervisor `multicard` there.
-///
-/// A child process writes it: a file that this process holds open for writing could be inherited by a process that another
-/// test is starting, and could then not be executed ("text file busy").
 pub(crate) fn script(folder: &Path, body: &str) -> PathBuf {
     let path = folder.join("multicard-worker");
-    let mut writer = Command::new("sh")
-        .args(["-c", "cat > \"$1\" && chmod +x \"$1\" && ln -sf \"$1\" \"${1%-worker}\"", "sh"])
-        .arg(&path)
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("a shell starts");
-    let mut stdin = writer.stdin.take().expect("a pipe");
-    write!(stdin, "#!/bin/sh\n{body}\n").expect("the shell reads");
-    drop(stdin);
-    assert!(writer.wait().expect("the shell ends").success());
+    executable::write(&path, format!("#!/bin/sh\n{body}\n"));
+    let supervisor = folder.join("multicard");
+    if !supervisor.is_symlink() {
+        symlink(&path, supervisor).expect("a link to the script");
+    }
     path
 }
 

@@ -93,10 +93,10 @@ pub enum StoreError {
         /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// There is no index to read, and it cannot be built because another process is writing the session.
+    /// There is no index to read, and it cannot be built because another process is writing the session or building the index.
     #[error(
-        "{path}: the index is missing or of another version, and cannot be built while another process writes the session: wait until \
-         its runs have ended, or end it with `multicard stop`"
+        "{path}: the index is missing or of another version, and another process is writing the session or building its index: wait \
+         until it has, or end it with `multicard stop`"
     )]
     NoIndex {
         /// Path of the index.

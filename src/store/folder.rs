@@ -3,6 +3,8 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -146,7 +148,7 @@ fn state_index(state: &Path, folder: &Path) -> PathBuf {
 }
 
 /// Creates an empty session in a new or empty folder, and locks it.
-pub(super) fn create(folder: &Path, node: &Node) -> Result<File, StoreError> {
+pub(super) fn create(folder: &Path, node: &Node) -> Result<Lock, StoreError> {
     fs::create_dir_all(folder).map_err(StoreError::io("creating", folder))?;
     let exists = || StoreError::Exists { folder: folder.to_owned() };
     if session_file(folder).exists() {
@@ -205,40 +207,80 @@ pub(super) fn remove_created(folder: &Path) {
     let _ = fs::remove_dir(runs(folder));
 }
 
-/// Takes the exclusive lock on a session, which is held as long as the file is open.
-pub(super) fn lock(folder: &Path) -> Result<File, StoreError> {
-    // A reader that brings the index up to date holds the lock only for a moment, so a writer tries again.
-    const TRIES: u32 = 10;
-    for _ in 1..TRIES {
-        match lock_at_once(folder) {
-            Err(StoreError::InUse { .. }) => std::thread::sleep(std::time::Duration::from_millis(20)),
-            other => return other,
+/// A lock on a file, held until the value is dropped.
+pub(super) struct Lock(File);
+
+impl Lock {
+    /// Locks a file, which is created if it is missing; none if another holder is in the way.
+    fn take(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<Option<Self>, StoreError> {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(StoreError::io("creating", parent))?;
+        }
+        // A shared lock on NFS needs a file that is open for reading, an exclusive one a file that is open for writing.
+        let open = foreign::open_ours_with(path, File::options().create(true).truncate(false).read(true).write(true));
+        let file = open.map_err(StoreError::io("opening", path))?;
+        match lock(&file) {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(StoreError::io("locking", path)(source)),
         }
     }
-    lock_at_once(folder)
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that another thread is starting shares it until it executes its program.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Tries until a session is no longer in use, or until it has an index; for `patience` at most.
+pub(super) fn patiently<T>(patience: Duration, attempt: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    const INTERVAL: Duration = Duration::from_millis(20);
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(StoreError::InUse { .. } | StoreError::NoIndex { .. }) if begun.elapsed() < patience => {
+                thread::sleep(INTERVAL);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Takes a session for its one writer.
+pub(super) fn lock(folder: &Path) -> Result<Lock, StoreError> {
+    // A reader that brings the index up to date keeps writers out only for a moment.
+    patiently(Duration::from_millis(200), || lock_at_once(folder))
 }
 
 /// Like [`lock`], but tries only once.
-pub(super) fn lock_at_once(folder: &Path) -> Result<File, StoreError> {
+pub(super) fn lock_at_once(folder: &Path) -> Result<Lock, StoreError> {
+    lock_session(folder, File::try_lock)
+}
+
+/// Keeps writers out of a session, beside others that do so.
+pub(super) fn lock_out_writers(folder: &Path) -> Result<Lock, StoreError> {
+    lock_session(folder, File::try_lock_shared)
+}
+
+fn lock_session(folder: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<Lock, StoreError> {
     // With a read-only folder, the lock is beside the index in the state directory.
     let path = match state_folder() {
         Some(state) if is_read_only(folder) => state_index(&state, folder).with_extension("lock"),
         _ => folder.join(LOCK),
     };
-    if let Some(parent) = path.parent().filter(|parent| *parent != folder) {
-        fs::create_dir_all(parent).map_err(StoreError::io("creating", parent))?;
-    }
-    let open = foreign::open_ours_with(&path, File::options().create(true).truncate(false).write(true));
-    let file = open.map_err(StoreError::io("opening", &path))?;
-    match file.try_lock() {
-        Ok(()) => {
-            // Without it others do not know who this is, which is no reason not to work.
-            let _ = file.set_len(0).and_then(|()| (&file).write_all(this_process().as_bytes()));
-            Ok(file)
-        }
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { folder: folder.to_owned(), holder: holder(&path) }),
-        Err(TryLockError::Error(source)) => Err(StoreError::Io { doing: "locking", path, source }),
-    }
+    let Some(lock) = Lock::take(&path, lock)? else {
+        return Err(StoreError::InUse { folder: folder.to_owned(), holder: holder(&path) });
+    };
+    // Without it others do not know who this is, which is no reason not to work.
+    let _ = lock.0.set_len(0).and_then(|()| (&lock.0).write_all(this_process().as_bytes()));
+    Ok(lock)
+}
+
+/// Takes the turn among those who keep writers out to bring the index up to date; none while another of them has it.
+pub(super) fn lock_index(folder: &Path) -> Result<Option<Lock>, StoreError> {
+    Lock::take(&index_path(folder).with_added_extension("lock"), File::try_lock)
 }
 
 /// This process for others that want the lock: `process 4711 of anna on node7 (multicard conduct)`.
@@ -313,6 +355,28 @@ mod tests {
         assert_ne!(of(a.path()), of(b.path()));
         assert_eq!(of(a.path()), of(&a.path().join(".")), "one folder, two spellings");
         assert!(of(a.path()).starts_with("/state/multicard/indexes"));
+    }
+
+    #[test]
+    fn a_lock_is_free_once_it_is_dropped_though_a_process_that_is_being_started_shares_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = lock_at_once(folder.path()).unwrap();
+        assert!(matches!(lock_at_once(folder.path()), Err(StoreError::InUse { .. })));
+        // As a child process does until it executes its program.
+        let inherited = held.0.try_clone().unwrap();
+        drop(held);
+        lock_at_once(folder.path()).unwrap();
+        drop(inherited);
+    }
+
+    #[test]
+    fn writers_are_kept_out_by_several_and_keep_all_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let readers = [lock_out_writers(folder.path()).unwrap(), lock_out_writers(folder.path()).unwrap()];
+        assert!(matches!(lock_at_once(folder.path()), Err(StoreError::InUse { .. })));
+        drop(readers);
+        let _writer = lock_at_once(folder.path()).unwrap();
+        assert!(matches!(lock_out_writers(folder.path()), Err(StoreError::InUse { .. })));
     }
 
     #[test]

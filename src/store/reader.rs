@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Result as SqlResult, Row, params};
@@ -49,15 +50,24 @@ pub struct RunProcess {
 
 impl Reader {
     /// Opens a session for reading. If nobody is writing it, the index is first brought up to date with the logs, or rebuilt if
-    /// it is missing, damaged or of another version.
+    /// it is missing, damaged or of another version. Waits for a while where another process is building it.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        const PATIENCE: Duration = Duration::from_secs(10);
         folder::read_node(folder)?;
-        // A writer maintains the index itself; in a read-only folder the index stays as it is.
-        let lock = folder::lock_at_once(folder);
-        if lock.is_ok() {
+        folder::patiently(PATIENCE, || {
+            let _no_writer = match folder::lock_out_writers(folder) {
+                Ok(lock) => lock,
+                // A writer maintains the index itself.
+                Err(StoreError::InUse { .. }) => return Self::open_index(folder),
+                // Where nothing can be locked, the index stays as it is.
+                Err(error) => return Self::open_index(folder).map_err(|_| error),
+            };
+            let Some(_turn) = folder::lock_index(folder)? else {
+                return Err(StoreError::NoIndex { path: folder::index_path(folder) });
+            };
             drop(index_keeper::open_index(folder)?);
-        }
-        Ok(Self { is_unattended: lock.is_ok(), ..Self::open_index(folder)? })
+            Ok(Self { is_unattended: true, ..Self::open_index(folder)? })
+        })
     }
 
     /// Settles runs that were under way when their workbench was killed: where nobody writes the session and `is_alive` finds

@@ -27,7 +27,7 @@ pub struct Store {
     thread: Option<JoinHandle<()>>,
     pending_error: PendingError,
     found: RebuildReport,
-    _lock: File,
+    _lock: folder::Lock,
 }
 
 impl Store {
@@ -48,7 +48,7 @@ impl Store {
         Self::open_locked(folder, lock)
     }
 
-    fn open_locked(folder: &Path, lock: File) -> Result<Self, StoreError> {
+    fn open_locked(folder: &Path, lock: folder::Lock) -> Result<Self, StoreError> {
         let path = folder::journal(folder);
         let journal = Appender::open(&path).map_err(StoreError::io("opening", &path))?;
         let (index, mut found) = open_index(folder)?;

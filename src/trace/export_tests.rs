@@ -5,6 +5,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
+use crate::executable;
 use crate::trace::tests::golden_report;
 use crate::trace::{Window, import};
 
@@ -12,8 +13,7 @@ use crate::trace::{Window, import};
 fn with_nsys(script: &str) -> (tempfile::TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let nsys = folder.path().join("nsys");
-    fs::write(&nsys, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&nsys, PermissionsExt::from_mode(0o755)).unwrap();
+    executable::write(&nsys, format!("#!/bin/sh\n{script}\n"));
     let report = folder.path().join("run.nsys-rep");
     fs::write(&report, golden_report("single_100")).unwrap();
     (folder, nsys, report)

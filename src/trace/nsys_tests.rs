@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::executable;
 
 const HELP_2022: &str = "
 usage: nsys profile [<args>] [application] [<application args>]
@@ -26,8 +27,7 @@ usage: nsys profile [<args>] [application] [<application args>]
 
 fn program(path: &Path) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, "#!/bin/sh\n").unwrap();
-    fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    executable::write(path, "#!/bin/sh\n");
 }
 
 #[test]

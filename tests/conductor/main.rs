@@ -22,6 +22,8 @@ use tempfile::TempDir;
 #[cfg(feature = "window")]
 #[path = "../driven/mod.rs"]
 mod driven;
+#[path = "../executable/mod.rs"]
+mod executable;
 mod faults;
 #[cfg(feature = "torch")]
 mod rates;

@@ -148,8 +148,7 @@ fn a_worker_that_breaks_is_named_with_its_last_words_and_the_session_goes_on() {
     let broken = scene.path("broken-worker");
     let real = env!("CARGO_BIN_EXE_multicard-worker");
     let script = format!("#!/bin/sh\n[ \"$1\" = rates ] || exec {real} \"$@\"\necho 'out of memory' >&2\nexit 9\n");
-    fs::write(&broken, script).unwrap();
-    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::write(&broken, script);
     let measure = |worker: &OsStr| {
         let mut command = scene.multicard(&["node", "measure", "--session", "session", "--seconds", "0.4"]);
         command.env("MULTICARD_WORKER", worker).output().unwrap()

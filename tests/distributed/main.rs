@@ -16,6 +16,8 @@ use multicard::telemetry::{read_node, read_topology};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tempfile::TempDir;
 
+#[path = "../executable/mod.rs"]
+mod executable;
 mod over_nccl;
 #[path = "../seeded/mod.rs"]
 mod seeded;
@@ -461,12 +463,8 @@ fn has_address(store: &[u8], rank: u32) -> bool {
 fn worker_whose_first_rank_waits(folder: &Path) -> WorkerCommand {
     let real = worker(&[]);
     let path = folder.join("multicard-worker");
-    let (go, program) = (folder.join("go"), real.path.clone());
-    // A child writes it: a file that is open for writing here could not be executed while another test starts a process.
-    let script = "printf '#!/bin/sh\\n[ \"$3\" != 0 ] || until [ -e \"%s\" ]; do sleep 0.02; done\\nexec \"%s\" \"$@\"\\n' \"$2\" \"$3\" \
-                  > \"$1\" && chmod +x \"$1\"";
-    let written = Command::new("sh").args(["-c", script, "sh"]).args([&path, &go, &program]).status().unwrap();
-    assert!(written.success());
+    let waits = format!("[ \"$3\" != 0 ] || until [ -e '{}' ]; do sleep 0.02; done", folder.join("go").display());
+    executable::write(&path, format!("#!/bin/sh\n{waits}\nexec '{}' \"$@\"\n", real.path.display()));
     WorkerCommand { path, ..real }
 }
 

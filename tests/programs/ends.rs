@@ -22,9 +22,7 @@ way = ["_exit(7)", "abort()"]
 fn a_program_that_cannot_be_started_is_told_by_its_name() {
     let scene = Scene::new();
     fs::write(scene.programs().join("plain.py"), "print(1)").unwrap();
-    fs::write(scene.programs().join("garbage"), [0x7f, b'E', b'L', b'F', 0, 1, 2]).unwrap();
-    let make_executable = Command::new("chmod").arg("+x").arg(scene.programs().join("garbage")).status().unwrap();
-    assert!(make_executable.success());
+    executable::write(&scene.programs().join("garbage"), [0x7f, b'E', b'L', b'F', 0, 1, 2]);
     let plan = "[command]\nrun = [\"{program}\"]\nfolder = \"{programs}\"\n[factors]\n\
                 program = [\"./gone\", \"no-such-program\", \"./plain.py\", \"./garbage\", \"./\"]\n";
     let told = text(&scene.run(plan, &[]).stderr);

@@ -15,6 +15,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 mod ends;
+#[path = "../executable/mod.rs"]
+mod executable;
 mod frameworks;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -366,9 +368,7 @@ fn a_traced_program_is_started_by_the_profiler_and_is_a_cell_of_its_own() {
     let nsys = scene.programs().join("nsys");
     let script = "#!/bin/sh\ncase \"$1 $2\" in\n--version*) echo 'stand-in version 0';;\n'profile --help') echo;;\n\
                   *) while [ \"$1\" != --output ]; do shift; done; shift 2; \"$@\";;\nesac\n";
-    let mut writer = Command::new("sh");
-    writer.args(["-c", "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"", "sh", script]).arg(&nsys);
-    assert!(writer.status().unwrap().success());
+    executable::write(&nsys, script);
     let own = own_sleep();
     let plain = format!("[command]\nrun = [\"sh\", \"-c\", \"setsid sleep {own} & echo traced; sleep 0.2\"]");
     let traced = format!("[measure]\ntrace = \"nsys\"\n{plain}");
@@ -386,9 +386,7 @@ fn a_resume_with_nothing_left_to_do_asks_no_worker_to_describe_itself_and_record
     let scene = Scene::new();
     let (worker, asked) = (scene.programs().join("worker"), scene.programs().join("asked"));
     let script = format!("#!/bin/sh\ntouch {}\nexit 1\n", asked.display());
-    let mut writer = Command::new("sh");
-    writer.args(["-c", "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"", "sh", &script]).arg(&worker);
-    assert!(writer.status().unwrap().success());
+    executable::write(&worker, script);
     let resume = |repeats: u32| {
         let plan = format!("repeats = {repeats}\n[command]\nrun = [\"true\"]");
         let mut command = scene.command(&plan);

@@ -5,7 +5,6 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +17,8 @@ use tempfile::TempDir;
 #[cfg(feature = "window")]
 #[path = "../driven/mod.rs"]
 mod driven;
+#[path = "../executable/mod.rs"]
+mod executable;
 mod faults;
 mod hosts;
 mod login;
@@ -114,10 +115,7 @@ impl Scene {
              export HOME={place}/node XDG_STATE_HOME={place}/node/state XDG_DATA_HOME={place}/node/data\n\
              export MULTICARD_WORKER={place}/worker\nexec {program} \"$@\"\n"
         );
-        let script = |name: &str, text: &str| {
-            fs::write(at(name), text).unwrap();
-            fs::set_permissions(at(name), fs::Permissions::from_mode(0o755)).unwrap();
-        };
+        let script = |name: &str, text: &str| executable::write(&at(name), text);
         script("multicard", &wrapper);
         script(
             "newer",

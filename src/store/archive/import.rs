@@ -42,7 +42,7 @@ pub fn import_session(archive: &Path, session: &Path, progress: ArchiveProgress<
 }
 
 /// Creates and locks the temporary folder. Remains of a killed import are removed.
-fn take_over(unfinished: &Path, session: &Path) -> Result<File, ArchiveError> {
+fn take_over(unfinished: &Path, session: &Path) -> Result<folder::Lock, ArchiveError> {
     fs::create_dir_all(unfinished).map_err(ArchiveError::io("creating", unfinished))?;
     let lock = folder::lock_at_once(unfinished).map_err(|error| match error {
         StoreError::InUse { .. } => ArchiveError::InUse { path: session.to_owned() },

@@ -3,12 +3,14 @@
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::fixture::*;
 use crate::foreign::MOST_LINE_BYTES;
 use crate::plan::RunState;
 use crate::protocol::{Event, PROTOCOL_VERSION, Placement, RankPlace};
+use crate::store::folder::lock;
 use crate::store::index_keeper::open_index;
 use crate::store::{Decision, Reader, RunRecord, Store, StoreError, index_path, rebuild};
 
@@ -268,6 +270,40 @@ fn a_run_of_which_nothing_is_alive_is_read_as_interrupted_where_nobody_writes() 
     reader.settle(|_, _| false).unwrap();
     assert_eq!(states(&reader), [RunState::Interrupted; 2]);
     assert!(reader.run("r1").unwrap().unwrap().reason.unwrap().contains("nothing of it is running"));
+}
+
+#[test]
+fn readers_that_open_a_session_at_once_all_find_it_up_to_date_and_unattended() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    drop(store);
+    for _ in 0..20 {
+        fs::remove_file(index_path(folder.path())).unwrap();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut reader = Reader::open(folder.path()).unwrap();
+                    reader.settle(|_, _| false).unwrap();
+                    assert_eq!(reader.runs().unwrap()[0].state, RunState::Interrupted);
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_reader_waits_for_the_index_that_a_writer_is_building() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    drop(store);
+    fs::remove_file(index_path(folder.path())).unwrap();
+    let writer = lock(folder.path()).unwrap();
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| Reader::open(folder.path()));
+        open_index(folder.path()).unwrap();
+        assert_eq!(reader.join().unwrap().unwrap().runs().unwrap().len(), 1);
+    });
+    drop(writer);
 }
 
 fn cut(log: &Path, bytes: u64) {

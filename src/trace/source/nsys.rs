@@ -106,6 +106,22 @@ impl<'a> NsysReport<'a> {
         )
     }
 
+    /// Reads a table of events. `event` reads one; none if the row is not an event.
+    fn read_events<T: Default + Send>(
+        &self,
+        kind: Kind,
+        columns: (&[Column], &[Column]),
+        reading: Reading,
+        watch: &mut Watch<'_>,
+        event: impl for<'f, 'r> Fn(&'f Fields<'r>, Detail) -> Result<Option<Event<'f>>, TraceError> + Sync,
+        each: impl Fn(&mut T, &Event<'_>) -> Result<(), String> + Sync,
+    ) -> Result<Vec<T>, TraceError> {
+        self.read(kind, columns, reading, watch, |sums, fields| {
+            let Some(event) = event(fields, reading.detail)? else { return Ok(()) };
+            each(sums, &event).map_err(|problem| fields.refused(problem))
+        })
+    }
+
     /// Reads a table of work on GPUs. `what` reads the name and the columns after the place, from the fourth on; the stream
     /// and the correlation come after `columns`.
     fn read_work<T: Default + Send>(
@@ -119,19 +135,25 @@ impl<'a> NsysReport<'a> {
     ) -> Result<Vec<T>, TraceError> {
         let columns = [&PLACE, columns].concat();
         let stream = columns.len();
-        self.read(kind, (&columns, &STREAM), reading, watch, |sums, fields| {
-            let span = fields.span()?;
-            let (process, device) = (fields.integer(3)?.unwrap_or(0), fields.required(2)?);
-            let (name, what) = what(fields)?;
-            let (mut track, mut correlation) = (0, 0);
-            if reading.detail == Detail::Whole {
-                track = fields.integer(stream)?.unwrap_or(0);
-                correlation = fields.integer(stream + 1)?.unwrap_or(0);
-            }
-            let (name, order) = (Name::Id(name), fields.number());
-            let event = Event { span, process, device, track, name, correlation, order, what };
-            each(sums, &event).map_err(|problem| fields.refused(problem))
-        })
+        self.read_events(
+            kind,
+            (&columns, &STREAM),
+            reading,
+            watch,
+            |fields, detail| {
+                let span = fields.span()?;
+                let (process, device) = (fields.integer(3)?.unwrap_or(0), fields.required(2)?);
+                let (name, what) = what(fields)?;
+                let (mut track, mut correlation) = (0, 0);
+                if detail == Detail::Whole {
+                    track = fields.integer(stream)?.unwrap_or(0);
+                    correlation = fields.integer(stream + 1)?.unwrap_or(0);
+                }
+                let (name, order) = (Name::Id(name), fields.number());
+                Ok(Some(Event { span, process, device, track, name, correlation, order, what }))
+            },
+            each,
+        )
     }
 
     /// The time that the report covers according to its own records.
@@ -197,155 +219,20 @@ impl Source for NsysReport<'_> {
         each: impl Fn(&mut T, &Event<'_>) -> Result<(), String> + Sync,
     ) -> Result<Vec<T>, TraceError> {
         match kind {
-            Kind::Kernel => {
-                let columns = [Required("demangledName"), Optional("graphNodeId")];
-                let what = |fields: &Fields<'_>| {
-                    Ok((fields.required(4)?, What::Kernel { graph_node: fields.integer(5)?.unwrap_or(0) }))
-                };
-                self.read_work(kind, &columns, reading, watch, what, each)
-            }
-            Kind::Copy => {
-                let columns = [
-                    Required("bytes"),
-                    Required("copyKind"),
-                    Optional("srcKind"),
-                    Optional("dstKind"),
-                    Optional("srcDeviceId"),
-                    Optional("dstDeviceId"),
-                ];
-                let what = |fields: &Fields<'_>| {
-                    let copy = What::Copy {
-                        bytes: fields.count(4)?,
-                        kind: fields.required(5)?,
-                        src: fields.integer(6)?,
-                        dst: fields.integer(7)?,
-                        src_device: fields.integer(8)?,
-                        dst_device: fields.integer(9)?,
-                    };
-                    Ok((0, copy))
-                };
-                self.read_work(kind, &columns, reading, watch, what, each)
-            }
-            Kind::Memset => {
-                let columns = [Required("bytes"), Optional("memKind")];
-                let what =
-                    |fields: &Fields<'_>| Ok((0, What::Memset { bytes: fields.count(4)?, memory: fields.integer(5)? }));
-                self.read_work(kind, &columns, reading, watch, what, each)
-            }
+            Kind::Kernel => self.read_work(kind, &KERNEL, reading, watch, kernel, each),
+            Kind::Copy => self.read_work(kind, &COPY, reading, watch, copy, each),
+            Kind::Memset => self.read_work(kind, &MEMSET, reading, watch, memset, each),
             Kind::Graph => self.read_work(kind, &[], reading, watch, |_| Ok((0, What::Graph)), each),
-            Kind::Call => {
-                let columns = [Required("start"), Required("end"), Required("nameId"), Optional("globalTid")];
-                let whole = [Optional("correlationId")];
-                self.read(kind, (&columns, &whole), reading, watch, |sums, fields| {
-                    let (span, name) = (fields.span()?, Name::Id(fields.required(2)?));
-                    let thread = fields.integer(3)?.unwrap_or(0);
-                    let correlation = if reading.detail == Detail::Whole { fields.integer(4)?.unwrap_or(0) } else { 0 };
-                    let event = Event {
-                        span,
-                        process: thread & !THREAD_BITS,
-                        device: 0,
-                        track: thread & THREAD_BITS,
-                        name,
-                        correlation,
-                        order: fields.number(),
-                        what: What::Call,
-                    };
-                    each(sums, &event).map_err(|problem| fields.refused(problem))
-                })
-            }
+            Kind::Call => self.read_events(kind, (&CALL, &CALL_WHOLE), reading, watch, call, each),
             Kind::Synchronisation => {
-                let columns =
-                    [Required("start"), Required("end"), Optional("syncType"), Optional("deprecatedSyncType")];
-                let whole = [Optional("globalPid"), Optional("streamId"), Optional("correlationId")];
-                self.read(kind, (&columns, &whole), reading, watch, |sums, fields| {
-                    let span = fields.span()?;
-                    let number = match fields.integer(2)? {
-                        Some(number) => number,
-                        None => fields.integer(3)?.unwrap_or(0),
-                    };
-                    let (mut process, mut track, mut correlation) = (0, 0, 0);
-                    if reading.detail == Detail::Whole {
-                        process = fields.integer(4)?.unwrap_or(0);
-                        track = fields.integer(5)?.unwrap_or(0);
-                        correlation = fields.integer(6)?.unwrap_or(0);
-                    }
-                    let (name, order) = (Name::Id(0), fields.number());
-                    let what = What::Synchronisation { kind: number };
-                    let event = Event { span, process, device: 0, track, name, correlation, order, what };
-                    each(sums, &event).map_err(|problem| fields.refused(problem))
-                })
+                let columns: (&[Column], &[Column]) = (&SYNCHRONISATION, &SYNCHRONISATION_WHOLE);
+                self.read_events(kind, columns, reading, watch, synchronisation, each)
             }
             Kind::Allocation => {
-                let columns = [
-                    Required("start"),
-                    Required("bytes"),
-                    Required("memKind"),
-                    Required("memoryOperationType"),
-                    Required("address"),
-                    Required("deviceId"),
-                    Optional("globalPid"),
-                ];
-                self.read(kind, (&columns, &[Optional("correlationId")]), reading, watch, |sums, fields| {
-                    let memory = fields.required(2)?;
-                    // CUPTI's number, which is one more.
-                    let operation = fields.required(3)?.saturating_add(1);
-                    let (bytes, address) = (fields.count(1)?, fields.required(4)?);
-                    // cudaFree(0), with which programs initialise CUDA, releases nothing.
-                    if address == 0 {
-                        return Ok(());
-                    }
-                    check_allocation(bytes, operation).map_err(|problem| fields.refused(problem))?;
-                    let correlation = if reading.detail == Detail::Whole { fields.integer(7)?.unwrap_or(0) } else { 0 };
-                    let event = Event {
-                        span: fields.time()?,
-                        process: fields.integer(6)?.unwrap_or(0),
-                        device: fields.required(5)?,
-                        track: memory,
-                        name: Name::Id(0),
-                        correlation,
-                        order: fields.number(),
-                        what: What::Allocation { bytes, memory: Some(memory), operation, address },
-                    };
-                    each(sums, &event).map_err(|problem| fields.refused(problem))
-                })
+                self.read_events(kind, (&ALLOCATION, &ALLOCATION_WHOLE), reading, watch, allocation, each)
             }
             Kind::Range | Kind::Collective | Kind::Domain => {
-                let columns = [
-                    Required("start"),
-                    Optional("end"),
-                    Required("eventType"),
-                    Optional("text"),
-                    Optional("textId"),
-                    Optional("domainId"),
-                    Optional("globalTid"),
-                ];
-                self.read(kind, (&columns, &[]), reading, watch, |sums, fields| {
-                    let number = fields.required(2)?;
-                    let domain = fields.integer(5)?.unwrap_or(0);
-                    let is_domain = number == DOMAIN;
-                    // A range still open at the end of the recording has no end, like a mark.
-                    if !is_domain && (!RANGES.contains(&number) || fields.integer(1)?.is_none()) {
-                        return Ok(());
-                    }
-                    let span = if is_domain { (0, 0) } else { fields.span()? };
-                    let name = match (fields.text(3)?, fields.integer(4)?) {
-                        (Some(text), _) => Name::Text(text),
-                        (None, None) if is_domain => return Ok(()),
-                        (None, id) => Name::Id(id.unwrap_or(0)),
-                    };
-                    let thread = fields.integer(6)?.unwrap_or(0);
-                    let event = Event {
-                        span,
-                        process: thread & !THREAD_BITS,
-                        device: 0,
-                        track: thread & THREAD_BITS,
-                        name,
-                        correlation: 0,
-                        order: fields.number(),
-                        what: if is_domain { What::Domain { domain } } else { What::Range { domain } },
-                    };
-                    each(sums, &event).map_err(|problem| fields.refused(problem))
-                })
+                self.read_events(kind, (&RANGE, &[]), reading, watch, range, each)
             }
         }
     }
@@ -392,6 +279,134 @@ impl Source for NsysReport<'_> {
         let tables: Vec<&str> = kinds.iter().map(|kind| table(*kind)).collect();
         self.export.damaged(tables.join(", "), problem)
     }
+}
+
+const KERNEL: [Column; 2] = [Required("demangledName"), Optional("graphNodeId")];
+
+fn kernel(fields: &Fields<'_>) -> Result<(i64, What), TraceError> {
+    Ok((fields.required(4)?, What::Kernel { graph_node: fields.integer(5)?.unwrap_or(0) }))
+}
+
+const COPY: [Column; 6] = [
+    Required("bytes"),
+    Required("copyKind"),
+    Optional("srcKind"),
+    Optional("dstKind"),
+    Optional("srcDeviceId"),
+    Optional("dstDeviceId"),
+];
+
+fn copy(fields: &Fields<'_>) -> Result<(i64, What), TraceError> {
+    let copy = What::Copy {
+        bytes: fields.count(4)?,
+        kind: fields.required(5)?,
+        src: fields.integer(6)?,
+        dst: fields.integer(7)?,
+        src_device: fields.integer(8)?,
+        dst_device: fields.integer(9)?,
+    };
+    Ok((0, copy))
+}
+
+const MEMSET: [Column; 2] = [Required("bytes"), Optional("memKind")];
+
+fn memset(fields: &Fields<'_>) -> Result<(i64, What), TraceError> {
+    Ok((0, What::Memset { bytes: fields.count(4)?, memory: fields.integer(5)? }))
+}
+
+const CALL: [Column; 4] = [Required("start"), Required("end"), Required("nameId"), Optional("globalTid")];
+const CALL_WHOLE: [Column; 1] = [Optional("correlationId")];
+
+fn call<'f>(fields: &'f Fields<'_>, detail: Detail) -> Result<Option<Event<'f>>, TraceError> {
+    let (span, name) = (fields.span()?, Name::Id(fields.required(2)?));
+    let thread = fields.integer(3)?.unwrap_or(0);
+    let correlation = if detail == Detail::Whole { fields.integer(4)?.unwrap_or(0) } else { 0 };
+    let (process, track, order) = (thread & !THREAD_BITS, thread & THREAD_BITS, fields.number());
+    Ok(Some(Event { span, process, device: 0, track, name, correlation, order, what: What::Call }))
+}
+
+const SYNCHRONISATION: [Column; 4] =
+    [Required("start"), Required("end"), Optional("syncType"), Optional("deprecatedSyncType")];
+const SYNCHRONISATION_WHOLE: [Column; 3] = [Optional("globalPid"), Optional("streamId"), Optional("correlationId")];
+
+fn synchronisation<'f>(fields: &'f Fields<'_>, detail: Detail) -> Result<Option<Event<'f>>, TraceError> {
+    let span = fields.span()?;
+    let kind = match fields.integer(2)? {
+        Some(kind) => kind,
+        None => fields.integer(3)?.unwrap_or(0),
+    };
+    let (mut process, mut track, mut correlation) = (0, 0, 0);
+    if detail == Detail::Whole {
+        process = fields.integer(4)?.unwrap_or(0);
+        track = fields.integer(5)?.unwrap_or(0);
+        correlation = fields.integer(6)?.unwrap_or(0);
+    }
+    let (name, order, what) = (Name::Id(0), fields.number(), What::Synchronisation { kind });
+    Ok(Some(Event { span, process, device: 0, track, name, correlation, order, what }))
+}
+
+const ALLOCATION: [Column; 7] = [
+    Required("start"),
+    Required("bytes"),
+    Required("memKind"),
+    Required("memoryOperationType"),
+    Required("address"),
+    Required("deviceId"),
+    Optional("globalPid"),
+];
+const ALLOCATION_WHOLE: [Column; 1] = [Optional("correlationId")];
+
+fn allocation<'f>(fields: &'f Fields<'_>, detail: Detail) -> Result<Option<Event<'f>>, TraceError> {
+    let memory = fields.required(2)?;
+    // CUPTI's number, which is one more.
+    let operation = fields.required(3)?.saturating_add(1);
+    let (bytes, address) = (fields.count(1)?, fields.required(4)?);
+    // cudaFree(0), with which programs initialise CUDA, releases nothing.
+    if address == 0 {
+        return Ok(None);
+    }
+    check_allocation(bytes, operation).map_err(|problem| fields.refused(problem))?;
+    Ok(Some(Event {
+        span: fields.time()?,
+        process: fields.integer(6)?.unwrap_or(0),
+        device: fields.required(5)?,
+        track: memory,
+        name: Name::Id(0),
+        correlation: if detail == Detail::Whole { fields.integer(7)?.unwrap_or(0) } else { 0 },
+        order: fields.number(),
+        what: What::Allocation { bytes, memory: Some(memory), operation, address },
+    }))
+}
+
+const RANGE: [Column; 7] = [
+    Required("start"),
+    Optional("end"),
+    Required("eventType"),
+    Optional("text"),
+    Optional("textId"),
+    Optional("domainId"),
+    Optional("globalTid"),
+];
+
+/// A range, or the name of a domain of ranges.
+fn range<'f>(fields: &'f Fields<'_>, _: Detail) -> Result<Option<Event<'f>>, TraceError> {
+    let kind = fields.required(2)?;
+    let domain = fields.integer(5)?.unwrap_or(0);
+    let is_domain = kind == DOMAIN;
+    // A range still open at the end of the recording has no end, like a mark.
+    if !is_domain && (!RANGES.contains(&kind) || fields.integer(1)?.is_none()) {
+        return Ok(None);
+    }
+    let span = if is_domain { (0, 0) } else { fields.span()? };
+    let name = match (fields.text(3)?, fields.integer(4)?) {
+        (Some(text), _) => Name::Text(text),
+        (None, None) if is_domain => return Ok(None),
+        (None, id) => Name::Id(id.unwrap_or(0)),
+    };
+    let thread = fields.integer(6)?.unwrap_or(0);
+    let (process, track, order) = (thread & !THREAD_BITS, thread & THREAD_BITS, fields.number());
+    let what = if is_domain { What::Domain { domain } } else { What::Range { domain } };
+    Ok(Some(Event { span, process, device: 0, track, name, correlation: 0, order, what }))
 }
 
 /// The GPUs of the machine and the device ordinals of each process.
