@@ -242,8 +242,7 @@ mod tests {
     fn f1_opens_the_list_of_keys_and_closes_it() {
         let context = Context::default();
         for help in [false, true] {
-            let mut state = Window::default();
-            state.help = help;
+            let state = Window { help, ..Window::default() };
             let (physical_key, pressed, repeat, modifiers) = (None, true, false, Modifiers::NONE);
             let events = vec![Event::Key { key: Key::F1, physical_key, pressed, repeat, modifiers }];
             let mut sent = Vec::new();

@@ -34,7 +34,7 @@ impl Executes for NotesScreen {
     fn execute(&mut self, command: NotesCommand, desk: &mut Desk, _context: &Context) {
         match command {
             NotesCommand::Add(line) if line.is_empty() => {
-                desk.problem(desk.screen, "an empty line is no note".to_owned())
+                desk.problem(desk.screen, "an empty line is no note".to_owned());
             }
             NotesCommand::Add(line) => self.lines.push(line),
         }

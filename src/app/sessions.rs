@@ -145,6 +145,27 @@ pub fn session_menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: 
     }
 }
 
+/// The open session: its name, where it is, and why it cannot be changed.
+fn heading_ui(ui: &mut Ui, desk: &Desk) {
+    let Some(session) = &desk.session else { return };
+    ui.label(strong(session.name()));
+    let path = session.place();
+    ui.horizontal_wrapped(|ui| {
+        ui.label(muted(ui, &path));
+        if ui.small_button("Copy path").clicked() {
+            ui.ctx().copy_text(path.clone());
+        }
+    });
+    if let Some(reason) = &session.read_only {
+        // The sample is read-only by design: nothing to warn of.
+        let text = RichText::new(reason);
+        let text = if session.is_sample() { text } else { text.color(palette(ui.visuals()).warning) };
+        // On its own the menu would justify the lines.
+        ui.with_layout(Layout::top_down(Align::Min), |ui| ui.label(text));
+    }
+    ui.separator();
+}
+
 fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Command>) {
     ui.set_width(420.0);
     fields_on_cards(ui);
@@ -155,24 +176,7 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
         }
         commands.push(Command::Sessions(command));
     };
-    if let Some(session) = &desk.session {
-        ui.label(strong(session.name()));
-        let path = session.place();
-        ui.horizontal_wrapped(|ui| {
-            ui.label(muted(ui, &path));
-            if ui.small_button("Copy path").clicked() {
-                ui.ctx().copy_text(path.clone());
-            }
-        });
-        if let Some(reason) = &session.read_only {
-            // The sample is read-only by design: nothing to warn of.
-            let text = RichText::new(reason);
-            let text = if session.is_sample() { text } else { text.color(palette(ui.visuals()).warning) };
-            // On its own the menu would justify the lines.
-            ui.with_layout(Layout::top_down(Align::Min), |ui| ui.label(text));
-        }
-        ui.separator();
-    }
+    heading_ui(ui, desk);
     if ui.button("All sessions …").on_hover_text("Search, note, rename, archive and delete sessions (Ctrl L)").clicked()
     {
         send(ui, SessionsCommand::Browse(true));

@@ -2,7 +2,8 @@
 
 use eframe::egui::{Color32, Pos2, ScrollArea, Ui, vec2};
 use egui_plot::{
-    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoint, PlotPoints, Points,
+    FilledArea, GridInput, GridMark, HoverPosition, Line, LineStyle, MarkerShape, Plot, PlotPoint, PlotPoints, PlotUi,
+    Points,
 };
 
 use super::{CompareCommand, CompareScreen, value_text};
@@ -86,6 +87,35 @@ fn panel_ui(
         }
     });
     let dark = ui.visuals().dark_mode;
+    let values = Values { is_log: chart.y.scale == Scale::Log };
+    let is_chosen = |series: &Series| {
+        compare.selected.is_some() && series.points.iter().any(|point| point.cell == compare.selected)
+    };
+    let any_chosen = panel.series.iter().any(is_chosen);
+    // The selected line is drawn last, on top of the others.
+    let mut all: Vec<&Series> = panel.series.iter().collect();
+    all.sort_by_key(|series| is_chosen(series));
+    let shown = empty_plot(chart, panel, size, palette(ui.visuals()).line).show(ui, |plot| {
+        for series in all {
+            let stands_back = any_chosen && !is_chosen(series);
+            let colour = look::colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
+            let width = if any_chosen && !stands_back { 2.6 } else { 1.8 };
+            draw_series(plot, chart, series, (colour, width), values);
+        }
+    });
+    let clicked = shown.response.interact_pointer_pos().filter(|_| shown.response.clicked());
+    if let Some(pointer) = clicked {
+        let place = |x: f64, y: f64| shown.transform.position_from_point(&PlotPoint::new(x, values.place(y)));
+        let nearest = nearest(panel, pointer, place);
+        if nearest != compare.selected || nearest.is_some() {
+            let cell = nearest.filter(|cell| compare.selected.as_ref() != Some(cell));
+            commands.push(Command::from(CompareCommand::Select(cell)));
+        }
+    }
+}
+
+/// The axes of a panel, without its lines.
+fn empty_plot<'a>(chart: &'a Chart, panel: &Panel, size: [f32; 2], grid: Color32) -> Plot<'a> {
     let places: Vec<f64> = places(panel);
     let by_gpus = chart.geometry == Geometry::Scaling;
     let values = Values { is_log: chart.y.scale == Scale::Log };
@@ -97,7 +127,7 @@ fn panel_ui(
         .allow_scroll(false)
         .x_axis_label(chart.x.title())
         .set_margin_fraction(vec2(0.04, 0.06))
-        .grid_color(palette(ui.visuals()).line)
+        .grid_color(grid)
         .grid_fade(0.0)
         .x_axis_formatter(|mark, _| tick_text(mark.value))
         .y_axis_formatter(move |mark, _| if values.is_log { log_text(mark) } else { tick_text(mark.value) })
@@ -120,63 +150,49 @@ fn panel_ui(
     if !values.is_log && (by_gpus || chart.y.unit != "%") {
         plot = plot.include_y(0.0);
     }
-    let is_chosen = |series: &Series| {
-        compare.selected.is_some() && series.points.iter().any(|point| point.cell == compare.selected)
-    };
-    let any_chosen = panel.series.iter().any(is_chosen);
-    // The selected line is drawn last, on top of the others.
-    let mut all: Vec<&Series> = panel.series.iter().collect();
-    all.sort_by_key(|series| is_chosen(series));
-    let shown = plot.show(ui, |plot| {
-        for series in all {
-            let stands_back = any_chosen && !is_chosen(series);
-            let colour = look::colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
-            let width = if any_chosen && !stands_back { 2.6 } else { 1.8 };
-            if series.role == Role::Ideal {
-                plot.line(ideal(series, colour, values));
-                continue;
-            }
-            if series.role == Role::Published {
-                let name = format!("{}, {PUBLISHED}", series.name);
-                let marks = Points::new(name, medians(series, values)).color(colour).filled(false);
-                plot.points(marks.shape(MarkerShape::Diamond).radius(5.5));
-                continue;
-            }
-            if chart.geometry == Geometry::Lines {
-                band(series, colour, values).into_iter().for_each(|band| plot.add(band));
-            } else {
-                intervals(series, colour, values).into_iter().for_each(|line| plot.line(line));
-            }
-            // With very many points, only some have markers.
-            let each = series.points.len().div_ceil(MARKED).max(1);
-            let style = match look::dash_of(series.variant) {
-                None => LineStyle::Solid,
-                Some((length, gap)) if length < gap => LineStyle::Dotted { spacing: length + gap },
-                Some((length, _)) => LineStyle::Dashed { length },
-            };
-            plot.line(
-                Line::new(series.name.clone(), medians(series, values))
-                    .allow_band(false)
-                    .color(colour)
-                    .width(width)
-                    .style(style)
-                    .allow_hover(each > 1),
-            );
-            let shape = look::marker_shape(series.look.sign().marker);
-            let marked: PlotPoints =
-                medians(series, values).points().iter().step_by(each).map(|point| [point.x, point.y]).collect();
-            plot.points(Points::new(series.name.clone(), marked).color(colour).shape(shape).radius(3.5));
-        }
-    });
-    let clicked = shown.response.interact_pointer_pos().filter(|_| shown.response.clicked());
-    if let Some(pointer) = clicked {
-        let place = |x: f64, y: f64| shown.transform.position_from_point(&PlotPoint::new(x, values.place(y)));
-        let nearest = nearest(panel, pointer, place);
-        if nearest != compare.selected || nearest.is_some() {
-            let cell = nearest.filter(|cell| compare.selected.as_ref() != Some(cell));
-            commands.push(Command::from(CompareCommand::Select(cell)));
-        }
+    plot
+}
+
+/// Draws one line with its band or intervals and its markers.
+fn draw_series<'a>(
+    plot: &mut PlotUi<'a>,
+    chart: &Chart,
+    series: &'a Series,
+    (colour, width): (Color32, f32),
+    values: Values,
+) {
+    if series.role == Role::Ideal {
+        return plot.line(ideal(series, colour, values));
     }
+    if series.role == Role::Published {
+        let name = format!("{}, {PUBLISHED}", series.name);
+        let marks = Points::new(name, medians(series, values)).color(colour).filled(false);
+        return plot.points(marks.shape(MarkerShape::Diamond).radius(5.5));
+    }
+    if chart.geometry == Geometry::Lines {
+        band(series, colour, values).into_iter().for_each(|band| plot.add(band));
+    } else {
+        intervals(series, colour, values).into_iter().for_each(|line| plot.line(line));
+    }
+    // With very many points, only some have markers.
+    let each = series.points.len().div_ceil(MARKED).max(1);
+    let style = match look::dash_of(series.variant) {
+        None => LineStyle::Solid,
+        Some((length, gap)) if length < gap => LineStyle::Dotted { spacing: length + gap },
+        Some((length, _)) => LineStyle::Dashed { length },
+    };
+    plot.line(
+        Line::new(series.name.clone(), medians(series, values))
+            .allow_band(false)
+            .color(colour)
+            .width(width)
+            .style(style)
+            .allow_hover(each > 1),
+    );
+    let shape = look::marker_shape(series.look.sign().marker);
+    let marked: PlotPoints =
+        medians(series, values).points().iter().step_by(each).map(|point| [point.x, point.y]).collect();
+    plot.points(Points::new(series.name.clone(), marked).color(colour).shape(shape).radius(3.5));
 }
 
 /// The cell of the line nearest to a place on screen, if one is within reach.

@@ -45,7 +45,7 @@ fn factor_ui(ui: &mut Ui, view: View<'_>, factor: &Factor, commands: &mut Vec<Co
     let mut told = None;
     ui.horizontal_wrapped(|ui| {
         for level in offered(factor, ticked, view.node.as_deref()) {
-            let reason = level_ui(ui, view, factor, level, commands);
+            let reason = level_ui(ui, view, factor, &level, commands);
             told = told.take().or(reason);
         }
         if !matches!(factor.domain, Domain::Names(_)) {
@@ -85,11 +85,17 @@ fn finding_ui(ui: &mut Ui, factor: &Factor) {
 }
 
 /// Draws one level. Returns why it cannot run, while it has the focus.
-fn level_ui(ui: &mut Ui, view: View<'_>, factor: &Factor, level: Level, commands: &mut Vec<Command>) -> Option<String> {
+fn level_ui(
+    ui: &mut Ui,
+    view: View<'_>,
+    factor: &Factor,
+    level: &Level,
+    commands: &mut Vec<Command>,
+) -> Option<String> {
     let ticked = view.own.plan().first.levels(&factor.key);
-    let on = ticked.contains(&level);
+    let on = ticked.contains(level);
     // The previous outlook stays until the new one is known, to avoid flicker.
-    let refusal = view.own.outlook.as_ref().and_then(|outlook| outlook.refusal(&factor.key, &level));
+    let refusal = view.own.outlook.as_ref().and_then(|outlook| outlook.refusal(&factor.key, level));
     // A level that a plan file ticks can be unticked.
     let enabled = on || refusal.is_none();
     // A disabled level still takes the focus, so that its reason can be read with the keyboard.
@@ -105,7 +111,7 @@ fn level_ui(ui: &mut Ui, view: View<'_>, factor: &Factor, level: Level, commands
     if response.clicked() && enabled {
         edit::<PlanCommand>(commands, view.own.plan(), None, |plan| {
             // The last level stays: each factor needs one.
-            if let Some(edited) = toggled(plan, factor, &level) {
+            if let Some(edited) = toggled(plan, factor, level) {
                 *plan = edited;
             }
         });

@@ -515,7 +515,7 @@ fn closing_while_runs_are_active_asks_whether_to_keep_them_running() {
     state.close_requested(&context);
     assert_eq!(state.closing, Closing::Asked);
     let mut harness = window(state, |ui, state, commands| {
-        closing::close_ui(ui, state.closing, &state.desk, &|| state.unsaved(), commands)
+        closing::close_ui(ui, state.closing, &state.desk, &|| state.unsaved(), commands);
     });
     assert!(sees(&harness, "1 run is active and 1 is queued. Stop them or keep them running?"));
     click(&mut harness, "Don't close");
@@ -616,7 +616,7 @@ fn closing_with_unsaved_edits_asks_whether_to_save_them() {
     requests.extend(state.desk.take_requests());
     state.close_requested(&context);
     let mut harness = window(state, |ui, state, commands| {
-        closing::close_ui(ui, state.closing, &state.desk, &|| state.unsaved(), commands)
+        closing::close_ui(ui, state.closing, &state.desk, &|| state.unsaved(), commands);
     });
     assert!(sees(&harness, "has changes that are not saved"));
     click(&mut harness, "Don't close");

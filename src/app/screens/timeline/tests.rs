@@ -342,7 +342,7 @@ fn the_view_is_written_as_a_figure_with_the_activity_of_each_gpu() {
     let folder = tempfile::tempdir().unwrap();
     let file = golden(folder.path(), "ddp2_100_pin");
     let mut state = state_of(&[("pinned", file)], folder.path());
-    let chart = figure::chart(&state.own::<TimelineScreen>());
+    let chart = figure::chart(state.own::<TimelineScreen>());
     assert_eq!(chart.y.categories.len(), 2, "{:?}", chart.y.categories);
     let (from, to) = state.own::<TimelineScreen>().view;
     let points = || chart.series().flat_map(|series| &series.points);
