@@ -16,7 +16,7 @@ pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MEETING_VARIABLE};
 pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};
 pub use line::{MAX_KEY_BYTES, read_event_line};
-pub use possible::{check_duration, check_moment};
+pub use possible::{MOST_STEPS, check_duration, check_moment};
 pub use ranges::ranges_text;
 pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};
 pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line};

@@ -74,7 +74,7 @@ pub enum Mark {
     NoSteadySteps,
     /// A measure was not a finite number and is left out: its key.
     NotFinite(Key),
-    /// A measure was said to have a value that it cannot have, such as a negative time, which is left out: its key.
+    /// A measure was said to have a value that it cannot have, such as a negative time or an accuracy above 1, which is left out: its key.
     Impossible(Key),
     /// The machine's clock was set while it ran: what it did when is not known.
     ClockSet,

@@ -4,9 +4,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::limit;
 use super::metric::{COPIED, MetricUnit, key_in};
-use super::training::PLANNED_STEPS;
+use super::training::{PLANNED_STEPS, TRAINING_TIME};
 use crate::plan::{Better, DeclaredMeasure, Key, USUAL_STEP, WorkloadSpec, usual_workload};
-use crate::protocol::{TRACE_METRICS, TraceMetricKind};
+use crate::protocol::{MOST_STEPS, TRACE_METRICS, TraceMetricKind};
 
 /// The key under which a study asks for the distinct units in each second, whatever a workload counts: `images_per_s` of images.
 pub const THROUGHPUT: &str = "throughput";
@@ -14,6 +14,10 @@ pub const THROUGHPUT: &str = "throughput";
 const MOST_S: f64 = 1e9;
 /// Most memory that a measure can have.
 const MOST_BYTES: f64 = 1e18;
+/// What a share of something that is counted can be.
+const SHARE: (f64, f64) = (0.0, 1.0);
+/// What a count can be: larger ones are not exact.
+const COUNT: (f64, f64) = (0.0, MOST_STEPS as f64);
 /// The key of the time of a step.
 const STEP_TIME: &str = "step_time_s";
 
@@ -241,6 +245,8 @@ impl Measures {
     pub fn with(mut self, more: impl IntoIterator<Item = Measure>) -> Self {
         for measure in more {
             match self.list.iter_mut().find(|known| known.key == measure.key) {
+                // What is meant by its own name is still that, such as an accuracy without a unit.
+                Some(known) if known.unit == measure.unit => *known = Measure { possible: known.possible, ..measure },
                 Some(known) => *known = measure,
                 None => self.list.push(measure),
             }
@@ -309,6 +315,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
     let of_speed = |measure: Measure| Measure { on_speed: true, ..measure.better(Higher) };
     let capital = capitalised(step);
     let plain = |key: &str, name: &str| Measure::named(key, name, "");
+    let count = |key: &str, name: &str| Measure { possible: COUNT, ..plain(key, name) };
     let share = |key: &str, name: &str| Measure {
         shown_unit: "%".to_owned(),
         shown_factor: 100.0,
@@ -316,7 +323,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
     };
     vec![
         Measure::time(STEP_TIME, format!("{capital} time")).scaling(Scaling::Constant),
-        Measure::time("training_time_s", "Training time").scaling(Scaling::Inverse),
+        Measure::time(TRAINING_TIME, "Training time").scaling(Scaling::Inverse),
         Measure::time("epoch_time_s", "Epoch time").read(Max, MedianOfSteady).scaling(Scaling::Inverse),
         Measure::time("total_time_s", "Total time").scaling(Scaling::Inverse),
         rate(distinct_rate, "distinct"),
@@ -327,11 +334,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         Measure::time("cudnn_trials_s", "Trials of cuDNN's engines").read(Max, OverTime::Max),
         plain("train_loss", "Training loss").better(Lower).read(MeanByUnits, Last),
         plain("test_loss", "Test loss").better(Lower).read(First, Last),
-        Measure {
-            shown_unit: "%".to_owned(),
-            shown_factor: 100.0,
-            ..plain("accuracy", "Accuracy").better(Higher).read(First, Last)
-        },
+        Measure { possible: SHARE, ..share("accuracy", "Accuracy").better(Higher).read(First, Last) },
         Measure::bytes("peak_allocated_bytes", "Peak allocated").read(Max, OverTime::Max),
         Measure::bytes("peak_reserved_bytes", "Peak reserved").read(Max, OverTime::Max),
         Measure::bytes("peak_active_bytes", "Peak active").read(Max, OverTime::Max),
@@ -353,11 +356,11 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         of_speed(share(limit::BYTES_SHARE, "Model byte rate over the measured bandwidth")),
         Measure::time("evaluation_time_s", "Test time per epoch").read(Max, MedianOfSteady),
         Measure::bytes("received_bytes", "Received per epoch and rank").read(Max, Median),
-        plain("skipped_updates", "Skipped updates").better(Lower).read(Max, Sum),
-        plain("parameters", "Parameters").read(First, Last),
-        plain("unit_copies", &format!("Ranks that process the same {units}")).read(First, Last),
-        plain("units", &format!("Processed {units} per epoch")).read(OverRanks::Sum, Median),
-        plain("test_units", &format!("Test {units}")).read(First, OverTime::Max),
+        count("skipped_updates", "Skipped updates").better(Lower).read(Max, Sum),
+        count("parameters", "Parameters").read(First, Last),
+        count("unit_copies", &format!("Ranks that process the same {units}")).read(First, Last),
+        count("units", &format!("Processed {units} per epoch")).read(OverRanks::Sum, Median),
+        count("test_units", &format!("Test {units}")).read(First, OverTime::Max),
         share("step_spread", &format!("Spread of {step}s")).better(Lower),
         share("step_drift", "Drift over the run"),
         Measure::derived("step_lag_one", format!("Correlation of neighbouring {step}s"), ""),
@@ -369,7 +372,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         Measure::derived("sm_clock_mhz", "GPU clock", "MHz"),
         share("sm_clock_change", "Change of the GPU clock over the run"),
         Measure::derived("run_order", "Place in the session", ""),
-        plain(PLANNED_STEPS, &format!("{capital}s of the plan")).read(Max, OverTime::Max),
+        count(PLANNED_STEPS, &format!("{capital}s of the plan")).read(Max, OverTime::Max),
     ]
 }
 

@@ -11,6 +11,7 @@ use super::limit::{self, Limits};
 use super::loss::losses;
 use super::metric::metric_values;
 use super::steadiness::Steadiness;
+use super::training::TRAINING_TIME;
 use super::{Activity, BatchMeans, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means};
 use crate::plan::{Hint, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
@@ -200,6 +201,11 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let step_mean = batch_means(&steady.times_s);
     let steadiness = Steadiness::of(&steady.times_s, step_mean.as_ref());
     let training = TrainingTime::of(record, steady.slowest);
+    let can_take = |training: &TrainingTime| {
+        measures.find(TRAINING_TIME).is_none_or(|measure| measure.is_possible(training.time_s))
+    };
+    let has_impossible_training = training.is_some_and(|training| !can_take(&training));
+    let training = training.filter(can_take);
     values.extend(derived(record, measures, &steady, &steadiness, training));
     let limits = Limits::of(record);
     values.extend(limit::values(record, steady.times_s.len(), steady.time_s, limits.as_ref()));
@@ -237,6 +243,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     };
     summary.marks.extend(training.map_or_else(Vec::new, |training| quick_marks(record.mode, training)));
     summary.marks.extend(folded.impossible.into_iter().map(Mark::Impossible));
+    summary.marks.extend(has_impossible_training.then(|| Mark::Impossible(TRAINING_TIME.into())));
     if folded.includes_warm_up {
         summary.marks.push(Mark::IncludesWarmUp);
     }
@@ -264,7 +271,7 @@ fn derived(
     let step_time_s = (!steady.times_s.is_empty()).then(|| median(&steady.times_s));
     let power_w = telemetry.steady_energy_j.zip(telemetry.steady_time_s).map(|(energy_j, time_s)| energy_j / time_s);
     let values = [
-        ("training_time_s".into(), training.map(|training| training.time_s)),
+        (TRAINING_TIME.into(), training.map(|training| training.time_s)),
         ("step_time_s".into(), step_time_s),
         ("total_time_s".into(), super::wall_clock::total_time(record)),
         (measures.distinct_rate.clone(), steady.rate(steady.distinct_units)),

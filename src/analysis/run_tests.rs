@@ -121,6 +121,32 @@ fn readings_that_their_measure_cannot_have_enter_nothing_and_are_named() {
 }
 
 #[test]
+fn shares_and_counts_beyond_their_range_are_left_out_and_named() {
+    for (key, value) in [("accuracy", 55.0), ("accuracy", -3.0), ("parameters", -1.0), ("planned_steps", 1e300)] {
+        let mut record = finished();
+        let mark = Mark::Impossible(key.into());
+        assert!(!summarise_run(&record).marks.contains(&mark));
+        record.ranks[0].readings.push(fixture::reading_record(key, value, Some(2)));
+        let summary = summarise_run(&record);
+        assert!(summary.marks.contains(&mark), "{key} = {value}: {:?}", summary.marks);
+        assert_ne!(summary.value(key), Some(value));
+    }
+    let mut whole = finished();
+    whole.ranks[0].readings.push(fixture::reading_record("accuracy", 1.0, Some(2)));
+    assert_eq!(summarise_run(&whole).value("accuracy"), Some(1.0));
+}
+
+#[test]
+fn a_training_time_that_no_training_takes_is_left_out_and_named() {
+    let mut record = finished();
+    record.ranks[0].readings.push(fixture::reading_record("planned_steps", 9e15, None));
+    record.ranks[1].readings.push(fixture::reading_record("planned_steps", 9e15, None));
+    let summary = summarise_run(&record);
+    assert_eq!((summary.value("training_time_s"), summary.training), (None, None));
+    assert!(summary.marks.contains(&Mark::Impossible("training_time_s".into())), "{:?}", summary.marks);
+}
+
+#[test]
 fn doubts_become_marks_once_each() {
     let mut record = finished();
     record.telemetry.throttle_reasons = vec!["sw_power_cap".to_owned()];

@@ -8,6 +8,9 @@ use crate::store::{RankRecord, RunRecord};
 /// How many steps a rank would make in all epochs of its plan.
 pub(super) const PLANNED_STEPS: &str = "planned_steps";
 
+/// The key of the time that training takes.
+pub(super) const TRAINING_TIME: &str = "training_time_s";
+
 /// The time of a run's training: the mean of its slowest rank's steady steps times `planned_steps`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainingTime {

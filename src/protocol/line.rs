@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::event::number_or_null;
-use super::possible::{check_duration, check_moment};
+use super::possible::{check_duration, check_moment, check_step};
 use super::{Event, EventLine};
 use crate::plan::Key;
 
@@ -36,7 +36,9 @@ pub fn read_event_line(line: &[u8]) -> Result<Vec<EventLine>, String> {
 fn checked(line: EventLine) -> Result<EventLine, String> {
     check_moment(line.time_s)?;
     match &line.event {
-        Event::Step { duration_s, load_wait_s, .. } => {
+        Event::Step { step, steps, duration_s, load_wait_s, .. } => {
+            check_step("step", *step)?;
+            check_step("steps", *steps)?;
             check_duration("duration_s", *duration_s)?;
             // NaN: the program does not say how long it waited.
             if !load_wait_s.is_nan() {
@@ -48,6 +50,7 @@ fn checked(line: EventLine) -> Result<EventLine, String> {
         Event::Reading { key, .. } if key.is_empty() || key.len() > MAX_KEY_BYTES => {
             Err(format!("the key of a reading has {} bytes, it must have 1 to {MAX_KEY_BYTES}", key.len()))
         }
+        Event::Reading { step: Some(step), .. } => check_step("step", *step).map(|()| line),
         _ => Ok(line),
     }
 }
@@ -232,6 +235,7 @@ impl Protocol1Line {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::protocol::MOST_STEPS;
 
     fn read(event: &str) -> Result<Vec<Event>, String> {
         let line = format!(r#"{{"run":"r1","rank":3,"time_s":17.5,{event}}}"#);
@@ -282,7 +286,7 @@ mod tests {
         let events = [
             Event::Model { name: "mobilenet_v2".into() },
             Event::Reading { key: "train_loss".into(), value: 0.5, epoch: Some(2), step: None },
-            Event::Reading { key: "gradient_norm".into(), value: -1e-300, epoch: None, step: Some(u64::MAX) },
+            Event::Reading { key: "gradient_norm".into(), value: -1e-300, epoch: None, step: Some(MOST_STEPS) },
             Event::Finished { duration_s: 1.0 },
         ];
         for event in events {
@@ -368,6 +372,15 @@ mod tests {
             (step("-0.5", "0"), "duration_s = -5e-1 cannot be"),
             (step("1e308", "0"), "duration_s = 1e308 cannot be"),
             (step("1", "-1e-9"), "load_wait_s = -1e-9 cannot be"),
+            (step("1", "0").replace(r#""step":2"#, r#""step":9007199254740993"#), "step = 9007199254740993 cannot be"),
+            (
+                step("1", "0").replace(r#""steps":9"#, r#""steps":9007199254740993"#),
+                "steps = 9007199254740993 cannot be",
+            ),
+            (
+                r#""event":"reading","key":"a","value":1,"step":18446744073709551615"#.to_owned(),
+                "step = 18446744073709551615 cannot",
+            ),
             (r#""event":"finished","duration_s":1e12"#.to_owned(), "duration_s = 1e12 cannot be"),
         ] {
             let error = read(&event).unwrap_err();

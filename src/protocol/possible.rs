@@ -21,6 +21,21 @@ pub fn check_moment(value_s: f64) -> Result<(), String> {
     within("time_s", value_s, LATEST_S)
 }
 
+/// The largest number of a step: larger ones are not exact as numbers of JSON and CSV, and no program makes as many steps.
+pub const MOST_STEPS: u64 = (1 << 53) - 1;
+
+/// Refuses the number of a step that cannot be exact.
+///
+/// # Errors
+/// The name and the value.
+pub(super) fn check_step(name: &str, value: u64) -> Result<(), String> {
+    if value <= MOST_STEPS {
+        Ok(())
+    } else {
+        Err(format!("{name} = {value} cannot be: it must be from 0 to {MOST_STEPS}"))
+    }
+}
+
 /// Refuses an amount, such as energy or a share of CPUs, that is negative or beyond any machine.
 pub(super) fn check_amount(name: &str, value: Option<f64>) -> Result<(), String> {
     value.map_or(Ok(()), |value| within(name, value, 1e18))

@@ -4,10 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::{Found, FoundStep};
 use crate::plan::Key;
-use crate::protocol::{MAX_KEY_BYTES, Phase, check_duration, check_moment};
-
-/// Numbers of steps beyond this are not exact as JSON's and CSV's numbers.
-const LARGEST_COUNT: f64 = 9_007_199_254_740_992.0;
+use crate::protocol::{MAX_KEY_BYTES, MOST_STEPS, Phase, check_duration, check_moment};
 
 /// The fields that have a meaning; all other names are readings.
 pub(super) const WORDS: &[&str] = &[
@@ -94,12 +91,12 @@ impl Fields {
     /// The number cannot be what the name says.
     pub fn number(&mut self, name: &str, value: f64) -> Result<(), String> {
         let refused = |what: &str| Err(format!("{name} is {value}, which is not {what}"));
-        let count = || (value.fract() == 0.0 && (0.0..=LARGEST_COUNT).contains(&value)).then_some(value as u64);
+        let count = || (value.fract() == 0.0 && (0.0..=MOST_STEPS as f64).contains(&value)).then_some(value as u64);
         let positive = || (value.is_finite() && value >= 0.0).then_some(value);
         let step = &mut self.step;
         match name {
             "step" | "steps" | "rank" => {
-                let Some(count) = count() else { return refused("a whole number from 0") };
+                let Some(count) = count() else { return refused(&format!("a whole number from 0 to {MOST_STEPS}")) };
                 match name {
                     "step" => step.step = Some(count),
                     "steps" => step.steps = Some(count),
@@ -233,8 +230,13 @@ mod tests {
     #[test]
     fn a_number_that_cannot_be_is_refused_and_a_loss_that_is_none_is_kept() {
         let refused = |name: &str, text: &str| Fields::default().text(name, text).unwrap_err();
-        assert_eq!(refused("step", "-3"), "step is -3, which is not a whole number from 0");
-        assert_eq!(refused("step", "1e300"), format!("step is {}, which is not a whole number from 0", 1e300));
+        assert_eq!(refused("step", "-3"), "step is -3, which is not a whole number from 0 to 9007199254740991");
+        assert!(refused("step", "1e300").contains("not a whole number from 0"));
+        // As a number of JSON it is the same as ...992.
+        assert!(refused("step", "9007199254740993").contains("not a whole number from 0"));
+        assert!(refused("steps", "9007199254740992").contains("not a whole number from 0"));
+        let largest = found(&[("step", "9007199254740991")]);
+        assert!(matches!(largest[0], Found::Step(FoundStep { step: Some(9_007_199_254_740_991), .. })), "{largest:?}");
         assert_eq!(refused("duration_s", "nan"), "duration_s is NaN, which is not a number from 0");
         assert_eq!(refused("units", "many"), "units is \"many\", which is not a number");
         assert!(refused("phase", "lunch").contains("start, load, train, evaluate"));
