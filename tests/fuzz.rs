@@ -18,11 +18,12 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use multicard::dataset;
 use multicard::figure::paper::{Provenance, read_provenance};
 use multicard::figure::{SavedStudy, presets};
 use multicard::foreign;
 use multicard::plan::command::ReadingsSpec;
-use multicard::plan::{Plan, Worker};
+use multicard::plan::{Plan, Worker, expand};
 use multicard::program::readings::{Place, Readings, Stream, WarmUp};
 use multicard::protocol::{Event, EventLine, GroupLine, Job, Sample, read_event_line, read_sample_line};
 use multicard::store::{JournalLine, Reader, export_session, parse_session_file, rebuild, verify_archive};
@@ -260,6 +261,41 @@ const OUTPUT: &[&str] = &[
 const EVENTS: &[&str] =
     &["\u{9}", "\u{10}", "*", "\n", "\u{12}", "\u{15}", "B", "\u{0}", "\u{1}", "\u{7f}", "loss", "_hparams_/"];
 
+/// Words of files that describe a language model.
+const CONFIG: &[&str] = &[
+    "0",
+    "-1",
+    "1e308",
+    "9223372036854775807",
+    "18446744073709551615",
+    "null",
+    "true",
+    "false",
+    "[]",
+    "{}",
+    "\"\"",
+    "\"dtype\":",
+    "\"BF16\"",
+    "\"shape\":",
+    "\"data_offsets\":",
+    "\"head_dim\":",
+    "\"rope_theta\":",
+    "\"num_attention_heads\":",
+    "\"normalizer\":",
+    "\"pre_tokenizer\":",
+    "\"post_processor\":",
+    "\"model\":",
+    "\"vocab\":",
+    "\"merges\":",
+    "\"Sequence\"",
+    "\"ByteLevel\"",
+    "\"WordPiece\"",
+    "\"Unigram\"",
+    ",",
+    "}",
+    "]",
+];
+
 const TARGETS: &[Target] = &[
     Target { name: "plan", weight: 4, takes: plan, words: TOML },
     Target { name: "event", weight: 8, takes: event, words: JSON },
@@ -277,6 +313,12 @@ const TARGETS: &[Target] = &[
     Target { name: "table", weight: 2, takes: table, words: TABLES },
     Target { name: "tensorboard", weight: 2, takes: event_file, words: EVENTS },
     Target { name: "output", weight: 2, takes: output, words: OUTPUT },
+    Target { name: "config", weight: 1, takes: config, words: CONFIG },
+    Target { name: "weights", weight: 1, takes: weights, words: CONFIG },
+    Target { name: "tokenizer", weight: 1, takes: tokenizer, words: CONFIG },
+    Target { name: "json-rows", weight: 1, takes: json_rows, words: JSON },
+    Target { name: "csv-rows", weight: 1, takes: csv_rows, words: TABLES },
+    Target { name: "parquet-rows", weight: 1, takes: parquet_rows, words: EVENTS },
 ];
 
 fn plan(bytes: &[u8]) -> bool {
@@ -466,16 +508,93 @@ fn masked_crc(bytes: &[u8]) -> [u8; 4] {
     (!crc).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
 }
 
+/// A file of a plan that trains a language model, beside whole ones of the others. What is taken can be planned and, where it is text,
+/// made into tokens.
+fn model_file(bytes: &[u8], name: &str) -> bool {
+    let folder = memory();
+    let at = |name: &str| folder.path().join(name);
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    fs::copy(from.join("golden/llm/config.json"), at("config.json")).unwrap();
+    fs::copy(from.join("oracles/llm/tokenizer.json"), at("tokenizer.json")).unwrap();
+    fs::write(at("rows.jsonl"), "{\"instruction\": \"Move.\", \"input\": \"\", \"output\": \"I move.\"}\n").unwrap();
+    fs::write(at(name), bytes).unwrap();
+    let [model, weights] = match name {
+        "config.json" => ["config", ""],
+        "model.safetensors" => ["config", "weights"],
+        _ => ["tiny", ""],
+    };
+    let (set, rows) = if model == "tiny" {
+        ("file", "rows = 1\nbatch_size = 1\n")
+    } else {
+        ("uniform", "rows = 8\nrow_tokens = 9\n")
+    };
+    let (source, shown) = (if set == "file" { "files" } else { "stand-in" }, folder.path().display());
+    let rows_file = if name.starts_with("rows.") { name } else { "rows.jsonl" };
+    let mut text =
+        format!("version = 1\nworkload = \"llm\"\n[data]\nset = \"{source}\"\nconfig = \"{shown}/config.json\"\n");
+    if set == "file" {
+        text += &format!("file = \"{shown}/{rows_file}\"\ntokenizer = \"{shown}/tokenizer.json\"\n");
+    }
+    if !weights.is_empty() {
+        text += &format!("weights = \"{shown}\"\n");
+    }
+    text += &format!("[factors]\nmodel = \"{model}\"\ndata_set = \"{set}\"\n{rows}");
+    if set == "file" {
+        let template = if name == "rows.parquet" { "chat" } else { "instruct" };
+        text += &format!("template = \"{template}\"\nmax_tokens = 64\n");
+    }
+    let plan = Plan::parse(&text, "fuzzed").unwrap();
+    let checked = dataset::check_models(plan.blocks().next().unwrap());
+    let matrix = expand(&plan, &serde_json::from_value(node()).unwrap());
+    let read = matrix.cells.iter().try_for_each(|cell| dataset::check(&cell.levels, &cell.data, folder.path()));
+    let error = checked.as_ref().err().or(read.as_ref().err());
+    assert!(error.is_none_or(|error| !error.to_string().is_empty()));
+    error.is_none() && !matrix.cells.is_empty()
+}
+
+fn config(bytes: &[u8]) -> bool {
+    model_file(bytes, "config.json")
+}
+
+/// Reads the header of weights, whose length and numbers are whole.
+fn weights(bytes: &[u8]) -> bool {
+    const NUMBERS_BYTES: usize = 98_944;
+    let mut file = (bytes.len() as u64).to_le_bytes().to_vec();
+    file.extend(bytes);
+    file.resize(file.len() + NUMBERS_BYTES, 0);
+    model_file(&file, "model.safetensors")
+}
+
+fn tokenizer(bytes: &[u8]) -> bool {
+    model_file(bytes, "tokenizer.json")
+}
+
+fn json_rows(bytes: &[u8]) -> bool {
+    model_file(bytes, "rows.json")
+}
+
+fn csv_rows(bytes: &[u8]) -> bool {
+    model_file(bytes, "rows.csv")
+}
+
+fn parquet_rows(bytes: &[u8]) -> bool {
+    model_file(bytes, "rows.parquet")
+}
+
+/// A machine with two CPUs and no GPU.
+fn node() -> serde_json::Value {
+    serde_json::json!({
+        "hostname": "node", "system": "Linux", "cpu_model": "CPU", "cpus": 2, "memory_bytes": 1_u64 << 34, "numa_nodes": 1,
+        "driver": null, "no_gpu_reason": "no driver", "gpus": [], "nsys": {"Err": "none"}, "worker": {"Err": "none"},
+    })
+}
+
 fn output(bytes: &[u8]) -> bool {
     said_by_a_program(bytes, None)
 }
 
 /// What a relay says of a small session, uncompressed.
 fn relayed(sample: &[u8]) -> Vec<u8> {
-    let node = serde_json::json!({
-        "hostname": "node", "system": "Linux", "cpu_model": "CPU", "cpus": 2, "memory_bytes": 1_u64 << 34, "numa_nodes": 1,
-        "driver": null, "no_gpu_reason": "no driver", "gpus": [], "nsys": {"Err": "none"}, "worker": {"Err": "none"},
-    });
     let file =
         |path: &str, offset: u64, new: bool| serde_json::json!({"file": {"path": path, "offset": offset, "new": new}});
     let sample: serde_json::Value = serde_json::from_slice(sample).unwrap();
@@ -486,7 +605,7 @@ fn relayed(sample: &[u8]) -> Vec<u8> {
         (file("runs/a/rank-0.jsonl", 0, true), b"{\"event\":1}\n"),
         (file("runs/a/rank-0.jsonl", 12, false), b"{\"event\":2}\n"),
         (serde_json::json!({"synced": {"exists": true}}), b""),
-        (serde_json::json!({"node": node}), b""),
+        (serde_json::json!({"node": node()}), b""),
         (serde_json::json!({"sample": sample}), b""),
         (serde_json::json!({"bytes": {"channel": 1}}), b"{\"queue\":{}}\n"),
         (serde_json::json!({"problem": "reading it"}), b""),
@@ -498,6 +617,23 @@ fn relayed(sample: &[u8]) -> Vec<u8> {
         said.extend(body);
     }
     said
+}
+
+/// Files of plans that train language models, by their targets.
+fn model_seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let read = |file: &str| fs::read(tests.join(file)).unwrap();
+    let weights = read("golden/llm/model.safetensors");
+    let header_bytes = u64::from_le_bytes(weights[..8].try_into().unwrap()) as usize;
+    let csv = b"instruction,input,output\r\nMove.,,I move.\r\n\"Say, what?\",\"\"\"It\"\"\",That\n".to_vec();
+    vec![
+        ("config", read("golden/llm/config.json")),
+        ("weights", weights[8..8 + header_bytes].to_vec()),
+        ("tokenizer", read("oracles/llm/tokenizer.json")),
+        ("json-rows", read("oracles/llm/alpaca.jsonl")),
+        ("csv-rows", csv),
+        ("parquet-rows", read("oracles/llm/slimorca/0000.parquet")),
+    ]
 }
 
 /// What each target starts from.
@@ -559,6 +695,7 @@ fn corpus() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     );
     add("output", b"epoch 1, step 12/100, loss: 0.5\nEpoch: [1] step [13/100] Loss 6.9e-01 (7.0e-01)\n");
     add("output", b"{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 0.01}\n{'eval_loss': 0.5, 'epoch': 0.02}\n");
+    model_seeds().iter().for_each(|(name, bytes)| add(name, bytes));
     let out = session.path().join("session.zip");
     let small = TempDir::new().unwrap();
     fs::copy(session.path().join("session.toml"), small.path().join("session.toml")).unwrap();

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::material::Material;
 use super::{Format, OK, Outcome, print, session_folder};
 use crate::analysis::{SpreadSeen, counted, repeats_remark};
+use crate::dataset::check_models;
 use crate::figure::check_studies;
 use crate::papers::artefact;
 use crate::plan::{Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
@@ -131,6 +132,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Ok(OK);
     }
     let plan = arguments.plan.read(arguments.mode)?;
+    for block in plan.blocks() {
+        check_models(block)?;
+    }
     let Machine { node, .. } = Machine::look();
     let matrix = expand(&plan, &node);
     let runs = matrix.cells.len() * plan.repeats as usize;

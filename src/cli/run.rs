@@ -15,6 +15,7 @@ use super::remote::Far;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
 use crate::conduct::{Client, ConductError, Host, Launch, host};
+use crate::dataset::check_models;
 use crate::papers::coverage;
 use crate::plan::{Identity, Matrix, Node, Plan, remarks};
 use crate::session::{Added, Machine, Session, SessionError, all_finished, new_session_folder, open_reader, runnable};
@@ -84,6 +85,9 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
     }
     // Check everything before anything is written.
     let machine = Machine::look();
+    for block in plan.blocks() {
+        check_models(block)?;
+    }
     runnable(plan, &machine.node)?;
     for block in plan.blocks() {
         super::data::prepare(block)?;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::plan::image::{self, DataSet};
 use crate::plan::llm;
-use crate::plan::{Data, DataSetRule, Levels, Obtainable, Obtained, obtainable};
+use crate::plan::{Block, Data, DataSetRule, Level, Levels, Obtainable, Obtained, obtainable};
 
 /// Takes what is done and what there is to do, in images or bytes; breaking cancels.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
@@ -85,6 +85,21 @@ pub fn prepare(data: &Data, progress: Progress) -> Result<(), DatasetError> {
 /// What is missing or cannot be used, with its place.
 pub fn check(levels: &Levels, data: &Data, folder: &Path) -> Result<(), DatasetError> {
     if llm::LlmData::read(data).is_ok() { text::check(levels, data, folder) } else { Ok(()) }
+}
+
+/// Checks the files that describe the networks of a plan's block, as far as they are there: before anything is started or written.
+///
+/// # Errors
+/// The file that is damaged, or belongs to another network, and what is wrong with it.
+pub fn check_models(block: &Block) -> Result<(), DatasetError> {
+    if block.spec.key != llm::KEY || !block.spec.is_built_in() {
+        return Ok(());
+    }
+    let data = llm::LlmData::read(&block.data).map_err(DatasetError::Text)?;
+    let ticked = block.factors.iter().filter(|(key, _)| key.as_str() == llm::Model::KEY).flat_map(|(_, levels)| levels);
+    let ticked: Vec<&str> = ticked.filter_map(Level::as_text).collect();
+    let models = llm::Model::ALL.iter().filter(|model| ticked.contains(&model.name()));
+    models.copied().try_for_each(|model| text::check_model(model, &data))
 }
 
 /// A set of images, as [`load`] gives it, from the folder of its name.

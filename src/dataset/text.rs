@@ -7,6 +7,7 @@ mod rows;
 mod template;
 mod tokenizer;
 mod tokens;
+mod weights;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,10 @@ use procfs_core::{FromRead as _, Meminfo};
 pub use fetch::{HUB_URL, fetch_text};
 pub use tokenizer::Tokenizer;
 pub use tokens::{IGNORED_LABEL, Sample, TOKEN_BYTES, TokenRows};
+pub use weights::{Located, NumberType, Weights, expected_weights};
 
 use super::DatasetError;
-use crate::plan::llm::{DataSet, LlmData, LlmSettings, ModelConfig, Source, Technique};
+use crate::plan::llm::{DataSet, LlmData, LlmSettings, Model, ModelConfig, Source, Technique};
 use crate::plan::{Data, Levels};
 use preference::Pairing;
 use rows::{Place, Then, bad};
@@ -43,19 +45,55 @@ pub struct TextSet {
     pub source: String,
 }
 
-/// Reads the rows that a cell of the workload `llm` asks for, and keeps none. What is made needs no check.
+/// Reads the rows that a cell of the workload `llm` asks for, and the headers of its weights, and keeps none. What is made needs no
+/// check.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read`] and [`check_model`].
 pub fn check(levels: &Levels, data: &Data, folder: &Path) -> Result<(), DatasetError> {
     let plan = |reason: String| DatasetError::Text(reason);
     let data = LlmData::read(data).map_err(plan)?;
-    if data.source == Source::StandIn {
-        return Ok(());
-    }
     let settings = LlmSettings::from_levels(levels).map_err(plan)?;
     let model = data.model(settings.model).map_err(plan)?;
-    read(&settings, &data, &model, folder).map(drop)
+    check_weights(&data, &model)?;
+    match data.source {
+        Source::StandIn => Ok(()),
+        Source::Files { .. } => read(&settings, &data, &model, folder).map(drop),
+    }
+}
+
+/// Checks the files that describe one of a plan's networks: its `config.json`, its tokenizer and the headers of its weights. A file that
+/// is not there is left to whatever needs it.
+///
+/// # Errors
+/// The file that is damaged, or belongs to another network, and what is wrong with it.
+pub fn check_model(model: Model, data: &LlmData) -> Result<(), DatasetError> {
+    if model == Model::Config && !data.config().is_some_and(|path| path.exists()) {
+        return Ok(());
+    }
+    let model = data.model(model).map_err(DatasetError::Text)?;
+    if data.weights.as_ref().is_some_and(|weights| weights.exists()) {
+        check_weights(data, &model)?;
+    }
+    match data.tokenizer().filter(|path| path.exists()) {
+        Some(path) => tokenizer_of(path, &model).map(drop),
+        None => Ok(()),
+    }
+}
+
+fn check_weights(data: &LlmData, model: &ModelConfig) -> Result<(), DatasetError> {
+    let Some(path) = &data.weights else { return Ok(()) };
+    let checked = Weights::read(path).and_then(|weights| weights.check(&expected_weights(model)));
+    checked.map_err(DatasetError::Text)
+}
+
+/// The tokenizer in a file, whose tokens the model knows.
+fn tokenizer_of(path: PathBuf, model: &ModelConfig) -> Result<Tokenizer, DatasetError> {
+    let tokenizer = Tokenizer::open(&path)?;
+    match tokenizer.is_foreign(model) {
+        Some(reason) => Err(DatasetError::Tokenizer { path, reason }),
+        None => Ok(tokenizer),
+    }
 }
 
 /// Reads or makes the rows that a cell asks for, in full: a row that cannot be used is an error with its place.
@@ -73,11 +111,7 @@ pub fn read(
     match &data.source {
         Source::StandIn => Ok(made(settings, model)),
         Source::Files { file, .. } => {
-            let path = data.tokenizer().ok_or(DatasetError::NoTokenizer)?;
-            let tokenizer = Tokenizer::open(&path)?;
-            if let Some(reason) = tokenizer.is_foreign(model) {
-                return Err(DatasetError::Tokenizer { path, reason });
-            }
+            let tokenizer = tokenizer_of(data.tokenizer().ok_or(DatasetError::NoTokenizer)?, model)?;
             let files = match (settings.data_set, file) {
                 (DataSet::File, Some(file)) => vec![file.clone()],
                 (set, _) => files_of(set, &folder.join(set.name()))?,

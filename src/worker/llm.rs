@@ -19,7 +19,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use multicard::dataset::text::{self, IGNORED_LABEL, TextSet};
+use multicard::dataset::text::{self, IGNORED_LABEL, TextSet, expected_weights};
 use multicard::plan::Kernels;
 use multicard::plan::llm::{
     FsdpGather, FsdpWrap, LlmData, LlmSettings, ModelConfig, Precision, Sharding, Technique, Tf32,
@@ -129,7 +129,7 @@ impl Task for Llm {
         let config = data.model(settings.model)?;
         let checkpoint = data.weights.as_deref().map(Checkpoint::open).transpose()?;
         if let Some(checkpoint) = &checkpoint {
-            checkpoint.check(&weights::expected(&config))?;
+            checkpoint.check(&expected_weights(&config))?;
         }
         let rows = text::read(&settings, &data, &config, &job.data_folder).map_err(|error| error.to_string())?;
         let steps = Rc::new(Cell::new(job.shape.steps));

@@ -1,7 +1,9 @@
 //! Tokenizers of Llama 3: `tokenizer.json`, or the `tokenizer.model` that Meta publishes. Rows become tokens as in TorchTune 0.5.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use serde::de::IgnoredAny;
 use tokenizers::Tokenizer as JsonTokenizer;
 
 use super::byte_pairs::BytePairs;
@@ -10,9 +12,9 @@ use crate::dataset::DatasetError;
 use crate::foreign;
 use crate::plan::llm::ModelConfig;
 
-/// Text is encoded in slices of so many characters, and at most so many of one kind in a row, space or none, as in TorchTune.
 /// Longest tokenizer: those of the largest vocabularies take a tenth.
 const MOST_BYTES: u64 = 512 << 20;
+/// Text is encoded in slices of so many characters, and at most so many of one kind in a row, space or none, as in TorchTune.
 const SLICE_CHARS: usize = 400_000;
 const RUN_CHARS: usize = 25_000;
 
@@ -85,7 +87,11 @@ impl Tokenizer {
     }
 
     fn of_json(bytes: &[u8]) -> Result<Self, String> {
-        let mut encoder = JsonTokenizer::from_bytes(bytes).map_err(|error| format!("not a tokenizer.json: {error}"))?;
+        // The library panics at some texts that are no JSON.
+        let is_json = serde_json::from_slice::<IgnoredAny>(bytes).map(drop).map_err(|error| error.to_string());
+        let read =
+            is_json.and_then(|()| unharmed(|| JsonTokenizer::from_bytes(bytes).map_err(|error| error.to_string())));
+        let mut encoder = read.map_err(|error| format!("not a tokenizer.json: {error}"))?;
         // Marks in a text are text: only templates set marks.
         encoder.set_encode_special_tokens(true);
         let marks = Marks::find(|name, _| encoder.token_to_id(name))?;
@@ -129,7 +135,7 @@ impl Tokenizer {
             match &self.encoder {
                 Encoder::Pairs(pairs) => pairs.encode(slice, tokens)?,
                 Encoder::Json(encoder) => {
-                    let encoding = encoder.encode_fast(slice, false).map_err(|error| error.to_string())?;
+                    let encoding = unharmed(|| encoder.encode_fast(slice, false).map_err(|error| error.to_string()))?;
                     tokens.extend(encoding.get_ids());
                 }
             }
@@ -167,6 +173,11 @@ impl Tokenizer {
         }
         Ok((tokens, masked))
     }
+}
+
+/// Calls the library, which may panic on a damaged file.
+fn unharmed<T>(call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err("the file is damaged".to_owned()))
 }
 
 /// What Python calls white space.

@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use multicard::dataset::text::expected_weights;
 use multicard::plan::OptimizerImpl;
 use multicard::plan::llm::{Lora, LoraTargets};
 
 use super::*;
-use crate::llm::weights::{Checkpoint, expected};
+use crate::llm::weights::Checkpoint;
 use crate::shim::AdamW;
 use crate::testing::generator;
 
@@ -32,7 +33,7 @@ fn llama(options: Options) -> Llama {
     let config = ModelConfig::read(&golden_file("config.json")).unwrap();
     let llama = Llama::new(&config, options, Device::Cpu, Kind::Float, &mut |_| Ok(())).unwrap();
     let weights = Checkpoint::open(&golden_file("model.safetensors")).unwrap();
-    weights.check(&expected(&config)).unwrap();
+    weights.check(&expected_weights(&config)).unwrap();
     weights.copy_to(&llama.named_weights(&Tensor::f_detach).unwrap()).unwrap();
     llama
 }

@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use multicard::dataset::text::expected_weights;
 use multicard::plan::llm::ModelConfig;
 use tch::{Device, Kind, Tensor};
 
 use super::block::Options;
 use super::model::{Llama, next};
-use super::weights::{Checkpoint, expected};
+use super::weights::Checkpoint;
 use crate::module::{Module as _, Pass};
 use crate::testing::generator;
 
@@ -56,7 +57,7 @@ impl Golden {
         let config = ModelConfig::read(&self.folder.join("config.json")).unwrap();
         let llama = Llama::new(&config, options, Device::Cpu, Kind::Float, &mut |_| Ok(())).unwrap();
         let weights = Checkpoint::open(&self.folder.join("model.safetensors")).unwrap();
-        weights.check(&expected(&config)).unwrap();
+        weights.check(&expected_weights(&config)).unwrap();
         weights.copy_to(&llama.named_weights(&Tensor::f_detach).unwrap()).unwrap();
         llama.load_nf4(&weights).unwrap();
         llama

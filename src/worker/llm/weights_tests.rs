@@ -2,7 +2,12 @@
 
 use std::path::PathBuf;
 
+use multicard::dataset::text::expected_weights;
+use multicard::plan::llm::ModelConfig;
+
 use super::*;
+
+const INDEX: &str = "model.safetensors.index.json";
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/llm").join(name)
@@ -24,7 +29,7 @@ fn a_checkpoint_of_several_files_is_read_by_its_index_and_one_of_another_model_i
     };
     index(&map);
     let checkpoint = Checkpoint::open(folder.path()).unwrap();
-    checkpoint.check(&expected(&config)).unwrap();
+    checkpoint.check(&expected_weights(&config)).unwrap();
     let (name, tensor) = &all[3];
     let place = Tensor::zeros_like(tensor).to_kind(Kind::BFloat16);
     checkpoint.copy_to(&[(name.clone(), place.shallow_clone())]).unwrap();
@@ -33,7 +38,7 @@ fn a_checkpoint_of_several_files_is_read_by_its_index_and_one_of_another_model_i
     let other = |change: fn(&mut ModelConfig)| {
         let mut config = config.clone();
         change(&mut config);
-        checkpoint.check(&expected(&config)).unwrap_err()
+        checkpoint.check(&expected_weights(&config)).unwrap_err()
     };
     let error = other(|config| config.layers = 3);
     assert!(error.contains("lacks model.layers.2.input_layernorm.weight") && error.contains("6 more"), "{error}");

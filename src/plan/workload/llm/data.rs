@@ -74,6 +74,11 @@ impl LlmData {
         tokenizer.clone().or_else(|| self.weights.as_ref().map(beside))
     }
 
+    /// The `config.json` of [`Model::Config`]: the named one, or else that beside the weights.
+    pub fn config(&self) -> Option<PathBuf> {
+        self.config.clone().or_else(|| self.weights.as_ref().map(|folder| folder.join("config.json")))
+    }
+
     /// The network of a level. Only [`Model::Config`] reads a file.
     ///
     /// # Errors
@@ -85,8 +90,7 @@ impl LlmData {
             Model::Llama3_2_3b => ModelConfig::llama3_2_3b(),
             Model::Tiny => ModelConfig::tiny(),
             Model::Config => {
-                let beside = || self.weights.as_ref().map(|folder| folder.join("config.json"));
-                let path = self.config.clone().or_else(beside);
+                let path = self.config();
                 let path =
                     path.ok_or("model = config needs data.config, the path of a config.json, or data.weights")?;
                 ModelConfig::read(&path)?
@@ -111,7 +115,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
         required: Vec::new(),
         synthetic: set == "stand-in",
         ticks: Vec::new(),
-        read_by: Vec::new(),
+        read_by: vec![Model::KEY.into()],
         obtainable: Vec::new(),
     };
     vec![

@@ -5,6 +5,17 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::settings::LoraTargets;
+use crate::foreign;
+
+/// Longest `config.json`: those that are published take a kilobyte or two.
+const MOST_BYTES: u64 = 1 << 20;
+/// The most of any count of a network: the largest published vocabularies and contexts have a hundredth, and no product of them that is
+/// computed here exceeds 64 bits.
+const MOST_COUNT: usize = 1 << 26;
+/// The largest width of a network's vectors and the most heads.
+const MOST_WIDTH: usize = 1 << 18;
+/// The most blocks.
+const MOST_LAYERS: usize = 1 << 14;
 
 /// A Llama-like network: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,37 +125,18 @@ impl ModelConfig {
     /// What is missing or not supported.
     pub fn read(path: &Path) -> Result<Self, String> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+        let bytes = foreign::read(path, MOST_BYTES).map_err(|error| format!("{shown} cannot be read: {error}"))?;
         let name = path.parent().and_then(Path::file_name).map_or("config".into(), |name| name.to_string_lossy());
-        Self::parse(&text, &name).map_err(|error| format!("{shown}: {error}"))
+        Self::parse(&bytes, &name).map_err(|error| format!("{shown}: {error}"))
     }
 
-    fn parse(text: &str, name: &str) -> Result<Self, String> {
-        let file: ConfigFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if file.model_type != "llama" {
-            return Err(format!("model_type = {:?}: only models of the type \"llama\" are supported", file.model_type));
-        }
-        if file.hidden_act != "silu" || file.attention_bias || file.mlp_bias {
-            return Err("only models with hidden_act = \"silu\" and without biases are supported".to_owned());
-        }
-        let kv_heads = file.num_key_value_heads.unwrap_or(file.num_attention_heads);
-        if kv_heads == 0 || !file.num_attention_heads.is_multiple_of(kv_heads) {
-            let heads = file.num_attention_heads;
-            return Err(format!("num_attention_heads = {heads} is no multiple of num_key_value_heads = {kv_heads}"));
-        }
+    fn parse(bytes: &[u8], name: &str) -> Result<Self, String> {
+        let file: ConfigFile = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        file.check()?;
+        let kv_heads = file.kv_heads();
         let head_dim = file.head_dim.unwrap_or(file.hidden_size / file.num_attention_heads);
-        if head_dim == 0 || !head_dim.is_multiple_of(2) {
-            return Err(format!("head_dim = {head_dim} must be even and above 0"));
-        }
-        let counts = [
-            ("num_hidden_layers", file.num_hidden_layers),
-            ("hidden_size", file.hidden_size),
-            ("intermediate_size", file.intermediate_size),
-            ("vocab_size", file.vocab_size),
-            ("max_position_embeddings", file.max_position_embeddings),
-        ];
-        if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
-            return Err(format!("{key} must be above 0"));
+        if !head_dim.is_multiple_of(2) {
+            return Err(format!("head_dim = {head_dim} must be even: rotary positions turn pairs of numbers"));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -221,6 +213,54 @@ struct ConfigFile {
     mlp_bias: bool,
 }
 
+impl ConfigFile {
+    fn kv_heads(&self) -> usize {
+        self.num_key_value_heads.unwrap_or(self.num_attention_heads)
+    }
+
+    /// Refuses what is not supported, and numbers that no network has.
+    fn check(&self) -> Result<(), String> {
+        if self.model_type != "llama" {
+            return Err(format!("model_type = {:?}: only models of the type \"llama\" are supported", self.model_type));
+        }
+        if self.hidden_act != "silu" || self.attention_bias || self.mlp_bias {
+            return Err("only models with hidden_act = \"silu\" and without biases are supported".to_owned());
+        }
+        let (heads, kv_heads) = (self.num_attention_heads, self.kv_heads());
+        let counts = [
+            ("num_hidden_layers", self.num_hidden_layers, MOST_LAYERS),
+            ("hidden_size", self.hidden_size, MOST_WIDTH),
+            ("intermediate_size", self.intermediate_size, MOST_COUNT),
+            ("num_attention_heads", heads, MOST_WIDTH),
+            ("num_key_value_heads", kv_heads, MOST_WIDTH),
+            ("head_dim", self.head_dim.unwrap_or(1), MOST_WIDTH),
+            ("vocab_size", self.vocab_size, MOST_COUNT),
+            ("max_position_embeddings", self.max_position_embeddings, MOST_COUNT),
+        ];
+        if let Some((key, count, most)) = counts.into_iter().find(|(_, count, most)| !(1..=*most).contains(count)) {
+            return Err(format!("{key} = {count} must be from 1 to {most}"));
+        }
+        if !heads.is_multiple_of(kv_heads) {
+            return Err(format!("num_attention_heads = {heads} is no multiple of num_key_value_heads = {kv_heads}"));
+        }
+        if self.head_dim.is_none() && !self.hidden_size.is_multiple_of(heads) {
+            let size = self.hidden_size;
+            return Err(format!("hidden_size = {size} is no multiple of num_attention_heads = {heads}: say head_dim"));
+        }
+        within("rms_norm_eps", self.rms_norm_eps, 0.0, 1.0)?;
+        within("rope_theta", self.rope_theta, 1.0, 1e15)
+    }
+}
+
+/// Refuses a number beyond a range, and one that is none.
+fn within(key: &str, value: f64, least: f64, most: f64) -> Result<(), String> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{key} = {value} must be from {least} to {most}"))
+    }
+}
+
 /// transformers' default.
 fn first_rope_base() -> f64 {
     10_000.0
@@ -254,10 +294,24 @@ impl RopeFile {
                 original_context: self.original_max_position_embeddings?,
             })
         };
-        scaling().ok_or_else(|| {
-            "rope_scaling lacks factor, low_freq_factor, high_freq_factor or original_max_position_embeddings"
-                .to_owned()
-        })
+        let scaling = scaling().ok_or(
+            "rope_scaling lacks factor, low_freq_factor, high_freq_factor or original_max_position_embeddings",
+        )?;
+        within("rope_scaling.factor", scaling.factor, 1.0, 1e6)?;
+        within("rope_scaling.low_freq_factor", scaling.low_frequency_factor, 1e-6, 1e6)?;
+        within("rope_scaling.high_freq_factor", scaling.high_frequency_factor, 1e-6, 1e6)?;
+        // Wavelengths between both are interpolated, which divides by their difference.
+        if scaling.high_frequency_factor <= scaling.low_frequency_factor {
+            let (low, high) = (scaling.low_frequency_factor, scaling.high_frequency_factor);
+            return Err(format!("rope_scaling.high_freq_factor = {high} must be above low_freq_factor = {low}"));
+        }
+        let context = scaling.original_context;
+        if !(1..=MOST_COUNT).contains(&context) {
+            return Err(format!(
+                "rope_scaling.original_max_position_embeddings = {context} must be from 1 to {MOST_COUNT}"
+            ));
+        }
+        Ok(scaling)
     }
 }
 
@@ -281,16 +335,22 @@ mod tests {
 
     #[test]
     fn a_config_file_is_read_as_transformers_read_it() {
-        let config = ModelConfig::parse(SMALL, "small").unwrap();
+        let config = ModelConfig::parse(SMALL.as_bytes(), "small").unwrap();
         assert_eq!((config.head_dim, config.rope_base, config.tied), (16, 10_000.0, false));
         let scaled = SMALL.replace(
             "\"torch_dtype\"",
             r#""tie_word_embeddings":true,"rope_theta":5e5,"rope_scaling":{"rope_type":"llama3","factor":32.0,
             "low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192},"torch_dtype""#,
         );
-        let config = ModelConfig::parse(&scaled, "small").unwrap();
+        let config = ModelConfig::parse(scaled.as_bytes(), "small").unwrap();
         assert_eq!(config.rope_scaling, ModelConfig::llama3_2_1b().rope_scaling);
         assert!(config.tied);
+    }
+
+    fn refused(from: &str, to: &str) -> String {
+        let changed = SMALL.replace(from, to);
+        assert_ne!(changed, SMALL, "{from}");
+        ModelConfig::parse(changed.as_bytes(), "small").unwrap_err()
     }
 
     #[test]
@@ -299,13 +359,55 @@ mod tests {
             ("\"vocab_size\":300,", "", "vocab_size"),
             ("\"llama\"", "\"gpt2\"", "model_type = \"gpt2\""),
             ("\"num_key_value_heads\":2", "\"num_key_value_heads\":3", "no multiple of num_key_value_heads = 3"),
-            ("\"num_hidden_layers\":2", "\"num_hidden_layers\":0", "num_hidden_layers must be above 0"),
+            ("\"hidden_size\":64", "\"hidden_size\":66", "hidden_size = 66 is no multiple of num_attention_heads = 4"),
+            ("\"torch_dtype\"", "\"head_dim\":3,\"x\"", "head_dim = 3 must be even"),
             ("\"torch_dtype\"", "\"rope_scaling\":{\"type\":\"yarn\"},\"x\"", "type \"yarn\""),
             ("\"torch_dtype\"", "\"attention_bias\":true,\"x\"", "biases"),
         ] {
-            let error = ModelConfig::parse(&SMALL.replace(from, to), "small").unwrap_err();
+            let error = refused(from, to);
             assert!(error.contains(part), "{error}");
         }
         assert!(ModelConfig::read(Path::new("/nowhere/config.json")).unwrap_err().contains("cannot be read"));
+        assert!(ModelConfig::read(Path::new("/dev/zero")).unwrap_err().contains("not a regular file"));
+    }
+
+    #[test]
+    fn a_number_that_no_network_has_is_refused_by_its_name() {
+        let counts = [
+            ("hidden_size", 64),
+            ("intermediate_size", 192),
+            ("num_hidden_layers", 2),
+            ("num_attention_heads", 4),
+            ("num_key_value_heads", 2),
+            ("vocab_size", 300),
+            ("max_position_embeddings", 128),
+        ];
+        for (key, count) in counts {
+            for other in ["0", "9223372036854775807"] {
+                let error = refused(&format!("\"{key}\":{count}"), &format!("\"{key}\":{other}"));
+                assert!(error.contains(&format!("{key} = {other} must be from 1 to")), "{error}");
+            }
+        }
+        for (key, value) in [("rms_norm_eps", "-1e-6"), ("rope_theta", "0"), ("rope_theta", "1e300"), ("head_dim", "0")]
+        {
+            let error = if key == "rms_norm_eps" {
+                refused("\"rms_norm_eps\":1e-6", &format!("\"{key}\":{value}"))
+            } else {
+                refused("\"torch_dtype\"", &format!("\"{key}\":{value},\"x\""))
+            };
+            assert!(error.contains(key) && error.contains("must be from"), "{error}");
+        }
+        for (from, to) in [
+            ("\"factor\":32.0", "\"factor\":0"),
+            ("\"low_freq_factor\":1.0", "\"low_freq_factor\":0"),
+            ("\"high_freq_factor\":4.0", "\"high_freq_factor\":1.0"),
+            ("\"original_max_position_embeddings\":8192", "\"original_max_position_embeddings\":0"),
+        ] {
+            let scaling = r#""rope_scaling":{"rope_type":"llama3","factor":32.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
+                "original_max_position_embeddings":8192},"x""#;
+            let error = refused("\"torch_dtype\"", &scaling.replace(from, to));
+            let key = to[1..].split('"').next().unwrap();
+            assert!(error.contains(&format!("rope_scaling.{key}")), "{error}");
+        }
     }
 }
