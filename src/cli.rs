@@ -37,6 +37,7 @@ use output::{
 };
 use remote::session_folder;
 
+use crate::foreign;
 use crate::launch;
 
 /// A workbench for performance experiments on multi-GPU machines.
@@ -150,6 +151,7 @@ enum Command {
 pub fn main() -> ExitCode {
     // A write beyond the limit of file sizes then fails with its error, instead of ending the program without a word.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    foreign::keep_files_from_others();
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Some(Command::Node(arguments)) => node::run(arguments),

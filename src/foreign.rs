@@ -6,7 +6,7 @@ mod line;
 mod place;
 mod text;
 
-pub use file::{free_bytes, open, open_ours, open_ours_with, read, read_ours, regular};
+pub use file::{free_bytes, keep_files_from_others, open, open_ours, open_ours_with, read, read_ours, regular};
 pub use line::{Line, Lines, MOST_LINE_BYTES};
 pub use place::{cache_folder, config_folder, data_folder, state_folder};
 pub use text::{message, misleads, printable};

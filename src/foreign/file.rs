@@ -5,7 +5,16 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
+
+/// Lets nobody but their owner write the files and folders that this process and those that it starts make from now on, whatever the
+/// umask was: it takes write permission of group and others away, and leaves the rest as it is.
+pub fn keep_files_from_others() {
+    let others = Mode::WGRP | Mode::WOTH;
+    // The only way to read the umask is to set it.
+    let before = rustix::process::umask(others);
+    rustix::process::umask(before | others);
+}
 
 /// Free space on the disk of a folder; none where the file system does not say.
 pub fn free_bytes(folder: &Path) -> Option<u64> {

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::Mode;
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
 
@@ -55,7 +54,8 @@ const POLL: Duration = Duration::from_millis(20);
 /// # Errors
 /// The job cannot be read, its log cannot be written, or there is no rendezvous for the ranks. No rank was started then.
 pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
-    keep_files_from_others();
+    // nsys starts programs with a umask of 0.
+    foreign::keep_files_from_others();
     let job = read(job_path)?;
     let log = job.folder.join(GROUP_LOG);
     let log = foreign::open_ours_with(&log, OpenOptions::new().create(true).append(true));
@@ -124,15 +124,6 @@ fn read(path: &Path) -> Result<Job, String> {
         ));
     }
     Ok(job)
-}
-
-/// Sets the umask: nsys starts programs with a umask of 0, with which all users could write the logs.
-fn keep_files_from_others() {
-    let usual = Mode::WGRP | Mode::WOTH;
-    let mask = rustix::process::umask(usual);
-    if !mask.is_empty() {
-        rustix::process::umask(mask);
-    }
 }
 
 /// Command of a rank: this program, which becomes the rank's program.
