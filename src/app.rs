@@ -11,6 +11,7 @@
 //! command palette and tests send the same ones. A screen knows no other screen. Nothing here blocks: slow work runs on the engine's
 //! threads, which wake the window when there is news.
 
+mod allowing;
 mod closing;
 mod columns;
 mod command;

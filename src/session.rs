@@ -6,6 +6,7 @@
 
 mod error;
 mod finished;
+mod imported;
 mod kept_queue;
 mod measurement;
 mod notice;
@@ -29,6 +30,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use error::SessionError;
 pub use finished::all_finished;
+pub use imported::digest_of_programs;
 pub use measurement::{MEASURE_S, Measurement, Stage, USUAL_MEASURE_S};
 pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
@@ -96,8 +98,8 @@ pub struct Session {
     measuring: Option<rates::Measuring>,
     /// What is known of the programs of runs.
     facts: program::Facts,
-    /// Runs of an earlier process in the queue, which waits until its user goes on with them.
-    restored: usize,
+    /// What came with an archive.
+    from_archive: imported::FromArchive,
     /// What the next conductor needs of the queue.
     kept_queue: kept_queue::KeptQueue,
 }
@@ -214,7 +216,7 @@ impl Session {
             unrecorded: VecDeque::new(),
             untold: Vec::new(),
             facts: program::Facts::default(),
-            restored: 0,
+            from_archive: imported::FromArchive::default(),
             kept_queue: kept_queue::KeptQueue::default(),
         };
         let earlier = session.take_up_earlier_runs(restores)?;
@@ -268,27 +270,26 @@ impl Session {
         self.import.iter().map(tracing::Import::name).chain(self.to_import.iter().map(tracing::ToImport::name))
     }
 
-    /// Starts no further run until [`Session::resume_queue`].
+    /// Starts no further run until [`Session::go_on`] or [`Session::resume_queue`].
     pub fn pause_queue(&mut self) {
         self.queue.pause();
     }
 
-    /// Starts runs again.
-    pub fn resume_queue(&mut self) {
-        self.restored = 0;
+    /// Starts runs again, but for those that wait for an order that names them.
+    pub fn go_on(&mut self) {
         self.queue.resume();
     }
 
-    /// How many runs that an earlier process left wait in the paused queue until their user goes on with them.
+    /// How many runs that an earlier process left, or that came with an archive, wait until their user goes on with them.
     pub fn restored(&self) -> usize {
-        self.restored
+        self.queue.held().count()
     }
 
-    /// Whether nothing happens until the queue is resumed: it is paused, and no run is active.
+    /// Whether nothing happens until the queue is resumed: no queued run may start, and no run is active.
     pub fn is_resting(&self) -> bool {
         let has_import = self.import.is_some() || !self.to_import.is_empty();
         let has_work = self.queue.active().next().is_some() || has_import || self.is_measuring();
-        self.queue.is_paused() && !has_work && self.unrecorded.is_empty()
+        self.queue.is_blocked() && !self.queue.is_idle() && !has_work && self.unrecorded.is_empty()
     }
 
     /// Whether the queue is paused.

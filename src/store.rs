@@ -7,6 +7,7 @@ mod catalogue;
 mod course;
 mod error;
 mod folder;
+mod imported;
 mod index;
 mod index_keeper;
 mod journal;
@@ -29,6 +30,7 @@ pub use catalogue::{
 };
 pub use error::StoreError;
 pub use folder::{index_path, origin, parse_session_file, set_origin};
+pub use imported::Imported;
 pub use journal::{Decision, JournalLine};
 pub use reader::{Reader, RunProcess};
 pub use record::{HeldCell, LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord, held_cells};

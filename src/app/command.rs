@@ -73,6 +73,8 @@ pub enum Command {
     Dropped(Vec<PathBuf>),
     /// A command on sessions.
     Sessions(SessionsCommand),
+    /// Whether programs that came with an archive may run.
+    Allow(bool),
     /// The answer to the question on closing.
     Close(CloseCommand),
     /// A command of the export of data.

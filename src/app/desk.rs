@@ -177,6 +177,8 @@ pub struct Desk {
     /// The command that is being executed.
     trying: Option<String>,
     requests: Vec<Request>,
+    /// What waits until programs of an archive are allowed.
+    pub(super) asked: Vec<Request>,
     sent: VecDeque<Sent>,
 }
 
@@ -194,8 +196,12 @@ impl Desk {
         Self { settings, screen, ..Self::default() }
     }
 
-    /// Asks something of the engine.
+    /// Asks something of the engine. What may start programs of an archive waits until their user allows them.
     pub fn ask(&mut self, request: Request) {
+        if self.has_to_ask(&request) { self.asked.push(request) } else { self.send(request) }
+    }
+
+    pub(super) fn send(&mut self, request: Request) {
         self.requests.push(request);
     }
 
@@ -228,6 +234,7 @@ impl Desk {
     /// Another session was opened, or none is open: nothing is known of its runs.
     pub(super) fn forget_runs(&mut self) {
         (self.records, self.runs) = (Arc::default(), Runs::default());
+        self.asked.clear();
     }
 
     /// Shows a message on a screen.

@@ -9,7 +9,7 @@ use super::settings::Theme;
 use super::theme::{GRID, palette};
 use super::widgets::{muted, named, strong};
 use super::window::Window;
-use super::{closing, command_palette, keys, sessions};
+use super::{allowing, closing, command_palette, keys, sessions};
 use crate::figure::duration_text;
 
 /// Draws the window.
@@ -18,6 +18,7 @@ pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
     let bar = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(12, 6));
     Panel::top("bar").frame(bar).show(ui, |ui| bar_ui(ui, window, commands));
     closing::close_ui(ui, window.closing, desk, &|| window.unsaved(), commands);
+    allowing::allow_ui(ui, desk, commands);
     let rail = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(8, 8));
     Panel::left("rail").frame(rail).resizable(false).exact_size(104.0).show(ui, |ui| rail_ui(ui, window, commands));
     let screen = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::same(12));

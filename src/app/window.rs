@@ -117,6 +117,7 @@ impl Window {
                 let unsaved = self.unsaved();
                 self.closing.execute(command, &mut self.desk, unsaved.as_ref(), context);
             }
+            Command::Allow(allows) => desk.answer(allows),
             Command::Dismiss(number) => desk.problems.retain(|problem| problem.number != number),
             Command::Pause(pause) => match desk.locked() {
                 Some(reason) => desk.problem(desk.screen, reason.to_owned()),

@@ -1,6 +1,6 @@
 //! `multicard conduct`, `attach` and `stop`: the process that runs a session, following it, ending its runs.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,8 @@ use super::follow::{EventFormat, Following, interrupts};
 use super::remote::{Far, Place, only_here};
 use super::{INTERRUPTED, OK, Outcome, say};
 use crate::conduct::{Client, ConductError, LOCKED, Order, READY, serve};
-use crate::session::{Machine, Session, SessionError};
+use crate::foreign;
+use crate::session::{Machine, Session, SessionError, digest_of_programs};
 use crate::store::{Reader, StoreError};
 
 #[derive(Args)]
@@ -37,6 +38,9 @@ pub(super) struct AttachArguments {
     /// Go on with a paused queue first.
     #[arg(long)]
     resume: bool,
+    /// With --resume: allow the programs that came with the session's archive, without being asked.
+    #[arg(long, requires = "resume")]
+    allow_programs: bool,
 }
 
 #[derive(Args)]
@@ -106,8 +110,9 @@ fn tell(line: &str) {
 pub(super) fn attach(arguments: &AttachArguments) -> Outcome {
     let mut place = Place::of(&arguments.session)?;
     let interrupted = interrupts()?;
-    let mut resume = arguments.resume;
+    let mut resumes = arguments.resume;
     loop {
+        let resume = resumes.then_some(Resuming { allows_programs: arguments.allow_programs });
         let outcome = attach_to(&place, arguments.format, resume, &interrupted);
         match (&mut place, outcome) {
             (Place::There(far), Err(_)) if far.was_cut() => {
@@ -116,22 +121,64 @@ pub(super) fn attach(arguments: &AttachArguments) -> Outcome {
                     return Ok(INTERRUPTED);
                 }
                 // It was done, or its answer was lost on the way.
-                resume = false;
+                resumes = false;
             }
             (_, outcome) => return outcome,
         }
     }
 }
 
-fn attach_to(place: &Place, format: Option<EventFormat>, resume: bool, interrupted: &AtomicBool) -> Outcome {
+/// How a paused queue is gone on with.
+#[derive(Clone, Copy)]
+struct Resuming {
+    /// Programs that came with an archive are allowed unasked.
+    allows_programs: bool,
+}
+
+/// Goes on with a paused queue. Programs that came with the session's archive are shown first, and asked for once a session.
+fn resume(following: &mut Following, resuming: Resuming, session: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let programs = following.asks().to_vec();
+    if !programs.is_empty() {
+        say("this session came with an archive, and somebody else wrote the programs that its runs start:");
+        // Whole, however long they are: nothing may hide behind a cut.
+        programs.iter().try_for_each(|line| writeln!(std::io::stderr(), "  {}", foreign::printable(line)))?;
+        if !(resuming.allows_programs || is_agreed("Run them on this machine, as you?")?) {
+            let answer = "nothing was started; if you trust them: multicard attach --resume --allow-programs";
+            return Err(format!("{answer} {session}").into());
+        }
+        following.order(Order::Allow(digest_of_programs(&programs)))?;
+    }
+    following.order(Order::Pause(false))?;
+    Ok(())
+}
+
+/// Asks whoever sits at the terminal; nobody there agrees to nothing.
+fn is_agreed(question: &str) -> std::io::Result<bool> {
+    let (mut errors, input) = (std::io::stderr(), std::io::stdin());
+    if !(input.is_terminal() && errors.is_terminal()) {
+        return Ok(false);
+    }
+    write!(errors, "{question} [y/N] ")?;
+    errors.flush()?;
+    let mut answer = String::new();
+    input.read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn attach_to(
+    place: &Place,
+    format: Option<EventFormat>,
+    resuming: Option<Resuming>,
+    interrupted: &AtomicBool,
+) -> Outcome {
     let Some(client) = conductor(place, format == Some(EventFormat::Json))? else {
         say(format_args!("nothing runs in this session. Results: multicard table {}", place.name()));
         return Ok(OK);
     };
     let mut following = Following::new(client, None, place.folder(), format)?;
     following.await_queue()?;
-    if resume {
-        following.order(Order::Pause(false))?;
+    if let Some(resuming) = resuming {
+        resume(&mut following, resuming, &place.name().to_string())?;
     }
     say(format_args!("{} runs under way or queued; Ctrl-C leaves them running", following.unfinished().len()));
     following.watch(interrupted)?;

@@ -139,7 +139,12 @@ impl Following {
 
     /// Whether what an earlier conductor left waits for the queue to be resumed, and nothing else happens.
     pub fn is_resting(&self) -> bool {
-        self.queue.restored > 0 && !self.queue.is_running() && self.queue.importing.is_empty()
+        self.queue.is_resting()
+    }
+
+    /// The command lines of programs that came with the session's archive and wait to be allowed.
+    pub fn asks(&self) -> &[String] {
+        &self.queue.asks
     }
 
     /// The runs that have not ended.
@@ -190,6 +195,11 @@ impl Following {
         }
     }
 
+    /// Follows until nothing is left to do but what waits for the queue to be resumed; `None` if it was interrupted.
+    pub fn until_settled(&mut self, interrupted: &AtomicBool) -> Result<Option<()>, Box<dyn Error>> {
+        self.follow(interrupted, |queue| queue.is_idle() || queue.is_resting())
+    }
+
     /// Follows until nothing is left to do; `None` if it was interrupted.
     pub fn until_idle(&mut self, interrupted: &AtomicBool) -> Result<Option<()>, Box<dyn Error>> {
         self.follow(interrupted, QueueView::is_idle)
@@ -236,7 +246,7 @@ impl Following {
         while !is_over(&self.queue) {
             self.turn()?;
             draw(&self.bar, &self.queue);
-            if self.host.is_none() && self.is_resting() {
+            if self.host.is_none() && self.is_resting() && !is_over(&self.queue) {
                 return Err("the session's conductor was killed, and its queue is paused: multicard attach --resume goes on with it".into());
             }
             if (interrupted.load(Ordering::Relaxed) || self.unwritten.is_some()) && !cancelled {

@@ -191,9 +191,9 @@ fn follow(
     say_damage(&folder, &open_reader(&folder)?)?;
     if arguments.resume && !arguments.detach {
         following.await_queue()?;
-        if !following.is_idle() {
+        if !following.is_idle() && !following.is_resting() {
             say("waiting for the runs that an earlier multicard started");
-            if following.until_idle(interrupted)?.is_none() {
+            if following.until_settled(interrupted)?.is_none() {
                 return Ok(INTERRUPTED);
             }
         }
@@ -202,7 +202,7 @@ fn follow(
     if !full.is_empty() {
         say(format_args!("{} cells have full runs, which tell more than quick ones: they are left out", full.len()));
     }
-    let mut launch = Launch::new(plan, &site.start, arguments.resume);
+    let mut launch = Launch::new(plan, &site.start, arguments.resume).of_named_file();
     if !full.is_empty() {
         let cells = matrix.cells.iter().map(|cell| cell.identity).filter(|cell| !full.contains(cell));
         launch = launch.of_cells(cells.collect());
@@ -297,7 +297,7 @@ fn run_until(
         }
         let Some(most) = next.values().copied().max() else { return Ok(Some(outcomes)) };
         let more = Plan { repeats: most, ..plan.clone() };
-        let launch = Launch::new(&more, &site.start, true).of_cells(next.keys().copied().collect());
+        let launch = Launch::new(&more, &site.start, true).of_named_file().of_cells(next.keys().copied().collect());
         let Some(added) = site.launch(following, &launch, interrupted)? else { return Ok(None) };
         say(format_args!("{} more runs of {} cells", added.runs.len(), next.len()));
         let Some(more) = site.until_ended(following, &added.runs, interrupted)? else { return Ok(None) };

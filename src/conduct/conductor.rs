@@ -229,8 +229,8 @@ impl Conductor {
                 if restored > 0 {
                     let runs = if restored == 1 { "1 run waits".to_owned() } else { format!("{restored} runs wait") };
                     let text = format!(
-                        "{runs} in the queue, which is paused: their conductor ended before they started. Resume the queue (Ctrl P, or \
-                         `multicard attach --resume`), or cancel them (`multicard stop`)"
+                        "{runs} in the queue, which is paused for them: they came with an archive, or their conductor ended before they \
+                         started. Resume the queue (Ctrl P, or `multicard attach --resume`), or cancel them (`multicard stop`)"
                     );
                     self.clients.tell_one(number, &News::Problem(text));
                 }
@@ -262,10 +262,8 @@ impl Conductor {
                 session.pause_queue();
                 Ok(())
             }
-            Order::Pause(false) => {
-                session.resume_queue();
-                Ok(())
-            }
+            Order::Pause(false) => session.resume_queue(),
+            Order::Allow(digest) => session.allow(&digest),
             Order::Cancel(run) => session.cancel(&run),
             Order::CancelAll => session.cancel_all(),
             Order::Retry(run) => session.retry(&run),
@@ -289,6 +287,9 @@ impl Conductor {
 
     fn launch(&mut self, launch: &Launch) -> Result<Added, String> {
         let plan = launch.plan()?;
+        if !launch.is_named {
+            self.session.check_plan_allowed(&plan).map_err(|error| error.to_string())?;
+        }
         // Data sets and the plan's own files are looked for where the client is; the runs start there too.
         if std::env::current_dir().ok().as_ref() != Some(&launch.folder) {
             let failed =
@@ -433,7 +434,7 @@ impl Conductor {
         } else {
             self.last_problem = None;
             if !self.was_paused {
-                self.session.resume_queue();
+                self.session.go_on();
             }
         }
     }

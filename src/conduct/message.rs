@@ -10,7 +10,7 @@ use crate::plan::{Identity, Plan, WorkloadSpec};
 use crate::session::{Added, Notice};
 
 /// Version of these messages. It grows with each change to them.
-pub(super) const MESSAGES_VERSION: u32 = 4;
+pub(super) const MESSAGES_VERSION: u32 = 5;
 
 /// Who conducts a session: the first line to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +99,8 @@ pub enum Order {
     MeasureRates(f64),
     /// Cancel that.
     CancelMeasuring,
+    /// Allow the programs that came with the session's archive, by the digest of their command lines.
+    Allow(String),
 }
 
 /// A plan to launch, as text: the form in which sessions keep plans.
@@ -120,6 +122,9 @@ pub struct Launch {
     pub(super) only_missing: bool,
     /// The cells to run; none for all.
     pub(super) cells: Option<Vec<Identity>>,
+    /// Its user named the plan's file, so that its programs are not asked for again.
+    #[serde(default)]
+    pub(super) is_named: bool,
 }
 
 impl Launch {
@@ -134,7 +139,14 @@ impl Launch {
             folder: folder.to_owned(),
             only_missing,
             cells: None,
+            is_named: false,
         }
+    }
+
+    /// The same of a plan whose file its user named.
+    #[must_use]
+    pub fn of_named_file(self) -> Self {
+        Self { is_named: true, ..self }
     }
 
     /// The same for some of its cells.

@@ -31,8 +31,10 @@ pub struct QueueView {
     pub rows: Vec<QueueRow>,
     /// Whether the queue is paused.
     pub paused: bool,
-    /// Runs that an earlier conductor left and that wait in the paused queue.
+    /// Runs that an earlier conductor left, or that came with an archive, and that wait for an order to go on with the queue.
     pub restored: usize,
+    /// The command lines of programs that came with the session's archive and wait to be allowed.
+    pub asks: Vec<String>,
     /// Runs that ended.
     pub ended: usize,
     /// Runs queued.
@@ -55,6 +57,7 @@ pub struct QueueChange {
     rows: Vec<(usize, QueueRow)>,
     paused: bool,
     restored: usize,
+    asks: Vec<String>,
     ended: usize,
     queued: usize,
     importing: Vec<String>,
@@ -74,8 +77,9 @@ impl QueueView {
         };
         Self {
             rows: session.states().map(row).collect(),
-            paused: session.is_paused(),
+            paused: session.is_paused() || session.restored() > 0,
             restored: session.restored(),
+            asks: session.asks().to_vec(),
             ended: progress.ended,
             queued: progress.queued,
             importing: session.importing().map(str::to_owned).collect(),
@@ -105,11 +109,17 @@ impl QueueView {
         !self.is_active() && self.importing.is_empty() && !self.is_measuring()
     }
 
+    /// Whether nothing happens until its user goes on with the runs that wait for that.
+    pub fn is_resting(&self) -> bool {
+        let unfinished = self.rows.iter().filter(|row| !row.state.is_final()).count();
+        self.restored > 0 && self.restored == unfinished && self.importing.is_empty() && !self.is_measuring()
+    }
+
     /// Whether the same is shown of it, but for the time.
     pub(super) fn shows(&self, other: &Self) -> bool {
         let counts = |view: &Self| (view.paused, view.restored, view.ended, view.queued);
-        (&self.rows, counts(self), &self.importing, &self.measurement)
-            == (&other.rows, counts(other), &other.importing, &other.measurement)
+        (&self.rows, counts(self), &self.asks, &self.importing, &self.measurement)
+            == (&other.rows, counts(other), &other.asks, &other.importing, &other.measurement)
     }
 
     /// What makes this view of an earlier one.
@@ -122,6 +132,7 @@ impl QueueView {
             rows: self.rows.iter().enumerate().filter(is_new).map(|(place, row)| (place, row.clone())).collect(),
             paused: self.paused,
             restored: self.restored,
+            asks: self.asks.clone(),
             ended: self.ended,
             queued: self.queued,
             importing: self.importing.clone(),
@@ -144,6 +155,7 @@ impl QueueView {
         }
         (self.paused, self.ended, self.queued) = (change.paused, change.ended, change.queued);
         (self.remaining_s, self.time_s) = (change.remaining_s, change.time_s);
+        self.asks = change.asks;
         (self.restored, self.importing, self.measurement) = (change.restored, change.importing, change.measurement);
     }
 }

@@ -29,6 +29,8 @@ struct Entry {
     state: RunState,
     /// Whether it may run next to other shared runs.
     shared: bool,
+    /// Whether it waits for its [release](Queue::release).
+    held: bool,
 }
 
 /// Runs in the order of their execution. At most one is starting or running, so that runs do not disturb each other; only
@@ -54,7 +56,7 @@ impl Queue {
         if self.state(&run).is_some() {
             return Err(QueueError::Duplicate(run));
         }
-        self.entries.push(Entry { run, state: RunState::Queued, shared: false });
+        self.entries.push(Entry { run, state: RunState::Queued, shared: false, held: false });
         Ok(())
     }
 
@@ -77,10 +79,39 @@ impl Queue {
         Ok(())
     }
 
-    /// The next run: the first queued one, so that no run starves. `None` while the queue is paused, if nothing is queued, and
+    /// Keeps a run from starting until it is released.
+    ///
+    /// # Errors
+    /// The run is not in the queue.
+    pub fn hold(&mut self, run: &str) -> Result<(), QueueError> {
+        self.entry(run)?.held = true;
+        Ok(())
+    }
+
+    /// Lets a run start that was held.
+    ///
+    /// # Errors
+    /// The run is not in the queue.
+    pub fn release(&mut self, run: &str) -> Result<(), QueueError> {
+        self.entry(run)?.held = false;
+        Ok(())
+    }
+
+    /// The queued runs that are held.
+    pub fn held(&self) -> impl Iterator<Item = &str> {
+        let held = self.entries.iter().filter(|entry| entry.held && entry.state == RunState::Queued);
+        held.map(|entry| entry.run.as_str())
+    }
+
+    /// Whether no queued run may start: the queue is paused, or all that are queued are held.
+    pub fn is_blocked(&self) -> bool {
+        self.paused || !self.entries.iter().any(|entry| entry.state == RunState::Queued && !entry.held)
+    }
+
+    /// The next run: the first queued one that is not held, so that no run starves. `None` while the queue is paused, if nothing is queued, and
     /// while another run is active unless both are shared.
     pub fn peek(&self) -> Option<&str> {
-        let next = self.entries.iter().find(|entry| entry.state == RunState::Queued)?;
+        let next = self.entries.iter().find(|entry| entry.state == RunState::Queued && !entry.held)?;
         let apart = |entry: &Entry| entry.state.is_active() && !(entry.shared && next.shared);
         (!self.paused && !self.entries.iter().any(apart)).then_some(next.run.as_str())
     }
@@ -124,7 +155,7 @@ impl Queue {
             return Err(QueueError::Illegal { run: run.into(), state, wish: "retried" });
         }
         let entry = self.entries.remove(index);
-        self.entries.push(Entry { state: RunState::Queued, ..entry });
+        self.entries.push(Entry { state: RunState::Queued, held: false, ..entry });
         Ok(())
     }
 
@@ -210,6 +241,23 @@ mod tests {
         let mut queue = Queue::new();
         runs.iter().for_each(|run| queue.push(*run).unwrap());
         queue
+    }
+
+    #[test]
+    fn a_held_run_waits_for_its_release_and_lets_others_pass() {
+        let mut queue = queue(&["a", "b", "c"]);
+        queue.hold("a").unwrap();
+        queue.hold("c").unwrap();
+        assert_eq!((queue.held().collect::<Vec<_>>(), queue.is_blocked()), (vec!["a", "c"], false));
+        assert_eq!(queue.next().as_deref(), Some("b"));
+        queue.set("b", RunState::Finished).unwrap();
+        assert_eq!((queue.next(), queue.is_blocked(), queue.is_idle()), (None, true, false));
+        queue.resume();
+        assert_eq!(queue.next(), None, "a queue that goes on releases nothing");
+        queue.release("c").unwrap();
+        assert_eq!(queue.next().as_deref(), Some("c"));
+        queue.cancel("a").unwrap();
+        assert_eq!(queue.held().count(), 0);
     }
 
     #[test]

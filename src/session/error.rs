@@ -73,6 +73,32 @@ pub enum SessionError {
     /// A run cannot be placed.
     #[error("cannot place a run: {0}")]
     Placement(String),
+    /// A run's program is not the one that its plan names.
+    #[error(
+        "run {run}: the text of its plan names another program than the session's record of the workload: somebody changed one of them. \
+         Run the plan's file again (`multicard run`)"
+    )]
+    OtherProgram {
+        /// The run.
+        run: String,
+    },
+    /// Programs that came with an archive were not allowed.
+    #[error(
+        "this session came with an archive, whose programs run only once you allow them: {}. `multicard attach --resume --allow-programs \
+         {}` allows them in this session",
+        programs.join("; "), session.display()
+    )]
+    NotAllowed {
+        /// The session.
+        session: std::path::PathBuf,
+        /// Their command lines.
+        programs: Vec<String>,
+    },
+    /// Other programs were allowed than those that the session has.
+    #[error(
+        "the programs that came with this session's archive are others than those that were allowed: read them again"
+    )]
+    OtherPrograms,
     /// A note is too long.
     #[error("a note of {bytes} bytes is too long: {most} are the most, put a longer text into a file")]
     LongNote {

@@ -1,5 +1,6 @@
 //! Queueing the runs of a plan, and taking over runs that an earlier process left.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -109,17 +110,30 @@ fn queued_job(
     }
 }
 
-/// The plan of a recorded run: its id and what it says.
+/// The program of a workload, by its digest; none where the worker runs it.
+fn program_digest(spec: &WorkloadSpec) -> Option<String> {
+    spec.command.as_ref().map(|command| command.digest())
+}
+
+/// The plan of a recorded run: its id and what it says. Of a program it is one whose text names that program: whatever else the session
+/// says of its workloads, the text is what its user can read.
 fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), SessionError> {
-    let (plan, _, text) = reader
-        .plans()?
-        .into_iter()
-        .rfind(|(_, name, _)| *name == record.plan)
-        .ok_or_else(|| SessionError::UnknownRun { run: record.run.clone() })?;
+    let run = || record.run.clone();
+    let program = program_digest(&record.workload);
+    let names_program = |text: &str| {
+        let read = Plan::parse(text, &record.plan).ok();
+        read.and_then(|plan| program_digest(plan.spec_of(&record.workload.key)?)) == program
+    };
+    let mut named = reader.plans()?.into_iter().rev().filter(|(_, name, _)| *name == record.plan).peekable();
+    if named.peek().is_none() {
+        return Err(SessionError::UnknownRun { run: run() });
+    }
+    let (plan, _, text) = named
+        .find(|(_, _, text)| program.is_none() || names_program(text))
+        .ok_or_else(|| SessionError::OtherProgram { run: run() })?;
     let brought = reader.brought_workloads(&plan)?;
     let read = Plan::parse_with(&text, &record.plan, &brought);
-    let read =
-        read.map_err(|error| SessionError::EarlierPlan { run: record.run.clone(), reason: error.to_string() })?;
+    let read = read.map_err(|error| SessionError::EarlierPlan { run: run(), reason: error.to_string() })?;
     Ok((plan, read))
 }
 
@@ -135,7 +149,8 @@ fn checkpoint_of(origin: &Origin, folders: &RunFolders) -> Option<PathBuf> {
 impl Session {
     /// Queues the runs of a plan.
     ///
-    /// With `only_missing`, repeats that are finished, active or queued already are kept. Without it, all repeats run
+    /// With `only_missing`, repeats that are finished, active or queued already are kept; those among them that an earlier conductor left
+    /// waiting start. Whatever else waits goes on waiting. Without it, all repeats run
     /// again and are numbered after the existing ones.
     pub fn add_plan(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
         self.add_cells(plan, only_missing, |_| true)
@@ -149,16 +164,17 @@ impl Session {
         is_wanted: impl Fn(&Identity) -> bool,
     ) -> Result<Added, SessionError> {
         let matrix = runnable(plan, &self.node)?;
-        // Whoever launches wants runs to start, those of before among them.
-        if self.restored > 0 {
-            self.resume_queue();
-        }
         let folders = matrix.cells.iter().map(|cell| data_folder(&cell.data));
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
         check_data(plan, &matrix.cells, &folders)?;
         let places = self.places(&matrix.cells, plan.limits.exclusive)?;
         self.store.flush()?;
-        let earlier = held_cells(&self.store.reader()?.headings()?);
+        let mut recorded = self.store.reader()?.headings()?;
+        let waiting = self.own_held_runs(&recorded);
+        // What came with an archive and waits is no repeat that this plan has.
+        let held: HashSet<&str> = self.queue.held().collect();
+        recorded.retain(|record| !(held.contains(&*record.run) && self.is_from_archive(&record.run)));
+        let earlier = held_cells(&recorded);
         let working_folder = std::env::current_dir().ok();
         let ids: HashSet<&str> = earlier.values().map(|there| there.cell.as_str()).collect();
         let decided = self.record_plan(plan, working_folder.as_deref())?;
@@ -177,6 +193,10 @@ impl Session {
             let repeat = if only_missing {
                 if there.contains(&planned.repeat) {
                     kept += 1;
+                    // The order names it.
+                    if let Some(run) = waiting.get(&(cell.identity, planned.repeat)) {
+                        self.queue.release(run)?;
+                    }
                     continue;
                 }
                 planned.repeat
@@ -244,6 +264,9 @@ impl Session {
             Some(queued) => queued,
             None => self.earlier_job(run)?,
         };
+        if queued.job.program.is_some() && self.is_from_archive(run) && !self.asks().is_empty() {
+            return Err(self.not_allowed());
+        }
         let folders = self.folders_there();
         self.queue_job(queued, &folders).map(|_| ())
     }
@@ -341,8 +364,7 @@ impl Session {
     }
 
     /// Continues the numbering and settles the runs that an earlier process left: a group that still runs is followed,
-    /// one that is gone is judged by its logs, and a run that never started becomes interrupted, or with `restores` waits in the paused
-    /// queue. Gives the runs as they were before, without what their ranks logged.
+    /// one that is gone is judged by its logs, and a run that never started becomes interrupted, or with `restores` waits in the queue. Gives the runs as they were before, without what their ranks logged.
     pub(super) fn take_up_earlier_runs(&mut self, restores: bool) -> Result<Vec<RunRecord>, SessionError> {
         self.store.flush()?;
         let reader = self.store.reader()?;
@@ -352,6 +374,7 @@ impl Session {
         self.next_plan = 1 + plans.max().unwrap_or(0);
         let processes = reader.processes()?;
         let runs = reader.headings()?;
+        self.read_archive_origin(&runs)?;
         let known = runs.iter().map(|record| record.run.clone());
         let folders = std::fs::read_dir(self.store.run_folder("")).into_iter().flatten().flatten();
         let folders = folders.filter_map(|entry| entry.file_name().into_string().ok());
@@ -400,21 +423,19 @@ impl Session {
         Ok(runs)
     }
 
-    /// Puts a queued run of an earlier process back into the queue, which is paused.
+    /// Puts a queued run of an earlier process back into the queue, where it waits for an order that names it.
     fn restore(
         &mut self,
         reader: &Reader,
         record: &RunRecord,
-        plans: &mut HashMap<String, (String, Plan)>,
+        plans: &mut HashMap<(String, Option<String>), (String, Plan)>,
     ) -> Result<(), SessionError> {
-        if !plans.contains_key(&record.plan) {
-            plans.insert(record.plan.clone(), earlier_plan(reader, record)?);
-        }
-        let Some((plan, plan_file)) = plans.get(&record.plan) else { return Ok(()) };
+        let (plan, plan_file) = match plans.entry((record.plan.clone(), program_digest(&record.workload))) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(earlier_plan(reader, record)?),
+        };
         let queued = self.job_of(record.clone(), plan.clone(), plan_file)?;
         self.push_job(record.run.clone(), queued)?;
-        self.queue.pause();
-        self.restored += 1;
-        Ok(())
+        Ok(self.queue.hold(&record.run)?)
     }
 }

@@ -407,7 +407,7 @@ fn a_paused_queue_starts_nothing_until_it_goes_on() {
     assert_eq!(states(&session), [RunState::Queued; 2]);
     let second = runs(&session)[1].clone();
     session.reorder(&second, 0).unwrap();
-    session.resume_queue();
+    session.resume_queue().unwrap();
     let notices = to_end(&mut session);
     let first = notices.iter().find_map(|notice| if let Notice::State { run, .. } = notice { Some(run) } else { None });
     assert_eq!(first, Some(&second));
@@ -480,7 +480,7 @@ fn a_queue_that_is_taken_over_keeps_its_order_and_the_folder_that_its_plan_was_l
     fs::write(&file, "{").unwrap();
     let mut session = restore();
     assert_eq!(runs(&session), [first, second, third]);
-    session.resume_queue();
+    session.resume_queue().unwrap();
     to_end(&mut session);
     assert_eq!(states(&session), [RunState::Finished; 3]);
 }

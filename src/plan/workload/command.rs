@@ -121,11 +121,37 @@ impl Command {
         (run, folder, env, setup)
     }
 
+    /// What is run with these levels, a line each: the set-up and the program, as one would type them into a shell. What is known only
+    /// once a run starts stays a placeholder.
+    pub fn lines(&self, levels: &Levels) -> Vec<String> {
+        let value = |name: &str| Some(levels.get(name).map_or_else(|| format!("{{{name}}}"), ToString::to_string));
+        let Ok(Filled { run, folder, env, setup }) = self.filled(&value) else {
+            return vec![format!("{:?}", self.run)];
+        };
+        let folder = folder.map_or(String::new(), |folder| format!("cd {} && ", typed(&folder)));
+        let variables: String = env.iter().map(|(name, text)| format!("{name}={} ", typed(text))).collect();
+        let line = |words: &[String]| {
+            let words: Vec<String> = words.iter().map(|word| typed(word)).collect();
+            format!("{folder}{variables}{}", words.join(" "))
+        };
+        [&setup, &run].into_iter().filter(|words| !words.is_empty()).map(|words| line(words)).collect()
+    }
+
     /// What a cell's identity says of it: the SHA-256 of the program, its arguments, folder, variables and set-up, as they stand in
     /// the plan. The text of the program's own files is not part of it.
-    pub(in crate::plan) fn digest(&self) -> String {
+    pub fn digest(&self) -> String {
         let text = serde_json::json!(self.what_runs()).to_string();
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// A word as it is typed into a shell.
+fn typed(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=,@%+{}".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

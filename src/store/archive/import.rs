@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::unpack::Archive;
 use super::{ArchiveError, ArchiveProgress};
 use crate::foreign;
-use crate::store::{StoreError, folder};
+use crate::store::{Imported, StoreError, folder};
 
 /// Bytes that stay free on the disk.
 const SPARE_BYTES: u64 = 1 << 20;
@@ -68,6 +68,8 @@ fn unpack(archive: &mut Archive<File>, to: &Path, progress: ArchiveProgress<'_>)
     let runs = folder::runs(to);
     fs::create_dir_all(&runs).map_err(ArchiveError::io("creating", &runs))?;
     folder::read_node(to)?;
+    let imported = Imported::of_journal(to).map_err(ArchiveError::io("reading the journal of", to))?;
+    imported.write(to)?;
     // One request for all files: one for each would take a minute for a hundred thousand.
     let synced = File::open(to).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
     synced.map_err(ArchiveError::io("writing", to))

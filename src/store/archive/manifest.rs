@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::ArchiveError;
+use crate::store::imported;
 
 /// Version of archives written here, and the newest that can be read.
 pub(super) const ARCHIVE_VERSION: u32 = 1;
@@ -83,10 +84,11 @@ pub(super) fn rejection(path: &str) -> Option<&'static str> {
     None
 }
 
-/// Whether an archive leaves out a path: the index, the lock and unfinished files.
+/// Whether an archive leaves out a path: the index, the lock, unfinished files, and what says that the session came with an archive.
 pub(super) fn is_left_out(path: &str) -> bool {
     path.starts_with("session.sqlite")
         || path == "session.lock"
+        || path == imported::FILE
         || path == "session.toml.new"
         || path.ends_with(".json.tmp")
 }

@@ -1,0 +1,126 @@
+//! Programs that came with a session's archive: what would start them waits until their user has seen the command lines and allows them,
+//! once a session.
+
+use eframe::egui::{Frame, Label, Margin, Panel, RichText, ScrollArea, Stroke, Ui};
+
+use super::command::Command;
+use super::desk::Desk;
+use super::engine::Request;
+use super::theme::palette;
+use super::widgets::{muted, strong};
+use crate::conduct::Order;
+use crate::session::digest_of_programs;
+
+/// Height of the list of command lines, in points: longer ones scroll.
+const LIST_HEIGHT: f32 = 120.0;
+
+/// Whether a request may start a program that came with the session's archive.
+fn may_start(request: &Request) -> bool {
+    match request {
+        Request::Order(order) => matches!(order, Order::Pause(false) | Order::Retry(_)),
+        Request::Launch { plan, .. } => plan.blocks().any(|block| block.spec.command.is_some()),
+        _ => false,
+    }
+}
+
+impl Desk {
+    /// Whether a request has to wait for the answer.
+    pub(super) fn has_to_ask(&self, request: &Request) -> bool {
+        !self.queue.asks.is_empty() && may_start(request)
+    }
+
+    /// Takes the answer: what waits for it goes to the engine, after what allows the programs. Without, plans still do: the conductor
+    /// refuses those that name one of the programs.
+    pub(super) fn answer(&mut self, allows: bool) {
+        let asked = std::mem::take(&mut self.asked);
+        if allows {
+            self.order(Order::Allow(digest_of_programs(&self.queue.asks)));
+        }
+        let goes = |request: &Request| allows || matches!(request, Request::Launch { .. });
+        asked.into_iter().filter(goes).for_each(|request| self.send(request));
+    }
+}
+
+/// Draws the question below the bar.
+pub fn allow_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
+    if desk.asked.is_empty() {
+        return;
+    }
+    let palette = palette(ui.visuals());
+    let frame = Frame::new()
+        .fill(palette.card)
+        .stroke(Stroke::new(1.0, palette.warning))
+        .inner_margin(Margin::symmetric(12, 8));
+    Panel::top("allowing").frame(frame).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.colored_label(palette.warning, "⚠");
+            ui.label(strong(
+                "This session came with an archive, and somebody else wrote the programs that its runs start:",
+            ));
+        });
+        ScrollArea::vertical().max_height(LIST_HEIGHT).auto_shrink([false, true]).show(ui, |ui| {
+            for line in &desk.queue.asks {
+                let line = crate::foreign::printable(line);
+                ui.add(Label::new(RichText::new(&*line).monospace()).wrap());
+            }
+        });
+        ui.horizontal_wrapped(|ui| {
+            if ui.button("Run these programs").on_hover_text("They run on this machine, as you").clicked() {
+                commands.push(Command::Allow(true));
+            }
+            if ui.button("Don't run them").on_hover_text("Nothing of the archive starts").clicked() {
+                commands.push(Command::Allow(false));
+            }
+            ui.label(muted(ui, "Asked once in this session."));
+        });
+    });
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::app::command::ScreenName;
+    use crate::app::settings::Settings;
+    use crate::conduct::QueueView;
+    use crate::plan::Plan;
+
+    fn desk() -> Desk {
+        let mut desk = Desk::new(Settings::default(), ScreenName::RUNS);
+        desk.queue = Arc::new(QueueView { asks: vec!["./theirs".to_owned()], ..QueueView::default() });
+        desk
+    }
+
+    #[test]
+    fn what_starts_programs_of_an_archive_waits_for_the_answer() {
+        let mut desk = desk();
+        let (resume, retry) = (Request::Order(Order::Pause(false)), Request::Order(Order::Retry("r".to_owned())));
+        desk.order(Order::Pause(true));
+        assert_eq!(desk.take_requests(), [Request::Order(Order::Pause(true))]);
+        desk.ask(resume.clone());
+        desk.ask(retry.clone());
+        assert!(desk.take_requests().is_empty() && !desk.asked.is_empty());
+        desk.answer(true);
+        let allow = Request::Order(Order::Allow(digest_of_programs(&["./theirs".to_owned()])));
+        assert_eq!(desk.take_requests(), [allow, resume.clone(), retry]);
+        desk.ask(resume);
+        desk.answer(false);
+        assert!(desk.take_requests().is_empty() && desk.asked.is_empty());
+    }
+
+    #[test]
+    fn an_own_plan_of_a_program_is_launched_whatever_the_answer_and_one_of_the_worker_unasked() {
+        let mut desk = desk();
+        let launch =
+            |text: &str| Request::Launch { plan: Box::new(Plan::parse(text, "own").unwrap()), only_missing: false };
+        desk.ask(launch("version = 1\n"));
+        assert_eq!(desk.take_requests().len(), 1);
+        let own = launch("version = 1\n[command]\nrun = [\"./own\"]\n");
+        desk.ask(own.clone());
+        assert!(desk.take_requests().is_empty());
+        desk.answer(false);
+        assert_eq!(desk.take_requests(), [own]);
+    }
+}

@@ -1,0 +1,113 @@
+//! Runs of a queue that wait for an order that names them: those that an earlier conductor left, and those that came with an archive,
+//! whose programs are somebody else's and run only once the user has seen their command lines.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Session, SessionError};
+use crate::plan::{Identity, Plan};
+use crate::store::{Imported, RunRecord};
+
+/// What a session knows of the archive that it came with.
+#[derive(Default)]
+pub(super) struct FromArchive {
+    imported: Imported,
+    /// The command lines of its runs with programs, each once.
+    programs: Vec<String>,
+    /// The programs, by their digests.
+    digests: BTreeSet<String>,
+}
+
+/// Names command lines, so that who allows them allows those that were shown.
+pub fn digest_of_programs(lines: &[String]) -> String {
+    let mut sum = Sha256::new();
+    for line in lines {
+        sum.update((line.len() as u64).to_le_bytes());
+        sum.update(line);
+    }
+    sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Session {
+    /// Reads what came with the session's archive, if it came with one.
+    pub(super) fn read_archive_origin(&mut self, runs: &[RunRecord]) -> Result<(), SessionError> {
+        let Some(imported) = Imported::read(self.store.folder())? else { return Ok(()) };
+        let of_archive = runs.iter().filter(|record| imported.runs.contains(&record.run));
+        let (mut lines, mut digests) = (BTreeSet::new(), BTreeSet::new());
+        for (record, command) in of_archive.filter_map(|record| Some((record, record.workload.command.as_ref()?))) {
+            lines.extend(command.lines(&record.levels));
+            digests.insert(command.digest());
+        }
+        self.from_archive = FromArchive { imported, programs: lines.into_iter().collect(), digests };
+        Ok(())
+    }
+
+    /// Whether a run came with the session's archive.
+    pub(super) fn is_from_archive(&self, run: &str) -> bool {
+        self.from_archive.imported.runs.contains(run)
+    }
+
+    /// The command lines of programs that came with the session's archive and that its user did not allow yet. None of their runs starts
+    /// before that.
+    pub fn asks(&self) -> &[String] {
+        let FromArchive { imported, programs, .. } = &self.from_archive;
+        let is_allowed = imported.allowed.as_ref().is_some_and(|allowed| *allowed == digest_of_programs(programs));
+        if is_allowed { &[] } else { programs }
+    }
+
+    /// Allows the programs that came with the archive, from now on.
+    ///
+    /// # Errors
+    /// They are others than those with this digest, or it cannot be kept.
+    pub fn allow(&mut self, digest: &str) -> Result<(), SessionError> {
+        if digest_of_programs(self.asks()) != digest {
+            return Err(SessionError::OtherPrograms);
+        }
+        Ok(self.from_archive.imported.allow(digest.to_owned(), self.store.folder())?)
+    }
+
+    /// Refuses a queued run that came with the archive and has a program that was not allowed.
+    fn check_allowed(&self, run: &str) -> Result<(), SessionError> {
+        let is_program = || self.jobs.get(run).is_none_or(|queued| queued.job.program.is_some());
+        if self.is_from_archive(run) && !self.asks().is_empty() && is_program() {
+            return Err(self.not_allowed());
+        }
+        Ok(())
+    }
+
+    /// Refuses a plan that names a program which came with the archive and was not allowed: as the plan itself may have.
+    ///
+    /// # Errors
+    /// Which programs.
+    pub fn check_plan_allowed(&self, plan: &Plan) -> Result<(), SessionError> {
+        let of_archive = &self.from_archive.digests;
+        let mut programs = plan.blocks().filter_map(|block| block.spec.command.as_ref());
+        let is_asked = !self.asks().is_empty() && programs.any(|command| of_archive.contains(&command.digest()));
+        if is_asked { Err(self.not_allowed()) } else { Ok(()) }
+    }
+
+    pub(super) fn not_allowed(&self) -> SessionError {
+        SessionError::NotAllowed { session: self.folder().to_owned(), programs: self.asks().to_vec() }
+    }
+
+    /// Starts runs again, those that an earlier conductor left and those that came with an archive among them.
+    ///
+    /// # Errors
+    /// Programs of an archive among them were not allowed: nothing starts.
+    pub fn resume_queue(&mut self) -> Result<(), SessionError> {
+        let held: Vec<String> = self.queue.held().map(str::to_owned).collect();
+        held.iter().try_for_each(|run| self.check_allowed(run))?;
+        held.iter().try_for_each(|run| self.queue.release(run))?;
+        self.queue.resume();
+        Ok(())
+    }
+
+    /// The runs that wait for an order, by what they run. Those that came with an archive are not among them: no plan but that order
+    /// names them.
+    pub(super) fn own_held_runs(&self, runs: &[RunRecord]) -> HashMap<(Identity, u32), String> {
+        let held: HashSet<&str> = self.queue.held().collect();
+        let own = runs.iter().filter(|record| held.contains(&*record.run) && !self.is_from_archive(&record.run));
+        own.map(|record| ((record.identity(), record.repeat), record.run.clone())).collect()
+    }
+}
