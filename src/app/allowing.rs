@@ -81,8 +81,12 @@ pub fn allow_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
 mod tests {
     use std::sync::Arc;
 
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
     use super::*;
     use crate::app::command::ScreenName;
+    use crate::app::install_theme;
     use crate::app::settings::Settings;
     use crate::conduct::QueueView;
     use crate::plan::Plan;
@@ -122,5 +126,35 @@ mod tests {
         assert!(desk.take_requests().is_empty());
         desk.answer(false);
         assert_eq!(desk.take_requests(), [own]);
+    }
+
+    #[test]
+    fn the_question_shows_the_command_lines_and_its_answer_starts_what_waits() {
+        let draw = |ui: &mut Ui, (desk, is_dressed): &mut (Desk, bool)| {
+            // Fonts are there from the next frame on.
+            if !std::mem::replace(is_dressed, true) {
+                install_theme(ui.ctx());
+                ui.ctx().request_repaint();
+                return;
+            }
+            let mut commands = Vec::new();
+            allow_ui(ui, desk, &mut commands);
+            for command in commands {
+                let Command::Allow(allows) = command else { panic!("{command:?}") };
+                desk.answer(allows);
+            }
+        };
+        let mut window = Harness::builder().with_size([900.0, 400.0]).build_ui_state(draw, (desk(), false));
+        window.run();
+        assert!(window.query_by_label("Run these programs").is_none());
+        for (button, requests) in [("Don't run them", 0), ("Run these programs", 2)] {
+            window.state_mut().0.ask(Request::Order(Order::Pause(false)));
+            window.run();
+            assert!(window.query_by_label("./theirs").is_some(), "the command line is in sight");
+            window.get_by_label(button).click();
+            window.run();
+            assert!(window.query_by_label(button).is_none());
+            assert_eq!(window.state_mut().0.take_requests().len(), requests, "{button}");
+        }
     }
 }

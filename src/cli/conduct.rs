@@ -178,7 +178,7 @@ fn attach_to(
     let mut following = Following::new(client, None, place.folder(), format)?;
     following.await_queue()?;
     if let Some(resuming) = resuming {
-        resume(&mut following, resuming, &place.name().to_string())?;
+        resume(&mut following, resuming, &place.name())?;
     }
     say(format_args!("{} runs under way or queued; Ctrl-C leaves them running", following.unfinished().len()));
     following.watch(interrupted)?;
