@@ -17,6 +17,7 @@ mod reader;
 mod record;
 mod replay;
 mod schema;
+mod sum;
 mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -35,4 +36,5 @@ pub use journal::{Decision, JournalLine};
 pub use reader::{Reader, RunProcess};
 pub use record::{HeldCell, LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord, held_cells};
 pub use replay::{RebuildReport, rebuild};
+pub use sum::LogSum;
 pub use writer::Store;

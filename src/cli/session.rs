@@ -12,6 +12,7 @@ use super::conduct::ordered;
 use super::follow::interrupts;
 use super::remote::only_here;
 use super::{Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, progress_bar, say, session_folder};
+use crate::analysis::Measures;
 use crate::conduct::Order;
 use crate::plan::Filter;
 use crate::remote::Address;
@@ -61,7 +62,7 @@ pub(super) enum Command {
         /// The archive to write; it must end in .zip and not exist yet.
         #[arg(long, value_name = "FILE.zip")]
         out: PathBuf,
-        /// Leave out the machine's name, paths, and files that may hold them: output of programs, weights, reports.
+        /// Keep numbers and words of multicard alone: other texts are numbered, and output of programs, weights and reports are left out.
         #[arg(long)]
         anonymous: bool,
     },
@@ -92,8 +93,11 @@ pub(super) fn run(command: Command) -> Outcome {
         }
         Command::Export { session: said, out, anonymous } => {
             let session = session_folder(&said)?;
-            let export = if anonymous { store::export_anonymous } else { store::export_session };
-            let work = |progress: ArchiveProgress<'_>| export(&session, &out, progress);
+            let measures = || Measures::built_in().iter().map(|measure| measure.key.to_string());
+            let work = |progress: ArchiveProgress<'_>| match anonymous {
+                true => store::export_anonymous(&session, &out, measures(), progress),
+                false => store::export_session(&session, &out, progress),
+            };
             let copied = match Address::of(&session)? {
                 Some(_) => ", of which the copy here has no weights, checkpoints and profilers' reports",
                 None => "",

@@ -35,6 +35,11 @@ const FACTS: [(&str, &str); 22] = [
     ("program_packages", "Python packages"),
 ];
 
+/// The keys of the known facts.
+pub fn fact_keys() -> impl Iterator<Item = &'static str> {
+    FACTS.iter().map(|(key, _)| *key)
+}
+
 /// Facts by their keys; an unknown one is absent. Facts of later versions are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -12,7 +12,9 @@ mod error;
 mod export;
 mod import;
 mod manifest;
+mod tree;
 mod unpack;
+mod words;
 
 pub use error::ArchiveError;
 pub use export::{LeftOut, export_anonymous, export_session};

@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{Connection, OptionalExtension, Result, params};
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use serde::Serialize;
 
-use super::StepRecord;
 use super::block::{Block, block_of};
 use super::journal::{Decision, JournalLine};
 use super::record::tracer_number;
 use super::telemetry::TelemetryFold;
+use super::{LogSum, StepRecord};
 use crate::plan::RunState;
 use crate::protocol::{Event, EventLine, Phase};
 
@@ -19,6 +19,17 @@ const OPEN_BLOCKS: usize = 64;
 /// The number of ranks of a row of `run`; see [`Index::world_size`].
 pub(super) const WORLD_SIZE: &str = "ifnull(json_array_length(run.placement, '$.ranks'),
     (SELECT world_size FROM rank WHERE rank.run = run.run AND rank.rank = 0))";
+
+/// What the index has of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Indexed {
+    /// So many of its bytes.
+    pub(super) bytes: u64,
+    /// When it was last changed before it was read, in nanoseconds since the Unix epoch.
+    pub(super) changed_ns: i64,
+    /// Whether the journal has its checksum.
+    pub(super) has_sum: bool,
+}
 
 /// The only connection that writes.
 pub(super) struct Index {
@@ -62,6 +73,9 @@ impl Index {
     }
 
     pub(super) fn decision(&self, line: &JournalLine) -> Result<()> {
+        if let Decision::RunEnded { run, .. } = &line.decision {
+            self.set_sums(run, &line.logs)?;
+        }
         match &line.decision {
             Decision::PlanAdded { plan, name, toml, workloads } => self.execute(
                 "INSERT INTO plan (plan, name, toml, workloads) VALUES (?1, ?2, ?3, ?4)
@@ -187,14 +201,34 @@ impl Index {
         statement.query_row([path], |row| row.get(0)).optional().map(|bytes| bytes.map(i64::cast_unsigned))
     }
 
-    pub(super) fn set_log_bytes(&self, path: &str, bytes: u64) -> Result<()> {
-        self.execute("INSERT OR REPLACE INTO log VALUES (?1, ?2)", params![path, bytes.cast_signed()])
+    pub(super) fn set_log_bytes(&self, path: &str, bytes: u64, changed_ns: i64) -> Result<()> {
+        self.execute("INSERT OR REPLACE INTO log VALUES (?1, ?2, ?3)", params![path, bytes.cast_signed(), changed_ns])
     }
 
-    /// All known logs, and the number of their bytes in the index.
-    pub(super) fn logs(&self) -> Result<Vec<(String, u64)>> {
-        let mut statement = self.connection.prepare_cached("SELECT path, bytes FROM log")?;
-        statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?.collect()
+    /// All known logs, and what of each is in the index.
+    pub(super) fn logs(&self) -> Result<Vec<(String, Indexed)>> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT log.path, log.bytes, changed_ns, sum.path IS NOT NULL FROM log LEFT JOIN sum ON sum.path = log.path",
+        )?;
+        let indexed = |row: &Row<'_>| {
+            let bytes = row.get::<_, i64>(1)?.cast_unsigned();
+            Ok((row.get(0)?, Indexed { bytes, changed_ns: row.get(2)?, has_sum: row.get(3)? }))
+        };
+        statement.query_map([], indexed)?.collect()
+    }
+
+    fn set_sums(&self, run: &str, logs: &[LogSum]) -> Result<()> {
+        for LogSum { file, bytes, sha256 } in logs {
+            let path = format!("runs/{run}/{file}");
+            self.execute("INSERT OR REPLACE INTO sum VALUES (?1, ?2, ?3)", params![path, bytes.cast_signed(), sha256])?;
+        }
+        Ok(())
+    }
+
+    /// What a log was when its run had finished; none where nobody noted that.
+    pub(super) fn sum(&self, path: &str) -> Result<Option<(u64, String)>> {
+        let mut statement = self.connection.prepare_cached("SELECT bytes, sha256 FROM sum WHERE path = ?1")?;
+        statement.query_row([path], |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))).optional()
     }
 
     /// Ended runs whose logs are all in the index, and when their folders were last changed; see the table.

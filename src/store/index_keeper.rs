@@ -201,7 +201,7 @@ impl IndexKeeper {
             Message::Decision(line, journal_bytes) => {
                 let indexed = self.index.decision(&line);
                 indexed
-                    .and_then(|()| self.index.set_log_bytes("journal.jsonl", journal_bytes))
+                    .and_then(|()| self.index.set_log_bytes("journal.jsonl", journal_bytes, 0))
                     .map_err(StoreError::index(path))?;
                 match line.decision {
                     Decision::RunEnded { run, .. } => self.seal(&run),
@@ -224,7 +224,7 @@ impl IndexKeeper {
         for (run, log) in self.samples.iter_mut().filter(|(_, log)| log.ahead) {
             let written = self.index.telemetry(run, &log.fold);
             let path = format!("runs/{run}/samples.jsonl");
-            let written = written.and_then(|()| self.index.set_log_bytes(&path, log.appender.bytes()));
+            let written = written.and_then(|()| self.index.set_log_bytes(&path, log.appender.bytes(), 0));
             written.map_err(StoreError::index(&self.index_path))?;
             log.ahead = false;
         }

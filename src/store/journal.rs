@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::LogSum;
 use crate::plan::{Data, Key, Levels, Mode, RunState, Tracer, usual_workload};
 use crate::protocol::{DeviceRates, Environment, Placement, TraceOutcome, check_duration, check_moment};
 
@@ -145,4 +146,7 @@ pub struct JournalLine {
     /// The decision.
     #[serde(flatten)]
     pub decision: Decision,
+    /// With the end of a finished run: what the logs of its ranks were then. None in sessions of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<LogSum>,
 }

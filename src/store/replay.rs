@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-use super::index::Index;
+use super::index::{Index, Indexed};
 use super::journal::read_journal_line;
 use super::lines::{self, Line};
 use super::telemetry::TelemetryFold;
-use super::{StoreError, folder, schema};
+use super::{LogSum, StoreError, folder, schema};
 use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, read_event_line, read_sample_line};
 
 /// Maximum length of an error about a malformed line.
@@ -92,8 +92,8 @@ pub(super) struct Listing {
     others: Vec<String>,
     /// Folders of runs that were changed since the index knew their logs, and when, in nanoseconds since the Unix epoch.
     changed: Vec<(String, i64)>,
-    /// The bytes of each log that are in the index, by its path.
-    indexed: HashMap<String, u64>,
+    /// What of each log is in the index, by its path.
+    indexed: HashMap<String, Indexed>,
 }
 
 /// Lists the logs of a session. A folder that is as it was when the index got to know all of its logs is not opened again: its logs are
@@ -155,7 +155,7 @@ impl Listing {
     /// log.
     pub(super) fn has_shrunk(&self) -> bool {
         let lengths: HashMap<&str, u64> = self.logs().map(|log| (&*log.path, log.bytes.unwrap_or(0))).collect();
-        self.indexed.iter().any(|(path, bytes)| lengths.get(&**path).copied().unwrap_or(0) < *bytes)
+        self.indexed.iter().any(|(path, indexed)| lengths.get(&**path).copied().unwrap_or(0) < indexed.bytes)
     }
 }
 
@@ -176,14 +176,14 @@ pub(super) fn catch_up(
     let folders: Vec<String> = runs.keys().cloned().collect();
     let is_whole = |run: &String| runs[run].iter().all(|log| log.bytes.is_some_and(|bytes| bytes > 0));
     let whole: Vec<(String, i64)> = changed.into_iter().filter(|(run, _)| is_whole(run)).collect();
-    let bytes = indexed.get(&journal.path).copied();
-    replay.add(journal, bytes)?;
+    let known_journal = indexed.get(&journal.path).copied();
+    replay.add(journal, known_journal)?;
     // Includes runs whose folder is gone.
     for run in folders.iter().chain(&under_way).collect::<BTreeSet<_>>() {
         replay.begin_run(run, known.contains(run) && !under_way.contains(run))?;
         for log in runs.remove(run).unwrap_or_default() {
-            let bytes = indexed.get(&log.path).copied();
-            replay.add(log, bytes)?;
+            let known_log = indexed.get(&log.path).copied();
+            replay.add(log, known_log)?;
         }
     }
     let report = replay.run()?;
@@ -238,7 +238,7 @@ pub(super) fn catch_up_run(folder: &Path, index: &mut Index, run: &str) -> Resul
     replay.begin_run(run, ended)?;
     for log in logs_of(folder, run)? {
         let bytes = replay.index.log_bytes(&log.path).map_err(StoreError::index(&replay.index_path))?;
-        replay.add(log, bytes)?;
+        replay.add(log, bytes.map(|bytes| Indexed { bytes, ..Indexed::default() }))?;
     }
     replay.run()
 }
@@ -311,6 +311,8 @@ struct LogFile {
     path: String,
     /// Its length; none of what is no regular file.
     bytes: Option<u64>,
+    /// When it was last changed, in nanoseconds since the Unix epoch.
+    changed_ns: i64,
 }
 
 impl LogFile {
@@ -328,12 +330,16 @@ impl LogFile {
     /// Looks at a log; one that is not there is empty.
     fn look(folder: &Path, kind: Kind, path: String) -> Result<Self, StoreError> {
         let file = folder.join(&path);
-        let bytes = match fs::symlink_metadata(&file) {
-            Ok(metadata) => metadata.is_file().then_some(metadata.len()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(0),
+        let (bytes, changed_ns) = match fs::symlink_metadata(&file) {
+            Ok(about) => {
+                // Nobody can set this time, unlike that of the last write.
+                let changed_ns = about.ctime().saturating_mul(1_000_000_000).saturating_add(about.ctime_nsec());
+                (about.is_file().then_some(about.len()), changed_ns)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => (Some(0), 0),
             Err(error) => return Err(StoreError::io("reading", &file)(error)),
         };
-        Ok(Self { kind, path, bytes })
+        Ok(Self { kind, path, bytes, changed_ns })
     }
 }
 
@@ -384,14 +390,16 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Adds a log, of which the index has so many bytes.
-    fn add(&mut self, log: LogFile, indexed: Option<u64>) -> Result<(), StoreError> {
+    /// Adds a log, of which the index has this.
+    fn add(&mut self, log: LogFile, indexed: Option<Indexed>) -> Result<(), StoreError> {
         let Some(bytes) = log.bytes else {
             let what = "it is a link or not a regular file, and is left out";
             let noted = self.index.damage(&log.path, 0, log.kind.run(), log.kind.is_rank(), what);
             return noted.map_err(StoreError::index(&self.index_path));
         };
-        if (self.distrusts_index || indexed != Some(bytes)) && (bytes > 0 || indexed.is_some()) {
+        let is_as_long = indexed.is_some_and(|indexed| indexed.bytes == bytes);
+        let is_touched = indexed.is_some_and(|indexed| indexed.has_sum && indexed.changed_ns != log.changed_ns);
+        if (self.distrusts_index || !is_as_long || is_touched) && (bytes > 0 || indexed.is_some()) {
             self.pending.push((log, bytes));
         }
         Ok(())
@@ -404,7 +412,7 @@ impl<'a> Replay<'a> {
             self.replay(&pending, bytes, total_bytes)?;
             self.done_bytes = before_bytes + bytes;
             (self.progress)(self.done_bytes, total_bytes);
-            let index = self.index.set_log_bytes(&pending.path, bytes);
+            let index = self.index.set_log_bytes(&pending.path, bytes, pending.changed_ns);
             index.map_err(StoreError::index(&self.index_path))?;
         }
         Ok(self.report)
@@ -416,6 +424,7 @@ impl<'a> Replay<'a> {
         let file = self.folder.join(&pending.path);
         let mut fold = TelemetryFold::default();
         let mut reported_bytes = self.done_bytes;
+        let torn_before = self.report.torn.len();
         self.damaged_lines = 0;
         self.index.forget_damage(&pending.path).map_err(StoreError::index(&self.index_path))?;
         if let Kind::Journal = &pending.kind {
@@ -471,10 +480,29 @@ impl<'a> Replay<'a> {
             Stop::Index(source) => StoreError::index(&self.index_path)(source),
         })?;
         self.note_further(pending).map_err(StoreError::index(&self.index_path))?;
+        // A log whose damage is named is known to be another one.
+        if bytes > 0 && self.damaged_lines == 0 && self.report.torn.len() == torn_before {
+            self.check_sum(pending, &file, bytes)?;
+        }
         if let Kind::Samples { run } = &pending.kind {
             self.index.telemetry(run, &fold).map_err(StoreError::index(&self.index_path))?;
         }
         Ok(())
+    }
+
+    /// Names a log of a finished run that is not what it was when the run had finished. The run then has no numbers.
+    fn check_sum(&mut self, log: &LogFile, file: &Path, bytes: u64) -> Result<(), StoreError> {
+        let Kind::Rank { run, .. } = &log.kind else { return Ok(()) };
+        let known = self.index.sum(&log.path).map_err(StoreError::index(&self.index_path))?;
+        let Some((known_bytes, sha256)) = known else { return Ok(()) };
+        let found = LogSum::of(file, bytes).map_err(StoreError::io("reading", file))?;
+        if (found.bytes, &found.sha256) == (known_bytes, &sha256) {
+            return Ok(());
+        }
+        let what = "it was changed after its run had finished: its checksum is not the one in the journal";
+        self.report.damaged.push(format!("{}: {what}", log.path));
+        let noted = self.index.damage(&log.path, 0, Some(run), true, what);
+        noted.map_err(StoreError::index(&self.index_path))
     }
 
     fn decision(&mut self, line: &[u8], log: &LogFile, number: u64) -> rusqlite::Result<ControlFlow<()>> {

@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// Version of the tables below. An index of another version is rebuilt.
-pub(super) const INDEX_VERSION: i64 = 14;
+pub(super) const INDEX_VERSION: i64 = 15;
 
 // `position` is the order in the journal, `start_order` that of starts. Workloads, levels, data sets, modes, placements,
 // environments, devices and the telemetry fold are JSON.
@@ -67,8 +67,11 @@ CREATE TABLE damage (
     path TEXT NOT NULL, number INTEGER NOT NULL, run TEXT, harms INTEGER NOT NULL, what TEXT NOT NULL,
     PRIMARY KEY (path, number)
 ) WITHOUT ROWID;
--- How much of each log is in the index, by its path in the session folder.
-CREATE TABLE log (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+-- How much of each log is in the index, by its path in the session folder, and when it was last changed before it was read, in
+-- nanoseconds since the Unix epoch; 0 where nobody looked.
+CREATE TABLE log (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL, changed_ns INTEGER NOT NULL) WITHOUT ROWID;
+-- What the logs of finished runs were when their runs had finished, by their paths.
+CREATE TABLE sum (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL, sha256 TEXT NOT NULL) WITHOUT ROWID;
 -- When the folder of an ended run was last changed, in nanoseconds since the Unix epoch: until it changes again, its logs are those above.
 CREATE TABLE folder (run TEXT PRIMARY KEY, changed_ns INTEGER NOT NULL) WITHOUT ROWID;
 ";

@@ -11,8 +11,8 @@ use super::index_keeper::{IndexKeeper, Message, PendingError, lock, open_index};
 use super::journal::{Decision, JournalLine};
 use super::lines::Appender;
 use super::replay::RebuildReport;
-use super::{Reader, StoreError, folder};
-use crate::plan::Node;
+use super::{LogSum, Reader, StoreError, folder};
+use crate::plan::{Node, RunState};
 use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample};
 
 /// Capacity of the channel to the writer thread; senders wait while it is full.
@@ -94,11 +94,16 @@ impl Store {
         if let Decision::TraceEnded { name, of_run: true, .. } = &decision {
             folder::check_run_id(name)?;
         }
-        if let Decision::RunEnded { run, .. } = &decision {
+        let mut logs = Vec::new();
+        if let Decision::RunEnded { run, state, .. } = &decision {
             self.sync_run(run)?;
+            let run_folder = self.run_folder(run);
+            if *state == RunState::Finished && run_folder.is_dir() {
+                logs = LogSum::of_run(&run_folder).map_err(StoreError::io("reading the logs in", &run_folder))?;
+            }
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let line = JournalLine { time_s: now.as_secs_f64(), decision };
+        let line = JournalLine { time_s: now.as_secs_f64(), decision, logs };
         let path = folder::journal(&self.folder);
         let text = serde_json::to_string(&line).map_err(|e| StoreError::io("writing", &path)(e.into()))?;
         // Locked until the decision is sent, so that the index receives decisions in the journal's order.

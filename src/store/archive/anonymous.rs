@@ -1,214 +1,325 @@
-//! A session's logs without the machine's name, the UUIDs of its GPUs and paths, for archives that are published.
+//! A session's logs for archives that are published: nothing but numbers and texts that are known to name nobody.
 //!
-//! Every text in logs is searched: the machine's name becomes `host`, UUIDs of GPUs become numbers, and each absolute path `/path-1`,
-//! `/path-2`, … in the order of their appearance, so that what differed still differs. Levels, ids and names of events stay as they are.
+//! Each line is read as what it is and written anew, so that it has the fields of its kind and no others. Of its texts, those stay that
+//! say which kind of thing something is (the event, the state), ids in multicard's own form, versions, product names of GPUs and CPUs,
+//! and words of multicard: its workloads, factors, levels and measures. Every other text becomes `/path-1`, `/path-2`, … or `text_1`,
+//! `text_2`, …, the same in all files, so that what differed still differs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
-use serde::de::IgnoredAny;
+use serde::Serialize;
 
+use super::tree::Tree;
+use super::words;
 use crate::foreign::{self, Line, Lines};
+use crate::plan::{Node, Plan, WorkloadSpec};
+use crate::protocol::{GroupLine, Job, read_event_line, read_sample_line};
+use crate::store::journal::read_journal_line;
+use crate::store::{Decision, folder};
 
 /// Longest file that is no log: `session.toml` and `job.json`.
 const MOST_BYTES: u64 = 16 << 20;
-/// Keys whose texts are names that tell runs, cells and events apart.
-const NAMES: [&str; 16] = [
-    "asked", "cell", "decision", "device", "event", "factor", "key", "kind", "levels", "mode", "phase", "plan", "run",
-    "set", "state", "workload",
+
+/// Objects whose keys are not the names of fields: factors, settings, facts.
+const MAPS: [&str; 3] = ["levels", "data", ENVIRONMENT];
+/// The one whose values have a form by their keys.
+const ENVIRONMENT: &str = "environment";
+
+/// What is left out: where the readings of a program come from.
+const LEFT_OUT: [&str; 1] = ["readings"];
+
+/// Fields with one of the names of a list that the line's kind has: reading the line has refused all others.
+const NAMES_OF_KINDS: [&str; 13] = [
+    "decision", "event", "state", "phase", "kind", "mode", "tracer", "traced", "policy", "better", "source", "cuda",
+    "domain",
+];
+
+/// Fields that hold a version.
+const VERSIONS: [&str; 13] = [
+    "version",
+    "torch_version",
+    "schema_version",
+    "product_version",
+    "driver",
+    "cuda_driver",
+    "cuda_runtime",
+    "cudnn",
+    "nccl",
+    "libtorch",
+    "kernel",
+    "multicard",
+    "program_python",
 ];
 
 /// What UUIDs of GPUs begin with: of whole ones, and of parts under MIG.
 const UUID_PREFIXES: [&str; 2] = ["GPU-", "MIG-"];
-/// Length of a UUID after that.
-const UUID_LENGTH: usize = 36;
 
-/// Whether a file of a session holds nothing but values in a form of ours. Output of programs, trained weights, checkpoints and reports
-/// may hold anything.
-pub(super) fn is_log(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let in_run = path.starts_with("runs/") && path.matches('/').count() == 2;
-    match path {
-        "session.toml" | "journal.jsonl" => true,
-        _ => in_run && (name == "job.json" || name.ends_with(".jsonl")),
+/// What becomes of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Session,
+    Journal,
+    Job,
+    Events,
+    Group,
+    Samples,
+}
+
+impl Kind {
+    /// What a file of a session is; none of what may hold anything: output of programs, readings, trained weights, checkpoints, reports.
+    fn of(path: &str) -> Option<Self> {
+        match path {
+            "session.toml" => return Some(Self::Session),
+            "journal.jsonl" => return Some(Self::Journal),
+            _ => {}
+        }
+        let (_, name) = path.strip_prefix("runs/")?.split_once('/')?;
+        match name {
+            "job.json" => Some(Self::Job),
+            "group.jsonl" => Some(Self::Group),
+            "samples.jsonl" => Some(Self::Samples),
+            _ => folder::rank_of(name).map(|_| Self::Events),
+        }
     }
 }
 
-/// What names and paths become, the same in all files of an archive.
+/// Whether a file of a session holds nothing but values in a form of ours.
+pub(super) fn is_log(path: &str) -> bool {
+    Kind::of(path).is_some()
+}
+
+/// What texts become, the same in all files of an archive.
 pub(super) struct Pseudonyms {
-    hosts: BTreeSet<String>,
-    /// Number of each path that was met.
-    paths: HashMap<String, usize>,
-    /// Number of each UUID that was met.
+    /// Words of ours, which stay.
+    words: HashSet<String>,
+    /// What each other text has become.
+    texts: HashMap<String, String>,
+    paths: usize,
+    others: usize,
     uuids: HashMap<String, usize>,
-    /// Folders whose names may hold blanks, the longest first.
-    folders: Vec<String>,
+    /// The workloads of plans, which their texts are read with.
+    brought: Vec<Arc<WorkloadSpec>>,
 }
 
 impl Pseudonyms {
-    /// For a session that was made on a machine of this name, and lies in a folder.
-    pub(super) fn new(host: &str, session: &Path) -> Self {
-        let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let hosts = [host.to_owned(), here].into_iter().filter(|name| !name.is_empty()).collect();
-        let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
-        let folders = [Some(session.to_owned()), session.canonicalize().ok(), std::path::absolute(session).ok(), home];
-        let mut folders: Vec<String> =
-            folders.into_iter().flatten().filter(|at| at.is_absolute()).map(|at| at.display().to_string()).collect();
-        folders.retain(|folder| folder.len() > 1);
-        folders.sort_by_key(|folder| std::cmp::Reverse(folder.len()));
-        Self { hosts, paths: HashMap::new(), uuids: HashMap::new(), folders }
+    /// Keeps multicard's words and these keys of measures.
+    pub(super) fn new(measures: impl IntoIterator<Item = String>) -> Self {
+        let words = words::of_multicard().into_iter().chain(measures).collect();
+        let (texts, uuids) = (HashMap::new(), HashMap::new());
+        Self { words, texts, paths: 0, others: 0, uuids, brought: Vec::new() }
     }
 
-    /// The bytes of a file of a session without names and paths.
-    pub(super) fn read<'a>(&'a mut self, path: &str, file: File) -> io::Result<Box<dyn Read + 'a>> {
-        if path.ends_with(".jsonl") {
+    /// The path of a file within an archive.
+    pub(super) fn path(&mut self, path: &str) -> String {
+        match path.strip_prefix("runs/").and_then(|path| path.split_once('/')) {
+            Some((run, name)) => format!("runs/{}/{name}", self.text("run", run)),
+            None => path.to_owned(),
+        }
+    }
+
+    /// The bytes of a file of a session for an archive without names.
+    pub(super) fn open<'a>(&'a mut self, session: &Path, path: &str) -> io::Result<Box<dyn Read + 'a>> {
+        let Some(kind) = Kind::of(path) else { return Ok(Box::new(io::empty())) };
+        let file = foreign::open_ours(&session.join(path))?;
+        if !matches!(kind, Kind::Session | Kind::Job) {
             let lines = Lines::new(BufReader::with_capacity(1 << 18, file));
-            return Ok(Box::new(Replaced { names: self, lines, ready: Vec::new(), given: 0 }));
+            return Ok(Box::new(Replaced { names: self, kind, lines, ready: Vec::new(), given: 0 }));
         }
         let mut text = String::new();
         file.take(MOST_BYTES).read_to_string(&mut text)?;
-        let written = if path.ends_with(".toml") {
-            let value: toml::Value = toml::from_str(&text).map_err(io::Error::other)?;
-            let json = self.replaced_in(&serde_json::to_string(&value)?)?;
-            let value: toml::Value = serde_json::from_str(&json)?;
-            toml::to_string(&value).map_err(io::Error::other)?
-        } else {
-            self.replaced_in(&text)?
-        };
+        let written =
+            if kind == Kind::Session { self.session_file(&text)? } else { self.job(&text).unwrap_or_default() };
         Ok(Box::new(io::Cursor::new(written)))
     }
 
-    /// JSON in which texts are replaced; numbers, the order of keys and blanks stay as they are.
-    fn replaced_in(&mut self, json: &str) -> serde_json::Result<String> {
-        serde_json::from_str::<IgnoredAny>(json)?;
-        let mut written = String::with_capacity(json.len());
-        // For each open object or array: the key whose value follows, and whether the next text is a key.
-        let mut open: Vec<(Option<String>, bool)> = Vec::new();
-        let mut rest = json;
-        while let Some(at) = rest.find(['"', '{', '[', ',', '}', ']']) {
-            let (before, from) = rest.split_at(at);
-            written += before;
-            if from.starts_with('"') {
-                let (literal, after) = from.split_at(literal_length(from));
-                rest = after;
-                let text: String = serde_json::from_str(literal)?;
-                let names_something =
-                    |(key, _): &(Option<String>, bool)| key.as_ref().is_some_and(|key| NAMES.contains(&key.as_str()));
-                let is_kept = open.iter().any(names_something);
-                match open.last_mut() {
-                    Some((key, is_next @ true)) => {
-                        (*key, *is_next) = (Some(text), false);
-                        written += literal;
-                    }
-                    Some((Some(key), _)) if key == "hostname" => written += "\"host\"",
-                    _ if is_kept => written += &serde_json::to_string(&self.without_uuids(&text))?,
-                    _ => written += &serde_json::to_string(&self.replaced(&text))?,
-                }
-                continue;
-            }
-            match from.as_bytes()[0] {
-                b'{' => open.push((None, true)),
-                b'[' => open.push((None, false)),
-                b',' => {
-                    if let Some((key, is_next)) = open.last_mut() {
-                        *is_next = key.take().is_some();
-                    }
-                }
-                _ => {
-                    open.pop();
-                }
-            }
-            written += &from[..1];
-            rest = &from[1..];
-        }
-        Ok(written + rest)
+    /// `session.toml`: its version, when it was made, and the machine.
+    fn session_file(&mut self, text: &str) -> io::Result<String> {
+        let file: toml::Table = toml::from_str(text).map_err(io::Error::other)?;
+        let node = file.get("node").cloned().unwrap_or_else(|| toml::Value::Table(toml::Table::new()));
+        let node: Node = node.try_into().map_err(io::Error::other)?;
+        // Without what a machine has no field for.
+        let node: Tree =
+            toml::from_str(&toml::to_string(&node).map_err(io::Error::other)?).map_err(io::Error::other)?;
+        let version = file.get("version").and_then(toml::Value::as_integer).unwrap_or(1);
+        let created = file.get("created").and_then(toml::Value::as_str).unwrap_or_default();
+        let written = Tree::Object(vec![
+            ("version".to_owned(), Tree::Integer(version)),
+            ("created".to_owned(), Tree::Text(self.text("created", created))),
+            ("node".to_owned(), self.value("node", node)),
+        ]);
+        toml::to_string(&written).map_err(io::Error::other)
     }
 
-    fn replaced(&mut self, text: &str) -> String {
-        if text.starts_with('/') && !text.contains('\n') {
-            return self.pseudonym(text);
-        }
-        let mut text = self.without_uuids(text);
-        for folder in self.folders.clone() {
-            if text.contains(&folder) {
-                let known = self.pseudonym(&folder);
-                text = text.replace(&folder, &known);
-            }
-        }
-        let mut replaced = String::with_capacity(text.len());
-        let mut rest = text.as_str();
-        while let Some(at) = rest.find('/') {
-            let (before, from) = rest.split_at(at);
-            replaced += before;
-            let ends = |letter: char| letter.is_whitespace() || "\"'`<>|:;,()[]{}".contains(letter);
-            let length = from.find(ends).unwrap_or(from.len());
-            let (path, after) = from.split_at(length);
-            let begins_word =
-                before.chars().next_back().is_none_or(|letter| !letter.is_alphanumeric() && !"._-)/".contains(letter));
-            let is_path = begins_word && path.len() > 1 && !path.starts_with("/path-");
-            replaced += &if is_path { self.pseudonym(path) } else { path.to_owned() };
-            rest = after;
-        }
-        replaced += rest;
-        self.hosts.iter().fold(replaced, |text, host| without_word(&text, host))
+    /// `job.json`; none of what is no job.
+    fn job(&mut self, text: &str) -> Option<String> {
+        let job: Job = serde_json::from_str(text).ok()?;
+        serde_json::to_string(&self.value("job", tree(&job)?)).ok()
     }
 
-    /// Text in which GPUs have numbers in place of UUIDs, which tell one device from all others in the world.
-    fn without_uuids(&mut self, text: &str) -> String {
-        let mut replaced = String::with_capacity(text.len());
+    /// A line of a log as the lines that it becomes; none of a line that cannot be read, which may hold anything.
+    fn line(&mut self, kind: Kind, line: &[u8]) -> Option<Vec<Tree>> {
+        let trees = match kind {
+            Kind::Journal => return self.journal_line(line),
+            Kind::Events => read_event_line(line).ok()?.iter().map(tree).collect::<Option<_>>()?,
+            Kind::Group => vec![tree(&serde_json::from_slice::<GroupLine>(line).ok()?)?],
+            Kind::Samples => vec![tree(&read_sample_line(line).ok()?)?],
+            Kind::Session | Kind::Job => return None,
+        };
+        Some(Vec::into_iter(trees).map(|tree| self.value("line", tree)).collect())
+    }
+
+    fn journal_line(&mut self, line: &[u8]) -> Option<Vec<Tree>> {
+        let mut line = read_journal_line(line).ok()?;
+        // They are of the logs as they were.
+        line.logs.clear();
+        match &mut line.decision {
+            // They are free text, or name what has other names here.
+            Decision::StudySaved { .. } | Decision::StudyDeleted { .. } | Decision::Noted { .. } => Some(Vec::new()),
+            Decision::PlanAdded { name, toml, workloads, .. } => {
+                let specs = std::mem::take(workloads).into_iter().filter_map(|spec| serde_json::from_value(spec).ok());
+                self.brought = specs.map(Arc::new).collect();
+                let text = Tree::Text(self.plan_text(toml, name));
+                let specs = self.brought.iter().map(|spec| tree(&**spec)).collect::<Option<Vec<_>>>()?;
+                let specs: Vec<Tree> = specs.into_iter().map(|spec| self.value("workload", spec)).collect();
+                toml.clear();
+                let Tree::Object(mut fields) = self.value("line", tree(&line)?) else { return None };
+                fields.retain(|(key, _)| key != "toml" && key != "workloads");
+                fields.push(("toml".to_owned(), text));
+                if !specs.is_empty() {
+                    fields.push(("workloads".to_owned(), Tree::Array(specs)));
+                }
+                Some(vec![Tree::Object(fields)])
+            }
+            _ => Some(vec![self.value("line", tree(&line)?)]),
+        }
+    }
+
+    /// The text of a plan without its studies and constraints; empty if it is none.
+    fn plan_text(&mut self, text: &str, name: &str) -> String {
+        if Plan::parse_with(text, name, &self.brought).is_err() {
+            return String::new();
+        }
+        let Ok(Tree::Object(mut fields)) = toml::from_str(text) else { return String::new() };
+        // Both are filters that name what has other names here.
+        fields.retain(|(key, _)| key != "study" && key != "constraint");
+        toml::to_string(&self.plan_value(Tree::Object(fields))).unwrap_or_default()
+    }
+
+    /// The same as [`Self::value`] of a plan's file, all of whose keys are looked at: many are the user's.
+    fn plan_value(&mut self, value: Tree) -> Tree {
+        match value {
+            Tree::Object(fields) => {
+                let fields = fields.into_iter().filter(|(key, _)| !LEFT_OUT.contains(&key.as_str()));
+                Tree::Object(fields.map(|(key, value)| (self.word(&key), self.plan_value(value))).collect())
+            }
+            Tree::Array(all) => Tree::Array(all.into_iter().map(|one| self.plan_value(one)).collect()),
+            Tree::Text(text) => Tree::Text(self.word(&text)),
+            other => other,
+        }
+    }
+
+    /// A value without names. `field` is the name of the field that it is of.
+    fn value(&mut self, field: &str, value: Tree) -> Tree {
+        match value {
+            Tree::Text(text) => Tree::Text(self.text(field, &text)),
+            Tree::Array(all) => Tree::Array(all.into_iter().map(|one| self.value(field, one)).collect()),
+            Tree::Object(fields) => {
+                let is_map = MAPS.contains(&field);
+                let mut replaced = Vec::with_capacity(fields.len());
+                for (key, value) in fields.into_iter().filter(|(key, _)| !LEFT_OUT.contains(&key.as_str())) {
+                    // A factor may have the name of a field.
+                    let is_field = !is_map || field == ENVIRONMENT && !NAMES_OF_KINDS.contains(&key.as_str());
+                    let value = self.value(if is_field { &key } else { "level" }, value);
+                    replaced.push((if is_map { self.word(&key) } else { key }, value));
+                }
+                Tree::Object(replaced)
+            }
+            other => other,
+        }
+    }
+
+    /// The text of a field: itself if the field may hold it, or what it becomes.
+    fn text(&mut self, field: &str, text: &str) -> String {
+        let is_kept = match field {
+            _ if NAMES_OF_KINDS.contains(&field) => return text.to_owned(),
+            "hostname" => return "host".to_owned(),
+            "uuid" | "gpu_uuid" | "more_gpu_uuids" => return self.uuid(text),
+            "run" | "beside" => words::is_run(text),
+            "cell" => words::is_cell(text),
+            "plan" => words::is_plan(text),
+            "created" => words::is_moment(text),
+            "name" | "device" | "cpu_model" | "system" | "gpus" => words::is_product(text),
+            "links" => words::is_links(text),
+            _ => VERSIONS.contains(&field) && words::is_version(text),
+        };
+        match field {
+            _ if is_kept => text.to_owned(),
+            // A reader wants a moment.
+            "created" => "1970-01-01T00:00:00Z".to_owned(),
+            _ => self.word(text),
+        }
+    }
+
+    /// A word of multicard as it is; of another text, what it becomes. Placeholders in a text follow it.
+    fn word(&mut self, text: &str) -> String {
+        if text.is_empty() || self.words.contains(text) {
+            return text.to_owned();
+        }
+        if let Some(known) = self.texts.get(text) {
+            return known.clone();
+        }
+        let placeholders = self.placeholders(text);
+        let is_path = text.contains(['/', '\\']) || text.starts_with(['~', '.']);
+        let name = if is_path && placeholders.is_empty() {
+            self.paths += 1;
+            format!("/path-{}", self.paths)
+        } else {
+            self.others += 1;
+            format!("text_{}{placeholders}", self.others)
+        };
+        self.texts.insert(text.to_owned(), name.clone());
+        name
+    }
+
+    /// The placeholders of a word of a program: `{batch}` of `--batch={batch}`, with the other name of the factor.
+    fn placeholders(&mut self, text: &str) -> String {
+        let mut found = String::new();
         let mut rest = text;
-        while let Some(at) = UUID_PREFIXES.iter().filter_map(|prefix| Some(rest.find(prefix)? + prefix.len())).min() {
-            let (before, from) = rest.split_at(at);
-            replaced += before;
-            rest = from;
-            let is_uuid = |text: &&str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-            if let Some(uuid) = from.get(..UUID_LENGTH).filter(is_uuid) {
-                let next = self.uuids.len() + 1;
-                let number = self.uuids.entry(uuid.to_owned()).or_insert(next);
-                replaced += &format!("00000000-0000-0000-0000-{number:012}");
-                rest = &from[UUID_LENGTH..];
+        while let Some((_, from)) = rest.split_once('{') {
+            let Some((inside, after)) = from.split_once('}') else { break };
+            rest = after;
+            let key = inside.split(':').next().unwrap_or_default();
+            let is_key = !key.is_empty() && key.chars().all(|letter| letter.is_alphanumeric() || "_-".contains(letter));
+            if is_key {
+                let key = self.word(key);
+                found += &format!("{{{key}}}");
             }
         }
-        replaced + rest
+        found
     }
 
-    fn pseudonym(&mut self, path: &str) -> String {
-        let next = self.paths.len() + 1;
-        format!("/path-{}", self.paths.entry(path.to_owned()).or_insert(next))
+    /// The UUID of a GPU as a number: it tells one device from all others in the world.
+    fn uuid(&mut self, text: &str) -> String {
+        let next = self.uuids.len() + 1;
+        let number = *self.uuids.entry(text.to_owned()).or_insert(next);
+        let prefix = UUID_PREFIXES.into_iter().find(|prefix| text.starts_with(prefix)).unwrap_or(UUID_PREFIXES[0]);
+        format!("{prefix}00000000-0000-0000-0000-{number:012}")
     }
 }
 
-/// Length of the text that JSON begins with, its quotes included.
-fn literal_length(json: &str) -> usize {
-    let mut is_escaped = false;
-    let end = json.bytes().skip(1).position(|byte| {
-        let is_end = byte == b'"' && !is_escaped;
-        is_escaped = byte == b'\\' && !is_escaped;
-        is_end
-    });
-    end.map_or(json.len(), |end| end + 2)
+/// A value as the tree of its fields.
+fn tree(value: &impl Serialize) -> Option<Tree> {
+    serde_json::from_str(&serde_json::to_string(value).ok()?).ok()
 }
 
-/// Text in which a word is `host`.
-fn without_word(text: &str, word: &str) -> String {
-    let mut replaced = String::with_capacity(text.len());
-    let mut done = 0;
-    for (at, _) in text.match_indices(word) {
-        let (before, after) = (text[..at].chars().next_back(), text[at + word.len()..].chars().next());
-        if [before, after].into_iter().flatten().all(|letter| !letter.is_alphanumeric()) {
-            replaced += &text[done..at];
-            replaced += "host";
-            done = at + word.len();
-        }
-    }
-    replaced + &text[done..]
-}
-
-/// A log, line by line. A line that cannot be read may hold anything: an empty object stands in its place.
+/// A log, line by line. An empty object stands in the place of a line that cannot be read.
 struct Replaced<'a> {
     names: &'a mut Pseudonyms,
+    kind: Kind,
     lines: Lines<BufReader<File>>,
     ready: Vec<u8>,
     given: usize,
@@ -216,18 +327,19 @@ struct Replaced<'a> {
 
 impl Read for Replaced<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        if self.given == self.ready.len() {
+        while self.given == self.ready.len() {
             self.ready.clear();
             self.given = 0;
             let line = match self.lines.read()? {
-                Some(Line::Whole(line)) => std::str::from_utf8(line).ok(),
+                Some(Line::Whole(line)) => self.names.line(self.kind, line),
                 Some(Line::TooLong) => None,
                 // A torn last line is left out.
                 None => return Ok(0),
             };
-            let replaced = line.and_then(|line| self.names.replaced_in(line).ok());
-            self.ready.extend_from_slice(replaced.as_deref().unwrap_or("{}").as_bytes());
-            self.ready.push(b'\n');
+            for tree in line.unwrap_or_else(|| vec![Tree::Object(Vec::new())]) {
+                serde_json::to_writer(&mut self.ready, &tree)?;
+                self.ready.push(b'\n');
+            }
         }
         let count = to.len().min(self.ready.len() - self.given);
         to[..count].copy_from_slice(&self.ready[self.given..self.given + count]);
@@ -236,62 +348,6 @@ impl Read for Replaced<'_> {
     }
 }
 
-/// Opens a file of a session for an archive without names.
-pub(super) fn open<'a>(names: &'a mut Pseudonyms, session: &Path, path: &str) -> io::Result<Box<dyn Read + 'a>> {
-    names.read(path, foreign::open_ours(&session.join(path))?)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_paths_are_replaced_in_texts_and_what_differed_still_differs() {
-        let mut names = Pseudonyms::new("node7", Path::new("/data/my runs/s1"));
-        let mut replaced = |text: &str| names.replaced(text);
-        assert_eq!(replaced("/home/alice/data set"), "/path-1");
-        assert_eq!(
-            replaced("cannot read /home/alice/x.png: No such file; see (/tmp/a, /tmp/b)"),
-            "cannot read /path-2: No such file; see (/path-3, /path-4)"
-        );
-        assert_eq!(replaced("/home/alice/data set"), "/path-1");
-        assert_eq!(replaced("in /data/my runs/s1/runs/r1"), "in /path-5/runs/r1");
-        assert_eq!(
-            replaced("9 images/s on node7, node71 and/or NODE.node7.lan"),
-            "9 images/s on host, node71 and/or NODE.host.lan"
-        );
-    }
-
-    #[test]
-    fn json_keeps_its_order_numbers_and_names_while_texts_are_replaced() {
-        let mut names = Pseudonyms::new("node7", Path::new("/s"));
-        let line = r#"{"time_s":1.50,"levels":{"z":"node7","a":[1e3,"/home"]},"text":"a \"node7\" \\ ","list":["/a/b",{"hostname":"x"},"c"],"run":"node7"}"#;
-        let expected = r#"{"time_s":1.50,"levels":{"z":"node7","a":[1e3,"/home"]},"text":"a \"host\" \\ ","list":["/path-1",{"hostname":"host"},"c"],"run":"node7"}"#;
-        assert_eq!(names.replaced_in(line).ok().as_deref(), Some(expected));
-        assert!(names.replaced_in("{\"a\":").is_err());
-    }
-
-    #[test]
-    fn gpus_keep_numbers_in_place_of_uuids() {
-        let mut names = Pseudonyms::new("node7", Path::new("/s"));
-        let (first, second) = ("GPU-5a7f0d7e-01b2-4c3d-8e9f-0123456789ab", "MIG-41b36db5-2d10-4be5-8f6c-cc3b9c2b71d0");
-        let line = format!(r#"{{"device":{{"gpu_uuid":"{first}"}},"text":"{second} beside {first}, GPU-1 and GPU-"}}"#);
-        let expected = r#"{"device":{"gpu_uuid":"GPU-00000000-0000-0000-0000-000000000001"},"text":"MIG-00000000-0000-0000-0000-000000000002 beside GPU-00000000-0000-0000-0000-000000000001, GPU-1 and GPU-"}"#;
-        assert_eq!(names.replaced_in(&line).ok().as_deref(), Some(expected));
-        assert_eq!(names.replaced_in(&line).ok().as_deref(), Some(expected));
-    }
-
-    #[test]
-    fn only_logs_are_kept() {
-        for kept in
-            ["session.toml", "journal.jsonl", "runs/r1/rank-0.jsonl", "runs/r1/job.json", "runs/r1/samples.jsonl"]
-        {
-            assert!(is_log(kept), "{kept}");
-        }
-        for left in
-            ["runs/r1/stderr.log", "runs/r1/group.out", "runs/r1/report.sqlite", "runs/r1/model/a.json", "notes.txt"]
-        {
-            assert!(!is_log(left), "{left}");
-        }
-    }
-}
+#[path = "anonymous_tests.rs"]
+mod tests;

@@ -56,11 +56,16 @@ pub fn export_session(session: &Path, out: &Path, progress: ArchiveProgress<'_>)
     export(session, out, None, progress)
 }
 
-/// The same without the machine's name, paths and the output of programs, for archives that are published. Lines of logs that cannot
-/// be read become empty.
-pub fn export_anonymous(session: &Path, out: &Path, progress: ArchiveProgress<'_>) -> Result<LeftOut, ArchiveError> {
-    let names = Pseudonyms::new(&folder::read_node(session)?.hostname, session);
-    export(session, out, Some(names), progress)
+/// The same with numbers and words of multicard alone, for archives that are published. `measures` are the keys of measures that
+/// multicard knows: of every other text, a number stands in its place. Lines of logs that cannot be read become empty.
+pub fn export_anonymous(
+    session: &Path,
+    out: &Path,
+    measures: impl IntoIterator<Item = String>,
+    progress: ArchiveProgress<'_>,
+) -> Result<LeftOut, ArchiveError> {
+    folder::read_node(session)?;
+    export(session, out, Some(Pseudonyms::new(measures)), progress)
 }
 
 fn export(
@@ -104,10 +109,11 @@ fn write(
             return Err(ArchiveError::Cancelled);
         }
         let from = session.join(&path);
-        start(&mut zip, &path, bytes, part)?;
+        let name = names.as_mut().map_or_else(|| path.clone(), |names| names.path(&path));
+        start(&mut zip, &name, bytes, part)?;
         let reading = |error| ArchiveError::io("reading", &from)(error);
         let mut file: Box<dyn Read> = match &mut names {
-            Some(names) => anonymous::open(names, session, &path).map_err(reading)?,
+            Some(names) => names.open(session, &path).map_err(reading)?,
             None => Box::new(foreign::open_ours(&from).map_err(reading)?.take(bytes)),
         };
         let (mut sum, mut read_bytes, mut block) = (Sha256::new(), 0, vec![0; 1 << 17]);
@@ -130,7 +136,7 @@ fn write(
         }
         done_bytes += bytes;
         let bytes = read_bytes;
-        entries.push(FileEntry { path, bytes, sha256: hexadecimal(&sum.finalize()) });
+        entries.push(FileEntry { path: name, bytes, sha256: hexadecimal(&sum.finalize()) });
     }
     let manifest = Manifest {
         version: ARCHIVE_VERSION,

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::fixture::*;
 use crate::foreign::MOST_LINE_BYTES;
 use crate::plan::RunState;
-use crate::protocol::{Event, PROTOCOL_VERSION, Placement, RankPlace};
+use crate::protocol::{Event, PROTOCOL_VERSION, Phase, Placement, RankPlace};
 use crate::store::folder::lock;
 use crate::store::index_keeper::open_index;
 use crate::store::{Decision, Reader, RunRecord, Store, StoreError, index_path, rebuild};
@@ -62,6 +62,42 @@ fn a_folder_that_cannot_be_made_is_an_error_with_advice() {
         assert!(matches!(error, StoreError::Io { .. }), "{error}");
         assert!(error.to_string().contains("--session"), "{error}");
     }
+}
+
+#[test]
+fn a_log_that_is_changed_after_its_run_had_finished_is_named_and_its_run_has_no_numbers() {
+    let (folder, store) = session();
+    for decision in [plan_added(), queued("r1"), run_started("r1")] {
+        store.decide(decision).unwrap();
+    }
+    for event in [started(), phase(Phase::Steady), step(1), step(2), Event::Finished { duration_s: 1.0 }] {
+        let line = line("r1", 0, 9.0, event);
+        log(folder.path(), &line);
+        store.event(line).unwrap();
+    }
+    store.decide(ended("r1", RunState::Finished)).unwrap();
+    drop(store);
+    let state = || Reader::open(folder.path()).unwrap().runs().unwrap()[0].state;
+    let damage = || Reader::open(folder.path()).unwrap().damage().unwrap();
+    assert_eq!((state(), damage().len()), (RunState::Finished, 0));
+    // As long as before, and with the times that it had.
+    let path = folder.path().join("runs/r1/rank-0.jsonl");
+    let (whole, written) = (fs::read_to_string(&path).unwrap(), fs::metadata(&path).unwrap().modified().unwrap());
+    let changed = whole.replace("\"duration_s\":0.2", "\"duration_s\":0.9");
+    assert_ne!(changed, whole);
+    fs::write(&path, &changed).unwrap();
+    File::options().write(true).open(&path).unwrap().set_modified(written).unwrap();
+    for _ in 0..2 {
+        let found = format!("{:?}", damage());
+        assert!(found.contains("rank-0.jsonl") && found.contains("changed after its run had finished"), "{found}");
+        assert_eq!(state(), RunState::Failed);
+    }
+    let report = rebuild(folder.path(), &mut |_, _| {}).unwrap();
+    assert!(report.damaged.iter().any(|place| place.contains("changed after its run had finished")), "{report:?}");
+    fs::write(&path, &whole).unwrap();
+    assert_eq!((state(), damage().len()), (RunState::Finished, 0), "it is as it was");
+    fs::write(&path, whole + "{}\n").unwrap();
+    assert_eq!(state(), RunState::Failed, "a line more");
 }
 
 #[test]

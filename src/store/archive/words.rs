@@ -1,0 +1,162 @@
+//! Texts that name nobody: words of multicard, its ids, versions, and product names.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use strum::VariantArray as _;
+
+use crate::plan::{RunState, Tracer, command, workloads};
+use crate::protocol::{PASSES, PRODUCTS, TRACE_METRICS, fact_keys};
+
+/// Words of plan files and of logs that are no part of a workload.
+const WORDS: &str = "backend base better block command constraint cpu data env exclude exclusive factor factors folder full higher \
+    interleaved limits lower measure measures memory_limit_gb mode multicard name neither nsys off on on_speed ondemand order own \
+    performance powersave quick reason repeat repeats run run_time_s schedutil seed sequential set setup step step_precision steps \
+    time_limit_s trace trace_first_s trace_steps unit units version warm_up warm_up_steps workload";
+
+/// Reasons for which clocks are held down, as NVML names them.
+const THROTTLING: &str =
+    "hw_power_brake_slowdown hw_slowdown hw_thermal_slowdown sw_power_cap sw_thermal_slowdown sync_boost";
+
+/// Words of products: makers, lines of GPUs and CPUs, systems.
+const PRODUCT_WORDS: &str = "NVIDIA Tesla Quadro GeForce RTX GTX Ada Generation Ti SUPER Laptop GPU MIG PCIe PCIE NVL HBM2 HBM2e HBM3 \
+    HBM3e SXM2 SXM3 SXM4 SXM5 Intel(R) Xeon(R) Core(TM) Platinum Gold Silver Bronze CPU Core Processor AMD EPYC Ryzen Threadripper PRO \
+    Neoverse Grace ARM Apple w/ Radeon Graphics Linux Debian GNU/Linux Ubuntu LTS Rocky Red Hat Enterprise AlmaLinux CentOS Stream SUSE \
+    openSUSE Leap Tumbleweed Server Fedora Arch Amazon Alpine Oracle (bookworm) (bullseye) (trixie) (buster) × x @ cpu CPUs";
+
+/// The words of this version: of workloads with their factors, levels and data sets, of rates, facts and metrics.
+pub(super) fn of_multicard() -> HashSet<String> {
+    let mut words: HashSet<String> =
+        WORDS.split_whitespace().chain(THROTTLING.split_whitespace()).map(str::to_owned).collect();
+    words.extend(RunState::VARIANTS.iter().map(|state| state.name().to_owned()));
+    for spec in workloads() {
+        if let Ok(spec) = serde_json::to_value(&**spec) {
+            collect(&spec, &mut words);
+        }
+    }
+    words.extend(PRODUCTS.iter().chain(&PASSES).map(|key| (*key).to_owned()));
+    words.extend(fact_keys().map(str::to_owned));
+    words.extend(command::BUILT_IN.iter().map(|(name, _)| (*name).to_owned()));
+    words.extend([command::PEAK_RESIDENT, command::CPU_TIME, command::PROGRAM_TIME].map(str::to_owned));
+    words.extend(TRACE_METRICS.iter().map(|kind| kind.key.to_owned()));
+    words
+}
+
+fn collect(value: &Value, words: &mut HashSet<String>) {
+    match value {
+        Value::String(text) => {
+            words.insert(text.clone());
+        }
+        Value::Array(all) => all.iter().for_each(|one| collect(one, words)),
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| {
+            words.insert(key.clone());
+            collect(value, words);
+        }),
+        _ => {}
+    }
+}
+
+fn is_digits(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The id of a run, as sessions give them: number, cell, repeat.
+pub(super) fn is_run(text: &str) -> bool {
+    let parts = text.split_once('-').and_then(|(number, rest)| Some((number, rest.rsplit_once('-')?)));
+    parts.is_some_and(|(number, (cell, repeat))| is_digits(number, 7) && is_cell(cell) && is_digits(repeat, 4))
+}
+
+/// The id of a cell: the first digits of its checksum, and its tracer where it has one.
+pub(super) fn is_cell(text: &str) -> bool {
+    let sum = text.split_once('-').map_or(Some(text), |(sum, name)| Tracer::of_name(name).map(|_| sum));
+    sum.is_some_and(|sum| {
+        // Of sixteen digits, one in a thousand has no letter: a number of an account never has one.
+        let is_long = sum.len() == 16 && sum.bytes().any(|byte| byte.is_ascii_lowercase());
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        (sum.len() == 8 || is_long) && sum.bytes().all(is_digit)
+    })
+}
+
+/// The id of a plan: `p1`.
+pub(super) fn is_plan(text: &str) -> bool {
+    text.strip_prefix('p').is_some_and(|number| is_digits(number, 6))
+}
+
+/// A version of up to three numbers, of PyTorch with its CUDA. An address of the Internet has four.
+pub(super) fn is_version(text: &str) -> bool {
+    let (numbers, build) = text.split_once('+').unwrap_or((text, "cpu"));
+    let is_build = build == "cpu" || build.strip_prefix("cu").is_some_and(|cuda| is_digits(cuda, 4));
+    let parts: Vec<&str> = numbers.split('.').collect();
+    is_build && (2..=3).contains(&parts.len()) && parts.iter().all(|part| is_digits(part, 3))
+}
+
+/// A moment in UTC, RFC 3339.
+pub(super) fn is_moment(text: &str) -> bool {
+    text.len() <= 32 && text.parse::<jiff::Timestamp>().is_ok()
+}
+
+/// Links between GPUs: `NV18`, `2 × NV12, 4 × SYS`.
+pub(super) fn is_links(text: &str) -> bool {
+    let is_link = |word: &str| {
+        let word = word.trim_end_matches(',');
+        let is_nvlink = word.strip_prefix("NV").is_some_and(|number| is_digits(number, 2));
+        is_nvlink || is_digits(word, 3) || matches!(word, "×" | "SYS" | "NODE" | "PHB" | "PXB" | "PIX")
+    };
+    text.len() <= 60 && text.split(' ').all(is_link)
+}
+
+/// The product name of a GPU or CPU, or of a system: words of such names, sizes, and numbers of models. The first is a word.
+pub(super) fn is_product(text: &str) -> bool {
+    let is_word = |word: &str| PRODUCT_WORDS.split_whitespace().any(|known| known == word);
+    let is_known = |word: &str| is_word(word) || is_model(word);
+    let mut words = text.split(' ').filter(|word| !word.is_empty());
+    let begins = words.next().is_some_and(|word| is_word(word) || is_digits(word, 2));
+    begins && text.len() <= 80 && words.all(|word| word.trim_end_matches(',').split('-').all(is_known))
+}
+
+/// The number of a model or a size: `H100`, `8480+`, `80GB`, `2.10GHz`, `1g.10gb`.
+fn is_model(word: &str) -> bool {
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
+    let plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'+');
+    plain && (1..=5).contains(&digits) && letters <= 3 && word.len() <= 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_versions_and_products_are_known_and_what_resembles_them_is_not() {
+        for run in ["0001-978cbae2-1", "12345-978cbae2978cbae2-30", "0003-ff1df600-nsys-1", "0003-ff1df600-built-in-1"]
+        {
+            assert!(is_run(run), "{run}");
+        }
+        for other in
+            ["0001-alice-1", "0001-978cbae2-1-x", "0001-978cbae2-alice-1", "secret", "4111111111111111-978cbae2-1"]
+        {
+            assert!(!is_run(other), "{other}");
+        }
+        for version in ["2.11.0+cu130", "580.65.06", "13.0", "2.11.0"] {
+            assert!(is_version(version), "{version}");
+        }
+        for other in ["10.1.2.3", "2.11.0+alice", "4111111111", "6.8.0-alice"] {
+            assert!(!is_version(other), "{other}");
+        }
+        for product in [
+            "NVIDIA H100 80GB HBM3",
+            "NVIDIA A100-SXM4-80GB",
+            "Intel(R) Xeon(R) Platinum 8480+ CPU @ 2.10GHz",
+            "AMD EPYC 9654 96-Core Processor",
+            "Debian GNU/Linux 12 (bookworm)",
+            "cpu",
+        ] {
+            assert!(is_product(product), "{product}");
+        }
+        for other in ["NVIDIA alice", "alice", "Debian alice", "+1 555 0100"] {
+            assert!(!is_product(other), "{other}");
+        }
+        assert!(is_links("2 × NV12, 4 × SYS") && !is_links("node7"));
+        assert!(is_moment("2025-11-22T10:00:00Z") && !is_moment("alice"));
+    }
+}

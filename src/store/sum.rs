@@ -1,0 +1,62 @@
+//! Checksums of the logs of finished runs, which stand in the journal: whoever changes a log afterwards is found out.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::folder;
+use crate::foreign;
+
+/// What a log was when its run had finished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogSum {
+    /// Its name in the run's folder.
+    pub file: String,
+    /// Its length.
+    pub bytes: u64,
+    /// SHA-256 of these bytes, in hexadecimal digits.
+    pub sha256: String,
+}
+
+impl LogSum {
+    /// The sum of the first bytes of a log, or of as many as there are.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn of(log: &Path, bytes: u64) -> io::Result<Self> {
+        let file = log.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut reader = foreign::open_ours(log)?.take(bytes);
+        let (mut sum, mut block, mut length) = (Sha256::new(), vec![0; 1 << 17], 0);
+        loop {
+            let count = reader.read(&mut block)?;
+            if count == 0 {
+                break;
+            }
+            sum.update(&block[..count]);
+            length += count as u64;
+        }
+        let sha256 = sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { file, bytes: length, sha256 })
+    }
+
+    /// The sums of the logs of a run's ranks, in the order of their names.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub(super) fn of_run(run_folder: &Path) -> io::Result<Vec<Self>> {
+        let mut logs = Vec::new();
+        for entry in fs::read_dir(run_folder)? {
+            let entry = entry?;
+            let is_log = entry.file_name().to_str().is_some_and(|name| folder::rank_of(name).is_some());
+            if is_log && entry.file_type()?.is_file() {
+                let bytes = File::open(entry.path())?.metadata()?.len();
+                logs.push(Self::of(&entry.path(), bytes)?);
+            }
+        }
+        logs.sort_by(|a, b| a.file.cmp(&b.file));
+        Ok(logs)
+    }
+}
