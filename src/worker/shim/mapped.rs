@@ -24,11 +24,6 @@ impl Mapped {
         Ok(Self(Arc::new(unsafe { Mmap::map(&File::open(path)?) }?)))
     }
 
-    /// All of it.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
     /// The tensor over a range of its bytes, which stay where they are. It may not be written to.
     pub fn tensor(&self, range: Range<usize>, shape: &[i64], kind: Kind) -> Result<Tensor, TchError> {
         let length = shape.iter().product::<i64>() * kind.elt_size_in_bytes() as i64;
