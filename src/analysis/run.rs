@@ -82,6 +82,10 @@ pub struct RunSummary {
     pub device: Option<String>,
     /// Which repeat of the cell, from 1.
     pub repeat: u32,
+    /// When its processes were started, in seconds since the Unix epoch; none before, and of a report that stands alone.
+    pub started_s: Option<f64>,
+    /// The launch of its session that queued it: `p1`, `p2`, …; empty for a report that stands alone.
+    pub launch: String,
     /// Where it stands.
     pub state: RunState,
     /// The measures that its values are of.
@@ -152,6 +156,8 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         data: String::new(),
         device: None,
         repeat: 1,
+        started_s: None,
+        launch: String::new(),
         state: RunState::Finished,
         measures: Arc::clone(Measures::built_in()),
         values: metric_values(&trace).collect(),
@@ -215,6 +221,8 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         data: record.data.to_string(),
         device: record.ranks.iter().find_map(|rank| rank.device.as_ref()).map(|device| device.name.clone()),
         repeat: record.repeat,
+        started_s: record.started_time_s.filter(|time_s| time_s.is_finite()),
+        launch: record.launch.clone(),
         state: record.state,
         measures: Arc::clone(measures),
         values,

@@ -124,6 +124,8 @@ pub struct RunRecord {
     pub run: String,
     /// Name of its plan.
     pub plan: String,
+    /// The launch that queued it: the id of its plan within the session, `p1`, `p2`, …, which each launch records anew.
+    pub launch: String,
     /// Id of its cell.
     pub cell: String,
     /// Its workload: the one that its plan brought, the built-in one, or an unknown one.

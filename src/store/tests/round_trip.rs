@@ -76,6 +76,7 @@ fn a_run_comes_back_as_it_was_said() {
     assert!(runs[0].ranks.iter().all(|rank| rank.steps.is_empty()));
     let run = reader.run("r1").unwrap().unwrap();
     assert_eq!((run.plan.as_str(), run.state, run.seed), ("precision", RunState::Failed, u64::MAX));
+    assert_eq!(run.launch, "p1", "the launch, whatever the plan is called");
     assert_eq!(run.levels, levels());
     assert!(run.queued_time_s <= run.started_time_s.unwrap() && run.started_time_s <= run.ended_time_s);
     let [zero, one] = &run.ranks[..] else { panic!("two ranks") };
