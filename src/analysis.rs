@@ -3,8 +3,12 @@
 mod activity;
 mod all;
 mod batch;
+mod between_sessions;
 mod cell;
+mod check;
+mod comparison;
 mod condition;
+mod contrast;
 #[cfg(test)]
 mod coverage_tests;
 mod effect;
@@ -35,9 +39,13 @@ pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval};
 pub use activity::{Activity, Phase};
 pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
+pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
 pub use cell::{
-    Cell, CellKey, Setting, Source, cells, cells_of, compare_levels, held, measure_of, sort, step_of, varying,
+    Cell, CellKey, Setting, Source, by_repeat, cells, cells_of, compare_levels, finished, held, measure_of, sort,
+    step_of, varying,
 };
+pub use check::Check;
+pub use comparison::{Comparison, Incomparable};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between};
@@ -59,7 +67,7 @@ pub use training::TrainingTime;
 pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_of, repeats_remark};
 pub use value::{Intervals, Method, Value, range, ratio, summarise};
 pub use verdict::{
-    EQUAL_WITHIN, Judgement, Verdict, judge, log_ratios, mean_interval, repeats_for, spread, usual_spread,
+    EQUAL_WITHIN, Judgement, Verdict, judge, judge_comparisons, log_ratios, mean_interval, repeats_for, spread, usual_spread,
 };
 
 // The plan's values that summaries and cells carry, for whoever draws them.

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use output::{
-    BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, is_closed_pipe, print, progress_bar,
+    BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, is_closed_pipe, print, progress_bar,
     say, variant,
 };
 use remote::session_folder;

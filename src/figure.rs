@@ -32,7 +32,7 @@ pub use built_in::{UnknownPreset, preset, presets};
 pub use chart::{Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series};
 pub use claims::{claimed, claims_table};
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, compare_with, level_name, table};
-pub use difference::{Difference, difference};
+pub use difference::{Difference, DifferenceOutcome, difference};
 pub use drawing::{Figure, figure};
 pub use methods::methods;
 pub use number::{capitalised, counted, duration_text, from_to, grouped, precise, significant, without_zeros};

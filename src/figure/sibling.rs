@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::ratio::{by_repeat, over_baseline};
-use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Value, judge, log_ratios};
+use super::ratio::{by_repeat, judge_cells, over_baseline};
+use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Value};
 
 /// The papers' runs train for so many epochs that their total time is that of training. A short run's is mostly start and warm-up,
 /// whose ratios may have the wrong sign.
@@ -63,19 +63,16 @@ impl Against {
         over_baseline(cell, self.sibling_of(cell, cells), TIME, Intervals::ByCount)
     }
 
-    /// What repeats say of each shown cell against its sibling among all cells; the whole column is one family.
-    pub(super) fn verdicts(&self, shown: &[Cell], all: &[Cell], equal_within: f64) -> HashMap<CellKey, Judgement> {
-        let mut family = Vec::new();
-        let mut keys = Vec::new();
-        for cell in shown {
-            let sibling = self.sibling_of(cell, all).filter(|sibling| sibling.key() != cell.key());
-            let (own, base) = (by_repeat(cell, TIME), sibling.map(|sibling| by_repeat(sibling, TIME)));
-            if let Some(base) = base.filter(|base| !base.is_empty() && !own.is_empty()) {
-                family.push(log_ratios(&base, &own));
-                keys.push(cell.key());
-            }
-        }
-        keys.into_iter().zip(judge(&family, true, equal_within)).collect()
+    /// What repeats say of each cell against its sibling. All cells are one family, those that a filter hides too: what is left out
+    /// of sight was compared all the same.
+    pub(super) fn verdicts(&self, all: &[Cell], equal_within: f64) -> HashMap<CellKey, Judgement> {
+        let has_value = |cell: &Cell| !by_repeat(cell, TIME).is_empty();
+        let pair = |cell| {
+            let sibling = self.sibling_of(cell, all).filter(|sibling| sibling.key() != cell.key())?;
+            (has_value(cell) && has_value(sibling)).then_some((cell, sibling))
+        };
+        let pairs: Vec<(&Cell, &Cell)> = all.iter().filter_map(pair).collect();
+        pairs.iter().map(|(cell, _)| cell.key()).zip(judge_cells(&pairs, TIME, equal_within)).collect()
     }
 
     /// How the column was made.

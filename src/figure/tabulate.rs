@@ -15,12 +15,12 @@ use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunStat
 pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
     let columns = columns(study, settings, cells);
     let of_column = |column: &Column| match Against::of_verdict(&column.key) {
-        Some(against) => Some((column.key.clone(), against.verdicts(cells, baseline.among, study.equal_within))),
-        None => (column.key == VERDICT).then(|| (column.key.clone(), verdicts(study, cells, baseline))),
+        Some(against) => Some((column.key.clone(), against.verdicts(baseline.among, study.equal_within))),
+        None => (column.key == VERDICT).then(|| (column.key.clone(), verdicts(study, baseline))),
     };
     let verdicts: HashMap<Key, HashMap<CellKey, Judgement>> = columns.iter().filter_map(of_column).collect();
     let value = |column: &Column, cell: &Cell, epoch: Option<u32>| match verdicts.get(&column.key) {
-        Some(judged) => judged.get(&cell.key()).map_or(CellValue::Missing, |judged| CellValue::Verdict(*judged)),
+        Some(judged) => judged.get(&cell.key()).map_or(CellValue::Missing, |judged| CellValue::Verdict(judged.clone())),
         None => cell_value(&column.key, cell, epoch, baseline, Intervals::ByCount),
     };
     let row = |cell: &Cell, epoch: Option<u32>| Row {
@@ -42,19 +42,20 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
     Table { study: study.name.clone(), columns, rows, notes }
 }
 
-/// What repeats say of each cell's ratio to its baseline; all of them are one family.
-fn verdicts<'a>(study: &Study, cells: &'a [Cell<'a>], baseline: &Baseline<'a>) -> HashMap<CellKey, Judgement> {
+/// What repeats say of each cell's ratio to its baseline. All cells of the study are one family, those that its filter hides too: what
+/// is left out of sight was compared all the same.
+fn verdicts(study: &Study, baseline: &Baseline) -> HashMap<CellKey, Judgement> {
     let ratio = study.table_measures().into_iter().find(|key| [SPEEDUP, STEP_COST, RATIO].contains(&&**key));
     let key = match ratio.as_deref() {
         Some(SPEEDUP) => THROUGHPUT.into(),
         Some(STEP_COST) => OF_STEPS.into(),
         _ => baseline.ratio_of.clone(),
     };
-    let pair = |cell: &'a Cell<'a>| {
+    let pair = |cell| {
         let base = baseline.of(cell).filter(|base| base.key() != cell.key() && !by_repeat(cell, &key).is_empty())?;
         Some((cell, base))
     };
-    let pairs: Vec<(&Cell, &Cell)> = cells.iter().filter_map(pair).collect();
+    let pairs: Vec<(&Cell, &Cell)> = baseline.among.iter().filter_map(pair).collect();
     let judged = judge_cells(&pairs, &key, study.equal_within);
     pairs.iter().map(|(cell, _)| cell.key()).zip(judged).collect()
 }

@@ -250,7 +250,7 @@ fn the_table_of_effects_has_effects_as_rows_each_with_its_verdict_and_words() {
     assert_eq!(table.rows.len(), 3, "two main effects and their interaction");
     let csv = render(&table, Format::Csv);
     let head = "effect,change,ratio_median,ratio_low,ratio_high,ratio_n,ratio_method,verdict,verdict_p,verdict_p_holm,\
-                verdict_detectable,verdict_equal_within,groups,words";
+                verdict_detectable,verdict_equal_within,verdict_reason,verdict_check,groups,words";
     assert_eq!(csv.lines().next(), Some(head));
     let first = csv.lines().nth(1).unwrap();
     assert!(first.starts_with("Precision,fp16 over fp32,4.4") && first.contains(",3,range,faster,"), "{first}");
@@ -315,7 +315,7 @@ fn verdicts_are_of_the_whole_table_and_the_baseline_has_none() {
             })
             .collect();
     assert_eq!((told[0].as_str(), told[2].as_str(), told[3].as_str()), ("–", "faster", "faster"), "{told:?}");
-    assert!(told[1].starts_with("undecided: could show "), "{told:?}");
+    assert!(told[1].starts_with("undecided: with "), "{told:?}");
     assert!(table.notes.iter().any(|note| note.contains("over all 3 comparisons (Holm)")), "{:?}", table.notes);
     let wide = Study { equal_within: 0.2, ..Study::default() };
     let csv = render(&of(&runs, &wide).table, Format::Csv);
