@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::Clock;
 use crate::plan::{Key, RunState};
 use crate::protocol::TraceOutcome;
 use crate::store::{LoadRecord, RunRecord};
@@ -78,6 +79,8 @@ pub enum Mark {
     Impossible(Key),
     /// The machine's clock was set while it ran: what it did when is not known.
     ClockSet,
+    /// The times that its program tells cannot be, or could not be confirmed.
+    Clock(Clock),
     /// A profiler recorded it, which costs time.
     Traced,
     /// Its data was made in the likeness of a published set, or some of its answers were.
@@ -191,6 +194,8 @@ impl Mark {
             Self::NotFinite(_) => "not finite",
             Self::Impossible(_) => "impossible value",
             Self::ClockSet => "clock set",
+            Self::Clock(clock) if clock.is_impossible() => "impossible times",
+            Self::Clock(_) => "clock unconfirmed",
             Self::Traced => "traced",
             Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
@@ -314,6 +319,7 @@ impl fmt::Display for Mark {
                 )
             }
             Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),
+            Self::Clock(clock) => write!(f, "{clock}"),
             Self::Traced => write!(f, "a profiler recorded it, which costs time"),
             Self::Synthetic => write!(
                 f,

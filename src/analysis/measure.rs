@@ -362,6 +362,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         share("step_drift", "Drift over the run"),
         Measure::derived("step_lag_one", format!("Correlation of neighbouring {step}s"), ""),
         share("step_error", &format!("Error of the mean {step}")).better(Lower),
+        share("clock_ratio", &format!("Told time of {step}s over the time in which they arrived")),
         Measure::derived("others_cpus", "CPUs busy with others", "CPUs").better(Lower),
         Measure::derived("runnable_tasks", "Runnable tasks", "").better(Lower),
         Measure::derived("temperature_c", "GPU temperature", "°C"),

@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::clock::{Witness, witness};
 use super::fold::fold;
 use super::limit::{self, Limits};
 use super::loss::losses;
 use super::metric::metric_values;
 use super::steadiness::Steadiness;
-use super::{Activity, BatchMeans, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means};
+use super::{Activity, BatchMeans, Clock, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means, resolution};
 use crate::plan::{Hint, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
 use crate::statistics::median;
@@ -96,6 +97,11 @@ pub struct RunSummary {
     pub step_mean: Option<BatchMeans>,
     /// How long the host of the slowest rank waits for data in a steady step, in seconds: the mean over the steps of `step_mean`.
     pub step_wait_s: Option<f64>,
+    /// Whether the times that its program tells stand; none of runs of a worker, which measures its own, and without steps that count.
+    pub clock: Option<Clock>,
+    /// The resolution of the step times that its program tells, in seconds; see [`resolution`]. None of runs of a worker, whose clocks are
+    /// as fine as numbers are.
+    pub told_resolution_s: Option<f64>,
     /// What training takes in all epochs of the plan, by its steady steps.
     pub training: Option<TrainingTime>,
     /// What its devices were measured to reach; none if they were not measured.
@@ -163,6 +169,8 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         values: metric_values(&trace).collect(),
         step_mean: None,
         step_wait_s: None,
+        clock: None,
+        told_resolution_s: None,
         training: None,
         limits: None,
         mode: Mode::Full,
@@ -207,6 +215,8 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let steadiness = Steadiness::of(&steady.times_s, step_mean.as_ref());
     let training = TrainingTime::of(record, steady.slowest);
     values.extend(derived(record, measures, &steady, &steadiness, training));
+    let witness = witness(record);
+    values.extend(witness.and_then(|witness| Some(("clock_ratio".into(), witness.ratio?))));
     let limits = Limits::of(record);
     values.extend(limit::values(record, steady.times_s.len(), steady.time_s, limits.as_ref()));
     if let Some(TraceOutcome::Imported(trace)) = &record.trace {
@@ -228,6 +238,8 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         values,
         step_mean,
         step_wait_s: steady.slowest.and_then(|rank| mean_wait(self::steady(rank))),
+        clock: witness.map(|witness| witness.clock),
+        told_resolution_s: record.workload.command.as_ref().and_then(|_| resolution(&steady.times_s)),
         training,
         limits,
         mode: record.mode,
@@ -244,6 +256,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         losses: losses(&record.ranks),
     };
     summary.marks.extend(training.map_or_else(Vec::new, |training| quick_marks(record.mode, training)));
+    summary.marks.extend(doubts(witness));
     summary.marks.extend(folded.impossible.into_iter().map(Mark::Impossible));
     if folded.includes_warm_up {
         summary.marks.push(Mark::IncludesWarmUp);
@@ -296,6 +309,11 @@ fn derived(
         ("run_order".into(), record.start_order.map(f64::from)),
     ];
     values.into_iter().filter_map(|(key, value)| Some((key, value?)))
+}
+
+/// The mark of a program's clock that is not confirmed.
+fn doubts(witness: Option<Witness>) -> Option<Mark> {
+    witness.map(|witness| witness.clock).filter(|clock| *clock != Clock::Confirmed).map(Mark::Clock)
 }
 
 /// What a run's mode says of how far its steps went; a full run has no such marks.

@@ -115,6 +115,8 @@ pub struct LoadRecord {
     pub sm_clock_change: Option<f64>,
     /// The slowest GPU's clock over the median of all, of several GPUs.
     pub least_clock_share: Option<f64>,
+    /// Share of the time in which kernels ran on the GPUs, from 0 to 1: the mean over them.
+    pub gpus_busy: Option<f64>,
 }
 
 /// Everything known about one run.

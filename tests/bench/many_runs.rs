@@ -97,6 +97,8 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         values,
         step_mean: None,
         step_wait_s: None,
+        clock: None,
+        told_resolution_s: None,
         training: None,
         limits: None,
         mode: Mode::Full,
