@@ -68,10 +68,10 @@ pub use resolution::resolution;
 pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
 pub use smooth::Smoother;
 pub use training::TrainingTime;
-pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_of, repeats_remark};
+pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_for, repeats_of, repeats_remark};
 pub use value::{Intervals, Method, Value, range, ratio, summarise};
 pub use verdict::{
-    EQUAL_WITHIN, Judgement, Verdict, judge, judge_comparisons, log_ratios, mean_interval, repeats_for, spread, usual_spread,
+    EQUAL_WITHIN, Judgement, Verdict, judge, judge_comparisons, log_ratios, mean_interval, spread, usual_spread,
 };
 
 // The plan's values that summaries and cells carry, for whoever draws them.

@@ -13,14 +13,10 @@ use super::capitalised;
 use super::contrast::{Contrast, ERROR, holm_among, spent_at, standard_deviation};
 use super::comparison::{Comparison, Incomparable, percent};
 use super::value::{Intervals, pairs};
-use crate::statistics::{INTERVAL_REPEATS, Interval, median, student_t_quantile};
+use crate::statistics::{Interval, median, student_t_quantile};
 
 /// Ratios that differ by less than this are equal, unless another bound is asked for.
 pub const EQUAL_WITHIN: f64 = 0.01;
-/// More repeats than anybody makes.
-const MOST_REPEATS: u32 = 10_000;
-/// The standard error of a median over that of a mean, for many normal values: √(π / 2).
-const MEDIAN_OVER_MEAN: f64 = 1.253_314_137_315_500_3;
 
 /// What repeats say about a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
@@ -327,35 +323,6 @@ pub fn spread(repeats: &[f64]) -> Option<f64> {
 /// The usual spread of cells: the median of those that are known.
 pub fn usual_spread(spreads: &[f64]) -> Option<f64> {
     (!spreads.is_empty()).then(|| median(spreads))
-}
-
-/// How many repeats it takes until the 95 % interval of a cell's median reaches ± `precision` (a share: 0.01 for 1 %) where repeats
-/// spread by `spread` (see [`spread`]); at least [`INTERVAL_REPEATS`]. `None` where no number of repeats that anybody makes does it.
-///
-/// t · 1.2533 · spread / √n ≤ ln(1 + precision), with t the 97.5 % quantile of Student's t with n − 1 degrees of freedom.
-pub fn repeats_for(spread: f64, precision: f64) -> Option<u32> {
-    let half = precision.ln_1p();
-    if !(spread.is_finite() && spread >= 0.0 && half > 0.0) {
-        return None;
-    }
-    let reaches = |n: u32| {
-        let t = student_t_quantile(ERROR / 2.0, f64::from(n) - 1.0);
-        t * MEDIAN_OVER_MEAN * spread / f64::from(n).sqrt() <= half
-    };
-    let least = INTERVAL_REPEATS as u32;
-    if reaches(least) {
-        return Some(least);
-    }
-    // More repeats never reach less.
-    let (mut too_few, mut enough) = (least, MOST_REPEATS);
-    if !reaches(enough) {
-        return None;
-    }
-    while enough - too_few > 1 {
-        let middle = too_few.midpoint(enough);
-        if reaches(middle) { enough = middle } else { too_few = middle }
-    }
-    Some(enough)
 }
 
 #[cfg(test)]

@@ -63,24 +63,6 @@ fn values_without_spread_are_equal_or_differ_and_too_few_are_undecided() {
     assert!(judge(&[], true, 0.01).is_empty());
 }
 
-#[test]
-fn as_many_repeats_as_are_said_reach_the_precision() {
-    assert_eq!(repeats_for(0.0, 0.01), Some(6));
-    assert_eq!(repeats_for(1.0, 0.0001), None);
-    assert_eq!((repeats_for(f64::NAN, 0.01), repeats_for(0.1, 0.0)), (None, None));
-    let needed = repeats_for(0.02, 0.01).unwrap();
-    assert!((24..30).contains(&needed), "{needed}");
-    // The half width of intervals over made-up repeats with that spread.
-    let mut noise = fixture::Noise::new(5);
-    let half_widths = (0..400).map(|_| {
-        let repeats: Vec<f64> = (0..needed).map(|_| (0.02 * noise.normal()).exp()).collect();
-        let ends = analysis::summarise(&repeats).unwrap().interval.unwrap();
-        (ends.high - ends.low) / 2.0
-    });
-    let mean = half_widths.sum::<f64>() / 400.0;
-    assert!((0.0085..0.0115).contains(&mean), "{mean}");
-}
-
 /// Runs of two cells, `fp32` and `fp16`: step time, start and launch of each repeat.
 fn two_cells(fp32: &[(f64, f64, &str)], fp16: &[(f64, f64, &str)]) -> Vec<RunSummary> {
     let run = |precision: &str, repeat: u32, (step_time_s, started_s, launch): (f64, f64, &str)| {
