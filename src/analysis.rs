@@ -17,6 +17,7 @@ mod environment;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod fold;
+mod jump;
 mod limit;
 mod loss;
 mod mark;
@@ -52,6 +53,7 @@ pub use clock::{Clock, Contradiction, Doubt};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between};
+pub use jump::{SessionJump, session_jump};
 pub use limit::Limits;
 pub use loss::LossPoint;
 pub use mark::Mark;

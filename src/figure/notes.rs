@@ -10,7 +10,7 @@ use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
     Cell, Check, Condition, Judgement, Mark, Measure, Method, RunState, THROUGHPUT, conditions, counted,
-    environment_notes, held, measure_of, outliers, range, session_drift, spread, usual_spread, varying,
+    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, spread, usual_spread, varying,
 };
 
 /// Measures that are not of the time after the warm-up.
@@ -263,10 +263,21 @@ fn condition_notes(cells: &[Cell]) -> Vec<String> {
     found.map(|Condition { run, label, text }| format!("{label}: {run}: {text}")).collect()
 }
 
-/// Whether the first measure of speed drifted with the order of runs.
+/// Whether the first measure of speed jumped or drifted with the order of runs.
 fn session_drift_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
     let mut measures = columns.iter().filter_map(|column| measure_of(cells, &column.key));
     let measure = measures.find(|measure| measure.on_speed)?;
+    if let Some(jump) = session_jump(cells, measure) {
+        return Some(format!(
+            "jump within the session: {} of the {} runs from {} on {:+.1} % against the {} before, in the order of their starts; repeats \
+             on either side of it are not alike",
+            measure.name.to_lowercase(),
+            jump.runs - jump.before,
+            jump.first_after,
+            100.0 * jump.change,
+            jump.before
+        ));
+    }
     let drift = session_drift(cells, measure)?;
     let percent = |share: f64| format!("{:+.1} %", 100.0 * share);
     let mut note = format!(
