@@ -10,6 +10,7 @@ mod csv;
 mod difference;
 mod drawing;
 mod json;
+mod launches;
 mod methods;
 mod notes;
 mod number;
