@@ -238,6 +238,7 @@ pub fn rates() -> DeviceRates {
         rates: rates.map(rate).into(),
         sm_clock_mhz: None,
         throttle_reasons: Vec::new(),
+        others_cpus: None,
     }
 }
 

@@ -171,10 +171,19 @@ fn rates_table(rates: &DeviceRates) -> String {
         table.markdown(),
     ];
     lines.extend(rates.sm_clock_mhz.map(|clock| format!("Clock of the multiprocessors: {clock:.0} MHz.")));
+    lines.extend(rates.others_cpus.filter(|_| rates.is_contended()).map(contended));
     if !rates.throttle_reasons.is_empty() {
         lines.push(format!("Clocks were held down by {}.", rates.throttle_reasons.join(", ")));
     }
     lines.join("\n").trim_end().to_owned()
+}
+
+/// Others worked on the CPUs that were measured.
+fn contended(others: f64) -> String {
+    format!(
+        "Others kept {others:.2} CPUs busy meanwhile: these rates are too low, and no run is held against them. Measure again when \
+         nothing else runs."
+    )
 }
 
 fn describe(node: &Node) -> String {

@@ -321,6 +321,7 @@ fn the_last_rates_of_each_device_come_back_with_every_run_also_from_a_rebuilt_in
         }],
         sm_clock_mhz: None,
         throttle_reasons: Vec::new(),
+        others_cpus: Some(1.25),
     };
     store.decide(queued("r1")).unwrap();
     for (name, per_s) in [("cpu", 1e10), ("a GPU", 1e13), ("cpu", 2e10)] {
