@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::check::{CheckPairs, check_pairs, merged, paired};
 use super::environment::machine_differs;
-use super::{Cell, RunState, RunSummary};
+use super::{Cell, Clock, Doubt, RunState, RunSummary};
 use crate::statistics::median;
 
 /// Partners may always be started this far apart.
@@ -51,7 +51,7 @@ pub enum Incomparable {
         /// The ratio by the arrival of its lines.
         arrived: f64,
     },
-    /// A program told more time than passed.
+    /// A program told times that cannot be: more than passed, or less than its GPUs worked.
     ImpossibleClock,
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for Incomparable {
             Self::ClocksDisagree { told, arrived } => {
                 write!(f, "{told:.2}× by the program's clock, {arrived:.2}× by the arrival of its lines")
             }
-            Self::ImpossibleClock => f.write_str("the program told more time than passed"),
+            Self::ImpossibleClock => f.write_str("the program told impossible times"),
         }
     }
 }
@@ -180,16 +180,25 @@ impl Comparison {
         let told = |run: &&RunSummary| value(run).is_some();
         let least = super::finished(cell).filter(told).count().min(super::finished(base).filter(told).count());
         let (near, reason) = Self::design(cell, base, &pairs);
-        let log = |pair: &(&RunSummary, &RunSummary), scale: fn(&RunSummary) -> f64| {
+        let log = |pair: &(&RunSummary, &RunSummary), scale: &dyn Fn(&RunSummary) -> f64| {
             let ratio = value(pair.0)? * scale(pair.0) / (value(pair.1)? * scale(pair.1));
             let log = if inverse { -ratio.ln() } else { ratio.ln() };
             log.is_finite().then_some(log)
         };
         let is_speed = cell.measure(key).is_some_and(|measure| measure.on_speed);
         let resolution = |run: &RunSummary| if is_speed { clock_resolution(run) } else { 0.0 };
+        let is_impossible =
+            |run: &RunSummary| is_speed && run.clock.is_some_and(|clock| clock.is_impossible());
+        let reason = reason.or_else(|| {
+            let impossible = near.iter().any(|(own, other)| is_impossible(own) || is_impossible(other));
+            impossible.then_some(Incomparable::ImpossibleClock)
+        });
+        let is_rate = cell.measure(key).is_some_and(|measure| !measure.is_time());
+        let arrived = |run: &RunSummary| if is_rate { clock_ratio(run) } else { 1.0 / clock_ratio(run) };
+        let has_arrivals = is_speed && near.iter().any(|(own, other)| own.clock.is_some() || other.clock.is_some());
         let rounding = near.iter().map(|(own, other)| (resolution(own) + resolution(other)) / 2.0);
         Self {
-            logs: near.iter().filter_map(|pair| log(pair, |_| 1.0)).collect(),
+            logs: near.iter().filter_map(|pair| log(pair, &|_| 1.0)).collect(),
             rounding: rounding.fold(0.0, f64::max),
             looks: looks(cell, base),
             to_come: to_come(cell).max(to_come(base)),
@@ -197,7 +206,7 @@ impl Comparison {
             gap_s: near.iter().filter_map(gap_s).max_by(f64::total_cmp),
             reason,
             checks: check_pairs(&near),
-            by_arrival: None,
+            by_arrival: has_arrivals.then(|| near.iter().filter_map(|pair| log(pair, &arrived)).collect()),
         }
     }
 
@@ -276,8 +285,15 @@ fn looks(cell: &Cell, base: &Cell) -> u32 {
 }
 
 /// The resolution of the clock that timed a run's steps, as a share of a step; 0 where it is finer than anything that is told.
-fn clock_resolution(_run: &RunSummary) -> f64 {
-    0.0
+fn clock_resolution(run: &RunSummary) -> f64 {
+    let share = run.told_resolution_s.zip(run.value("step_time_s")).map(|(resolution_s, step_s)| resolution_s / step_s);
+    share.filter(|share| share.is_finite()).unwrap_or(0.0)
+}
+
+/// Told time over the time in which the same lines arrived; 1 where there is no second clock, or where it cannot tell.
+fn clock_ratio(run: &RunSummary) -> f64 {
+    let is_held_back = matches!(run.clock, Some(Clock::Unconfirmed(Doubt::Together { .. })));
+    run.value("clock_ratio").filter(|ratio| !is_held_back && *ratio > 0.0 && ratio.is_finite()).unwrap_or(1.0)
 }
 
 fn to_come(cell: &Cell) -> usize {

@@ -203,7 +203,9 @@ mod tests {
         assert_eq!(jump(&runs[..4]), None);
         assert_eq!(jump(&[]), None);
         let mut equal = runs.clone();
-        equal.iter_mut().for_each(|run| drop(run.values.insert("step_time_s".into(), 0.5)));
+        for run in &mut equal {
+            run.values.insert("step_time_s".into(), 0.5);
+        }
         assert_eq!(jump(&equal), None);
     }
 }

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::{self, RunSummary, cells, fixture, summarise_run};
+use crate::analysis::{self, Clock, Contradiction, Doubt, RunSummary, cells, fixture, summarise_run};
 use crate::statistics::fixture::oracle;
 
 #[test]
@@ -175,6 +175,32 @@ fn nothing_is_decided_below_the_resolution_of_a_clock() {
     assert_eq!(coarse([0.0; 2]).verdict, Verdict::NotComparable);
     // Twice as long is seen by any clock.
     assert_eq!(coarse([2.0_f64.ln(), 2.01_f64.ln()]).verdict, Verdict::Faster);
+}
+
+#[test]
+fn a_verdict_stands_only_where_both_clocks_give_it() {
+    // Steps of 20 ms on both sides; fp16 tells 2 ms, as it does not wait for the GPU.
+    let mut runs = two_cells(&repeats(0.02, 0.0, 60.0), &repeats(0.002, 30.0, 60.0));
+    for run in &mut runs {
+        let waits = run.cell.starts_with("fp32");
+        run.clock = Some(Clock::Confirmed);
+        if !waits {
+            run.clock = Some(Clock::Unconfirmed(Doubt::FartherApart { told_s: 0.002, apart_s: 0.02 }));
+        }
+        run.values.insert("clock_ratio".into(), if waits { 1.0 } else { 0.1 });
+    }
+    let judged = verdict(&runs);
+    assert_eq!(judged.verdict, Verdict::NotComparable);
+    assert_eq!(judged.to_string(), "not comparable: 10.00× by the program's clock, 1.00× by the arrival of its lines");
+    // Pauses between the steps of both change nothing.
+    for run in &mut runs {
+        run.values.insert("clock_ratio".into(), 0.8);
+    }
+    assert_eq!(verdict(&runs).verdict, Verdict::Faster);
+    for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp16")) {
+        run.clock = Some(Clock::Impossible(Contradiction::LongerThanPassed { told_s: 9.0, passed_s: 1.0 }));
+    }
+    assert_eq!(verdict(&runs).to_string(), "not comparable: the program told impossible times");
 }
 
 #[test]
