@@ -92,9 +92,9 @@ pub fn difference(before: &[Cell], after: &[Cell], measure: &Measure, equal_with
         notes.push(format!("not compared: {} cells of the session before alone, {} of the one after", only.0, only.1));
     }
     notes.extend(verdict_note(&columns, &rows));
-    let notes = notes.into_iter().chain(environments_between(before, after)).collect();
+    let notes: Vec<String> = notes.into_iter().chain(environments_between(before, after)).collect();
     let worse = judged.iter().filter(|judgement| is_worse(judgement.verdict)).count();
-    Difference { table: Table { study: "diff".to_owned(), columns, rows, notes }, worse }
+    Difference { table: Table { study: "diff".to_owned(), columns, rows, lead: notes.clone(), notes }, worse }
 }
 
 #[cfg(test)]
