@@ -153,7 +153,7 @@ impl Deviations {
 /// Whether another level of a setting makes a measure one of other work.
 pub(super) fn is_work(key: &str, measure: &Measure) -> bool {
     let of_step = ["step_time_s", "mean_step_time_s"].contains(&&*measure.key) || measure.key.starts_with("peak_");
-    let of_learning = measure.is_of_epochs() && !of_step;
+    let of_learning = !of_step && (measure.is_of_epochs() || &*measure.key == "epochs_to_98_percent");
     // Units a second are the same in each epoch.
     let of_amount = AMOUNT.contains(&key) && !(key == "epochs" && measure.scaling == Scaling::Linear);
     WORK.contains(&key) || (of_step && STEP.contains(&key)) || (!of_step && of_amount) || (of_learning && key == "data")
@@ -178,8 +178,9 @@ impl PaperCells {
         self.artefact.to_string()
     }
 
-    /// The place of the cell that has another's levels of what the plan varies, and how the other deviates from it.
-    pub(super) fn closest(&self, cell: &Cell) -> Option<(usize, Vec<Deviation>)> {
+    /// The place of the cell that has another's levels of what the plan varies, and how the other deviates from it. Some settings may
+    /// have any level, which is no deviation: what a test compares is the claim's own.
+    pub(super) fn closest(&self, cell: &Cell, but: &[&Key]) -> Option<(usize, Vec<Deviation>)> {
         // A factor that came after the cell ran had its first default there.
         let own = |key: &Key| -> Option<Level> {
             let first = || self.asked.first()?.workload.factor(key).map(|factor| factor.frozen_default.clone());
@@ -191,9 +192,13 @@ impl PaperCells {
                 || !cell.workload.has_meaning(key, cell.levels)
         };
         let varied = self.plan.varied();
-        let is_it =
-            |asked: &&AskedCell| asked.workload.key == cell.workload.key && varied.iter().all(|key| same(asked, key));
-        let (place, asked) = self.asked.iter().enumerate().find(|(_, asked)| is_it(asked))?;
+        let is_it = |asked: &AskedCell| {
+            let mut told = varied.iter().filter(|key| !but.contains(key));
+            asked.workload.key == cell.workload.key && told.all(|key| same(asked, key))
+        };
+        let others = |asked: &AskedCell| but.iter().filter(|key| !same(asked, key)).count();
+        let alike = self.asked.iter().enumerate().filter(|(_, asked)| is_it(asked));
+        let (place, asked) = alike.min_by_key(|(_, asked)| others(asked))?;
         let deviation = |key: &Key, own: Option<Level>, paper: Level| {
             let open = self.artefact.leaves_open(key);
             Deviation { key: key.clone(), own, paper, open, cells: 1 }
@@ -203,7 +208,7 @@ impl PaperCells {
         if cell.data != data && !is_stand_in(asked) {
             deviations.push(deviation(&"data".into(), Some(Level::text(cell.data)), Level::text(&data)));
         }
-        let other = asked.levels.iter().filter(|(key, _)| !same(asked, key));
+        let other = asked.levels.iter().filter(|(key, _)| !but.contains(key) && !same(asked, key));
         deviations.extend(other.map(|(key, level)| deviation(key, own(key), level.clone())));
         Some((place, deviations))
     }
@@ -214,7 +219,7 @@ impl PaperCells {
 /// does not stand beside fp64 too. Without a plan nothing is known to deviate.
 pub fn deviations(artefact: &'static Artefact, cells: &[Cell]) -> Deviations {
     let Some(paper) = PaperCells::of(artefact) else { return Deviations::default() };
-    let found: Vec<Option<(usize, Vec<Deviation>)>> = cells.iter().map(|cell| paper.closest(cell)).collect();
+    let found: Vec<Option<(usize, Vec<Deviation>)>> = cells.iter().map(|cell| paper.closest(cell, &[])).collect();
     let stated = |deviations: &[Deviation]| deviations.iter().filter(|one| !one.open).count();
     let mut least = vec![usize::MAX; paper.asked.len()];
     for (place, deviations) in found.iter().flatten() {

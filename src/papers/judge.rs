@@ -320,8 +320,8 @@ impl Work {
         let Some(measure) = test.measure.first().and_then(|key| Measures::built_in().find(key)) else { return };
         let keys = test.keys();
         let of_paper = |paper: &PaperCells| -> Option<Vec<Deviation>> {
-            let (_, deviations) = paper.closest(cell)?;
-            Some(deviations.into_iter().filter(|one| is_work(&one.key, measure) && !keys.contains(&&one.key)).collect())
+            let (_, deviations) = paper.closest(cell, &keys)?;
+            Some(deviations.into_iter().filter(|one| is_work(&one.key, measure)).collect())
         };
         let stated = |deviations: &Vec<Deviation>| deviations.iter().filter(|one| !one.open).count();
         let found = of_papers.iter().filter_map(of_paper).min_by_key(stated);
@@ -526,6 +526,19 @@ mod tests {
         assert_eq!((made.verdict, made.findings.is_empty()), (Verdict::NotJudged, false));
         assert!(made.reason().contains("data = stand-in, whose rows are made"), "{}", made.reason());
         assert_eq!(on("files").verdict, Verdict::Holds, "{:?}", on("files"));
+    }
+
+    #[test]
+    fn what_a_test_compares_may_be_what_the_paper_did_not_run() {
+        // QAT ran on four GPUs alone: that it does not fit on two is judged by two.
+        let mut plan = crate::papers::artefact("2505.22905/fig-16").unwrap().plan().unwrap().clone();
+        plan.first = plan.further.pop().unwrap();
+        plan.further.clear();
+        let gpus = plan.first.factors.iter_mut().find(|(key, _)| *key == "gpus").unwrap();
+        gpus.1 = vec![Level::Integer(2)];
+        let runs = changed(fixture::runs_of(&plan), "NVIDIA H200", &[]);
+        let judgement = of("qat-needs-four-gpus", &runs);
+        assert_eq!((judgement.verdict, judgement.findings.len()), (Verdict::Fails, 3), "{judgement:?}");
     }
 
     #[test]
