@@ -343,7 +343,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
             shown_factor: 100.0,
             ..plain("accuracy", "Accuracy").better(Higher).read(First, Last)
         },
-        Measure::derived(EPOCHS_TO_GOAL, "Epochs to 98 % accuracy", "epochs").better(Lower),
+        Measure::derived(EPOCHS_TO_GOAL, "Epochs to 98 % accuracy", "").better(Lower),
         Measure::bytes("peak_allocated_bytes", "Peak allocated").read(Max, OverTime::Max),
         Measure::bytes("peak_reserved_bytes", "Peak reserved").read(Max, OverTime::Max),
         Measure::bytes("peak_active_bytes", "Peak active").read(Max, OverTime::Max),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{OK, Outcome, print, reproduction};
-use crate::papers::{self, Artefact, Bound, PublishedValue};
+use crate::papers::{self, Artefact};
 use crate::text_table::{Field, TextTable};
 
 #[derive(Args)]
@@ -73,7 +73,7 @@ fn describe(artefact: &Artefact) -> String {
     if let Some(id) = artefact.companion_id() {
         text += &format!("\nIts accuracy is of full runs: `multicard run --preset {id}` runs one a cell.\n");
     }
-    let table = values(artefact);
+    let table = reproduction::values(artefact);
     if !table.is_empty() {
         text += &format!("\n{}", table.markdown());
     }
@@ -95,33 +95,4 @@ fn describe(artefact: &Artefact) -> String {
         text += &format!("\nClaims (`multicard claims SESSION --on {}`):\n\n{}", artefact.id(), claims.concat());
     }
     text
-}
-
-/// What a paper prints of a table or figure, a row a number.
-pub(super) fn values(artefact: &Artefact) -> TextTable {
-    let mut table = TextTable::new("lllrll", ["Place", "Levels", "Measure", "Value", "Unit", "Note"]);
-    for value in artefact.values() {
-        let levels: Vec<String> = value.levels.iter().map(|(key, level)| format!("{key} = {level}")).collect();
-        let bound = match value.bound {
-            Bound::Exact => "",
-            Bound::Low => "from ",
-            Bound::High => "to ",
-            Bound::About => "about ",
-        };
-        let recomputed = value.recomputed.filter(|recomputed| *recomputed != value.value);
-        let recomputed = recomputed.map(|recomputed| format!("{recomputed} from the printed times"));
-        let unmeasured = papers::why_unmeasured(&value.measure).map(|why| format!("not measured: {why}"));
-        let note = (!value.note.is_empty()).then(|| value.note.clone());
-        let notes: Vec<String> = recomputed.into_iter().chain(note).chain(unmeasured).collect();
-        let PublishedValue { place, measure, value, unit, .. } = value;
-        table.row([
-            place.as_str().into(),
-            levels.join(", ").into(),
-            measure.as_str().into(),
-            format!("{bound}{value}").into(),
-            unit.as_str().into(),
-            notes.join("; ").into(),
-        ]);
-    }
-    table
 }

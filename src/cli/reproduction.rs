@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use super::claims::judged;
 use super::document::{Document, Part};
 use super::material::Material;
-use super::{OK, Outcome, papers as command, say, session_folder};
+use super::{OK, Outcome, say, session_folder};
 use crate::analysis::{Cell, RunSummary, Source, cells_of};
 use crate::figure::paper::{self, Origin, PaperFormat};
 use crate::figure::{self, Chart, Study, capitalised, claims_table, counted};
-use crate::papers::{self, Artefact, Judgement, Paper, Verdict};
+use crate::papers::{self, Artefact, Bound, Judgement, Paper, PublishedValue, Verdict};
 use crate::plan::RunState;
+use crate::text_table::TextTable;
 
 /// Writes the report of sessions into a folder.
 pub(super) fn write(sessions: &[PathBuf], out: &Path) -> Outcome {
@@ -139,7 +140,7 @@ impl Report<'_> {
             document.paragraph(format!("Not measured here, or not wholly: {needs}."));
         }
         self.measured(document, artefact, sources)?;
-        let values = command::values(artefact);
+        let values = values(artefact);
         if !values.is_empty() {
             document.paragraph("Published:");
             document.0.push(Part::Values(values));
@@ -192,4 +193,33 @@ fn runs_of(artefact: &'static Artefact, source: &Source) -> Vec<RunSummary> {
     let is_of_paper = |(place, _): &(usize, &Cell)| artefact.plan().is_some() && found.is_of_paper(*place);
     let own = cells.iter().enumerate().filter(is_of_paper);
     own.flat_map(|(_, cell)| cell.runs.iter().map(|run| (*run).clone())).collect()
+}
+
+/// What a paper prints of a table or figure, a row a number.
+pub(super) fn values(artefact: &Artefact) -> TextTable {
+    let mut table = TextTable::new("lllrll", ["Place", "Levels", "Measure", "Value", "Unit", "Note"]);
+    for value in artefact.values() {
+        let levels: Vec<String> = value.levels.iter().map(|(key, level)| format!("{key} = {level}")).collect();
+        let bound = match value.bound {
+            Bound::Exact => "",
+            Bound::Low => "from ",
+            Bound::High => "to ",
+            Bound::About => "about ",
+        };
+        let recomputed = value.recomputed.filter(|recomputed| *recomputed != value.value);
+        let recomputed = recomputed.map(|recomputed| format!("{recomputed} from the printed times"));
+        let unmeasured = papers::why_unmeasured(&value.measure).map(|why| format!("not measured: {why}"));
+        let note = (!value.note.is_empty()).then(|| value.note.clone());
+        let notes: Vec<String> = recomputed.into_iter().chain(note).chain(unmeasured).collect();
+        let PublishedValue { place, measure, value, unit, .. } = value;
+        table.row([
+            place.as_str().into(),
+            levels.join(", ").into(),
+            measure.as_str().into(),
+            format!("{bound}{value}").into(),
+            unit.as_str().into(),
+            notes.join("; ").into(),
+        ]);
+    }
+    table
 }

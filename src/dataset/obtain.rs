@@ -102,7 +102,8 @@ pub fn missing(block: &Block) -> Vec<String> {
         };
         is_absent.then(|| {
             let (key, folder) = (&files.key, folder.display());
-            format!("{key} is not in {folder}: multicard data fetch {key} downloads it{instead}")
+            let into = if block.data.folder().is_some() { format!(" --folder {folder}") } else { String::new() };
+            format!("{key} is not in {folder}: multicard data fetch {key}{into} downloads it{instead}")
         })
     };
     let mut missing: Vec<String> = rule.obtainable.iter().filter(wanted).filter_map(absent).collect();

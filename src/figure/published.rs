@@ -28,6 +28,8 @@ pub struct OfPaper {
     pub asked: usize,
     /// Those without a finished run, by the levels that the plan varies.
     pub missing: Vec<String>,
+    /// Those of the missing ones that a shown cell with other settings stands for.
+    pub otherwise: usize,
     /// Those of a quick plan that have full runs, which tell more, in place of quick ones.
     pub full: Vec<String>,
     /// The plan of the missing cells.
@@ -118,6 +120,7 @@ pub(super) fn of_paper<'a>(
         id,
         asked,
         missing,
+        otherwise: otherwise.len(),
         full,
         plan_of_missing,
         deviates,
