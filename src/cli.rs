@@ -8,6 +8,7 @@ mod command;
 mod conduct;
 mod data;
 mod difference;
+mod document;
 mod export;
 mod figure;
 mod follow;
@@ -15,9 +16,11 @@ mod help;
 mod material;
 mod node;
 mod output;
+mod papers;
 mod plan;
 mod remote;
 mod report;
+mod reproduction;
 mod run;
 mod session;
 mod study;
@@ -74,10 +77,10 @@ enum Command {
     Figure(figure::Arguments),
     /// Compare the cells of two sessions: which became faster or slower. Exit code 1 if one became worse.
     Diff(difference::Arguments),
-    /// Judge the papers' claims by a session's runs: holds, fails, undecided, untested. Exit code 1 if one fails.
+    /// Judge the papers' claims by a session's runs: holds, fails, undecided, not judged, untested. Exit code 1 if one fails.
     Claims(claims::Arguments),
-    /// List the tables and figures of the papers; print the values, contradictions and claims of one.
-    Papers(claims::PapersArguments),
+    /// List the tables and figures of the papers; print the values, contradictions and claims of one; write a report of a reproduction.
+    Papers(papers::Arguments),
     /// Export a session's runs, steps, epochs, samples or evidence as a long table for pandas, DuckDB and the like.
     Export(export::Arguments),
     /// Print how to cite multicard, and the measurements of a session.
@@ -163,7 +166,7 @@ pub fn main() -> ExitCode {
         Some(Command::Figure(arguments)) => figure::run(&arguments),
         Some(Command::Diff(arguments)) => difference::run(&arguments),
         Some(Command::Claims(arguments)) => claims::run(&arguments),
-        Some(Command::Papers(arguments)) => claims::papers(&arguments),
+        Some(Command::Papers(arguments)) => papers::run(&arguments),
         Some(Command::Export(arguments)) => export::run(&arguments),
         Some(Command::Cite(arguments)) => cite::run(&arguments),
         Some(Command::Methods(arguments)) => cite::methods(&arguments),

@@ -39,7 +39,7 @@ pub use methods::methods;
 pub use number::{capitalised, counted, duration_text, from_to, grouped, precise, significant, without_zeros};
 pub use palette::{COLOUR_NAMES, COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
 pub use published::OfPaper;
-pub use render::{Format, render};
+pub use render::{Format, html, render};
 pub use saved::{SavedStudy, check_studies, find_study, refused_name};
 pub use study::{Form, Limits, Over, Place, Runs, SETTINGS, SPEEDUP, Study, known_measures};
 pub use table::{CellValue, Column, Row, Table};

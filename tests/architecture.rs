@@ -117,6 +117,7 @@ const NAME_FACTORS: &[(&str, &str)] = &[
 
 /// Keys and levels that are words of these rooms too, with other meanings.
 const ORDINARY_WORDS: &[&str] = &[
+    "adamw",
     "all",
     "collectives",
     "conv",
@@ -130,6 +131,7 @@ const ORDINARY_WORDS: &[&str] = &[
     "numa",
     "off",
     "on",
+    "optimizer",
     "plain",
     "rows",
     "run",

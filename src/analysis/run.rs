@@ -10,6 +10,7 @@ use super::clock::{Witness, witness};
 use super::fold::fold;
 use super::limit::{self, Limits};
 use super::loss::losses;
+use super::measure::{EPOCHS_TO_GOAL, GOAL};
 use super::metric::metric_values;
 use super::steadiness::Steadiness;
 use super::{Activity, BatchMeans, Clock, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means, resolution};
@@ -255,6 +256,10 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         trace: record.trace.clone(),
         losses: losses(&record.ranks),
     };
+    let reaches = |epoch: &&EpochSummary| epoch.value("accuracy").is_some_and(|accuracy| accuracy >= GOAL);
+    if let Some(epoch) = summary.epochs.iter().find(reaches) {
+        summary.values.insert(EPOCHS_TO_GOAL.into(), f64::from(epoch.epoch));
+    }
     summary.marks.extend(training.map_or_else(Vec::new, |training| quick_marks(record.mode, training)));
     summary.marks.extend(doubts(witness));
     summary.marks.extend(folded.impossible.into_iter().map(Mark::Impossible));
@@ -283,10 +288,12 @@ fn derived(
     let telemetry = &record.telemetry;
     let load = &telemetry.load;
     let step_time_s = (!steady.times_s.is_empty()).then(|| median(&steady.times_s));
+    let mean_step_time_s = (!steady.times_s.is_empty()).then(|| steady.time_s / steady.times_s.len() as f64);
     let power_w = telemetry.steady_energy_j.zip(telemetry.steady_time_s).map(|(energy_j, time_s)| energy_j / time_s);
     let values = [
         ("training_time_s".into(), training.map(|training| training.time_s)),
         ("step_time_s".into(), step_time_s),
+        ("mean_step_time_s".into(), mean_step_time_s),
         ("total_time_s".into(), super::wall_clock::total_time(record)),
         (measures.distinct_rate.clone(), steady.rate(steady.distinct_units)),
         (measures.processed_rate.clone(), steady.rate(steady.processed_units)),

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::follow::{EventFormat, Following, Outcomes, TICK, interrupts};
 use super::material::{Material, say_damage};
-use super::plan::{ModeName, PlanArgument};
+use super::plan::{Changes, PlanArgument};
 use super::remote::Far;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
@@ -30,9 +30,8 @@ pub(super) struct Arguments {
     /// Run only the repeats that are not finished in the session.
     #[arg(long)]
     resume: bool,
-    /// How far runs go, whatever the plan says.
-    #[arg(long, value_enum)]
-    mode: Option<ModeName>,
+    #[command(flatten)]
+    changes: Changes,
     /// Run more repeats until the training time of each cell is known this well, such as 1%: half the width of its 95 % interval.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     until: Option<f64>,
@@ -53,7 +52,7 @@ pub(super) struct Arguments {
 const LOCK_LIMIT: Duration = Duration::from_secs(3);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let mut plan = arguments.plan.read(arguments.mode)?;
+    let mut plan = arguments.plan.read(&arguments.changes)?;
     let Some(mut far) = arguments.session.as_deref().map(Far::of).transpose()?.flatten() else {
         let folder = match &arguments.session {
             Some(folder) => folder.clone(),

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use super::baseline::Baseline;
 use super::chart::{Chart, Geometry, Scale};
 use super::notes::{baseline_warning, coverage_text, traced_note};
-use super::published::{OfPaper, add_columns, add_marks, of_paper};
+use super::published::{OfPaper, add_columns, add_full_runs, add_marks, in_order_of_paper, of_paper};
 use super::study::{COST_NAME, FRONT, Form, Runs, SPEEDUP, STEP_COST, Study, known_measures};
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
@@ -187,6 +187,7 @@ impl<'a> Chosen<'a> {
         } else if study.runs == Runs::Plain && self.traced > 0 {
             table.notes.push(traced_note(self.traced));
         }
+        add_full_runs(&mut table, study, &self.shown, &self.all);
         add_columns(&mut table, study, &self.shown);
         table
     }
@@ -196,8 +197,10 @@ impl<'a> Chosen<'a> {
 pub fn table(sources: &[Source], study: &Study) -> Table {
     let chosen = Chosen::new(sources, study);
     let mut table = chosen.table(&chosen.baseline());
-    let of_paper = chosen.of_paper().map_or(Vec::new(), |of_paper| of_paper.notes);
-    table.notes = chosen.missing.into_iter().chain(of_paper).chain(table.notes).collect();
+    let (notes, lead) = chosen.of_paper().map_or_else(Default::default, |of_paper| (of_paper.notes, of_paper.lead));
+    in_order_of_paper(&mut table, study, &chosen.shown);
+    table.lead = chosen.missing.iter().cloned().chain(notes[..lead].iter().cloned()).chain(table.lead).collect();
+    table.notes = chosen.missing.into_iter().chain(notes).chain(table.notes).collect();
     table
 }
 
@@ -293,7 +296,7 @@ impl Scene<'_> {
         match self.study.form {
             Form::Bars => vec![bars::bars(self)],
             Form::Memory => vec![bars::memory(self)],
-            Form::Metrics => vec![metrics::metrics(self)],
+            Form::Metrics => metrics::charts(self),
             Form::Loss => curves::by_epoch(self),
             Form::Scaling => scaling::scaling(self),
             Form::Effects => vec![effects::chart(self, false)],

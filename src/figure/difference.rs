@@ -127,7 +127,7 @@ pub fn difference(before: &[Vec<Cell>], after: &[Vec<Cell>], measure: &Measure, 
     }
     let notes = notes(before, after, &alone, &columns, &rows);
     let outcome = judged.iter().map(DifferenceOutcome::of).max().unwrap_or(DifferenceOutcome::Open);
-    Difference { table: Table { study: "diff".to_owned(), columns, rows, notes }, outcome }
+    Difference { table: Table { study: "diff".to_owned(), columns, rows, lead: notes.clone(), notes }, outcome }
 }
 
 fn notes(before: &[Vec<Cell>], after: &[Vec<Cell>], alone: &[Matched], columns: &[Column], rows: &[Row]) -> Vec<String> {

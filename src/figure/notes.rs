@@ -10,7 +10,7 @@ use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
     Cell, Check, Condition, Judgement, Mark, Measure, Method, RunState, THROUGHPUT, conditions, counted,
-    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, spread, usual_spread, varying,
+    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, spread, step_of, usual_spread, varying,
 };
 
 /// Measures that are not of the time after the warm-up.
@@ -25,6 +25,12 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
     if shows("step_time_s") {
         notes.push("warm-up steps are left out; step times are of the slowest rank".to_owned());
+    }
+    if shows("mean_step_time_s") {
+        notes.push(format!(
+            "mean {step} time: the mean of the slowest rank's steady {step}s, as the papers define their iteration time",
+            step = step_of(cells)
+        ));
     }
     let whole: Vec<&str> =
         columns.iter().filter(|one| WHOLE_RUN.contains(&&*one.key)).map(|one| one.name.as_str()).collect();
@@ -59,8 +65,46 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     notes.extend(device_note(cells));
     notes.extend(environment_notes(cells));
     notes.extend(mark_notes(cells));
+    notes.extend(stand_in_notes(cells));
     notes.extend(unfinished_note(cells));
     notes
+}
+
+/// Those of the notes that change how a row is read: which runs are in no value, what must be known of the others, what its brackets
+/// and its ratios are.
+pub(super) fn lead(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &Baseline) -> Vec<String> {
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    let mut lead: Vec<String> = unfinished_note(cells).into_iter().chain(mark_notes(cells)).collect();
+    lead.extend(stand_in_notes(cells));
+    lead.push(method_note(rows));
+    let shows = |key: &str| columns.iter().any(|column| column.key == key);
+    if shows(SPEEDUP) || shows(RATIO) || shows(STEP_COST) {
+        lead.extend(summary_of_baseline(cells, columns, baseline));
+    }
+    lead
+}
+
+/// Which data sets are made in the likeness of others.
+fn stand_in_notes(cells: &[Cell]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for cell in cells {
+        let set = cell.data.split(' ').next().unwrap_or_default();
+        let Some(rule) = cell.workload.data_set(set).filter(|rule| rule.synthetic) else { continue };
+        let help = rule.help.split(['.', ';']).next().unwrap_or_default();
+        let text = format!("data = {set}: {help}; what compares data sets says how they were made", help = lower(help));
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+    }
+    notes
+}
+
+/// A sentence as a part of another.
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
 /// Says that recorded runs are not among the others.

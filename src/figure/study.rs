@@ -263,6 +263,9 @@ pub struct Study {
     pub metrics: Vec<Key>,
     /// What these are shown in.
     pub metric_unit: MetricUnit,
+    /// A second chart shows them as shares of each other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shares: bool,
     /// The axis of values is logarithmic.
     pub log: bool,
     /// The id of the paper's table or figure that it is of, whose numbers stand beside the measured ones: `2503.15252/table-2`.
@@ -296,6 +299,7 @@ impl Default for Study {
             // The papers' seven.
             metrics: TRACE_METRICS.iter().take(7).map(|metric| metric.key.into()).collect(),
             metric_unit: MetricUnit::Seconds,
+            shares: false,
             log: false,
             paper: None,
             style: Style::default(),

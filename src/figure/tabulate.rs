@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::baseline::Baseline;
-use super::notes::notes;
+use super::notes::{lead, notes};
 use super::ratio::{by_repeat, cost_over, finished, judge_cells, over_baseline};
 use super::sibling::Against;
 use super::study::{COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, STEP_COST, Study, VERDICT, declared};
@@ -38,8 +38,9 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
         epochs.into_iter().map(|epoch| row(cell, epoch)).collect::<Vec<_>>()
     });
     let rows: Vec<Row> = rows.collect();
+    let lead = lead(cells, &columns, &rows, baseline);
     let notes = notes(cells, &columns, &rows, baseline);
-    Table { study: study.name.clone(), columns, rows, notes }
+    Table { study: study.name.clone(), columns, rows, notes, lead }
 }
 
 /// What repeats say of each cell's ratio to its baseline. All cells of the study are one family, those that its filter hides too: what

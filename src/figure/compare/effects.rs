@@ -143,7 +143,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
             notes.push(format!("interactions beyond the first {MOST_INTERACTIONS} are left out: filter to see others"));
         }
     }
-    Table { study: study.name.clone(), columns, rows, notes }
+    Table { study: study.name.clone(), columns, rows, lead: notes.clone(), notes }
 }
 
 fn nothing() -> String {

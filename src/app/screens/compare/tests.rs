@@ -661,7 +661,7 @@ fn the_papers_claims_are_judged_by_the_shown_runs() {
     let mut state = state_of(records("/s/study", small()));
     send(&mut state, CompareCommand::Claims(true));
     let window = harness(state, [1280.0, 800.0]);
-    window.get_by_label_contains("26 claims of both papers");
+    window.get_by_label_contains("43 claims of both papers");
     // fp32 on 2 GPUs is no comparison of any claim; fp16 over fp32 is, of losses.
     assert!(window.get_all_by_label_contains("claimed 0.900 to 1.10").count() > 0);
     assert!(window.get_all_by_label_contains("untested").count() > 1);
