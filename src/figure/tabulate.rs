@@ -6,7 +6,9 @@ use super::baseline::Baseline;
 use super::notes::notes;
 use super::ratio::{by_repeat, cost_over, finished, judge_cells, over_baseline};
 use super::sibling::Against;
-use super::study::{COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, STEP_COST, Study, VERDICT, declared};
+use super::study::{
+    COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study, VERDICT, declared,
+};
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
 
@@ -94,7 +96,7 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
                 of.map_or("Ratio vs baseline".to_owned(), |of| format!("Speed-up by {}", of.name.to_lowercase()));
             Column { is_measure: true, ..plain(key, &name, "×") }
         }
-        (None, None) => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
+        (None, None) => Column { is_measure: true, ..plain(key, SPEEDUP_NAME, "×") },
     }));
     columns
 }
@@ -108,7 +110,11 @@ fn measure_keys(study: &Study, cells: &[Cell]) -> Vec<Key> {
         }
     }
     let rates = if rates.is_empty() { vec![THROUGHPUT.into()] } else { rates };
-    let keys = study.table_measures().into_iter();
+    let asked = study.table_measures();
+    // Beside the speed-up by time, an empty one by throughput says nothing.
+    let is_counted = cells.iter().any(|cell| !by_repeat(cell, THROUGHPUT).is_empty());
+    let is_idle = |key: &Key| *key == SPEEDUP && !is_counted && asked.iter().any(|other| *other == RATIO);
+    let keys = asked.iter().filter(|key| !is_idle(key)).cloned();
     let of_key = |key: Key| match &*key {
         THROUGHPUT => rates.clone(),
         DECLARED => declared(cells),
