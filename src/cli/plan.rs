@@ -12,8 +12,9 @@ use super::{Format, OK, Outcome, print, session_folder};
 use crate::analysis::{SpreadSeen, counted, repeats_remark};
 use crate::figure::check_studies;
 use crate::papers::artefact;
-use crate::plan::{Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
-use crate::session::Machine;
+use crate::plan::{Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
+use crate::session::{Machine, open_reader};
+use crate::store::held_cells;
 use crate::text_table::{Field, TextTable};
 
 #[derive(Args)]
@@ -132,12 +133,16 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let plan = arguments.plan.read(arguments.mode)?;
     let Machine { node, .. } = Machine::look();
-    let matrix = expand(&plan, &node);
+    let mut matrix = expand(&plan, &node);
+    if let Some(session) = &arguments.session {
+        take_times(&mut matrix, &session_folder(session)?)?;
+    }
     let runs = matrix.cells.len() * plan.repeats as usize;
     match arguments.format {
         Format::Md => {
             let mut text = describe(&plan, &matrix, &node, runs);
             if let Some(session) = &arguments.session {
+                text.push_str("\n\nNote: cells with a finished run in the session take what their last run took.");
                 text.push_str(&repeats_text(&plan, session)?);
             }
             print(&text)?;
@@ -145,6 +150,16 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Format::Json => print(&serde_json::to_string_pretty(&json(&matrix, runs))?)?,
     }
     Ok(OK)
+}
+
+/// Puts what the last finished runs of a session took in place of estimates, for the cells that the session has.
+fn take_times(matrix: &mut Matrix, session: &Path) -> Result<(), Box<dyn Error>> {
+    let held = held_cells(&open_reader(session)?.headings()?);
+    for cell in &mut matrix.cells {
+        let last_s = held.get(&cell.identity).and_then(|held| held.last_s);
+        cell.estimate.duration_s = last_s.unwrap_or(cell.estimate.duration_s);
+    }
+    Ok(())
 }
 
 /// How many repeats some precisions take, by the spread of a session's cells of the plan's workloads.
@@ -159,13 +174,18 @@ fn repeats_text(plan: &Plan, session: &PathBuf) -> Result<String, Box<dyn Error>
     Ok([0.01, 0.02, 0.05].iter().map(remark).collect())
 }
 
+/// Whether something is known of the time that a run of the cell takes.
+fn has_time(cell: &Cell) -> bool {
+    !cell.shape.own_program || cell.estimate.duration_s > 0.0
+}
+
 fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
     let cells = matrix.cells.iter().map(|cell| CellOut {
         id: &cell.id,
         workload: &cell.workload,
         levels: &cell.levels,
         trace: cell.tracer.name(),
-        estimated_s: (!cell.shape.own_program).then_some(cell.estimate.duration_s),
+        estimated_s: has_time(cell).then_some(cell.estimate.duration_s),
         estimated_peak_bytes: (!cell.shape.own_program).then_some(cell.estimate.peak_bytes),
         estimated_memory_bytes: cell.estimate.memory_kinds().collect(),
     });
@@ -194,12 +214,13 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
     let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
     // Nobody knows what programs of a plan's own take.
-    let is_estimated = matrix.cells.is_empty() || matrix.cells.iter().any(|cell| !cell.shape.own_program);
+    let is_estimated = matrix.cells.is_empty() || matrix.cells.iter().any(has_time);
     let estimates = if is_estimated {
         let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
-        format!("about {time}, peak about {peak_gb:.1} GB per rank (rough estimates)")
+        let peak = if peak_bytes > 0 { format!(", peak about {peak_gb:.1} GB per rank") } else { String::new() };
+        format!("about {time}{peak} (rough estimates)")
     } else {
-        "what their programs take is not known".to_owned()
+        "run time unknown".to_owned()
     };
     let repeats = counted(plan.repeats as usize, "repeat");
     let estimated: &[&str] = if is_estimated { &["estimated s", "estimated peak GB"] } else { &[] };
@@ -208,6 +229,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     for cell in &matrix.cells {
         let numbers = match (is_estimated, cell.shape.own_program) {
             (false, _) => Vec::new(),
+            (true, true) if has_time(cell) => vec![format!("{:.1}", cell.estimate.duration_s), "–".to_owned()],
             (true, true) => vec!["–".to_owned(); 2],
             (true, false) => [cell.estimate.duration_s, cell.estimate.peak_bytes as f64 / 1e9]
                 .map(|number| format!("{number:.1}"))
