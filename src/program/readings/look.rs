@@ -73,7 +73,9 @@ impl Source for Look {
             let mut new = Vec::new();
             self.output.line(stream, line, at_s, &mut new);
             if !new.is_empty() {
-                self.pass(Speaker::Output, &format!("output such as {}", shown(line.trim())), new, found);
+                // Without its numbers, so that all runs of a program are marked in the same words.
+                let like = NUMBERS.as_ref().map_or_else(|| line.into(), |numbers| numbers.replace_all(line, "…"));
+                self.pass(Speaker::Output, &format!("output such as {}", shown(like.trim())), new, found);
             }
         }
     }
@@ -94,6 +96,9 @@ impl Source for Look {
 
 /// A number as programs print it.
 const NUMBER: &str = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)";
+
+/// The numbers of a line.
+static NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\d[\d.,]*(?:[eE][-+]?\d+)?").ok());
 
 /// A pattern of this file, with [`NUMBER`] in the place of `…`.
 fn pattern(text: &str) -> Option<Regex> {
@@ -348,7 +353,7 @@ impl Numbered {
             let has_bar = found.name("bar").is_some_and(|bar| bar.as_str() != "-");
             let end = found.name("bar").map_or(0, |bar| bar.start());
             let (step, steps) = (count(&found, "step"), count(&found, "steps"));
-            return Self { step, steps, epoch, keras: true, has_bar, places: vec![0..end] };
+            return Self { step, steps, epoch, keras: true, has_bar, places: std::iter::once(0..end).collect() };
         }
         if let Some(found) = captures(&BATCH, line) {
             let epoch = number(&found, "epoch").or_else(|| number(&found, "e"));

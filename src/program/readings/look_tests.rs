@@ -105,7 +105,7 @@ fn a_guess_is_said_once_and_gives_way_to_what_the_program_says() {
     let mut look = Look::new(JsonLines::of_program(path.clone()), folder.path());
     let first = line(&mut look, "step 1 loss 0.5");
     let [Found::Warning(said), Found::Step(_)] = &first[..] else { panic!("{first:?}") };
-    assert!(said.contains("steps were guessed from output such as \"step 1 loss 0.5\""), "{said}");
+    assert!(said.contains("steps were guessed from output such as \"step … loss …\""), "{said}");
     assert!(matches!(line(&mut look, "step 2 loss 0.4")[..], [Found::Step(_)]));
     fs::write(&path, "{\"step\":3,\"loss\":0.3}\n").unwrap();
     assert!(matches!(poll(&mut look, false)[..], [Found::Step(step)] if step.loss == Some(0.3)));

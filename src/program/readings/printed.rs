@@ -92,7 +92,7 @@ fn name_of(gap: &str) -> (&str, &str) {
     let begin = name.rfind([',', ';', '|', '\t', ']', '}', '{']).map_or(0, |at| at + 1);
     let begin =
         [" - ", "  "].iter().filter_map(|sign| name.rfind(sign).map(|at| at + sign.len())).fold(begin, usize::max);
-    let name = name[begin..].trim_matches(|c: char| c.is_whitespace() || "-–•)('\"/".contains(c) && c != ')');
+    let name = name[begin..].trim_matches(|c: char| c.is_whitespace() || "-–•:('\"/".contains(c));
     match NAMED_UNIT.as_ref().and_then(|regex| regex.captures(name)) {
         Some(captures) => (
             captures.name("name").map_or("", |name| name.as_str()),
@@ -133,12 +133,9 @@ const STEP_TIMES: &[&str] = &[
     "time",
     "dt",
     "iter time",
-    "iter_time",
     "iteration time",
     "step time",
-    "step_time",
     "batch time",
-    "batch_time",
     "time per iteration",
     "elapsed time per iteration",
     "elapsed time per step",
@@ -146,19 +143,18 @@ const STEP_TIMES: &[&str] = &[
     "time/iter",
     "time/step",
     "duration",
-    "duration_s",
-    "duration_ms",
+    "duration s",
+    "duration ms",
     "step took",
     "took",
     "",
 ];
 /// Names of the time that a step waits for data.
-const WAITS: &[&str] = &["data", "data time", "data_time", "load time", "data loading time", "wait", "wait_s"];
+const WAITS: &[&str] = &["data", "data time", "load time", "data loading time", "wait", "wait s"];
 /// Names of numbers that are readings of a step: words that such a name has.
 const READINGS: &[&str] = &[
     "lr",
     "learning rate",
-    "learning_rate",
     "norm",
     "grad",
     "gnorm",
@@ -206,7 +202,7 @@ pub(super) enum Meaning {
 impl Printed<'_> {
     /// What the number means, by its name and its unit.
     pub fn meaning(&self) -> Meaning {
-        let name = self.name.to_lowercase();
+        let name = self.name.to_lowercase().replace('_', " ");
         let (factor, ending) = unit_of(self.unit);
         let value = self.value * factor;
         // PyTorch's examples print seconds without their unit, with the mean behind them.
