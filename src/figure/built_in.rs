@@ -8,8 +8,8 @@ use super::study::{CURVES, DECLARED, Form, Place, RATIO, Runs, SPEEDUP, STEP_COS
 use crate::analysis::{MetricUnit, THROUGHPUT, TRACE_METRICS};
 use crate::papers::{Artefact, artefacts};
 
-const SCALING: &[&str] = &["training_time_s", "epoch_time_s", THROUGHPUT, RATIO, SPEEDUP];
-const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", RATIO, SPEEDUP];
+const SCALING: &[&str] = &["training_time_s", "epoch_time_s", THROUGHPUT, SPEEDUP, RATIO];
+const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", SPEEDUP, RATIO];
 /// The columns of 2503.15252 Tables 2 and 3, which are those of 2505.22905 too.
 const TABLE_2: &[&str] = &["training_time_s", "total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_fp64"];
 const TABLE_3: &[&str] =
@@ -53,8 +53,8 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
                 "epoch_time_s",
                 "total_time_s",
                 THROUGHPUT,
-                RATIO,
                 SPEEDUP,
+                RATIO,
                 "accuracy",
                 "train_loss",
                 DECLARED,

@@ -362,9 +362,7 @@ impl Study {
             _ => [self.shown_measure(), RATIO].into_iter().chain(CHECKS).map(Key::from).collect(),
         };
         // A ratio has its verdict beside it.
-        if let Some(place) =
-            measures.iter().position(|key| [SPEEDUP, STEP_COST, RATIO].contains(&&**key)).filter(|_| !self.by_epoch)
-        {
+        if let Some(place) = judged_ratio(&measures).filter(|_| !self.by_epoch) {
             measures.insert(place + 1, VERDICT.into());
         }
         if !self.by_epoch {
@@ -582,6 +580,12 @@ pub(super) fn declared(cells: &[Cell]) -> Vec<Key> {
 /// Whether a measure can be drawn.
 fn is_measure(cells: &[Cell], key: &str) -> bool {
     [SPEEDUP, STEP_COST].contains(&key) || measure_of(cells, key).is_some()
+}
+
+/// The place of the ratio that verdicts are on: the one by the shown measure, or else the first.
+pub(super) fn judged_ratio(measures: &[Key]) -> Option<usize> {
+    let place = |known: &[&str]| measures.iter().position(|key| known.contains(&&**key));
+    place(&[RATIO]).or_else(|| place(&[SPEEDUP, STEP_COST]))
 }
 
 /// Whether a column of this key holds verdicts.

@@ -8,6 +8,7 @@ use super::ratio::{by_repeat, cost_over, finished, judge_cells, over_baseline};
 use super::sibling::Against;
 use super::study::{
     COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study, VERDICT, declared,
+    judged_ratio,
 };
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
@@ -46,8 +47,8 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
 
 /// What repeats say of each cell's ratio to its baseline; all of them are one family.
 fn verdicts<'a>(study: &Study, cells: &'a [Cell<'a>], baseline: &Baseline<'a>) -> HashMap<CellKey, Judgement> {
-    let ratio = study.table_measures().into_iter().find(|key| [SPEEDUP, STEP_COST, RATIO].contains(&&**key));
-    let key = match ratio.as_deref() {
+    let measures = study.table_measures();
+    let key = match judged_ratio(&measures).map(|place| &*measures[place]) {
         Some(SPEEDUP) => THROUGHPUT.into(),
         Some(STEP_COST) => OF_STEPS.into(),
         _ => baseline.ratio_of.clone(),
@@ -110,11 +111,7 @@ fn measure_keys(study: &Study, cells: &[Cell]) -> Vec<Key> {
         }
     }
     let rates = if rates.is_empty() { vec![THROUGHPUT.into()] } else { rates };
-    let asked = study.table_measures();
-    // Beside the speed-up by time, an empty one by throughput says nothing.
-    let is_counted = cells.iter().any(|cell| !by_repeat(cell, THROUGHPUT).is_empty());
-    let is_idle = |key: &Key| *key == SPEEDUP && !is_counted && asked.iter().any(|other| *other == RATIO);
-    let keys = asked.iter().filter(|key| !is_idle(key)).cloned();
+    let keys = study.table_measures().into_iter();
     let of_key = |key: Key| match &*key {
         THROUGHPUT => rates.clone(),
         DECLARED => declared(cells),

@@ -215,7 +215,7 @@ impl Filter {
 
 impl Filter {
     /// The pairs that ask for a level by `=` which no thing has: key and value, each once. `levels` gives the levels of a key.
-    pub fn unmet<'f>(&'f self, mut levels: impl FnMut(&str) -> Vec<Level>) -> Vec<(&'f str, &'f str)> {
+    pub fn unmet(&self, mut levels: impl FnMut(&str) -> Vec<Level>) -> Vec<(&str, &str)> {
         let mut unmet: Vec<(&str, &str)> = Vec::new();
         let Some(term) = &self.0 else { return unmet };
         term.visit(&mut |term| {
