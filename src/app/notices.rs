@@ -10,7 +10,7 @@ use super::theme::{GRID, palette};
 use super::widgets::{card, muted, named, strong};
 
 /// How long a notice stays.
-const SHOWN_S: f64 = 12.0;
+const SHOWN_S: f64 = 20.0;
 /// Room left below, where screens have their main buttons.
 const ABOVE_BUTTONS: f32 = 64.0;
 

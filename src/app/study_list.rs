@@ -1,7 +1,7 @@
 //! The list of studies to choose from: those of the session, then the built-in ones with their titles, by the question that they
 //! answer, narrowed by a search.
 
-use eframe::egui::{Id, Role, Ui, WidgetInfo};
+use eframe::egui::{Button, Id, Role, Ui, WidgetInfo};
 
 use super::theme::GRID;
 use super::widgets::{muted, text_field};
@@ -43,7 +43,7 @@ pub fn built_in_ui(ui: &mut Ui, search: &str, shown: &str) -> Option<Study> {
         ui.label(muted(ui, &group.question));
         for titled in sought {
             let name = &titled.study.name;
-            let row = ui.selectable_label(shown == *name, &titled.title);
+            let row = ui.add(Button::selectable(shown == *name, &titled.title).truncate());
             if row.on_hover_text(format!("{}\nIts name in commands: {name}", titled.study.about)).clicked() {
                 chosen = Some(titled.study.clone());
             }

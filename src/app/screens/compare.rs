@@ -222,6 +222,27 @@ impl CompareScreen {
     }
 }
 
+impl CompareScreen {
+    /// Queues runs that the picture lacks, or opens a plan of them.
+    fn run_more(&self, command: &CompareCommand, desk: &mut Desk) {
+        let Some(picture) = &self.picture else { return };
+        let plan = match command {
+            CompareCommand::PlanFullRuns => {
+                if let Some(full) = picture.full_runs.clone() {
+                    desk.goto(ScreenName::PLAN, Intent::Edit(Box::new(full)));
+                }
+                return;
+            }
+            CompareCommand::QueueRepeats => picture.more_repeats.as_ref().map(|step| step.plan.clone()),
+            CompareCommand::QueueLacking => picture.lacking.as_ref().map(|step| step.plan.clone()),
+            _ => picture.comparison.of_paper.as_ref().and_then(|of_paper| of_paper.plan_of_missing.clone()),
+        };
+        if let Some(plan) = plan {
+            desk.ask(Request::Launch { plan: Box::new(plan), only_missing: true });
+        }
+    }
+}
+
 impl Executes for CompareScreen {
     type Command = CompareCommand;
 
@@ -246,27 +267,10 @@ impl Executes for CompareScreen {
                 self.stale |= show && !self.claims;
                 self.claims = show;
             }
-            CompareCommand::QueueMissing => {
-                let of_paper = self.picture.as_ref().and_then(|picture| picture.comparison.of_paper.as_ref());
-                if let Some(plan) = of_paper.and_then(|of_paper| of_paper.plan_of_missing.clone()) {
-                    desk.ask(Request::Launch { plan: Box::new(plan), only_missing: true });
-                }
-            }
-            CompareCommand::QueueRepeats | CompareCommand::QueueLacking => {
-                let picture = self.picture.as_ref();
-                let step = picture.and_then(|picture| match command {
-                    CompareCommand::QueueRepeats => picture.more_repeats.as_ref(),
-                    _ => picture.lacking.as_ref(),
-                });
-                if let Some(step) = step {
-                    desk.ask(Request::Launch { plan: Box::new(step.plan.clone()), only_missing: true });
-                }
-            }
-            CompareCommand::PlanFullRuns => {
-                if let Some(full) = self.picture.as_ref().and_then(|picture| picture.full_runs.clone()) {
-                    desk.goto(ScreenName::PLAN, Intent::Edit(Box::new(full)));
-                }
-            }
+            CompareCommand::QueueMissing
+            | CompareCommand::QueueRepeats
+            | CompareCommand::QueueLacking
+            | CompareCommand::PlanFullRuns => self.run_more(&command, desk),
             CompareCommand::ChooseReport => {
                 self.dialog.get_or_insert_with(|| {
                     on_thread("report-dialog", context, || {

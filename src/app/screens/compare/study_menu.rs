@@ -84,6 +84,7 @@ pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let text = format!("{} ⏷", view.own.study_text(&view.records.studies));
     let (response, _) = MenuButton::new(text).config(config).ui(ui, |ui| {
         ui.set_min_width(320.0);
+        ui.set_max_width(420.0);
         fields_on_cards(ui);
         save_ui(ui, view, commands);
         ui.separator();

@@ -666,7 +666,7 @@ fn what_is_said_of_a_cancelled_run_or_a_failure_moves_nothing_and_goes_by_itself
     assert!(sees(&harness, "the disk is full"));
     assert_eq!(place(&harness), before);
     harness.hover_at([5.0, 5.0].into());
-    harness.input_mut().time = Some(harness.ctx.input(|input| input.time) + 20.0);
+    harness.input_mut().time = Some(harness.ctx.input(|input| input.time) + 30.0);
     harness.step();
     harness.input_mut().time = None;
     harness.run_steps(3);
