@@ -17,6 +17,7 @@ mod command;
 mod command_line;
 mod command_palette;
 mod curves;
+mod deliberate;
 mod desk;
 mod engine;
 mod keys;
@@ -24,6 +25,7 @@ mod listing;
 mod look;
 #[cfg(test)]
 mod notes_test;
+mod notices;
 mod open_error;
 mod pace;
 mod sample;
@@ -34,6 +36,7 @@ mod settings;
 mod shell;
 #[cfg(test)]
 mod snapshots;
+mod study_list;
 mod task;
 mod theme;
 mod ticks;

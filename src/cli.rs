@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::error::ContextKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use output::{
@@ -153,7 +154,10 @@ enum Command {
 pub fn main() -> ExitCode {
     // A write beyond the limit of file sizes then fails with its error, instead of ending the program without a word.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misunderstood(&error),
+    };
     let outcome = match arguments.command {
         Some(Command::Node(arguments)) => node::run(arguments),
         Some(Command::Plan(arguments)) => plan::run(&arguments),
@@ -194,6 +198,22 @@ pub fn main() -> ExitCode {
             ExitCode::from(BAD_INPUT)
         }
     }
+}
+
+/// Says what is wrong with the arguments. A session that stands where a command does is named as what it is.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    let given = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string);
+    if let Some(folder) = given.filter(|given| Path::new(given).join("session.toml").is_file()) {
+        let folder = crate::remote::quoted(&folder);
+        say(format_args!(
+            "multicard: {folder} is a session, not a command: open it with `multicard --session {folder}`"
+        ));
+        return ExitCode::from(BAD_INPUT);
+    }
+    // Help and the version are errors of this kind too, and go to standard output.
+    let code = if error.use_stderr() { BAD_INPUT } else { OK };
+    let _ = error.print();
+    ExitCode::from(code)
 }
 
 #[cfg(feature = "window")]

@@ -331,7 +331,8 @@ impl Session {
         match self.queue.state(run) {
             Some(RunState::Queued) => {
                 self.queue.cancel(run)?;
-                self.progress.ended(run, now_s());
+                let estimate_s = self.jobs.get(run).map_or(0.0, |queued| queued.estimate_s);
+                self.progress.withdrawn(estimate_s);
                 self.record(ended(run, RunState::Cancelled, None, None));
             }
             Some(state) if !state.is_final() => {

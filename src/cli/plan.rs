@@ -221,13 +221,18 @@ fn repeats_text(plan: &Plan, runs: &[RunSummary]) -> String {
     [0.01, 0.02, 0.05].iter().map(remark).collect()
 }
 
+/// Whether something is known of the time that a run of the cell takes.
+fn has_time(cell: &Cell) -> bool {
+    !cell.shape.own_program || cell.estimate.duration_s > 0.0
+}
+
 fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
     let cells = matrix.cells.iter().map(|cell| CellOut {
         id: &cell.id,
         workload: &cell.workload,
         levels: &cell.levels,
         trace: cell.tracer.name(),
-        estimated_s: (!cell.shape.own_program).then_some(cell.estimate.duration_s),
+        estimated_s: has_time(cell).then_some(cell.estimate.duration_s),
         estimated_peak_bytes: (!cell.shape.own_program).then_some(cell.estimate.peak_bytes),
         estimated_memory_bytes: cell.estimate.memory_kinds().collect(),
     });
@@ -256,12 +261,13 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
     let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
     // Nobody knows what programs of a plan's own take.
-    let is_estimated = matrix.cells.is_empty() || matrix.cells.iter().any(|cell| !cell.shape.own_program);
+    let is_estimated = matrix.cells.is_empty() || matrix.cells.iter().any(has_time);
     let estimates = if is_estimated {
         let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
-        format!("about {time}, peak about {peak_gb:.1} GB per rank (rough estimates)")
+        let peak = if peak_bytes > 0 { format!(", peak about {peak_gb:.1} GB per rank") } else { String::new() };
+        format!("about {time}{peak} (rough estimates)")
     } else {
-        "what their programs take is not known".to_owned()
+        "run time unknown".to_owned()
     };
     let repeats = counted(plan.repeats as usize, "repeat");
     let estimated: &[&str] = if is_estimated { &["estimated s", "estimated peak GB"] } else { &[] };
@@ -270,6 +276,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     for cell in &matrix.cells {
         let numbers = match (is_estimated, cell.shape.own_program) {
             (false, _) => Vec::new(),
+            (true, true) if has_time(cell) => vec![format!("{:.1}", cell.estimate.duration_s), "–".to_owned()],
             (true, true) => vec!["–".to_owned(); 2],
             (true, false) => [cell.estimate.duration_s, cell.estimate.peak_bytes as f64 / 1e9]
                 .map(|number| format!("{number:.1}"))

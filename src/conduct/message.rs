@@ -10,7 +10,7 @@ use crate::plan::{Identity, Plan, WorkloadSpec};
 use crate::session::{Added, Notice};
 
 /// Version of these messages. It grows with each change to them.
-pub(super) const MESSAGES_VERSION: u32 = 4;
+pub(super) const MESSAGES_VERSION: u32 = 5;
 
 /// Who conducts a session: the first line to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +83,8 @@ pub enum Order {
     CancelAll,
     /// Queue a run again.
     Retry(String),
+    /// Put a run that was cancelled while it waited back into the queue, in its place.
+    Revive(String),
     /// Move a queued run to this position among the queued ones, from 0.
     Reorder(String, usize),
     /// Save a study, as JSON, under a name.

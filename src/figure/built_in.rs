@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use thiserror::Error;
 
-use super::study::{CURVES, DECLARED, Form, Place, Runs, SPEEDUP, STEP_COST, Study};
+use super::study::{CURVES, DECLARED, Form, Place, RATIO, Runs, SPEEDUP, STEP_COST, Study};
 use crate::analysis::{MetricUnit, THROUGHPUT, TRACE_METRICS};
 use crate::papers::{Artefact, artefacts};
 
-const SCALING: &[&str] = &["training_time_s", "epoch_time_s", THROUGHPUT, SPEEDUP];
-const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", SPEEDUP];
+const SCALING: &[&str] = &["training_time_s", "epoch_time_s", THROUGHPUT, SPEEDUP, RATIO];
+const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", SPEEDUP, RATIO];
 /// The columns of 2503.15252 Tables 2 and 3, which are those of 2505.22905 too.
 const TABLE_2: &[&str] = &["training_time_s", "total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_fp64"];
 const TABLE_3: &[&str] =
@@ -58,6 +58,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
                 "total_time_s",
                 THROUGHPUT,
                 SPEEDUP,
+                RATIO,
                 "accuracy",
                 "train_loss",
                 DECLARED,

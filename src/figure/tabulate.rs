@@ -6,7 +6,10 @@ use super::baseline::Baseline;
 use super::notes::{lead, notes};
 use super::ratio::{by_repeat, cost_over, finished, judge_cells, over_baseline};
 use super::sibling::Against;
-use super::study::{COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, STEP_COST, Study, VERDICT, declared};
+use super::study::{
+    COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study, VERDICT, declared,
+    judged_ratio,
+};
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
 
@@ -46,8 +49,8 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
 /// What repeats say of each cell's ratio to its baseline. All cells of the study are one family, those that its filter hides too: what
 /// is left out of sight was compared all the same.
 fn verdicts(study: &Study, baseline: &Baseline) -> HashMap<CellKey, Judgement> {
-    let ratio = study.table_measures().into_iter().find(|key| [SPEEDUP, STEP_COST, RATIO].contains(&&**key));
-    let key = match ratio.as_deref() {
+    let measures = study.table_measures();
+    let key = match judged_ratio(&measures).map(|place| &*measures[place]) {
         Some(SPEEDUP) => THROUGHPUT.into(),
         Some(STEP_COST) => OF_STEPS.into(),
         _ => baseline.ratio_of.clone(),
@@ -96,7 +99,7 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
                 of.map_or("Ratio vs baseline".to_owned(), |of| format!("Speed-up by {}", of.name.to_lowercase()));
             Column { is_measure: true, ..plain(key, &name, "×") }
         }
-        (None, None) => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
+        (None, None) => Column { is_measure: true, ..plain(key, SPEEDUP_NAME, "×") },
     }));
     columns
 }

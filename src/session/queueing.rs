@@ -169,6 +169,7 @@ impl Session {
             if !is_wanted(&cell.identity) {
                 continue;
             }
+            let earlier_s = earlier.get(&cell.identity).and_then(|there| there.last_s);
             let (id, there) = match earlier.get(&cell.identity) {
                 Some(there) => (there.cell.clone(), there.repeats.as_slice()),
                 None if ids.contains(cell.id.as_str()) => (cell.identity.digits(8), &[][..]),
@@ -188,7 +189,11 @@ impl Session {
             let seed = plan.seed.wrapping_add(u64::from(repeat) - 1);
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
             let in_folders = (folders[planned.cell].clone(), working_folder.clone());
-            let queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
+            let mut queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
+            if queued.estimate_s <= 0.0 {
+                // Nothing is known of a program but what its earlier runs took.
+                queued.estimate_s = earlier_s.unwrap_or(0.0);
+            }
             runs.push(self.queue_job(queued, &folders_there)?);
         }
         Ok(Added { runs, kept, invalid: matrix.invalid })
@@ -239,13 +244,46 @@ impl Session {
 
     /// Queues a run again as a new run with its own folder; the old one keeps its logs.
     pub fn retry(&mut self, run: &str) -> Result<(), SessionError> {
-        let known = self.jobs.get(run).cloned();
-        let queued = match known {
-            Some(queued) => queued,
-            None => self.earlier_job(run)?,
-        };
+        let queued = self.known_job(run)?;
+        self.check_is_only(run, &queued.origin)?;
         let folders = self.folders_there();
         self.queue_job(queued, &folders).map(|_| ())
+    }
+
+    /// Puts a run that was cancelled while it waited back into the queue: the same run, in its place.
+    ///
+    /// # Errors
+    /// The session does not know the run, it was started, or its repeat was queued again meanwhile.
+    pub fn revive(&mut self, run: &str) -> Result<(), SessionError> {
+        let queued = self.known_job(run)?;
+        self.check_is_only(run, &queued.origin)?;
+        if self.recorded_job(run).is_some() {
+            return Err(SessionError::Started { run: run.to_owned() });
+        }
+        if self.queue.state(run).is_none() {
+            // An earlier conductor cancelled it: its place is not known any more.
+            self.record_queued(run, &queued)?;
+            return self.push_job(run.to_owned(), queued);
+        }
+        self.queue.revive(run)?;
+        self.record_queued(run, &queued)?;
+        self.progress.queued(queued.estimate_s);
+        Ok(())
+    }
+
+    /// The job of a run of this session.
+    fn known_job(&self, run: &str) -> Result<QueuedJob, SessionError> {
+        self.jobs.get(run).cloned().map_or_else(|| self.earlier_job(run), Ok)
+    }
+
+    /// Whether no other run of this repeat waits or runs: a run that is queued again twice would count as two.
+    fn check_is_only(&self, run: &str, origin: &Origin) -> Result<(), SessionError> {
+        let is_open = |other: &str| self.queue.state(other).is_some_and(|state| !state.is_final());
+        let is_same = |other: &Origin| (&other.cell, other.repeat) == (&origin.cell, origin.repeat);
+        match self.jobs.iter().find(|(other, queued)| is_same(&queued.origin) && is_open(other)) {
+            Some((other, _)) => Err(SessionError::InQueue { run: run.to_owned(), other: other.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// The job of a run from an earlier process, rebuilt from the session's records.
@@ -291,8 +329,15 @@ impl Session {
         let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
         self.next_run += 1;
         queued.job.resume = checkpoint_of(&queued.origin, folders);
-        self.store.decide(Decision::RunQueued {
-            run: run.clone(),
+        self.record_queued(&run, &queued)?;
+        self.push_job(run.clone(), queued)?;
+        Ok(run)
+    }
+
+    /// Records that a run is queued.
+    fn record_queued(&self, run: &str, queued: &QueuedJob) -> Result<(), SessionError> {
+        Ok(self.store.decide(Decision::RunQueued {
+            run: run.to_owned(),
             plan: queued.origin.plan.clone(),
             cell: queued.origin.cell.clone(),
             workload: queued.job.workload.clone(),
@@ -302,9 +347,7 @@ impl Session {
             seed: queued.job.seed,
             tracer: queued.job.tracer(),
             mode: queued.job.mode,
-        })?;
-        self.push_job(run.clone(), queued)?;
-        Ok(run)
+        })?)
     }
 
     /// Puts a run that is recorded as queued into the queue.

@@ -50,6 +50,38 @@ fn a_series_has_the_look_of_its_level_whatever_else_is_shown() {
 }
 
 #[test]
+fn hiding_the_level_of_the_baseline_turns_no_chart_round() {
+    let runs = four();
+    let all = of(&runs, &Study::default());
+    let hidden = Study { hidden: vec![("gpus".into(), Level::Integer(1))], ..Study::default() };
+    let fewer = of(&runs, &hidden);
+    assert_eq!(fewer.cells.len(), 2);
+    assert_eq!(fewer.arrangement, all.arrangement);
+    let names: Vec<&str> = fewer.charts[0].legend().iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(
+        (fewer.charts[0].x.categories.as_slice(), names),
+        (&["fp32".to_owned(), "fp16".to_owned()][..], vec!["2 GPUs"])
+    );
+}
+
+#[test]
+fn a_filter_names_the_key_or_the_level_that_was_meant() {
+    let missing = |filter: &str| of(&four(), &Study { filter: filter.to_owned(), ..Study::default() }).missing;
+    assert_eq!(missing("batch=16"), ["filter: no cell has batch; did you mean \"batch_size\"?"]);
+    assert_eq!(missing("precision=fp31"), ["filter: no cell has precision = fp31; did you mean \"fp32\"?"]);
+    assert!(missing("precision=fp32 or gpus=2").is_empty());
+}
+
+#[test]
+fn a_session_of_recorded_runs_alone_shows_their_values_marked() {
+    let mut runs = four();
+    runs.iter_mut().for_each(|run| run.recording = Recording::BuiltIn);
+    let shown = of(&runs, &Study::default());
+    assert_eq!(shown.cells.len(), 4);
+    assert!(shown.missing.iter().any(|line| line.contains("every run was recorded")), "{:?}", shown.missing);
+}
+
+#[test]
 fn a_factor_that_is_held_leaves_the_cells_of_its_level_and_is_told_with_what_is_the_same() {
     let runs = four();
     let mut study = Study::default();

@@ -103,6 +103,7 @@ impl Course {
                     self.phase = (!self.times_step).then_some(phase);
                     events.extend(self.phase.map(|phase| (at_s, Event::Phase { phase })));
                 }
+                Found::Untaken(_) => {}
                 Found::Warning(message) => events.push((now_s, Event::Warning { message })),
             }
         }

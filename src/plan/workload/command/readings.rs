@@ -315,7 +315,7 @@ on_speed = true
         for part in [
             "has no named group",
             "must be a text, not a whole number",
-            "measures.tokens/s.speed: unknown key; there are",
+            "measures.tokens/s.speed: unknown key; did you mean \"on_speed\"?",
         ] {
             assert!(found.contains(part), "{part}\n{found}");
         }
