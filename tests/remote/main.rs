@@ -288,7 +288,7 @@ impl Scene {
     }
 }
 
-fn wait(what: &str, condition: impl Fn() -> bool) {
+fn wait(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
@@ -342,6 +342,18 @@ fn a_session_on_another_machine_is_run_followed_read_and_noted_as_if_it_were_her
     succeed(&mut scene.multicard(&["table", &copy]));
     let written = scene.multicard(&["conduct", &copy]).output().unwrap();
     assert!(text(&written.stderr).contains("a copy of ssh://node/~/session"), "{}", text(&written.stderr));
+}
+
+#[test]
+fn the_end_of_runs_is_followed_however_much_they_wrote_at_last() {
+    let scene = Scene::new();
+    scene.plan("wordy", 1, "sleep 1; head -c 100000 /dev/urandom | od -x >&2");
+    for _ in 0..8 {
+        scene.detach("wordy.toml");
+        let mut watched = scene.start(&["attach", &scene.address()]);
+        wait("the end arrives", || watched.try_wait().unwrap().is_some());
+    }
+    assert_eq!(scene.states(), [RunState::Finished; 8]);
 }
 
 #[test]
