@@ -122,6 +122,13 @@ impl Scene {
             "#!/bin/sh\necho 'multicard-relay {\"frames\":99,\"multicard\":\"9.9\",\"home\":\"/\"}'\ncat >/dev/null\n",
         );
         script("older", "#!/bin/sh\necho \"error: unrecognized subcommand 'relay'\" >&2\nexit 2\n");
+        script("garbled", "#!/bin/sh\necho Welcome >&2\necho 'multicard-relay {\"frames\":'\ncat >/dev/null\n");
+        script(
+            "noisy",
+            "#!/bin/sh\necho Welcome >&2\necho 'multicard-relay {\"frames\":2,\"multicard\":\"1\",\"home\":\"/\"}'\necho words\n\
+             cat >/dev/null\n",
+        );
+        script("silent", "#!/bin/sh\nexec sleep 1000\n");
         // As root it wants this folder; anybody else has no use for it.
         let _ = fs::create_dir_all("/run/sshd");
         let mut sshd = hosts.as_ref().map_or_else(|| Command::new(SSHD), |hosts| hosts.on_node(SSHD));
@@ -354,6 +361,21 @@ fn the_end_of_runs_is_followed_however_much_they_wrote_at_last() {
         wait("the end arrives", || watched.try_wait().unwrap().is_some());
     }
     assert_eq!(scene.states(), [RunState::Finished; 8]);
+}
+
+#[test]
+fn what_is_no_relay_is_named_and_its_silence_is_told() {
+    let scene = Scene::new();
+    for program in ["garbled", "noisy"] {
+        let output = scene.multicard(&["attach", &scene.through("node", program)]).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("is not what multicard sends"), "{program}: {said}");
+        assert!(!said.contains("signal") && !said.contains("Welcome"), "{program}: {said}");
+    }
+    let mut silent = scene.start(&["attach", &scene.through("node", "silent")]);
+    hear(&mut silent, "multicard there has said nothing for 10 s");
+    kill_process(Pid::from_child(&silent), Signal::INT).unwrap();
+    silent.wait().unwrap();
 }
 
 #[test]
