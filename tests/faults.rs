@@ -4,6 +4,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use multicard::analysis::{Mark, summarise_run};
 use multicard::store::{Reader, RebuildReport, RunRecord, Store, StoreError, rebuild};
@@ -235,4 +237,43 @@ fn a_full_disk_is_told_and_leaves_sessions_and_archives_whole() {
     assert!(output.status.success(), "{:?} {told}", output.status.code());
     assert_eq!(text(&output.stdout), before[0]);
     assert!(told.contains("free space") && told.contains("are free"), "{told}");
+}
+
+#[test]
+fn pipes_into_which_nobody_writes_are_refused_and_others_are_read() {
+    let home = TempDir::new().unwrap();
+    let pipe = home.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let plan = home.path().join("plan.toml");
+    fs::write(&plan, "version = 1\n[command]\nrun = [\"true\"]\n").unwrap();
+    let [pipe, plan] = [pipe, plan].map(|path| path.display().to_string());
+    for (arguments, found) in [
+        (&["plan", &pipe][..], "a pipe into which nobody writes"),
+        (&["run", &pipe], "a pipe into which nobody writes"),
+        (&["command", "test", &plan, "--log", &pipe], "a pipe into which nobody writes"),
+        (&["trace", &pipe], "not a regular file"),
+        (&["session", "import", &pipe, "--session", "to"], "not a regular file"),
+    ] {
+        let mut child =
+            command(home.path()).args(arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if start.elapsed() > Duration::from_secs(60) {
+                child.kill().unwrap();
+                panic!("{arguments:?} waits for the pipe");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(found), "{arguments:?}: {said}");
+    }
+    let program = env!("CARGO_BIN_EXE_multicard");
+    let script = format!(
+        "{program} plan <(sleep 0.2; cat {plan}) && {program} command test {plan} --log <(echo step 1 loss 0.5)"
+    );
+    let mut bash = Command::new("bash");
+    seeded::at_home(&mut bash, home.path());
+    let output = bash.args(["-ec", &script]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }
