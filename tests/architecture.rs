@@ -29,7 +29,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("figure", &["foreign", "plan", "analysis", "papers", "text_table"]),
     ("export", &["foreign", "plan", "protocol", "store", "analysis", "text_table"]),
     ("session", &["foreign", "plan", "protocol", "dataset", "program", "launch", "telemetry", "store", "trace"]),
-    ("conduct", &["foreign", "plan", "launch", "session"]),
+    ("conduct", &["foreign", "plan", "processes", "launch", "session"]),
     ("remote", &["foreign", "plan", "protocol", "conduct", "session", "store", "telemetry"]),
     (
         "app",

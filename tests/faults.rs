@@ -277,3 +277,22 @@ fn pipes_into_which_nobody_writes_are_refused_and_others_are_read() {
     let output = bash.args(["-ec", &script]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
+
+#[test]
+fn what_a_limit_of_the_process_keeps_from_working_is_told_with_that_limit() {
+    let home = TempDir::new().unwrap();
+    let plan = home.path().join("plan.toml");
+    fs::write(&plan, "version = 1\n[command]\nrun = [\"true\"]\n").unwrap();
+    let limited = |limit: &str, session: &str| {
+        let program = env!("CARGO_BIN_EXE_multicard");
+        let script = format!("ulimit {limit}; exec {program} run {} --session {session}", plan.display());
+        let mut bash = Command::new("bash");
+        seeded::at_home(&mut bash, home.path());
+        let output = bash.args(["-c", &script]).current_dir(home.path()).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    for (limit, advice) in [("-n 12", "ulimit -n"), ("-n 16", "ulimit -n"), ("-f 4", "ulimit -f")] {
+        let (code, said) = limited(limit, &format!("session{limit}").replace(' ', ""));
+        assert!(code == Some(2) && said.contains(advice), "{limit}: {code:?} {said}");
+    }
+}
