@@ -108,6 +108,25 @@ fn logs_cut_or_garbled_at_every_byte_are_read_and_named() {
 }
 
 #[test]
+fn a_journal_whose_lines_are_out_of_order_is_named() {
+    let session = session();
+    let path = session.path().join("journal.jsonl");
+    let (journal, before) = (fs::read_to_string(&path).unwrap(), records(session.path()));
+    let reversed: String = journal.lines().rev().map(|line| format!("{line}\n")).collect();
+    fs::write(&path, reversed).unwrap();
+    let report = remade(session.path());
+    // Once a run.
+    assert_eq!(report.damaged.len(), before.len(), "{:?}", report.damaged);
+    for run in before {
+        let words = format!("it queues the run {}, of which lines before it tell", run.run);
+        assert!(report.damaged.iter().any(|named| named.starts_with("journal.jsonl:") && named.contains(&words)));
+    }
+    let home = TempDir::new().unwrap();
+    let shown = multicard(home.path(), &["session", "show", session.path().to_str().unwrap()]);
+    assert!(text(&shown.stderr).contains("out of order"), "{}", text(&shown.stderr));
+}
+
+#[test]
 fn a_session_file_cut_at_any_byte_is_refused_by_name() {
     let session = session();
     let path = session.path().join("session.toml");
