@@ -12,5 +12,5 @@ pub use file::{free_bytes, open, open_ours, open_ours_with, open_stream, read, r
 pub use limits::{LONG_FILE, advice, most_file_bytes, start_advice};
 pub use line::{Line, Lines, MOST_LINE_BYTES};
 pub use output::{Output, put_in_place, write};
-pub use place::{cache_folder, config_folder, data_folder, state_folder};
+pub use place::{cache_folder, config_folder, data_folder, state_folder, temporary_folder};
 pub use text::{message, misleads, printable};

@@ -315,3 +315,26 @@ fn what_a_limit_of_the_process_keeps_from_working_is_told_with_that_limit() {
         assert!(code == Some(2) && said.contains(advice), "{limit}: {code:?} {said}");
     }
 }
+
+#[test]
+fn a_session_is_read_where_neither_it_nor_the_home_can_be_written() {
+    let (home, from) = (TempDir::new().unwrap(), session());
+    let (disk, temporary) = (home.path().join("disk"), home.path().join("temporary"));
+    fs::create_dir(&disk).unwrap();
+    fs::create_dir(&temporary).unwrap();
+    let script = "mount -t tmpfs none \"$1\"
+        mkdir \"$1/home\"
+        cp -r \"$2\" \"$1/session\"
+        rm -f \"$1\"/session/session.sqlite*
+        mount -o remount,ro \"$1\"
+        export HOME=\"$1/home\" TMPDIR=\"$3\"
+        unset XDG_STATE_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_CONFIG_HOME
+        \"$0\" session show \"$1/session\" --format json
+        \"$0\" table \"$1/session\" > /dev/null";
+    let Some(output) = with_mounts(home.path(), script, &[&disk, from.path(), &temporary]) else { return };
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs: u64 = shown["runs"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(runs as usize, records(from.path()).len(), "{shown}");
+}
