@@ -163,7 +163,7 @@ impl Session {
         let ids: HashSet<&str> = earlier.values().map(|there| there.cell.as_str()).collect();
         let decided = self.record_plan(plan, working_folder.as_deref())?;
         let folders_there = self.folders_there();
-        let (mut runs, mut kept) = (Vec::new(), 0);
+        let (mut queued_runs, mut kept) = (Vec::new(), 0);
         for planned in order(plan, &matrix.cells) {
             let cell = &matrix.cells[planned.cell];
             if !is_wanted(&cell.identity) {
@@ -189,8 +189,9 @@ impl Session {
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
             let in_folders = (folders[planned.cell].clone(), working_folder.clone());
             let queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
-            runs.push(self.queue_job(queued, &folders_there)?);
+            queued_runs.push(queued);
         }
+        let runs = self.queue_jobs(queued_runs, &folders_there)?;
         Ok(Added { runs, kept, invalid: matrix.invalid })
     }
 
@@ -245,7 +246,7 @@ impl Session {
             None => self.earlier_job(run)?,
         };
         let folders = self.folders_there();
-        self.queue_job(queued, &folders).map(|_| ())
+        self.queue_jobs(vec![queued], &folders).map(|_| ())
     }
 
     /// The job of a run from an earlier process, rebuilt from the session's records.
@@ -286,25 +287,34 @@ impl Session {
         Ok(queued_job(plan_file, Some(spec), &cell, origin, record.seed, folders, placement))
     }
 
-    /// Assigns an id and a folder to a job and queues it; gives its id.
-    fn queue_job(&mut self, mut queued: QueuedJob, folders: &RunFolders) -> Result<String, SessionError> {
-        let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
-        self.next_run += 1;
-        queued.job.resume = checkpoint_of(&queued.origin, folders);
-        self.store.decide(Decision::RunQueued {
-            run: run.clone(),
-            plan: queued.origin.plan.clone(),
-            cell: queued.origin.cell.clone(),
-            workload: queued.job.workload.clone(),
-            levels: queued.job.levels.clone(),
-            data: queued.job.data.clone(),
-            repeat: queued.origin.repeat,
-            seed: queued.job.seed,
-            tracer: queued.job.tracer(),
-            mode: queued.job.mode,
-        })?;
-        self.push_job(run.clone(), queued)?;
-        Ok(run)
+    /// Assigns ids and folders to jobs and queues them, all or none; gives their ids.
+    fn queue_jobs(&mut self, mut jobs: Vec<QueuedJob>, folders: &RunFolders) -> Result<Vec<String>, SessionError> {
+        let (mut runs, mut decisions) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+        for queued in &mut jobs {
+            let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
+            self.next_run += 1;
+            queued.job.resume = checkpoint_of(&queued.origin, folders);
+            decisions.push(Decision::RunQueued {
+                run: run.clone(),
+                plan: queued.origin.plan.clone(),
+                cell: queued.origin.cell.clone(),
+                workload: queued.job.workload.clone(),
+                levels: queued.job.levels.clone(),
+                data: queued.job.data.clone(),
+                repeat: queued.origin.repeat,
+                seed: queued.job.seed,
+                tracer: queued.job.tracer(),
+                mode: queued.job.mode,
+            });
+            runs.push(run);
+        }
+        if !decisions.is_empty() {
+            self.store.decide_all(decisions)?;
+        }
+        for (run, queued) in runs.iter().zip(jobs) {
+            self.push_job(run.clone(), queued)?;
+        }
+        Ok(runs)
     }
 
     /// Puts a run that is recorded as queued into the queue.
