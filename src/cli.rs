@@ -42,6 +42,7 @@ use output::{
 use remote::session_folder;
 
 use crate::launch;
+use follow::Interrupted;
 
 /// A workbench for performance experiments on multi-GPU machines.
 #[derive(Parser)]
@@ -193,6 +194,10 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(error.as_ref()) => ExitCode::from(OK),
+        Err(error) if error.is::<Interrupted>() => {
+            say(error);
+            ExitCode::from(INTERRUPTED)
+        }
         Err(error) => {
             say(format_args!("multicard: {error}"));
             ExitCode::from(BAD_INPUT)

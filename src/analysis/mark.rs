@@ -138,7 +138,8 @@ impl Mark {
         if let Some(tried_s) = tried.max_by(f64::total_cmp) {
             add(Self::Tried(tried_s));
         }
-        if let Some(hole_s) = record.telemetry.longest_hole_s.filter(|hole_s| *hole_s > 0.0) {
+        let lasted = |hole_s: &f64| *hole_s > 0.0 && super::wall_clock::can_have_lasted(record, *hole_s);
+        if let Some(hole_s) = record.telemetry.longest_hole_s.filter(lasted) {
             add(Self::TelemetryHole(hole_s));
         }
         for message in record.warnings.iter().chain(record.ranks.iter().flat_map(|rank| &rank.warnings)) {

@@ -12,6 +12,11 @@ pub(super) fn total_time(record: &RunRecord) -> Option<f64> {
     record.launched_s().or_else(by_ranks)
 }
 
+/// Whether something of a run can have lasted so long by the clock: longer than the run, it is the clock that was set.
+pub(super) fn can_have_lasted(record: &RunRecord, duration_s: f64) -> bool {
+    total_time(record).is_none_or(|total_s| duration_s <= total_s + SLACK_S)
+}
+
 /// Whether the clock was set while the steps of a run were made. What a program tells of its steps is no witness against the clock.
 pub(super) fn was_set(record: &RunRecord) -> bool {
     let is_program = record.workload.command.is_some();
@@ -75,6 +80,16 @@ mod tests {
             assert!(set.marks.contains(&Mark::ClockSet) && set.activity.is_empty(), "{:?}", set.marks);
             let times = |of: &RunSummary| ["step_time_s", "epoch_time_s", "total_time_s"].map(|key| of.value(key));
             assert_eq!(times(&set), times(&whole));
+        }
+    }
+
+    #[test]
+    fn a_hole_of_telemetry_that_is_longer_than_the_run_is_the_clocks() {
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 1.0);
+        for (hole_s, is_marked) in [(3.0, true), (3600.0, false)] {
+            record.telemetry.longest_hole_s = Some(hole_s);
+            let marks = summarise_run(&record).marks;
+            assert_eq!(marks.contains(&Mark::TelemetryHole(hole_s)), is_marked, "{marks:?}");
         }
     }
 

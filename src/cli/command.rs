@@ -1,13 +1,13 @@
 //! `multicard command`: tries what a plan says of its commands. `multicard adapter`: helpers for programs.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{OK, Outcome, SOME_RUN_FAILED, print, say};
+use crate::foreign;
 use crate::plan::{self, Plan, suggestion};
 use crate::program::readings::{Found, PYTHON_ADAPTER, Untaken, read_log};
 
@@ -59,7 +59,7 @@ fn test(arguments: &TestArguments) -> Outcome {
     let plan = Plan::read(&arguments.plan)?;
     let command = command_of(&plan, arguments.name.as_deref())?;
     let unreadable = |error: io::Error| format!("cannot read {}: {error}", arguments.log.display());
-    let log = File::open(&arguments.log).map_err(unreadable)?;
+    let log = foreign::open_stream(&arguments.log).map_err(unreadable)?;
     let (mut text, mut read, mut missed) = (String::new(), Read::default(), Vec::new());
     let lines = read_log(&command.readings, log, |line, found| {
         read.add(&found);

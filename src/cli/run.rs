@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -87,14 +88,14 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
     for block in plan.blocks() {
         super::data::prepare(block)?;
     }
-    let interrupted = interrupts()?;
     let live = arguments.format == Some(EventFormat::Json);
-    let following = if arguments.detach {
-        Following::new(Client::connect_or_start(folder, false)?, None, folder, None)?
+    let (client, host) = if arguments.detach {
+        (Client::connect_or_start(folder, false)?, None)
     } else {
-        let (client, host) = conductor(folder, &machine, live)?;
-        Following::new(client, host, folder, arguments.format)?
+        conductor(folder, &machine, live)?
     };
+    let interrupted = interrupts()?;
+    let following = Following::new(client, host, folder, arguments.format, Arc::clone(&interrupted))?;
     let (name, start) = (folder.display().to_string(), std::env::current_dir()?);
     follow(arguments, plan, following, Site { name, node: machine.node, start, far: None }, &interrupted)
 }
@@ -102,10 +103,10 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
 fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
     let node = far.node()?;
     runnable(plan, &node)?;
-    let interrupted = interrupts()?;
     let live = arguments.format == Some(EventFormat::Json);
     let client = far.client(true, live)?.ok_or(ConductError::Ended)?;
-    let following = Following::new(client, None, far.folder(), arguments.format)?;
+    let interrupted = interrupts()?;
+    let following = Following::new(client, None, far.folder(), arguments.format, Arc::clone(&interrupted))?;
     let (name, start) = (far.address().to_string(), far.home().to_owned());
     follow(arguments, plan, following, Site { name, node, start, far: Some((far, live)) }, &interrupted)
 }
@@ -140,7 +141,7 @@ impl Site<'_> {
         runs: &[String],
         interrupted: &AtomicBool,
     ) -> Result<Option<Outcomes>, Box<dyn Error>> {
-        self.over_lines(following, interrupted, |following| following.until_ended(runs, interrupted))
+        self.over_lines(following, interrupted, |following| following.until_ended(runs))
     }
 
     /// Does something over lines that break and are taken up again; `None` if it was interrupted.
@@ -188,7 +189,7 @@ fn follow(
         following.await_queue()?;
         if !following.is_idle() {
             say("waiting for the runs that an earlier multicard started");
-            if following.until_idle(interrupted)?.is_none() {
+            if following.until_idle()?.is_none() {
                 return Ok(INTERRUPTED);
             }
         }
@@ -221,7 +222,7 @@ fn follow(
         };
         outcomes.add(&more);
     }
-    if !following.wait_for_others(interrupted)? {
+    if !following.wait_for_others()? {
         return Ok(INTERRUPTED);
     }
     say_results(outcomes.finished + added.kept, outcomes.unfinished, &site.name);

@@ -1,5 +1,7 @@
 //! The queue of runs: a state machine without clock or processes.
 
+use std::collections::HashSet;
+
 use crate::plan::RunState;
 
 /// Reason why a queue rejects an operation.
@@ -36,6 +38,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: Vec<Entry>,
+    /// The ids of all entries: plans have up to a hundred thousand runs.
+    ids: HashSet<String>,
     paused: bool,
 }
 
@@ -51,7 +55,7 @@ impl Queue {
     /// The id is taken.
     pub fn push(&mut self, run: impl Into<String>) -> Result<(), QueueError> {
         let run = run.into();
-        if self.state(&run).is_some() {
+        if !self.ids.insert(run.clone()) {
             return Err(QueueError::Duplicate(run));
         }
         self.entries.push(Entry { run, state: RunState::Queued, shared: false });
@@ -190,7 +194,11 @@ impl Queue {
     }
 
     fn index(&self, run: &str) -> Result<usize, QueueError> {
-        self.entries.iter().position(|entry| entry.run == run).ok_or_else(|| QueueError::Unknown(run.into()))
+        // Whoever has just added a run asks for the last one.
+        let is_last = self.entries.last().is_some_and(|entry| entry.run == run);
+        let index =
+            if is_last { Some(self.entries.len() - 1) } else { self.entries.iter().position(|entry| entry.run == run) };
+        index.ok_or_else(|| QueueError::Unknown(run.into()))
     }
 
     fn entry(&mut self, run: &str) -> Result<&mut Entry, QueueError> {

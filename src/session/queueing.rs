@@ -163,7 +163,7 @@ impl Session {
         let ids: HashSet<&str> = earlier.values().map(|there| there.cell.as_str()).collect();
         let decided = self.record_plan(plan, working_folder.as_deref())?;
         let folders_there = self.folders_there();
-        let (mut runs, mut kept) = (Vec::new(), 0);
+        let (mut queued_runs, mut kept) = (Vec::new(), 0);
         for planned in order(plan, &matrix.cells) {
             let cell = &matrix.cells[planned.cell];
             if !is_wanted(&cell.identity) {
@@ -194,8 +194,9 @@ impl Session {
                 // Nothing is known of a program but what its earlier runs took.
                 queued.estimate_s = earlier_s.unwrap_or(0.0);
             }
-            runs.push(self.queue_job(queued, &folders_there)?);
+            queued_runs.push(queued);
         }
+        let runs = self.queue_jobs(queued_runs, &folders_there)?;
         Ok(Added { runs, kept, invalid: matrix.invalid })
     }
 
@@ -247,7 +248,7 @@ impl Session {
         let queued = self.known_job(run)?;
         self.check_is_only(run, &queued.origin)?;
         let folders = self.folders_there();
-        self.queue_job(queued, &folders).map(|_| ())
+        self.queue_jobs(vec![queued], &folders).map(|_| ())
     }
 
     /// Puts a run that was cancelled while it waited back into the queue: the same run, in its place.
@@ -262,11 +263,11 @@ impl Session {
         }
         if self.queue.state(run).is_none() {
             // An earlier conductor cancelled it: its place is not known any more.
-            self.record_queued(run, &queued)?;
+            self.store.decide(run_queued(run, &queued))?;
             return self.push_job(run.to_owned(), queued);
         }
         self.queue.revive(run)?;
-        self.record_queued(run, &queued)?;
+        self.store.decide(run_queued(run, &queued))?;
         self.progress.queued(queued.estimate_s);
         Ok(())
     }
@@ -324,30 +325,23 @@ impl Session {
         Ok(queued_job(plan_file, Some(spec), &cell, origin, record.seed, folders, placement))
     }
 
-    /// Assigns an id and a folder to a job and queues it; gives its id.
-    fn queue_job(&mut self, mut queued: QueuedJob, folders: &RunFolders) -> Result<String, SessionError> {
-        let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
-        self.next_run += 1;
-        queued.job.resume = checkpoint_of(&queued.origin, folders);
-        self.record_queued(&run, &queued)?;
-        self.push_job(run.clone(), queued)?;
-        Ok(run)
-    }
-
-    /// Records that a run is queued.
-    fn record_queued(&self, run: &str, queued: &QueuedJob) -> Result<(), SessionError> {
-        Ok(self.store.decide(Decision::RunQueued {
-            run: run.to_owned(),
-            plan: queued.origin.plan.clone(),
-            cell: queued.origin.cell.clone(),
-            workload: queued.job.workload.clone(),
-            levels: queued.job.levels.clone(),
-            data: queued.job.data.clone(),
-            repeat: queued.origin.repeat,
-            seed: queued.job.seed,
-            tracer: queued.job.tracer(),
-            mode: queued.job.mode,
-        })?)
+    /// Assigns ids and folders to jobs and queues them, all or none; gives their ids.
+    fn queue_jobs(&mut self, mut jobs: Vec<QueuedJob>, folders: &RunFolders) -> Result<Vec<String>, SessionError> {
+        let (mut runs, mut decisions) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+        for queued in &mut jobs {
+            let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
+            self.next_run += 1;
+            queued.job.resume = checkpoint_of(&queued.origin, folders);
+            decisions.push(run_queued(&run, queued));
+            runs.push(run);
+        }
+        if !decisions.is_empty() {
+            self.store.decide_all(decisions)?;
+        }
+        for (run, queued) in runs.iter().zip(jobs) {
+            self.push_job(run.clone(), queued)?;
+        }
+        Ok(runs)
     }
 
     /// Puts a run that is recorded as queued into the queue.
@@ -459,5 +453,21 @@ impl Session {
         self.queue.pause();
         self.restored += 1;
         Ok(())
+    }
+}
+
+/// That a run is queued.
+fn run_queued(run: &str, queued: &QueuedJob) -> Decision {
+    Decision::RunQueued {
+        run: run.to_owned(),
+        plan: queued.origin.plan.clone(),
+        cell: queued.origin.cell.clone(),
+        workload: queued.job.workload.clone(),
+        levels: queued.job.levels.clone(),
+        data: queued.job.data.clone(),
+        repeat: queued.origin.repeat,
+        seed: queued.job.seed,
+        tracer: queued.job.tracer(),
+        mode: queued.job.mode,
     }
 }
