@@ -90,8 +90,8 @@ pub struct Judgement {
     pub gap_s: Option<f64>,
     /// Whether accuracy and losses are the same.
     pub check: Check,
-    /// The mean of the logarithms and its standard error.
-    pub(super) seen: Option<(f64, f64)>,
+    /// The mean of the logarithms and its standard error; none of fewer than two pairs.
+    pub seen: Option<(f64, f64)>,
 }
 
 /// In a few words: `faster`, `equal within 1 %`, `undecided: with 3 pairs only differences above 12 % would show`.

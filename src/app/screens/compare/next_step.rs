@@ -103,9 +103,10 @@ fn plan_of(source: &Source, cells: &[&RunRecord], repeats: Option<u32>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::judge;
 
     fn judged(n: usize, detectable: Option<f64>) -> Judgement {
-        Judgement { verdict: Verdict::Undecided, p: None, p_holm: None, detectable, equal_within: 0.01, n }
+        Judgement { detectable, n, ..judge(&[Vec::new()], true, 0.01).remove(0) }
     }
 
     #[test]
