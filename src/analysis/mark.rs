@@ -355,6 +355,18 @@ mod tests {
         assert_eq!(marks(2, 1.99, 0.03, 0.0), [""; 0], "alone it keeps all CPUs busy itself");
         assert_eq!(marks(16, 9.0, 5.0, 0.0), [""; 0], "there are idle CPUs");
         assert_eq!(marks(16, 15.5, 0.5, 0.0), [""; 0], "too little of them");
+        // From 5 % of all CPUs on, and from 1 % of what a hypervisor takes.
+        for (others, marked) in [(3.1, false), (3.3, true)] {
+            assert_eq!(!marks(64, 63.5, others, 0.0).is_empty(), marked, "{others} of 64");
+        }
+        for (others, marked) in [(0.24, false), (0.26, true)] {
+            assert_eq!(!marks(2, 1.99, others, 0.0).is_empty(), marked, "{others} of 2");
+        }
+        for (stolen, marked) in [(0.63, false), (0.65, true)] {
+            assert_eq!(!marks(64, 9.0, 0.0, stolen).is_empty(), marked, "{stolen} of 64 stolen");
+        }
+        assert_eq!(marks(64, 57.5, 9.0, 0.0), [""; 0], "a tenth of the CPUs is idle");
+        assert_eq!(marks(64, 57.7, 9.0, 0.0), ["contended"]);
         assert_eq!(marks(2, 1.2, 0.0, 0.3), ["contended"], "a hypervisor takes time away");
         assert!(summarise_run(&fixture::finished()).marks.is_empty(), "of an earlier version, nothing is known");
         let lost = Mark::Contended { others: 1.33, stolen: 0.0, busy: 1.99, cpus: 2 };

@@ -70,3 +70,26 @@ impl KeptQueue {
         std::fs::rename(&unfinished, &file)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_eight_launches_are_remembered_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = KeptQueue::default();
+        for launch in 0..20 {
+            kept.keep_launch(&launch.to_string(), None);
+            // An answer takes the place of what was kept at its beginning.
+            kept.keep_launch(&launch.to_string(), Some(Err(format!("answer {launch}"))));
+        }
+        kept.write(folder.path()).unwrap();
+        let read = KeptQueue::read(folder.path());
+        assert_eq!(read, kept);
+        let known: Vec<u32> = (0..20).filter(|launch| read.launch(&launch.to_string()).is_some()).collect();
+        assert_eq!(known, (12..20).collect::<Vec<_>>());
+        assert_eq!(read.launches.len(), MOST_LAUNCHES);
+    }
+}
