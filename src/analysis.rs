@@ -6,8 +6,8 @@ mod batch;
 mod between_sessions;
 mod cell;
 mod check;
-mod comparison;
 mod clock;
+mod comparison;
 mod condition;
 mod contrast;
 #[cfg(test)]
@@ -48,8 +48,8 @@ pub use cell::{
     step_of, varying,
 };
 pub use check::Check;
-pub use comparison::{Comparison, Incomparable};
 pub use clock::{Clock, Contradiction, Doubt};
+pub use comparison::{Comparison, Incomparable};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between};

@@ -36,8 +36,8 @@ use clap::error::ContextKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use output::{
-    BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, is_closed_pipe, print, progress_bar,
-    say, variant,
+    BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, is_closed_pipe, print,
+    progress_bar, say, variant,
 };
 use remote::session_folder;
 

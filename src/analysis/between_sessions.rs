@@ -57,9 +57,16 @@ impl SessionComparison {
         let change = (!old.is_empty() && !new.is_empty()).then(|| sign * (mean(new) - mean(old)));
         let squares = |values: &[f64]| values.iter().map(|value| (value - mean(values)).powi(2)).sum::<f64>();
         let freedom = (old.len() + new.len()) as f64 - 2.0;
-        let error = ((squares(old) + squares(new)) / freedom * (1.0 / old.len() as f64 + 1.0 / new.len() as f64)).sqrt();
+        let error =
+            ((squares(old) + squares(new)) / freedom * (1.0 / old.len() as f64 + 1.0 / new.len() as f64)).sqrt();
         let contrast = change.filter(|_| freedom >= 1.0).map(|mean| Contrast { mean, error, freedom });
-        Self { contrast, ratio: change.map(f64::exp), sessions: old.len() + new.len(), failing: None, checks: Vec::new() }
+        Self {
+            contrast,
+            ratio: change.map(f64::exp),
+            sessions: old.len() + new.len(),
+            failing: None,
+            checks: Vec::new(),
+        }
     }
 
     /// The ratio with its 95 % interval by Student's t between sessions.
@@ -107,9 +114,10 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
     let comparisons: Vec<Comparison> =
         family.iter().map(|one| Comparison { checks: one.checks.clone(), ..Comparison::of_logs(Vec::new()) }).collect();
     let checked = super::judge_comparisons(&comparisons, 0, of_speed, margin);
-    let judged = family.iter().zip(checked).zip(differences.into_iter().zip(equalities));
-    let judgement = |((one, checked), (difference, equality)): ((&SessionComparison, Judgement), (Option<f64>, Option<f64>))| {
-        let judgement = judgement_of(one.contrast.as_ref(), (difference, equality), of_speed, margin);
+    let adjusted: Vec<(Option<f64>, Option<f64>)> = differences.into_iter().zip(equalities).collect();
+    let judgement = |(place, checked): (usize, Judgement)| {
+        let one = &family[place];
+        let judgement = judgement_of(one.contrast.as_ref(), adjusted[place], of_speed, margin);
         let reason = (one.ratio.is_some() && one.contrast.is_none()).then_some(Incomparable::OneSession);
         let verdict = if reason.is_some() { Verdict::NotComparable } else { judgement.verdict };
         let judgement =
@@ -118,5 +126,5 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let is_no_worse = one.contrast.as_ref().is_some_and(|contrast| contrast.no_worse(bound) < ERROR);
         SessionJudgement { judgement, is_no_worse, failing: one.failing }
     };
-    judged.map(judgement).collect()
+    checked.into_iter().enumerate().map(judgement).collect()
 }

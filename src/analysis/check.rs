@@ -92,13 +92,16 @@ impl CheckPairs {
 /// The check values that the runs of both cells tell, over pairs of their repeats.
 pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<CheckPairs> {
     let told = |of: &'static CheckMeasure| {
-        let values: Vec<(u32, f64, f64)> = pairs
-            .iter()
-            .filter_map(|(over, base)| Some((over.repeat, of.value(over)?, of.value(base)?)))
-            .collect();
+        let values: Vec<(u32, f64, f64)> =
+            pairs.iter().filter_map(|(over, base)| Some((over.repeat, of.value(over)?, of.value(base)?))).collect();
         let middle = |side: fn(&(u32, f64, f64)) -> f64| median(&values.iter().map(side).collect::<Vec<_>>());
         let differences = values.iter().map(|(repeat, over, base)| (*repeat, of.difference(*over, *base))).collect();
-        (!values.is_empty()).then(|| CheckPairs { of, over: middle(|value| value.1), base: middle(|value| value.2), differences })
+        (!values.is_empty()).then(|| CheckPairs {
+            of,
+            over: middle(|value| value.1),
+            base: middle(|value| value.2),
+            differences,
+        })
     };
     let mut all: Vec<CheckPairs> = CHECKS.iter().filter_map(told).collect();
     // Last losses stand in where nothing else is told.

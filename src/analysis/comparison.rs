@@ -187,8 +187,7 @@ impl Comparison {
         };
         let is_speed = cell.measure(key).is_some_and(|measure| measure.on_speed);
         let resolution = |run: &RunSummary| if is_speed { clock_resolution(run) } else { 0.0 };
-        let is_impossible =
-            |run: &RunSummary| is_speed && run.clock.is_some_and(|clock| clock.is_impossible());
+        let is_impossible = |run: &RunSummary| is_speed && run.clock.is_some_and(|clock| clock.is_impossible());
         let reason = reason.or_else(|| {
             let impossible = near.iter().any(|(own, other)| is_impossible(own) || is_impossible(other));
             impossible.then_some(Incomparable::ImpossibleClock)
@@ -268,7 +267,8 @@ fn separated_s(pairs: &[(&RunSummary, &RunSummary)]) -> Option<f64> {
     if pairs.len() < 2 {
         return None;
     }
-    let starts = |side: fn(&(&RunSummary, &RunSummary)) -> Option<f64>| pairs.iter().map(side).collect::<Option<Vec<f64>>>();
+    let starts =
+        |side: fn(&(&RunSummary, &RunSummary)) -> Option<f64>| pairs.iter().map(side).collect::<Option<Vec<f64>>>();
     let (own, other) = (starts(|pair| pair.0.started_s)?, starts(|pair| pair.1.started_s)?);
     let least = |starts: &[f64]| starts.iter().copied().fold(f64::INFINITY, f64::min);
     let most = |starts: &[f64]| starts.iter().copied().fold(f64::NEG_INFINITY, f64::max);

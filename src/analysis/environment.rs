@@ -54,7 +54,8 @@ pub(super) fn machine_differs<'a>(
     let all = own.iter().copied().chain(others.filter_map(known)).enumerate();
     let is_split = |fact: &Differing| {
         fact.values.iter().all(|(value, places)| {
-            value.is_some() && (places.iter().all(|place| *place < own.len()) || places.iter().all(|place| *place >= own.len()))
+            value.is_some()
+                && (places.iter().all(|place| *place < own.len()) || places.iter().all(|place| *place >= own.len()))
         })
     };
     differing(all).into_iter().filter(is_split).map(|fact| fact.name).collect()

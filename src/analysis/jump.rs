@@ -202,7 +202,7 @@ mod tests {
         let runs = session(&mut noise, 2, |_| 0.0);
         assert_eq!(jump(&runs[..4]), None);
         assert_eq!(jump(&[]), None);
-        let mut equal = runs.clone();
+        let mut equal = runs;
         for run in &mut equal {
             run.values.insert("step_time_s".into(), 0.5);
         }

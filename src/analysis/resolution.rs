@@ -28,7 +28,7 @@ fn multiples(durations_s: &[f64], decimals: i32) -> Option<Vec<u64>> {
     let multiple = |time_s: &f64| {
         let exact = time_s * 10_f64.powi(decimals);
         let whole = exact.round();
-        let is_whole = (exact - whole).abs() <= 1e-6 + 4.0 * f64::EPSILON * exact && whole >= 1.0 && whole < 1e15;
+        let is_whole = (exact - whole).abs() <= 1e-6 + 4.0 * f64::EPSILON * exact && (1.0..1e15).contains(&whole);
         is_whole.then_some(whole as u64)
     };
     durations_s.iter().map(multiple).collect()

@@ -8,10 +8,10 @@ use std::fmt;
 
 use strum::IntoStaticStr;
 
-use super::check::{Check, CheckPairs, judge_checks};
 use super::capitalised;
-use super::contrast::{Contrast, ERROR, holm_among, spent_at, standard_deviation};
+use super::check::{Check, CheckPairs, judge_checks};
 use super::comparison::{Comparison, Incomparable, percent};
+use super::contrast::{Contrast, ERROR, holm_among, spent_at, standard_deviation};
 use super::value::{Intervals, pairs};
 use crate::statistics::{Interval, median, student_t_quantile};
 
@@ -108,7 +108,9 @@ impl fmt::Display for Judgement {
                 let (pairs, least) = (super::counted(self.n, "pair"), percent(detectable));
                 write!(f, "undecided: with {pairs} only differences above {least} would show")?;
             }
-            (Verdict::Undecided, _, None) => write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" })?,
+            (Verdict::Undecided, _, None) => {
+                write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" })?
+            }
             _ => f.write_str(name)?,
         }
         match &self.check {
@@ -151,7 +153,10 @@ impl Judgement {
             let repeats = super::counted(self.n, "repeat");
             lines.push(format!("{repeats} show a difference of {} in 80 % of cases", percent(detectable)));
         }
-        lines.extend(self.repeats_needed().map(|more| format!("About {} more would decide it", super::counted(more as usize, "repeat"))));
+        lines.extend(
+            self.repeats_needed()
+                .map(|more| format!("About {} more would decide it", super::counted(more as usize, "repeat"))),
+        );
         lines.push(capitalised(&self.check.to_string()));
         lines
     }
@@ -288,9 +293,13 @@ fn decide(
     rounding: impl Fn(&Comparison) -> f64,
 ) -> Vec<Decided> {
     let adjusted = |p: &dyn Fn(&Contrast, f64) -> f64| {
-        let of_one = |(contrast, one): (&Contrast, &Comparison)| (p(contrast, rounding(one)) / spent_at(one.looks)).min(1.0);
-        let all: Vec<f64> =
-            contrasts.iter().zip(family).filter_map(|(contrast, one)| Some(of_one((contrast.as_ref()?, one)))).collect();
+        let of_one =
+            |(contrast, one): (&Contrast, &Comparison)| (p(contrast, rounding(one)) / spent_at(one.looks)).min(1.0);
+        let all: Vec<f64> = contrasts
+            .iter()
+            .zip(family)
+            .filter_map(|(contrast, one)| Some(of_one((contrast.as_ref()?, one))))
+            .collect();
         let mut adjusted = holm_among(&all, others).into_iter();
         contrasts.iter().map(|one| one.as_ref().and_then(|_| adjusted.next())).collect::<Vec<Option<f64>>>()
     };

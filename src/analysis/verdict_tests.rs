@@ -18,12 +18,18 @@ fn tests_their_correction_and_what_could_be_shown_agree_with_scipy() {
         let is_equal = spent(oracle.equivalence_holm[place]) < 0.05;
         assert_eq!(one.verdict == Equal, is_equal, "{place}: {one:?}");
     }
-    assert_eq!(
-        judged.iter().map(|one| one.verdict).collect::<Vec<_>>(),
-        [Faster, Undecided, Slower, Equal, Faster]
-    );
+    assert_eq!(judged.iter().map(|one| one.verdict).collect::<Vec<_>>(), [Faster, Undecided, Slower, Equal, Faster]);
     let told: Vec<String> = judged.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["faster", "undecided: with 4 pairs only differences above 10 % would show", "slower", "equal within 1 %", "faster"]);
+    assert_eq!(
+        told,
+        [
+            "faster",
+            "undecided: with 4 pairs only differences above 10 % would show",
+            "slower",
+            "equal within 1 %",
+            "faster"
+        ]
+    );
 }
 
 #[test]

@@ -53,7 +53,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     };
     let (before, after) = (read(&before)?, read(&after)?);
     let (before, after) = (cells_of_each(&before), cells_of_each(&after));
-    let Some(measure) = before.iter().find_map(|cells| measure_of(cells, &options.measure)).filter(|one| one.better != Better::Neither) else {
+    let Some(measure) =
+        before.iter().find_map(|cells| measure_of(cells, &options.measure)).filter(|one| one.better != Better::Neither)
+    else {
         let asked = &options.measure;
         return Err(format!("--measure {asked}: no measure of these runs that is better low or high; `multicard help method` lists measures").into());
     };
@@ -77,12 +79,16 @@ fn cells_of_each(sessions: &[Material]) -> Vec<Vec<Cell<'_>>> {
     sessions.iter().map(|material| cells(&material.runs)).collect()
 }
 
+/// The sessions before, those after, and the options.
+type Sides = (Vec<PathBuf>, Vec<PathBuf>, Options);
+
 /// The sessions of each side and the options, wherever these stand.
-fn sides(arguments: &Arguments) -> Result<(Vec<PathBuf>, Vec<PathBuf>, Options), Box<dyn Error>> {
+fn sides(arguments: &Arguments) -> Result<Sides, Box<dyn Error>> {
     let (mut before, options) = (arguments.before.clone(), arguments.options.clone());
     if arguments.after.is_empty() {
         let after = before.pop().filter(|_| !before.is_empty());
-        let after = after.ok_or("give sessions before and after: multicard diff BEFORE AFTER, or multicard diff A1 A2 -- B1 B2")?;
+        let after = after
+            .ok_or("give sessions before and after: multicard diff BEFORE AFTER, or multicard diff A1 A2 -- B1 B2")?;
         if before.len() > 1 {
             return Err("put -- between the sessions before and those after: multicard diff A1 A2 -- B1 B2".into());
         }
@@ -102,5 +108,7 @@ fn share(text: &str) -> Result<f64, String> {
         Some(percent) => number(percent).map(|percent| percent / 100.0),
         None => number(text),
     };
-    share.filter(|share| (0.0..1.0).contains(share)).ok_or_else(|| "give percent from 0 to below 100, such as 2%".to_owned())
+    share
+        .filter(|share| (0.0..1.0).contains(share))
+        .ok_or_else(|| "give percent from 0 to below 100, such as 2%".to_owned())
 }

@@ -51,7 +51,9 @@ fn matched<'a, 'c>(before: &'a [Vec<Cell<'c>>], after: &'a [Vec<Cell<'c>>]) -> V
     let identity = |cell: &Cell| cell.runs.first().and_then(|run| run.identity);
     let mut known = Vec::new();
     let mut all: Vec<Matched> = Vec::new();
-    for (is_after, cell) in before.iter().flatten().map(|cell| (false, cell)).chain(after.iter().flatten().map(|cell| (true, cell))) {
+    for (is_after, cell) in
+        before.iter().flatten().map(|cell| (false, cell)).chain(after.iter().flatten().map(|cell| (true, cell)))
+    {
         let Some(identity) = identity(cell) else { continue };
         let place = known.iter().position(|one| *one == identity).unwrap_or_else(|| {
             known.push(identity);
@@ -65,7 +67,8 @@ fn matched<'a, 'c>(before: &'a [Vec<Cell<'c>>], after: &'a [Vec<Cell<'c>>]) -> V
 
 /// The marks of a side's finished runs, each once.
 fn marks(which: &str, cells: &[&Cell]) -> Vec<String> {
-    let mut labels: Vec<&str> = cells.iter().flat_map(|cell| finished(cell)).flat_map(|run| &run.marks).map(Mark::label).collect();
+    let mut labels: Vec<&str> =
+        cells.iter().flat_map(|cell| finished(cell)).flat_map(|run| &run.marks).map(Mark::label).collect();
     labels.sort_unstable();
     labels.dedup();
     labels.into_iter().map(|label| format!("{which}: {label}")).collect()
@@ -109,7 +112,8 @@ pub fn difference(before: &[Vec<Cell>], after: &[Vec<Cell>], measure: &Measure, 
             CellValue::Text(format!("{failed} of {}", counted(ended, "run")))
         });
         let verdict = CellValue::Verdict(judged.judgement.clone());
-        let rest = [value(median(&cell.before)), value(median(&cell.after)), value(comparison.value()), verdict, failing];
+        let rest =
+            [value(median(&cell.before)), value(median(&cell.after)), value(comparison.value()), verdict, failing];
         Row {
             session: String::new(),
             cell: first.id.to_owned(),
@@ -130,7 +134,13 @@ pub fn difference(before: &[Vec<Cell>], after: &[Vec<Cell>], measure: &Measure, 
     Difference { table: Table { study: "diff".to_owned(), columns, rows, lead: notes.clone(), notes }, outcome }
 }
 
-fn notes(before: &[Vec<Cell>], after: &[Vec<Cell>], alone: &[Matched], columns: &[Column], rows: &[Row]) -> Vec<String> {
+fn notes(
+    before: &[Vec<Cell>],
+    after: &[Vec<Cell>],
+    alone: &[Matched],
+    columns: &[Column],
+    rows: &[Row],
+) -> Vec<String> {
     let mut notes = vec![format!(
         "{} before, {} after; cells that both have: {}; above 1 is better; a session is one observation, the mean of its repeats",
         counted(before.len(), "session"),
@@ -186,15 +196,22 @@ mod tests {
         // 1.5 % between sessions, 0.1 % between repeats.
         let (found, verdicts) = diff(&[session(&STEPS, 1.0)], &[session(&STEPS, 1.015)], 0.01);
         assert_eq!(found.outcome, DifferenceOutcome::Open);
-        assert!(verdicts.iter().all(|text| text.starts_with("not comparable: each side is one session")), "{verdicts:?}");
+        assert!(
+            verdicts.iter().all(|text| text.starts_with("not comparable: each side is one session")),
+            "{verdicts:?}"
+        );
     }
 
     #[test]
     fn a_difference_counts_that_the_spread_between_sessions_does_not_explain() {
-        let days = |days: &[f64], steps: &[(&str, f64)]| days.iter().map(|day| session(steps, *day)).collect::<Vec<_>>();
+        let days =
+            |days: &[f64], steps: &[(&str, f64)]| days.iter().map(|day| session(steps, *day)).collect::<Vec<_>>();
         let before = days(&[1.0, 1.015, 0.99], &STEPS);
         let (found, verdicts) = diff(&before, &days(&[1.005, 0.995, 1.01], &STEPS), 0.05);
-        assert_eq!((found.outcome, verdicts.as_slice()), (DifferenceOutcome::NoWorse, ["equal within 5 %", "equal within 5 %"].map(String::from).as_slice()));
+        assert_eq!(
+            (found.outcome, verdicts.as_slice()),
+            (DifferenceOutcome::NoWorse, ["equal within 5 %", "equal within 5 %"].map(String::from).as_slice())
+        );
         let slower = [("fp32", 0.12), ("fp16", 0.05)];
         let (found, verdicts) = diff(&before, &days(&[1.0, 1.01, 0.995], &slower), 0.05);
         assert_eq!((found.outcome, verdicts[0].as_str()), (DifferenceOutcome::Worse, "slower"));
@@ -226,6 +243,9 @@ mod tests {
     fn cells_of_one_side_alone_are_counted() {
         let (found, _) = diff(&[session(&STEPS, 1.0)], &[session(&[("fp32", 0.1), ("bf16", 0.05)], 1.0)], 0.01);
         assert_eq!(found.table.rows.len(), 1);
-        assert_eq!(found.table.notes[1], "not compared: 1 cell that only sessions before have, 1 cell that only those after have");
+        assert_eq!(
+            found.table.notes[1],
+            "not compared: 1 cell that only sessions before have, 1 cell that only those after have"
+        );
     }
 }

@@ -10,7 +10,8 @@ use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
     Cell, Check, Condition, Judgement, Mark, Measure, Method, RunState, THROUGHPUT, conditions, counted,
-    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, spread, step_of, usual_spread, varying,
+    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, spread, step_of, usual_spread,
+    varying,
 };
 
 /// Measures that are not of the time after the warm-up.
@@ -239,7 +240,9 @@ fn check_note(judged: &[&Judgement]) -> Option<String> {
         Check::Unknown { needed: Some(needed), .. } => Some(*needed),
         _ => None,
     });
-    let needed = needed.max().map_or(String::new(), |needed| format!("; about {} would tell", counted(needed as usize, "repeat")));
+    let needed = needed
+        .max()
+        .map_or(String::new(), |needed| format!("; about {} would tell", counted(needed as usize, "repeat")));
     let parts = [(same, "the same in"), (differs, "different in"), (unknown, "not told apart by these repeats in")];
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{words} {count}")).collect();

@@ -97,7 +97,11 @@ fn measure(file: &Path) {
     let times = if size > 200_000_000 { 1 } else { TIMES };
     let imports = measure_import(file, times);
     let stepped = timed(times, || step_with_sqlite(file));
-    println!("  SQLite, stepping through the same columns: {}; {:.1} times as long", told(&stepped), stepped[times / 2] / imports[times / 2]);
+    println!(
+        "  SQLite, stepping through the same columns: {}; {:.1} times as long",
+        told(&stepped),
+        stepped[times / 2] / imports[times / 2]
+    );
     let folder = tempfile::tempdir().expect("a temporary folder");
     let events = folder.path().join("trace.events");
     let begun = Instant::now();

@@ -129,12 +129,17 @@ impl Runs {
                 // Steps of 11.6 to 13.4 ms, told in whole milliseconds; both cells of a pair take 12.4 to 12.6 ms.
                 let mut told = |time_ms: f64| (time_ms * (1.0 + 0.001 * self.normal())).round().ln();
                 let pair = |_| (0..6).map(|_| told(12.4) - told(12.6)).collect();
-                let family: Vec<_> = (0..8).map(pair).map(|logs| Comparison::of_logs(logs).rounded(1.0 / 12.0)).collect();
+                let family: Vec<_> =
+                    (0..8).map(pair).map(|logs| Comparison::of_logs(logs).rounded(1.0 / 12.0)).collect();
                 judge(&family)
             }
             Kind::Filtered => {
                 let judged = judge(&self.family(kind, 15, 6));
-                judged.into_iter().min_by(|a, b| a.p.unwrap_or(1.0).total_cmp(&b.p.unwrap_or(1.0))).into_iter().collect()
+                judged
+                    .into_iter()
+                    .min_by(|a, b| a.p.unwrap_or(1.0).total_cmp(&b.p.unwrap_or(1.0)))
+                    .into_iter()
+                    .collect()
             }
             Kind::UntilDecided => {
                 let mut times = Vec::new();
@@ -158,7 +163,9 @@ impl Runs {
                 let family = (0..8).map(|_| {
                     let times = self.session(kind, 6);
                     let faster = 0.05_f64.ln_1p();
-                    Comparison::of_logs(times[0].iter().zip(&times[1]).map(|(base, over)| base - over + faster).collect())
+                    Comparison::of_logs(
+                        times[0].iter().zip(&times[1]).map(|(base, over)| base - over + faster).collect(),
+                    )
                 });
                 judge(&family.collect::<Vec<_>>())
             }

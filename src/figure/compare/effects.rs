@@ -132,10 +132,13 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
         notes.insert(1, how());
         let incomplete = effects.iter().filter(|effect| effect.0 < effect.1).count();
         let blocks = (incomplete > 0).then(|| {
-            format!("{} on fewer repeats than there are: only those count that all cells of all groups have", match incomplete {
-                1 => "1 effect rests".to_owned(),
-                count => format!("{count} effects rest"),
-            })
+            format!(
+                "{} on fewer repeats than there are: only those count that all cells of all groups have",
+                match incomplete {
+                    1 => "1 effect rests".to_owned(),
+                    count => format!("{count} effects rest"),
+                }
+            )
         });
         let rest = verdict_note(&columns, &rows).into_iter().chain(blocks);
         notes.splice(2..2, rest);
