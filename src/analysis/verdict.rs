@@ -109,7 +109,7 @@ impl fmt::Display for Judgement {
                 write!(f, "undecided: with {pairs} only differences above {least} would show")?;
             }
             (Verdict::Undecided, _, None) => {
-                write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" })?
+                write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" })?;
             }
             _ => f.write_str(name)?,
         }
