@@ -23,6 +23,8 @@ const IMPOSSIBLE_RATIO: f64 = 1.02;
 const LATE_S: f64 = 0.2;
 /// Told time below this share of what GPUs worked is impossible; NVML's busy time is a mean over its own samples.
 const LEAST_OF_BUSY: f64 = 0.8;
+/// Told times agree with those between arrivals to this only where the latter were taken for them.
+const EXACT_S: f64 = 2e-6;
 /// NVML's samples say something of periods this long.
 const BUSY_S: f64 = 1.0;
 
@@ -138,10 +140,14 @@ pub(super) struct Witness {
     pub ratio: Option<f64>,
 }
 
-/// The clock of a run's program; none for workloads that are no programs, and without steps that count.
+/// The clock of a run's program; none for workloads that are no programs, without steps that count, and where the program tells no times:
+/// its steps are timed by the arrival of their lines.
 pub(super) fn witness(record: &RunRecord) -> Option<Witness> {
     record.workload.command.as_ref()?;
     let rank = record.ranks.iter().find(|rank| rank.steps.iter().any(|step| !step.warm_up))?;
+    if are_by_arrival(&rank.steps) {
+        return None;
+    }
     let arrivals = Arrivals::of(rank);
     let told_s: f64 = rank.steps.iter().map(|step| step.duration_s).filter(|time_s| time_s.is_finite()).sum();
     if let Some(passed_s) = life_s(record, rank)
@@ -152,6 +158,24 @@ pub(super) fn witness(record: &RunRecord) -> Option<Witness> {
     }
     let ratio = arrivals.ratio().filter(|ratio| ratio.is_finite());
     Some(Witness { clock: arrivals.clock(record.telemetry.load.gpus_busy), ratio })
+}
+
+/// Whether the times of steps that count are those between the arrivals of their lines: exactly, mostly. Steps that arrived at once share
+/// that time, and the first one after another phase is timed from its end.
+fn are_by_arrival(steps: &[StepRecord]) -> bool {
+    let (mut exact, mut all) = (0, 0);
+    let mut before: Option<&StepRecord> = None;
+    for arrived in steps.chunk_by(|a, b| a.time_s == b.time_s) {
+        let Some(last) = arrived.last() else { continue };
+        if let Some(before) = before.filter(|_| !last.warm_up) {
+            let from = std::iter::once(before).chain(arrived);
+            let told_s: f64 = from.zip(arrived).map(|(a, b)| b.step.saturating_sub(a.step) as f64 * b.duration_s).sum();
+            exact += usize::from((last.time_s - before.time_s - told_s).abs() <= EXACT_S);
+            all += 1;
+        }
+        before = Some(last);
+    }
+    all > 0 && 2 * exact >= all
 }
 
 /// The longest time in which a rank can have made its steps, in seconds.

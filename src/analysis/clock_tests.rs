@@ -7,6 +7,9 @@ use crate::analysis::fixture::{self, Noise};
 use crate::analysis::{Mark, RunSummary, summarise_run};
 use crate::plan::{Command, WorkloadSpec};
 
+/// How much slower the clock that sees lines arrive runs than the program's: told times are never exactly those between arrivals.
+const SLOWER: f64 = 1.0002;
+
 /// A run of a program of so many steps: `said` gives the told duration, the epoch, and when the line arrived after the start.
 fn run(steps: u64, life_s: f64, said: impl Fn(u64) -> (f64, u32, f64)) -> RunRecord {
     let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 1.0);
@@ -16,7 +19,7 @@ fn run(steps: u64, life_s: f64, said: impl Fn(u64) -> (f64, u32, f64)) -> RunRec
     let rank = &mut record.ranks[0];
     let step = |step: u64| {
         let (duration_s, epoch, at_s) = said(step);
-        StepRecord { step, time_s: 1_000.0 + at_s, epoch, duration_s, warm_up: step <= 2, ..rank.steps[0] }
+        StepRecord { step, time_s: 1_000.0 + SLOWER * at_s, epoch, duration_s, warm_up: step <= 2, ..rank.steps[0] }
     };
     (rank.steps, rank.duration_s) = ((1..=steps).map(step).collect(), Some(life_s));
     record
@@ -49,13 +52,25 @@ fn a_worker_which_measures_its_own_steps_is_not_asked() {
 }
 
 #[test]
+fn steps_of_a_program_that_tells_no_times_are_timed_by_their_lines_and_need_no_witness() {
+    // Few steps: line by line, and three of them read at once.
+    let alone = run(6, 1.0, |step| (0.01 * step as f64 * SLOWER, 1, 0.005 * (step * (step + 1)) as f64));
+    let at_once = run(6, 1.0, |step| if step > 3 { (0.02 * SLOWER, 1, 0.16) } else { (0.05, 1, 0.1) });
+    for record in [alone, at_once] {
+        let summary = summarise_run(&record);
+        assert_eq!((summary.clock, summary.value("clock_ratio")), (None, None));
+        assert!(summary.marks.is_empty(), "{:?}", summary.marks);
+    }
+}
+
+#[test]
 fn steps_told_far_shorter_than_they_arrive_apart_are_not_confirmed() {
     // A step of 20 ms of which the program tells 2 ms.
     let told = summary(100, 4.0, |step| (0.002, 1, 1.0 + 0.02 * step as f64));
     let Some(Clock::Unconfirmed(Doubt::FartherApart { told_s, apart_s })) = told.clock else {
         panic!("{:?}", told.clock)
     };
-    assert!((told_s - 0.002).abs() < 1e-9 && (apart_s - 0.02).abs() < 1e-9 && ratio(&told) == 0.1);
+    assert!((told_s - 0.002).abs() < 1e-9 && (apart_s - 0.02).abs() < 1e-4 && ratio(&told) == 0.1);
     assert_eq!(told.marks, [Mark::Clock(told.clock.unwrap())]);
     assert!(
         told.marks[0]
@@ -74,7 +89,7 @@ fn gpus_that_worked_longer_than_steps_are_told_to_last_show_that_these_are_impos
     let Some(Clock::Impossible(Contradiction::ShorterThanBusy { told_s, busy_s })) = told.clock else {
         panic!("{:?}", told.clock)
     };
-    assert!((told_s - 0.002).abs() < 1e-9 && (busy_s - 0.019).abs() < 1e-9, "{told_s} {busy_s}");
+    assert!((told_s - 0.002).abs() < 1e-9 && (busy_s - 0.019).abs() < 1e-4, "{told_s} {busy_s}");
     assert!(told.marks[0].to_string().contains("does not wait for the GPU"), "{}", told.marks[0]);
     record.telemetry.load.gpus_busy = Some(0.1);
     assert!(!summarise_run(&record).clock.unwrap().is_impossible(), "it did other things between steps");
@@ -96,7 +111,7 @@ fn more_time_than_has_passed_is_impossible_and_no_sign_of_a_clock_that_was_set()
     assert!(text.contains("2000 s of steps, and 4 s passed") && text.contains("milliseconds as seconds?"), "{text}");
     // Twice as long as they were, which a start of 60 s would hide.
     let twice = summary(100, 70.0, |step| (0.2, 1, 60.0 + 0.1 * step as f64));
-    assert!(twice.clock.unwrap().is_impossible() && (ratio(&twice) - 2.0).abs() < 1e-6, "{:?}", twice.clock);
+    assert!(twice.clock.unwrap().is_impossible() && (ratio(&twice) - 2.0).abs() < 1e-2, "{:?}", twice.clock);
 }
 
 #[test]

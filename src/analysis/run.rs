@@ -98,7 +98,8 @@ pub struct RunSummary {
     pub step_mean: Option<BatchMeans>,
     /// How long the host of the slowest rank waits for data in a steady step, in seconds: the mean over the steps of `step_mean`.
     pub step_wait_s: Option<f64>,
-    /// Whether the times that its program tells stand; none of runs of a worker, which measures its own, and without steps that count.
+    /// Whether the times that its program tells stand; none of runs of a worker, which measures its own, of a program that tells no times,
+    /// whose steps are timed by the arrival of their lines, and without steps that count.
     pub clock: Option<Clock>,
     /// The resolution of the step times that its program tells, in seconds; see [`resolution`]. None of runs of a worker, whose clocks are
     /// as fine as numbers are.

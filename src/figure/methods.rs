@@ -292,26 +292,31 @@ fn quick_runs(runs: &[&RunSummary]) -> Vec<String> {
 }
 
 /// What programs said of their own steps, and whether their clocks were confirmed.
-fn said_by_programs(runs: &[&RunSummary]) -> Option<String> {
-    let clocks: Vec<Clock> = runs.iter().filter_map(|run| run.clock).collect();
-    if clocks.is_empty() {
-        return None;
+fn said_by_programs(runs: &[&RunSummary]) -> Vec<String> {
+    let programs = || runs.iter().filter(|run| is_program(run));
+    let clocks: Vec<Clock> = programs().filter_map(|run| run.clock).collect();
+    let by_lines = programs().filter(|run| run.clock.is_none() && run.value("step_time_s").is_some()).count();
+    let mut sentences = Vec::new();
+    if by_lines > 0 {
+        sentences.push(format!("Step times of {} are the times between the program's lines", counted(by_lines, "run")));
     }
-    let confirmed = clocks.iter().filter(|clock| **clock == Clock::Confirmed).count();
-    let impossible = clocks.iter().filter(|clock| clock.is_impossible()).count();
-    let mut text = format!(
-        "Step times, losses and other readings of {} are those that the program said itself, and step times that it did not say the \
-         times between its lines; when its lines arrived confirms the step times of {confirmed}",
-        counted(clocks.len(), "run")
-    );
-    if impossible > 0 {
-        text += &format!("; those of {impossible} are impossible");
+    if !clocks.is_empty() {
+        let confirmed = clocks.iter().filter(|clock| **clock == Clock::Confirmed).count();
+        let impossible = clocks.iter().filter(|clock| clock.is_impossible()).count();
+        let open = clocks.len() - confirmed - impossible;
+        let mut text = format!(
+            "Step times of {} are those that the program said; when its lines arrived confirms those of {confirmed}",
+            counted(clocks.len(), "run")
+        );
+        if impossible > 0 {
+            text += &format!("; those of {impossible} are impossible");
+        }
+        if open > 0 {
+            text += &format!("; those of {open} could not be confirmed");
+        }
+        sentences.push(text);
     }
-    let open = clocks.len() - confirmed - impossible;
-    if open > 0 {
-        text += &format!("; those of {open} could not be confirmed");
-    }
-    Some(text)
+    sentences
 }
 
 /// How many runs bear marks.

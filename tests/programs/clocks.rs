@@ -5,17 +5,20 @@ use multicard::store::Reader;
 
 use super::*;
 
-/// Steps of 20 ms. `honest` tells them as they are, `fast` a tenth of that, `unit` milliseconds as seconds, `held` prints honest times
-/// that a buffer keeps to the end, and `whole` honest ones in whole milliseconds.
+/// Steps of 20 ms. `honest` tells them as they are, `fast` a tenth of that, `unit` milliseconds as seconds, `held` honest ones, all
+/// lines at the end, and `whole` honest ones in whole milliseconds.
 const PROGRAM: &str = r#"
 import sys, time
-kind = sys.argv[1]
+kind, lines = sys.argv[1], []
 for step in range(60):
     began = time.perf_counter()
     time.sleep(0.02)
     took = time.perf_counter() - began
     told = {"fast": took / 10, "unit": 1e3 * took, "whole": round(took, 3)}.get(kind, took)
-    print(f"step {step} loss 1.0 took {told:.9f}" if kind != "whole" else f"step {step} loss 1.0 took {told:.3f}", flush=kind != "held")
+    lines.append(f"step {step} loss 1.0 took {told:.3f}" if kind == "whole" else f"step {step} loss 1.0 took {told:.9f}")
+    if kind != "held":
+        print(lines.pop(), flush=True)
+print("\n".join(lines))
 "#;
 
 #[test]
