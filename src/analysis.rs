@@ -3,8 +3,13 @@
 mod activity;
 mod all;
 mod batch;
+mod between_sessions;
 mod cell;
+mod check;
+mod clock;
+mod comparison;
 mod condition;
+mod contrast;
 #[cfg(test)]
 mod coverage_tests;
 mod effect;
@@ -12,6 +17,7 @@ mod environment;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod fold;
+mod jump;
 mod limit;
 mod loss;
 mod mark;
@@ -22,6 +28,7 @@ mod places;
 mod pyramid;
 mod quick;
 mod recording_cost;
+mod resolution;
 mod run;
 mod smooth;
 mod steadiness;
@@ -35,12 +42,18 @@ pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval};
 pub use activity::{Activity, Phase};
 pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
+pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
 pub use cell::{
-    Cell, CellKey, Setting, Source, cells, cells_of, compare_levels, held, measure_of, sort, step_of, varying,
+    Cell, CellKey, Setting, Source, by_repeat, cells, cells_of, compare_levels, finished, held, measure_of, sort,
+    step_of, varying,
 };
+pub use check::Check;
+pub use clock::{Clock, Contradiction, Doubt};
+pub use comparison::{Comparison, Incomparable};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between};
+pub use jump::{SessionJump, session_jump};
 pub use limit::Limits;
 pub use loss::LossPoint;
 pub use mark::Mark;
@@ -53,13 +66,14 @@ pub use places::Places;
 pub use pyramid::{Pyramid, View};
 pub use quick::{has_warmed_up, relative_half_width};
 pub use recording_cost::recording_cost;
+pub use resolution::resolution;
 pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
 pub use smooth::Smoother;
 pub use training::TrainingTime;
-pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_of, repeats_remark};
+pub use until::{SpreadSeen, UNTIL_MEASURE, next_repeats, relative_precision, repeats_for, repeats_of, repeats_remark};
 pub use value::{Intervals, Method, Value, range, ratio, summarise};
 pub use verdict::{
-    EQUAL_WITHIN, Judgement, Verdict, judge, log_ratios, mean_interval, repeats_for, spread, usual_spread,
+    EQUAL_WITHIN, Judgement, Verdict, judge, judge_comparisons, log_ratios, mean_interval, spread, usual_spread,
 };
 
 // The plan's values that summaries and cells carry, for whoever draws them.

@@ -18,6 +18,7 @@ mod command;
 mod command_line;
 mod command_palette;
 mod curves;
+mod deliberate;
 mod desk;
 mod engine;
 mod keys;
@@ -25,6 +26,7 @@ mod listing;
 mod look;
 #[cfg(test)]
 mod notes_test;
+mod notices;
 mod open_error;
 mod pace;
 mod sample;
@@ -35,6 +37,7 @@ mod settings;
 mod shell;
 #[cfg(test)]
 mod snapshots;
+mod study_list;
 mod task;
 mod theme;
 mod ticks;

@@ -8,6 +8,7 @@ mod command;
 mod conduct;
 mod data;
 mod difference;
+mod document;
 mod export;
 mod figure;
 mod follow;
@@ -15,9 +16,11 @@ mod help;
 mod material;
 mod node;
 mod output;
+mod papers;
 mod plan;
 mod remote;
 mod report;
+mod reproduction;
 mod run;
 mod session;
 mod study;
@@ -29,16 +32,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::error::ContextKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use output::{
-    BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, is_closed_pipe, print, progress_bar,
-    say, variant,
+    BAD_INPUT, Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, is_closed_pipe, print,
+    progress_bar, say, variant,
 };
 use remote::session_folder;
 
 use crate::foreign;
 use crate::launch;
+use follow::Interrupted;
 
 /// A workbench for performance experiments on multi-GPU machines.
 #[derive(Parser)]
@@ -75,10 +80,10 @@ enum Command {
     Figure(figure::Arguments),
     /// Compare the cells of two sessions: which became faster or slower. Exit code 1 if one became worse.
     Diff(difference::Arguments),
-    /// Judge the papers' claims by a session's runs: holds, fails, undecided, untested. Exit code 1 if one fails.
+    /// Judge the papers' claims by a session's runs: holds, fails, undecided, not judged, untested. Exit code 1 if one fails.
     Claims(claims::Arguments),
-    /// List the tables and figures of the papers; print the values, contradictions and claims of one.
-    Papers(claims::PapersArguments),
+    /// List the tables and figures of the papers; print the values, contradictions and claims of one; write a report of a reproduction.
+    Papers(papers::Arguments),
     /// Export a session's runs, steps, epochs, samples or evidence as a long table for pandas, DuckDB and the like.
     Export(export::Arguments),
     /// Print how to cite multicard, and the measurements of a session.
@@ -152,7 +157,10 @@ pub fn main() -> ExitCode {
     // A write beyond the limit of file sizes then fails with its error, instead of ending the program without a word.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     foreign::keep_files_from_others();
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misunderstood(&error),
+    };
     let outcome = match arguments.command {
         Some(Command::Node(arguments)) => node::run(arguments),
         Some(Command::Plan(arguments)) => plan::run(&arguments),
@@ -165,7 +173,7 @@ pub fn main() -> ExitCode {
         Some(Command::Figure(arguments)) => figure::run(&arguments),
         Some(Command::Diff(arguments)) => difference::run(&arguments),
         Some(Command::Claims(arguments)) => claims::run(&arguments),
-        Some(Command::Papers(arguments)) => claims::papers(&arguments),
+        Some(Command::Papers(arguments)) => papers::run(&arguments),
         Some(Command::Export(arguments)) => export::run(&arguments),
         Some(Command::Cite(arguments)) => cite::run(&arguments),
         Some(Command::Methods(arguments)) => cite::methods(&arguments),
@@ -188,11 +196,31 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(error.as_ref()) => ExitCode::from(OK),
+        Err(error) if error.is::<Interrupted>() => {
+            say(error);
+            ExitCode::from(INTERRUPTED)
+        }
         Err(error) => {
             say(format_args!("multicard: {error}"));
             ExitCode::from(BAD_INPUT)
         }
     }
+}
+
+/// Says what is wrong with the arguments. A session that stands where a command does is named as what it is.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    let given = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string);
+    if let Some(folder) = given.filter(|given| Path::new(given).join("session.toml").is_file()) {
+        let folder = crate::remote::quoted(&folder);
+        say(format_args!(
+            "multicard: {folder} is a session, not a command: open it with `multicard --session {folder}`"
+        ));
+        return ExitCode::from(BAD_INPUT);
+    }
+    // Help and the version are errors of this kind too, and go to standard output.
+    let code = if error.use_stderr() { BAD_INPUT } else { OK };
+    let _ = error.print();
+    ExitCode::from(code)
 }
 
 #[cfg(feature = "window")]

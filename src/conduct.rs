@@ -27,6 +27,9 @@
 //! | the conductor | the runs under way go on; the next conductor follows them and restores the queue, which is paused until its user resumes it or launches more |
 //! | `multicard run` that conducts | the same; if the next conductor is a `multicard run`, it records queued runs as never started |
 //!
+//! A conductor that lives and says nothing, because it is stopped (SIGSTOP) or waits for a disk, is named with its process and state
+//! after 10 s ([`Silent`]); `multicard stop --now` ends it, and has its runs ended by the next one.
+//!
 //! A conductor process notifies the desktop, if there is one, when a run fails and when nothing is left to run.
 //!
 //! An interrupt (SIGINT, SIGTERM) has a conductor process leave its runs in the same way.
@@ -41,12 +44,14 @@ mod message;
 #[cfg(feature = "window")]
 mod notifier;
 mod queue_view;
+mod silent;
 mod socket;
 
-pub use client::{Client, DETACHED_OPTION, LOCKED, Orders, READY, stream_or_start};
+pub use client::{Client, DETACHED_OPTION, LOCKED, Orders, READY, SILENCE_LIMIT, stream_or_start};
 pub use conductor::{Host, host, serve};
 pub use error::ConductError;
 pub use logout::ends_at_logout;
 pub use message::{Conducting, Hello, Launch, Letter, News, Order};
 pub use queue_view::{QueueChange, QueueRow, QueueView};
+pub use silent::Silent;
 pub use socket::{connect as stream, socket_path};

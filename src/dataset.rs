@@ -22,4 +22,4 @@ pub use folder::{data_folder, load, whereabouts};
 pub use images::{ImageSet, Images};
 pub use make::make_digits;
 pub use make_files::{FileFormat, make_files};
-pub use obtain::{Progress, check, check_models, folder_of, image_sets, images, obtain, prepare, present};
+pub use obtain::{Progress, check, check_models, folder_of, image_sets, images, missing, obtain, prepare, present};

@@ -4,13 +4,13 @@ mod parquet;
 mod sink;
 mod tables;
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use strum::{EnumMessage, VariantArray};
 use thiserror::Error;
 
+use crate::foreign::Output;
 use crate::plan::Filter;
 use crate::store::{Reader, StoreError};
 
@@ -106,20 +106,13 @@ pub fn export_to_file(
     stop: &dyn Fn() -> bool,
 ) -> Result<Exported, ExportError> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("writing {}: {error}", file.display()));
-    let mut name = file.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = file.with_file_name(name);
-    let written = File::create(&part)
-        .map_err(|error| named(error).into())
-        .and_then(|to| export(reader, session, what, filter, format, to, stop));
-    let written = written.and_then(|exported| {
-        std::fs::rename(&part, file).map_err(named)?;
-        Ok(exported)
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    written
+    let output = Output::replacing(file).map_err(named)?;
+    let to = output.writer().map_err(named)?;
+    let exported = export(reader, session, what, filter, format, to, stop);
+    let exported =
+        exported.map_err(|error| if let ExportError::Io(error) = error { named(error).into() } else { error })?;
+    output.keep().map_err(named)?;
+    Ok(exported)
 }
 
 /// Writes a table of a session's runs that a filter admits, one run at a time. `session` is the name in its first column; `stop` is

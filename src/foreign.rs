@@ -1,12 +1,18 @@
 //! Files and text that other programs wrote: opened without following links or waiting for anyone, read with limits, and shown so
-//! that they cannot control a terminal or mislead a reader.
+//! that they cannot control a terminal or mislead a reader. And files that the user names to be written, which may be anything.
 
 mod file;
+mod limits;
 mod line;
+mod output;
 mod place;
 mod text;
 
-pub use file::{free_bytes, keep_files_from_others, open, open_ours, open_ours_with, read, read_ours, regular};
+pub use file::{
+    free_bytes, keep_files_from_others, open, open_ours, open_ours_with, open_stream, read, read_ours, regular,
+};
+pub use limits::{LONG_FILE, advice, most_file_bytes, start_advice};
 pub use line::{Line, Lines, MOST_LINE_BYTES};
-pub use place::{cache_folder, config_folder, data_folder, state_folder};
+pub use output::{Output, put_in_place, write};
+pub use place::{cache_folder, config_folder, data_folder, state_folder, temporary_folder};
 pub use text::{message, misleads, printable};

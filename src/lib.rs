@@ -33,7 +33,8 @@ pub mod export;
 /// Charts and tables for screen and paper: studies, figures as SVG, PDF and PNG with their provenance, tables as Markdown, CSV,
 /// LaTeX and JSON.
 pub mod figure;
-/// Files and text that other programs wrote: opened without following links, read with limits, shown without their escapes.
+/// Files and text that other programs wrote: opened without following links, read with limits, shown without their escapes. Files that
+/// the user names, written whole or through.
 pub mod foreign;
 /// Runs on this machine: the worker binary, placement of ranks, the queue, the launcher that starts, follows and ends groups, and
 /// the supervisor that leads the ranks of one.

@@ -15,5 +15,5 @@ pub use coverage::{Coverage, Deviation, Deviations, coverage, deviations};
 pub use judge::{Finding, Judgement, Verdict, judge};
 pub use published::{
     Artefact, Bound, Contradiction, Paper, Printed, PublishedValue, UnknownArtefact, artefact, artefacts,
-    contradictions, papers, published,
+    contradictions, papers, preset_text, published, why_unmeasured,
 };

@@ -74,6 +74,42 @@ fn process(pid: u32) -> Option<Process> {
     })
 }
 
+/// What a living process does, by the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// It runs, or waits for something that is not a device.
+    Lives,
+    /// It waits for a device, such as a disk, and cannot be interrupted.
+    Device,
+    /// It was stopped by a signal, as by Ctrl-Z.
+    Stopped,
+    /// A debugger holds it.
+    Traced,
+}
+
+impl Doing {
+    /// What it does, as a clause after the process.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Lives => "which is busy",
+            Self::Device => "which waits for a disk or another device",
+            Self::Stopped => "which is stopped",
+            Self::Traced => "which a debugger holds",
+        }
+    }
+}
+
+/// What a process does; none if it has ended.
+pub fn doing(pid: u32) -> Option<Doing> {
+    match Stat::from_file(format!("/proc/{pid}/stat")).ok()?.state {
+        'Z' | 'X' => None,
+        'D' => Some(Doing::Device),
+        'T' => Some(Doing::Stopped),
+        't' => Some(Doing::Traced),
+        _ => Some(Doing::Lives),
+    }
+}
+
 /// The name of this process, as those of others are told.
 pub fn own_name() -> String {
     process(std::process::id()).map_or(String::new(), |own| own.name)

@@ -30,6 +30,7 @@
 //! seconds, until it is dropped or ssh says something that waiting does not change.
 
 mod address;
+mod compressed;
 mod copy;
 mod error;
 mod feed;

@@ -331,9 +331,9 @@ impl Session {
     pub fn cancel(&mut self, run: &str) -> Result<(), SessionError> {
         match self.queue.state(run) {
             Some(RunState::Queued) => {
-                self.queue.cancel(run)?;
-                self.progress.ended(run, now_s());
-                self.record(ended(run, RunState::Cancelled, None, None));
+                self.cancel_queued(run)?;
+                // The next call of `advance` reports the error.
+                let _ = self.record_pending();
             }
             Some(state) if !state.is_final() => {
                 if let Some(launcher) = &self.launcher {
@@ -342,6 +342,14 @@ impl Session {
             }
             Some(_) | None => {}
         }
+        Ok(())
+    }
+
+    /// Removes a run from the queue, which is recorded with whatever else waits for that.
+    fn cancel_queued(&mut self, run: &str) -> Result<(), SessionError> {
+        self.queue.cancel(run)?;
+        self.progress.withdrawn(self.jobs.get(run).map_or(0.0, |queued| queued.estimate_s));
+        self.unrecorded.push_back(ended(run, RunState::Cancelled, None, None));
         Ok(())
     }
 
@@ -356,10 +364,12 @@ impl Session {
             .filter(|(_, state)| !state.is_final())
             .map(|(run, state)| (run.to_owned(), state))
             .partition(|(_, state)| *state == RunState::Queued);
-        for (run, _) in waiting.into_iter().chain(running) {
-            self.cancel(&run)?;
+        for (run, _) in waiting {
+            self.cancel_queued(&run)?;
         }
-        Ok(())
+        // The next call of `advance` reports the error.
+        let _ = self.record_pending();
+        running.iter().try_for_each(|(run, _)| self.cancel(run))
     }
 
     /// Waits up to `patience` for updates, records them and starts the next runs.
@@ -408,9 +418,9 @@ impl Session {
     }
 
     fn record_pending(&mut self) -> Result<(), SessionError> {
-        while let Some(decision) = self.unrecorded.front() {
-            self.store.decide(decision.clone())?;
-            self.unrecorded.pop_front();
+        if !self.unrecorded.is_empty() {
+            self.store.decide_all(self.unrecorded.iter().cloned().collect())?;
+            self.unrecorded.clear();
         }
         Ok(())
     }

@@ -3,12 +3,14 @@
 
 mod distribution;
 mod order;
+mod power;
 
 pub use distribution::{student_t_above, student_t_quantile};
 pub use order::{
     CONFIDENCE, INTERVAL_REPEATS, Interval, coverage_of_range, geometric, linear, median, median_interval,
     median_of_sorted,
 };
+pub use power::errors_to_show;
 
 #[cfg(test)]
 pub(crate) mod fixture {
@@ -25,7 +27,6 @@ pub(crate) mod fixture {
         pub difference: Vec<f64>,
         pub difference_holm: Vec<f64>,
         pub equivalence_holm: Vec<f64>,
-        pub detectable: Vec<f64>,
     }
 
     #[derive(serde::Deserialize)]

@@ -1,4 +1,4 @@
-//! Tables as text: Markdown, CSV and LaTeX of the same columns and rows, in which nobody's text can act.
+//! Tables as text: Markdown, CSV, LaTeX and HTML of the same columns and rows, in which nobody's text can act.
 
 use crate::foreign;
 
@@ -95,6 +95,19 @@ impl TextTable {
         lines.map(|fields| join(fields, ",", csv_text) + "\n").collect()
     }
 
+    /// As a `table` of HTML; numbers have the class `number`.
+    pub fn html(&self) -> String {
+        let line = |fields: &[Field], tag: &str| {
+            let field = |(field, side): (&Field, char)| {
+                let class = if side == 'r' { " class=\"number\"" } else { "" };
+                format!("<{tag}{class}>{}</{tag}>", field.written(html_text))
+            };
+            format!("<tr>{}</tr>\n", fields.iter().zip(self.sides.chars()).map(field).collect::<String>())
+        };
+        let rows: String = self.rows.iter().map(|row| line(row, "td")).collect();
+        format!("<table>\n<thead>\n{}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n", line(&self.head, "th"))
+    }
+
     /// As a `tabular` of LaTeX with rules of booktabs.
     pub fn latex(&self) -> String {
         let line = |fields: &[Field]| join(fields, " & ", latex_text) + " \\\\\n";
@@ -116,6 +129,17 @@ pub fn markdown_text(text: &str) -> String {
     })
 }
 
+/// Text for HTML, on one line and without markup.
+pub fn html_text(text: &str) -> String {
+    escaped(text, |character| match character {
+        '&' => Some("&amp;".to_owned()),
+        '<' => Some("&lt;".to_owned()),
+        '>' => Some("&gt;".to_owned()),
+        '"' => Some("&quot;".to_owned()),
+        _ => None,
+    })
+}
+
 /// Text for LaTeX, on one line and without commands.
 pub fn latex_text(text: &str) -> String {
     escaped(text, |character| match character {
@@ -126,6 +150,16 @@ pub fn latex_text(text: &str) -> String {
         '<' => Some("\\textless{}".to_owned()),
         '>' => Some("\\textgreater{}".to_owned()),
         '×' => Some("$\\times$".to_owned()),
+        '±' => Some("$\\pm$".to_owned()),
+        '≥' => Some("$\\ge$".to_owned()),
+        '≤' => Some("$\\le$".to_owned()),
+        '→' => Some("$\\to$".to_owned()),
+        '·' => Some("$\\cdot$".to_owned()),
+        '−' => Some("$-$".to_owned()),
+        'µ' | 'μ' => Some("$\\mu$".to_owned()),
+        '∞' => Some("$\\infty$".to_owned()),
+        '√' => Some("$\\surd$".to_owned()),
+        '…' => Some("\\ldots{}".to_owned()),
         _ => None,
     })
 }
@@ -171,6 +205,8 @@ mod tests {
         let mut table = TextTable::new("lr", ["Kernel", "Time (%)"]);
         table.row(["=a|b_c\n".into(), Field::Ready("-1.5".to_owned())]);
         assert_eq!(table.markdown(), "| Kernel | Time (%) |\n|---|---:|\n| =a\\|b_c  | -1.5 |\n");
+        assert!(table.html().contains("<tr><td>=a|b_c </td><td class=\"number\">-1.5</td></tr>"), "{}", table.html());
+        assert_eq!(html_text("a<b>&\"c\""), "a&lt;b&gt;&amp;&quot;c&quot;");
         assert_eq!(table.csv(), "Kernel,Time (%)\n\"'=a|b_c\n\",-1.5\n");
         let rows = "Kernel & Time (\\%) \\\\\n\\midrule\n=a|b\\_c  & -1.5 \\\\\n";
         assert_eq!(

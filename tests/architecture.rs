@@ -23,13 +23,13 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("store", &["foreign", "plan", "protocol"]),
     ("statistics", &[]),
     ("text_table", &["foreign"]),
-    ("trace", &["plan", "protocol", "statistics", "text_table"]),
+    ("trace", &["foreign", "plan", "protocol", "statistics", "text_table"]),
     ("analysis", &["plan", "protocol", "store", "statistics"]),
     ("papers", &["plan", "analysis"]),
     ("figure", &["foreign", "plan", "analysis", "papers", "text_table"]),
-    ("export", &["plan", "protocol", "store", "analysis", "text_table"]),
+    ("export", &["foreign", "plan", "protocol", "store", "analysis", "text_table"]),
     ("session", &["foreign", "plan", "protocol", "dataset", "program", "launch", "telemetry", "store", "trace"]),
-    ("conduct", &["foreign", "plan", "launch", "session"]),
+    ("conduct", &["foreign", "plan", "processes", "launch", "session"]),
     ("remote", &["foreign", "plan", "protocol", "conduct", "session", "store", "telemetry"]),
     (
         "app",
@@ -117,6 +117,7 @@ const NAME_FACTORS: &[(&str, &str)] = &[
 
 /// Keys and levels that are words of these rooms too, with other meanings.
 const ORDINARY_WORDS: &[&str] = &[
+    "adamw",
     "all",
     "collectives",
     "conv",
@@ -130,6 +131,7 @@ const ORDINARY_WORDS: &[&str] = &[
     "numa",
     "off",
     "on",
+    "optimizer",
     "plain",
     "rows",
     "run",

@@ -17,7 +17,7 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 mod seeded;
 
-use seeded::{command, files, multicard, records, session, tables, text};
+use seeded::{command, files, multicard, records, session, tables, text, with_mounts};
 
 fn export(session: &Path, out: &Path) -> Result<LeftOut, ArchiveError> {
     export_session(session, out, &mut |_, _| ControlFlow::Continue(()))
@@ -237,6 +237,30 @@ fn an_interrupt_ends_an_export_with_130_and_leaves_nothing() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(names(&out), [""; 0]);
+}
+
+#[test]
+fn a_disk_that_is_full_during_an_export_is_one_message_that_names_the_archive() {
+    let (home, from) = (TempDir::new().unwrap(), session());
+    let disk = home.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let mut noise = 7_u64;
+    let mut next = || {
+        noise ^= noise << 13;
+        noise ^= noise >> 7;
+        noise ^= noise << 17;
+        noise as u8
+    };
+    let noise: Vec<u8> = (0..1_000_000).map(|_| next()).collect();
+    fs::write(from.path().join("runs/noise.bin"), noise).unwrap();
+    let script = "mount -t tmpfs -o size=64k none \"$1\"
+        \"$0\" session export \"$2\" --out \"$1/a.zip\" || echo \"exit $?\"
+        ls -A \"$1\"";
+    let Some(output) = with_mounts(home.path(), script, &[&disk, from.path()]) else { return };
+    let said = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "exit 2\n", "{said}");
+    let expected = format!("multicard: writing {}: No space left on device", disk.join("a.zip").display());
+    assert!(said.starts_with(&expected) && said.lines().count() == 1, "{said}");
 }
 
 #[test]

@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use multicard::plan::{Data, Key, Level, Levels, Mode, RunState, Tracer};
 use multicard::store::{Decision, Store};
@@ -159,6 +162,68 @@ fn a_wrong_filter_or_folder_leaves_no_file_and_says_what_is_wrong() {
     assert!(folder.path().join("none.parquet").exists());
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".part")), "{left:?}");
+}
+
+#[test]
+fn links_pipes_and_devices_stay_what_they_are_whatever_command_writes_to_them() {
+    let folder = TempDir::new().unwrap();
+    let session = golden(folder.path(), "repeats");
+    let at = |name: &str| folder.path().join(name);
+    let run = |arguments: &[&str]| {
+        let mut command = command(folder.path());
+        command.current_dir(folder.path()).arg(arguments[0]).arg(&session).args(&arguments[1..]).output().unwrap()
+    };
+    let rows = &["export", "--what", "runs", "--output"][..];
+    let table = run(&["export", "--what", "runs"]).stdout;
+    // A device that a rename would replace, by a link: no test puts the machine's own at risk.
+    symlink("/dev/null", at("null.csv")).unwrap();
+    symlink("/dev/null", at("null.svg")).unwrap();
+    fs::write(at("file.csv"), "before").unwrap();
+    symlink("file.csv", at("link.csv")).unwrap();
+    symlink("file.svg", at("link.svg")).unwrap();
+    for (arguments, name) in [
+        (rows, "null.csv"),
+        (rows, "link.csv"),
+        (&["figure", "--preset", "times", "--out"], "null.svg"),
+        (&["figure", "--preset", "times", "--out"], "link.svg"),
+    ] {
+        let output = run(&[arguments, &[name]].concat());
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(at(name).is_symlink(), "{name}");
+    }
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    assert_eq!(fs::read(at("file.csv")).unwrap(), table);
+    assert!(fs::read_to_string(at("file.svg")).unwrap().contains("<svg"));
+    // Standard output by its name, which is a pipe here and a file there.
+    let output = run(&[rows, &["/dev/stdout"]].concat());
+    assert!(output.status.success() && output.stdout == table, "{}", String::from_utf8_lossy(&output.stderr));
+    let to_file = fs::File::create(at("whole.csv")).unwrap();
+    let mut command = command(folder.path());
+    succeed(command.arg("export").arg(&session).args(["--what", "runs", "-o", "/dev/stdout"]).stdout(to_file));
+    assert_eq!(fs::read(at("whole.csv")).unwrap(), table);
+    assert!(Command::new("mkfifo").arg(at("pipe.csv")).status().unwrap().success());
+    let output = run(&[rows, &["pipe.csv"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(2) && said.contains("pipe.csv: it is a socket, or a pipe that nobody reads"),
+        "{said}"
+    );
+    let mut reader = Command::new("cat").arg(at("pipe.csv")).stdout(Stdio::piped()).spawn().unwrap();
+    // It is refused until the reader has opened it.
+    let start = Instant::now();
+    while !run(&[rows, &["pipe.csv"]].concat()).status.success() {
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+    let mut heard = Vec::new();
+    reader.stdout.take().unwrap().read_to_end(&mut heard).unwrap();
+    assert!(reader.wait().unwrap().success());
+    assert_eq!(heard, table);
+    assert!(fs::symlink_metadata(at("pipe.csv")).unwrap().file_type().is_fifo());
+    // What must not exist yet is not replaced, be it a link that leads nowhere.
+    symlink("nowhere", at("new.zip")).unwrap();
+    let mut command = seeded::command(folder.path());
+    let output = command.args(["session", "export"]).arg(&session).arg("--out").arg(at("new.zip")).output().unwrap();
+    assert!(output.status.code() == Some(2) && at("new.zip").is_symlink(), "{:?}", output.status);
 }
 
 /// The same session with all times of steps longer, as if its machine had become slower.

@@ -4,6 +4,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use multicard::analysis::{Mark, summarise_run};
 use multicard::store::{Reader, RebuildReport, RunRecord, Store, StoreError, rebuild};
@@ -103,6 +105,25 @@ fn logs_cut_or_garbled_at_every_byte_are_read_and_named() {
         garble(session.path(), &log, 0..);
     }
     println!("{bytes} cuts and {bytes} garbled bytes");
+}
+
+#[test]
+fn a_journal_whose_lines_are_out_of_order_is_named() {
+    let session = session();
+    let path = session.path().join("journal.jsonl");
+    let (journal, before) = (fs::read_to_string(&path).unwrap(), records(session.path()));
+    let reversed: String = journal.lines().rev().map(|line| format!("{line}\n")).collect();
+    fs::write(&path, reversed).unwrap();
+    let report = remade(session.path());
+    // Once a run.
+    assert_eq!(report.damaged.len(), before.len(), "{:?}", report.damaged);
+    for run in before {
+        let words = format!("it queues the run {}, of which lines before it tell", run.run);
+        assert!(report.damaged.iter().any(|named| named.starts_with("journal.jsonl:") && named.contains(&words)));
+    }
+    let home = TempDir::new().unwrap();
+    let shown = multicard(home.path(), &["session", "show", session.path().to_str().unwrap()]);
+    assert!(text(&shown.stderr).contains("out of order"), "{}", text(&shown.stderr));
 }
 
 #[test]
@@ -235,4 +256,85 @@ fn a_full_disk_is_told_and_leaves_sessions_and_archives_whole() {
     assert!(output.status.success(), "{:?} {told}", output.status.code());
     assert_eq!(text(&output.stdout), before[0]);
     assert!(told.contains("free space") && told.contains("are free"), "{told}");
+}
+
+#[test]
+fn pipes_into_which_nobody_writes_are_refused_and_others_are_read() {
+    let home = TempDir::new().unwrap();
+    let pipe = home.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let plan = home.path().join("plan.toml");
+    fs::write(&plan, "version = 1\n[command]\nrun = [\"true\"]\n").unwrap();
+    let [pipe, plan] = [pipe, plan].map(|path| path.display().to_string());
+    for (arguments, found) in [
+        (&["plan", &pipe][..], "a pipe into which nobody writes"),
+        (&["run", &pipe], "a pipe into which nobody writes"),
+        (&["command", "test", &plan, "--log", &pipe], "a pipe into which nobody writes"),
+        (&["trace", &pipe], "not a regular file"),
+        (&["session", "import", &pipe, "--session", "to"], "not a regular file"),
+    ] {
+        let mut child =
+            command(home.path()).args(arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if start.elapsed() > Duration::from_secs(60) {
+                child.kill().unwrap();
+                panic!("{arguments:?} waits for the pipe");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(found), "{arguments:?}: {said}");
+    }
+    let program = env!("CARGO_BIN_EXE_multicard");
+    let script = format!(
+        "{program} plan <(sleep 0.2; cat {plan}) && {program} command test {plan} --log <(echo step 1 loss 0.5)"
+    );
+    let mut bash = Command::new("bash");
+    seeded::at_home(&mut bash, home.path());
+    let output = bash.args(["-ec", &script]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_a_limit_of_the_process_keeps_from_working_is_told_with_that_limit() {
+    let home = TempDir::new().unwrap();
+    let plan = home.path().join("plan.toml");
+    fs::write(&plan, "version = 1\n[command]\nrun = [\"true\"]\n").unwrap();
+    let limited = |limit: &str, session: &str| {
+        let program = env!("CARGO_BIN_EXE_multicard");
+        let script = format!("ulimit {limit}; exec {program} run {} --session {session}", plan.display());
+        let mut bash = Command::new("bash");
+        seeded::at_home(&mut bash, home.path());
+        let output = bash.args(["-c", &script]).current_dir(home.path()).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    for (limit, advice) in [("-n 12", "ulimit -n"), ("-n 16", "ulimit -n"), ("-f 4", "ulimit -f")] {
+        let (code, said) = limited(limit, &format!("session{limit}").replace(' ', ""));
+        assert!(code == Some(2) && said.contains(advice), "{limit}: {code:?} {said}");
+    }
+}
+
+#[test]
+fn a_session_is_read_where_neither_it_nor_the_home_can_be_written() {
+    let (home, from) = (TempDir::new().unwrap(), session());
+    let (disk, temporary) = (home.path().join("disk"), home.path().join("temporary"));
+    fs::create_dir(&disk).unwrap();
+    fs::create_dir(&temporary).unwrap();
+    let script = "mount -t tmpfs none \"$1\"
+        mkdir \"$1/home\"
+        cp -r \"$2\" \"$1/session\"
+        rm -f \"$1\"/session/session.sqlite*
+        mount -o remount,ro \"$1\"
+        export HOME=\"$1/home\" TMPDIR=\"$3\"
+        unset XDG_STATE_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_CONFIG_HOME
+        \"$0\" session show \"$1/session\" --format json
+        \"$0\" table \"$1/session\" > /dev/null";
+    let Some(output) = with_mounts(home.path(), script, &[&disk, from.path(), &temporary]) else { return };
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs: u64 = shown["runs"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(runs as usize, records(from.path()).len(), "{shown}");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Measure, Recording, RunSummary, measure};
 use crate::plan::{
-    Factor, Identity, Key, Level, Levels, Mode, Tracer, USUAL_STEP, WorkloadSpec, offered_levels, workloads,
+    Factor, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec, offered_levels, workloads,
 };
 
 /// The key of the workload where it stands among factors.
@@ -117,6 +117,17 @@ impl<'a> Cell<'a> {
             _ => self.levels.get(key).cloned(),
         }
     }
+}
+
+/// The finished runs of a cell: those whose numbers count.
+pub fn finished<'c, 'a>(cell: &'c Cell<'a>) -> impl Iterator<Item = &'a RunSummary> + use<'c, 'a> {
+    cell.runs.iter().copied().filter(|run| run.state == RunState::Finished)
+}
+
+/// A measure of a cell's finished runs, each with its repeat.
+pub fn by_repeat(cell: &Cell, key: &str) -> Vec<(u32, f64)> {
+    let Some(measure) = cell.measure(key) else { return Vec::new() };
+    finished(cell).filter_map(|run| Some((run.repeat, run.value_alone(measure)?))).collect()
 }
 
 /// A measure by its key: that of the first cell that has one, or a built-in one.

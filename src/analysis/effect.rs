@@ -3,11 +3,11 @@
 //!
 //! G. E. P. Box, J. S. Hunter and W. G. Hunter, *Statistics for Experimenters*, 2nd edition, 2005, chapter 5.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use super::value::Intervals;
-use super::verdict::judge;
-use super::{Cell, Judgement, Level, Setting, Value, varying};
+use super::value::{Intervals, complete_blocks};
+use super::verdict::judge_comparisons;
+use super::{Cell, Comparison, Judgement, Level, Setting, Value, varying};
 
 /// Interactions that are worked out; an experiment with more has levels that nobody compares one by one.
 pub const MOST_INTERACTIONS: usize = 1_000;
@@ -34,6 +34,8 @@ pub struct Effect {
     pub value: Value,
     /// Groups of cells that differ in these changes alone: pairs of one change, fours of two.
     pub groups: usize,
+    /// Repeats of the group that has most. The effect rests on those that all groups have, as many as its value has.
+    pub repeats_seen: usize,
     /// What the repeats say, with all effects of the experiment as the family.
     pub judgement: Judgement,
 }
@@ -49,6 +51,8 @@ pub struct Reading {
     pub equal_within: f64,
     /// What intervals show.
     pub intervals: Intervals,
+    /// Effects of the experiment that a filter hides: they belong to the family.
+    pub others: usize,
 }
 
 /// The main effects of all settings that differ among cells, setting by setting, then the interactions of any two of them. `values`
@@ -63,21 +67,29 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         let others = changes.iter().filter(|second| second.0 > first.0);
         others.map(|second| vec![*first, *second])
     });
-    let mut found: Vec<(Vec<Change>, Combined)> = main
+    let mut found: Vec<(Vec<Change>, Combined, Comparison)> = main
         .chain(of_two.take(MOST_INTERACTIONS))
-        .filter_map(|changes| Some((design.named(&changes), design.effect(&changes)?)))
+        .filter_map(|changes| {
+            let groups = design.groups(&changes);
+            let logs: Vec<Vec<(u32, f64)>> = groups.iter().map(|group| design.contrast(group)).collect();
+            Some((design.named(&changes), Combined::of(&logs)?, design.comparison(&groups)))
+        })
         .collect();
     let sign = if reading.inverse { -1.0 } else { 1.0 };
-    for (_, combined) in &mut found {
+    for (_, combined, comparison) in &mut found {
         combined.by_repeat.iter_mut().for_each(|(_, log)| *log *= sign);
+        comparison.logs = combined.logs();
+        comparison.least = comparison.logs.len();
     }
-    let family: Vec<Vec<f64>> = found.iter().map(|(_, one)| one.logs()).collect();
-    let judged = judge(&family, reading.of_speed, reading.equal_within);
+    let (named, family): (Vec<(Vec<Change>, Combined)>, Vec<Comparison>) =
+        found.into_iter().map(|(changes, combined, comparison)| ((changes, combined), comparison)).unzip();
+    let judged = judge_comparisons(&family, reading.others, reading.of_speed, reading.equal_within);
     let effect = |((changes, combined), judgement): ((Vec<Change>, Combined), Judgement)| {
+        // Without a repeat that all groups have there is no effect to show.
         let value = combined.value(reading.intervals)?;
-        Some(Effect { changes, value, groups: combined.groups, judgement })
+        Some(Effect { changes, value, groups: combined.groups, repeats_seen: combined.seen, judgement })
     };
-    found.into_iter().zip(judged).filter_map(effect).collect()
+    named.into_iter().zip(judged).filter_map(effect).collect()
 }
 
 /// The geometric mean of a measure over cells that stand for the levels of two settings, all else averaged.
@@ -121,8 +133,8 @@ pub fn mean_cells(
         .filter(|code| pairs().all(|pair| at(code, pair).is_some()))
         .collect();
     let mean = |(a, b): (usize, usize)| {
-        let groups = whole.iter().filter_map(|code| Some(design.logs[at(code, (a, b))?].clone())).collect();
-        let combined = Combined::of(groups)?;
+        let groups: Vec<_> = whole.iter().filter_map(|code| Some(design.logs[at(code, (a, b))?].clone())).collect();
+        let combined = Combined::of(&groups)?;
         Some(MeanCell {
             first: design.levels[first][a].clone(),
             second: design.levels[second][b].clone(),
@@ -134,7 +146,9 @@ pub fn mean_cells(
 }
 
 /// Cells as points in the space of their settings.
-struct Design {
+struct Design<'a, 'r> {
+    /// The cells that have values.
+    cells: Vec<&'a Cell<'r>>,
     settings: Vec<Setting>,
     /// Levels of each setting, in the order of cells.
     levels: Vec<Vec<Level>>,
@@ -145,10 +159,11 @@ struct Design {
     logs: Vec<Vec<(u32, f64)>>,
 }
 
-impl Design {
-    fn new(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>) -> Self {
+impl<'a, 'r> Design<'a, 'r> {
+    fn new(cells: &'a [Cell<'r>], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>) -> Self {
         let settings: Vec<Setting> = varying(cells).into_iter().filter(|setting| setting.key != "cell").collect();
         let mut design = Self {
+            cells: Vec::new(),
             levels: vec![Vec::new(); settings.len()],
             settings,
             codes: Vec::new(),
@@ -162,6 +177,7 @@ impl Design {
             if let Some(code) = code.filter(|_| !values.is_empty() && values.iter().all(is_sound)) {
                 design.places.insert(code.clone(), design.codes.len());
                 design.codes.push(code);
+                design.cells.push(cell);
                 design.logs.push(values.into_iter().map(|(repeat, value)| (repeat, value.ln())).collect());
             }
         }
@@ -189,32 +205,43 @@ impl Design {
         changes.iter().map(change).collect()
     }
 
-    /// What one change does, or two do together beyond what each does alone.
-    fn effect(&self, changes: &[(usize, usize)]) -> Option<Combined> {
+    /// The places of the cells of each group: one for each way to make the changes or not, the first bit for the first change.
+    fn groups(&self, changes: &[(usize, usize)]) -> Vec<Vec<usize>> {
         let is_base = |code: &&Vec<usize>| changes.iter().all(|(setting, _)| code[*setting] == 0);
-        let cell = |code: &[usize], made: u32| {
+        let place = |code: &[usize], made: u32| {
             let mut code = code.to_vec();
             for (bit, (setting, level)) in changes.iter().enumerate() {
                 if made >> bit & 1 == 1 {
                     code[*setting] = *level;
                 }
             }
-            Some(&self.logs[*self.places.get(&code)?])
+            self.places.get(&code).copied()
         };
-        // Every change made or not: cells with an even number of them not made count for, the others against.
-        let all = (1_u32 << changes.len()) - 1;
-        let group = |code: &Vec<usize>| {
-            let cells: Vec<(f64, &Vec<(u32, f64)>)> = (0..=all)
-                .map(|made| {
-                    Some((if (all ^ made).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 }, cell(code, made)?))
-                })
-                .collect::<Option<_>>()?;
-            let sum = |repeat: u32| -> Option<f64> {
-                cells.iter().map(|(sign, logs)| Some(sign * logs.iter().find(|one| one.0 == repeat)?.1)).sum()
-            };
-            Some(cells[0].1.iter().filter_map(|(repeat, _)| Some((*repeat, sum(*repeat)?))).collect())
+        let all = 1_u32 << changes.len();
+        let group = |code: &Vec<usize>| (0..all).map(|made| place(code, made)).collect::<Option<Vec<usize>>>();
+        self.codes.iter().filter(is_base).filter_map(group).collect()
+    }
+
+    /// What one change does in a group, or two do together beyond what each does alone, in each repeat that all its cells have.
+    fn contrast(&self, group: &[usize]) -> Vec<(u32, f64)> {
+        // Cells with an even number of changes not made count for, the others against.
+        let all = group.len() as u32 - 1;
+        let sign = |made: u32| if (all ^ made).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
+        let logs = |place: &usize| &self.logs[*place];
+        let sum = |repeat: u32| -> Option<f64> {
+            let of_cell = |(place, made)| Some(sign(made) * logs(place).iter().find(|one| one.0 == repeat)?.1);
+            group.iter().zip(0..).map(of_cell).sum()
         };
-        Combined::of(self.codes.iter().filter(is_base).filter_map(group).collect())
+        logs(&group[0]).iter().filter_map(|(repeat, _)| Some((*repeat, sum(*repeat)?))).collect()
+    }
+
+    /// What the design lets groups say: each cell is held against the one without its last change.
+    fn comparison(&self, groups: &[Vec<usize>]) -> Comparison {
+        let pairs = |group: &Vec<usize>| -> Vec<(&Cell<'r>, &Cell<'r>)> {
+            let without_last = |made: usize| made & !(1 << made.ilog2());
+            (1..group.len()).map(|made| (self.cells[group[made]], self.cells[group[without_last(made)]])).collect()
+        };
+        Comparison::of_design(&groups.iter().flat_map(pairs).collect::<Vec<_>>())
     }
 }
 
@@ -222,25 +249,17 @@ impl Design {
 struct Combined {
     by_repeat: Vec<(u32, f64)>,
     groups: usize,
+    /// Repeats of the group that has most.
+    seen: usize,
 }
 
 impl Combined {
-    /// Groups without a repeat that all their cells have do not count. Where a group lacks a repeat that others have, it is taken to
-    /// have been as it is on average, so that what groups differ in does not pass for noise.
-    fn of(groups: Vec<Vec<(u32, f64)>>) -> Option<Self> {
-        let groups: Vec<_> = groups.into_iter().filter(|group| !group.is_empty()).collect();
-        let mean_of = |logs: &[(u32, f64)]| logs.iter().map(|(_, log)| log).sum::<f64>() / logs.len() as f64;
-        let means: Vec<f64> = groups.iter().map(|group| mean_of(group)).collect();
-        let mean = means.iter().sum::<f64>() / means.len() as f64;
-        let mut repeats: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        for (group, own) in groups.iter().zip(&means) {
-            for (repeat, log) in group {
-                let (sum, count) = repeats.entry(*repeat).or_default();
-                (*sum, *count) = (*sum + log - own, *count + 1.0);
-            }
-        }
-        let by_repeat = repeats.into_iter().map(|(repeat, (sum, count))| (repeat, mean + sum / count)).collect();
-        (!groups.is_empty()).then_some(Self { by_repeat, groups: groups.len() })
+    /// Only repeats that all groups have count. In place of a repeat that a group lacks no value can stand: its mean would have no
+    /// noise, and what is left of the noisier groups would pass for the noise of all. Groups without any repeat do not count.
+    fn of(groups: &[Vec<(u32, f64)>]) -> Option<Self> {
+        let groups: Vec<&Vec<(u32, f64)>> = groups.iter().filter(|group| !group.is_empty()).collect();
+        let seen = groups.iter().map(|group| group.len()).max()?;
+        Some(Self { by_repeat: complete_blocks(&groups), groups: groups.len(), seen })
     }
 
     fn logs(&self) -> Vec<f64> {

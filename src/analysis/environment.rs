@@ -44,6 +44,23 @@ fn differing<'a>(environments: impl Iterator<Item = (usize, &'a Arc<Environment>
     differing
 }
 
+/// The names of facts that are known of two groups of runs and have no value in common.
+pub(super) fn machine_differs<'a>(
+    own: impl Iterator<Item = &'a RunSummary>,
+    others: impl Iterator<Item = &'a RunSummary>,
+) -> Vec<String> {
+    let known = |run: &'a RunSummary| run.environment.as_ref();
+    let own: Vec<_> = own.filter_map(known).collect();
+    let all = own.iter().copied().chain(others.filter_map(known)).enumerate();
+    let is_split = |fact: &Differing| {
+        fact.values.iter().all(|(value, places)| {
+            value.is_some()
+                && (places.iter().all(|place| *place < own.len()) || places.iter().all(|place| *place >= own.len()))
+        })
+    };
+    differing(all).into_iter().filter(is_split).map(|fact| fact.name).collect()
+}
+
 /// Finished runs: those that enter tables.
 fn finished<'a>(cells: &'a [Cell]) -> Vec<&'a RunSummary> {
     cells.iter().flat_map(|cell| cell.runs.iter().copied()).filter(|run| run.state == RunState::Finished).collect()

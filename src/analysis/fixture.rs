@@ -31,6 +31,7 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
     RunRecord {
         run: format!("{}-r{repeat}", cell.id),
         plan: "made up".to_owned(),
+        launch: "p1".to_owned(),
         cell: cell.id.clone(),
         workload: image::spec(),
         levels: cell.levels.clone(),
@@ -237,6 +238,7 @@ pub fn rates() -> DeviceRates {
         rates: rates.map(rate).into(),
         sm_clock_mhz: None,
         throttle_reasons: Vec::new(),
+        others_cpus: None,
     }
 }
 

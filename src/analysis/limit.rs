@@ -38,8 +38,9 @@ impl Limits {
     /// None if its device was not measured.
     pub(super) fn of(record: &RunRecord) -> Option<Self> {
         let device = record.ranks.iter().find_map(|rank| rank.device.as_ref())?;
-        let is_same = |rates: &&Arc<DeviceRates>| rates.device == *device;
-        let is_alike = |rates: &&Arc<DeviceRates>| rates.device.name == device.name;
+        // Rates of a CPU that others worked on are too low to be held against.
+        let is_same = |rates: &&Arc<DeviceRates>| rates.device == *device && !rates.is_contended();
+        let is_alike = |rates: &&Arc<DeviceRates>| rates.device.name == device.name && !rates.is_contended();
         // GPUs of one name are alike; their identities are missing from anonymous archives.
         let rates = record.rates.iter().rfind(is_same).or_else(|| record.rates.iter().rfind(is_alike))?;
         let arithmetic = number_format(record).map(NumberFormat::name).filter(|key| rates.find(key).is_some());
@@ -138,6 +139,7 @@ mod tests {
             rates: vec![rate("fp32", 1e12), rate("tf32", 8e12), rate("copy", 4e10), rate("add", 5e10)],
             sm_clock_mhz: None,
             throttle_reasons: Vec::new(),
+            others_cpus: None,
         })
     }
 
@@ -159,6 +161,16 @@ mod tests {
     fn near(summary: &RunSummary, key: &str, expected: f64) {
         let found = summary.value(key).unwrap();
         assert!((found / expected - 1.0).abs() < 1e-9, "{key}: {found} instead of {expected}");
+    }
+
+    #[test]
+    fn rates_of_a_cpu_that_others_worked_on_limit_no_run() {
+        let mut record = record("cpu");
+        let with = |others: Option<f64>| Arc::new(DeviceRates { others_cpus: others, ..(*rates("cpu")).clone() });
+        for (others, limits) in [(None, true), (Some(0.1), true), (Some(1.3), false)] {
+            record.rates = vec![with(others)];
+            assert_eq!(Limits::of(&record).is_some(), limits, "{others:?}");
+        }
     }
 
     #[test]

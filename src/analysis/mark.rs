@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::Clock;
 use crate::plan::{Key, RunState};
 use crate::protocol::TraceOutcome;
 use crate::store::{LoadRecord, RunRecord};
@@ -78,6 +79,8 @@ pub enum Mark {
     Impossible(Key),
     /// The machine's clock was set while it ran: what it did when is not known.
     ClockSet,
+    /// The times that its program tells cannot be, or could not be confirmed.
+    Clock(Clock),
     /// A profiler recorded it, which costs time.
     Traced,
     /// Its data was made in the likeness of a published set, or some of its answers were.
@@ -135,7 +138,8 @@ impl Mark {
         if let Some(tried_s) = tried.max_by(f64::total_cmp) {
             add(Self::Tried(tried_s));
         }
-        if let Some(hole_s) = record.telemetry.longest_hole_s.filter(|hole_s| *hole_s > 0.0) {
+        let lasted = |hole_s: &f64| *hole_s > 0.0 && super::wall_clock::can_have_lasted(record, *hole_s);
+        if let Some(hole_s) = record.telemetry.longest_hole_s.filter(lasted) {
             add(Self::TelemetryHole(hole_s));
         }
         for message in record.warnings.iter().chain(record.ranks.iter().flat_map(|rank| &rank.warnings)) {
@@ -191,6 +195,8 @@ impl Mark {
             Self::NotFinite(_) => "not finite",
             Self::Impossible(_) => "impossible value",
             Self::ClockSet => "clock set",
+            Self::Clock(clock) if clock.is_impossible() => "impossible times",
+            Self::Clock(_) => "clock unconfirmed",
             Self::Traced => "traced",
             Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
@@ -314,6 +320,7 @@ impl fmt::Display for Mark {
                 )
             }
             Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),
+            Self::Clock(clock) => write!(f, "{clock}"),
             Self::Traced => write!(f, "a profiler recorded it, which costs time"),
             Self::Synthetic => write!(
                 f,

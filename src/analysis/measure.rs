@@ -18,6 +18,10 @@ const MOST_BYTES: f64 = 1e18;
 const SHARE: (f64, f64) = (0.0, 1.0);
 /// What a count can be: larger ones are not exact.
 const COUNT: (f64, f64) = (0.0, MOST_STEPS as f64);
+/// The key of how many epochs it takes until a run reaches [`GOAL`].
+pub(super) const EPOCHS_TO_GOAL: &str = "epochs_to_98_percent";
+/// The accuracy that both papers aim at (2503.15252 section 3.3, 2505.22905 section 4.1): the lower end of their 98-99 %.
+pub(super) const GOAL: f64 = 0.98;
 /// The key of the time of a step.
 const STEP_TIME: &str = "step_time_s";
 
@@ -130,6 +134,16 @@ impl Measure {
     pub(super) fn time(key: impl Into<Key>, name: impl Into<String>) -> Self {
         let possible = (0.0, MOST_S);
         Self { better: Better::Lower, on_speed: true, origin: Origin::Derived, possible, ..Self::named(key, name, "s") }
+    }
+
+    /// A plain number.
+    fn plain(key: &str, name: &str) -> Self {
+        Self::named(key, name, "")
+    }
+
+    /// A share that is worked out, in percent on screen.
+    fn share(key: &str, name: &str) -> Self {
+        Self { shown_unit: "%".to_owned(), shown_factor: 100.0, ..Self::derived(key, name, "") }
     }
 
     fn bytes(key: &str, name: &str) -> Self {
@@ -301,7 +315,7 @@ pub fn metric_measure(key: &str, unit: MetricUnit) -> Option<&'static Measure> {
 fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> Vec<Measure> {
     use Better::{Higher, Lower};
     use OverRanks::{First, Max, MeanByUnits};
-    use OverTime::{Last, Median, MedianOfSteady, Sum};
+    use OverTime::{Last, Median, MedianOfSteady};
     let rate = |key: &Key, name: &str| {
         let rate = Measure::derived(key.clone(), format!("Throughput ({name} {units})"), &format!("{units}/s"));
         Measure { on_speed: true, better: Higher, scaling: Scaling::Linear, ..rate }
@@ -314,15 +328,10 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
     };
     let of_speed = |measure: Measure| Measure { on_speed: true, ..measure.better(Higher) };
     let capital = capitalised(step);
-    let plain = |key: &str, name: &str| Measure::named(key, name, "");
-    let count = |key: &str, name: &str| Measure { possible: COUNT, ..plain(key, name) };
-    let share = |key: &str, name: &str| Measure {
-        shown_unit: "%".to_owned(),
-        shown_factor: 100.0,
-        ..Measure::derived(key, name, "")
-    };
-    vec![
+    let (plain, share) = (Measure::plain, Measure::share);
+    let mut list = vec![
         Measure::time(STEP_TIME, format!("{capital} time")).scaling(Scaling::Constant),
+        Measure::time("mean_step_time_s", format!("Mean {step} time")).scaling(Scaling::Constant),
         Measure::time(TRAINING_TIME, "Training time").scaling(Scaling::Inverse),
         Measure::time("epoch_time_s", "Epoch time").read(Max, MedianOfSteady).scaling(Scaling::Inverse),
         Measure::time("total_time_s", "Total time").scaling(Scaling::Inverse),
@@ -331,15 +340,18 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         Measure::time("load_wait_s", format!("Wait for data per {step}")),
         Measure::time("loader_start_s", "Loader start-up per epoch").read(Max, Median),
         share("recording_cost", "Cost of recording within a run").better(Lower).read(OverRanks::Slowest, Last),
+        Measure::time("load_from_disk_s", "Reading of the set before training").read(Max, OverTime::Max),
         Measure::time("cudnn_trials_s", "Trials of cuDNN's engines").read(Max, OverTime::Max),
         plain("train_loss", "Training loss").better(Lower).read(MeanByUnits, Last),
         plain("test_loss", "Test loss").better(Lower).read(First, Last),
         Measure { possible: SHARE, ..share("accuracy", "Accuracy").better(Higher).read(First, Last) },
+        Measure::derived(EPOCHS_TO_GOAL, "Epochs to 98 % accuracy", "").better(Lower),
         Measure::bytes("peak_allocated_bytes", "Peak allocated").read(Max, OverTime::Max),
         Measure::bytes("peak_reserved_bytes", "Peak reserved").read(Max, OverTime::Max),
         Measure::bytes("peak_active_bytes", "Peak active").read(Max, OverTime::Max),
         Measure::bytes("warm_up_peak_bytes", "Peak allocated in warm-up").read(Max, OverTime::Max),
         Measure { origin: Origin::Derived, ..Measure::bytes("peak_device_bytes", "Peak on the device") },
+        Measure::bytes("set_bytes_in_memory", "Set in memory, all ranks").read(OverRanks::Sum, OverTime::Max),
         Measure { on_speed: true, ..Measure::derived("energy_j", "Energy", "J").better(Lower) },
         Measure { on_speed: true, ..Measure::derived("steady_energy_j", "Energy of steady steps", "J").better(Lower) },
         Measure {
@@ -354,6 +366,19 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         of_speed(share(limit::FLOP_SHARE, "Model FLOP rate over the measured rate (MFU)")),
         of_speed(scaled(Measure::derived(limit::BYTES_RATE, "Model byte rate per device", "B/s"), "GB/s", 1e-9)),
         of_speed(share(limit::BYTES_SHARE, "Model byte rate over the measured bandwidth")),
+    ];
+    list.extend(circumstances(units, step));
+    list
+}
+
+/// Measures that say how a run's numbers came about.
+fn circumstances(units: &str, step: &str) -> Vec<Measure> {
+    use Better::Lower;
+    use OverRanks::{First, Max};
+    use OverTime::{Last, Median, MedianOfSteady, Sum};
+    let share = Measure::share;
+    let count = |key: &str, name: &str| Measure { possible: COUNT, ..Measure::plain(key, name) };
+    vec![
         Measure::time("evaluation_time_s", "Test time per epoch").read(Max, MedianOfSteady),
         Measure::bytes("received_bytes", "Received per epoch and rank").read(Max, Median),
         count("skipped_updates", "Skipped updates").better(Lower).read(Max, Sum),
@@ -365,6 +390,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         share("step_drift", "Drift over the run"),
         Measure::derived("step_lag_one", format!("Correlation of neighbouring {step}s"), ""),
         share("step_error", &format!("Error of the mean {step}")).better(Lower),
+        share("clock_ratio", &format!("Told time of {step}s over the time in which they arrived")),
         Measure::derived("others_cpus", "CPUs busy with others", "CPUs").better(Lower),
         Measure::derived("runnable_tasks", "Runnable tasks", "").better(Lower),
         Measure::derived("temperature_c", "GPU temperature", "°C"),
@@ -372,7 +398,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
         Measure::derived("sm_clock_mhz", "GPU clock", "MHz"),
         share("sm_clock_change", "Change of the GPU clock over the run"),
         Measure::derived("run_order", "Place in the session", ""),
-        count(PLANNED_STEPS, &format!("{capital}s of the plan")).read(Max, OverTime::Max),
+        count(PLANNED_STEPS, &format!("{}s of the plan", capitalised(step))).read(Max, OverTime::Max),
     ]
 }
 
@@ -409,6 +435,7 @@ mod tests {
         let gone: Vec<_> = told(&alone).into_iter().filter(|key| !told(&beside).contains(key)).collect();
         let speeds = [
             "step_time_s",
+            "mean_step_time_s",
             "training_time_s",
             "epoch_time_s",
             "total_time_s",

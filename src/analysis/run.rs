@@ -6,13 +6,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::clock::{Witness, witness};
 use super::fold::fold;
 use super::limit::{self, Limits};
 use super::loss::losses;
+use super::measure::{EPOCHS_TO_GOAL, GOAL};
 use super::metric::metric_values;
 use super::steadiness::Steadiness;
 use super::training::TRAINING_TIME;
-use super::{Activity, BatchMeans, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means};
+use super::{Activity, BatchMeans, Clock, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means, resolution};
 use crate::plan::{Hint, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
 use crate::statistics::median;
@@ -83,6 +85,10 @@ pub struct RunSummary {
     pub device: Option<String>,
     /// Which repeat of the cell, from 1.
     pub repeat: u32,
+    /// When its processes were started, in seconds since the Unix epoch; none before, and of a report that stands alone.
+    pub started_s: Option<f64>,
+    /// The launch of its session that queued it: `p1`, `p2`, …; empty for a report that stands alone.
+    pub launch: String,
     /// Where it stands.
     pub state: RunState,
     /// The measures that its values are of.
@@ -93,6 +99,12 @@ pub struct RunSummary {
     pub step_mean: Option<BatchMeans>,
     /// How long the host of the slowest rank waits for data in a steady step, in seconds: the mean over the steps of `step_mean`.
     pub step_wait_s: Option<f64>,
+    /// Whether the times that its program tells stand; none of runs of a worker, which measures its own, of a program that tells no times,
+    /// whose steps are timed by the arrival of their lines, and without steps that count.
+    pub clock: Option<Clock>,
+    /// The resolution of the step times that its program tells, in seconds; see [`resolution`]. None of runs of a worker, whose clocks are
+    /// as fine as numbers are.
+    pub told_resolution_s: Option<f64>,
     /// What training takes in all epochs of the plan, by its steady steps.
     pub training: Option<TrainingTime>,
     /// What its devices were measured to reach; none if they were not measured.
@@ -153,11 +165,15 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         data: String::new(),
         device: None,
         repeat: 1,
+        started_s: None,
+        launch: String::new(),
         state: RunState::Finished,
         measures: Arc::clone(Measures::built_in()),
         values: metric_values(&trace).collect(),
         step_mean: None,
         step_wait_s: None,
+        clock: None,
+        told_resolution_s: None,
         training: None,
         limits: None,
         mode: Mode::Full,
@@ -207,6 +223,8 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     let has_impossible_training = training.is_some_and(|training| !can_take(&training));
     let training = training.filter(can_take);
     values.extend(derived(record, measures, &steady, &steadiness, training));
+    let witness = witness(record);
+    values.extend(witness.and_then(|witness| Some(("clock_ratio".into(), witness.ratio?))));
     let limits = Limits::of(record);
     values.extend(limit::values(record, steady.times_s.len(), steady.time_s, limits.as_ref()));
     if let Some(TraceOutcome::Imported(trace)) = &record.trace {
@@ -221,11 +239,15 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         data: record.data.to_string(),
         device: record.ranks.iter().find_map(|rank| rank.device.as_ref()).map(|device| device.name.clone()),
         repeat: record.repeat,
+        started_s: record.started_time_s.filter(|time_s| time_s.is_finite()),
+        launch: record.launch.clone(),
         state: record.state,
         measures: Arc::clone(measures),
         values,
         step_mean,
         step_wait_s: steady.slowest.and_then(|rank| mean_wait(self::steady(rank))),
+        clock: witness.map(|witness| witness.clock),
+        told_resolution_s: record.workload.command.as_ref().and_then(|_| resolution(&steady.times_s)),
         training,
         limits,
         mode: record.mode,
@@ -241,7 +263,12 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         trace: record.trace.clone(),
         losses: losses(&record.ranks),
     };
+    let reaches = |epoch: &&EpochSummary| epoch.value("accuracy").is_some_and(|accuracy| accuracy >= GOAL);
+    if let Some(epoch) = summary.epochs.iter().find(reaches) {
+        summary.values.insert(EPOCHS_TO_GOAL.into(), f64::from(epoch.epoch));
+    }
     summary.marks.extend(training.map_or_else(Vec::new, |training| quick_marks(record.mode, training)));
+    summary.marks.extend(doubts(witness));
     summary.marks.extend(folded.impossible.into_iter().map(Mark::Impossible));
     summary.marks.extend(has_impossible_training.then(|| Mark::Impossible(TRAINING_TIME.into())));
     if folded.includes_warm_up {
@@ -269,10 +296,12 @@ fn derived(
     let telemetry = &record.telemetry;
     let load = &telemetry.load;
     let step_time_s = (!steady.times_s.is_empty()).then(|| median(&steady.times_s));
+    let mean_step_time_s = (!steady.times_s.is_empty()).then(|| steady.time_s / steady.times_s.len() as f64);
     let power_w = telemetry.steady_energy_j.zip(telemetry.steady_time_s).map(|(energy_j, time_s)| energy_j / time_s);
     let values = [
         (TRAINING_TIME.into(), training.map(|training| training.time_s)),
         ("step_time_s".into(), step_time_s),
+        ("mean_step_time_s".into(), mean_step_time_s),
         ("total_time_s".into(), super::wall_clock::total_time(record)),
         (measures.distinct_rate.clone(), steady.rate(steady.distinct_units)),
         (measures.processed_rate.clone(), steady.rate(steady.processed_units)),
@@ -295,6 +324,11 @@ fn derived(
         ("run_order".into(), record.start_order.map(f64::from)),
     ];
     values.into_iter().filter_map(|(key, value)| Some((key, value?)))
+}
+
+/// The mark of a program's clock that is not confirmed.
+fn doubts(witness: Option<Witness>) -> Option<Mark> {
+    witness.map(|witness| witness.clock).filter(|clock| *clock != Clock::Confirmed).map(Mark::Clock)
 }
 
 /// What a run's mode says of how far its steps went; a full run has no such marks.

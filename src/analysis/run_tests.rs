@@ -19,6 +19,15 @@ fn a_wait_and_units_that_nobody_knows_are_not_zero() {
 }
 
 #[test]
+fn a_run_tells_when_it_was_started_and_by_which_launch() {
+    let mut record = finished();
+    let summary = summarise_run(&record);
+    assert_eq!((summary.started_s, summary.launch.as_str()), (Some(1_001.0), "p1"));
+    record.started_time_s = None;
+    assert_eq!(summarise_run(&record).started_s, None, "it waits in the queue");
+}
+
+#[test]
 fn warm_up_steps_are_left_out_and_the_slowest_rank_times_the_run() {
     let summary = summarise_run(&finished());
     assert_eq!(summary.value("step_time_s"), Some(0.016));

@@ -59,7 +59,8 @@ pub(super) fn kendall(values: &[f64]) -> i32 {
         .sum()
 }
 
-fn lag_one(values: &[f64]) -> Option<f64> {
+/// The correlation of neighbouring values; none of equal ones.
+pub(super) fn lag_one(values: &[f64]) -> Option<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let products: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();

@@ -1,5 +1,7 @@
 //! A measure over repeats: its median, with an interval as far as the repeats allow one.
 
+use std::collections::BTreeMap;
+
 use strum::IntoStaticStr;
 
 use crate::statistics::{
@@ -17,6 +19,8 @@ pub enum Method {
     Range,
     /// A 95 % interval of the median of 6 or more repeats, from order statistics.
     OrderStatistics,
+    /// A 95 % interval of a ratio by Student's t between sessions; the count is of sessions.
+    BetweenSessions,
     /// A ratio of two medians of which no repeats form a pair: there is no interval.
     Unpaired,
 }
@@ -48,7 +52,7 @@ impl Value {
         match self.method {
             Method::One | Method::Unpaired => None,
             Method::Range => Some(coverage_of_range(self.n)),
-            Method::OrderStatistics => Some(CONFIDENCE),
+            Method::OrderStatistics | Method::BetweenSessions => Some(CONFIDENCE),
         }
     }
 }
@@ -139,6 +143,17 @@ pub(super) fn pairs(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<(f64, f64)>
         Some((*value, rest.swap_remove(place).1))
     };
     over.iter().filter_map(partner).collect()
+}
+
+/// The means over groups of each repeat that all groups have.
+pub(super) fn complete_blocks(groups: &[&Vec<(u32, f64)>]) -> Vec<(u32, f64)> {
+    let mut repeats: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
+    for (repeat, value) in groups.iter().copied().flatten() {
+        let (sum, count) = repeats.entry(*repeat).or_default();
+        (*sum, *count) = (*sum + value, *count + 1);
+    }
+    repeats.retain(|_, (_, count)| *count == groups.len());
+    repeats.into_iter().map(|(repeat, (sum, count))| (repeat, sum / count as f64)).collect()
 }
 
 fn median_by(values: &[(u32, f64)]) -> f64 {

@@ -1,27 +1,22 @@
 //! Verdicts over a family of comparisons: which differences are real, which are shown to be small, and what is too few repeats to
 //! tell.
 //!
-//! Student's t on logarithms of ratios of paired repeats; equivalence by two one-sided tests (D. J. Schuirmann, *Journal of
-//! Pharmacokinetics and Biopharmaceutics* 15(6), 1987); the family by S. Holm, A simple sequentially rejective multiple test
-//! procedure, *Scandinavian Journal of Statistics* 6(2), 1979.
+//! Made here alone, from comparisons that know the design they rest on ([`Comparison`]), by the tests of [`super::contrast`] on
+//! logarithms of ratios of paired repeats.
 
 use std::fmt;
 
 use strum::IntoStaticStr;
 
-use super::value::pairs;
-use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval, median, student_t_above, student_t_quantile};
+use super::capitalised;
+use super::check::{Check, CheckPairs, judge_checks};
+use super::comparison::{Comparison, Incomparable, percent};
+use super::contrast::{Contrast, ERROR, holm_among, spent_at, standard_deviation};
+use super::value::{Intervals, pairs};
+use crate::statistics::{Interval, median, student_t_quantile};
 
-/// Probability of a false verdict of difference in a family, and in one of equality.
-const ERROR: f64 = 1.0 - CONFIDENCE;
-/// The power at which a difference counts as one that repeats could show.
-const POWER: f64 = 0.8;
 /// Ratios that differ by less than this are equal, unless another bound is asked for.
 pub const EQUAL_WITHIN: f64 = 0.01;
-/// More repeats than anybody makes.
-const MOST_REPEATS: u32 = 10_000;
-/// The standard error of a median over that of a mean, for many normal values: √(π / 2).
-const MEDIAN_OVER_MEAN: f64 = 1.253_314_137_315_500_3;
 
 /// What repeats say about a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
@@ -39,6 +34,9 @@ pub enum Verdict {
     Equal,
     /// These repeats cannot tell.
     Undecided,
+    /// No number of such repeats could tell: see [`Judgement::reason`].
+    #[strum(serialize = "not comparable")]
+    NotComparable,
 }
 
 impl Verdict {
@@ -46,46 +44,80 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         self.into()
     }
+
+    /// Whether it says that the ratio is above or below 1.
+    pub fn is_difference(self) -> bool {
+        matches!(self, Self::Faster | Self::Slower | Self::Higher | Self::Lower)
+    }
+
+    fn of_difference(is_above: bool, of_speed: bool) -> Self {
+        match (of_speed, is_above) {
+            (true, true) => Self::Faster,
+            (true, false) => Self::Slower,
+            (false, true) => Self::Higher,
+            (false, false) => Self::Lower,
+        }
+    }
 }
 
-/// A verdict and what it rests on.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A verdict and what it rests on. Made by [`judge_comparisons`] alone; whatever shows a verdict shows this value.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// What the repeats say.
     pub verdict: Verdict,
+    /// Why the cells cannot be compared, where that is the verdict.
+    pub reason: Option<Incomparable>,
     /// The probability of ratios at least as far from 1 where nothing differs; none of fewer than two pairs.
     pub p: Option<f64>,
-    /// The same after Holm's correction for the family.
+    /// The same after the corrections for looks and, by Holm, for the family.
     pub p_holm: Option<f64>,
-    /// The smallest difference, as a share, that these repeats show in 80 % of cases in this family; none of fewer than two pairs.
+    /// The smallest difference, as a share, that as many new repeats would show in 80 % of cases in this family; none of fewer than
+    /// two pairs.
     pub detectable: Option<f64>,
     /// The bound under which ratios count as equal, as a share.
     pub equal_within: f64,
     /// How many pairs of repeats.
     pub n: usize,
+    /// Finished repeats of the cell that has fewer.
+    pub least: usize,
+    /// Repeats that are still to come, before which nothing is decided.
+    pub to_come: usize,
+    /// Comparisons of the family, those that a filter hides included.
+    pub family: usize,
+    /// How often the cells could be looked at before more repeats were added, the last time included.
+    pub looks: u32,
+    /// The longest time between the starts of partners, in seconds, where starts are known.
+    pub gap_s: Option<f64>,
+    /// Whether accuracy and losses are the same.
+    pub check: Check,
+    /// The mean of the logarithms and its standard error; none of fewer than two pairs.
+    pub seen: Option<(f64, f64)>,
 }
 
-/// In a few words: `faster`, `equal within 1 %`, `undecided: could show 3.2 %`.
+/// In a few words: `faster`, `equal within 1 %`, `undecided: with 3 pairs only differences above 12 % would show`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.verdict.name();
-        match (self.verdict, self.detectable) {
-            (Verdict::Equal, _) => write!(f, "equal within {}", percent(self.equal_within)),
-            (Verdict::Undecided, Some(detectable)) => write!(f, "undecided: could show {}", percent(detectable)),
-            (Verdict::Undecided, None) => write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" }),
-            _ => f.write_str(name),
+        match (self.verdict, &self.reason, self.detectable) {
+            (Verdict::NotComparable, Some(reason), _) => write!(f, "{name}: {reason}")?,
+            (Verdict::Equal, ..) => write!(f, "equal within {}", percent(self.equal_within))?,
+            (Verdict::Undecided, ..) if self.to_come > 0 => {
+                write!(f, "undecided: {} to come", super::counted(self.to_come, "repeat"))?;
+            }
+            (Verdict::Undecided, _, Some(detectable)) => {
+                let (pairs, least) = (super::counted(self.n, "pair"), percent(detectable));
+                write!(f, "undecided: with {pairs} only differences above {least} would show")?;
+            }
+            (Verdict::Undecided, _, None) => {
+                write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" })?;
+            }
+            _ => f.write_str(name)?,
         }
-    }
-}
-
-/// A share in percent with two digits; whole from 10 % on.
-fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    match percent {
-        _ if !percent.is_finite() || percent >= 1_000.0 => "only over 1000 %".to_owned(),
-        9.95.. => format!("{percent:.0} %"),
-        0.995.. => format!("{percent:.1} %").replace(".0 %", " %"),
-        _ => format!("{percent:.2} %"),
+        match &self.check {
+            differs @ Check::Differs { .. } if self.verdict == Verdict::Faster => write!(f, ", but {differs}"),
+            differs @ Check::Differs { .. } if self.verdict != Verdict::NotComparable => write!(f, "; {differs}"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -95,94 +127,193 @@ pub fn log_ratios(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<f64> {
     logs.filter(|log| log.is_finite()).collect()
 }
 
-/// Judges a family of comparisons, each given by the logarithms of its paired ratios. `of_speed`: above 1 is faster.
-/// `equal_within` is the bound of equality as a share: 0.01 for 1 %.
+impl Judgement {
+    /// About how many repeats more would decide an undecided comparison in four of five cases, by the difference and the spread seen;
+    /// none where that is not to be foreseen.
+    pub fn repeats_needed(&self) -> Option<u32> {
+        let (mean, error) = self.seen.filter(|_| self.verdict == Verdict::Undecided && self.to_come == 0)?;
+        let contrast = Contrast { mean, error, freedom: self.n as f64 - 1.0 };
+        contrast.repeats_needed(self.family, self.looks + 1, self.equal_within.ln_1p())
+    }
+
+    /// What the verdict rests on, in sentences: the verdict itself first.
+    pub fn grounds(&self) -> Vec<String> {
+        let number = |p: Option<f64>| p.map_or("none".to_owned(), |p| format!("{p:.2e}"));
+        let mut lines = vec![capitalised(&self.to_string())];
+        lines.extend(self.reason.as_ref().map(|reason| capitalised(reason.advice())));
+        let looks = if self.looks > 1 { format!(" and {} looks", self.looks) } else { String::new() };
+        lines.push(format!(
+            "p = {} of {}; {} after the corrections for {}{looks}",
+            number(self.p),
+            format_args!("{} of repeats", super::counted(self.n, "pair")),
+            number(self.p_holm),
+            super::counted(self.family, "comparison"),
+        ));
+        if let Some(detectable) = self.detectable.filter(|_| self.reason.is_none()) {
+            let repeats = super::counted(self.n, "repeat");
+            lines.push(format!("{repeats} show a difference of {} in 80 % of cases", percent(detectable)));
+        }
+        lines.extend(
+            self.repeats_needed()
+                .map(|more| format!("About {} more would decide it", super::counted(more as usize, "repeat"))),
+        );
+        lines.push(capitalised(&self.check.to_string()));
+        lines
+    }
+}
+
+/// Judges comparisons of which nothing is known but the logarithms of their paired ratios; see [`judge_comparisons`].
 pub fn judge(family: &[Vec<f64>], of_speed: bool, equal_within: f64) -> Vec<Judgement> {
-    let contrasts: Vec<Option<Contrast>> = family.iter().map(|logs| Contrast::of(logs)).collect();
-    let tested = contrasts.iter().flatten().count();
+    let family: Vec<Comparison> = family.iter().cloned().map(Comparison::of_logs).collect();
+    judge_comparisons(&family, 0, of_speed, equal_within)
+}
+
+/// Judges a family of comparisons. `others` comparisons belong to the family and are not among these. `of_speed`: above 1 is faster.
+/// `equal_within` is the bound of equality as a share: 0.01 for 1 %.
+pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, equal_within: f64) -> Vec<Judgement> {
     let margin = equal_within.max(0.0).ln_1p();
-    let adjusted = |p: &dyn Fn(&Contrast) -> f64| {
-        let all: Vec<f64> = contrasts.iter().flatten().map(p).collect();
-        let mut adjusted = holm(&all).into_iter();
+    let contrasts = contrasts_of(family.iter().map(|one| one.logs.as_slice()));
+    let tested = contrasts.iter().flatten().count() + others;
+    let clocked = decide(family, &contrasts, others, margin, |one| one.rounding);
+    // What the clock's own digits would give, and what the arrival of lines gives.
+    let unrounded = decide(family, &contrasts, others, margin, |_| 0.0);
+    let arrived = contrasts_of(family.iter().map(|one| one.by_arrival.as_deref().unwrap_or(&one.logs)));
+    let by_arrival = decide(family, &arrived, others, margin, |one| one.rounding);
+    let checks: Vec<&[CheckPairs]> = family.iter().map(|one| one.checks.as_slice()).collect();
+    let mut checks = judge_checks(&checks).into_iter();
+    let judgement = |(place, one): (usize, &Comparison)| {
+        let contrast = contrasts[place].as_ref();
+        let found = &clocked[place];
+        let reason = one.reason.clone().or_else(|| {
+            if found.decision != unrounded[place].decision {
+                return Some(Incomparable::CoarseClock { resolution: one.rounding });
+            }
+            let ratio = |contrast: &Option<Contrast>| contrast.as_ref().map_or(1.0, |contrast| contrast.mean.exp());
+            (found.decision != by_arrival[place].decision && found.decision != Decision::Open).then(|| {
+                Incomparable::ClocksDisagree { told: ratio(&contrasts[place]), arrived: ratio(&arrived[place]) }
+            })
+        });
+        let plain = judgement_of(contrast, (found.p_adjusted, None), of_speed, equal_within);
+        let cannot = reason.is_some() && (one.reason.is_some() || found.decision != Decision::Open);
+        let verdict = match found.decision {
+            _ if cannot || reason.is_some() && unrounded[place].decision != Decision::Open => Verdict::NotComparable,
+            _ if one.to_come > 0 => Verdict::Undecided,
+            Decision::Open => Verdict::Undecided,
+            Decision::Equal => Verdict::Equal,
+            Decision::Differs => Verdict::of_difference(contrast.is_some_and(|one| one.mean > 0.0), of_speed),
+        };
+        Judgement {
+            verdict,
+            reason: reason.filter(|_| verdict == Verdict::NotComparable),
+            detectable: contrast.map(|contrast| contrast.detectable(tested, one.looks)),
+            n: one.logs.len(),
+            least: one.least,
+            to_come: one.to_come,
+            family: tested,
+            looks: one.looks,
+            gap_s: one.gap_s,
+            check: checks.next().unwrap_or_default(),
+            ..plain
+        }
+    };
+    family.iter().enumerate().map(judgement).collect()
+}
+
+/// The judgement of one contrast by adjusted probabilities of difference and of equality.
+pub(super) fn judgement_of(
+    contrast: Option<&Contrast>,
+    (difference, equality): (Option<f64>, Option<f64>),
+    of_speed: bool,
+    equal_within: f64,
+) -> Judgement {
+    let is_above = contrast.is_some_and(|one| one.mean > 0.0);
+    let verdict = match Decision::of(difference, equality) {
+        Decision::Differs => Verdict::of_difference(is_above, of_speed),
+        Decision::Equal => Verdict::Equal,
+        Decision::Open => Verdict::Undecided,
+    };
+    Judgement {
+        verdict,
+        reason: None,
+        p: contrast.map(|one| one.difference(0.0)),
+        p_holm: difference,
+        detectable: contrast.map(|one| one.detectable(1, 1)),
+        equal_within,
+        n: contrast.map_or(0, |one| one.freedom as usize + 1),
+        least: 0,
+        to_come: 0,
+        family: 1,
+        looks: 1,
+        gap_s: None,
+        check: Check::None,
+        seen: contrast.map(|one| (one.mean, one.error)),
+    }
+}
+
+/// What a test decides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    Differs,
+    Equal,
+    Open,
+}
+
+impl Decision {
+    /// By adjusted probabilities. Where both hold, the difference is real and too small to matter.
+    fn of(difference: Option<f64>, equality: Option<f64>) -> Self {
+        let holds = |p: Option<f64>| p.is_some_and(|p| p < ERROR);
+        match () {
+            () if holds(equality) => Self::Equal,
+            () if holds(difference) => Self::Differs,
+            () => Self::Open,
+        }
+    }
+}
+
+struct Decided {
+    decision: Decision,
+    p_adjusted: Option<f64>,
+}
+
+/// Whether the interval of the median of ratios, given by their logarithms, lies on one side of 1.
+fn excludes_1(logs: &[f64]) -> bool {
+    let interval = Intervals::ByCount.of_ratios(logs.iter().map(|log| log.exp())).and_then(|value| value.interval);
+    interval.is_some_and(|ends| ends.low > 1.0 || ends.high < 1.0)
+}
+
+fn contrasts_of<'a>(family: impl Iterator<Item = &'a [f64]>) -> Vec<Option<Contrast>> {
+    family.map(Contrast::of).collect()
+}
+
+fn decide(
+    family: &[Comparison],
+    contrasts: &[Option<Contrast>],
+    others: usize,
+    margin: f64,
+    rounding: impl Fn(&Comparison) -> f64,
+) -> Vec<Decided> {
+    let adjusted = |p: &dyn Fn(&Contrast, f64) -> f64| {
+        let of_one =
+            |(contrast, one): (&Contrast, &Comparison)| (p(contrast, rounding(one)) / spent_at(one.looks)).min(1.0);
+        let all: Vec<f64> = contrasts
+            .iter()
+            .zip(family)
+            .filter_map(|(contrast, one)| Some(of_one((contrast.as_ref()?, one))))
+            .collect();
+        let mut adjusted = holm_among(&all, others).into_iter();
         contrasts.iter().map(|one| one.as_ref().and_then(|_| adjusted.next())).collect::<Vec<Option<f64>>>()
     };
     let differences = adjusted(&Contrast::difference);
-    let equalities = adjusted(&|one| one.equality(margin));
-    let judged = contrasts.iter().zip(family).zip(differences.into_iter().zip(equalities));
-    judged
-        .map(|((contrast, logs), (difference, equality))| {
-            let is_above = contrast.as_ref().is_some_and(|one| one.mean > 0.0);
-            let verdict = match () {
-                // Where both hold, the difference is real and too small to matter.
-                () if equality.is_some_and(|p| p < ERROR) => Verdict::Equal,
-                () if difference.is_none_or(|p| p >= ERROR) => Verdict::Undecided,
-                () if of_speed => {
-                    if is_above {
-                        Verdict::Faster
-                    } else {
-                        Verdict::Slower
-                    }
-                }
-                () => {
-                    if is_above {
-                        Verdict::Higher
-                    } else {
-                        Verdict::Lower
-                    }
-                }
-            };
-            Judgement {
-                verdict,
-                p: contrast.as_ref().map(Contrast::difference),
-                p_holm: difference,
-                detectable: contrast.as_ref().map(|one| one.detectable(tested)),
-                equal_within,
-                n: logs.len(),
-            }
-        })
-        .collect()
-}
-
-/// The mean of logarithms of paired ratios, and its standard error.
-struct Contrast {
-    mean: f64,
-    error: f64,
-    freedom: f64,
-}
-
-impl Contrast {
-    fn of(logs: &[f64]) -> Option<Self> {
-        let n = logs.len() as f64;
-        let mean = logs.iter().sum::<f64>() / n;
-        let deviation = standard_deviation(logs)?;
-        // Values that are equal but for rounding say that nothing spreads, not that rounding does.
-        let error = if deviation < 1e-14 { 0.0 } else { deviation / n.sqrt() };
-        let mean = if mean.abs() < 1e-14 { 0.0 } else { mean };
-        mean.is_finite().then_some(Self { mean, error, freedom: n - 1.0 })
-    }
-
-    /// The t of a distance from 0; without spread, any distance is infinitely far.
-    fn t(&self, distance: f64) -> f64 {
-        if self.error > 0.0 || distance == 0.0 {
-            distance / self.error.max(f64::MIN_POSITIVE)
-        } else {
-            distance * f64::INFINITY
-        }
-    }
-
-    fn difference(&self) -> f64 {
-        (2.0 * student_t_above(self.t(self.mean.abs()), self.freedom)).min(1.0)
-    }
-
-    /// That the ratio lies outside of ± margin is refused by two one-sided tests.
-    fn equality(&self, margin: f64) -> f64 {
-        student_t_above(self.t(margin - self.mean.abs()), self.freedom)
-    }
-
-    fn detectable(&self, family: usize) -> f64 {
-        let far = student_t_quantile(ERROR / 2.0 / family as f64, self.freedom);
-        ((far + student_t_quantile(1.0 - POWER, self.freedom)) * self.error).exp_m1()
-    }
+    let equalities = adjusted(&|contrast, rounding| contrast.equality(margin, rounding));
+    let decided = |((difference, equality), one): ((Option<f64>, Option<f64>), &Comparison)| {
+        // The interval that stands beside the verdict has to say the same.
+        let decision = match Decision::of(difference, equality) {
+            Decision::Differs if !excludes_1(&one.logs) => Decision::Open,
+            decision => decision,
+        };
+        Decided { decision, p_adjusted: difference }
+    };
+    differences.into_iter().zip(equalities).zip(family).map(decided).collect()
 }
 
 /// The 95 % interval of the mean of values by Student's t, which takes them as normal; none of fewer than two.
@@ -190,27 +321,6 @@ pub fn mean_interval(values: &[f64]) -> Option<Interval> {
     let Contrast { mean, error, freedom } = Contrast::of(values)?;
     let half = student_t_quantile(ERROR / 2.0, freedom) * error;
     Some(Interval { low: mean - half, high: mean + half })
-}
-
-/// Holm's adjusted probabilities, in the order of `p`.
-fn holm(p: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
-    let mut adjusted = vec![1.0; p.len()];
-    let mut greatest = 0.0_f64;
-    for (rank, place) in order.into_iter().enumerate() {
-        greatest = greatest.max((p.len() - rank) as f64 * p[place]).min(1.0);
-        adjusted[place] = greatest;
-    }
-    adjusted
-}
-
-/// The sample standard deviation; none of fewer than two values.
-fn standard_deviation(values: &[f64]) -> Option<f64> {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (values.len() > 1 && squares.is_finite()).then(|| (squares / (n - 1.0)).sqrt())
 }
 
 /// How far repeats spread, as a share: the standard deviation of their logarithms. None of fewer than two, or not above 0.
@@ -224,114 +334,6 @@ pub fn usual_spread(spreads: &[f64]) -> Option<f64> {
     (!spreads.is_empty()).then(|| median(spreads))
 }
 
-/// How many repeats it takes until the 95 % interval of a cell's median reaches ± `precision` (a share: 0.01 for 1 %) where repeats
-/// spread by `spread` (see [`spread`]); at least [`INTERVAL_REPEATS`]. `None` where no number of repeats that anybody makes does it.
-///
-/// t · 1.2533 · spread / √n ≤ ln(1 + precision), with t the 97.5 % quantile of Student's t with n − 1 degrees of freedom.
-pub fn repeats_for(spread: f64, precision: f64) -> Option<u32> {
-    let half = precision.ln_1p();
-    if !(spread.is_finite() && spread >= 0.0 && half > 0.0) {
-        return None;
-    }
-    let reaches = |n: u32| {
-        let t = student_t_quantile(ERROR / 2.0, f64::from(n) - 1.0);
-        t * MEDIAN_OVER_MEAN * spread / f64::from(n).sqrt() <= half
-    };
-    let least = INTERVAL_REPEATS as u32;
-    if reaches(least) {
-        return Some(least);
-    }
-    // More repeats never reach less.
-    let (mut too_few, mut enough) = (least, MOST_REPEATS);
-    if !reaches(enough) {
-        return None;
-    }
-    while enough - too_few > 1 {
-        let middle = too_few.midpoint(enough);
-        if reaches(middle) { enough = middle } else { too_few = middle }
-    }
-    Some(enough)
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use crate::statistics::fixture::oracle;
-
-    #[test]
-    fn tests_their_correction_and_what_could_be_shown_agree_with_scipy() {
-        use Verdict::{Equal, Faster, Slower, Undecided};
-        let oracle = oracle();
-        let judged = judge(&oracle.family, true, oracle.within);
-        for (place, one) in judged.iter().enumerate() {
-            let near = |seen: f64, expected: f64| (seen - expected).abs() <= 1e-9 * expected.max(1e-3);
-            assert!(near(one.p.unwrap(), oracle.difference[place]), "{place}: {one:?}");
-            assert!(near(one.p_holm.unwrap(), oracle.difference_holm[place]), "{place}: {one:?}");
-            assert!(near(one.detectable.unwrap(), oracle.detectable[place]), "{place}: {one:?}");
-            let is_equal = oracle.equivalence_holm[place] < 0.05;
-            assert_eq!(one.verdict == Equal, is_equal, "{place}: {one:?}");
-        }
-        assert_eq!(
-            judged.iter().map(|one| one.verdict).collect::<Vec<_>>(),
-            [Faster, Undecided, Slower, Equal, Faster]
-        );
-        let told: Vec<String> = judged.iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["faster", "undecided: could show 6.1 %", "slower", "equal within 1 %", "faster"]);
-    }
-
-    #[test]
-    fn the_interval_of_a_mean_is_students_and_two_values_say_little() {
-        // R: t.test(c(1.1, 1.3, 0.9, 1.2))$conf.int
-        let Interval { low, high } = mean_interval(&[1.1, 1.3, 0.9, 1.2]).unwrap();
-        assert!((low - 0.853_247).abs() < 1e-6 && (high - 1.396_753).abs() < 1e-6, "{low} {high}");
-        let Interval { low, high } = mean_interval(&[1.0, 1.02]).unwrap();
-        assert!((high - low - 2.0 * 12.706_205 * 0.01).abs() < 1e-6, "{low} {high}");
-        assert_eq!(mean_interval(&[1.0]), None);
-        assert_eq!(mean_interval(&[2.0, 2.0]), Some(Interval { low: 2.0, high: 2.0 }));
-    }
-
-    #[test]
-    fn a_difference_that_stands_alone_may_not_stand_in_a_family() {
-        let weak = vec![0.028, 0.042, 0.035];
-        assert_eq!(judge(std::slice::from_ref(&weak), true, 0.01)[0].verdict, Verdict::Faster);
-        let noise = || vec![0.01, -0.02, 0.013];
-        let family: Vec<Vec<f64>> = std::iter::once(weak).chain(std::iter::repeat_with(noise).take(9)).collect();
-        let judged = judge(&family, true, 0.01);
-        assert!(judged.iter().all(|one| one.verdict == Verdict::Undecided), "{judged:?}");
-    }
-
-    #[test]
-    fn values_without_spread_are_equal_or_differ_and_too_few_are_undecided() {
-        let verdicts = |family: &[Vec<f64>], of_speed| -> Vec<Verdict> {
-            judge(family, of_speed, 0.01).into_iter().map(|one| one.verdict).collect()
-        };
-        let family = [vec![0.0, 0.0], vec![0.5, 0.5], vec![-0.5, -0.5 + 1e-16], vec![0.5], vec![]];
-        use Verdict::{Equal, Higher, Lower, Undecided};
-        assert_eq!(verdicts(&family, false), [Equal, Higher, Lower, Undecided, Undecided]);
-        let told = judge(&family, false, 0.01);
-        assert_eq!(
-            (told[3].to_string(), told[4].to_string()),
-            ("undecided: one pair".into(), "undecided: no pairs".into())
-        );
-        assert!(judge(&[], true, 0.01).is_empty());
-    }
-
-    #[test]
-    fn as_many_repeats_as_are_said_reach_the_precision() {
-        assert_eq!(repeats_for(0.0, 0.01), Some(6));
-        assert_eq!(repeats_for(1.0, 0.0001), None);
-        assert_eq!((repeats_for(f64::NAN, 0.01), repeats_for(0.1, 0.0)), (None, None));
-        let needed = repeats_for(0.02, 0.01).unwrap();
-        assert!((24..30).contains(&needed), "{needed}");
-        // The half width of intervals over made-up repeats with that spread.
-        let mut noise = crate::analysis::fixture::Noise::new(5);
-        let half_widths = (0..400).map(|_| {
-            let repeats: Vec<f64> = (0..needed).map(|_| (0.02 * noise.normal()).exp()).collect();
-            let ends = crate::analysis::summarise(&repeats).unwrap().interval.unwrap();
-            (ends.high - ends.low) / 2.0
-        });
-        let mean = half_widths.sum::<f64>() / 400.0;
-        assert!((0.0085..0.0115).contains(&mean), "{mean}");
-    }
-}
+#[path = "verdict_tests.rs"]
+mod tests;

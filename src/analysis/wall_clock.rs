@@ -12,9 +12,27 @@ pub(super) fn total_time(record: &RunRecord) -> Option<f64> {
     record.launched_s().or_else(by_ranks)
 }
 
-/// Whether the clock was set while the steps of a run were made.
+/// Whether something of a run can have lasted so long by the clock: longer than the run, it is the clock that was set.
+pub(super) fn can_have_lasted(record: &RunRecord, duration_s: f64) -> bool {
+    total_time(record).is_none_or(|total_s| duration_s <= total_s + SLACK_S)
+}
+
+/// Whether the clock was set while the steps of a run were made. What a program tells of its steps is no witness against the clock.
 pub(super) fn was_set(record: &RunRecord) -> bool {
-    record.ranks.iter().any(disagrees)
+    let is_program = record.workload.command.is_some();
+    record.ranks.iter().any(|rank| if is_program { jumps(rank) } else { disagrees(rank) })
+}
+
+/// Steps were logged later than the process lived, or in the past.
+fn jumps(rank: &RankRecord) -> bool {
+    let went_back = rank.steps.windows(2).any(|pair| pair[1].time_s < pair[0].time_s - SLACK_S);
+    went_back || outlives(rank)
+}
+
+/// By the clock, steps lasted longer than the process lived.
+fn outlives(rank: &RankRecord) -> bool {
+    let by_clock_s = rank.steps.last().zip(rank.steps.first()).map(|(last, first)| last.time_s - first.time_s);
+    by_clock_s.zip(rank.duration_s).is_some_and(|(by_clock_s, life_s)| by_clock_s > life_s + SLACK_S)
 }
 
 /// By the clock the steps cannot last longer than the process lived, nor shorter than they took.
@@ -23,7 +41,7 @@ fn disagrees(rank: &RankRecord) -> bool {
     let by_clock_s = last.time_s - first.time_s;
     let steady = rank.steps.iter().skip(1).filter(|step| !step.warm_up);
     let at_least_s: f64 = steady.map(|step| step.duration_s).sum();
-    by_clock_s < at_least_s - SLACK_S || rank.duration_s.is_some_and(|life_s| by_clock_s > life_s + SLACK_S)
+    by_clock_s < at_least_s - SLACK_S || outlives(rank)
 }
 
 #[cfg(test)]
@@ -62,6 +80,16 @@ mod tests {
             assert!(set.marks.contains(&Mark::ClockSet) && set.activity.is_empty(), "{:?}", set.marks);
             let times = |of: &RunSummary| ["step_time_s", "epoch_time_s", "total_time_s"].map(|key| of.value(key));
             assert_eq!(times(&set), times(&whole));
+        }
+    }
+
+    #[test]
+    fn a_hole_of_telemetry_that_is_longer_than_the_run_is_the_clocks() {
+        let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 1.0);
+        for (hole_s, is_marked) in [(3.0, true), (3600.0, false)] {
+            record.telemetry.longest_hole_s = Some(hole_s);
+            let marks = summarise_run(&record).marks;
+            assert_eq!(marks.contains(&Mark::TelemetryHole(hole_s)), is_marked, "{marks:?}");
         }
     }
 

@@ -63,6 +63,12 @@ pub enum Command {
     OpenSession(PathBuf),
     /// Dismiss the message with this number.
     Dismiss(u64),
+    /// Undo what was done to the session last.
+    Undo,
+    /// Do again what was undone last.
+    Redo,
+    /// Dismiss the notice with this number.
+    DismissNotice(u64),
     /// Pause or resume the queue.
     Pause(bool),
     /// Import a profiler report into the open session: as the trace of a run, or as a standalone report.

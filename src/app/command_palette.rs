@@ -17,6 +17,12 @@ fn entries(window: &Window) -> Vec<(String, Command)> {
     entries.extend(screens.iter().flat_map(|screen| screen.palette(desk)));
     let mut add = |name: &str, command: Command| entries.push((name.to_owned(), command));
     add("Copy as command", Command::CopyCommand);
+    if let Some(what) = desk.history.next_undo() {
+        add(&format!("Undo: {what}"), Command::Undo);
+    }
+    if let Some(what) = desk.history.next_redo() {
+        add(&format!("Do again: {what}"), Command::Redo);
+    }
     if desk.queue.is_active() {
         let name = if desk.queue.paused { "Resume the queue" } else { "Pause the queue" };
         add(name, Command::Pause(!desk.queue.paused));

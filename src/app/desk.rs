@@ -3,6 +3,7 @@
 
 mod compared;
 pub(super) mod export;
+mod history;
 mod runs;
 
 use std::collections::VecDeque;
@@ -14,7 +15,7 @@ use super::command::ScreenName;
 use super::engine::{Records, Request};
 use super::sample;
 use super::settings::Settings;
-use crate::analysis::{Key, Level};
+use crate::analysis::{Key, Level, counted};
 use crate::conduct::{Order, QueueView};
 use crate::plan::{Node, Plan};
 use crate::protocol::Sample;
@@ -23,6 +24,7 @@ use crate::store::origin;
 use crate::telemetry::signs_of_use;
 pub use compared::{Compared, Source};
 pub use export::DataExport;
+pub use history::{Deed, History, Inverse};
 pub use runs::{Row, Runs};
 
 /// Interval of samples of the machine while nobody touches the window and nothing runs.
@@ -42,6 +44,15 @@ pub struct Problem {
     pub message: String,
     /// The command that failed, by its name; none if it was something else.
     tried: Option<String>,
+}
+
+/// Something that was done, said for a while over whichever screen is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    /// What was done.
+    pub text: String,
+    /// Whether it is what [`Desk::undo`] would undo.
+    pub can_undo: bool,
 }
 
 /// The open session.
@@ -100,14 +111,7 @@ pub enum News {
     /// The Compare screen shows levels in another order or other colours.
     Looks,
     /// The runs of a plan were queued.
-    Launched {
-        /// Runs queued.
-        queued: usize,
-        /// Runs kept because they exist already.
-        kept: usize,
-        /// Cells that cannot run here.
-        invalid: usize,
-    },
+    Launched,
     /// The conductor executed an order, or can execute none any longer.
     Answered,
     /// Something that was asked of the engine failed.
@@ -127,13 +131,19 @@ pub enum Intent {
     Save,
 }
 
-/// Order and colours of levels as the Compare screen shows them; figures without their own take them over.
+/// Which cells the Compare screen shows, and order and colours of levels there; figures without their own take them over.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
     /// Settings whose levels have an order of their own.
     pub order: Vec<(Key, Vec<Level>)>,
     /// Levels with a colour of their own, by its place in the palette.
     pub colours: Vec<(Key, Level, u8)>,
+    /// The filter of cells.
+    pub filter: String,
+    /// Levels whose cells are left out.
+    pub hidden: Vec<(Key, Level)>,
+    /// Factors that are held at a level.
+    pub held: Vec<(Key, Level)>,
 }
 
 /// What the screens share.
@@ -157,6 +167,8 @@ pub struct Desk {
     pub is_gone: bool,
     /// The folder of the session that is being opened.
     pub opening: Option<PathBuf>,
+    /// The folder of the session that is being opened and was not there before.
+    pub creating: Option<PathBuf>,
     /// The state of the queue.
     pub queue: Arc<QueueView>,
     /// All runs of the open session, as they were recorded.
@@ -173,6 +185,11 @@ pub struct Desk {
     pub problems: Vec<Problem>,
     /// The export of data.
     pub export: DataExport,
+    /// What was done last, and its number; none once it was dismissed.
+    pub notice: Option<(u64, Notice)>,
+    /// What was done to the session and can be undone.
+    pub history: History,
+    next_notice: u64,
     next_problem: u64,
     /// The command that is being executed.
     trying: Option<String>,
@@ -235,6 +252,7 @@ impl Desk {
     pub(super) fn forget_runs(&mut self) {
         (self.records, self.runs) = (Arc::default(), Runs::default());
         self.asked.clear();
+        (self.history, self.notice) = (History::default(), None);
     }
 
     /// Shows a message on a screen.
@@ -244,6 +262,21 @@ impl Desk {
         let tried = self.trying.clone();
         self.problems.push(Problem { number: self.next_problem, screen, message, tried });
         self.next_problem += 1;
+    }
+
+    /// Says what was done.
+    pub fn say(&mut self, notice: Notice) {
+        self.notice = Some((self.next_notice, notice));
+        self.next_notice += 1;
+    }
+
+    /// Says that this text is in the clipboard now.
+    pub fn copied(&mut self, text: &str) {
+        let mut lines = text.lines();
+        let first: String = lines.next().unwrap_or_default().chars().take(60).collect();
+        let more = lines.count();
+        let more = if more > 0 { format!(" … and {}", counted(more, "line")) } else { String::new() };
+        self.say(Notice { text: format!("Copied: {first}{more}"), can_undo: false });
     }
 
     /// A command is executed: what an earlier one of its kind could not do is no longer shown.

@@ -1,6 +1,6 @@
 //! Keyboard shortcuts: each sends the command that a click would send.
 
-use eframe::egui::{Context, Frame, Grid, Id, Key, Margin, Modal, Modifiers, ScrollArea};
+use eframe::egui::{Context, Frame, Grid, Id, Key, Margin, Modal, Modifiers, Popup, ScrollArea};
 
 use super::command::{Command, SessionsCommand};
 use super::screen::{KeyHelp, Keys, Screen};
@@ -64,6 +64,10 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     }
     // Single keys belong to the text field.
     if is_typing(context) {
+        return;
+    }
+    // A list or a menu that is open has them, Esc above all.
+    if Popup::is_any_open(context) {
         return;
     }
     for (place, screen) in screens.iter().enumerate() {

@@ -152,6 +152,8 @@ pub struct Listing {
     pub entries: Vec<Arc<Entry>>,
     /// Places of runs in `entries`, by id.
     pub places: HashMap<String, usize>,
+    /// The keys of all levels.
+    pub keys: Vec<Key>,
     /// Number of pairs of a cell and a repeat.
     pub attempted: usize,
     /// What the workloads call a step; the usual word where they differ.
@@ -180,7 +182,13 @@ impl Listing {
         let entries: Vec<Arc<Entry>> = runs.iter().map(entry).collect();
         let places = entries.iter().enumerate().map(|(place, entry)| (entry.run.clone(), place)).collect();
         let attempted = attempts.len();
-        Self { columns, entries, places, attempted, step: step(runs) }
+        let mut keys: Vec<Key> = Vec::new();
+        for (key, _) in runs.iter().flat_map(|run| run.levels.iter()) {
+            if !keys.contains(key) {
+                keys.push(key.clone());
+            }
+        }
+        Self { columns, entries, places, keys, attempted, step: step(runs) }
     }
 }
 

@@ -1,6 +1,6 @@
-//! The frame around every screen: bar, rail, messages, command palette and list of keys.
+//! The frame around every screen: bar, rail, what lies over them, command palette and list of keys.
 
-use eframe::egui::{Align, Button, CentralPanel, Frame, Label, Layout, Margin, Panel, RichText, ScrollArea, Ui};
+use eframe::egui::{Align, Button, CentralPanel, Frame, Label, Layout, Margin, Panel, RichText, Ui};
 use strum::IntoEnumIterator;
 
 use super::command::Command;
@@ -9,12 +9,13 @@ use super::settings::Theme;
 use super::theme::{GRID, palette};
 use super::widgets::{muted, named, strong};
 use super::window::Window;
-use super::{allowing, closing, command_palette, keys, sessions};
+use super::{allowing, closing, command_palette, deliberate, keys, notices, sessions};
 use crate::figure::duration_text;
 
 /// Draws the window.
 pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
     let Window { desk, sessions, screens, .. } = window;
+    deliberate::watch(ui.ctx());
     let bar = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::symmetric(12, 6));
     Panel::top("bar").frame(bar).show(ui, |ui| bar_ui(ui, window, commands));
     closing::close_ui(ui, window.closing, desk, &|| window.unsaved(), commands);
@@ -23,11 +24,11 @@ pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
     Panel::left("rail").frame(rail).resizable(false).exact_size(104.0).show(ui, |ui| rail_ui(ui, window, commands));
     let screen = Frame::new().fill(ui.visuals().panel_fill).inner_margin(Margin::same(12));
     CentralPanel::default().frame(screen).show(ui, |ui| {
-        problems_ui(ui, desk, commands);
         if let Some(screen) = window.shown() {
             screen.ui(desk, ui, commands);
         }
     });
+    notices::notices_ui(ui.ctx(), desk, commands);
     if window.command_palette {
         command_palette::command_palette_ui(ui.ctx(), window, commands);
     }
@@ -126,28 +127,4 @@ fn rail_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
             commands.push(Command::Show(screen.name()));
         }
     }
-}
-
-fn problems_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
-    let here: Vec<_> = desk.problems.iter().filter(|problem| problem.screen == desk.screen).collect();
-    if here.is_empty() {
-        return;
-    }
-    let palette = palette(ui.visuals());
-    let frame = super::widgets::card(ui).stroke(eframe::egui::Stroke::new(1.0, palette.bad));
-    frame.show(ui, |ui| {
-        ui.take_available_width();
-        ScrollArea::vertical().id_salt("problems").max_height(120.0).show(ui, |ui| {
-            for problem in here {
-                ui.horizontal_wrapped(|ui| {
-                    ui.colored_label(palette.bad, "⚠");
-                    ui.label(&problem.message);
-                    if ui.small_button("Dismiss").clicked() {
-                        commands.push(Command::Dismiss(problem.number));
-                    }
-                });
-            }
-        });
-    });
-    ui.add_space(2.0 * GRID);
 }

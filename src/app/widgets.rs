@@ -1,12 +1,15 @@
 //! Widgets shared by several screens.
 
+use std::path::PathBuf;
+
 use eframe::egui::{
-    Align, Align2, Button, Color32, ComboBox, FontFamily, FontId, Frame, Id, Layout, Margin, Response, RichText, Role,
-    Stroke, TextEdit, TextWrapMode, Ui, Widget as _, WidgetInfo, vec2,
+    Align, Align2, Area, Button, Color32, ComboBox, FontFamily, FontId, Frame, Id, Key, Layout, Margin, Order,
+    PopupCloseBehavior, Response, RichText, Role, Stroke, TextEdit, TextWrapMode, Ui, Widget as _, WidgetInfo, vec2,
 };
 
+use super::task::typed_path;
 use super::theme::{BODY, GRID, STRONG, palette};
-use crate::plan::Filter;
+use crate::plan::{Filter, suggestion};
 
 /// Text in semibold.
 pub fn strong(text: impl Into<String>) -> RichText {
@@ -50,7 +53,24 @@ pub fn named(name: &str) -> WidgetInfo {
 
 /// A drop-down list; `now` is the current choice.
 pub fn choice(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnce(&mut Ui)) {
+    choice_until(ui, name, now, width, PopupCloseBehavior::CloseOnClick, content);
+}
+
+/// A drop-down list with a search field: it stays open until its content closes it.
+pub fn searched_choice(ui: &mut Ui, name: &str, now: &str, width: f32, content: impl FnOnce(&mut Ui)) {
+    choice_until(ui, name, now, width, PopupCloseBehavior::CloseOnClickOutside, content);
+}
+
+fn choice_until(
+    ui: &mut Ui,
+    name: &str,
+    now: &str,
+    width: f32,
+    close: PopupCloseBehavior,
+    content: impl FnOnce(&mut Ui),
+) {
     let list = ComboBox::from_id_salt(name).selected_text(now).width(width).height(480.0).truncate();
+    let list = list.close_behavior(close);
     let response = list.show_ui(ui, content).response;
     response.widget_info(|| {
         let mut info = WidgetInfo::labeled(Role::ComboBox, true, name);
@@ -109,13 +129,45 @@ pub fn text_field<'t>(text: &'t mut String, hint: impl Into<String>, width: f32)
     TextEdit::singleline(text).hint_text(hint.into()).desired_width(width).align(Align2::LEFT_CENTER)
 }
 
+/// A field for a path with its button, for whoever has no file dialog; gives the path that was entered. `name` is what the field is
+/// called, `verb` the button. What is typed is kept in egui's memory.
+pub fn path_ui(ui: &mut Ui, id: Id, name: &str, verb: &str, width: f32) -> Option<PathBuf> {
+    let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
+    let asked = ui.horizontal(|ui| {
+        let field = ui.add(text_field(&mut text, name, width));
+        field.widget_info(|| {
+            let mut info = WidgetInfo::labeled(Role::TextInput, true, name);
+            info.current_text_value = Some(text.clone());
+            info
+        });
+        let is_entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+        let path = typed_path(&text);
+        let is_pressed = ui.add_enabled(path.is_some(), Button::new(verb)).clicked();
+        path.filter(|_| is_entered || is_pressed)
+    });
+    if asked.inner.is_some() {
+        text.clear();
+    }
+    ui.data_mut(|data| data.insert_temp(id, text));
+    asked.inner
+}
+
 /// Tooltip of the filter field.
 const FILTER_HELP: &str = "Words, or key=value with =, != and for numbers <, <=, >, >=. Join them with and, or, not and \
                            parentheses; side by side means and, several values of one key mean one of them. Key: /";
 
-/// Draws a filter field; returns the text if it changed. [`crate::plan::filter`] describes the grammar.
-pub fn filter_field(ui: &mut Ui, id: Id, name: &str, hint: &str, text: &str, width: f32) -> Option<String> {
-    let wrong = Filter::typed(text).is_err().then(|| palette(ui.visuals()).bad);
+/// Draws a filter field; returns the text if it changed. [`crate::plan::filter`] describes the grammar. What is wrong with it lies over
+/// what is below the field: nothing moves while somebody types. `keys` are those that things can have; none if that is not known.
+pub fn filter_field(
+    ui: &mut Ui,
+    id: Id,
+    (name, hint): (&str, &str),
+    text: &str,
+    width: f32,
+    keys: &[&str],
+) -> Option<String> {
+    let error = filter_error(text, keys);
+    let wrong = error.is_some().then(|| palette(ui.visuals()).bad);
     let mut text = text.to_owned();
     let field = text_field(&mut text, hint, width).id(id).text_color_opt(wrong);
     let response = ui.add(field).on_hover_text(FILTER_HELP);
@@ -124,17 +176,30 @@ pub fn filter_field(ui: &mut Ui, id: Id, name: &str, hint: &str, text: &str, wid
         info.current_text_value = Some(text.clone());
         info
     });
+    if let Some(error) = error {
+        let below = response.rect.left_bottom() + vec2(0.0, 2.0);
+        let area = Area::new(id.with("error")).order(Order::Tooltip).fixed_pos(below).interactable(false);
+        area.show(ui.ctx(), |ui| {
+            let bad = palette(ui.visuals()).bad;
+            card(ui).inner_margin(Margin::same(6)).stroke(Stroke::new(1.0, bad)).show(ui, |ui| {
+                ui.set_max_width(420.0);
+                ui.colored_label(bad, error);
+            });
+        });
+    }
     response.changed().then_some(text)
 }
 
-/// Draws what is wrong with a filter, if anything.
-pub fn filter_error_ui(ui: &mut Ui, text: &str) {
-    if let Err(error) = Filter::typed(text) {
-        ui.colored_label(
-            palette(ui.visuals()).bad,
-            format!("Filter: {error}. It hides nothing until it is corrected."),
-        );
-    }
+/// What is wrong with a filter, if anything.
+fn filter_error(text: &str, keys: &[&str]) -> Option<String> {
+    let filter = match Filter::typed(text) {
+        Ok(filter) => filter,
+        Err(error) => return Some(format!("Filter: {error}. It hides nothing until it is corrected.")),
+    };
+    let is_known =
+        |key: &str| key.eq_ignore_ascii_case("gpu") || keys.iter().any(|known| known.eq_ignore_ascii_case(key));
+    let unknown = filter.keys().into_iter().find(|key| !keys.is_empty() && !is_known(key))?;
+    Some(format!("Filter: nothing here has {unknown}{}", suggestion(unknown, keys)))
 }
 
 /// Width of a text.

@@ -8,12 +8,13 @@ use eframe::egui::{Context, ViewportCommand};
 
 use super::closing::Closing;
 use super::command::{Command, ScreenName};
-use super::desk::{Desk, Intent, News, OpenSession, SAMPLES_AT_REST, Sent};
+use super::desk::{Desk, Intent, News, Notice, OpenSession, SAMPLES_AT_REST, Sent};
 use super::engine::{Records, Request, UiEvent};
 use super::screen::{Screen, Unsaved};
 use super::screens::screens;
 use super::sessions::Sessions;
 use super::settings::Settings;
+use super::words::runs_text;
 use crate::conduct::Order;
 
 /// Everything the window shows.
@@ -111,7 +112,12 @@ impl Window {
             Command::CopyCommand => self.copy_command(context),
             Command::Quit => context.send_viewport_cmd(ViewportCommand::Close),
             Command::Help(open) => self.help = open,
-            Command::OpenSession(folder) => desk.open_session(Request::OpenSession(folder)),
+            Command::OpenSession(folder) => {
+                let is_far = folder.to_string_lossy().starts_with("ssh://");
+                let is_new = !is_far && !folder.join("session.toml").exists();
+                desk.creating = is_new.then(|| folder.clone());
+                desk.open_session(Request::OpenSession(folder));
+            }
             Command::Sessions(command) => self.sessions.execute(command, desk, context),
             Command::Close(command) => {
                 let unsaved = self.unsaved();
@@ -119,6 +125,9 @@ impl Window {
             }
             Command::Allow(allows) => desk.answer(allows),
             Command::Dismiss(number) => desk.problems.retain(|problem| problem.number != number),
+            Command::Undo => desk.undo(),
+            Command::Redo => desk.redo(),
+            Command::DismissNotice(number) => drop(desk.notice.take_if(|(shown, _)| *shown == number)),
             Command::Pause(pause) => match desk.locked() {
                 Some(reason) => desk.problem(desk.screen, reason.to_owned()),
                 None => desk.order(Order::Pause(pause)),
@@ -205,7 +214,8 @@ impl Window {
                 // What kept earlier launches back is obsolete.
                 desk.problems.retain(|problem| problem.screen != ScreenName::PLAN);
                 desk.screen = ScreenName::RUNS;
-                News::Launched { queued, kept, invalid }
+                desk.say(Notice { text: launched_text(queued, kept, invalid), can_undo: false });
+                News::Launched
             }
             UiEvent::Done(screen) => {
                 desk.succeeded(screen);
@@ -243,6 +253,12 @@ impl Window {
             desk.problems.clear();
         }
         desk.forget_runs();
+        let created =
+            desk.creating.take().filter(|folder| desk.session.as_ref().is_some_and(|open| open.folder == *folder));
+        if let Some(folder) = created {
+            let text = format!("There was no session in {}: it is a new one.", folder.display());
+            desk.say(Notice { text, can_undo: false });
+        }
         self.tell(News::Session);
     }
 
@@ -290,7 +306,10 @@ impl Window {
     /// Copies the command for what is on screen, or says why there is none.
     fn copy_command(&mut self, context: &Context) {
         match self.command_line() {
-            Ok(command) => context.copy_text(command),
+            Ok(command) => {
+                self.desk.copied(&command);
+                context.copy_text(command);
+            }
             Err(reason) => self.desk.problem(self.desk.screen, format!("Nothing was copied: {reason}")),
         }
     }
@@ -335,6 +354,20 @@ impl Window {
             }
         }
     }
+}
+
+/// What came of a launch.
+fn launched_text(queued: usize, kept: usize, invalid: usize) -> String {
+    let mut parts = vec![format!("✓ {} queued", runs_text(queued))];
+    if kept > 0 {
+        parts.push(format!("{kept} kept"));
+    }
+    match invalid {
+        0 => {}
+        1 => parts.push("1 cell cannot run here".to_owned()),
+        invalid => parts.push(format!("{invalid} cells cannot run here")),
+    }
+    parts.join(", ")
 }
 
 /// Frees records on a thread of their own: ten thousand runs take longer than a frame. Without a thread they are freed here.

@@ -1,4 +1,4 @@
-//! `multicard claims`: what a session's runs say to the papers' claims. `multicard papers`: what the papers print.
+//! `multicard claims`: what a session's runs say to the papers' claims.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,7 @@ use super::material::Material;
 use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, print, say, session_folder, variant};
 use crate::analysis::{Cell, cells};
 use crate::figure::{self, Table, claims_table};
-use crate::papers::{self, Artefact, Bound, Judgement, PublishedValue, Verdict, judge};
-use crate::text_table::{Field, TextTable};
+use crate::papers::{self, Judgement, Verdict, judge};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -61,103 +60,11 @@ fn text_of(table: &Table, format: TableFormat) -> String {
     figure::render(table, format)
 }
 
-fn judged(cells: &[Cell]) -> Vec<Judgement> {
+/// The claims judged by cells, what was tested first.
+pub(super) fn judged(cells: &[Cell]) -> Vec<Judgement> {
     let mut judgements = judge(cells);
-    // What was tested first.
-    judgements.sort_by_key(|one| one.verdict == Verdict::Untested);
+    judgements.sort_by_key(|one| one.findings.is_empty());
     judgements
-}
-
-#[derive(Args)]
-pub(super) struct PapersArguments {
-    /// A table or figure, such as 2503.15252/table-2; without one all are listed.
-    id: Option<String>,
-}
-
-pub(super) fn papers(arguments: &PapersArguments) -> Outcome {
-    let text = match &arguments.id {
-        Some(id) => describe(papers::artefact(id)?),
-        None => list(),
-    };
-    print(&text)?;
-    Ok(OK)
-}
-
-fn list() -> String {
-    let mut text = String::new();
-    for paper in papers::papers() {
-        text += &format!(
-            "# arXiv {}: {}\n\n{}; {}; {}.\n\n",
-            paper.id, paper.title, paper.node, paper.system, paper.software
-        );
-        text += &format!("It does not say: {}.\n\n", paper.unstated.join("; "));
-        let mut table = TextTable::new("lllrl", ["Id", "Shows", "Conditions", "Values", "Plan"]);
-        for artefact in papers::artefacts().iter().filter(|artefact| artefact.paper == paper.id) {
-            let plan = match (artefact.plan(), &artefact.needs) {
-                (Some(_), None) => "yes".to_owned(),
-                (Some(_), Some(needs)) => format!("in part: {needs}"),
-                (None, needs) => format!("no: {}", needs.as_deref().unwrap_or("not yet")),
-            };
-            let (shows, conditions) = (artefact.shows.as_str(), artefact.conditions.as_str());
-            let values = artefact.values().count();
-            // What an artefact needs is Markdown of its own.
-            table.row([artefact.id().into(), shows.into(), conditions.into(), values.into(), Field::Ready(plan)]);
-        }
-        text += &(table.markdown() + "\n");
-    }
-    text + "`multicard papers ID` prints the values of one; `multicard plan --preset ID` shows its plan, \
-            `multicard run --preset ID` runs it, `multicard table SESSION --preset ID` compares.\n"
-}
-
-fn describe(artefact: &Artefact) -> String {
-    let mut text = format!("# {artefact}: {}\n\n{}; {}.\n", artefact.shows, artefact.quantity, artefact.conditions);
-    if let Some(needs) = &artefact.needs {
-        text += &format!("\nNot measured here, or not wholly: {needs}.\n");
-    }
-    let mut table = TextTable::new("lllrll", ["Place", "Levels", "Measure", "Value", "Unit", "Note"]);
-    for value in artefact.values() {
-        let levels: Vec<String> = value.levels.iter().map(|(key, level)| format!("{key} = {level}")).collect();
-        let bound = match value.bound {
-            Bound::Exact => "",
-            Bound::Low => "from ",
-            Bound::High => "to ",
-            Bound::About => "about ",
-        };
-        let recomputed = value.recomputed.filter(|recomputed| *recomputed != value.value);
-        let recomputed = recomputed.map(|recomputed| format!("{recomputed} from the printed times"));
-        let notes: Vec<String> =
-            recomputed.into_iter().chain((!value.note.is_empty()).then(|| value.note.clone())).collect();
-        let PublishedValue { place, measure, value, unit, .. } = value;
-        table.row([
-            place.as_str().into(),
-            levels.join(", ").into(),
-            measure.as_str().into(),
-            format!("{bound}{value}").into(),
-            unit.as_str().into(),
-            notes.join("; ").into(),
-        ]);
-    }
-    if !table.is_empty() {
-        text += &format!("\n{}", table.markdown());
-    }
-    let contradictions: Vec<String> =
-        artefact.contradictions().map(|one| format!("- {}: {}\n", one.place, one.what)).collect();
-    if !contradictions.is_empty() {
-        text += &format!("\nWhere the papers contradict themselves:\n\n{}", contradictions.concat());
-    }
-    let claims: Vec<String> = artefact
-        .claims()
-        .map(|claim| {
-            format!(
-                "- {} ({}): {}. On their own numbers: {}.\n",
-                claim.id, claim.place, claim.text, claim.on_their_numbers
-            )
-        })
-        .collect();
-    if !claims.is_empty() {
-        text += &format!("\nClaims (`multicard claims SESSION --on {}`):\n\n{}", artefact.id(), claims.concat());
-    }
-    text
 }
 
 #[cfg(test)]

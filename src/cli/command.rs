@@ -1,15 +1,15 @@
 //! `multicard command`: tries what a plan says of its commands. `multicard adapter`: helpers for programs.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{OK, Outcome, SOME_RUN_FAILED, print, say};
+use crate::foreign;
 use crate::plan::{self, Plan, suggestion};
-use crate::program::readings::{Found, PYTHON_ADAPTER, read_log};
+use crate::program::readings::{Found, PYTHON_ADAPTER, Untaken, read_log};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -59,7 +59,7 @@ fn test(arguments: &TestArguments) -> Outcome {
     let plan = Plan::read(&arguments.plan)?;
     let command = command_of(&plan, arguments.name.as_deref())?;
     let unreadable = |error: io::Error| format!("cannot read {}: {error}", arguments.log.display());
-    let log = File::open(&arguments.log).map_err(unreadable)?;
+    let log = foreign::open_stream(&arguments.log).map_err(unreadable)?;
     let (mut text, mut read, mut missed) = (String::new(), Read::default(), Vec::new());
     let lines = read_log(&command.readings, log, |line, found| {
         read.add(&found);
@@ -71,6 +71,7 @@ fn test(arguments: &TestArguments) -> Outcome {
     let lines = lines.map_err(unreadable)?;
     print(&text)?;
     say(read.summary(lines, !command.readings.patterns.is_empty()));
+    read.untaken().iter().for_each(say);
     missed.iter().for_each(say);
     if !command.readings.files.is_empty() {
         say("The files of [command.readings] are read while the program runs.");
@@ -98,6 +99,7 @@ fn command_of<'p>(plan: &'p Plan, name: Option<&str>) -> Result<&'p plan::Comman
 struct Read {
     steps: u64,
     readings: BTreeMap<String, u64>,
+    untaken: Vec<Untaken>,
 }
 
 impl Read {
@@ -105,6 +107,7 @@ impl Read {
         match found {
             Found::Step(_) => self.steps += 1,
             Found::Reading { key, .. } => *self.readings.entry(key.to_string()).or_default() += 1,
+            Found::Untaken(untaken) => self.untaken.push(untaken.clone()),
             Found::Phase { .. } | Found::Warning(_) => {}
         }
     }
@@ -119,6 +122,20 @@ impl Read {
         let readings =
             if readings.is_empty() { "no readings".to_owned() } else { format!("readings: {}", readings.join(", ")) };
         format!("Of {lines} lines, {by}: {} steps, {readings}.", self.steps)
+    }
+
+    /// Numbers that were not taken, with patterns that take them.
+    fn untaken(&self) -> Option<String> {
+        let first = self.untaken.first()?;
+        let numbers: Vec<&str> = self.untaken.iter().map(|untaken| untaken.number.as_str()).collect();
+        let patterns = std::iter::once(&first.taken).chain(self.untaken.iter().map(|untaken| &untaken.pattern));
+        let patterns: Vec<String> = patterns.map(|pattern| format!("    '{pattern}',\n")).collect();
+        Some(format!(
+            "Not taken: {}. Patterns take them, and replace the guess; the first is for what was guessed:\n\
+             [command.readings]\npatterns = [\n{}]",
+            numbers.join(", "),
+            patterns.concat()
+        ))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -50,6 +50,9 @@ pub(super) struct StopArguments {
     /// Leave active runs running to their end; only queued ones are cancelled.
     #[arg(long)]
     queued: bool,
+    /// If the process that runs the session does not answer for 10 s, end that process first.
+    #[arg(long, conflicts_with = "queued")]
+    now: bool,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -109,14 +112,13 @@ fn tell(line: &str) {
 /// Follows a session until nothing is left to do. An interrupt ends the following, not the runs.
 pub(super) fn attach(arguments: &AttachArguments) -> Outcome {
     let mut place = Place::of(&arguments.session)?;
-    let interrupted = interrupts()?;
     let mut resumes = arguments.resume;
     loop {
         let resume = resumes.then_some(Resuming { allows_programs: arguments.allow_programs });
-        let outcome = attach_to(&place, arguments.format, resume, &interrupted);
+        let outcome = attach_to(&place, arguments.format, resume);
         match (&mut place, outcome) {
             (Place::There(far), Err(_)) if far.was_cut() => {
-                if !far.wait(&interrupted)? {
+                if !far.wait(&*interrupts()?)? {
                     say(format_args!("the runs go on: multicard attach {}", far.address()));
                     return Ok(INTERRUPTED);
                 }
@@ -165,23 +167,18 @@ fn is_agreed(question: &str) -> std::io::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn attach_to(
-    place: &Place,
-    format: Option<EventFormat>,
-    resuming: Option<Resuming>,
-    interrupted: &AtomicBool,
-) -> Outcome {
+fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resuming>) -> Outcome {
     let Some(client) = conductor(place, format == Some(EventFormat::Json))? else {
         say(format_args!("nothing runs in this session. Results: multicard table {}", place.name()));
         return Ok(OK);
     };
-    let mut following = Following::new(client, None, place.folder(), format)?;
+    let mut following = Following::new(client, None, place.folder(), format, interrupts()?)?;
     following.await_queue()?;
     if let Some(resuming) = resuming {
         resume(&mut following, resuming, &place.name())?;
     }
     say(format_args!("{} runs under way or queued; Ctrl-C leaves them running", following.unfinished().len()));
-    following.watch(interrupted)?;
+    following.watch()?;
     if following.is_resting() {
         let queued = following.queued().len();
         say(format_args!("the queue of {queued} runs is paused: multicard attach {} --resume", place.name()));
@@ -212,13 +209,13 @@ pub(super) fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::
         }
         Some(far) => {
             let client = far.client(true, false)?.ok_or(ConductError::Ended)?;
-            Following::new(client, None, folder, None)?.order(order)?;
+            Following::new(client, None, folder, None, Arc::default())?.order(order)?;
             return Ok(true);
         }
         None => Client::connect(folder, false)?,
     };
     let Some(client) = client else { return Ok(false) };
-    Following::new(client, None, folder, None)?.order(order)?;
+    Following::new(client, None, folder, None, Arc::default())?.order(order)?;
     Ok(true)
 }
 
@@ -234,13 +231,28 @@ fn conductor(place: &Place, live: bool) -> Result<Option<Client>, Box<dyn std::e
 }
 
 pub(super) fn stop(arguments: &StopArguments) -> Outcome {
+    if arguments.now {
+        only_here(&arguments.session, "stop --now")?;
+    }
     let place = Place::of(&arguments.session)?;
-    let interrupted = interrupts()?;
-    let Some(client) = conductor(&place, false)? else {
+    let error = match stop_at(&place, arguments) {
+        Err(error) if arguments.now => error,
+        outcome => return outcome,
+    };
+    let Some(ConductError::Silent(silent)) = error.downcast_ref() else { return Err(error) };
+    silent.end().map_err(|reason| format!("{silent}; it cannot be ended: {reason}"))?;
+    let process = silent.process().unwrap_or_default();
+    say(format_args!("ended the conductor, process {process}, which did not answer; the next one stops its runs"));
+    stop_at(&place, arguments)
+}
+
+fn stop_at(place: &Place, arguments: &StopArguments) -> Outcome {
+    let Some(client) = conductor(place, false)? else {
         say("nothing runs in this session");
         return Ok(OK);
     };
-    let mut following = Following::new(client, None, place.folder(), None)?;
+    let following = Following::new(client, None, place.folder(), None, interrupts()?)?;
+    let mut following = if arguments.now { following.impatient() } else { following };
     following.await_queue()?;
     if arguments.queued {
         for run in following.queued() {
@@ -250,6 +262,6 @@ pub(super) fn stop(arguments: &StopArguments) -> Outcome {
         return Ok(OK);
     }
     following.order(Order::CancelAll)?;
-    following.watch(&interrupted)?;
+    following.watch()?;
     Ok(if following.is_idle() { OK } else { INTERRUPTED })
 }

@@ -112,7 +112,11 @@ fn obtain(name: &str, folder: Option<PathBuf>, unit: &str) -> Result<PathBuf, Bo
 
 /// Checks the data set of a plan's block before a launch: generates the digits if necessary, and rejects a missing or invalid set.
 pub(super) fn prepare(block: &Block) -> Result<(), Box<dyn Error>> {
-    Ok(with_bar("images", |progress| dataset::prepare(&block.data, progress))?)
+    let missing = dataset::missing(block);
+    match with_bar("images", |progress| dataset::prepare(&block.data, progress)) {
+        Err(_) if !missing.is_empty() => Err(missing.join("; ").into()),
+        prepared => Ok(prepared?),
+    }
 }
 
 /// Runs work that reports progress, with a progress bar on a terminal.

@@ -1,51 +1,114 @@
-//! `multicard diff`: what became faster or slower between two sessions, cell by cell.
+//! `multicard diff`: what became faster or slower between sessions before a change and sessions after it, cell by cell.
 
+use std::error::Error;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Parser};
 
 use super::material::Material;
-use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, print, say, session_folder, variant};
-use crate::analysis::{Better, cells, measure_of};
-use crate::figure::{self, difference};
+use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, print, say, session_folder, variant};
+use crate::analysis::{Better, Cell, cells, measure_of};
+use crate::figure::{self, DifferenceOutcome, difference};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The session before: its folder, or its name in the default place.
-    before: PathBuf,
-    /// The session after.
-    after: PathBuf,
+    /// The sessions before: folders, or names in the default place. Without `--`, the last one is the session after.
+    #[arg(required = true, value_name = "BEFORE")]
+    before: Vec<PathBuf>,
+    /// The sessions after, behind `--`.
+    #[arg(last = true, value_name = "AFTER")]
+    after: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What may also stand behind the sessions after.
+#[derive(Args, Clone)]
+struct Options {
     /// The measure, by its key.
     #[arg(long, value_name = "KEY", default_value = "step_time_s")]
     measure: String,
-    /// Differences below this share are none: 0.01 for 1 %.
-    #[arg(long, value_name = "SHARE", default_value_t = crate::analysis::EQUAL_WITHIN)]
-    equal_within: f64,
+    /// By how much a cell may become worse, such as 2%; differences within it are called equal.
+    #[arg(long, alias = "equal-within", value_name = "PERCENT", value_parser = share, default_value = "1%")]
+    margin: f64,
     /// How to write it.
     #[arg(long, value_parser = variant::<TableFormat>(), default_value = "md")]
     format: TableFormat,
 }
 
-/// Exit code 1 where a cell became worse.
+/// What stands behind `--`: sessions, then options, which a shell user writes last.
+#[derive(Parser)]
+#[command(name = "multicard diff", no_binary_name = true)]
+struct Behind {
+    sessions: Vec<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Exit code 0 where every cell is shown to be no worse than the margin allows, 1 where one became worse, 3 where that is open.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    if !(0.0..1.0).contains(&arguments.equal_within) {
-        return Err(format!("--equal-within {}: give a share from 0 to below 1", arguments.equal_within).into());
-    }
-    let (before, after) = (session_folder(&arguments.before)?, session_folder(&arguments.after)?);
-    let (before, after) = (Material::read(&before)?, Material::read(&after)?);
-    let (before, after) = (cells(&before.runs), cells(&after.runs));
-    let Some(measure) = measure_of(&before, &arguments.measure).filter(|one| one.better != Better::Neither) else {
-        let asked = &arguments.measure;
+    let (before, after, options) = sides(arguments)?;
+    let read = |sessions: &[PathBuf]| -> Result<Vec<Material>, Box<dyn Error>> {
+        sessions.iter().map(|session| Material::read(&session_folder(session)?)).collect()
+    };
+    let (before, after) = (read(&before)?, read(&after)?);
+    let (before, after) = (cells_of_each(&before), cells_of_each(&after));
+    let Some(measure) =
+        before.iter().find_map(|cells| measure_of(cells, &options.measure)).filter(|one| one.better != Better::Neither)
+    else {
+        let asked = &options.measure;
         return Err(format!("--measure {asked}: no measure of these runs that is better low or high; `multicard help method` lists measures").into());
     };
-    let found = difference(&before, &after, measure, arguments.equal_within);
+    let found = difference(&before, &after, measure, options.margin);
     if found.table.rows.is_empty() {
         return Err("the sessions have no cell in common: nothing to compare".into());
     }
-    if arguments.format == TableFormat::Csv {
+    if options.format == TableFormat::Csv {
         // A file of rows has no place for them.
         found.table.notes.iter().for_each(say);
     }
-    print(&figure::render(&found.table, arguments.format))?;
-    Ok(if found.worse > 0 { SOME_RUN_FAILED } else { OK })
+    print(&figure::render(&found.table, options.format))?;
+    Ok(match found.outcome {
+        DifferenceOutcome::NoWorse => OK,
+        DifferenceOutcome::Worse => SOME_RUN_FAILED,
+        DifferenceOutcome::Open => UNDECIDED,
+    })
+}
+
+fn cells_of_each(sessions: &[Material]) -> Vec<Vec<Cell<'_>>> {
+    sessions.iter().map(|material| cells(&material.runs)).collect()
+}
+
+/// The sessions before, those after, and the options.
+type Sides = (Vec<PathBuf>, Vec<PathBuf>, Options);
+
+/// The sessions of each side and the options, wherever these stand.
+fn sides(arguments: &Arguments) -> Result<Sides, Box<dyn Error>> {
+    let (mut before, options) = (arguments.before.clone(), arguments.options.clone());
+    if arguments.after.is_empty() {
+        let after = before.pop().filter(|_| !before.is_empty());
+        let after = after
+            .ok_or("give sessions before and after: multicard diff BEFORE AFTER, or multicard diff A1 A2 -- B1 B2")?;
+        if before.len() > 1 {
+            return Err("put -- between the sessions before and those after: multicard diff A1 A2 -- B1 B2".into());
+        }
+        return Ok((before, vec![after], options));
+    }
+    if arguments.after.iter().all(|text| !text.starts_with("--")) {
+        return Ok((before, arguments.after.iter().map(PathBuf::from).collect(), options));
+    }
+    let behind = Behind::try_parse_from(&arguments.after).map_err(|error| error.to_string())?;
+    Ok((before, behind.sessions, behind.options))
+}
+
+/// A share, as percent or, as earlier versions took it, as a number below 1: `2%`, `0.02`.
+fn share(text: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let share = match text.strip_suffix('%') {
+        Some(percent) => number(percent).map(|percent| percent / 100.0),
+        None => number(text),
+    };
+    share
+        .filter(|share| (0.0..1.0).contains(share))
+        .ok_or_else(|| "give percent from 0 to below 100, such as 2%".to_owned())
 }

@@ -5,13 +5,15 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 
 use super::{print, progress_bar, say};
-use crate::conduct::{Client, ConductError, Host, Launch, News, Order, Orders, QueueView, ends_at_logout};
+use crate::conduct::{
+    Client, ConductError, Host, Launch, News, Order, Orders, QueueView, SILENCE_LIMIT, Silent, ends_at_logout,
+};
 use crate::figure::duration_text;
 use crate::foreign;
 use crate::plan::RunState;
@@ -60,7 +62,15 @@ impl Outcomes {
     }
 }
 
-/// Set by SIGINT and SIGTERM.
+/// The user does not wait for the conductor any longer.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted: what the session's conductor was asked to do, and has not answered, may still happen")]
+pub(super) struct Interrupted;
+
+/// How long an order is waited for after an interrupt, so that what it does is known.
+const INTERRUPTED_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Set by SIGINT and SIGTERM. Until a process asks for it, these signals end it.
 ///
 /// # Errors
 /// The system refuses the handler.
@@ -85,6 +95,13 @@ pub(super) struct Following {
     /// The runs that are shown; none for all.
     shown: Option<HashSet<String>>,
     letters: u64,
+    /// Set by the user's interrupt.
+    interrupted: Arc<AtomicBool>,
+    /// When the conductor said something last, and whether its silence since was told.
+    heard: Instant,
+    is_silence_told: bool,
+    /// Whether a conductor that says nothing is given up even if it may yet.
+    is_impatient: bool,
     bar: ProgressBar,
     /// Why events could not be written.
     unwritten: Option<std::io::Error>,
@@ -96,6 +113,7 @@ impl Following {
         host: Option<Host>,
         folder: &Path,
         format: Option<EventFormat>,
+        interrupted: Arc<AtomicBool>,
     ) -> Result<Self, ConductError> {
         Ok(Self {
             orders: client.orders()?,
@@ -107,9 +125,19 @@ impl Following {
             knows_queue: false,
             shown: None,
             letters: 0,
+            interrupted,
+            heard: Instant::now(),
+            is_silence_told: false,
+            is_impatient: false,
             bar: progress_bar("{bar:30} {pos}/{len} runs  {msg}"),
             unwritten: None,
         })
+    }
+
+    /// Gives up a conductor that says nothing, whatever it does.
+    #[must_use]
+    pub fn impatient(self) -> Self {
+        Self { is_impatient: true, ..self }
     }
 
     /// The session's folder.
@@ -120,14 +148,18 @@ impl Following {
     /// Goes on by another connection.
     pub fn go_on(&mut self, client: Client) -> Result<(), ConductError> {
         (self.orders, self.client) = (client.orders()?, client);
-        (self.queue, self.knows_queue) = (QueueView::default(), false);
+        (self.queue, self.knows_queue, self.heard) = (QueueView::default(), false, Instant::now());
         Ok(())
     }
 
     /// Waits for the state of the queue.
     pub fn await_queue(&mut self) -> Result<(), Box<dyn Error>> {
         while !self.knows_queue {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(Interrupted.into());
+            }
             self.turn()?;
+            self.bear_silence()?;
         }
         Ok(())
     }
@@ -158,16 +190,50 @@ impl Following {
         queued.rev().map(|row| row.run.clone()).collect()
     }
 
-    /// Sends an order and waits for its answer.
+    /// Sends an order and waits for its answer; for a while only once the user has interrupted, and not after a second interrupt.
     pub fn order(&mut self, order: Order) -> Result<Option<Added>, Box<dyn Error>> {
         self.letters += 1;
+        self.heard = Instant::now();
         self.orders.send(self.letters, order)?;
+        let mut interrupted_at: Option<Instant> = None;
         loop {
+            let is_again =
+                self.interrupted.swap(false, Ordering::Relaxed) && interrupted_at.replace(Instant::now()).is_some();
+            if is_again || interrupted_at.is_some_and(|at| at.elapsed() >= INTERRUPTED_PATIENCE) {
+                return Err(Interrupted.into());
+            }
+            self.bear_silence()?;
             if let Some((number, outcome)) = self.turn()?
                 && number == self.letters
             {
+                // Whoever follows what was ordered obeys the interrupt.
+                self.interrupted.fetch_or(interrupted_at.is_some(), Ordering::Relaxed);
                 return Ok(outcome?);
             }
+        }
+    }
+
+    /// Goes on waiting for what the conductor has to say, unless it is stopped.
+    fn bear_silence(&mut self) -> Result<(), Box<dyn Error>> {
+        match self.silence() {
+            Some(silent) if silent.is_stopped() || self.is_impatient => Err(ConductError::Silent(silent).into()),
+            Some(silent) => {
+                self.say_silence(&silent);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The conductor, if it has said nothing for long.
+    fn silence(&self) -> Option<Silent> {
+        let silence = self.heard.elapsed();
+        (silence >= SILENCE_LIMIT).then(|| self.client.silent(silence))
+    }
+
+    fn say_silence(&mut self, silent: &Silent) {
+        if !std::mem::replace(&mut self.is_silence_told, true) {
+            self.bar.suspend(|| say(silent));
         }
     }
 
@@ -196,28 +262,24 @@ impl Following {
     }
 
     /// Follows until nothing is left to do but what waits for the queue to be resumed; `None` if it was interrupted.
-    pub fn until_settled(&mut self, interrupted: &AtomicBool) -> Result<Option<()>, Box<dyn Error>> {
-        self.follow(interrupted, |queue| queue.is_idle() || queue.is_resting())
+    pub fn until_settled(&mut self) -> Result<Option<()>, Box<dyn Error>> {
+        self.follow(|queue| queue.is_idle() || queue.is_resting())
     }
 
     /// Follows until nothing is left to do; `None` if it was interrupted.
-    pub fn until_idle(&mut self, interrupted: &AtomicBool) -> Result<Option<()>, Box<dyn Error>> {
-        self.follow(interrupted, QueueView::is_idle)
+    pub fn until_idle(&mut self) -> Result<Option<()>, Box<dyn Error>> {
+        self.follow(QueueView::is_idle)
     }
 
     /// Follows until some runs have ended; `None` if it was interrupted or stdout was closed, and they were stopped.
-    pub fn until_ended(
-        &mut self,
-        runs: &[String],
-        interrupted: &AtomicBool,
-    ) -> Result<Option<Outcomes>, Box<dyn Error>> {
+    pub fn until_ended(&mut self, runs: &[String]) -> Result<Option<Outcomes>, Box<dyn Error>> {
         let of: HashSet<&str> = runs.iter().map(String::as_str).collect();
         let is_over = |queue: &QueueView| {
             // A run that the queue does not have ended under an earlier conductor.
             let is_open = queue.rows.iter().any(|row| !row.state.is_final() && of.contains(row.run.as_str()));
             !is_open && !queue.importing.iter().any(|name| of.contains(name.as_str()))
         };
-        let is_whole = self.follow(interrupted, is_over)?;
+        let is_whole = self.follow(is_over)?;
         let outcomes = Outcomes::of(&self.queue, &of, &self.folder)?;
         if is_whole.is_none() {
             say(format_args!("{} finished, {} did not", outcomes.finished, outcomes.unfinished));
@@ -226,30 +288,32 @@ impl Following {
     }
 
     /// Waits for runs that others queued in this process, which would end with it; false if it was interrupted.
-    pub fn wait_for_others(&mut self, interrupted: &AtomicBool) -> Result<bool, Box<dyn Error>> {
+    pub fn wait_for_others(&mut self) -> Result<bool, Box<dyn Error>> {
         if self.host.is_none() || self.is_idle() {
             return Ok(true);
         }
         say("waiting for runs that others queued here");
         self.shown = None;
-        Ok(self.until_idle(interrupted)?.is_some())
+        Ok(self.until_idle()?.is_some())
     }
 
-    /// Follows until `is_over`. An interrupt stops the runs that are shown, or all of a conductor in this process, and waits for them.
-    fn follow(
-        &mut self,
-        interrupted: &AtomicBool,
-        is_over: impl Fn(&QueueView) -> bool,
-    ) -> Result<Option<()>, Box<dyn Error>> {
+    /// Follows until `is_over`. An interrupt stops the runs that are shown, or all of a conductor in this process, and waits for them; a
+    /// second one does not wait.
+    fn follow(&mut self, is_over: impl Fn(&QueueView) -> bool) -> Result<Option<()>, Box<dyn Error>> {
         let mut cancelled = false;
         self.await_queue()?;
         while !is_over(&self.queue) {
-            self.turn()?;
-            draw(&self.bar, &self.queue);
+            self.watch_turn()?;
             if self.host.is_none() && self.is_resting() && !is_over(&self.queue) {
                 return Err("the session's conductor was killed, and its queue is paused: multicard attach --resume goes on with it".into());
             }
-            if (interrupted.load(Ordering::Relaxed) || self.unwritten.is_some()) && !cancelled {
+            let is_interrupted = self.interrupted.swap(false, Ordering::Relaxed);
+            if is_interrupted && cancelled {
+                self.bar
+                    .suspend(|| say("interrupted again: whoever opens the session next records how its runs ended"));
+                return Ok(None);
+            }
+            if (is_interrupted || self.unwritten.is_some()) && !cancelled {
                 let why = self.unwritten.as_ref();
                 let why = why.map_or("interrupted".to_owned(), |error| format!("cannot write events: {error}"));
                 self.bar.suspend(|| say(format_args!("{why}: stopping all runs")));
@@ -266,12 +330,23 @@ impl Following {
         }
     }
 
-    /// Follows until nothing is left to do or `interrupted`, which leaves the runs alone.
-    pub fn watch(&mut self, interrupted: &AtomicBool) -> Result<(), Box<dyn Error>> {
+    /// Waits a moment for news and shows them and the progress. While runs are active, the conductor tells it every second.
+    fn watch_turn(&mut self) -> Result<(), Box<dyn Error>> {
+        self.turn()?;
+        draw(&self.bar, &self.queue);
+        match self.silence().filter(|_| self.queue.is_running()) {
+            Some(silent) if self.is_impatient => return Err(ConductError::Silent(silent).into()),
+            Some(silent) => self.say_silence(&silent),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Follows until nothing is left to do or the user interrupts, which leaves the runs alone.
+    pub fn watch(&mut self) -> Result<(), Box<dyn Error>> {
         self.await_queue()?;
-        while !self.is_idle() && !self.is_resting() && !interrupted.load(Ordering::Relaxed) {
-            self.turn()?;
-            draw(&self.bar, &self.queue);
+        while !self.is_idle() && !self.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
+            self.watch_turn()?;
             if let Some(error) = self.unwritten.take() {
                 return Err(error.into());
             }
@@ -289,7 +364,6 @@ impl Following {
     /// interrupt cancels it.
     pub fn until_measured(
         &mut self,
-        interrupted: &AtomicBool,
         show: &mut dyn FnMut(&Measurement),
     ) -> Result<Option<Measurement>, Box<dyn Error>> {
         self.await_queue()?;
@@ -299,7 +373,7 @@ impl Following {
                 Some(measurement) if !measurement.is_over() => show(measurement),
                 over => return Ok(over.clone()),
             }
-            if interrupted.load(Ordering::Relaxed) && !is_cancelled {
+            if self.interrupted.swap(false, Ordering::Relaxed) && !is_cancelled {
                 self.order(Order::CancelMeasuring)?;
                 is_cancelled = true;
             }
@@ -319,7 +393,11 @@ impl Following {
 
     /// Waits a moment for news and shows it; gives an answer that arrived.
     fn turn(&mut self) -> Result<Option<Answer>, Box<dyn Error>> {
-        match self.client.next(Some(TICK))? {
+        let news = self.client.next(Some(TICK))?;
+        if news.is_some() {
+            (self.heard, self.is_silence_told) = (Instant::now(), false);
+        }
+        match news {
             Some(News::Queue(change)) => {
                 self.queue.apply(change);
                 self.knows_queue = true;
@@ -331,9 +409,8 @@ impl Following {
                 }
             }
             Some(News::Answer { number, outcome }) => return Ok(Some((number, outcome))),
-            // A conductor of its own goes on once there is room, or whatever it lacks.
-            Some(News::Problem(message)) if self.host.is_none() => self.bar.suspend(|| say(message)),
-            Some(News::Problem(message)) => return Err(message.into()),
+            // The conductor goes on once there is room, or whatever it lacks.
+            Some(News::Problem(message)) => self.bar.suspend(|| say(message)),
             Some(News::Records) | None => {}
         }
         Ok(None)

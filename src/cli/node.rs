@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
@@ -89,13 +90,14 @@ fn measure(session: Option<PathBuf>, seconds: f64, format: Format) -> Outcome {
 /// Has the conductor of a session measure its machine; gives the rates, and whether it was not cancelled.
 fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Vec<DeviceRates>, bool), Box<dyn Error>> {
     let mut place = Place::of(session)?;
+    let client = place.connect_or_start(false)?;
     let interrupted = interrupts()?;
-    let mut following = Following::new(place.connect_or_start(false)?, None, place.folder(), None)?;
+    let mut following = Following::new(client, None, place.folder(), None, Arc::clone(&interrupted))?;
     following.await_queue()?;
     let earlier_s = following.measurement().map(|earlier| earlier.time_s);
     let mut show = |measurement: &Measurement| shown.show(measurement);
     let asked = following.order(Order::MeasureRates(seconds));
-    let mut outcome = asked.and_then(|_| following.until_measured(&interrupted, &mut show));
+    let mut outcome = asked.and_then(|_| following.until_measured(&mut show));
     let over = loop {
         match (&mut place, outcome) {
             (Place::There(far), Err(_)) if far.was_cut() => {
@@ -104,7 +106,7 @@ fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Ve
                     return Ok((Vec::new(), false));
                 }
                 following.go_on(far.client(true, false)?.ok_or(ConductError::Ended)?)?;
-                outcome = following.until_measured(&interrupted, &mut show);
+                outcome = following.until_measured(&mut show);
             }
             (_, outcome) => break outcome?,
         }
@@ -171,10 +173,19 @@ fn rates_table(rates: &DeviceRates) -> String {
         table.markdown(),
     ];
     lines.extend(rates.sm_clock_mhz.map(|clock| format!("Clock of the multiprocessors: {clock:.0} MHz.")));
+    lines.extend(rates.others_cpus.filter(|_| rates.is_contended()).map(contended));
     if !rates.throttle_reasons.is_empty() {
         lines.push(format!("Clocks were held down by {}.", rates.throttle_reasons.join(", ")));
     }
     lines.join("\n").trim_end().to_owned()
+}
+
+/// Others worked on the CPUs that were measured.
+fn contended(others: f64) -> String {
+    format!(
+        "Others kept {others:.2} CPUs busy meanwhile: these rates are too low, and no run is held against them. Measure again when \
+         nothing else runs."
+    )
 }
 
 fn describe(node: &Node) -> String {

@@ -18,6 +18,8 @@ pub(super) const OK: u8 = 0;
 pub(super) const SOME_RUN_FAILED: u8 = 1;
 /// Bad input or usage.
 pub(super) const BAD_INPUT: u8 = 2;
+/// It cannot be told: these sessions show neither that nothing became worse nor that something did.
+pub(super) const UNDECIDED: u8 = 3;
 /// Interrupted by the user.
 pub(super) const INTERRUPTED: u8 = 130;
 

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::material::Material;
 use super::{Format, OK, Outcome, print, session_folder};
-use crate::analysis::{SpreadSeen, counted, repeats_remark};
-use crate::dataset::check_models;
-use crate::figure::check_studies;
-use crate::papers::artefact;
-use crate::plan::{Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
+use crate::analysis::{RunState, RunSummary, SpreadSeen, counted, repeats_remark, summarise};
+use crate::dataset::{check_models, missing};
+use crate::figure::{check_studies, significant};
+use crate::papers::preset_text;
+use crate::plan::{Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
 use crate::session::Machine;
 use crate::text_table::{Field, TextTable};
 
@@ -24,15 +24,52 @@ pub(super) struct Arguments {
     /// Print the plan's file instead.
     #[arg(long)]
     toml: bool,
-    /// A session whose repeats tell how many a precision takes: its folder, or its name in the default place.
+    /// A session whose runs tell what runs take and how many repeats a precision takes: its folder, or its name in the default place.
     #[arg(long)]
     session: Option<PathBuf>,
-    /// How far runs go, whatever the plan says.
-    #[arg(long, value_enum)]
-    mode: Option<ModeName>,
+    #[command(flatten)]
+    changes: Changes,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
+}
+
+/// What is to be different from a plan.
+#[derive(Args, Clone, Default)]
+pub(super) struct Changes {
+    /// How far runs go, whatever the plan says.
+    #[arg(long, value_enum)]
+    mode: Option<ModeName>,
+    /// The data set, whatever the plan says: `digits` where MNIST cannot be had. Beside a paper's numbers tables declare it.
+    #[arg(long, value_name = "SET")]
+    data: Option<String>,
+}
+
+impl Changes {
+    fn is_any(&self) -> bool {
+        self.mode.is_some() || self.data.is_some()
+    }
+
+    fn apply(&self, plan: &mut Plan) -> Result<(), String> {
+        plan.mode = match self.mode {
+            Some(ModeName::Full) => Mode::Full,
+            Some(ModeName::Quick) if plan.mode.is_full() => Mode::Quick { step_precision: Mode::STEP_PRECISION },
+            Some(ModeName::Quick) | None => plan.mode,
+        };
+        let Some(set) = &self.data else { return Ok(()) };
+        for block in std::iter::once(&mut plan.first).chain(&mut plan.further) {
+            let rule = block.spec.data_set(set).ok_or_else(|| {
+                let known: Vec<&str> = block.spec.data_sets.iter().map(|rule| &*rule.key).collect();
+                format!("--data {set}: workload {} has {}", block.spec.key, known.join(", "))
+            })?;
+            if let Some(key) = rule.required.first() {
+                return Err(format!("--data {set} needs data.{key} too: write a plan with a [data] of its own"));
+            }
+            let data = rule.default_data();
+            block.set_data(data);
+        }
+        Ok(())
+    }
 }
 
 /// How far runs go.
@@ -56,17 +93,13 @@ pub(super) struct PlanArgument {
 }
 
 impl PlanArgument {
-    /// The plan, in another mode where one is given.
-    pub fn read(&self, mode: Option<ModeName>) -> Result<Plan, Box<dyn Error>> {
+    /// The plan with what is to be different.
+    pub fn read(&self, changes: &Changes) -> Result<Plan, Box<dyn Error>> {
         let mut plan = match &self.plan {
             Some(file) => read_plan(file)?,
-            None => Plan::parse(&self.text(None)?, self.preset.as_deref().unwrap_or_default())?,
+            None => Plan::parse(&self.text(&Changes::default())?, self.preset.as_deref().unwrap_or_default())?,
         };
-        plan.mode = match mode {
-            Some(ModeName::Full) => Mode::Full,
-            Some(ModeName::Quick) if plan.mode.is_full() => Mode::Quick { step_precision: Mode::STEP_PRECISION },
-            Some(ModeName::Quick) | None => plan.mode,
-        };
+        changes.apply(&mut plan)?;
         Ok(plan)
     }
 
@@ -76,13 +109,12 @@ impl PlanArgument {
     }
 
     /// The plan as a file.
-    fn text(&self, mode: Option<ModeName>) -> Result<String, Box<dyn Error>> {
-        if self.plan.is_some() || mode.is_some() {
-            return Ok(self.read(mode)?.to_toml());
+    fn text(&self, changes: &Changes) -> Result<String, Box<dyn Error>> {
+        if self.plan.is_some() || changes.is_any() {
+            return Ok(self.read(changes)?.to_toml());
         }
-        let artefact = artefact(self.preset.as_deref().unwrap_or_default())?;
-        let text = artefact.plan_text().map(str::to_owned);
-        text.ok_or_else(|| {
+        let (artefact, text) = preset_text(self.preset.as_deref().unwrap_or_default())?;
+        text.map(str::to_owned).ok_or_else(|| {
             let needs = artefact.needs.as_deref().unwrap_or("multicard has no plan of it");
             format!("{artefact} has no plan: {needs}").into()
         })
@@ -128,21 +160,25 @@ fn read_plan(path: &Path) -> Result<Plan, PlanError> {
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     if arguments.toml {
-        print(&arguments.plan.text(arguments.mode)?)?;
+        print(&arguments.plan.text(&arguments.changes)?)?;
         return Ok(OK);
     }
-    let plan = arguments.plan.read(arguments.mode)?;
+    let plan = arguments.plan.read(&arguments.changes)?;
     for block in plan.blocks() {
         check_models(block)?;
     }
     let Machine { node, .. } = Machine::look();
-    let matrix = expand(&plan, &node);
+    let mut matrix = expand(&plan, &node);
+    let read = |session: &PathBuf| -> Result<Material, Box<dyn Error>> { Material::read(&session_folder(session)?) };
+    let seen = arguments.session.as_ref().map(read).transpose()?;
+    let learnt = seen.as_ref().and_then(|seen| learn(&mut matrix, &seen.runs));
     let runs = matrix.cells.len() * plan.repeats as usize;
     match arguments.format {
         Format::Md => {
             let mut text = describe(&plan, &matrix, &node, runs);
-            if let Some(session) = &arguments.session {
-                text.push_str(&repeats_text(&plan, session)?);
+            learnt.iter().for_each(|note| text += &format!("\n\nNote: {note}."));
+            if let Some(seen) = &seen {
+                text.push_str(&repeats_text(&plan, &seen.runs));
             }
             print(&text)?;
         }
@@ -151,16 +187,46 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(OK)
 }
 
+/// Puts what the session's runs of a plan's cells took in the place of their estimates. Other cells are taken to be as far off as those
+/// were: runs take trials of cuDNN's engines, which estimates leave out. None where no run is of these cells.
+fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
+    let took = |cell: &Cell| {
+        let own = runs.iter().filter(|run| run.state == RunState::Finished && run.identity == Some(cell.identity));
+        let times: Vec<f64> = own.filter_map(|run| run.value("total_time_s")).collect();
+        summarise(&times).map(|value| value.median)
+    };
+    let known: Vec<Option<f64>> = matrix.cells.iter().map(took).collect();
+    let pairs =
+        || matrix.cells.iter().zip(&known).filter_map(|(cell, known)| Some((cell.estimate.duration_s, (*known)?)));
+    let (estimated_s, took_s) =
+        pairs().fold((0.0, 0.0), |(all, took), (estimate, known)| (all + estimate, took + known));
+    if estimated_s <= 0.0 {
+        return None;
+    }
+    let (times, cells) = (took_s / estimated_s, counted(pairs().count(), "cell"));
+    for (cell, known) in matrix.cells.iter_mut().zip(&known) {
+        cell.estimate.duration_s = known.unwrap_or(times * cell.estimate.duration_s);
+    }
+    let times = significant(times);
+    Some(format!(
+        "{cells} took {times} times their estimate in the session: times of the others are {times} times theirs"
+    ))
+}
+
 /// How many repeats some precisions take, by the spread of a session's cells of the plan's workloads.
-fn repeats_text(plan: &Plan, session: &PathBuf) -> Result<String, Box<dyn Error>> {
-    let Material { runs, .. } = Material::read(&session_folder(session)?)?;
-    let Some(seen) = SpreadSeen::of_plan(&SpreadSeen::by_workload(&runs), plan) else {
-        return Ok("\n\nNote: no cell of the session of this workload has two finished repeats with CPUs of their own, which would tell how \
-                   many are needed."
-            .to_owned());
+fn repeats_text(plan: &Plan, runs: &[RunSummary]) -> String {
+    let Some(seen) = SpreadSeen::of_plan(&SpreadSeen::by_workload(runs), plan) else {
+        return "\n\nNote: no cell of the session of this workload has two finished repeats with CPUs of their own, which would tell how \
+                many are needed."
+            .to_owned();
     };
     let remark = |precision: &f64| format!("\n\nNote: {}.", repeats_remark(&seen, *precision));
-    Ok([0.01, 0.02, 0.05].iter().map(remark).collect())
+    [0.01, 0.02, 0.05].iter().map(remark).collect()
+}
+
+/// Whether something is known of the time that a run of the cell takes.
+fn has_time(cell: &Cell) -> bool {
+    !cell.shape.own_program || cell.estimate.duration_s > 0.0
 }
 
 fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
@@ -169,7 +235,7 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
         workload: &cell.workload,
         levels: &cell.levels,
         trace: cell.tracer.name(),
-        estimated_s: (!cell.shape.own_program).then_some(cell.estimate.duration_s),
+        estimated_s: has_time(cell).then_some(cell.estimate.duration_s),
         estimated_peak_bytes: (!cell.shape.own_program).then_some(cell.estimate.peak_bytes),
         estimated_memory_bytes: cell.estimate.memory_kinds().collect(),
     });
@@ -198,12 +264,13 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum::<f64>() * f64::from(plan.repeats);
     let peak_bytes = matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0);
     // Nobody knows what programs of a plan's own take.
-    let is_estimated = matrix.cells.is_empty() || matrix.cells.iter().any(|cell| !cell.shape.own_program);
+    let is_estimated = matrix.cells.is_empty() || matrix.cells.iter().any(has_time);
     let estimates = if is_estimated {
         let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
-        format!("about {time}, peak about {peak_gb:.1} GB per rank (rough estimates)")
+        let peak = if peak_bytes > 0 { format!(", peak about {peak_gb:.1} GB per rank") } else { String::new() };
+        format!("about {time}{peak} (rough estimates)")
     } else {
-        "what their programs take is not known".to_owned()
+        "run time unknown".to_owned()
     };
     let repeats = counted(plan.repeats as usize, "repeat");
     let estimated: &[&str] = if is_estimated { &["estimated s", "estimated peak GB"] } else { &[] };
@@ -212,6 +279,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     for cell in &matrix.cells {
         let numbers = match (is_estimated, cell.shape.own_program) {
             (false, _) => Vec::new(),
+            (true, true) if has_time(cell) => vec![format!("{:.1}", cell.estimate.duration_s), "–".to_owned()],
             (true, true) => vec!["–".to_owned(); 2],
             (true, false) => [cell.estimate.duration_s, cell.estimate.peak_bytes as f64 / 1e9]
                 .map(|number| format!("{number:.1}"))
@@ -225,6 +293,9 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     for remark in missing_program(plan).into_iter().chain(remarks(plan, matrix, node)) {
         text += &format!("\n{}: {remark}.\n", if remark.is_warning { "Warning" } else { "Note" });
     }
+    let mut absent: Vec<String> = plan.blocks().flat_map(missing).collect();
+    absent.dedup();
+    absent.iter().for_each(|what| text += &format!("\nWarning: {what}.\n"));
     if !matrix.invalid.is_empty() {
         let mut table = TextTable::new("l".repeat(names.len() + 1), names.into_iter().chain(["reason"]));
         for cell in &matrix.invalid {
@@ -234,4 +305,64 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         text += &format!("\n{} cells cannot run here:\n\n{}", matrix.invalid.len(), table.markdown());
     }
     text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{fixture, summarise_run};
+    use crate::plan::{Level, asked_cells, fixture::cpu_node};
+
+    fn small() -> Plan {
+        let text = "version = 1\nname = \"p\"\nworkload = \"image\"\n[data]\nset = \"digits\"\n[factors]\nimage_size = [32, 64]\n";
+        Plan::parse(text, "p").unwrap()
+    }
+
+    #[test]
+    fn times_of_a_session_take_the_place_of_estimates_and_correct_the_others() {
+        let plan = small();
+        let mut matrix = expand(&plan, &cpu_node());
+        let before: Vec<f64> = matrix.cells.iter().map(|cell| cell.estimate.duration_s).collect();
+        let asked = &asked_cells(&plan)[0];
+        let mut record = fixture::run_of(asked, &plan, 1, 0.1);
+        record.ended_time_s = record.started_time_s.map(|started| started + 4.0 * before[0]);
+        assert_eq!(learn(&mut matrix, &[]), None);
+        let note = learn(&mut matrix, &[summarise_run(&record)]).unwrap();
+        let after: Vec<f64> = matrix.cells.iter().map(|cell| cell.estimate.duration_s).collect();
+        let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.02;
+        assert!(near(after[0], 4.0 * before[0]) && near(after[1], 4.0 * before[1]), "{before:?} {after:?}");
+        assert!(note.starts_with("1 cell took ") && note.contains("times theirs"), "{note}");
+    }
+
+    #[test]
+    fn another_data_set_stands_in_every_block_and_an_unknown_one_is_refused() {
+        let argument = PlanArgument { plan: None, preset: Some("2503.15252/table-2".to_owned()) };
+        let with = |data: &str| argument.read(&Changes { mode: None, data: Some(data.to_owned()) });
+        let plan = with("digits").unwrap();
+        assert!(plan.blocks().all(|block| block.data.set == "digits"));
+        let refused = with("cifar").unwrap_err().to_string();
+        assert!(refused.starts_with("--data cifar: workload image has digits"), "{refused}");
+        assert!(with("folder").unwrap_err().to_string().contains("data.folder"));
+    }
+
+    #[test]
+    fn planning_says_which_files_are_missing_and_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut plan = small();
+        let data = crate::plan::Data::of_set("mnist").with("folder", Level::text(&folder.path().display().to_string()));
+        plan.first.set_data(data);
+        let said = missing(&plan.first);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("multicard data fetch mnist") && said[0].contains("--data digits"), "{said:?}");
+        plan.first.set_data(crate::plan::Data::of_set("digits"));
+        assert!(missing(&plan.first).is_empty(), "they are generated");
+    }
+
+    #[test]
+    fn the_companion_of_a_table_is_a_preset_of_full_runs() {
+        let argument = PlanArgument { plan: None, preset: Some("2503.15252/table-2/accuracy".to_owned()) };
+        let plan = argument.read(&Changes::default()).unwrap();
+        assert!(plan.mode.is_full() && plan.repeats == 1);
+    }
 }

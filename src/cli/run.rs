@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use clap::Args;
 
 use super::follow::{EventFormat, Following, Outcomes, TICK, interrupts};
 use super::material::{Material, say_damage};
-use super::plan::{ModeName, PlanArgument};
+use super::plan::{Changes, PlanArgument};
 use super::remote::Far;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
@@ -31,9 +32,8 @@ pub(super) struct Arguments {
     /// Run only the repeats that are not finished in the session.
     #[arg(long)]
     resume: bool,
-    /// How far runs go, whatever the plan says.
-    #[arg(long, value_enum)]
-    mode: Option<ModeName>,
+    #[command(flatten)]
+    changes: Changes,
     /// Run more repeats until the training time of each cell is known this well, such as 1%: half the width of its 95 % interval.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     until: Option<f64>,
@@ -54,7 +54,7 @@ pub(super) struct Arguments {
 const LOCK_LIMIT: Duration = Duration::from_secs(3);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let mut plan = arguments.plan.read(arguments.mode)?;
+    let mut plan = arguments.plan.read(&arguments.changes)?;
     let Some(mut far) = arguments.session.as_deref().map(Far::of).transpose()?.flatten() else {
         let folder = match &arguments.session {
             Some(folder) => folder.clone(),
@@ -92,14 +92,14 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
     for block in plan.blocks() {
         super::data::prepare(block)?;
     }
-    let interrupted = interrupts()?;
     let live = arguments.format == Some(EventFormat::Json);
-    let following = if arguments.detach {
-        Following::new(Client::connect_or_start(folder, false)?, None, folder, None)?
+    let (client, host) = if arguments.detach {
+        (Client::connect_or_start(folder, false)?, None)
     } else {
-        let (client, host) = conductor(folder, &machine, live)?;
-        Following::new(client, host, folder, arguments.format)?
+        conductor(folder, &machine, live)?
     };
+    let interrupted = interrupts()?;
+    let following = Following::new(client, host, folder, arguments.format, Arc::clone(&interrupted))?;
     let (name, start) = (folder.display().to_string(), std::env::current_dir()?);
     follow(arguments, plan, following, Site { name, node: machine.node, start, far: None }, &interrupted)
 }
@@ -107,10 +107,10 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
 fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
     let node = far.node()?;
     runnable(plan, &node)?;
-    let interrupted = interrupts()?;
     let live = arguments.format == Some(EventFormat::Json);
     let client = far.client(true, live)?.ok_or(ConductError::Ended)?;
-    let following = Following::new(client, None, far.folder(), arguments.format)?;
+    let interrupted = interrupts()?;
+    let following = Following::new(client, None, far.folder(), arguments.format, Arc::clone(&interrupted))?;
     let (name, start) = (far.address().to_string(), far.home().to_owned());
     follow(arguments, plan, following, Site { name, node, start, far: Some((far, live)) }, &interrupted)
 }
@@ -145,7 +145,7 @@ impl Site<'_> {
         runs: &[String],
         interrupted: &AtomicBool,
     ) -> Result<Option<Outcomes>, Box<dyn Error>> {
-        self.over_lines(following, interrupted, |following| following.until_ended(runs, interrupted))
+        self.over_lines(following, interrupted, |following| following.until_ended(runs))
     }
 
     /// Does something over lines that break and are taken up again; `None` if it was interrupted.
@@ -193,7 +193,7 @@ fn follow(
         following.await_queue()?;
         if !following.is_idle() && !following.is_resting() {
             say("waiting for the runs that an earlier multicard started");
-            if following.until_settled(interrupted)?.is_none() {
+            if following.until_settled()?.is_none() {
                 return Ok(INTERRUPTED);
             }
         }
@@ -226,7 +226,7 @@ fn follow(
         };
         outcomes.add(&more);
     }
-    if !following.wait_for_others(interrupted)? {
+    if !following.wait_for_others()? {
         return Ok(INTERRUPTED);
     }
     say_results(outcomes.finished + added.kept, outcomes.unfinished, &site.name);

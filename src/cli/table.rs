@@ -18,17 +18,28 @@ pub(super) struct Arguments {
     /// Output format.
     #[arg(long, value_parser = variant::<TableFormat>(), default_value = "md")]
     format: TableFormat,
+    /// With Markdown: print all notes, not only those that change how a row is read.
+    #[arg(long)]
+    notes: bool,
 }
+
+/// Notes that are no longer than the line that would stand for them are printed.
+const FOLDED: usize = 2;
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let folder = session_folder(&arguments.session)?;
     let study = arguments.study.study(&folder)?;
     let material = Material::read(&folder)?;
     arguments.study.check(&material)?;
-    let table = figure::table(&material.sources(), &study);
+    let mut table = figure::table(&material.sources(), &study);
     if arguments.format == TableFormat::Csv {
         // CSV has no room for notes.
         table.notes.iter().for_each(say);
+    }
+    let more = table.notes.iter().filter(|note| !table.lead.contains(note)).count();
+    if arguments.format == TableFormat::Markdown && !arguments.notes && more >= FOLDED {
+        table.notes = std::mem::take(&mut table.lead);
+        table.notes.push(format!("{more} more: --notes"));
     }
     print(&figure::render(&table, arguments.format))?;
     Ok(OK)

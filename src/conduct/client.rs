@@ -4,14 +4,17 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+
 use super::ConductError;
 use super::lines::{self, Lines};
 use super::message::{Conducting, Hello, Letter, News, Order};
+use super::silent::{Silent, listener};
 use super::socket::{connect, own_folder, socket_path};
 use crate::foreign;
 use crate::launch;
@@ -27,6 +30,10 @@ pub const LOCKED: &str = "locked";
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
 /// How long an order may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// How long a conductor of this machine may say nothing: its greeting and the state of active runs come at once.
+pub const SILENCE_LIMIT: Duration = Duration::from_secs(10);
+/// How long one on another machine may take for its greeting: it may have to be started there first.
+const FAR_LIMIT: Duration = Duration::from_secs(60);
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Longest log of a conductor that did not start.
@@ -34,6 +41,9 @@ const MOST_LOG_BYTES: u64 = 1 << 20;
 
 /// A connection to the conductor of a session.
 pub struct Client {
+    session: PathBuf,
+    /// The conductor's process, if it is another one of this machine.
+    process: Option<Pid>,
     conducting: Conducting,
     lines: Lines,
 }
@@ -47,7 +57,7 @@ impl Client {
     /// Connects to the conductor of a session; none if there is none. With `live`, events and samples of runs are among its news.
     ///
     /// # Errors
-    /// It is another user's or another version's, or the socket fails.
+    /// It is another user's or another version's, says nothing, or the socket fails.
     pub fn connect(session: &Path, live: bool) -> Result<Option<Self>, ConductError> {
         match connect(session)? {
             Some(stream) => Self::over(session, stream, live),
@@ -70,21 +80,34 @@ impl Client {
     /// A client at the other end of a stream to the conductor of a session; none if the conductor is just ending.
     ///
     /// # Errors
-    /// It is another version's, or says what cannot be read.
+    /// It is another version's, says nothing, or what cannot be read.
     pub fn over(session: &Path, stream: UnixStream, live: bool) -> Result<Option<Self>, ConductError> {
+        use io::ErrorKind::{ConnectionReset, TimedOut, WouldBlock};
+        let process = listener(&stream);
+        let limit = if process.is_some() { SILENCE_LIMIT } else { FAR_LIMIT };
+        // A long plan does not fit into the socket of a conductor that is stopped.
+        let limited = stream.set_read_timeout(Some(limit)).and_then(|()| stream.set_write_timeout(Some(FAR_LIMIT)));
+        limited.map_err(|error| ConductError::Garbled(error.to_string()))?;
         let mut lines = Lines::new(stream);
         let conducting = match lines.next::<Conducting>() {
             Ok(Some(conducting)) => conducting,
             Ok(None) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
-            Err(error) => return Err(ConductError::Garbled(error.to_string())),
+            Err(error) => match error.kind() {
+                ConnectionReset => return Ok(None),
+                WouldBlock | TimedOut => return Err(ConductError::Silent(Silent::new(session, process, limit))),
+                _ => return Err(ConductError::Garbled(error.to_string())),
+            },
         };
         if !conducting.is_ours() {
             return Err(ConductError::OtherVersion { session: session.to_owned(), conducting });
         }
         match lines::write(lines.stream(), &Hello::new(live)) {
-            Ok(()) => Ok(Some(Self { conducting, lines })),
-            Err(_) => Ok(None),
+            Ok(()) => Ok(Some(Self { session: session.to_owned(), process, conducting, lines })),
+            // It is ending, or has said why it cannot serve this client.
+            Err(_) => match lines.next() {
+                Ok(Some(News::Problem(message))) => Err(ConductError::Refused(message)),
+                _ => Ok(None),
+            },
         }
     }
 
@@ -93,13 +116,21 @@ impl Client {
         &self.conducting
     }
 
+    /// The conductor, which has said nothing for a while.
+    pub fn silent(&self, silence: Duration) -> Silent {
+        Silent::new(&self.session, self.process, silence)
+    }
+
     /// A handle that sends orders while this one waits for news.
     ///
     /// # Errors
     /// The process has too many files open.
     pub fn orders(&self) -> Result<Orders, ConductError> {
         let stream = self.lines.stream().try_clone();
-        stream.map(|stream| Orders { stream }).map_err(|error| ConductError::Garbled(error.to_string()))
+        stream.map(|stream| Orders { stream }).map_err(|error| {
+            let advice = foreign::advice(&error).unwrap_or("try again");
+            ConductError::Refused(format!("cannot give orders to the session's conductor: {error}: {advice}"))
+        })
     }
 
     /// Gives an order, waits until it is executed, and leaves.
@@ -118,7 +149,7 @@ impl Client {
                 _ => continue,
             }
         }
-        Err(ConductError::Refused("the session's conductor does not answer: try again".to_owned()))
+        Err(ConductError::Silent(self.silent(begun.elapsed())))
     }
 
     /// The next news; none if there is none for `patience`.

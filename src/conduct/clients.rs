@@ -11,6 +11,7 @@ use std::thread;
 use super::lines::{self, Lines};
 use super::message::{Conducting, Hello, Letter, News};
 use super::socket::stranger;
+use crate::foreign;
 
 /// Lines on their way to a client. One that falls further behind is disconnected; it finds everything in the session's logs.
 const LINES_IN_FLIGHT: usize = 1 << 16;
@@ -109,16 +110,21 @@ pub(super) fn serve(
 ) -> io::Result<()> {
     let reading = move || {
         // A client that breaks off, or that writes something else, has left.
-        let _ = read(number, stream, &arrived, &conducting);
+        if let Err(error) = read(number, &stream, &arrived, &conducting)
+            && let Some(advice) = foreign::advice(&error)
+        {
+            let problem = format!("the session's conductor cannot serve this client: {error}: {advice}");
+            let _ = lines::write(&stream, &News::Problem(problem));
+        }
         let _ = arrived.send(Arrived::Left(number));
     };
     thread::Builder::new().name(format!("client-{number}")).spawn(reading).map(|_| ())
 }
 
-fn read(number: u64, stream: UnixStream, arrived: &SyncSender<Arrived>, conducting: &Conducting) -> io::Result<()> {
-    lines::write(&stream, conducting)?;
+fn read(number: u64, stream: &UnixStream, arrived: &SyncSender<Arrived>, conducting: &Conducting) -> io::Result<()> {
+    lines::write(stream, conducting)?;
     let out = stream.try_clone()?;
-    let mut letters = Lines::new(stream);
+    let mut letters = Lines::new(stream.try_clone()?);
     let Some(hello) = letters.next::<Hello>()?.filter(|hello| hello.is_ours()) else { return Ok(()) };
     let (sender, receiver) = sync_channel(LINES_IN_FLIGHT);
     let joined = Joined { lines: sender, stream: out.try_clone()?, live: hello.live };

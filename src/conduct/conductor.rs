@@ -267,6 +267,7 @@ impl Conductor {
             Order::Cancel(run) => session.cancel(&run),
             Order::CancelAll => session.cancel_all(),
             Order::Retry(run) => session.retry(&run),
+            Order::Revive(run) => session.revive(&run),
             Order::Reorder(run, position) => session.reorder(&run, position),
             Order::SaveStudy(name, study) => session.save_study(&name, study),
             Order::DeleteStudy(name) => session.delete_study(&name),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::message::{Conducting, MESSAGES_VERSION};
+use super::silent::Silent;
 
 /// Why a session cannot be conducted, or its conductor not be reached.
 #[derive(Debug, Error)]
@@ -57,6 +58,9 @@ pub enum ConductError {
     /// The conductor refuses an order, or cannot execute it.
     #[error("{0}")]
     Refused(String),
+    /// The conductor does not answer.
+    #[error("{0}")]
+    Silent(Silent),
     /// The conductor has ended.
     #[error("the session's conductor has ended: nothing recorded is lost; attach again")]
     Ended,

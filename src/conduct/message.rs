@@ -83,6 +83,8 @@ pub enum Order {
     CancelAll,
     /// Queue a run again.
     Retry(String),
+    /// Put a run that was cancelled while it waited back into the queue, in its place.
+    Revive(String),
     /// Move a queued run to this position among the queued ones, from 0.
     Reorder(String, usize),
     /// Save a study, as JSON, under a name.

@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use thiserror::Error;
 
-use super::study::{CURVES, DECLARED, Form, Place, Runs, SPEEDUP, STEP_COST, Study};
+use super::study::{CURVES, DECLARED, Form, Place, RATIO, Runs, SPEEDUP, STEP_COST, Study};
 use crate::analysis::{MetricUnit, THROUGHPUT, TRACE_METRICS};
 use crate::papers::{Artefact, artefacts};
 
-const SCALING: &[&str] = &["training_time_s", "epoch_time_s", THROUGHPUT, SPEEDUP];
-const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", SPEEDUP];
+const SCALING: &[&str] = &["training_time_s", "epoch_time_s", THROUGHPUT, SPEEDUP, RATIO];
+const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", SPEEDUP, RATIO];
 /// The columns of 2503.15252 Tables 2 and 3, which are those of 2505.22905 too.
 const TABLE_2: &[&str] = &["training_time_s", "total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_fp64"];
 const TABLE_3: &[&str] =
@@ -20,7 +20,11 @@ const OF_LOADING: &[&str] =
 const OF_PRECISION: &[&str] = &["host_to_device", "cuda_memcpy_async", "nccl_broadcast", "cuda_event_destroy"];
 
 const PAUSES: &[&str] = &["loader_start_s", "load_wait_s", "epoch_time_s", "training_time_s"];
-const ITERATIONS: &[&str] = &["step_time_s", "training_time_s", "speedup_over_1_gpu"];
+/// The papers' iteration time is a mean.
+const ITERATIONS: &[&str] = &[MEAN_STEP, "step_time_s", "training_time_s", "speedup_over_1_gpu"];
+/// The columns of Table 5 in both papers.
+const TABLE_5: &[&str] = &[MEAN_STEP, "step_time_s", "training_time_s", "time_saved_over_pageable"];
+const MEAN_STEP: &str = "mean_step_time_s";
 const MEMORY: &[&str] = &["peak_allocated_bytes", "peak_reserved_bytes", "step_time_s"];
 /// The metrics of Table 1 in both papers.
 const SEVEN: &[&str] = &[
@@ -36,7 +40,7 @@ const OF_TUNING: &[&str] = &["cuda_launch_kernel", "cuda_stream_synchronize", "h
 const OF_TECHNIQUES: &[&str] =
     &["cuda_event_synchronize", "cuda_launch_kernel", "cuda_stream_synchronize", "nccl_all_gather", "host_to_device"];
 /// With the gathers that there are on two and more GPUs.
-const OF_PINNING: &[&str] = &["cuda_launch_kernel", "cuda_stream_synchronize", "host_to_device", "nccl_all_gather"];
+const OF_PINNING: &[&str] = &["cuda_launch_kernel", "host_to_device", "nccl_all_gather"];
 const COPIES: &[&str] = &["host_to_device_bytes", "device_to_device_bytes", "device_to_host_bytes", "copied_bytes"];
 
 static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
@@ -54,6 +58,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
                 "total_time_s",
                 THROUGHPUT,
                 SPEEDUP,
+                RATIO,
                 "accuracy",
                 "train_loss",
                 DECLARED,
@@ -238,6 +243,10 @@ fn of_paper(artefact: &Artefact) -> Study {
         (_, "table-3") => bars("training_time_s", TABLE_3, "gpus", "pin_memory"),
         (_, "fig-3") => metrics(OF_LOADING, MetricUnit::OfShown),
         ("2505.22905", "fig-4") => metrics(OF_LOADING, MetricUnit::Seconds),
+        (_, "strategy-metrics") => Study {
+            runs: Runs::Traced,
+            ..bars("host_to_device_s", &["host_to_device_s", "host_to_device_bytes"], "gpus", "strategy")
+        },
         (_, "precision-metrics") => metrics(OF_PRECISION, MetricUnit::Seconds),
         ("2505.22905", "fig-5") => Study {
             measure: Some("train_loss".into()),
@@ -246,24 +255,26 @@ fn of_paper(artefact: &Artefact) -> Study {
         },
         ("2505.22905", "fig-6") => bars("training_time_s", TOTALS, "gpus", "loader"),
         ("2505.22905", "fig-7") => within(
-            Study { form: Form::Activity, ..bars("", PAUSES, "gpus", "loader") },
+            Study { form: Form::Activity, runs: Runs::All, ..bars("", PAUSES, "gpus", "loader") },
             "scenario = b and loader = host",
         ),
         (_, "fig-8") => within(
-            Study { form: Form::Activity, ..bars("", PAUSES, "gpus", "loader") },
+            Study { form: Form::Activity, runs: Runs::All, ..bars("", PAUSES, "gpus", "loader") },
             "scenario = b and loader = dali",
         ),
         (_, "fig-9") => within(bars("training_time_s", TOTALS, "gpus", "loader"), "layout = nhwc"),
         ("2503.15252", "fig-4") | (_, "fig-10") => {
-            within(bars("step_time_s", ITERATIONS, "gpus", "data_set"), "workload = llm")
+            within(bars(MEAN_STEP, ITERATIONS, "gpus", "data_set"), "workload = llm")
         }
         (_, "table-4") => within(bars("units", &["units", "step_time_s"], "data_set", "data_set"), "workload = llm"),
-        (_, "table-5") => within(bars("step_time_s", ITERATIONS, "gpus", "pin_memory"), "workload = llm"),
+        (_, "table-5") => within(bars(MEAN_STEP, TABLE_5, "gpus", "pin_memory"), "workload = llm"),
         ("2503.15252", "fig-5") | (_, "fig-11") => within(metrics(OF_TUNING, MetricUnit::Of720), "workload = llm"),
-        ("2503.15252", "fig-6") | (_, "fig-12") => within(metrics(OF_PINNING, MetricUnit::Of720), "workload = llm"),
+        ("2503.15252", "fig-6") | (_, "fig-12") => {
+            Study { shares: true, ..within(metrics(OF_PINNING, MetricUnit::Of720), "workload = llm") }
+        }
         (_, "fig-13") => Study {
             columns: Place::Setting("gpus".into()),
-            ..within(bars("step_time_s", ITERATIONS, "data_set", "technique"), "workload = llm")
+            ..within(bars(MEAN_STEP, ITERATIONS, "data_set", "technique"), "workload = llm")
         },
         (_, "fig-14") => Study {
             columns: Place::Setting("data_set".into()),
@@ -358,6 +369,16 @@ mod tests {
             assert!(known.baseline.is_none() || known.name == "trace-cost", "{}", known.name);
             assert!(crate::plan::Filter::parse(&known.filter).is_ok(), "{}", known.name);
         }
+    }
+
+    #[test]
+    fn the_help_of_plans_names_every_form_and_the_measure_that_is_drawn() {
+        let help = include_str!("../plan/plan.md");
+        let row = |key: &str| help.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).unwrap_or_default();
+        let named = |form: &Form| row("form").contains(&format!("`{}`", form.key()));
+        assert!(Form::ALL.iter().all(named), "{}", row("form"));
+        let measure = format!("| `{}` |", Study::default().shown_measure());
+        assert!(row("measure").ends_with(&measure), "{}", row("measure"));
     }
 
     #[test]

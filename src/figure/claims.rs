@@ -28,19 +28,20 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
     ];
     let text = |text: &str| if text.is_empty() { CellValue::Missing } else { CellValue::Text(text.to_owned()) };
     let mut rows = Vec::new();
-    for judgement in judgements.iter().filter(|one| with_untested || one.verdict != Verdict::Untested) {
+    // What nothing here can judge has no findings either.
+    for judgement in judgements.iter().filter(|one| with_untested || !one.findings.is_empty()) {
         let claim = judgement.claim;
-        let mut row = |test: &Test, runs: usize, rest: [CellValue; 3], finding: Verdict| {
+        let mut row = |test: Option<&Test>, runs: usize, rest: [CellValue; 3], finding: Verdict| {
             let [cells, value, decides] = rest;
             let values = vec![
                 text(&claim.id),
                 text(&format!("{} {}", claim.paper, claim.place)),
                 text(judgement.verdict.name()),
-                text(&test.says),
+                text(test.map_or(&claim.text, |test| &test.says)),
                 cells,
                 value,
                 decides,
-                text(&claimed(test)),
+                text(&test.map_or(String::new(), claimed)),
                 text(finding.name()),
             ];
             rows.push(Row::of_no_cell(runs, values));
@@ -48,10 +49,14 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
         for finding in &judgement.findings {
             let decides = finding.decides.map_or(CellValue::Missing, |ends| text(&from_to(ends.low, ends.high)));
             let cells = [text(&finding.cells), CellValue::Measure(finding.value), decides];
-            row(finding.test, finding.value.n, cells, finding.verdict);
+            row(Some(finding.test), finding.value.n, cells, finding.verdict);
         }
+        const NOTHING: [CellValue; 3] = [CellValue::Missing, CellValue::Missing, CellValue::Missing];
         for test in &judgement.untested {
-            row(test, 0, [CellValue::Missing, CellValue::Missing, CellValue::Missing], Verdict::Untested);
+            row(Some(test), 0, NOTHING, Verdict::Untested);
+        }
+        if claim.tests.is_empty() {
+            row(None, 0, NOTHING, judgement.verdict);
         }
     }
     let count = |verdict| judgements.iter().filter(|judgement| judgement.verdict == verdict).count();
@@ -59,19 +64,22 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
         Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
     let mut notes = vec![
         format!("{}: {}", counted(judgements.len(), "claim"), counts.join(", ")),
-        "a claim holds where the 95 % interval of every comparison lies within it, and fails where one lies outside; these \
-         intervals are Student's t's of the mean over repeats: of logarithms of ratios, of differences where the claim is of \
-         accuracy"
+        "a claim holds where the 95 % interval of every comparison lies within it, and fails where one is shown to lie outside at 5 % \
+         over all comparisons of the claim (Holm); these intervals are Student's t's of the mean over repeats: of logarithms of ratios, \
+         of differences where the claim is of accuracy; cells that do other work than the claim's do not judge it"
             .to_owned(),
     ];
     if !rows.is_empty() {
         notes.push(method_note(&rows));
     }
-    for judgement in judgements.iter().filter(|judgement| judgement.verdict != Verdict::Untested) {
+    for judgement in
+        judgements.iter().filter(|one| with_untested && one.verdict != Verdict::Untested || !one.findings.is_empty())
+    {
         let said = judgement.caveat().into_iter().chain(Some(judgement.reason()).filter(|reason| !reason.is_empty()));
         notes.extend(said.map(|text| format!("{}: {text}", judgement.claim.id)));
     }
-    Table { study: "claims".to_owned(), columns, rows, notes }
+    let lead = notes.clone();
+    Table { study: "claims".to_owned(), columns, rows, notes, lead }
 }
 
 /// The bounds of a test with its tolerance: `1.42 to 1.81`, `at least 2.00`.

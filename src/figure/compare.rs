@@ -20,8 +20,8 @@ use std::collections::BTreeSet;
 use super::baseline::Baseline;
 use super::chart::{Chart, Geometry, Scale};
 use super::notes::{baseline_warning, coverage_text, traced_note};
-use super::published::{OfPaper, add_columns, add_marks, of_paper};
-use super::study::{COST_NAME, FRONT, Form, Runs, SPEEDUP, STEP_COST, Study, known_measures};
+use super::published::{OfPaper, add_columns, add_full_runs, add_marks, in_order_of_paper, of_paper};
+use super::study::{COST_NAME, FRONT, Form, Runs, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study, known_measures};
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
@@ -101,6 +101,9 @@ pub struct Comparison {
     pub unfinished: usize,
 }
 
+/// What is said of a session in which each run was recorded.
+const ALL_RECORDED: &str = "every run was recorded by a profiler, which costs time: values are those of recorded runs";
+
 /// The cells of a study.
 pub(super) struct Chosen<'a> {
     /// Those of its kind.
@@ -111,6 +114,8 @@ pub(super) struct Chosen<'a> {
     settings: Vec<Setting>,
     /// What differs among those that are shown.
     shown_settings: Vec<Setting>,
+    /// What differs among those that the filter leaves, hidden levels included: hiding a level turns no chart round.
+    arranged: Vec<Setting>,
     known_cells: usize,
     /// Cells with a profiler's report.
     recorded: usize,
@@ -129,7 +134,14 @@ impl<'a> Chosen<'a> {
         let (recorded, traced) =
             (count(|of| of != Recording::Plain), count(|of| matches!(of, Recording::Traced | Recording::BuiltIn)));
         let known_cells = all.len();
-        let (study, missing) = study.known(&all);
+        let (mut study, mut missing) = study.known(&all);
+        if study.runs == Runs::Plain && !all.is_empty() && !all.iter().any(|cell| study.admits(cell)) {
+            let recorded = study.clone().with_traced();
+            if all.iter().any(|cell| recorded.admits(cell)) {
+                study = recorded;
+                missing.push(ALL_RECORDED.to_owned());
+            }
+        }
         all.retain(|cell| study.admits(cell));
         let own =
             |cells: &[Cell]| -> Vec<Setting> { varying(cells).into_iter().map(|setting| study.own(setting)).collect() };
@@ -145,13 +157,12 @@ impl<'a> Chosen<'a> {
         let passes = |cell: &Cell| {
             filter.is_empty() || filter.admits(&Named { cell, name: name_of(cell, &settings).to_lowercase() })
         };
-        let shown: Vec<Cell> = all
-            .iter()
-            .filter(|cell| !is_hidden(cell) && !study.holds_out(cell, &all) && passes(cell))
-            .cloned()
-            .collect();
+        let filtered = all.iter().filter(|cell| !study.holds_out(cell, &all) && passes(cell));
+        let filtered: Vec<Cell> = filtered.cloned().collect();
+        let arranged = own(&filtered);
+        let shown: Vec<Cell> = filtered.into_iter().filter(|cell| !is_hidden(cell)).collect();
         let shown_settings = own(&shown);
-        Self { all, shown, settings, shown_settings, known_cells, recorded, traced, study, missing }
+        Self { all, shown, settings, shown_settings, arranged, known_cells, recorded, traced, study, missing }
     }
 
     /// The settings by which shown cells are known: one cell that is left by what told it from the others.
@@ -187,6 +198,7 @@ impl<'a> Chosen<'a> {
         } else if study.runs == Runs::Plain && self.traced > 0 {
             table.notes.push(traced_note(self.traced));
         }
+        add_full_runs(&mut table, study, &self.shown, &self.all);
         add_columns(&mut table, study, &self.shown);
         table
     }
@@ -196,8 +208,10 @@ impl<'a> Chosen<'a> {
 pub fn table(sources: &[Source], study: &Study) -> Table {
     let chosen = Chosen::new(sources, study);
     let mut table = chosen.table(&chosen.baseline());
-    let of_paper = chosen.of_paper().map_or(Vec::new(), |of_paper| of_paper.notes);
-    table.notes = chosen.missing.into_iter().chain(of_paper).chain(table.notes).collect();
+    let (notes, lead) = chosen.of_paper().map_or_else(Default::default, |of_paper| (of_paper.notes, of_paper.lead));
+    in_order_of_paper(&mut table, study, &chosen.shown);
+    table.lead = chosen.missing.iter().cloned().chain(notes[..lead].iter().cloned()).chain(table.lead).collect();
+    table.notes = chosen.missing.into_iter().chain(notes).chain(table.notes).collect();
     table
 }
 
@@ -212,7 +226,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     let baseline = chosen.baseline();
     let table = chosen.table(&baseline);
     let Chosen { all, shown, settings, study, .. } = &chosen;
-    let arrangement = arrange(study, settings, &chosen.shown_settings, shown);
+    let arrangement = arrange(study, settings, &chosen.arranged, shown);
     let mut scene = Scene {
         cells: shown,
         all,
@@ -293,7 +307,7 @@ impl Scene<'_> {
         match self.study.form {
             Form::Bars => vec![bars::bars(self)],
             Form::Memory => vec![bars::memory(self)],
-            Form::Metrics => vec![metrics::metrics(self)],
+            Form::Metrics => metrics::charts(self),
             Form::Loss => curves::by_epoch(self),
             Form::Scaling => scaling::scaling(self),
             Form::Effects => vec![effects::chart(self, false)],
@@ -353,7 +367,7 @@ fn shown_measure<'a>(scene: &Scene<'a>, key: &str) -> (String, &'a str, f64) {
     match measure_of(scene.cells, key) {
         Some(Measure { name, shown_unit, shown_factor, .. }) => (name.clone(), shown_unit, *shown_factor),
         None if key == STEP_COST => (COST_NAME.to_owned(), "%", 100.0),
-        None => ("Speed-up".to_owned(), "×", 1.0),
+        None => (SPEEDUP_NAME.to_owned(), "×", 1.0),
     }
 }
 

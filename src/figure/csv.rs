@@ -2,9 +2,12 @@
 
 use super::study::is_verdict;
 use super::{CellValue, Table};
-use crate::analysis::Level;
+use crate::analysis::{Incomparable, Level};
 use crate::plan::number_text;
 use crate::text_table::{Field, TextTable};
+
+/// What stands beside a verdict.
+const VERDICT_PARTS: [&str; 6] = ["p", "p_holm", "detectable", "equal_within", "reason", "check"];
 
 fn level_field(level: &Level) -> Field {
     level.as_text().map_or_else(|| Field::Ready(level.to_string()), Field::from)
@@ -33,8 +36,7 @@ pub(super) fn render(table: &Table) -> String {
         } else {
             head.push(column.key.to_string());
             if is_verdict(&column.key) {
-                let parts = ["p", "p_holm", "detectable", "equal_within"];
-                head.extend(parts.map(|part| format!("{}_{part}", column.key)));
+                head.extend(VERDICT_PARTS.map(|part| format!("{}_{part}", column.key)));
             }
         }
     }
@@ -56,6 +58,8 @@ pub(super) fn render(table: &Table) -> String {
                 CellValue::Verdict(judged) => {
                     fields.push(judged.verdict.name().into());
                     fields.extend([judged.p, judged.p_holm, judged.detectable, Some(judged.equal_within)].map(number));
+                    let reason = judged.reason.as_ref().map_or("", Incomparable::name);
+                    fields.extend([reason.into(), judged.check.name().into()]);
                 }
                 CellValue::Measure(value) => {
                     let ends = value.interval.map(|interval| (interval.low, interval.high)).unzip();
@@ -63,7 +67,11 @@ pub(super) fn render(table: &Table) -> String {
                     fields.extend([value.n.into(), value.method.name().into()]);
                 }
                 CellValue::Missing => {
-                    let parts = if column.is_measure || is_verdict(&column.key) { 5 } else { 1 };
+                    let parts = match column {
+                        _ if column.is_measure => 5,
+                        _ if is_verdict(&column.key) => 1 + VERDICT_PARTS.len(),
+                        _ => 1,
+                    };
                     fields.extend(std::iter::repeat_n(Field::from(""), parts));
                 }
             }

@@ -1,100 +1,162 @@
-//! Two sessions cell by cell: which cells became faster or slower, with verdicts.
+//! Sessions before a change against sessions after it, cell by cell: which cells became faster or slower, with verdicts by the spread
+//! between sessions.
 
 use super::notes::verdict_note;
 use super::ratio::{by_repeat, finished};
 use super::study::VERDICT;
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{
-    Better, Cell, Mark, Measure, Verdict, environments_between, judge, log_ratios, ratio, summarise, varying,
+    Better, Cell, Mark, Measure, SessionComparison, SessionJudgement, counted, environments_between, judge_sessions,
+    summarise, varying,
 };
 
-/// What a comparison of two sessions says.
+/// What a comparison of sessions says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// One row a cell that both have.
+    /// One row a cell that both sides have.
     pub table: Table,
-    /// Cells that became worse: slower, or lower where high is good.
-    pub worse: usize,
+    /// What follows for the change.
+    pub outcome: DifferenceOutcome,
 }
 
-/// The marks of a cell's finished runs, each once.
-fn marks<'a>(which: &'a str, cell: &'a Cell) -> impl Iterator<Item = String> + use<'a> {
-    let mut labels: Vec<&str> = finished(cell).flat_map(|run| &run.marks).map(Mark::label).collect();
+/// Whether a change may pass; of several cells the last one here counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DifferenceOutcome {
+    /// Every cell is shown to be no worse than the margin allows.
+    NoWorse,
+    /// These sessions do not show it.
+    Open,
+    /// A cell became worse, fails, or computes something else.
+    Worse,
+}
+
+impl DifferenceOutcome {
+    fn of(judged: &SessionJudgement) -> Self {
+        match () {
+            () if judged.is_worse() => Self::Worse,
+            () if judged.is_no_worse => Self::NoWorse,
+            () => Self::Open,
+        }
+    }
+}
+
+/// A cell in each session that has it, before a change and after it.
+struct Matched<'a, 'c> {
+    before: Vec<&'a Cell<'c>>,
+    after: Vec<&'a Cell<'c>>,
+}
+
+/// The cells of both sides, those of one side alone too.
+fn matched<'a, 'c>(before: &'a [Vec<Cell<'c>>], after: &'a [Vec<Cell<'c>>]) -> Vec<Matched<'a, 'c>> {
+    let identity = |cell: &Cell| cell.runs.first().and_then(|run| run.identity);
+    let mut known = Vec::new();
+    let mut all: Vec<Matched> = Vec::new();
+    for (is_after, cell) in
+        before.iter().flatten().map(|cell| (false, cell)).chain(after.iter().flatten().map(|cell| (true, cell)))
+    {
+        let Some(identity) = identity(cell) else { continue };
+        let place = known.iter().position(|one| *one == identity).unwrap_or_else(|| {
+            known.push(identity);
+            all.push(Matched { before: Vec::new(), after: Vec::new() });
+            all.len() - 1
+        });
+        if is_after { all[place].after.push(cell) } else { all[place].before.push(cell) }
+    }
+    all
+}
+
+/// The marks of a side's finished runs, each once.
+fn marks(which: &str, cells: &[&Cell]) -> Vec<String> {
+    let mut labels: Vec<&str> =
+        cells.iter().flat_map(|cell| finished(cell)).flat_map(|run| &run.marks).map(Mark::label).collect();
     labels.sort_unstable();
     labels.dedup();
-    labels.into_iter().map(move |label| format!("{which}: {label}"))
+    labels.into_iter().map(|label| format!("{which}: {label}")).collect()
 }
 
-/// Compares the cells that two sessions share by a measure: `before` and `after` are the cells of one session each. Ratios are the
-/// other way round where low values are good, so that above 1 is better; repeats are paired by their number. All cells are one
-/// family of verdicts.
-pub fn difference(before: &[Cell], after: &[Cell], measure: &Measure, equal_within: f64) -> Difference {
+/// Compares the cells that sessions before a change share with those after it by a measure. Ratios are the other way round where low
+/// values are good, so that above 1 is better. `margin`: the share by which a cell may become worse. All cells are one family.
+pub fn difference(before: &[Vec<Cell>], after: &[Vec<Cell>], measure: &Measure, margin: f64) -> Difference {
     let key = &*measure.key;
-    let identity = |cell: &Cell| cell.runs.first().and_then(|run| run.identity);
-    let pairs: Vec<(&Cell, &Cell)> = before
+    let (shared, alone): (Vec<Matched>, Vec<Matched>) =
+        matched(before, after).into_iter().partition(|cell| !cell.before.is_empty() && !cell.after.is_empty());
+    let family: Vec<SessionComparison> = shared
         .iter()
-        .filter_map(|old| {
-            let new = after.iter().find(|new| identity(new).is_some() && identity(new) == identity(old))?;
-            Some((old, new))
-        })
+        .map(|cell| SessionComparison::of(&cell.before, &cell.after, key, measure.better == Better::Lower))
         .collect();
-    let sides = |(old, new): &(&Cell, &Cell)| {
-        let (old, new) = (by_repeat(old, key), by_repeat(new, key));
-        if measure.better == Better::Lower { (old, new) } else { (new, old) }
-    };
-    let logs: Vec<Vec<f64>> = pairs.iter().map(sides).map(|(over, base)| log_ratios(&over, &base)).collect();
-    let judged = judge(&logs, measure.is_speed(), equal_within);
-    let is_worse = |verdict: Verdict| matches!(verdict, Verdict::Slower | Verdict::Lower);
-    let plain = |key: &str, name: &str, unit: &str| Column {
-        key: key.into(),
-        name: name.to_owned(),
-        unit: unit.to_owned(),
-        shown_unit: unit.to_owned(),
-        shown_factor: 1.0,
-        is_measure: false,
-    };
+    let judged = judge_sessions(&family, measure.is_speed(), margin);
+    let firsts: Vec<Cell> = shared.iter().map(|cell| cell.before[0].clone()).collect();
+    let mut settings = if firsts.is_empty() { Vec::new() } else { varying(&firsts) };
+    settings.retain(|setting| setting.key != "session");
+    let mut columns: Vec<Column> =
+        settings.iter().map(|setting| Column::plain(&setting.key, &setting.name, &setting.unit)).collect();
     let of_measure = |key: &str, name: &str| Column {
         shown_unit: measure.shown_unit.clone(),
         shown_factor: measure.shown_factor,
         is_measure: true,
-        ..plain(key, name, &measure.unit)
+        ..Column::plain(key, name, &measure.unit)
     };
-    let shared: Vec<Cell> = pairs.iter().map(|(old, _)| (*old).clone()).collect();
-    let settings = if shared.is_empty() { Vec::new() } else { varying(&shared) };
-    let mut columns: Vec<Column> =
-        settings.iter().map(|setting| plain(&setting.key, &setting.name, &setting.unit)).collect();
     columns.push(of_measure("before", &format!("{}, before", measure.name)));
     columns.push(of_measure("after", &format!("{}, after", measure.name)));
-    columns.push(Column { is_measure: true, ..plain("better", "Times as good", "×") });
-    columns.push(plain(VERDICT, "Verdict", ""));
+    columns.push(Column { is_measure: true, ..Column::plain("better", "Times as good", "×") });
+    columns.push(Column::plain(VERDICT, "Verdict", ""));
+    columns.push(Column::plain("failing", "Failing after", ""));
     let value = |value| Option::map_or(value, CellValue::Missing, CellValue::Measure);
-    let median = |cell: &Cell| summarise(&by_repeat(cell, key).iter().map(|pair| pair.1).collect::<Vec<_>>());
-    let rows = pairs.iter().zip(&judged).map(|(pair, judgement)| {
-        let (old, new) = *pair;
-        let (over, base) = sides(pair);
-        let levels = settings.iter().map(|one| old.level(&one.key).map_or(CellValue::Missing, CellValue::Level));
-        let rest = [value(median(old)), value(median(new)), value(ratio(&over, &base)), CellValue::Verdict(*judgement)];
+    let median = |cells: &[&Cell]| {
+        summarise(&cells.iter().flat_map(|cell| by_repeat(cell, key)).map(|(_, value)| value).collect::<Vec<_>>())
+    };
+    let row = |(cell, (comparison, judged)): (&Matched, (&SessionComparison, &SessionJudgement))| {
+        let first = cell.before[0];
+        let levels = settings.iter().map(|one| first.level(&one.key).map_or(CellValue::Missing, CellValue::Level));
+        let failing = judged.failing.map_or(CellValue::Missing, |(failed, ended)| {
+            CellValue::Text(format!("{failed} of {}", counted(ended, "run")))
+        });
+        let verdict = CellValue::Verdict(judged.judgement.clone());
+        let rest =
+            [value(median(&cell.before)), value(median(&cell.after)), value(comparison.value()), verdict, failing];
         Row {
             session: String::new(),
-            cell: old.id.to_owned(),
-            data: old.data.to_owned(),
-            levels: old.levels.clone(),
-            runs: by_repeat(old, key).len(),
+            cell: first.id.to_owned(),
+            data: first.data.to_owned(),
+            levels: first.levels.clone(),
+            runs: cell.before.iter().map(|cell| by_repeat(cell, key).len()).sum(),
             values: levels.chain(rest).collect(),
-            marks: marks("before", old).chain(marks("after", new)).collect(),
+            marks: [marks("before", &cell.before), marks("after", &cell.after)].concat(),
         }
-    });
-    let rows: Vec<Row> = rows.collect();
-    let mut notes =
-        vec![format!("cells in both sessions: {}; above 1 is better; repeats are paired by their number", rows.len())];
-    let only = (before.len() - rows.len(), after.len() - rows.len());
-    if only != (0, 0) {
-        notes.push(format!("not compared: {} cells of the session before alone, {} of the one after", only.0, only.1));
+    };
+    let mut rows: Vec<Row> = shared.iter().zip(family.iter().zip(&judged)).map(row).collect();
+    if judged.iter().all(|judged| judged.failing.is_none()) {
+        columns.pop();
+        rows.iter_mut().for_each(|row| drop(row.values.pop()));
     }
-    notes.extend(verdict_note(&columns, &rows));
-    let notes = notes.into_iter().chain(environments_between(before, after)).collect();
-    let worse = judged.iter().filter(|judgement| is_worse(judgement.verdict)).count();
-    Difference { table: Table { study: "diff".to_owned(), columns, rows, notes }, worse }
+    let notes = notes(before, after, &alone, &columns, &rows);
+    let outcome = judged.iter().map(DifferenceOutcome::of).max().unwrap_or(DifferenceOutcome::Open);
+    Difference { table: Table { study: "diff".to_owned(), columns, rows, lead: notes.clone(), notes }, outcome }
+}
+
+fn notes(
+    before: &[Vec<Cell>],
+    after: &[Vec<Cell>],
+    alone: &[Matched],
+    columns: &[Column],
+    rows: &[Row],
+) -> Vec<String> {
+    let mut notes = vec![format!(
+        "{} before, {} after; cells that both have: {}; above 1 is better; a session is one observation, the mean of its repeats",
+        counted(before.len(), "session"),
+        counted(after.len(), "session"),
+        rows.len()
+    )];
+    if !alone.is_empty() {
+        let of_before = alone.iter().filter(|cell| cell.after.is_empty()).count();
+        notes.push(format!(
+            "not compared: {} that only sessions before have, {} that only those after have",
+            counted(of_before, "cell"),
+            counted(alone.len() - of_before, "cell")
+        ));
+    }
+    notes.extend(verdict_note(columns, rows));
+    notes.into_iter().chain(environments_between(&before.concat(), &after.concat())).collect()
 }
 
 #[cfg(test)]
@@ -103,33 +165,87 @@ mod tests {
     use super::*;
     use crate::analysis::{RunSummary, cells, fixture, measure, summarise_run};
 
-    /// Five repeats of cells; `shift` makes the noise of two sessions differ.
-    fn session(steps: &[(&str, f64)], shift: u32) -> Vec<RunSummary> {
+    /// Six repeats of cells in a session on a day when the machine was this fast.
+    fn session(steps: &[(&str, f64)], day: f64) -> Vec<RunSummary> {
         let run = |(precision, step_time_s): &(&str, f64), repeat: u32| {
-            let noise = 1.0 + 0.001 * f64::from((repeat + shift) % 3);
-            summarise_run(&fixture::run(&fixture::cell(precision, 1, "single"), repeat, step_time_s * noise))
+            let noise = 1.0 + 0.001 * f64::from(repeat % 3);
+            summarise_run(&fixture::run(&fixture::cell(precision, 1, "single"), repeat, step_time_s * noise * day))
         };
-        steps.iter().flat_map(|cell| (1..=5).map(|repeat| run(cell, repeat)).collect::<Vec<_>>()).collect()
+        steps.iter().flat_map(|cell| (1..=6).map(|repeat| run(cell, repeat)).collect::<Vec<_>>()).collect()
     }
 
-    #[test]
-    fn a_cell_that_became_slower_is_a_regression_and_one_that_is_equal_is_none() {
-        let before = session(&[("fp32", 0.1), ("fp16", 0.05), ("fp64", 0.4)], 0);
-        let after = session(&[("fp32", 0.12), ("fp16", 0.05), ("bf16", 0.05)], 1);
-        let found = difference(&cells(&before), &cells(&after), measure("step_time_s").unwrap(), 0.01);
-        assert_eq!((found.table.rows.len(), found.worse), (2, 1));
-        let verdict = |row: &Row| match row.values.last().unwrap() {
+    fn diff(before: &[Vec<RunSummary>], after: &[Vec<RunSummary>], margin: f64) -> (Difference, Vec<String>) {
+        let of = |sessions: &[Vec<RunSummary>]| sessions.to_vec();
+        let (before, after) = (of(before), of(after));
+        let all = |sessions: &'static [Vec<RunSummary>]| sessions.iter().map(|runs| cells(runs)).collect::<Vec<_>>();
+        let (before, after) = (all(Vec::leak(before)), all(Vec::leak(after)));
+        let found = difference(&before, &after, measure("step_time_s").unwrap(), margin);
+        let place = found.table.columns.iter().position(|column| column.key == VERDICT).unwrap();
+        let verdict = |row: &Row| match &row.values[place] {
             CellValue::Verdict(judged) => judged.to_string(),
             other => panic!("{other:?} is no verdict"),
         };
-        let verdicts: Vec<String> = found.table.rows.iter().map(verdict).collect();
-        assert_eq!(verdicts, ["slower", "equal within 1 %"]);
+        let verdicts = found.table.rows.iter().map(verdict).collect();
+        (found, verdicts)
+    }
+
+    const STEPS: [(&str, f64); 2] = [("fp32", 0.1), ("fp16", 0.05)];
+
+    #[test]
+    fn two_sessions_of_unchanged_code_decide_nothing() {
+        // 1.5 % between sessions, 0.1 % between repeats.
+        let (found, verdicts) = diff(&[session(&STEPS, 1.0)], &[session(&STEPS, 1.015)], 0.01);
+        assert_eq!(found.outcome, DifferenceOutcome::Open);
         assert!(
-            found.table.notes[1].starts_with("not compared: 1 cells of the session before"),
-            "{:?}",
-            found.table.notes
+            verdicts.iter().all(|text| text.starts_with("not comparable: each side is one session")),
+            "{verdicts:?}"
         );
-        let back = difference(&cells(&after), &cells(&before), measure("images_per_s").unwrap(), 0.01);
-        assert_eq!(back.worse, 0);
+    }
+
+    #[test]
+    fn a_difference_counts_that_the_spread_between_sessions_does_not_explain() {
+        let days =
+            |days: &[f64], steps: &[(&str, f64)]| days.iter().map(|day| session(steps, *day)).collect::<Vec<_>>();
+        let before = days(&[1.0, 1.015, 0.99], &STEPS);
+        let (found, verdicts) = diff(&before, &days(&[1.005, 0.995, 1.01], &STEPS), 0.05);
+        assert_eq!(
+            (found.outcome, verdicts.as_slice()),
+            (DifferenceOutcome::NoWorse, ["equal within 5 %", "equal within 5 %"].map(String::from).as_slice())
+        );
+        let slower = [("fp32", 0.12), ("fp16", 0.05)];
+        let (found, verdicts) = diff(&before, &days(&[1.0, 1.01, 0.995], &slower), 0.05);
+        assert_eq!((found.outcome, verdicts[0].as_str()), (DifferenceOutcome::Worse, "slower"));
+        // History on one side tells how far sessions differ.
+        let (found, verdicts) = diff(&days(&[1.0, 1.015, 0.99, 1.0, 1.01], &STEPS), &[session(&slower, 1.0)], 0.05);
+        assert_eq!((found.outcome, verdicts[0].as_str()), (DifferenceOutcome::Worse, "slower"));
+    }
+
+    #[test]
+    fn a_cell_that_crashes_or_computes_something_else_became_worse() {
+        let before = [session(&STEPS, 1.0)];
+        let mut crashed = session(&STEPS, 1.0);
+        for run in crashed.iter_mut().filter(|run| run.cell.starts_with("fp16")) {
+            run.state = crate::analysis::RunState::Failed;
+        }
+        let (found, _) = diff(&before, &[crashed], 0.01);
+        assert_eq!(found.outcome, DifferenceOutcome::Worse);
+        assert_eq!(found.table.rows[1].values.last(), Some(&CellValue::Text("6 of 6 runs".to_owned())));
+        let mut stupid = session(&STEPS, 0.5);
+        for (run, place) in stupid.iter_mut().filter(|run| run.cell.starts_with("fp16")).zip(0..) {
+            run.values.insert("accuracy".into(), 0.1 + 0.001 * f64::from(place % 2));
+        }
+        let (found, verdicts) = diff(&before, &[stupid], 0.01);
+        assert_eq!(found.outcome, DifferenceOutcome::Worse);
+        assert!(verdicts[1].contains("not comparable"), "{verdicts:?}");
+    }
+
+    #[test]
+    fn cells_of_one_side_alone_are_counted() {
+        let (found, _) = diff(&[session(&STEPS, 1.0)], &[session(&[("fp32", 0.1), ("bf16", 0.05)], 1.0)], 0.01);
+        assert_eq!(found.table.rows.len(), 1);
+        assert_eq!(
+            found.table.notes[1],
+            "not compared: 1 cell that only sessions before have, 1 cell that only those after have"
+        );
     }
 }

@@ -41,11 +41,43 @@ struct JsonValue<'a> {
 #[derive(Serialize)]
 struct JsonVerdict<'a> {
     verdict: &'a str,
+    /// Why the cells cannot be compared: its key, and the sentence.
+    reason: Option<(&'a str, String)>,
     p: Option<f64>,
     p_holm: Option<f64>,
     detectable: Option<f64>,
     equal_within: f64,
     n: usize,
+    least_n: usize,
+    to_come: usize,
+    family: usize,
+    looks: u32,
+    gap_s: Option<f64>,
+    check: &'a str,
+    check_words: String,
+    repeats_needed: Option<u32>,
+}
+
+impl<'a> From<&'a Judgement> for JsonVerdict<'a> {
+    fn from(judged: &'a Judgement) -> Self {
+        Self {
+            verdict: judged.verdict.name(),
+            reason: judged.reason.as_ref().map(|reason| (reason.name(), reason.to_string())),
+            p: judged.p,
+            p_holm: judged.p_holm,
+            detectable: judged.detectable,
+            equal_within: judged.equal_within,
+            n: judged.n,
+            least_n: judged.least,
+            to_come: judged.to_come,
+            family: judged.family,
+            looks: judged.looks,
+            gap_s: judged.gap_s,
+            check: judged.check.name(),
+            check_words: judged.check.to_string(),
+            repeats_needed: judged.repeats_needed(),
+        }
+    }
 }
 
 struct JsonRow<'a> {
@@ -73,12 +105,7 @@ impl Serialize for JsonRow<'_> {
                 CellValue::Level(_) if is_told(&column.key) => {}
                 CellValue::Level(level) => map.serialize_entry(&column.key, level)?,
                 CellValue::Text(text) => map.serialize_entry(&column.key, text)?,
-                CellValue::Verdict(judged) => {
-                    let Judgement { p, p_holm, detectable, equal_within, n, .. } = *judged;
-                    let verdict = judged.verdict.name();
-                    let judged = JsonVerdict { verdict, p, p_holm, detectable, equal_within, n };
-                    map.serialize_entry(&column.key, &judged)?;
-                }
+                CellValue::Verdict(judged) => map.serialize_entry(&column.key, &JsonVerdict::from(judged))?,
                 CellValue::Count(count) => map.serialize_entry(&column.key, count)?,
                 CellValue::Measure(value) => {
                     let (low, high) = value.interval.map(|interval| (interval.low, interval.high)).unzip();

@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 
 use super::compare::Chosen;
+use super::launches::launches;
 use super::notes::{method_note, summary_of_baseline, verdict_note};
 use super::number::{capitalised, counted};
 use super::paper::Origin;
 use super::ratio::finished;
 use super::study::Study;
+use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Recording, RunState, RunSummary, Setting, Source, environment_notes, held, outliers, varying,
+    Cell, Clock, Mark, Recording, RunState, RunSummary, Setting, Source, environment_notes, held, outliers, varying,
 };
-use crate::plan::{Mode, Order, Plan};
+use crate::plan::{Mode, Plan};
 
 /// Facts of environments that the sentence on hardware tells, each with what is written around it.
 const HARDWARE: [(&str, &str, &str); 6] = [
@@ -24,15 +26,20 @@ const HARDWARE: [(&str, &str, &str); 6] = [
     ("gpu_mig", "MIG ", ""),
 ];
 /// Those that the sentence on software tells.
-const SOFTWARE: [(&str, &str, &str); 8] = [
-    ("system", "", ""),
-    ("kernel", "Linux ", ""),
-    ("driver", "NVIDIA driver ", ""),
+const SOFTWARE: [(&str, &str, &str); 4] =
+    [("system", "", ""), ("kernel", "Linux ", ""), ("driver", "NVIDIA driver ", ""), ("multicard", "multicard ", "")];
+/// Libraries that the worker loads; a program of one's own brings its own.
+const WORKER_SOFTWARE: [(&str, &str, &str); 4] = [
     ("cuda_runtime", "CUDA runtime ", ""),
     ("cudnn", "cuDNN ", ""),
     ("nccl", "NCCL ", ""),
     ("libtorch", "libtorch ", ""),
-    ("multicard", "multicard ", ""),
+];
+/// What programs are made of. Packages are those that are installed; which of them a program loads is not known.
+const PROGRAM_SOFTWARE: [(&str, &str, &str); 3] = [
+    ("program_python", "Python ", ""),
+    ("program_packages", "installed packages ", ""),
+    ("program_git", "git commit ", ""),
 ];
 
 /// The methods of a study over sessions as one paragraph of plain text.
@@ -46,12 +53,14 @@ pub fn methods(sources: &[Source], study: &Study, origins: &[Origin]) -> String 
     let mut sentences = Vec::new();
     sentences.push(design(cells));
     sentences.extend(hardware(&runs, origins));
-    sentences.extend(repeats(cells, origins));
+    sentences.push(repeats(cells));
+    sentences.extend(launches(cells, origins));
     sentences.extend(modes(&runs, origins));
+    sentences.extend(said_by_programs(&runs));
     let baseline = chosen.baseline();
     let table = chosen.table(&baseline);
     sentences.push(method_note(&table.rows));
-    sentences.extend(summary_of_baseline(cells, &table.columns, &baseline));
+    sentences.extend(summary_of_baseline(cells, &with_values(&table.columns, &table.rows), &baseline));
     sentences.extend(verdict_note(&table.columns, &table.rows));
     sentences.extend(environment_notes(cells));
     sentences.push(marks(&runs));
@@ -137,10 +146,36 @@ fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
             format!("The environment of {of} (CUDA libraries, kernel, power limit, ECC, governor) was not recorded"),
         ];
     }
+    let (machine, software, mut unknown) = environment(runs);
+    let gpus = values_of(runs, "gpus").filter(|gpus| gpus != "none").unwrap_or_else(|| "no GPU".to_owned());
+    let commit = values_of(runs, "multicard_build").map_or(String::new(), |commit| format!(" (git commit {commit})"));
+    if commit.is_empty() {
+        unknown.push("multicard's git commit".to_owned());
+    }
+    let mut sentences = vec![format!("Runs used {gpus}; {machine}"), format!("Software: {software}{commit}")];
+    let programs: Vec<&RunSummary> = runs.iter().copied().filter(|run| is_program(run)).collect();
+    let told =
+        |(key, before, after): &(&str, &str, &str)| Some(format!("{before}{}{after}", values_of(&programs, key)?));
+    let made_of: Vec<String> = PROGRAM_SOFTWARE.iter().filter_map(told).collect();
+    if !programs.is_empty() {
+        let made_of = if made_of.is_empty() { "its libraries are not recorded".to_owned() } else { made_of.join(", ") };
+        sentences.push(format!("The plan's own program: {made_of}"));
+    }
+    if !unknown.is_empty() {
+        sentences.push(format!("Not recorded: {}", unknown.join(", ")));
+    }
+    sentences
+}
+
+/// Hardware and software of runs whose environment was recorded, and the facts that some of them lack.
+fn environment(runs: &[&RunSummary]) -> (String, String, Vec<String>) {
     let on_gpus = runs.iter().any(|run| run.environment.as_ref().and_then(|known| known.get("gpus")) != Some("none"));
-    let (mut told, mut unknown) = (Vec::new(), Vec::new());
-    let mut sentence = |facts: &[(&str, &str, &str)]| {
-        for (key, before, after) in facts {
+    // The worker's libraries say nothing of runs of programs.
+    let of_worker: Vec<&RunSummary> = runs.iter().copied().filter(|run| !is_program(run)).collect();
+    let mut unknown = Vec::new();
+    let mut tell = |runs: &[&RunSummary], facts: &[(&str, &str, &str)]| {
+        let mut told = Vec::new();
+        for (key, before, after) in facts.iter().filter(|_| !runs.is_empty()) {
             let of_gpus = ["gpu", "driver", "cuda_runtime", "cudnn", "nccl"].iter().any(|start| key.starts_with(start));
             match values_of(runs, key) {
                 // Libraries that libtorch brings say nothing of runs without a GPU.
@@ -150,89 +185,136 @@ fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
                 None => unknown.push(if before.is_empty() { (*key).to_owned() } else { before.trim_end().to_owned() }),
             }
         }
-        std::mem::take(&mut told).join(", ")
+        told
     };
-    let (machine, software) = (sentence(&HARDWARE), sentence(&SOFTWARE));
-    let gpus = values_of(runs, "gpus").filter(|gpus| gpus != "none").unwrap_or_else(|| "no GPU".to_owned());
-    let commit = values_of(runs, "multicard_build").map_or(String::new(), |commit| format!(" (git commit {commit})"));
-    if commit.is_empty() {
-        unknown.push("multicard's git commit".to_owned());
-    }
-    let mut sentences = vec![format!("Runs used {gpus}; {machine}"), format!("Software: {software}{commit}")];
-    if !unknown.is_empty() {
-        sentences.push(format!("Not recorded: {}", unknown.join(", ")));
-    }
-    sentences
+    let machine = tell(runs, &HARDWARE).join(", ");
+    let software = [tell(runs, &SOFTWARE), tell(&of_worker, &WORKER_SOFTWARE)].concat().join(", ");
+    (machine, software, unknown)
 }
 
-/// Repeats of cells, and the order in which they were run.
-fn repeats(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
+/// Whether a run is of a program that its plan brings.
+fn is_program(run: &RunSummary) -> bool {
+    run.workload.command.is_some()
+}
+
+/// Repeats of cells.
+fn repeats(cells: &[Cell]) -> String {
     let counts: Vec<usize> = cells.iter().map(|cell| finished(cell).count()).collect();
     let (least, most) = (counts.iter().min().copied().unwrap_or(0), counts.iter().max().copied().unwrap_or(0));
     let times =
         if least == most { counted(most, "finished repeat") } else { format!("{least} to {most} finished repeats") };
-    let mut sentences = vec![format!("Each cell has {times}")];
-    let mut orders = Vec::new();
-    let mut unreadable = 0;
-    for plan in origins.iter().flat_map(|origin| &origin.plans) {
-        let Ok(plan) = Plan::parse(&plan.toml, &plan.name) else {
-            unreadable += 1;
-            continue;
-        };
-        let order = match plan.order {
-            Order::Interleaved => format!("interleaved: each repeat is a shuffle of all cells (seed {})", plan.seed),
-            Order::Sequential => "sequential: all repeats of a cell, then the next cell".to_owned(),
-        };
-        if !orders.contains(&order) {
-            orders.push(order);
-        }
-    }
-    if !orders.is_empty() {
-        sentences.push(format!("Runs were {}", orders.join("; or ")));
-    }
-    if unreadable > 0 {
-        sentences.push(format!("The order of {} is not known to this version", counted(unreadable, "plan")));
-    }
-    sentences
+    format!("Each cell has {times}")
+}
+
+/// The columns in which more than one row has a value: those of ratios that are only the baseline's own say nothing.
+fn with_values(columns: &[Column], rows: &[Row]) -> Vec<Column> {
+    let is_told = |place: usize| rows.iter().filter(|row| row.values[place] != CellValue::Missing).count() > 1;
+    columns.iter().enumerate().filter(|(place, _)| is_told(*place)).map(|(_, column)| column.clone()).collect()
 }
 
 /// How far runs went, and their warm-up.
 fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
     let mut sentences = Vec::new();
-    let full = runs.iter().filter(|run| run.mode == Mode::Full).count();
-    let mut precisions: Vec<String> = runs
-        .iter()
-        .filter_map(|run| run.mode.step_precision())
-        .map(|share| format!("±{} %", (share * 1e6).round() / 1e4))
-        .collect();
-    precisions.sort();
-    precisions.dedup();
-    if full > 0 {
-        let mut steps: Vec<u64> = origins
-            .iter()
-            .flat_map(|origin| &origin.plans)
-            .filter_map(|plan| Plan::parse(&plan.toml, &plan.name).ok())
-            .map(|plan| plan.warm_up_steps)
-            .collect();
-        steps.sort_unstable();
-        steps.dedup();
-        let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
-        let steps = if steps.is_empty() { String::new() } else { format!(" (at least {} steps)", steps.join(" or ")) };
-        sentences.push(format!("{} went through all epochs; warm-up{steps} is left out", counted(full, "run")));
+    let (programs, own): (Vec<&RunSummary>, Vec<&RunSummary>) = runs.iter().copied().partition(|run| is_program(run));
+    let (full, quick): (Vec<&RunSummary>, Vec<&RunSummary>) = own.into_iter().partition(|run| run.mode == Mode::Full);
+    if !full.is_empty() {
+        let warm_up = warm_up(&full, origins);
+        sentences.push(format!("{} went through all epochs; warm-up{warm_up} is left out", counted(full.len(), "run")));
     }
-    if full < runs.len() {
+    if !programs.is_empty() {
+        let found =
+            programs.iter().filter_map(|run| run.workload.command.as_ref()).all(|own| own.readings.finds_warm_up);
+        let warm_up = if found { " (found by MSER-5)".to_owned() } else { warm_up(&programs, origins) };
         sentences.push(format!(
-            "{} found their own warm-up (MSER-5) and ended once the mean step was known to {}; training times are extrapolated",
-            counted(runs.len() - full, "quick run"),
-            precisions.join(" or ")
+            "{} of the plan's own program ended by itself; warm-up{warm_up} is left out",
+            counted(programs.len(), "run")
         ));
     }
+    sentences.extend(quick_runs(&quick));
     for (recording, by) in [(Recording::Traced, "Nsight Systems"), (Recording::BuiltIn, "the built-in tracer")] {
         let traced = runs.iter().filter(|run| run.recording == recording).count();
         if traced > 0 {
             let were = if traced == 1 { "was" } else { "were" };
             sentences.push(format!("{} {were} recorded by {by}, which costs time", counted(traced, "run")));
         }
+    }
+    sentences
+}
+
+/// The least steps of warm-up that the plans of runs say: ` (at least 10 steps)`.
+fn warm_up(runs: &[&RunSummary], origins: &[Origin]) -> String {
+    let plans = origins.iter().flat_map(|origin| &origin.plans);
+    let mut steps: Vec<u64> = plans
+        .filter(|plan| runs.iter().any(|run| run.launch == plan.id))
+        .filter_map(|plan| Plan::parse(&plan.toml, &plan.name).ok())
+        .map(|plan| plan.warm_up_steps)
+        .collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
+    if steps.is_empty() { String::new() } else { format!(" (at least {} steps)", steps.join(" or ")) }
+}
+
+/// How quick runs ended: at the precision that was asked for, or with their steps.
+fn quick_runs(runs: &[&RunSummary]) -> Vec<String> {
+    if runs.is_empty() {
+        return Vec::new();
+    }
+    let percent = |share: f64| format!("±{} %", (share * 1e4).round() / 1e2);
+    let mut asked: Vec<String> = runs.iter().filter_map(|run| run.mode.step_precision()).map(percent).collect();
+    asked.sort();
+    asked.dedup();
+    let missed = |run: &&RunSummary| {
+        run.marks.iter().find_map(|mark| if let Mark::NotPrecise { found, .. } = mark { Some(*found) } else { None })
+    };
+    let missed: Vec<Option<f64>> = runs.iter().filter_map(missed).collect();
+    let early =
+        |run: &&&RunSummary| run.training.is_some_and(|training| (training.steps as f64) < training.planned_steps);
+    let early = runs.iter().filter(early).count();
+    let mut text = format!(
+        "{} found their own warm-up (MSER-5) and were to end once the mean step was known to {}",
+        counted(runs.len(), "quick run"),
+        asked.join(" or ")
+    );
+    text += &match (early, missed.len()) {
+        (_, 0) => format!("; all of them know it so well, {early} before their steps were over"),
+        (early, missing) => format!(
+            "; {early} ended before their steps were over, and {missing} made all of them and know it less well"
+        ),
+    };
+    if let Some(worst) = missed.iter().flatten().copied().max_by(f64::total_cmp) {
+        text += &format!(", the worst to {}", percent(worst));
+    }
+    if early > 0 {
+        text += &format!("; training times of {early} are extrapolated");
+    }
+    vec![text]
+}
+
+/// What programs said of their own steps, and whether their clocks were confirmed.
+fn said_by_programs(runs: &[&RunSummary]) -> Vec<String> {
+    let programs = || runs.iter().filter(|run| is_program(run));
+    let clocks: Vec<Clock> = programs().filter_map(|run| run.clock).collect();
+    let by_lines = programs().filter(|run| run.clock.is_none() && run.value("step_time_s").is_some()).count();
+    let mut sentences = Vec::new();
+    if by_lines > 0 {
+        sentences.push(format!("Step times of {} are the times between the program's lines", counted(by_lines, "run")));
+    }
+    if !clocks.is_empty() {
+        let confirmed = clocks.iter().filter(|clock| **clock == Clock::Confirmed).count();
+        let impossible = clocks.iter().filter(|clock| clock.is_impossible()).count();
+        let open = clocks.len() - confirmed - impossible;
+        let mut text = format!(
+            "Step times of {} are those that the program said; when its lines arrived confirms those of {confirmed}",
+            counted(clocks.len(), "run")
+        );
+        if impossible > 0 {
+            text += &format!("; those of {impossible} are impossible");
+        }
+        if open > 0 {
+            text += &format!("; those of {open} could not be confirmed");
+        }
+        sentences.push(text);
     }
     sentences
 }

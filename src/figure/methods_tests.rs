@@ -1,4 +1,5 @@
 //! The methods paragraph says what the records say, and what they lack.
+#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
@@ -23,6 +24,10 @@ fn runs(environment: Option<Environment>) -> Vec<RunSummary> {
             let time_s = if precision == "fp32" { 0.02 } else { 0.01 } + f64::from(repeat) * 1e-5;
             let mut record = fixture::run(&fixture::cell(precision, 1, "single"), repeat, time_s);
             record.environment.clone_from(&environment);
+            // Repeat by repeat, in the night of 2023-11-14.
+            let place = f64::from(2 * repeat) + if precision == "fp32" { 0.0 } else { 1.0 };
+            record.started_time_s = Some(1_700_000_000.0 + 60.0 * place);
+            record.ended_time_s = record.started_time_s.map(|started_s| started_s + 50.0);
             summarise_run(&record)
         })
         .collect();
@@ -56,7 +61,7 @@ fn every_sentence_is_from_the_records() {
         "NVIDIA driver 580.65, libtorch 2.11.0 (git commit abc123).",
         "Not recorded: CPU governor, GPU ECC, MIG",
         "Each cell has 2 to 3 finished repeats.",
-        "Runs were interleaved: each repeat is a shuffle of all cells (seed 7).",
+        "Runs were made in one launch, 2023-11-14 22:15 to 22:20 UTC, interleaved: a repeat of all cells, shuffled (seed 7), then the next.",
         "5 runs went through all epochs; warm-up (at least 10 steps) is left out.",
         "which holds the true median in 50 or 75 % of cases",
         "above 1 is faster.",
@@ -105,4 +110,70 @@ fn recorded_runs_are_told_by_who_recorded_them() {
     let said = methods(&[Source { session: "", runs: &runs, reports: &[] }], &study, &[origin()]);
     assert!(said.contains("1 run was recorded by Nsight Systems, which costs time"), "{said}");
     assert!(said.contains("2 runs were recorded by the built-in tracer, which costs time"), "{said}");
+}
+
+/// The runs as those of a program whose plan brings it.
+fn of_program(mut runs: Vec<RunSummary>, clock: Clock) -> Vec<RunSummary> {
+    for run in &mut runs {
+        let command = Some(Arc::new(crate::plan::Command::default()));
+        run.workload = Arc::new(crate::plan::WorkloadSpec { command, ..(*run.workload).clone() });
+        run.clock = Some(clock);
+    }
+    runs
+}
+
+#[test]
+fn libraries_of_the_worker_are_not_told_of_a_program_which_loads_none_of_them() {
+    let mut environment = Environment::default();
+    for (key, value) in [("gpus", "none"), ("libtorch", "2.11.0"), ("kernel", "6.8"), ("program_python", "3.12.3")] {
+        environment.set(key, Some(value));
+    }
+    let text = said(&of_program(runs(Some(environment)), Clock::Confirmed));
+    assert!(!text.contains("libtorch"), "{text}");
+    assert!(text.contains("Linux 6.8") && text.contains("The plan's own program: Python 3.12.3."), "{text}");
+    assert!(text.contains("5 runs of the plan's own program ended by itself"), "{text}");
+    assert!(!text.contains("all epochs"), "{text}");
+}
+
+#[test]
+fn what_a_program_said_itself_and_whether_its_clock_is_confirmed_is_told() {
+    let mut runs = of_program(runs(None), Clock::Confirmed);
+    runs[0].clock = Some(Clock::Unconfirmed(crate::analysis::Doubt::Together { steps: 9, arrivals: 1 }));
+    runs[1].clock = None;
+    let text = said(&runs);
+    for part in [
+        "Step times of 1 run are the times between the program's lines.",
+        "Step times of 4 runs are those that the program said; when its lines arrived confirms those of 3; those of 1 could not be \
+         confirmed.",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}
+
+#[test]
+fn quick_runs_that_made_all_of_their_steps_are_not_said_to_have_ended_early() {
+    let mut runs = runs(None);
+    let training = runs[0].training.unwrap();
+    for (place, run) in runs.iter_mut().enumerate() {
+        run.mode = Mode::Quick { step_precision: 0.01 };
+        run.training = Some(crate::analysis::TrainingTime {
+            steps: 20,
+            planned_steps: if place == 0 { 400.0 } else { 20.0 },
+            ..training
+        });
+        if place > 0 {
+            run.marks.push(Mark::NotPrecise { found: Some(0.36), asked: 0.01 });
+        }
+    }
+    let text = said(&runs);
+    let part = "known to ±1 %; 1 ended before their steps were over, and 4 made all of them and know it less well, the worst to ±36 %; \
+                training times of 1 are extrapolated";
+    assert!(text.contains(part), "{text}");
+}
+
+#[test]
+fn a_single_cell_has_no_ratio_to_explain() {
+    let text = said(&runs(None)[..3]);
+    assert!(!text.to_lowercase().contains("speed-up") && !text.contains("above 1 is faster"), "{text}");
+    assert!(said(&runs(None)).contains("above 1 is faster"), "two cells have a ratio");
 }

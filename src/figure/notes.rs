@@ -9,8 +9,9 @@ use super::sibling::Against;
 use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Condition, Judgement, Mark, Measure, Method, RunState, THROUGHPUT, conditions, environment_notes, held,
-    measure_of, outliers, range, session_drift, spread, usual_spread, varying,
+    Cell, Check, Condition, Judgement, Mark, Measure, Method, RunState, THROUGHPUT, conditions, counted,
+    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, spread, step_of, usual_spread,
+    varying,
 };
 
 /// Measures that are not of the time after the warm-up.
@@ -25,6 +26,12 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
     if shows("step_time_s") {
         notes.push("warm-up steps are left out; step times are of the slowest rank".to_owned());
+    }
+    if shows("mean_step_time_s") {
+        notes.push(format!(
+            "mean {step} time: the mean of the slowest rank's steady {step}s, as the papers define their iteration time",
+            step = step_of(cells)
+        ));
     }
     let whole: Vec<&str> =
         columns.iter().filter(|one| WHOLE_RUN.contains(&&*one.key)).map(|one| one.name.as_str()).collect();
@@ -59,8 +66,46 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     notes.extend(device_note(cells));
     notes.extend(environment_notes(cells));
     notes.extend(mark_notes(cells));
+    notes.extend(stand_in_notes(cells));
     notes.extend(unfinished_note(cells));
     notes
+}
+
+/// Those of the notes that change how a row is read: which runs are in no value, what must be known of the others, what its brackets
+/// and its ratios are.
+pub(super) fn lead(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &Baseline) -> Vec<String> {
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    let mut lead: Vec<String> = unfinished_note(cells).into_iter().chain(mark_notes(cells)).collect();
+    lead.extend(stand_in_notes(cells));
+    lead.push(method_note(rows));
+    let shows = |key: &str| columns.iter().any(|column| column.key == key);
+    if shows(SPEEDUP) || shows(RATIO) || shows(STEP_COST) {
+        lead.extend(summary_of_baseline(cells, columns, baseline));
+    }
+    lead
+}
+
+/// Which data sets are made in the likeness of others.
+fn stand_in_notes(cells: &[Cell]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for cell in cells {
+        let set = cell.data.split(' ').next().unwrap_or_default();
+        let Some(rule) = cell.workload.data_set(set).filter(|rule| rule.synthetic) else { continue };
+        let help = rule.help.split(['.', ';']).next().unwrap_or_default();
+        let text = format!("data = {set}: {help}; what compares data sets says how they were made", help = lower(help));
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+    }
+    notes
+}
+
+/// A sentence as a part of another.
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
 /// Says that recorded runs are not among the others.
@@ -105,6 +150,7 @@ pub(super) fn method_note(rows: &[Row]) -> String {
                 Method::OrderStatistics => {
                     format!("95 % interval of the median of {counts} repeats, by order statistics")
                 }
+                Method::BetweenSessions => format!("95 % interval by the spread between {counts} sessions"),
                 Method::Unpaired => "none for ratios without a pair of repeats".to_owned(),
             }
         })
@@ -121,8 +167,9 @@ pub(super) fn coverage_text(n: usize) -> String {
     without_zeros(&format!("{:.2}", 100.0 * coverage)).to_owned()
 }
 
-/// How verdicts were made; each column of them is a family.
-pub(super) fn verdict_note(columns: &[Column], rows: &[Row]) -> Option<String> {
+/// How verdicts were made; each column of them is a family. Then what they rest on where that is less than it seems, and whether
+/// check values agree.
+pub(super) fn verdict_note(columns: &[Column], rows: &[Row]) -> Vec<String> {
     let judged_in = |place: usize| -> Vec<&Judgement> {
         let values = rows.iter().map(|row| &row.values[place]);
         values.filter_map(|value| if let CellValue::Verdict(judged) = value { Some(judged) } else { None }).collect()
@@ -134,13 +181,18 @@ pub(super) fn verdict_note(columns: &[Column], rows: &[Row]) -> Option<String> {
         .map(|(place, _)| judged_in(place))
         .filter(|judged| !judged.is_empty())
         .collect();
-    let within = 100.0 * families.first()?.first()?.equal_within;
-    let mut tested: Vec<usize> =
-        families.iter().map(|judged| judged.iter().filter(|one| one.p.is_some()).count()).collect();
+    let Some(within) = families.first().and_then(|judged| judged.first()).map(|one| 100.0 * one.equal_within) else {
+        return Vec::new();
+    };
+    let all: Vec<&Judgement> = families.concat();
+    let mut tested: Vec<usize> = families
+        .iter()
+        .map(|judged| if judged.iter().all(|one| one.p.is_none()) { 0 } else { judged[0].family })
+        .collect();
     tested.sort_unstable();
     tested.dedup();
-    let power = "\"could show\" is the smallest difference that these repeats show in 80 % of cases";
-    Some(match tested.as_slice() {
+    let power = "a difference \"would show\" that as many repeats again show in 80 % of cases";
+    let how = match tested.as_slice() {
         [0] => "verdicts: none, as no two repeats form pairs".to_owned(),
         [1] => format!(
             "verdict: Student's t on logarithms of paired ratios at 5 %, equality within {within} % by two one-sided tests; {power}"
@@ -150,11 +202,55 @@ pub(super) fn verdict_note(columns: &[Column], rows: &[Row]) -> Option<String> {
             let of = if families.len() == 1 { "over all" } else { "over each column's" };
             format!(
                 "verdicts: Student's t on logarithms of paired ratios, equality within {within} % by two one-sided tests, at 5 % {of} \
-                 {} comparisons (Holm); {power}",
+                 {} comparisons (Holm), those that a filter hides included; {power}",
                 counts.join(" or ")
             )
         }
-    })
+    };
+    std::iter::once(how).chain(grounds(&all)).chain(check_note(&all)).collect()
+}
+
+/// Why comparisons say less than their repeats: reasons with their counts, and what to do.
+fn grounds(judged: &[&Judgement]) -> Vec<String> {
+    let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for reason in judged.iter().filter_map(|one| one.reason.as_ref()) {
+        match reasons.iter_mut().find(|(name, ..)| *name == reason.name()) {
+            Some((_, _, texts)) => texts.push(reason.to_string()),
+            None => reasons.push((reason.name(), reason.advice(), vec![reason.to_string()])),
+        }
+    }
+    let note = |(_, advice, texts): &(&str, &str, Vec<String>)| {
+        format!("not comparable in {}: {}; {advice}", counted(texts.len(), "row"), texts[0])
+    };
+    let looked = judged.iter().map(|one| one.looks).max().filter(|looks| *looks > 1).map(|looks| {
+        format!("repeats were added in {looks} launches: each look at them spends a part of the 5 %, so that deciding when to stop does not")
+    });
+    reasons.iter().map(note).chain(looked).collect()
+}
+
+/// Whether check values agree, in one sentence; none where there is nothing to check.
+fn check_note(judged: &[&Judgement]) -> Option<String> {
+    let compared: Vec<&&Judgement> = judged.iter().filter(|one| one.p.is_some()).collect();
+    let count = |name: &str| compared.iter().filter(|one| one.check.name() == name).count();
+    let (same, differs, unknown, none) = (count("same"), count("differs"), count("unknown"), count("none"));
+    if none == compared.len() {
+        return (none > 0).then(|| "check: none; the runs tell neither accuracy nor loss, so that a cell that computes something else would not be noticed".to_owned());
+    }
+    let needed = compared.iter().filter_map(|one| match &one.check {
+        Check::Unknown { needed: Some(needed), .. } => Some(*needed),
+        _ => None,
+    });
+    let needed = needed
+        .max()
+        .map_or(String::new(), |needed| format!("; about {} would tell", counted(needed as usize, "repeat")));
+    let parts = [(same, "the same in"), (differs, "different in"), (unknown, "not told apart by these repeats in")];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{words} {count}")).collect();
+    Some(format!(
+        "check: accuracy (within 1 point) and losses (within 5 %) are {} of {}{needed}",
+        parts.join(", "),
+        counted(compared.len(), "comparison")
+    ))
 }
 
 /// How far repeats of the first measure of speed spread, and how much of that comes from within runs.
@@ -214,10 +310,21 @@ fn condition_notes(cells: &[Cell]) -> Vec<String> {
     found.map(|Condition { run, label, text }| format!("{label}: {run}: {text}")).collect()
 }
 
-/// Whether the first measure of speed drifted with the order of runs.
+/// Whether the first measure of speed jumped or drifted with the order of runs.
 fn session_drift_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
     let mut measures = columns.iter().filter_map(|column| measure_of(cells, &column.key));
     let measure = measures.find(|measure| measure.on_speed)?;
+    if let Some(jump) = session_jump(cells, measure) {
+        return Some(format!(
+            "jump within the session: {} of the {} runs from {} on {:+.1} % against the {} before, in the order of their starts; repeats \
+             on either side of it are not alike",
+            measure.name.to_lowercase(),
+            jump.runs - jump.before,
+            jump.first_after,
+            100.0 * jump.change,
+            jump.before
+        ));
+    }
     let drift = session_drift(cells, measure)?;
     let percent = |share: f64| format!("{:+.1} %", 100.0 * share);
     let mut note = format!(

@@ -4,12 +4,15 @@ use serde::Serialize;
 
 use super::chart::{Chart, Geometry, Point, Role, Series};
 use super::number::capitalised;
-use super::ratio::scaled;
-use super::study::Study;
+use super::ratio::{finished, scaled};
+use super::sibling::Against;
+use super::study::{Place, Study};
 use super::table::{CellValue, Column, Row, Table};
-use crate::analysis::{Cell, Interval, Measure, Method, RunSummary, Value, measure_of};
+use crate::analysis::{
+    Cell, Interval, Key, Level, Measure, Method, RunState, RunSummary, Value, measure_of, summarise,
+};
 use crate::papers::{Artefact, Coverage, Deviation, Deviations, Printed, artefact, coverage, deviations};
-use crate::plan::{AskedCell, Plan, plan_of_cells};
+use crate::plan::{AskedCell, Plan, asked_cells, plan_of_cells};
 
 /// Cells and contradictions that a note names.
 const NAMED: usize = 4;
@@ -25,6 +28,8 @@ pub struct OfPaper {
     pub asked: usize,
     /// Those without a finished run, by the levels that the plan varies.
     pub missing: Vec<String>,
+    /// Those of the missing ones that a shown cell with other settings stands for.
+    pub otherwise: usize,
     /// Those of a quick plan that have full runs, which tell more, in place of quick ones.
     pub full: Vec<String>,
     /// The plan of the missing cells.
@@ -34,6 +39,9 @@ pub struct OfPaper {
     pub deviates: bool,
     /// What a reader must know, one sentence each, the weightiest first.
     pub notes: Vec<String>,
+    /// How many of the notes, from the first, change how a row is read.
+    #[serde(skip)]
+    pub lead: usize,
 }
 
 /// The table or figure that a study is of.
@@ -60,12 +68,22 @@ pub(super) fn of_paper<'a>(
     let (missing, full) = (names(|all| &all.missing), names(|all| &all.full));
     let plan_of_missing = artefact.plan().and_then(|plan| plan_of_cells(plan, &coverage.as_ref()?.missing));
     let asked = coverage.as_ref().map_or(0, |all| all.asked);
-    if !missing.is_empty() {
-        let count = if missing.len() == asked { "all".to_owned() } else { format!("{} of the", missing.len()) };
+    let found = deviations(artefact, shown);
+    let (otherwise, absent) = coverage.as_ref().map_or_else(Default::default, |all| told_apart(all, &found, shown));
+    let count = |of: usize| if of == asked { "all".to_owned() } else { format!("{of} of the") };
+    if !absent.is_empty() {
         notes.push(format!(
-            "{count} {asked} cells of {artefact} are missing: {}; multicard run --preset {id} --resume --session DIR runs \
+            "{} {asked} cells of {artefact} are missing: {}; multicard run --preset {id} --resume --session DIR runs \
              them",
-            named(&missing, "; ")
+            count(absent.len()),
+            named(&absent, "; ")
+        ));
+    }
+    if !otherwise.is_empty() {
+        notes.push(format!(
+            "{} {asked} cells of {artefact} are here with other settings than the paper's: {}",
+            count(otherwise.len()),
+            named(&otherwise, "; ")
         ));
     }
     if !full.is_empty() {
@@ -75,7 +93,6 @@ pub(super) fn of_paper<'a>(
             named(&full, "; ")
         ));
     }
-    let found = deviations(artefact, shown);
     let (deviating, strangers) = (found.all(), found.strangers());
     let deviates = asked > 0 && !(deviating.is_empty() && strangers == 0);
     if !deviating.is_empty() {
@@ -86,6 +103,9 @@ pub(super) fn of_paper<'a>(
         let of = if strangers == shown.len() { "none of the cells" } else { "not all cells" };
         notes.push(format!("{of} are among those of {artefact}: {strangers} have other levels"));
     }
+    let lead = notes.len();
+    notes.extend(artefact.differs.iter().map(|text| format!("not as in the paper: {text}")));
+    notes.extend(companion_note(artefact, study, shown));
     for contradiction in artefact.contradictions() {
         notes.push(format!("the papers contradict themselves ({}): {}", contradiction.place, contradiction.what));
     }
@@ -100,11 +120,105 @@ pub(super) fn of_paper<'a>(
         id,
         asked,
         missing,
+        otherwise: otherwise.len(),
         full,
         plan_of_missing,
         deviates,
         notes,
+        lead,
     })
+}
+
+/// The names of a plan's missing cells: of those that a shown cell with other settings stands for, and of the others.
+fn told_apart(coverage: &Coverage, found: &Deviations, shown: &[Cell]) -> (Vec<String>, Vec<String>) {
+    let is_done = |cell: &Cell| cell.runs.iter().any(|run| run.state == RunState::Finished);
+    let here: Vec<usize> =
+        found.places.iter().zip(shown).filter(|(_, cell)| is_done(cell)).filter_map(|(place, _)| *place).collect();
+    let (otherwise, absent): (Vec<&AskedCell>, Vec<&AskedCell>) = coverage.missing.iter().partition(|cell| {
+        coverage
+            .places
+            .iter()
+            .position(|identity| *identity == cell.identity)
+            .is_some_and(|place| here.contains(&place))
+    });
+    let names = |cells: Vec<&AskedCell>| cells.into_iter().map(|cell| coverage.name(cell)).collect();
+    (names(otherwise), names(absent))
+}
+
+/// How to fill what quick runs leave empty.
+fn companion_note(artefact: &Artefact, study: &Study, shown: &[Cell]) -> Option<String> {
+    let id = artefact.companion_id()?;
+    let is_quick = |cell: &Cell| !cell.mode().is_full();
+    let is_filled = |cell: &Cell| full_sibling(cell, shown).is_some();
+    let asks = study.table_measures().iter().any(|key| FILLED.contains(&&**key));
+    (asks && shown.iter().any(|cell| is_quick(cell) && !is_filled(cell))).then(|| {
+        format!("accuracy is of full runs, which are not there: multicard run --preset {id} --resume --session DIR runs one a cell")
+    })
+}
+
+/// Measures of a table that full runs tell and quick ones do not.
+const FILLED: [&str; 1] = ["accuracy"];
+
+/// The cell of full runs that is a quick cell in all else.
+fn full_sibling<'a, 'b>(cell: &Cell, all: &'b [Cell<'a>]) -> Option<&'b Cell<'a>> {
+    all.iter().find(|other| other.mode().is_full() && other.is_like(cell, &["mode"]))
+}
+
+/// Fills measures of learning in rows of quick runs from the full runs of the same cells, and says so.
+pub(super) fn add_full_runs(table: &mut Table, study: &Study, shown: &[Cell], all: &[Cell]) {
+    if of(study).is_none() || table.rows.len() != shown.len() {
+        return;
+    }
+    let mut filled: Vec<String> = Vec::new();
+    for (place, column) in table.columns.iter().enumerate() {
+        let Some(measure) = measure_of(shown, &column.key).filter(|_| FILLED.contains(&&*column.key)) else { continue };
+        for (row, cell) in table.rows.iter_mut().zip(shown).filter(|(_, cell)| !cell.mode().is_full()) {
+            let Some(full) = full_sibling(cell, all).filter(|_| row.values[place] == CellValue::Missing) else {
+                continue;
+            };
+            let values: Vec<f64> = finished(full).filter_map(|run| run.value_alone(measure)).collect();
+            if let Some(value) = summarise(&values) {
+                row.values[place] = CellValue::Measure(value);
+                if !filled.contains(&column.name) {
+                    filled.push(column.name.clone());
+                }
+            }
+        }
+    }
+    if !filled.is_empty() {
+        let note = format!(
+            "{} of quick rows is of the full runs of the same cells, whose number stands beside it; all else of the row is of its quick \
+             runs",
+            filled.join(", ")
+        );
+        table.lead.push(note.clone());
+        table.notes.push(note);
+    }
+}
+
+/// Puts rows in the order of the paper's levels, and leaves rows of full runs out whose numbers quick ones have taken.
+pub(super) fn in_order_of_paper(table: &mut Table, study: &Study, shown: &[Cell]) {
+    let Some(plan) = of(study).and_then(Artefact::plan).filter(|_| table.rows.len() == shown.len()) else { return };
+    let asked = asked_cells(plan);
+    let keys = [&study.rows, &study.columns, &study.colour];
+    let keys: Vec<&Key> =
+        keys.into_iter().filter_map(|place| if let Place::Setting(key) = place { Some(key) } else { None }).collect();
+    let place = |cell: &Cell, key: &Key| {
+        let mut levels: Vec<Level> = Vec::new();
+        for level in asked.iter().filter_map(|asked| asked.levels.get(key)) {
+            if !levels.contains(level) {
+                levels.push(level.clone());
+            }
+        }
+        levels.iter().position(|level| cell.level(key).as_ref() == Some(level)).unwrap_or(levels.len())
+    };
+    let takes = |cell: &Cell| {
+        cell.mode().is_full() && shown.iter().any(|other| !other.mode().is_full() && other.is_like(cell, &["mode"]))
+    };
+    let rows = std::mem::take(&mut table.rows);
+    let mut rows: Vec<_> = rows.into_iter().zip(shown).filter(|(_, cell)| !takes(cell)).collect();
+    rows.sort_by_cached_key(|(_, cell)| keys.iter().map(|key| place(cell, key)).collect::<Vec<_>>());
+    table.rows = rows.into_iter().map(|(row, _)| row).collect();
 }
 
 fn named(names: &[String], between: &str) -> String {
@@ -144,7 +258,7 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
         let column = column.clone();
         let (key, name) = (&column.key, &column.name);
         let published =
-            Column { key: format!("published_{key}").into(), name: format!("{name}, published"), ..column.clone() };
+            Column { key: format!("published_{key}").into(), name: published_name(key, name), ..column.clone() };
         let ratio = Column {
             key: format!("{key}_over_published").into(),
             name: format!("{name}, measured over published"),
@@ -154,7 +268,8 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
             is_measure: true,
         };
         // A ratio of ratios would say nothing.
-        let added: Vec<Column> = if column.unit == "×" { vec![published] } else { vec![published, ratio] };
+        let is_ratio = column.unit == "×" || Against::find(key).is_some();
+        let added: Vec<Column> = if is_ratio { vec![published] } else { vec![published, ratio] };
         let count = added.len();
         let measure = measure_of(cells, &column.key);
         table.columns.splice(place + 1..=place, added);
@@ -176,7 +291,13 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
                 .to_owned(),
         );
     }
+    table.lead.extend(left_out.iter().cloned());
     table.notes.extend(left_out);
+}
+
+/// The name of a measure as the papers print it: what they call total time stands beside the training time.
+fn published_name(key: &str, name: &str) -> String {
+    if key == "training_time_s" { "Total time, published".to_owned() } else { format!("{name}, published") }
 }
 
 /// Why some cells of a measure are not held against what the paper prints.
@@ -235,3 +356,7 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "published_tests.rs"]
+mod tests;

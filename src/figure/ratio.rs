@@ -1,19 +1,8 @@
 //! A measure of a cell over its repeats, and over that of another cell.
 
-use crate::analysis::{
-    Cell, Interval, Intervals, Judgement, Measure, Method, RunState, RunSummary, Value, judge, log_ratios,
-};
+use crate::analysis::{Cell, Comparison, Interval, Intervals, Judgement, Measure, Method, Value, judge_comparisons};
 
-/// The finished runs of a cell: those whose numbers count.
-pub(super) fn finished<'a>(cell: &'a Cell<'a>) -> impl Iterator<Item = &'a RunSummary> {
-    cell.runs.iter().copied().filter(|run| run.state == RunState::Finished)
-}
-
-/// A measure of a cell's finished runs, each with its repeat.
-pub(super) fn by_repeat(cell: &Cell, key: &str) -> Vec<(u32, f64)> {
-    let Some(measure) = cell.measure(key) else { return Vec::new() };
-    finished(cell).filter_map(|run| Some((run.repeat, run.value_alone(measure)?))).collect()
-}
+pub(super) use crate::analysis::{by_repeat, finished};
 
 /// A measure over the baseline's, for times the other way round, so that twice as fast is 2. Over distinct images a
 /// second it is the speed-up: right for any batch size and any number of GPUs.
@@ -71,10 +60,7 @@ pub(super) fn scaled(value: Value, factor: f64) -> Value {
 pub(super) fn judge_cells(pairs: &[(&Cell, &Cell)], key: &str, equal_within: f64) -> Vec<Judgement> {
     let measure = pairs.first().and_then(|(_, base)| base.measure(key));
     let is_time = measure.is_some_and(Measure::is_time);
-    let logs = |(cell, base): &(&Cell, &Cell)| {
-        let (own, of_base) = (by_repeat(cell, key), by_repeat(base, key));
-        if is_time { log_ratios(&of_base, &own) } else { log_ratios(&own, &of_base) }
-    };
-    let family: Vec<Vec<f64>> = pairs.iter().map(logs).collect();
-    judge(&family, measure.is_some_and(Measure::is_speed), equal_within)
+    let family: Vec<Comparison> =
+        pairs.iter().map(|(cell, base)| Comparison::between(cell, base, key, is_time)).collect();
+    judge_comparisons(&family, 0, measure.is_some_and(Measure::is_speed), equal_within)
 }

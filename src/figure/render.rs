@@ -43,20 +43,27 @@ struct Notation {
     missing: &'static str,
 }
 
+/// How people read a table on a screen.
+const PLAIN: Notation = Notation {
+    heading: |column| match column.shown_unit.as_str() {
+        "" => Field::Text(column.name.clone()),
+        unit => Field::Text(format!("{} ({unit})", column.name)),
+    },
+    number: markdown_number,
+    count: |count| count.to_string(),
+    n: |n| format!("n = {n}"),
+    missing: "—",
+};
+
+/// Writes a table for a page of HTML, without its notes.
+pub fn html(table: &Table) -> String {
+    text_table(&table.for_reading(), &PLAIN).html()
+}
+
 /// Writes the table and its notes as a list.
 fn markdown(table: &Table) -> String {
-    let notation = Notation {
-        heading: |column| match column.shown_unit.as_str() {
-            "" => column.name.as_str().into(),
-            unit => format!("{} ({unit})", column.name).into(),
-        },
-        number: markdown_number,
-        count: |count| count.to_string(),
-        n: |n| format!("n = {n}"),
-        missing: "—",
-    };
     let notes = table.notes.iter().map(|note| format!("- {}\n", markdown_text(note)));
-    format!("{}\n{}", text_table(table, &notation).markdown(), notes.collect::<String>())
+    format!("{}\n{}", text_table(table, &PLAIN).markdown(), notes.collect::<String>())
 }
 
 /// Writes a `tabular` and its notes as small paragraphs; a first comment names the packages.

@@ -3,6 +3,7 @@
 //! The Compare screen edits one, a preset is a built-in one, a figure's file carries one, sessions and plans keep some,
 //! and the command line takes one.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,12 +20,14 @@ use crate::analysis::{
     measure_of, metric_measure,
 };
 use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
-use crate::plan::{Filter, Tracer};
+use crate::plan::{Filter, Tracer, suggestion};
 
 /// What cells are told apart by beside their factors.
 pub const SETTINGS: [&str; 6] = ["session", "trace", "mode", "data", "cell", "workload"];
 /// The measure that is made of two cells: throughput over the baseline's.
 pub const SPEEDUP: &str = "speedup";
+/// Its name, which says what it is of: speed-ups of times and of throughput differ.
+pub(super) const SPEEDUP_NAME: &str = "Speed-up by throughput";
 /// The measure that is made of two cells: how much longer steps are than the baseline's, as a share.
 pub(super) const STEP_COST: &str = "step_cost";
 /// Its name.
@@ -263,6 +266,9 @@ pub struct Study {
     pub metrics: Vec<Key>,
     /// What these are shown in.
     pub metric_unit: MetricUnit,
+    /// A second chart shows them as shares of each other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shares: bool,
     /// The axis of values is logarithmic.
     pub log: bool,
     /// The id of the paper's table or figure that it is of, whose numbers stand beside the measured ones: `2503.15252/table-2`.
@@ -296,6 +302,7 @@ impl Default for Study {
             // The papers' seven.
             metrics: TRACE_METRICS.iter().take(7).map(|metric| metric.key.into()).collect(),
             metric_unit: MetricUnit::Seconds,
+            shares: false,
             log: false,
             paper: None,
             style: Style::default(),
@@ -359,9 +366,7 @@ impl Study {
             _ => [self.shown_measure(), RATIO].into_iter().chain(CHECKS).map(Key::from).collect(),
         };
         // A ratio has its verdict beside it.
-        if let Some(place) =
-            measures.iter().position(|key| [SPEEDUP, STEP_COST, RATIO].contains(&&**key)).filter(|_| !self.by_epoch)
-        {
+        if let Some(place) = judged_ratio(&measures).filter(|_| !self.by_epoch) {
             measures.insert(place + 1, VERDICT.into());
         }
         if !self.by_epoch {
@@ -488,8 +493,9 @@ impl Study {
         if let Some(key) = known.measure.take_if(|key| !is_measure(cells, key)) {
             lines.push(format!("measure {key} is not known: {USUAL_MEASURE} is shown"));
         }
-        if known.measure.is_none() && known.form != Form::Loss {
-            known.measure = known.opening_measure(cells);
+        // Programs that say nothing of their training have no usual measure: theirs is the time of a step, or of the whole.
+        if known.measure.as_deref().is_none_or(|key| key == USUAL_MEASURE) && known.form != Form::Loss {
+            known.measure = known.opening_measure(cells).or(known.measure);
         }
         for key in known.measures.extract_if(.., |key| !is_column(cells, key)) {
             lines.push(format!("measure {key} is not known: its column is left out"));
@@ -513,6 +519,11 @@ impl Study {
     fn missing(&self, cells: &[Cell]) -> Vec<String> {
         // What cells have only beside others is no news where it is lacking.
         let is_there = |key: &str| SETTINGS.contains(&key) || cells.iter().any(|cell| cell.level(key).is_some());
+        let keys: BTreeSet<&str> = SETTINGS
+            .into_iter()
+            .chain(cells.iter().flat_map(|cell| cell.levels.iter().map(|(key, _)| &**key)))
+            .collect();
+        let keys: Vec<&str> = keys.into_iter().collect();
         let mut lines = Vec::new();
         for (name, place) in [("rows", &self.rows), ("columns", &self.columns), ("colour", &self.colour)] {
             if let Place::Setting(key) = place
@@ -521,9 +532,22 @@ impl Study {
                 lines.push(format!("{name} = {key}: no cell has this factor"));
             }
         }
-        for key in Filter::typed(&self.filter).unwrap_or_default().keys() {
+        let filter = Filter::typed(&self.filter).unwrap_or_default();
+        let levels = |key: &str| {
+            let mut levels: Vec<Level> = cells.iter().filter_map(|cell| cell.level(key)).collect();
+            levels.sort();
+            levels.dedup();
+            levels
+        };
+        for (key, value) in filter.unmet(levels) {
+            let known: Vec<String> = levels(key).iter().map(ToString::to_string).collect();
+            if !known.is_empty() && !SETTINGS.contains(&key) {
+                lines.push(format!("filter: no cell has {key} = {value}{}", suggestion(value, &known)));
+            }
+        }
+        for key in filter.keys() {
             if !is_there(key) && !is_there(&key.to_lowercase()) && key != "gpu" {
-                lines.push(format!("filter: no cell has {key}"));
+                lines.push(format!("filter: no cell has {key}{}", suggestion(key, &keys)));
             }
         }
         for (key, level) in self.hidden.iter().filter(|(key, _)| *key != "session") {
@@ -562,6 +586,12 @@ fn is_measure(cells: &[Cell], key: &str) -> bool {
     [SPEEDUP, STEP_COST].contains(&key) || measure_of(cells, key).is_some()
 }
 
+/// The place of the ratio that verdicts are on: the one by the shown measure, or else the first.
+pub(super) fn judged_ratio(measures: &[Key]) -> Option<usize> {
+    let place = |known: &[&str]| measures.iter().position(|key| known.contains(&&**key));
+    place(&[RATIO]).or_else(|| place(&[SPEEDUP, STEP_COST]))
+}
+
 /// Whether a column of this key holds verdicts.
 pub(super) fn is_verdict(key: &str) -> bool {
     key == VERDICT || Against::of_verdict(key).is_some()
@@ -590,6 +620,6 @@ pub fn known_measures(sources: &[Source]) -> Vec<(Key, String)> {
             measures.push((measure.key.clone(), measure.name.clone()));
         }
     }
-    measures.extend([(SPEEDUP, "Speed-up"), (STEP_COST, COST_NAME)].map(|(key, name)| (key.into(), name.to_owned())));
+    measures.extend([(SPEEDUP, SPEEDUP_NAME), (STEP_COST, COST_NAME)].map(|(key, name)| (key.into(), name.to_owned())));
     measures
 }

@@ -99,6 +99,8 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// What all rows share, how values were made, and what is not in them; one sentence each.
     pub notes: Vec<String>,
+    /// Those of them that change how a row is read, the weightiest first: what is missing or deviates, what its values and marks are.
+    pub lead: Vec<String>,
 }
 
 impl Table {

@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 
 use super::baseline::Baseline;
-use super::notes::notes;
+use super::notes::{lead, notes};
 use super::ratio::{by_repeat, cost_over, finished, judge_cells, over_baseline};
 use super::sibling::Against;
-use super::study::{COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, STEP_COST, Study, VERDICT, declared};
+use super::study::{
+    COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study, VERDICT, declared,
+    judged_ratio,
+};
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
 
@@ -15,12 +18,12 @@ use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunStat
 pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
     let columns = columns(study, settings, cells);
     let of_column = |column: &Column| match Against::of_verdict(&column.key) {
-        Some(against) => Some((column.key.clone(), against.verdicts(cells, baseline.among, study.equal_within))),
-        None => (column.key == VERDICT).then(|| (column.key.clone(), verdicts(study, cells, baseline))),
+        Some(against) => Some((column.key.clone(), against.verdicts(baseline.among, study.equal_within))),
+        None => (column.key == VERDICT).then(|| (column.key.clone(), verdicts(study, baseline))),
     };
     let verdicts: HashMap<Key, HashMap<CellKey, Judgement>> = columns.iter().filter_map(of_column).collect();
     let value = |column: &Column, cell: &Cell, epoch: Option<u32>| match verdicts.get(&column.key) {
-        Some(judged) => judged.get(&cell.key()).map_or(CellValue::Missing, |judged| CellValue::Verdict(*judged)),
+        Some(judged) => judged.get(&cell.key()).map_or(CellValue::Missing, |judged| CellValue::Verdict(judged.clone())),
         None => cell_value(&column.key, cell, epoch, baseline, Intervals::ByCount),
     };
     let row = |cell: &Cell, epoch: Option<u32>| Row {
@@ -38,23 +41,25 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
         epochs.into_iter().map(|epoch| row(cell, epoch)).collect::<Vec<_>>()
     });
     let rows: Vec<Row> = rows.collect();
+    let lead = lead(cells, &columns, &rows, baseline);
     let notes = notes(cells, &columns, &rows, baseline);
-    Table { study: study.name.clone(), columns, rows, notes }
+    Table { study: study.name.clone(), columns, rows, notes, lead }
 }
 
-/// What repeats say of each cell's ratio to its baseline; all of them are one family.
-fn verdicts<'a>(study: &Study, cells: &'a [Cell<'a>], baseline: &Baseline<'a>) -> HashMap<CellKey, Judgement> {
-    let ratio = study.table_measures().into_iter().find(|key| [SPEEDUP, STEP_COST, RATIO].contains(&&**key));
-    let key = match ratio.as_deref() {
+/// What repeats say of each cell's ratio to its baseline. All cells of the study are one family, those that its filter hides too: what
+/// is left out of sight was compared all the same.
+fn verdicts(study: &Study, baseline: &Baseline) -> HashMap<CellKey, Judgement> {
+    let measures = study.table_measures();
+    let key = match judged_ratio(&measures).map(|place| &*measures[place]) {
         Some(SPEEDUP) => THROUGHPUT.into(),
         Some(STEP_COST) => OF_STEPS.into(),
         _ => baseline.ratio_of.clone(),
     };
-    let pair = |cell: &'a Cell<'a>| {
+    let pair = |cell| {
         let base = baseline.of(cell).filter(|base| base.key() != cell.key() && !by_repeat(cell, &key).is_empty())?;
         Some((cell, base))
     };
-    let pairs: Vec<(&Cell, &Cell)> = cells.iter().filter_map(pair).collect();
+    let pairs: Vec<(&Cell, &Cell)> = baseline.among.iter().filter_map(pair).collect();
     let judged = judge_cells(&pairs, &key, study.equal_within);
     pairs.iter().map(|(cell, _)| cell.key()).zip(judged).collect()
 }
@@ -94,7 +99,7 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
                 of.map_or("Ratio vs baseline".to_owned(), |of| format!("Speed-up by {}", of.name.to_lowercase()));
             Column { is_measure: true, ..plain(key, &name, "×") }
         }
-        (None, None) => Column { is_measure: true, ..plain(key, "Speed-up", "×") },
+        (None, None) => Column { is_measure: true, ..plain(key, SPEEDUP_NAME, "×") },
     }));
     columns
 }

@@ -40,7 +40,7 @@ fn repeats_of_a_cell_are_joined_whatever_their_order() {
 #[test]
 fn the_speedup_is_over_the_first_row_unless_another_is_named() {
     let runs = runs(&[("fp32", 1, 1, 0.04), ("fp16", 1, 1, 0.01)]);
-    let speedup = |baseline, row| value(&of_preset("times", &runs, baseline), row, "speedup");
+    let speedup = |baseline, row| value(&of_preset("times", &runs, baseline), row, "ratio");
     assert_eq!(speedup(None, 0).unwrap().median, 1.0);
     assert!((speedup(None, 1).unwrap().median - 4.0).abs() < 1e-9);
     for baseline in ["fp16-1-ddp-ds", "precision=fp16", "precision = fp16, gpus = 1"] {
@@ -103,7 +103,7 @@ fn a_baseline_of_each_holds_each_cell_against_the_one_that_is_alike_in_all_else(
 #[test]
 fn a_baseline_that_matches_no_cell_leaves_speedups_out_and_says_so() {
     let table = of_preset("times", &runs(&[("fp32", 1, 1, 0.04)]), Some("precision=fp8"));
-    assert_eq!(value(&table, 0, "speedup"), None);
+    assert_eq!(value(&table, 0, "ratio"), None);
     assert!(table.notes.iter().any(|note| note.contains("\"precision=fp8\" matches no cell")), "{:?}", table.notes);
 }
 
@@ -128,6 +128,44 @@ fn the_loss_table_has_a_row_for_each_cell_and_epoch() {
     assert_eq!(table.rows.len(), 4);
     assert_eq!(value(&table, 1, "accuracy").unwrap().median, 0.95);
     assert_eq!(value(&table, 2, "test_loss").unwrap().median, 0.4);
+}
+
+#[test]
+fn the_tables_of_a_program_have_speedups_and_verdicts_by_the_time_that_it_has() {
+    let text = "version = 1\n[command]\nrun = [\"x\", \"{batch_size}\"]\n[factors]\nbatch_size = [8, 16]\n";
+    let spec = crate::plan::Plan::parse(text, "own.toml").unwrap().first.spec;
+    let run = |batch_size: i64, repeat: u32, step_time_s: f64| {
+        let cell = fixture::cell("fp32", 1, "ddp-ds");
+        let mut record = fixture::run(&cell, repeat, step_time_s);
+        record.workload = spec.clone();
+        record.cell = format!("batch-{batch_size}");
+        record.levels = crate::plan::Levels::new(vec![("batch_size", Level::Integer(batch_size))]);
+        record.ranks[0].readings.clear();
+        // It says no units, so that it has no throughput.
+        record.ranks[0].steps.iter_mut().for_each(|step| step.units = 0);
+        summarise_run(&record)
+    };
+    let repeats = |batch_size, step_time_s: f64| {
+        (1..=6).map(move |repeat: u32| (batch_size, repeat, step_time_s * (1.0 + 0.001 * f64::from(repeat % 3))))
+    };
+    let runs: Vec<RunSummary> =
+        repeats(8, 0.04).chain(repeats(16, 0.02)).map(|(batch, repeat, time_s)| run(batch, repeat, time_s)).collect();
+    for measure in [None, Some("step_time_s")] {
+        let study =
+            Study { measure: measure.map(Into::into).or(preset("times").unwrap().measure), ..preset("times").unwrap() };
+        let table = crate::figure::table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
+        let ratio = value(&table, 1, "ratio").unwrap().median;
+        assert!((ratio - 2.0).abs() < 0.01, "{measure:?}: {ratio}");
+        let column = |key: &str| table.columns.iter().position(|column| column.key == key).unwrap();
+        let CellValue::Verdict(judged) = &table.rows[1].values[column("verdict")] else { panic!("{measure:?}") };
+        assert_eq!(judged.verdict.name(), "faster");
+        assert!(
+            table.columns[column("ratio")].name.starts_with("Speed-up by "),
+            "{:?}",
+            table.columns[column("ratio")]
+        );
+        assert_eq!(table.columns[column("batch_size")].unit, "", "they are no images");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -28,6 +28,29 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
 /// It cannot be opened, or it is not a regular file: a pipe would wait for a writer, a device may have no end.
 pub fn open(path: &Path) -> io::Result<File> {
     checked(path, OpenOptions::new().read(true), OFlags::NONBLOCK)
+}
+
+/// Opens what the user named to be read from its beginning to its end, which may be a pipe or a terminal.
+///
+/// # Errors
+/// It cannot be opened, or it is a pipe into which nobody writes, which would be waited for without end.
+pub fn open_stream(path: &Path) -> io::Result<Box<dyn Read>> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let mut first = [0];
+    let mut read = 0;
+    if file.metadata()?.file_type().is_fifo() {
+        read = match file.read(&mut first) {
+            Ok(0) => return Err(io::Error::other("it is a pipe into which nobody writes: start its writer first")),
+            Ok(read) => read,
+            // Its writer has not written yet.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error),
+        };
+    }
+    let status = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, status - OFlags::NONBLOCK)?;
+    Ok(Box::new(io::Cursor::new(first).take(read as u64).chain(file)))
 }
 
 /// Opens a file in a folder of ours for reading. A link in its place is an error.
@@ -132,6 +155,36 @@ mod tests {
         assert!(open_ours_with(&at("link"), OpenOptions::new().append(true)).is_err());
         assert_eq!(read_ours(&at("file"), 5).unwrap(), b"12345");
         assert_eq!(open(&at("absent")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_pipe_is_read_to_its_end_and_not_waited_for_if_nobody_writes_into_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let error = open_stream(&pipe).err().unwrap().to_string();
+        assert!(error.contains("a pipe into which nobody writes"), "{error}");
+        let text = |mut stream: Box<dyn Read>| {
+            let mut text = String::new();
+            stream.read_to_string(&mut text).map(|_| text)
+        };
+        // One writer that has written, and one that has not yet.
+        for waits in ["", "sleep 0.2;"] {
+            let script = format!("exec > {}; {waits} echo whole words", pipe.display());
+            // Both ends are open here, so that the shell's end opens at once.
+            let held = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+            let mut writer = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+            if waits.is_empty() {
+                writer.wait().unwrap();
+            }
+            let stream = open_stream(&pipe).unwrap();
+            writer.wait().unwrap();
+            drop(held);
+            assert_eq!(text(stream).unwrap(), "whole words\n");
+        }
+        fs::write(folder.path().join("file"), "12345").unwrap();
+        assert_eq!(text(open_stream(&folder.path().join("file")).unwrap()).unwrap(), "12345");
+        assert!(open_stream(folder.path()).and_then(text).is_err());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The user's folders by the XDG Base Directory Specification. A home folder that does not exist is not made: a mistyped `HOME` would
 //! appear on the disk.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
@@ -36,6 +38,17 @@ pub fn config_folder() -> Result<PathBuf, String> {
 /// Those of [`data_folder`].
 pub fn cache_folder() -> Result<PathBuf, String> {
     folder(|places| Some(places.cache_dir()))
+}
+
+/// A folder for what can be made again, in `$TMPDIR` or `/tmp`, which only the user may enter; none if it cannot be made, or is
+/// another's.
+pub fn temporary_folder() -> Option<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let folder = std::env::temp_dir().join(format!("multicard-{user}"));
+    // One that is there already is looked at like a new one.
+    let _ = DirBuilder::new().mode(0o700).create(&folder);
+    let about = folder.symlink_metadata().ok()?;
+    (about.is_dir() && about.uid() == user && about.mode() & 0o077 == 0).then_some(folder)
 }
 
 fn folder(of: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, String> {

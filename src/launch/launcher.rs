@@ -47,7 +47,7 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// The supervisor, or the profiler around it, could not be executed.
-    #[error("failed to start {}: {source}: check that the file exists and is executable", path.display())]
+    #[error("failed to start {}: {source}: {}", path.display(), foreign::start_advice(source))]
     Execute {
         /// The program.
         path: PathBuf,
@@ -55,8 +55,11 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// The thread that follows the run could not be started.
-    #[error("cannot start a thread to follow the run: {0}")]
-    Thread(io::Error),
+    #[error("cannot start a thread to follow the run: {source}: {}", foreign::start_advice(source))]
+    Thread {
+        /// The system's error.
+        source: io::Error,
+    },
 }
 
 /// Who leads a run's ranks, and their command line.
@@ -218,7 +221,7 @@ impl Launcher {
             if ours {
                 process::kill_group(pid);
             }
-            LaunchError::Thread(error)
+            LaunchError::Thread { source: error }
         })?;
         runs.insert(run, Followed { control, thread });
         Ok(())

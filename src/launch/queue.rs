@@ -1,5 +1,7 @@
 //! The queue of runs: a state machine without clock or processes.
 
+use std::collections::HashSet;
+
 use crate::plan::RunState;
 
 /// Reason why a queue rejects an operation.
@@ -38,6 +40,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: Vec<Entry>,
+    /// The ids of all entries: plans have up to a hundred thousand runs.
+    ids: HashSet<String>,
     paused: bool,
 }
 
@@ -53,7 +57,7 @@ impl Queue {
     /// The id is taken.
     pub fn push(&mut self, run: impl Into<String>) -> Result<(), QueueError> {
         let run = run.into();
-        if self.state(&run).is_some() {
+        if !self.ids.insert(run.clone()) {
             return Err(QueueError::Duplicate(run));
         }
         self.entries.push(Entry { run, state: RunState::Queued, shared: false, held: false });
@@ -144,18 +148,17 @@ impl Queue {
         Ok(false)
     }
 
-    /// Queues an unfinished run again at the end. It needs a folder without logs.
+    /// Queues a cancelled run again, in its place between its neighbours. It must not have been started.
     ///
     /// # Errors
-    /// The run is not in the queue, has finished, or has not ended.
-    pub fn retry(&mut self, run: &str) -> Result<(), QueueError> {
-        let index = self.index(run)?;
-        let state = self.entries[index].state;
-        if !state.is_final() || state == RunState::Finished {
-            return Err(QueueError::Illegal { run: run.into(), state, wish: "retried" });
+    /// The run is not in the queue, or is not cancelled.
+    pub fn revive(&mut self, run: &str) -> Result<(), QueueError> {
+        let entry = self.entry(run)?;
+        if entry.state != RunState::Cancelled {
+            return Err(QueueError::Illegal { run: run.into(), state: entry.state, wish: "put back into the queue" });
         }
-        let entry = self.entries.remove(index);
-        self.entries.push(Entry { state: RunState::Queued, held: false, ..entry });
+        entry.state = RunState::Queued;
+        entry.held = false;
         Ok(())
     }
 
@@ -223,7 +226,11 @@ impl Queue {
     }
 
     fn index(&self, run: &str) -> Result<usize, QueueError> {
-        self.entries.iter().position(|entry| entry.run == run).ok_or_else(|| QueueError::Unknown(run.into()))
+        // Whoever has just added a run asks for the last one.
+        let is_last = self.entries.last().is_some_and(|entry| entry.run == run);
+        let index =
+            if is_last { Some(self.entries.len() - 1) } else { self.entries.iter().position(|entry| entry.run == run) };
+        index.ok_or_else(|| QueueError::Unknown(run.into()))
     }
 
     fn entry(&mut self, run: &str) -> Result<&mut Entry, QueueError> {
@@ -314,16 +321,16 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_run_is_retried_after_the_others() {
-        let mut queue = queue(&["a", "b"]);
+    fn a_cancelled_run_comes_back_in_its_place() {
+        let mut queue = queue(&["a", "b", "c"]);
         queue.next();
-        assert!(matches!(queue.retry("a"), Err(QueueError::Illegal { .. })));
-        queue.set("a", RunState::TimedOut).unwrap();
-        queue.retry("a").unwrap();
-        assert_eq!(queue.states().collect::<Vec<_>>(), [("b", RunState::Queued), ("a", RunState::Queued)]);
-        queue.next();
-        queue.set("b", RunState::Finished).unwrap();
-        assert!(matches!(queue.retry("b"), Err(QueueError::Illegal { .. })));
+        assert!(matches!(queue.revive("a"), Err(QueueError::Illegal { .. })), "it has started");
+        assert!(matches!(queue.revive("b"), Err(QueueError::Illegal { .. })), "it waits");
+        queue.cancel("b").unwrap();
+        queue.revive("b").unwrap();
+        assert_eq!(queue.states().map(|(run, _)| run).collect::<Vec<_>>(), ["a", "b", "c"]);
+        queue.set("a", RunState::Finished).unwrap();
+        assert_eq!(queue.next().as_deref(), Some("b"));
     }
 
     #[test]

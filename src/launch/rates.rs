@@ -40,13 +40,14 @@ impl Drop for Running {
     }
 }
 
-/// Measures a device. `each` sees every line, and `None` ten times a second; it may break off, which gives `None`.
+/// Measures a device. `started` gets the worker's process id, `each` sees every line, and `None` ten times a second; it may break off, which gives `None`.
 ///
 /// # Errors
 /// The worker cannot be started, or what it failed at.
 pub fn measure_rates(
     worker: &WorkerCommand,
     measured: &Measured,
+    started: &mut dyn FnMut(u32),
     each: &mut dyn FnMut(Option<&RateLine>) -> ControlFlow<()>,
 ) -> Result<Option<DeviceRates>, String> {
     let mut command = Command::new(&worker.path);
@@ -55,8 +56,9 @@ pub fn measure_rates(
     command.envs(worker.environment.iter().map(|(key, value)| (key, value))).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let shown = worker.path.display();
-    let started = command.spawn().map_err(|error| format!("the worker {shown} cannot be started: {error}"))?;
-    let mut running = Running(started);
+    let child = command.spawn().map_err(|error| format!("the worker {shown} cannot be started: {error}"))?;
+    let mut running = Running(child);
+    started(running.0.id());
     let (Some(output), Some(errors)) = (running.0.stdout.take(), running.0.stderr.take()) else {
         return Err(format!("the worker {shown} has no output"));
     };
@@ -87,6 +89,7 @@ pub fn measure_rates(
                     rates: Vec::new(),
                     sm_clock_mhz: None,
                     throttle_reasons: Vec::new(),
+                    others_cpus: None,
                 });
             }
             (RateLine::Rate(rate), Some(found)) => found.rates.push(rate),
@@ -145,7 +148,7 @@ mod tests {
         let worker = command(script(folder.path(), body));
         let mut each =
             |line: Option<&RateLine>| if is_asked(line) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-        measure_rates(&worker, &MEASURED, &mut each)
+        measure_rates(&worker, &MEASURED, &mut |_| {}, &mut each)
     }
 
     fn echo(line: &RateLine) -> String {

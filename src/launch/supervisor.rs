@@ -110,7 +110,7 @@ pub fn become_rank(supervisor: u32, program: &[OsString]) -> String {
     }
     let Some((name, arguments)) = program.split_first() else { return "a rank needs a program".to_owned() };
     let error = Command::new(name).args(arguments).exec();
-    format!("cannot execute {}: {error}: check that the file exists and is executable", name.display())
+    format!("cannot execute {}: {error}: {}", name.display(), foreign::start_advice(&error))
 }
 
 fn read(path: &Path) -> Result<Job, String> {

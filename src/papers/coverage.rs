@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::published::Artefact;
-use crate::analysis::{Cell, Measure, RunState, RunSummary};
+use crate::analysis::{Cell, Measure, RunState, RunSummary, Scaling};
 use crate::plan::{AskedCell, Data, Identity, Key, Level, Mode, Plan, asked_cells, identity};
 
 /// Settings that say how much a run computes in all.
@@ -28,6 +28,8 @@ const STEP: [&str; 3] = ["batch_size", "gradient_accumulation", "packed"];
 pub struct Coverage {
     /// Cells that the plan asks for.
     pub asked: usize,
+    /// What each of them is, in the plan's order.
+    pub places: Vec<Identity>,
     /// Those of which no run has finished.
     pub missing: Vec<AskedCell>,
     /// Those of a quick plan that have finished full runs and no quick one: full runs tell more. The two never pool.
@@ -46,14 +48,14 @@ pub fn coverage<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a RunSummary>)
         true => finished.iter().filter(|run| run.identity.is_some()).map(|run| of_any_data(run)).collect(),
         false => HashSet::new(),
     };
-    let asked = cells.len();
+    let (asked, places) = (cells.len(), cells.iter().map(|cell| cell.identity).collect());
     let has = |cell: &AskedCell, mode: Mode| {
         there.contains(&of_cell(cell, &cell.data, mode))
             || is_stand_in(cell) && any_data.contains(&of_cell(cell, &Data::default(), mode))
     };
     let lacking = cells.into_iter().filter(|cell| !has(cell, plan.mode));
     let (full, missing) = lacking.partition(|cell| !plan.mode.is_full() && has(cell, Mode::Full));
-    Coverage { asked, missing, full, varied: plan.varied().into_iter().cloned().collect() }
+    Coverage { asked, places, missing, full, varied: plan.varied().into_iter().cloned().collect() }
 }
 
 fn of_cell(cell: &AskedCell, data: &Data, mode: Mode) -> Identity {
@@ -102,6 +104,8 @@ pub struct Deviations {
     /// For each cell what deviates; none of a cell that is not among the paper's: with other levels of what the plan varies, or
     /// farther from the paper's cell than another one shown.
     pub of_cells: Vec<Option<Vec<Deviation>>>,
+    /// For each cell the place of the paper's cell among those that the plan asks for; none of a cell that is not among them.
+    pub places: Vec<Option<usize>>,
 }
 
 impl Deviations {
@@ -147,32 +151,56 @@ impl Deviations {
 }
 
 /// Whether another level of a setting makes a measure one of other work.
-fn is_work(key: &str, measure: &Measure) -> bool {
-    let of_step = &*measure.key == "step_time_s" || measure.key.starts_with("peak_");
-    let of_learning = measure.is_of_epochs() && !of_step;
-    WORK.contains(&key)
-        || (of_step && STEP.contains(&key))
-        || (!of_step && AMOUNT.contains(&key))
-        || (of_learning && key == "data")
+pub(super) fn is_work(key: &str, measure: &Measure) -> bool {
+    let of_step = ["step_time_s", "mean_step_time_s"].contains(&&*measure.key) || measure.key.starts_with("peak_");
+    let of_learning = !of_step && (measure.is_of_epochs() || &*measure.key == "epochs_to_98_percent");
+    // Units a second are the same in each epoch.
+    let of_amount = AMOUNT.contains(&key) && !(key == "epochs" && measure.scaling == Scaling::Linear);
+    WORK.contains(&key) || (of_step && STEP.contains(&key)) || (!of_step && of_amount) || (of_learning && key == "data")
 }
 
-/// How cells deviate from a table or figure. A cell is held against that of the paper's cells that has its levels of what the plan
-/// varies. Of several held against one, those that deviate least in what the paper states are the paper's: what it prints for fp32
-/// does not stand beside fp64 too. Without a plan nothing is known to deviate.
-pub fn deviations(artefact: &Artefact, cells: &[Cell]) -> Deviations {
-    let Some(plan) = artefact.plan() else { return Deviations::default() };
-    let (asked, varied) = (asked_cells(plan), plan.varied());
-    let of_cell = |cell: &Cell| {
+/// The cells of a table or figure, by its plan.
+pub(super) struct PaperCells {
+    artefact: &'static Artefact,
+    plan: &'static Plan,
+    asked: Vec<AskedCell>,
+}
+
+impl PaperCells {
+    /// None without a plan.
+    pub(super) fn of(artefact: &'static Artefact) -> Option<Self> {
+        let plan = artefact.plan()?;
+        Some(Self { artefact, plan, asked: asked_cells(plan) })
+    }
+
+    /// `2503.15252 Table 2`
+    pub(super) fn name(&self) -> String {
+        self.artefact.to_string()
+    }
+
+    /// The place of the cell that has another's levels of what the plan varies, and how the other deviates from it. Some settings may
+    /// have any level, which is no deviation: what a test compares is the claim's own.
+    pub(super) fn closest(&self, cell: &Cell, but: &[&Key]) -> Option<(usize, Vec<Deviation>)> {
+        // A factor that came after the cell ran had its first default there.
+        let own = |key: &Key| -> Option<Level> {
+            let first = || self.asked.first()?.workload.factor(key).map(|factor| factor.frozen_default.clone());
+            cell.levels.get(key).cloned().or_else(first)
+        };
         let same = |asked: &AskedCell, key: &Key| {
-            cell.levels.get(key) == asked.levels.get(key)
+            own(key).as_ref() == asked.levels.get(key)
                 || !asked.workload.has_meaning(key, &asked.levels)
                 || !cell.workload.has_meaning(key, cell.levels)
         };
-        let is_it =
-            |asked: &&AskedCell| asked.workload.key == cell.workload.key && varied.iter().all(|key| same(asked, key));
-        let (place, asked) = asked.iter().enumerate().find(|(_, asked)| is_it(asked))?;
+        let varied = self.plan.varied();
+        let is_it = |asked: &AskedCell| {
+            let mut told = varied.iter().filter(|key| !but.contains(key));
+            asked.workload.key == cell.workload.key && told.all(|key| same(asked, key))
+        };
+        let others = |asked: &AskedCell| but.iter().filter(|key| !same(asked, key)).count();
+        let alike = self.asked.iter().enumerate().filter(|(_, asked)| is_it(asked));
+        let (place, asked) = alike.min_by_key(|(_, asked)| others(asked))?;
         let deviation = |key: &Key, own: Option<Level>, paper: Level| {
-            let open = artefact.leaves_open(key);
+            let open = self.artefact.leaves_open(key);
             Deviation { key: key.clone(), own, paper, open, cells: 1 }
         };
         let mut deviations = Vec::new();
@@ -180,19 +208,28 @@ pub fn deviations(artefact: &Artefact, cells: &[Cell]) -> Deviations {
         if cell.data != data && !is_stand_in(asked) {
             deviations.push(deviation(&"data".into(), Some(Level::text(cell.data)), Level::text(&data)));
         }
-        let other = asked.levels.iter().filter(|(key, _)| !same(asked, key));
-        deviations.extend(other.map(|(key, level)| deviation(key, cell.levels.get(key).cloned(), level.clone())));
+        let other = asked.levels.iter().filter(|(key, _)| !but.contains(key) && !same(asked, key));
+        deviations.extend(other.map(|(key, level)| deviation(key, own(key), level.clone())));
         Some((place, deviations))
-    };
-    let found: Vec<Option<(usize, Vec<Deviation>)>> = cells.iter().map(of_cell).collect();
+    }
+}
+
+/// How cells deviate from a table or figure. A cell is held against that of the paper's cells that has its levels of what the plan
+/// varies. Of several held against one, those that deviate least in what the paper states are the paper's: what it prints for fp32
+/// does not stand beside fp64 too. Without a plan nothing is known to deviate.
+pub fn deviations(artefact: &'static Artefact, cells: &[Cell]) -> Deviations {
+    let Some(paper) = PaperCells::of(artefact) else { return Deviations::default() };
+    let found: Vec<Option<(usize, Vec<Deviation>)>> = cells.iter().map(|cell| paper.closest(cell, &[])).collect();
     let stated = |deviations: &[Deviation]| deviations.iter().filter(|one| !one.open).count();
-    let mut least = vec![usize::MAX; asked.len()];
+    let mut least = vec![usize::MAX; paper.asked.len()];
     for (place, deviations) in found.iter().flatten() {
         least[*place] = least[*place].min(stated(deviations));
     }
-    let closest =
-        |(place, deviations): (usize, Vec<Deviation>)| (stated(&deviations) == least[place]).then_some(deviations);
-    Deviations { of_cells: found.into_iter().map(|one| one.and_then(closest)).collect() }
+    let closest = |(place, deviations): (usize, Vec<Deviation>)| {
+        (stated(&deviations) == least[place]).then_some((place, deviations))
+    };
+    let (places, of_cells) = found.into_iter().map(|one| one.and_then(closest).unzip()).unzip();
+    Deviations { places, of_cells }
 }
 
 #[cfg(test)]

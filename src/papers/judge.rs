@@ -1,33 +1,41 @@
 //! What a session's runs say to the papers' claims.
+//!
+//! A claim holds where the 95 % interval of every comparison lies within it: all must, so that no correction is due. It fails where one
+//! is shown to lie outside, by Student's t at 5 % over all comparisons of the claim (Holm). Runs that do other work than the claim's
+//! do not judge it.
 
 use serde::Serialize;
 use strum::IntoStaticStr;
 
 use super::claim::{Claim, Compare, Side, Test, claims};
-use super::coverage::{Deviation, deviations};
+use super::coverage::{Deviation, PaperCells, is_work};
 use crate::analysis::{
-    Cell, Interval, Key, Measures, Recording, RunState, RunSummary, Value, mean_interval, summarise, varying,
+    Cell, Interval, Key, Measures, Recording, RunState, RunSummary, Value, Verdict as Shown, judge as judge_family,
+    mean_interval, summarise, varying,
 };
-use crate::plan::{Filter, Level};
+use crate::plan::Filter;
 
 /// What runs say to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, IntoStaticStr)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "lowercase")]
 pub enum Verdict {
     /// No cells of the session test it.
     Untested,
+    /// The cells that would test it do other work than the claim's, or nothing here can judge it.
+    #[strum(serialize = "not judged")]
+    NotJudged,
     /// The 95 % interval of every comparison lies within the claim.
     Holds,
     /// A 95 % interval reaches over an end of the claim, a comparison has one repeat, or not all of the claim was tested.
     Undecided,
-    /// The 95 % interval of a comparison lies outside the claim.
+    /// A comparison lies outside the claim, at 5 % over all comparisons of the claim.
     Fails,
 }
 
 impl Verdict {
     /// All verdicts, in the order in which they are counted.
-    pub const ALL: [Self; 4] = [Self::Holds, Self::Fails, Self::Undecided, Self::Untested];
+    pub const ALL: [Self; 5] = [Self::Holds, Self::Fails, Self::Undecided, Self::NotJudged, Self::Untested];
 
     /// The name in files and on screen.
     pub fn name(self) -> &'static str {
@@ -44,10 +52,14 @@ pub struct Finding {
     pub cells: String,
     /// The comparison over repeats, with the interval that their number allows, which may cover far less than 95 %.
     pub value: Value,
-    /// The 95 % interval of the mean comparison by Student's t, of ratios on their logarithms: what decides. None of one repeat.
+    /// The 95 % interval of the mean comparison by Student's t, of ratios on their logarithms. None of one repeat.
     pub decides: Option<Interval>,
     /// What it says.
     pub verdict: Verdict,
+    /// Why its cells do not judge the claim, one fragment of a sentence each; empty where they do.
+    pub other_work: Vec<String>,
+    /// By what its cells do work that the paper leaves open, one fragment of a sentence each.
+    pub open_work: Vec<String>,
 }
 
 /// What the runs of a session say to a claim.
@@ -55,35 +67,37 @@ pub struct Finding {
 pub struct Judgement {
     /// The claim.
     pub claim: &'static Claim,
-    /// What they say: the worst of the findings.
+    /// What they say: the worst of the findings that judge it.
     pub verdict: Verdict,
     /// Test by test, in the order of cells.
     pub findings: Vec<Finding>,
     /// Tests that no cells carry out.
     pub untested: Vec<&'static Test>,
-    /// By what the cells do other work than those of the paper's table or figure that they are closest to.
-    pub other_work: Vec<Deviation>,
 }
 
 impl Judgement {
-    /// That the cells do other work than the paper's, which may change what they say; none where nothing is known to differ.
+    /// What of the work of the cells that judge it is multicard's choice, which may change what they say; none where nothing is.
     pub fn caveat(&self) -> Option<String> {
-        let mut texts: Vec<String> = Vec::new();
-        for Deviation { key, own, paper, .. } in &self.other_work {
-            let text = own.as_ref().map(|own| format!("{key} = {own} rather than {paper}"));
-            texts.extend(text.filter(|text| !texts.contains(text)));
-        }
-        let work = texts.join(", ");
-        let said = "judged by cells that do other work than the paper's, where it may not apply";
-        (!texts.is_empty()).then(|| format!("{said}: {work}"))
+        let judging = self.findings.iter().filter(|finding| finding.verdict != Verdict::NotJudged);
+        let texts = distinct(judging.flat_map(|finding| &finding.open_work));
+        (!texts.is_empty()).then(|| format!("judged by cells whose work the paper leaves open: {}", texts.join(", ")))
     }
 
-    /// Why it is undecided, or what to run to test it; empty where it holds or fails.
+    /// Why it is undecided or not judged, or what to run to test it; empty where it holds or fails.
     pub fn reason(&self) -> String {
-        let single = self.findings.iter().filter(|finding| finding.decides.is_none()).count();
-        let missing: Vec<&str> = self.untested.iter().map(|test| test.says.as_str()).collect();
+        let judging: Vec<&Finding> =
+            self.findings.iter().filter(|finding| finding.verdict != Verdict::NotJudged).collect();
+        let single = judging.iter().filter(|finding| finding.decides.is_none()).count();
+        let missing: Vec<&str> = self.tests_without(&judging).map(|test| test.says.as_str()).collect();
+        let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+        let is_outside = |finding: &&Finding| {
+            let bounds = finding.test.bounds();
+            let ends = finding.decides.unwrap_or(Interval { low: least, high: most });
+            finding.verdict == Verdict::Undecided && (ends.high < bounds.0 || ends.low > bounds.1)
+        };
         match self.verdict {
             Verdict::Holds | Verdict::Fails => String::new(),
+            Verdict::NotJudged => self.not_judged(),
             Verdict::Untested => {
                 let plan = self.claim.on.iter().find(|id| super::artefact(id).is_ok_and(|one| one.plan().is_some()));
                 let run = plan.map(|id| format!("run its cells: multicard run --preset {id}"));
@@ -92,10 +106,42 @@ impl Judgement {
             Verdict::Undecided if single > 0 => {
                 format!("{single} comparisons are of one repeat, which has no interval: run more repeats")
             }
+            Verdict::Undecided if judging.iter().any(is_outside) => format!(
+                "an interval lies outside of the claim, and {} comparisons of one claim show that by chance more often than one: run \
+                 more repeats",
+                judging.len()
+            ),
             Verdict::Undecided if !missing.is_empty() => format!("not tested: {}", missing.join("; ")),
             Verdict::Undecided => "95 % intervals reach over the claim's bounds: run more repeats".to_owned(),
         }
     }
+
+    /// Why nothing judges it.
+    fn not_judged(&self) -> String {
+        match &self.claim.unjudged {
+            Some(why) => format!("nothing here can judge it: {why}"),
+            None => {
+                let texts = distinct(self.findings.iter().flat_map(|finding| &finding.other_work));
+                format!("these runs do other work than the claim's: {}", texts.join("; "))
+            }
+        }
+    }
+
+    /// Tests that none of these findings is of.
+    fn tests_without(&self, findings: &[&Finding]) -> impl Iterator<Item = &'static Test> {
+        let is_tested = |test: &Test| findings.iter().any(|finding| finding.test == test);
+        self.claim.tests.iter().filter(|test| !is_tested(test)).collect::<Vec<_>>().into_iter()
+    }
+}
+
+fn distinct<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut distinct: Vec<&str> = Vec::new();
+    for text in texts {
+        if !distinct.contains(&text.as_str()) {
+            distinct.push(text);
+        }
+    }
+    distinct
 }
 
 /// Judges all claims by the runs of cells.
@@ -104,35 +150,82 @@ pub fn judge(cells: &[Cell]) -> Vec<Judgement> {
 }
 
 fn judgement(claim: &'static Claim, cells: &[Cell]) -> Judgement {
-    let (mut findings, mut untested, mut other_work) = (Vec::new(), Vec::new(), Vec::new());
+    let of_papers: Vec<PaperCells> =
+        claim.on.iter().filter_map(|id| PaperCells::of(super::artefact(id).ok()?)).collect();
+    let (mut findings, mut untested) = (Vec::new(), Vec::new());
     for test in &claim.tests {
-        let (found, used) = carry_out(test, cells);
+        let found = carry_out(claim, test, cells, &of_papers);
         if found.is_empty() {
             untested.push(test);
         }
         findings.extend(found);
-        other_work.extend(deviates(claim, test, &used));
     }
-    let worst = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Untested);
-    let verdict = if worst == Verdict::Holds && !untested.is_empty() { Verdict::Undecided } else { worst };
-    Judgement { claim, verdict, findings, untested, other_work }
-}
-
-/// By what a test's cells do other work than those of the table or figure that they are closest to, of those that make the claim.
-fn deviates(claim: &Claim, test: &Test, used: &[Cell]) -> Vec<Deviation> {
-    let Some(measure) = test.measure.first().and_then(|key| Measures::built_in().find(key)) else { return Vec::new() };
-    let of = |id: &String| {
-        let found = deviations(super::artefact(id).ok()?, used);
-        (found.of_cells.is_empty() || found.strangers() < used.len()).then(|| found.other_work(measure))
+    decide(&mut findings);
+    let findings: Vec<Finding> = findings.into_iter().map(|compared| compared.finding).collect();
+    let mut judgement = Judgement { claim, verdict: Verdict::Untested, findings, untested };
+    let judging: Vec<&Finding> =
+        judgement.findings.iter().filter(|finding| finding.verdict != Verdict::NotJudged).collect();
+    let worst = judging.iter().map(|finding| finding.verdict).max();
+    let verdict = match worst {
+        Some(Verdict::Holds) if judgement.tests_without(&judging).next().is_some() => Verdict::Undecided,
+        Some(worst) => worst,
+        None if judgement.findings.is_empty() && claim.unjudged.is_none() => Verdict::Untested,
+        None => Verdict::NotJudged,
     };
-    let on_cpus = used.iter().filter(|cell| cell.runs.iter().any(|run| run.device.as_deref() == Some("cpu"))).count();
-    let (own, paper) = (Some(Level::text("cpu")), Level::text("gpu"));
-    let of_device = (on_cpus > 0).then(|| Deviation { key: "device".into(), own, paper, open: false, cells: on_cpus });
-    claim.on.iter().filter_map(of).min_by_key(Vec::len).into_iter().flatten().chain(of_device).collect()
+    judgement.verdict = verdict;
+    judgement
 }
 
-/// Compares the cells that a test names, for each combination of the settings that it does not. Also the cells it compared.
-fn carry_out<'a>(test: &'static Test, cells: &[Cell<'a>]) -> (Vec<Finding>, Vec<Cell<'a>>) {
+/// A finding with its comparisons, repeat by repeat: of ratios their logarithms.
+struct Compared {
+    finding: Finding,
+    values: Vec<f64>,
+}
+
+/// Gives the findings of one claim their verdicts. They are one family: a claim of many comparisons would fail by chance otherwise.
+fn decide(findings: &mut [Compared]) {
+    let mut judging: Vec<&mut Compared> =
+        findings.iter_mut().filter(|one| one.finding.verdict != Verdict::NotJudged).collect();
+    let outside: Vec<Outside> = judging.iter().map(|one| Outside::of(one)).collect();
+    let family: Vec<Vec<f64>> = outside.iter().map(|one| one.beyond.clone()).collect();
+    let shown = judge_family(&family, false, 0.0);
+    for ((one, outside), shown) in judging.iter_mut().zip(&outside).zip(shown) {
+        let (least, most) = one.finding.test.bounds();
+        let is_outside = outside.is_outside && matches!(shown.verdict, Shown::Higher | Shown::Lower);
+        one.finding.verdict = match one.finding.decides {
+            _ if is_outside => Verdict::Fails,
+            Some(ends) if ends.low >= least && ends.high <= most => Verdict::Holds,
+            _ => Verdict::Undecided,
+        };
+    }
+}
+
+/// Comparisons over the end of the claim beyond which their mean lies.
+struct Outside {
+    is_outside: bool,
+    beyond: Vec<f64>,
+}
+
+impl Outside {
+    fn of(compared: &Compared) -> Self {
+        let Compared { finding, values } = compared;
+        let scale = |bound: f64| if finding.test.compare == Compare::Ratio { bound.ln() } else { bound };
+        let (least, most) = finding.test.bounds();
+        // The logarithm of no lower bound is none either.
+        let (least, most) = (if least == f64::NEG_INFINITY { least } else { scale(least) }, scale(most));
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let end = match () {
+            () if mean < least => least,
+            () if mean > most => most,
+            // What lies within says nothing against the claim: it is a comparison of the family all the same.
+            () => mean,
+        };
+        Self { is_outside: mean < least || mean > most, beyond: values.iter().map(|value| value - end).collect() }
+    }
+}
+
+/// Compares the cells that a test names, for each combination of the settings that it does not.
+fn carry_out(claim: &Claim, test: &'static Test, cells: &[Cell], of_papers: &[PaperCells]) -> Vec<Compared> {
     let filter = Filter::parse(&test.filter).unwrap_or_default();
     // Recording costs time: all but metrics of reports is taken from runs that nothing recorded.
     let is_metric = test.measure.iter().all(|key| Measures::built_in().is_of_reports(key));
@@ -158,15 +251,99 @@ fn carry_out<'a>(test: &'static Test, cells: &[Cell<'a>]) -> (Vec<Finding>, Vec<
     }
     let firsts: Vec<Cell> = groups.iter().map(|group| group[0].clone()).collect();
     let telling = varying(&firsts);
-    let finding = |group: &Vec<&Cell>| {
-        let (value, decides) = compare(test, group)?;
+    let compared = |group: &Vec<&Cell>| {
+        let values = compare(test, group);
+        let value = in_unit(test, summarise(&values)?);
+        let decides = mean_interval(&values).map(|ends| interval_in_unit(test, ends));
         let settings = telling.iter().filter(|setting| !["cell", "trace"].contains(&&*setting.key));
         let names = settings.filter_map(|setting| Some(format!("{} = {}", setting.key, group[0].level(&setting.key)?)));
         let cells = names.collect::<Vec<_>>().join(", ");
-        Some(Finding { test, cells, value, decides, verdict: verdict(test, decides) })
+        let Work { other, open } = Work::of(claim, test, group, of_papers);
+        let verdict = if other.is_empty() { Verdict::Undecided } else { Verdict::NotJudged };
+        let finding = Finding { test, cells, value, decides, verdict, other_work: other, open_work: open };
+        Some(Compared { finding, values })
     };
-    let found = groups.iter().filter_map(finding).collect();
-    (found, groups.into_iter().flatten().cloned().collect())
+    groups.iter().filter_map(compared).collect()
+}
+
+/// By what cells do other work than the claim's.
+#[derive(Default)]
+struct Work {
+    /// In what the paper states.
+    other: Vec<String>,
+    /// In what it leaves open.
+    open: Vec<String>,
+}
+
+impl Work {
+    fn of(claim: &Claim, test: &Test, group: &[&Cell], of_papers: &[PaperCells]) -> Self {
+        let mut work = Self::default();
+        for cell in group {
+            work.add(claim, test, cell, of_papers);
+        }
+        for texts in [&mut work.other, &mut work.open] {
+            let mut seen = Vec::new();
+            texts.retain(|text| {
+                !seen.contains(text) && {
+                    seen.push(text.clone());
+                    true
+                }
+            });
+        }
+        work
+    }
+
+    fn add(&mut self, claim: &Claim, test: &Test, cell: &Cell, of_papers: &[PaperCells]) {
+        if cell.runs.iter().any(|run| run.device.as_deref() == Some("cpu")) {
+            self.other.push("device = cpu rather than gpu".to_owned());
+        }
+        let within = Filter::parse(&claim.within).unwrap_or_default();
+        let levels: Vec<String> =
+            within.keys().into_iter().filter_map(|key| Some(format!("{key} = {}", cell.level(key)?))).collect();
+        if !levels.is_empty() && !within.admits(&|key: &str| cell.level(key)) {
+            self.other.push(format!("{} rather than {}", levels.join(", "), claim.within));
+        }
+        if let Some(set) = stand_in(cell) {
+            if test.on_data {
+                self.other.push(format!(
+                    "data = {set}, whose rows are made: what it says of data sets is how they were made"
+                ));
+            } else {
+                self.open.push(format!("data = {set}, whose rows are made"));
+            }
+        }
+        self.add_deviations(test, cell, of_papers);
+    }
+
+    /// Adds what a cell deviates in from the paper's cell that it is closest to.
+    fn add_deviations(&mut self, test: &Test, cell: &Cell, of_papers: &[PaperCells]) {
+        let Some(measure) = test.measure.first().and_then(|key| Measures::built_in().find(key)) else { return };
+        let keys = test.keys();
+        let of_paper = |paper: &PaperCells| -> Option<Vec<Deviation>> {
+            let (_, deviations) = paper.closest(cell, &keys)?;
+            Some(deviations.into_iter().filter(|one| is_work(&one.key, measure)).collect())
+        };
+        let stated = |deviations: &Vec<Deviation>| deviations.iter().filter(|one| !one.open).count();
+        let found = of_papers.iter().filter_map(of_paper).min_by_key(stated);
+        let Some(deviations) = found else {
+            let ids: Vec<String> = of_papers.iter().map(PaperCells::name).collect();
+            if !ids.is_empty() {
+                self.other.push(format!("cells that are not among those of {}", ids.join(" or ")));
+            }
+            return;
+        };
+        for Deviation { key, own, paper, open, .. } in deviations {
+            let own = own.map_or("unknown".to_owned(), |own| own.to_string());
+            let texts = if open { &mut self.open } else { &mut self.other };
+            texts.push(format!("{key} = {own} rather than {paper}"));
+        }
+    }
+}
+
+/// The data set of a cell, where it is made in the likeness of another.
+fn stand_in<'a>(cell: &'a Cell) -> Option<&'a str> {
+    let set = cell.data.split(' ').next()?;
+    cell.workload.data_set(set).filter(|rule| rule.synthetic).map(|_| set)
 }
 
 /// What a test asks of each finished run, with its repeat.
@@ -195,15 +372,14 @@ fn values(test: &Test, cell: &Cell) -> Vec<(u32, f64)> {
     values
 }
 
-/// The comparison of a test's cells over the repeats that all of them have, of ratios on their logarithms: the median, and the 95 %
-/// interval of the mean.
-fn compare(test: &Test, group: &[&Cell]) -> Option<(Value, Option<Interval>)> {
+/// The comparisons of a test's cells over the repeats that all of them have: of ratios their logarithms.
+fn compare(test: &Test, group: &[&Cell]) -> Vec<f64> {
     let sides: Vec<Vec<(u32, f64)>> = group.iter().map(|cell| values(test, cell)).collect();
-    let (first, others) = sides.split_first()?;
-    let of = test.of.len();
+    let Some((first, others)) = sides.split_first() else { return Vec::new() };
+    let count = test.of.len();
     let term = |place: usize, value: f64| {
         let value = if test.compare == Compare::Ratio { value.ln() } else { value };
-        if place < of { value } else { -value }
+        if place < count { value } else { -value }
     };
     let of_repeat = |(repeat, value): &(u32, f64)| {
         let mut sum = term(0, *value);
@@ -212,23 +388,19 @@ fn compare(test: &Test, group: &[&Cell]) -> Option<(Value, Option<Interval>)> {
         }
         Some(sum)
     };
-    let compared: Vec<f64> = first.iter().filter_map(of_repeat).collect();
-    let (value, decides) = (summarise(&compared)?, mean_interval(&compared));
-    if test.compare == Compare::Difference {
-        return Some((value, decides));
-    }
-    let ratio = |ends: Interval| Interval { low: ends.low.exp(), high: ends.high.exp() };
-    let value = Value { median: value.median.exp(), interval: value.interval.map(ratio), ..value };
-    Some((value, decides.map(ratio)))
+    first.iter().filter_map(of_repeat).collect()
 }
 
-fn verdict(test: &Test, decides: Option<Interval>) -> Verdict {
-    let (least, most) = test.bounds();
-    match decides {
-        None => Verdict::Undecided,
-        Some(ends) if ends.low >= least && ends.high <= most => Verdict::Holds,
-        Some(ends) if ends.high < least || ends.low > most => Verdict::Fails,
-        Some(_) => Verdict::Undecided,
+/// A comparison as people read it.
+fn in_unit(test: &Test, value: Value) -> Value {
+    let of = |number: f64| if test.compare == Compare::Ratio { number.exp() } else { number };
+    Value { median: of(value.median), interval: value.interval.map(|ends| interval_in_unit(test, ends)), ..value }
+}
+
+fn interval_in_unit(test: &Test, ends: Interval) -> Interval {
+    match test.compare {
+        Compare::Ratio => Interval { low: ends.low.exp(), high: ends.high.exp() },
+        Compare::Difference => ends,
     }
 }
 
@@ -248,11 +420,12 @@ mod tests {
             let own = [
                 ("pin_memory".into(), Level::text(pin_memory)),
                 ("tf32".into(), Level::text(if *precision == "fp32" { "conv" } else { "off" })),
+                ("epochs".into(), Level::Integer(20)),
             ];
             let all = record.levels.iter().map(|(key, level)| (key.clone(), level.clone())).chain(own);
             record.levels = Levels::new(all.collect::<Vec<_>>());
             record.cell = format!("{precision}-{pin_memory}-{gpus}");
-            summarise_run(&record)
+            RunSummary { device: Some("NVIDIA H100".to_owned()), ..summarise_run(&record) }
         };
         cells.iter().flat_map(|cell| (1..=3).map(|repeat| run(cell, repeat)).collect::<Vec<_>>()).collect()
     }
@@ -276,25 +449,107 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_is_judged_by_other_work_says_so() {
-        let caveat = |size: i64, device: &str| {
-            let mut runs = runs(&PRECISIONS);
-            for run in &mut runs {
-                let levels = run.levels.iter().map(|(key, level)| (key.clone(), level.clone()));
-                let sized = levels.chain([("image_size".into(), Level::Integer(size))]);
-                run.levels = Levels::new(sized.collect::<Vec<_>>());
-                run.device = Some(device.to_owned());
-            }
+    fn a_claim_that_is_judged_by_work_that_the_paper_leaves_open_says_so() {
+        let caveat = |size: i64| {
+            let runs = changed(runs(&PRECISIONS), "NVIDIA H100", &[("image_size", Level::Integer(size))]);
             of("precision-speeds-up", &runs).caveat()
         };
-        assert_eq!(caveat(500, "NVIDIA H100"), None);
-        let small = caveat(32, "cpu").unwrap();
+        assert_eq!(caveat(500), None);
+        assert!(caveat(300).unwrap().ends_with("image_size = 300 rather than 500"), "{:?}", caveat(300));
+        assert_eq!(of("pinning-speeds-up", &runs(&PRECISIONS)).caveat(), None, "nothing tests it");
+    }
+
+    /// The runs on another device, with some of their levels changed.
+    fn changed(mut runs: Vec<RunSummary>, device: &str, more: &[(&str, Level)]) -> Vec<RunSummary> {
+        for run in &mut runs {
+            let levels = run.levels.iter().map(|(key, level)| (key.clone(), level.clone()));
+            let levels = levels.chain(more.iter().map(|(key, level)| (Key::from(*key), level.clone())));
+            run.levels = Levels::new(levels.collect::<Vec<_>>());
+            run.device = Some(device.to_owned());
+        }
+        runs
+    }
+
+    #[test]
+    fn cells_that_do_other_work_than_the_claims_do_not_judge_it() {
+        let contrary = [("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.9), ("fp16", "off", 1, 0.43)];
+        let gpu = "NVIDIA H100";
+        assert_eq!(of("precision-speeds-up", &changed(runs(&contrary), gpu, &[])).verdict, Verdict::Fails);
+        for (device, level, said) in [
+            ("cpu", ("image_size", Level::Integer(500)), "device = cpu rather than gpu"),
+            (gpu, ("image_size", Level::Integer(32)), "image_size = 32 rather than image_size >= 100"),
+            (gpu, ("train_images", Level::Integer(96)), "train_images = 96 rather than 60000"),
+        ] {
+            let judgement = of("precision-speeds-up", &changed(runs(&contrary), device, &[level]));
+            assert_eq!(judgement.verdict, Verdict::NotJudged, "{said}");
+            assert!(judgement.reason().contains(said), "{}", judgement.reason());
+            assert!(judgement.findings.iter().all(|finding| finding.verdict == Verdict::NotJudged));
+        }
+    }
+
+    #[test]
+    fn the_comparisons_of_one_claim_are_one_family() {
+        // One of eight comparisons lies outside by its own 95 % interval, as one of twenty does where nothing differs.
+        let mut all = runs(&[("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.62), ("fp16", "off", 1, 0.43)]);
+        for gpus in 2..=4 {
+            all.extend(runs(&[("fp64", "off", gpus, 1.0), ("fp32", "off", gpus, 0.62), ("fp16", "off", gpus, 0.43)]));
+        }
+        let far = |run: &RunSummary| run.cell == "fp32-off-1";
+        for run in all.iter_mut().filter(|run| far(run)) {
+            let rate = 1.18 + 0.03 * f64::from(run.repeat);
+            run.values.entry("images_per_s".into()).and_modify(|value| *value *= rate);
+        }
+        let judgement = of("precision-speeds-up", &all);
+        let finding = judgement.findings.iter().find(|finding| finding.value.median > 1.9).unwrap();
+        assert!(finding.decides.unwrap().low > finding.test.bounds().1, "{finding:?}");
+        assert_eq!(judgement.findings.len(), 8);
+        assert_eq!((finding.verdict, judgement.verdict), (Verdict::Undecided, Verdict::Undecided), "{finding:?}");
+        assert!(judgement.reason().contains("8 comparisons of one claim"), "{}", judgement.reason());
+        // Alone it fails the claim.
+        all.retain(|run| run.cell.ends_with("-1"));
+        all.retain(|run| !run.cell.starts_with("fp16"));
+        assert_eq!(of("precision-speeds-up", &all).verdict, Verdict::Fails);
+    }
+
+    #[test]
+    fn stand_ins_judge_no_comparison_of_data_sets() {
+        let plan = crate::papers::artefact("2503.15252/fig-4").unwrap().plan().unwrap();
+        let on = |data: &str| {
+            let mut runs = fixture::runs_of(plan);
+            runs.iter_mut().for_each(|run| {
+                run.data = data.to_owned();
+                run.device = Some("NVIDIA H100".to_owned());
+            });
+            of("slimorca-is-slowest", &runs)
+        };
+        let made = on("stand-in");
+        assert_eq!((made.verdict, made.findings.is_empty()), (Verdict::NotJudged, false));
+        assert!(made.reason().contains("data = stand-in, whose rows are made"), "{}", made.reason());
+        assert_eq!(on("files").verdict, Verdict::Holds, "{:?}", on("files"));
+    }
+
+    #[test]
+    fn what_a_test_compares_may_be_what_the_paper_did_not_run() {
+        // QAT ran on four GPUs alone: that it does not fit on two is judged by two.
+        let mut plan = crate::papers::artefact("2505.22905/fig-16").unwrap().plan().unwrap().clone();
+        plan.first = plan.further.pop().unwrap();
+        plan.further.clear();
+        let gpus = plan.first.factors.iter_mut().find(|(key, _)| *key == "gpus").unwrap();
+        gpus.1 = vec![Level::Integer(2)];
+        let runs = changed(fixture::runs_of(&plan), "NVIDIA H200", &[]);
+        let judgement = of("qat-needs-four-gpus", &runs);
+        assert_eq!((judgement.verdict, judgement.findings.len()), (Verdict::Fails, 3), "{judgement:?}");
+    }
+
+    #[test]
+    fn what_nothing_here_can_judge_says_why() {
+        let judgement = of("qlora-loses-accuracy", &runs(&PRECISIONS));
+        assert_eq!(judgement.verdict, Verdict::NotJudged);
         assert!(
-            small.contains("image_size = 32 rather than 500") && small.contains("device = cpu rather than gpu"),
-            "{small}"
+            judgement.reason().starts_with("nothing here can judge it: weights are random"),
+            "{}",
+            judgement.reason()
         );
-        let runs = runs(&PRECISIONS);
-        assert_eq!(of("pinning-speeds-up", &runs).caveat(), None, "nothing tests it");
     }
 
     #[test]
@@ -361,6 +616,8 @@ mod tests {
     #[test]
     fn accuracy_is_compared_by_difference_and_losses_by_their_mean_over_epochs() {
         let runs = runs(&PRECISIONS);
+        let runs: Vec<RunSummary> =
+            runs.into_iter().map(|run| RunSummary { data: "mnist".to_owned(), ..run }).collect();
         let accuracy = of("precision-keeps-accuracy", &runs);
         assert_eq!((accuracy.verdict, accuracy.findings[0].value.median), (Verdict::Holds, 0.0));
         let loss = of("fp64-converges-slower", &runs);

@@ -115,8 +115,22 @@ pub struct Artefact {
     /// Factors that the paper leaves open here, beyond those of [`Paper::open`].
     #[serde(default)]
     open: Vec<Key>,
+    /// The name of the plan of what its own plan leaves empty, such as accuracy beside quick runs.
+    #[serde(rename = "companion")]
+    companion_name: Option<String>,
     /// Why multicard cannot measure it, or not wholly, as a fragment of a sentence.
     pub needs: Option<String>,
+    /// What is shown otherwise than in the paper, and why, a fragment of a sentence each.
+    #[serde(default)]
+    pub differs: Vec<String>,
+}
+
+/// What the papers print and multicard does not measure.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unmeasured {
+    name: Key,
+    why: String,
 }
 
 /// A published value beside a measured one, from low to high: one number, or a range over conditions that the paper joins.
@@ -156,12 +170,17 @@ const PLANS: &[(&str, &str)] = &[
     ("llm-techniques-memory", include_str!("../../sessions/papers/llm-techniques-memory.toml")),
     ("llm-techniques-scaling", include_str!("../../sessions/papers/llm-techniques-scaling.toml")),
     ("loaders", include_str!("../../sessions/papers/loaders.toml")),
+    ("loaders-timeline-dali", include_str!("../../sessions/papers/loaders-timeline-dali.toml")),
+    ("loaders-timeline-host", include_str!("../../sessions/papers/loaders-timeline-host.toml")),
     ("loaders-nhwc", include_str!("../../sessions/papers/loaders-nhwc.toml")),
     ("loading-metrics", include_str!("../../sessions/papers/loading-metrics.toml")),
     ("loss", include_str!("../../sessions/papers/loss.toml")),
     ("pin-memory", include_str!("../../sessions/papers/pin-memory.toml")),
+    ("pin-memory-accuracy", include_str!("../../sessions/papers/pin-memory-accuracy.toml")),
+    ("precision-accuracy", include_str!("../../sessions/papers/precision-accuracy.toml")),
     ("precision", include_str!("../../sessions/papers/precision.toml")),
     ("precision-metrics", include_str!("../../sessions/papers/precision-metrics.toml")),
+    ("strategy-metrics", include_str!("../../sessions/papers/strategy-metrics.toml")),
     ("strategies", include_str!("../../sessions/papers/strategies.toml")),
 ];
 
@@ -176,6 +195,7 @@ struct File {
     artefacts: Vec<Artefact>,
     #[serde(rename = "contradiction")]
     contradictions: Vec<Contradiction>,
+    unmeasured: Vec<Unmeasured>,
     #[serde(rename = "value")]
     values: Vec<PublishedValue>,
 }
@@ -211,6 +231,32 @@ pub struct UnknownArtefact {
     pub given: String,
     /// The most similar id that exists.
     pub nearest: String,
+}
+
+/// What ends the id of a companion.
+const COMPANION: &str = "/accuracy";
+
+fn text_of(name: &str) -> Option<&'static str> {
+    PLANS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// The text of the plan of a table or figure, or of its companion (`2503.15252/table-2/accuracy`), with the artefact that it is of.
+///
+/// # Errors
+/// With the nearest id, where there is none of this one.
+pub fn preset_text(id: &str) -> Result<(&'static Artefact, Option<&'static str>), UnknownArtefact> {
+    if let Some(of) = id.strip_suffix(COMPANION).and_then(|own| artefact(own).ok())
+        && let Some(text) = of.companion_text()
+    {
+        return Ok((of, Some(text)));
+    }
+    let artefact = artefact(id)?;
+    Ok((artefact, artefact.plan_text()))
+}
+
+/// Why multicard does not measure what a printed number is of; none where it does.
+pub fn why_unmeasured(measure: &str) -> Option<&'static str> {
+    FILE.unmeasured.iter().find(|one| one.name == *measure).map(|one| one.why.as_str())
 }
 
 /// A table or figure by its id, such as `2503.15252/table-2`.
@@ -251,8 +297,17 @@ impl Artefact {
 
     /// The text of its plan: the paper's setting. None where multicard cannot measure it.
     pub fn plan_text(&self) -> Option<&'static str> {
-        let name = self.plan_name.as_deref()?;
-        PLANS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+        text_of(self.plan_name.as_deref()?)
+    }
+
+    /// The text of the plan of what its own plan leaves empty; see [`preset_text`].
+    pub fn companion_text(&self) -> Option<&'static str> {
+        text_of(self.companion_name.as_deref()?)
+    }
+
+    /// The id of the companion among presets: `2503.15252/table-2/accuracy`.
+    pub fn companion_id(&self) -> Option<String> {
+        self.companion_name.as_ref().map(|_| self.id() + COMPANION)
     }
 
     /// Its plan.
@@ -327,12 +382,12 @@ impl Artefact {
 }
 
 /// The name of a measure in the papers' numbers: their total time is held against the training time, which leaves out the start (they
-/// do not say what theirs covers); an iteration is a step.
+/// do not say what theirs covers); their iteration time is the mean of steps.
 fn published_measure(measure: &str) -> Option<&str> {
     match measure {
         "training_time_s" => Some("total_time_s"),
-        "step_time_s" => Some("iteration_time_s"),
-        "total_time_s" => None,
+        "mean_step_time_s" => Some("iteration_time_s"),
+        "total_time_s" | "step_time_s" => None,
         measure => Some(measure),
     }
 }
@@ -341,15 +396,41 @@ fn published_measure(measure: &str) -> Option<&str> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::analysis::Measures;
     use crate::plan::{asked_cells, workloads};
 
     #[test]
     fn all_that_both_papers_print_is_there() {
         let file: File = toml::from_str(include_str!("published.toml")).unwrap();
         let counts = [file.papers.len(), file.values.len(), file.contradictions.len(), file.artefacts.len()];
-        assert_eq!(counts, [2, 282, 23, 34]);
-        assert_eq!(claims().len(), 26);
+        assert_eq!(counts, [2, 282, 28, 35]);
+        assert_eq!(claims().len(), 43);
         assert!(file.values.iter().all(|value| !value.place.is_empty() && value.value.is_finite()));
+    }
+
+    #[test]
+    fn every_printed_number_is_of_a_measure_or_says_why_nothing_measures_it() {
+        let spec = workloads().iter().find(|spec| *spec.key == *crate::plan::llm::KEY).unwrap();
+        let (images, tokens) = (Measures::built_in(), Measures::of_workload(spec));
+        let columns = ["speedup_over_1_gpu", "speedup_over_fp64", "speedup_over_pageable", "time_saved_over_pageable"];
+        for PublishedValue { place, measure, .. } in published() {
+            let is_measured = images.find(measure).or(tokens.find(measure)).is_some() || columns.contains(&&**measure);
+            assert_ne!(is_measured, why_unmeasured(measure).is_some(), "{place}: {measure}");
+        }
+    }
+
+    #[test]
+    fn a_companion_is_the_plan_of_full_runs_of_the_same_cells() {
+        for artefact in artefacts() {
+            let Some(id) = artefact.companion_id() else { continue };
+            let (of, text) = preset_text(&id).unwrap();
+            assert_eq!(of, artefact);
+            let (own, full) = (artefact.plan().unwrap(), Plan::parse(text.unwrap(), &id).unwrap());
+            assert!(!own.mode.is_full() && full.mode.is_full() && full.repeats == 1, "{id}");
+            let levels = |plan: &Plan| asked_cells(plan).into_iter().map(|cell| cell.levels).collect::<Vec<_>>();
+            assert_eq!(levels(own), levels(&full), "{id}");
+        }
+        assert!(preset_text("2503.15252/fig-1/accuracy").is_err());
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! A plan as a value and as a TOML file.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use super::problem::PlanError;
 use super::{
     Command, Data, Factor, Filter, Key, Level, Levels, Limits, Mode, StudyTable, Tracing, WorkloadSpec, read, write,
 };
+use crate::foreign;
 
 /// Version of the plan format.
 pub const PLAN_VERSION: i64 = 1;
@@ -112,9 +112,9 @@ impl Plan {
         let failed = |source: io::Error| PlanError::Read { path: origin.clone(), source };
         let mut text = String::new();
         // A device file may be endless.
-        let file = File::open(path).map_err(failed)?;
+        let file = foreign::open_stream(path).map_err(failed)?;
         // What comes through a pipe lies nowhere.
-        let is_file = file.metadata().is_ok_and(|about| about.is_file());
+        let is_file = path.is_file();
         file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_FILE_BYTES {
             return Err(PlanError::TooLarge { path: origin, limit_bytes: MAX_FILE_BYTES });

@@ -213,6 +213,23 @@ impl Filter {
     }
 }
 
+impl Filter {
+    /// The pairs that ask for a level by `=` which no thing has: key and value, each once. `levels` gives the levels of a key.
+    pub fn unmet(&self, mut levels: impl FnMut(&str) -> Vec<Level>) -> Vec<(&str, &str)> {
+        let mut unmet: Vec<(&str, &str)> = Vec::new();
+        let Some(term) = &self.0 else { return unmet };
+        term.visit(&mut |term| {
+            if let Term::Pair(key, Comparison::Equal, value) = term
+                && !unmet.contains(&(key, &value.text))
+                && !levels(key).iter().any(|level| value.equals(level))
+            {
+                unmet.push((key, &value.text));
+            }
+        });
+        unmet
+    }
+}
+
 impl Term {
     fn visit<'a>(&'a self, seen: &mut dyn FnMut(&'a Self)) {
         seen(self);

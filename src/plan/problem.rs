@@ -18,6 +18,9 @@ const LONGEST_OWN_NAME: usize = 200;
 pub const NAME_RULE: &str =
     "a name has letters, at most 200, and no line breaks, control characters or marks of direction";
 
+/// Names that a message lists where none is near.
+const MOST_NAMED: usize = 24;
+
 /// Whether a text can be the name of a plan or a study.
 pub fn is_name(name: &str) -> bool {
     let misleads = |letter: char| letter.is_control() || foreign::misleads(letter);
@@ -112,7 +115,12 @@ impl<'a> Problems<'a> {
 pub fn suggestion<S: AsRef<str>>(name: &str, choice: &[S]) -> String {
     match nearest(name, choice) {
         Some(near) => format!("; did you mean {near:?}?"),
-        None => format!("; there are {}", choice.iter().map(S::as_ref).collect::<Vec<_>>().join(", ")),
+        None => {
+            let named: Vec<&str> = choice.iter().take(MOST_NAMED).map(S::as_ref).collect();
+            let more = choice.len() - named.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("; there are {}{more}", named.join(", "))
+        }
     }
 }
 
@@ -125,7 +133,12 @@ fn nearest<'a, S: AsRef<str>>(name: &str, choice: &'a [S]) -> Option<&'a str> {
     let distance = |right: &&str| strsim::damerau_levenshtein(&name, &plain(right));
     let near = choice.iter().map(S::as_ref).min_by_key(|right| distance(right))?;
     // A third of the letters may be wrong; of short names one letter.
-    (distance(&near) <= (near.len() / 3).max(1)).then_some(near)
+    if distance(&near) <= (near.len() / 3).max(1) {
+        return Some(near);
+    }
+    // Or it is a word of the name: `batch` of `batch_size`.
+    let has_word = |right: &&str| plain(right).split('_').any(|word| word == name);
+    choice.iter().map(S::as_ref).filter(has_word).min_by_key(|right| right.len()).filter(|_| name.len() > 2)
 }
 
 /// A name for a message: quoted, and cut where it is long.

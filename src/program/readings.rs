@@ -13,6 +13,7 @@ mod json;
 mod lines;
 mod look;
 mod pattern;
+mod printed;
 mod tensorboard;
 
 use std::collections::HashSet;
@@ -62,8 +63,23 @@ pub enum Found {
         /// When, in seconds since the Unix epoch.
         at_s: f64,
     },
+    /// A number of a line of output whose meaning is not known.
+    Untaken(Untaken),
     /// Something that the user should know, such as a line that is not what its source expects; the run continues.
     Warning(String),
+}
+
+/// A number of a line of output that was not taken, because its name and unit do not say what it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Untaken {
+    /// Its name as it is printed; empty if it has none.
+    pub name: String,
+    /// Its name, the number and its unit.
+    pub number: String,
+    /// A pattern that takes it.
+    pub pattern: String,
+    /// A pattern that takes what was taken of the line: where a plan declares patterns, nothing is guessed.
+    pub taken: String,
 }
 
 /// A step as a program says it.
@@ -111,6 +127,9 @@ impl fmt::Display for Found {
             }
             Self::Phase { phase: Phase::Steady | Phase::WarmUp, .. } => f.write_str("training begins"),
             Self::Phase { phase, .. } => write!(f, "phase {}", format!("{phase:?}").to_lowercase()),
+            Self::Untaken(Untaken { number, pattern, .. }) => {
+                write!(f, "not taken: {number}; a pattern that takes it: '{pattern}'")
+            }
             Self::Warning(message) => f.write_str(message),
         }
     }

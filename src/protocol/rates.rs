@@ -17,6 +17,10 @@ pub const PRODUCTS: [&str; 5] = [
 /// The passes over memory that are measured: `b = a` and `c = a + b` over arrays of fp32.
 pub const PASSES: [&str; 2] = ["copy", "add"];
 
+/// Others matter that keep so many CPUs busy, or this share of those that are measured.
+const OTHERS_CPUS: f64 = 0.25;
+const OTHERS_SHARE: f64 = 0.05;
+
 /// A rate: FLOP of matrix products, or bytes that a pass reads and writes, in each second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
@@ -55,9 +59,18 @@ pub struct DeviceRates {
     /// Reasons for which a GPU's clocks were held down meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttle_reasons: Vec<String>,
+    /// CPUs that others than the worker kept busy meanwhile, of a CPU; none in sessions of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_cpus: Option<f64>,
 }
 
 impl DeviceRates {
+    /// Whether others took CPUs that were measured, so that the rates are lower than those of the idle machine.
+    pub fn is_contended(&self) -> bool {
+        let matters = OTHERS_CPUS.max(OTHERS_SHARE * self.threads.map_or(0.0, f64::from));
+        self.others_cpus.is_some_and(|others| others >= matters)
+    }
+
     /// A rate by its key.
     pub fn find(&self, key: &str) -> Option<&Rate> {
         self.rates.iter().find(|rate| rate.key == *key)
@@ -75,6 +88,7 @@ impl DeviceRates {
     /// The one that is not.
     pub fn check(&self) -> Result<(), String> {
         self.time_s.map_or(Ok(()), check_moment)?;
+        check_amount("others_cpus", self.others_cpus)?;
         let all =
             self.rates.iter().flat_map(|rate| [rate.per_s, rate.low_per_s, rate.high_per_s].map(|one| (rate, one)));
         for (rate, value) in all {

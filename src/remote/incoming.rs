@@ -37,7 +37,8 @@ pub(super) fn greeting(output: &mut impl BufRead) -> io::Result<Greeting> {
         }
         let line = String::from_utf8_lossy(&line);
         if let Some(greeting) = line.strip_prefix(GREETING) {
-            let Greeting { frames, multicard, home } = serde_json::from_str(greeting)?;
+            let Greeting { frames, multicard, home } =
+                serde_json::from_str(greeting).map_err(|error| unreadable(&error.into()))?;
             return Ok(Greeting { frames, multicard: foreign::message(&multicard).into_owned(), home });
         }
         if noise > MOST_NOISE_BYTES {
@@ -48,10 +49,25 @@ pub(super) fn greeting(output: &mut impl BufRead) -> io::Result<Greeting> {
     }
 }
 
+/// What arrives and is not what a relay sends.
+fn unreadable(error: &io::Error) -> io::Error {
+    let reason = format!(
+        "what arrives from there is not what multicard sends ({error}): look whether a start file of its shell, or a program between, \
+         writes into the output of ssh"
+    );
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
 /// Takes the frames that follow the greeting: keeps the copy, and passes on the others.
 pub(super) fn receive(compressed: impl BufRead, copy: &Copy, take: &mut dyn FnMut(Down, Vec<u8>)) -> Result<(), Ended> {
     let mut frames = BufReader::with_capacity(FRAMES_BYTES, ZlibDecoder::new(compressed));
-    while let Some((down, body)) = frame::read(&mut frames).map_err(Ended::Line)? {
+    loop {
+        let frame = frame::read(&mut frames).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => Ended::Line(error),
+            _ if error.raw_os_error().is_some() => Ended::Line(error),
+            _ => Ended::Line(unreadable(&error)),
+        })?;
+        let Some((down, body)) = frame else { return Ok(()) };
         match down {
             Down::Reset => copy.reset().map_err(Ended::Copy)?,
             Down::File { path, offset, new } => copy.write(&path, offset, new, &body).map_err(|error| {
@@ -69,7 +85,6 @@ pub(super) fn receive(compressed: impl BufRead, copy: &Copy, take: &mut dyn FnMu
             }
         }
     }
-    Ok(())
 }
 
 /// Takes what a relay has said, from its greeting on, into a copy, as a [`Line`](super::Line) does. Gives how many frames were not the

@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,6 +29,9 @@ use crate::store;
 /// First and longest time between two attempts.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// When whoever waits for a relay's greeting is told, and when nobody waits any longer: servers of ssh give a login two minutes.
+const GREETING_TOLD: Duration = Duration::from_secs(10);
+const GREETING_LIMIT: Duration = Duration::from_secs(120);
 /// Time between two signs of life.
 const BEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// News that were not looked at.
@@ -316,7 +319,7 @@ impl Shared {
             return Ended::Line(io::ErrorKind::BrokenPipe.into());
         };
         let mut output = BufReader::with_capacity(PIECE_BYTES, Counted { stream: output, shared: self });
-        let greeting = match greeting(&mut output) {
+        let greeting = match self.await_greeting(ssh.id(), &mut output) {
             Ok(greeting) => greeting,
             Err(error) => return Ended::Line(error),
         };
@@ -328,6 +331,38 @@ impl Shared {
             Ok(()) => Ended::Line(io::ErrorKind::UnexpectedEof.into()),
             Err(ended) => ended,
         }
+    }
+
+    /// Waits until the relay greets. It may take as long as a login with a password; whoever waits is told.
+    fn await_greeting(&self, ssh: u32, output: &mut BufReader<Counted<'_>>) -> io::Result<Greeting> {
+        let (greeted, waits) = sync_channel::<()>(0);
+        thread::scope(|scope| {
+            let tell = move || {
+                let is_over = |limit| waits.recv_timeout(limit) != Err(RecvTimeoutError::Timeout);
+                if is_over(GREETING_TOLD) {
+                    return false;
+                }
+                let (place, silence_s) = (self.address.place(), GREETING_TOLD.as_secs());
+                self.tell(LineNews::Problem(format!(
+                    "{place}: multicard there has said nothing for {silence_s} s: ssh is still connecting, asks for a password, or the \
+                     node is slow; waiting"
+                )));
+                let is_over = is_over(GREETING_LIMIT - GREETING_TOLD);
+                if let (false, Some(ssh)) = (is_over, Pid::from_raw(ssh.cast_signed())) {
+                    // It has not been waited for, so that the number is its own.
+                    let _ = kill_process(ssh, Signal::KILL);
+                }
+                !is_over
+            };
+            let telling = thread::Builder::new().name("greeting".to_owned()).spawn_scoped(scope, tell)?;
+            let greeting = greeting(output);
+            drop(greeted);
+            if telling.join().unwrap_or_default() {
+                let reason = format!("multicard there has said nothing for {} s", GREETING_LIMIT.as_secs());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+            }
+            greeting
+        })
     }
 
     /// Follows a relay that has greeted.

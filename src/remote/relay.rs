@@ -11,10 +11,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::compressed::Compressed;
 use super::feed::Feed;
 use super::frame::{self, Down, GREETING, Greeting, Up, VERSION};
 use crate::conduct;
@@ -77,7 +76,7 @@ pub fn relay(session: &Path) -> io::Result<()> {
         node: None,
         gpu_uuids: Vec::new(),
         watch: None,
-        out: ZlibEncoder::new(stdout, Compression::default()),
+        out: Compressed::new(stdout),
         has_written: false,
         last_problem: None,
     };
@@ -130,7 +129,7 @@ struct Relay<W: Write> {
     node: Option<Node>,
     gpu_uuids: Vec<String>,
     watch: Option<(Sampler, Receiver<(String, Sample)>)>,
-    out: ZlibEncoder<W>,
+    out: Compressed<W>,
     has_written: bool,
     last_problem: Option<String>,
 }

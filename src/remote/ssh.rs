@@ -99,7 +99,8 @@ impl Ssh {
     pub(super) fn end(mut self, was_greeted: bool, found: &io::Error) -> RemoteError {
         // Its output has ended, so it ends, too, unless the output was not the relay's.
         drop(self.child.stdin.take());
-        if was_greeted || found.kind() != io::ErrorKind::UnexpectedEof {
+        let is_ended_here = found.kind() != io::ErrorKind::UnexpectedEof;
+        if was_greeted || is_ended_here {
             let _ = self.child.kill();
         }
         let status = self.child.wait();
@@ -109,6 +110,8 @@ impl Ssh {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let said = String::from_utf8_lossy(&said);
         match status {
+            // Neither its end nor what it said before has to do with that.
+            _ if is_ended_here => RemoteError::broken(&self.place, found),
             Ok(status) if !was_greeted => self.meaning(status, &said, found),
             _ => match last_line(&said) {
                 Some(said) => RemoteError::Broken { place: self.place.clone(), said },

@@ -129,6 +129,20 @@ pub enum SessionError {
         /// Why its cell cannot run, and what to do.
         reason: String,
     },
+    /// The repeat of a run is in the queue already.
+    #[error("run {run} is not queued again: run {other} is the same repeat of its cell, and has not ended")]
+    InQueue {
+        /// The run.
+        run: String,
+        /// The run that waits or runs.
+        other: String,
+    },
+    /// A run cannot come back into the queue in its place.
+    #[error("run {run} cannot be put back into the queue: it has been started; Retry queues it again as a new run")]
+    Started {
+        /// The run.
+        run: String,
+    },
     /// There is no home folder.
     #[error("cannot find a folder for sessions: {0}; name one with --session")]
     NoHome(String),

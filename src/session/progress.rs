@@ -31,16 +31,35 @@ pub struct Progress {
     waiting_estimate_s: f64,
     ended_estimate_s: f64,
     ended_duration_s: f64,
+    /// The same of runs that have no estimate, as those of programs: their number, and what those that ended took.
+    waiting_unknown: usize,
+    ended_unknown: usize,
+    ended_unknown_s: f64,
 }
 
 impl Progress {
     pub(super) fn queued(&mut self, estimate_s: f64) {
         self.queued += 1;
-        self.waiting_estimate_s += estimate_s;
+        self.waits(estimate_s, true);
+    }
+
+    /// A queued run was taken out of the queue.
+    pub(super) fn withdrawn(&mut self, estimate_s: f64) {
+        self.queued = self.queued.saturating_sub(1);
+        self.waits(estimate_s, false);
+    }
+
+    fn waits(&mut self, estimate_s: f64, more: bool) {
+        if estimate_s <= 0.0 {
+            self.waiting_unknown = if more { self.waiting_unknown + 1 } else { self.waiting_unknown.saturating_sub(1) };
+        } else {
+            let change_s = if more { estimate_s } else { -estimate_s };
+            self.waiting_estimate_s = (self.waiting_estimate_s + change_s).max(0.0);
+        }
     }
 
     pub(super) fn started(&mut self, run: &str, estimate_s: f64, now_s: f64) {
-        self.waiting_estimate_s = (self.waiting_estimate_s - estimate_s).max(0.0);
+        self.waits(estimate_s, false);
         let progress = RunProgress { started_time_s: now_s, estimate_s, ..RunProgress::default() };
         self.running.insert(run.to_owned(), progress);
     }
@@ -56,25 +75,34 @@ impl Progress {
 
     pub(super) fn ended(&mut self, run: &str, now_s: f64) {
         self.ended += 1;
-        if let Some(progress) = self.running.remove(run) {
+        let Some(progress) = self.running.remove(run) else { return };
+        let took_s = now_s - progress.started_time_s;
+        if progress.estimate_s > 0.0 {
             self.ended_estimate_s += progress.estimate_s;
-            self.ended_duration_s += now_s - progress.started_time_s;
+            self.ended_duration_s += took_s;
+        } else {
+            self.ended_unknown += 1;
+            self.ended_unknown_s += took_s;
         }
     }
 
     /// Time until the queue is empty, in seconds: the plan's estimate, corrected by the durations of the ended runs and
-    /// the progress of the running ones.
+    /// the progress of the running ones. Runs without an estimate are expected to take what those before them took.
     pub fn remaining_s(&self, now_s: f64) -> f64 {
         let correction = if self.ended_estimate_s > 0.0 { self.ended_duration_s / self.ended_estimate_s } else { 1.0 };
-        let running: f64 = self.running.values().map(|run| run.remaining_s(correction, now_s)).sum();
-        running + correction * self.waiting_estimate_s
+        let usual_s = if self.ended_unknown > 0 { self.ended_unknown_s / self.ended_unknown as f64 } else { 0.0 };
+        let expected_s = |run: &RunProgress| {
+            if run.estimate_s > 0.0 { run.estimate_s * correction } else { usual_s }
+        };
+        let running: f64 = self.running.values().map(|run| run.remaining_s(expected_s(run), now_s)).sum();
+        running + correction * self.waiting_estimate_s + usual_s * self.waiting_unknown as f64
     }
 }
 
 impl RunProgress {
-    fn remaining_s(&self, correction: f64, now_s: f64) -> f64 {
+    fn remaining_s(&self, expected_s: f64, now_s: f64) -> f64 {
         let elapsed_s = now_s - self.started_time_s;
-        let by_estimate = (self.estimate_s * correction - elapsed_s).max(0.0);
+        let by_estimate = (expected_s - elapsed_s).max(0.0);
         let share = self.step as f64 / self.steps.max(1) as f64;
         // After a few steps, the run's own pace is more accurate than any estimate.
         if share > 0.05 { elapsed_s * (1.0 - share) / share } else { by_estimate }
@@ -97,6 +125,29 @@ mod tests {
         // Runs take twice as long as estimated; three are left.
         assert_eq!(progress.remaining_s(20.0), 60.0);
         assert_eq!(progress.ended, 1);
+    }
+
+    #[test]
+    fn a_run_taken_out_of_the_queue_takes_its_time_along_and_brings_it_back() {
+        let mut progress = Progress::default();
+        progress.queued(10.0);
+        progress.queued(30.0);
+        progress.withdrawn(30.0);
+        assert_eq!((progress.queued, progress.ended, progress.remaining_s(0.0)), (1, 0, 10.0));
+        progress.queued(30.0);
+        assert_eq!((progress.queued, progress.remaining_s(0.0)), (2, 40.0));
+    }
+
+    #[test]
+    fn runs_without_an_estimate_are_expected_to_take_what_those_before_them_took() {
+        let mut progress = Progress::default();
+        (0..3).for_each(|_| progress.queued(0.0));
+        assert_eq!(progress.remaining_s(0.0), 0.0, "nothing is known yet");
+        progress.started("a", 0.0, 0.0);
+        progress.ended("a", 40.0);
+        assert_eq!(progress.remaining_s(40.0), 80.0);
+        progress.started("b", 0.0, 40.0);
+        assert_eq!(progress.remaining_s(50.0), 70.0);
     }
 
     #[test]

@@ -179,12 +179,13 @@ impl Session {
         let ids: HashSet<&str> = earlier.values().map(|there| there.cell.as_str()).collect();
         let decided = self.record_plan(plan, working_folder.as_deref())?;
         let folders_there = self.folders_there();
-        let (mut runs, mut kept) = (Vec::new(), 0);
+        let (mut queued_runs, mut kept) = (Vec::new(), 0);
         for planned in order(plan, &matrix.cells) {
             let cell = &matrix.cells[planned.cell];
             if !is_wanted(&cell.identity) {
                 continue;
             }
+            let earlier_s = earlier.get(&cell.identity).and_then(|there| there.last_s);
             let (id, there) = match earlier.get(&cell.identity) {
                 Some(there) => (there.cell.clone(), there.repeats.as_slice()),
                 None if ids.contains(cell.id.as_str()) => (cell.identity.digits(8), &[][..]),
@@ -208,9 +209,14 @@ impl Session {
             let seed = plan.seed.wrapping_add(u64::from(repeat) - 1);
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
             let in_folders = (folders[planned.cell].clone(), working_folder.clone());
-            let queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
-            runs.push(self.queue_job(queued, &folders_there)?);
+            let mut queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
+            if queued.estimate_s <= 0.0 {
+                // Nothing is known of a program but what its earlier runs took.
+                queued.estimate_s = earlier_s.unwrap_or(0.0);
+            }
+            queued_runs.push(queued);
         }
+        let runs = self.queue_jobs(queued_runs, &folders_there)?;
         Ok(Added { runs, kept, invalid: matrix.invalid })
     }
 
@@ -259,16 +265,49 @@ impl Session {
 
     /// Queues a run again as a new run with its own folder; the old one keeps its logs.
     pub fn retry(&mut self, run: &str) -> Result<(), SessionError> {
-        let known = self.jobs.get(run).cloned();
-        let queued = match known {
-            Some(queued) => queued,
-            None => self.earlier_job(run)?,
-        };
+        let queued = self.known_job(run)?;
+        self.check_is_only(run, &queued.origin)?;
         if queued.job.program.is_some() && self.is_from_archive(run) && !self.asks().is_empty() {
             return Err(self.not_allowed());
         }
         let folders = self.folders_there();
-        self.queue_job(queued, &folders).map(|_| ())
+        self.queue_jobs(vec![queued], &folders).map(|_| ())
+    }
+
+    /// Puts a run that was cancelled while it waited back into the queue: the same run, in its place.
+    ///
+    /// # Errors
+    /// The session does not know the run, it was started, or its repeat was queued again meanwhile.
+    pub fn revive(&mut self, run: &str) -> Result<(), SessionError> {
+        let queued = self.known_job(run)?;
+        self.check_is_only(run, &queued.origin)?;
+        if self.recorded_job(run).is_some() {
+            return Err(SessionError::Started { run: run.to_owned() });
+        }
+        if self.queue.state(run).is_none() {
+            // An earlier conductor cancelled it: its place is not known any more.
+            self.store.decide(run_queued(run, &queued))?;
+            return self.push_job(run.to_owned(), queued);
+        }
+        self.queue.revive(run)?;
+        self.store.decide(run_queued(run, &queued))?;
+        self.progress.queued(queued.estimate_s);
+        Ok(())
+    }
+
+    /// The job of a run of this session.
+    fn known_job(&self, run: &str) -> Result<QueuedJob, SessionError> {
+        self.jobs.get(run).cloned().map_or_else(|| self.earlier_job(run), Ok)
+    }
+
+    /// Whether no other run of this repeat waits or runs: a run that is queued again twice would count as two.
+    fn check_is_only(&self, run: &str, origin: &Origin) -> Result<(), SessionError> {
+        let is_open = |other: &str| self.queue.state(other).is_some_and(|state| !state.is_final());
+        let is_same = |other: &Origin| (&other.cell, other.repeat) == (&origin.cell, origin.repeat);
+        match self.jobs.iter().find(|(other, queued)| is_same(&queued.origin) && is_open(other)) {
+            Some((other, _)) => Err(SessionError::InQueue { run: run.to_owned(), other: other.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// The job of a run from an earlier process, rebuilt from the session's records.
@@ -309,25 +348,23 @@ impl Session {
         Ok(queued_job(plan_file, Some(spec), &cell, origin, record.seed, folders, placement))
     }
 
-    /// Assigns an id and a folder to a job and queues it; gives its id.
-    fn queue_job(&mut self, mut queued: QueuedJob, folders: &RunFolders) -> Result<String, SessionError> {
-        let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
-        self.next_run += 1;
-        queued.job.resume = checkpoint_of(&queued.origin, folders);
-        self.store.decide(Decision::RunQueued {
-            run: run.clone(),
-            plan: queued.origin.plan.clone(),
-            cell: queued.origin.cell.clone(),
-            workload: queued.job.workload.clone(),
-            levels: queued.job.levels.clone(),
-            data: queued.job.data.clone(),
-            repeat: queued.origin.repeat,
-            seed: queued.job.seed,
-            tracer: queued.job.tracer(),
-            mode: queued.job.mode,
-        })?;
-        self.push_job(run.clone(), queued)?;
-        Ok(run)
+    /// Assigns ids and folders to jobs and queues them, all or none; gives their ids.
+    fn queue_jobs(&mut self, mut jobs: Vec<QueuedJob>, folders: &RunFolders) -> Result<Vec<String>, SessionError> {
+        let (mut runs, mut decisions) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+        for queued in &mut jobs {
+            let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
+            self.next_run += 1;
+            queued.job.resume = checkpoint_of(&queued.origin, folders);
+            decisions.push(run_queued(&run, queued));
+            runs.push(run);
+        }
+        if !decisions.is_empty() {
+            self.store.decide_all(decisions)?;
+        }
+        for (run, queued) in runs.iter().zip(jobs) {
+            self.push_job(run.clone(), queued)?;
+        }
+        Ok(runs)
     }
 
     /// Puts a run that is recorded as queued into the queue.
@@ -437,5 +474,21 @@ impl Session {
         let queued = self.job_of(record.clone(), plan.clone(), plan_file)?;
         self.push_job(record.run.clone(), queued)?;
         Ok(self.queue.hold(&record.run)?)
+    }
+}
+
+/// That a run is queued.
+fn run_queued(run: &str, queued: &QueuedJob) -> Decision {
+    Decision::RunQueued {
+        run: run.to_owned(),
+        plan: queued.origin.plan.clone(),
+        cell: queued.origin.cell.clone(),
+        workload: queued.job.workload.clone(),
+        levels: queued.job.levels.clone(),
+        data: queued.job.data.clone(),
+        repeat: queued.origin.repeat,
+        seed: queued.job.seed,
+        tracer: queued.job.tracer(),
+        mode: queued.job.mode,
     }
 }

@@ -114,11 +114,14 @@ fn measure_device(
 ) -> Result<Option<DeviceRates>, String> {
     let (sender, samples) = sync_channel(SAMPLES_IN_FLIGHT);
     let sampler = Sampler::start(telemetry::DEFAULT_INTERVAL, sender).map_err(|error| error.to_string())?;
-    let gpu_uuids = gpu_uuid.iter().map(|uuid| (*uuid).to_owned()).collect();
-    sampler.watch(Watch { run: WATCH.to_owned(), gpu_uuids, ..Watch::default() });
+    let gpu_uuids: Vec<String> = gpu_uuid.iter().map(|uuid| (*uuid).to_owned()).collect();
+    let mut watch = |process: u32| {
+        let gpu_uuids = gpu_uuids.clone();
+        sampler.watch(Watch { run: WATCH.to_owned(), gpu_uuids, ranks: vec![(0, process)], ..Watch::default() });
+    };
     let (mut seen, mut name) = (Seen::default(), String::new());
     let measured = Measured { gpu_uuid, threads: node.cpus, duration_s: at.duration_s };
-    let found = launch::measure_rates(worker, &measured, &mut |line| {
+    let found = launch::measure_rates(worker, &measured, &mut watch, &mut |line| {
         samples.try_iter().for_each(|(_, sample)| seen.take(&sample));
         match line {
             Some(RateLine::Device { device, .. }) => name.clone_from(&device.name),
@@ -137,15 +140,18 @@ fn measure_device(
     Ok(found.map(|rates| DeviceRates {
         time_s: Some(now_s()),
         sm_clock_mhz: seen.clock_mhz(),
+        others_cpus: seen.others_cpus().filter(|_| gpu_uuid.is_none()),
         throttle_reasons: seen.throttle_reasons.into_iter().collect(),
         ..rates
     }))
 }
 
-/// What samples say of a GPU while it is measured.
+/// What samples say of a device while it is measured.
 #[derive(Default)]
 struct Seen {
     is_measuring: bool,
+    /// CPUs that others than the worker kept busy: a sum, and over how many samples.
+    others: (f64, u32),
     clocks_mhz: f64,
     samples: u32,
     throttle_reasons: BTreeSet<String>,
@@ -153,12 +159,22 @@ struct Seen {
 
 impl Seen {
     fn take(&mut self, sample: &Sample) {
+        let worker = sample.ranks.iter().map(|rank| rank.cpus_busy).sum::<Option<f64>>();
+        let worker = worker.filter(|_| self.is_measuring && !sample.ranks.is_empty());
+        if let Some((all, worker)) = sample.host.cpus_busy.zip(worker) {
+            // The counters of the host and of the process are read a moment apart.
+            self.others = (self.others.0 + (all - worker).max(0.0), self.others.1 + 1);
+        }
         for gpu in sample.gpus.iter().filter(|_| self.is_measuring) {
             self.throttle_reasons.extend(gpu.throttle_reasons.iter().cloned());
             if let Some(clock_mhz) = gpu.sm_clock_mhz {
                 (self.clocks_mhz, self.samples) = (self.clocks_mhz + f64::from(clock_mhz), self.samples + 1);
             }
         }
+    }
+
+    fn others_cpus(&self) -> Option<f64> {
+        (self.others.1 > 0).then(|| self.others.0 / f64::from(self.others.1))
     }
 
     fn clock_mhz(&self) -> Option<f64> {
@@ -272,5 +288,27 @@ impl Session {
         if let Some(broken) = self.measurement.as_mut().filter(|measurement| !measurement.is_over()) {
             broken.stage = Stage::Failed("the measurement broke off; its conductor's log says why".to_owned());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{HostSample, RankSample};
+
+    #[test]
+    fn what_others_take_while_a_cpu_is_measured_is_seen() {
+        let sample = |all: f64, worker: f64| Sample {
+            host: HostSample { cpus_busy: Some(all), ..HostSample::default() },
+            ranks: vec![RankSample { cpus_busy: Some(worker), ..RankSample::default() }],
+            ..Sample::default()
+        };
+        let mut seen = Seen::default();
+        seen.take(&sample(2.0, 0.0));
+        assert_eq!(seen.others_cpus(), None, "the worker opens its libraries");
+        seen.is_measuring = true;
+        [(2.0, 1.0), (2.0, 1.5), (1.0, 1.25)].iter().for_each(|(all, worker)| seen.take(&sample(*all, *worker)));
+        seen.take(&Sample::default());
+        assert_eq!(seen.others_cpus(), Some(0.5));
     }
 }

@@ -186,6 +186,33 @@ fn a_run_that_failed_is_tried_again_in_a_folder_of_its_own() {
 }
 
 #[test]
+fn a_run_taken_out_of_the_queue_comes_back_as_itself_in_its_place_and_no_repeat_is_queued_twice() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.with_runs(3);
+    session.pause_queue();
+    let queued = runs(&session);
+    session.cancel(&queued[1]).unwrap();
+    assert_eq!((session.progress().queued, kept(&session)[1].state), (2, RunState::Cancelled));
+    session.revive(&queued[1]).unwrap();
+    assert_eq!((runs(&session), states(&session)), (queued.clone(), vec![RunState::Queued; 3]));
+    assert_eq!((session.progress().queued, kept(&session)[1].state), (3, RunState::Queued));
+    session.cancel(&queued[1]).unwrap();
+    session.retry(&queued[1]).unwrap();
+    for refused in [session.revive(&queued[1]), session.retry(&queued[1])] {
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("is the same repeat of its cell, and has not ended"), "{refused}");
+    }
+    session.resume_queue().unwrap();
+    to_end(&mut session);
+    let finished = kept(&session).into_iter().filter(|run| run.state == RunState::Finished);
+    assert_eq!(finished.map(|run| run.repeat).collect::<Vec<_>>(), [1, 3, 2]);
+    let heading = crate::store::SessionHeading::read(session.folder()).unwrap();
+    assert_eq!(heading.runs.into_iter().collect::<Vec<_>>(), [("cancelled", 1), ("finished", 3)]);
+    let refused = session.revive(&queued[0]).unwrap_err().to_string();
+    assert!(refused.contains("it has been started"), "{refused}");
+}
+
+#[test]
 fn a_run_of_a_workload_that_its_plan_brought_is_tried_again_by_a_later_process() {
     let scene = Scene::new(&format!("case $RUN in 0001*) started 0; exit 1;; esac; {WELL}"));
     let mut spec = WorkloadSpec::clone(&image::spec());

@@ -23,6 +23,8 @@ const OWN: &[&str] = &[PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT, "exit_code"];
 pub struct Trial {
     /// Lines of output from which something was read, with that; the last ones.
     pub read: Vec<(String, String)>,
+    /// Numbers of output that were not taken, each with a pattern that takes it.
+    pub untaken: Vec<String>,
     /// The last lines of output, where nothing was read from it.
     pub output: Vec<String>,
     /// Steps of the run.
@@ -86,6 +88,9 @@ impl Trial {
         for name in ["group.out", "stderr.log"] {
             let Ok(log) = File::open(run.join(name)) else { continue };
             let _ = read_log(&spec, log, |line, found| {
+                if let Found::Untaken(_) = &found {
+                    return self.untaken.push(found.to_string());
+                }
                 let is_read = matches!(found, Found::Step(_) | Found::Reading { .. } | Found::Phase { .. });
                 if let Some((_, line)) = line.filter(|_| is_read) {
                     self.read.push((line.to_owned(), found.to_string()));

@@ -65,13 +65,14 @@ impl SessionHeading {
             changed_time_s: None,
             words: String::new(),
         };
-        let (mut queued, mut ended) = (0_usize, 0_usize);
+        // By run, how it ended; none while it has not. A cancelled run may be put back into the queue.
+        let mut states: BTreeMap<String, Option<RunState>> = BTreeMap::new();
         each_decision(session, &["plan_added", "run_queued", "run_ended", "noted"], |time_s, decision| {
             heading.changed_time_s = Some(heading.changed_time_s.map_or(time_s, |before| before.max(time_s)));
             match decision {
                 Decision::PlanAdded { name, .. } if !heading.plans.contains(&name) => heading.plans.push(name),
-                Decision::RunQueued { levels, .. } => {
-                    queued += 1;
+                Decision::RunQueued { run, levels, .. } => {
+                    states.insert(run, None);
                     for (key, level) in levels.iter() {
                         let known = heading.levels.entry(key.clone()).or_default();
                         if known.len() < MOST_LEVELS && !known.contains(level) {
@@ -79,16 +80,13 @@ impl SessionHeading {
                         }
                     }
                 }
-                Decision::RunEnded { state, .. } => {
-                    ended += 1;
-                    *heading.runs.entry(state.name()).or_default() += 1;
-                }
+                Decision::RunEnded { run, state, .. } => drop(states.insert(run, Some(state))),
                 Decision::Noted { run: None, note } => heading.note = note,
                 _ => {}
             }
         })?;
-        if queued > ended {
-            heading.runs.insert(RunState::Queued.name(), queued - ended);
+        for state in states.into_values() {
+            *heading.runs.entry(state.unwrap_or(RunState::Queued).name()).or_default() += 1;
         }
         heading.words = heading.searched();
         Ok(heading)

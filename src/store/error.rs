@@ -127,8 +127,10 @@ impl StoreError {
 }
 
 fn io_advice(error: &io::Error) -> &'static str {
+    if let Some(advice) = foreign::advice(error) {
+        return advice;
+    }
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free space on that disk and continue",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "grant write access, or choose another folder with --session"
         }
@@ -145,11 +147,22 @@ fn has_no_room(path: &Path) -> bool {
     foreign::free_bytes(folder).is_some_and(|free_bytes| free_bytes < 1 << 20)
 }
 
+/// Whether a file of SQLite's cannot grow by the limit of this process.
+fn is_limited(path: &Path) -> bool {
+    // As much as SQLite adds at once: a page, and the shared-memory file's part.
+    const GROWTH_BYTES: u64 = 64 << 10;
+    let beside = |ending: &str| PathBuf::from(format!("{}{ending}", path.display()));
+    let sizes = ["", "-wal", "-shm"].map(|ending| beside(ending).metadata().map_or(0, |about| about.len()));
+    let most_bytes = foreign::most_file_bytes().unwrap_or(u64::MAX);
+    sizes.into_iter().any(|bytes| bytes + GROWTH_BYTES > most_bytes)
+}
+
 fn index_advice(error: &rusqlite::Error, path: &Path) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => FULL_DISK,
         // For the shared-memory file, SQLite reports only that reading or writing failed.
         Some(ErrorCode::SystemIoFailure) if has_no_room(path) => FULL_DISK,
+        Some(ErrorCode::SystemIoFailure) if is_limited(path) => foreign::LONG_FILE,
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             "grant write access, or choose another folder with --session"
         }

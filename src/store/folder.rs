@@ -98,7 +98,8 @@ pub(super) fn check_original(folder: &Path) -> Result<(), StoreError> {
 
 /// Path of a session's index: `session.sqlite` in its folder. If the folder is read-only or on a network file system (on
 /// whose shared memory and locks SQLite's WAL cannot rely), or if `MULTICARD_INDEX=state`, the index is
-/// `multicard/indexes/<hash of the folder's path>.sqlite` in the XDG state directory of this machine.
+/// `multicard/indexes/<hash of the folder's path>.sqlite` in the XDG state directory of this machine, or if that is read-only, in
+/// `multicard-<user id>` of the temporary folder.
 pub fn index_path(folder: &Path) -> PathBuf {
     let magic = || rustix::fs::statfs(folder).map(|found| found.f_type as u64).unwrap_or(0);
     let elsewhere =
@@ -109,8 +110,13 @@ pub fn index_path(folder: &Path) -> PathBuf {
     }
 }
 
+/// The folder of indexes that do not lie in sessions: in the user's state, or where that cannot be written, in a temporary one.
 fn state_folder() -> Option<PathBuf> {
-    foreign::state_folder().ok()
+    let can_be_made = |folder: &PathBuf| {
+        let there = folder.ancestors().find(|folder| folder.exists());
+        there.is_some_and(|there| !is_read_only(there))
+    };
+    foreign::state_folder().ok().filter(can_be_made).or_else(foreign::temporary_folder)
 }
 
 /// Whether a folder exists and is not writable.

@@ -33,7 +33,7 @@ impl Appender {
         self.write(line, false)
     }
 
-    /// Appends one line and syncs it to disk. A log that was deleted or replaced meanwhile is an error: nothing would be kept.
+    /// Appends one line, or several with line breaks between, and syncs them to disk: all or none. A log that was deleted or replaced meanwhile is an error: nothing would be kept.
     pub(super) fn append_durably(&mut self, line: String) -> io::Result<()> {
         let (ours, there) = (self.file.metadata()?, std::fs::symlink_metadata(&self.path));
         if there.is_ok_and(|there| (there.ino(), there.dev()) == (ours.ino(), ours.dev())) {

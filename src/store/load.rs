@@ -10,8 +10,8 @@ const PIECES: usize = 64;
 /// Length of the first pieces.
 const FIRST_WIDTH_S: f64 = 0.5;
 /// Means that are kept: busy CPUs, those of others, stolen ones, runnable tasks, temperature and clock of the GPUs, the slowest
-/// GPU's clock over the median.
-const QUANTITIES: usize = 7;
+/// GPU's clock over the median, the share of time in which GPUs worked.
+const QUANTITIES: usize = 8;
 
 /// Sums and counts over the samples of one piece of time.
 type Piece = [(f64, u32); QUANTITIES];
@@ -88,6 +88,7 @@ impl LoadFold {
             sm_clock_mhz: mean(&all, 5),
             sm_clock_change: ends(5).filter(|(first, _)| *first > 0.0).map(|(first, last)| last / first - 1.0),
             least_clock_share: mean(&all, 6),
+            gpus_busy: mean(&all, 7),
         }
     }
 }
@@ -117,7 +118,8 @@ fn quantities(sample: &Sample) -> [Option<f64>; QUANTITIES] {
     let middle = sorted.get(sorted.len() / 2).copied().filter(|middle| sorted.len() > 1 && *middle > 0.0);
     let least_share = middle.map(|middle| sorted[0] / middle);
     let runnable = host.runnable.map(f64::from);
-    [host.cpus_busy, others, host.stolen_cpus, runnable, of_gpus(temperatures), of_gpus(clocks), least_share]
+    let busy = of_gpus(sample.gpus.iter().filter_map(|gpu| gpu.busy).collect());
+    [host.cpus_busy, others, host.stolen_cpus, runnable, of_gpus(temperatures), of_gpus(clocks), least_share, busy]
 }
 
 #[cfg(test)]
@@ -133,6 +135,7 @@ mod tests {
             ranks: ranks.iter().map(|busy| RankSample { cpus_busy: Some(*busy), ..RankSample::default() }).collect(),
             gpus: [1_980, 1_980, 1_782]
                 .map(|clock| GpuSample {
+                    busy: Some(temperature_c / 100.0),
                     temperature_c: Some(temperature_c),
                     sm_clock_mhz: Some(clock),
                     ..GpuSample::default()
@@ -163,6 +166,7 @@ mod tests {
         assert!((whole.others_cpus.unwrap() - 0.75).abs() < 1e-9);
         assert!((whole.stolen_cpus.unwrap() - 0.1).abs() < 1e-9);
         assert_eq!((whole.temperature_rise_c, whole.sm_clock_change), (Some(20.0), Some(0.0)));
+        assert_eq!(of(1_011.0, 1_020.0).gpus_busy.map(|share| (share * 1e6).round()), Some(6e5));
         assert!(
             (whole.least_clock_share.unwrap() - 0.9).abs() < 1e-9
                 && (whole.sm_clock_mhz.unwrap() - 1_914.0).abs() < 1e-6

@@ -287,6 +287,7 @@ impl Reader {
             let counted = (!logged.ranks.is_empty()).then_some(logged.counted.as_slice());
             Ok(RunRecord {
                 plan: row.get(1)?,
+                launch: row.get(18)?,
                 cell: row.get(2)?,
                 workload: workload_of(row.get_ref(18)?.as_str()?, row.get_ref(17)?.as_str()?),
                 levels: json(row, 3)?,

@@ -115,6 +115,8 @@ pub struct LoadRecord {
     pub sm_clock_change: Option<f64>,
     /// The slowest GPU's clock over the median of all, of several GPUs.
     pub least_clock_share: Option<f64>,
+    /// Share of the time in which kernels ran on the GPUs, from 0 to 1: the mean over them.
+    pub gpus_busy: Option<f64>,
 }
 
 /// Everything known about one run.
@@ -124,6 +126,8 @@ pub struct RunRecord {
     pub run: String,
     /// Name of its plan.
     pub plan: String,
+    /// The launch that queued it: the id of its plan within the session, `p1`, `p2`, …, which each launch records anew.
+    pub launch: String,
     /// Id of its cell.
     pub cell: String,
     /// Its workload: the one that its plan brought, the built-in one, or an unknown one.

@@ -13,7 +13,7 @@ use super::index::{Index, Indexed};
 use super::journal::read_journal_line;
 use super::lines::{self, Line};
 use super::telemetry::TelemetryFold;
-use super::{LogSum, StoreError, folder, schema};
+use super::{Decision, LogSum, StoreError, folder, schema};
 use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, read_event_line, read_sample_line};
 
 /// Maximum length of an error about a malformed line.
@@ -355,6 +355,8 @@ struct Replay<'a> {
     /// Whether the index may disagree with the logs of the current run.
     distrusts_index: bool,
     done_bytes: u64,
+    /// Runs of which the journal tells as far as it is read, and whether it has queued them.
+    known: HashMap<String, bool>,
     /// Damaged lines of the log that is being read.
     damaged_lines: u64,
     report: RebuildReport,
@@ -373,6 +375,7 @@ impl<'a> Replay<'a> {
             from_start: false,
             distrusts_index: false,
             done_bytes: 0,
+            known: HashMap::new(),
             damaged_lines: 0,
             report,
         }
@@ -429,6 +432,7 @@ impl<'a> Replay<'a> {
         self.index.forget_damage(&pending.path).map_err(StoreError::index(&self.index_path))?;
         if let Kind::Journal = &pending.kind {
             // It is read from its first line, and starts are numbered as they come.
+            self.known.clear();
             self.index.forget_start_orders().map_err(StoreError::index(&self.index_path))?;
         }
         if let (true, Kind::Rank { run, rank }) = (self.from_start, &pending.kind) {
@@ -508,7 +512,23 @@ impl<'a> Replay<'a> {
     fn decision(&mut self, line: &[u8], log: &LogFile, number: u64) -> rusqlite::Result<ControlFlow<()>> {
         match read_journal_line(line) {
             Ok(line) => {
-                self.report.runs += u64::from(matches!(line.decision, super::Decision::RunQueued { .. }));
+                match &line.decision {
+                    Decision::RunQueued { run, .. } => {
+                        self.report.runs += 1;
+                        if self.known.insert(run.clone(), true) == Some(false) {
+                            let why = format_args!(
+                                "it queues the run {run}, of which lines before it tell: lines of the journal are out of order"
+                            );
+                            self.damaged(log, number, &why)?;
+                        }
+                    }
+                    Decision::RunPlaced { run, .. }
+                    | Decision::RunStarted { run, .. }
+                    | Decision::RunEnded { run, .. } => {
+                        self.known.entry(run.clone()).or_insert(false);
+                    }
+                    _ => {}
+                }
                 self.index.decision(&line)?;
             }
             Err(error) => self.damaged(log, number, &error)?,

@@ -83,33 +83,51 @@ impl Store {
     /// Records a decision: it is on disk when this returns, and soon in the index. After an error it is not recorded. The logs of
     /// a run are on disk before its end is.
     pub fn decide(&self, decision: Decision) -> Result<(), StoreError> {
+        self.decide_all(vec![decision])
+    }
+
+    /// Records several decisions at once, for which the disk is waited for once. After an error none of them is recorded.
+    pub fn decide_all(&self, decisions: Vec<Decision>) -> Result<(), StoreError> {
         self.check_pending_error()?;
-        if let Decision::RunQueued { run, .. }
-        | Decision::RunPlaced { run, .. }
-        | Decision::RunStarted { run, .. }
-        | Decision::RunEnded { run, .. } = &decision
-        {
-            folder::check_run_id(run)?;
-        }
-        if let Decision::TraceEnded { name, of_run: true, .. } = &decision {
-            folder::check_run_id(name)?;
-        }
-        let mut logs = Vec::new();
-        if let Decision::RunEnded { run, state, .. } = &decision {
-            self.sync_run(run)?;
-            let run_folder = self.run_folder(run);
-            if *state == RunState::Finished && run_folder.is_dir() {
-                logs = LogSum::of_run(&run_folder).map_err(StoreError::io("reading the logs in", &run_folder))?;
-            }
-        }
+        let sums = decisions.iter().map(|decision| self.prepare(decision)).collect::<Result<Vec<_>, _>>()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let line = JournalLine { time_s: now.as_secs_f64(), decision, logs };
         let path = folder::journal(&self.folder);
-        let text = serde_json::to_string(&line).map_err(|e| StoreError::io("writing", &path)(e.into()))?;
-        // Locked until the decision is sent, so that the index receives decisions in the journal's order.
+        let (mut lines, mut texts) = (Vec::with_capacity(decisions.len()), Vec::with_capacity(decisions.len()));
+        for (decision, logs) in decisions.into_iter().zip(sums) {
+            let line = JournalLine { time_s: now.as_secs_f64(), decision, logs };
+            texts.push(serde_json::to_string(&line).map_err(|e| StoreError::io("writing", &path)(e.into()))?);
+            lines.push(line);
+        }
+        // Locked until the decisions are sent, so that the index receives them in the journal's order.
         let mut journal = lock(&self.journal);
-        journal.append_durably(text).map_err(StoreError::io("writing", &path))?;
-        self.send(Message::Decision(line, journal.bytes()))
+        let mut bytes = journal.bytes();
+        journal.append_durably(texts.join("\n")).map_err(StoreError::io("writing", &path))?;
+        for (line, text) in lines.into_iter().zip(texts) {
+            bytes += text.len() as u64 + 1;
+            self.send(Message::Decision(line, bytes))?;
+        }
+        Ok(())
+    }
+
+    /// What comes before a decision: its names are checked, and the logs of a run that ended are synced; those of one that finished
+    /// are summed up.
+    fn prepare(&self, decision: &Decision) -> Result<Vec<LogSum>, StoreError> {
+        match decision {
+            Decision::RunEnded { run, state, .. } => {
+                folder::check_run_id(run)?;
+                self.sync_run(run)?;
+                let run_folder = self.run_folder(run);
+                if *state == RunState::Finished && run_folder.is_dir() {
+                    return LogSum::of_run(&run_folder).map_err(StoreError::io("reading the logs in", &run_folder));
+                }
+            }
+            Decision::RunQueued { run, .. } | Decision::RunPlaced { run, .. } | Decision::RunStarted { run, .. } => {
+                folder::check_run_id(run)?;
+            }
+            Decision::TraceEnded { name, of_run: true, .. } => folder::check_run_id(name)?,
+            _ => {}
+        }
+        Ok(Vec::new())
     }
 
     /// Indexes a line of a rank's log, which the rank writes. Repeated lines count once.

@@ -17,6 +17,7 @@ use super::progress::{Progress, Watch};
 use super::source::Head;
 use super::unfinished::Unfinished;
 use super::value::{BUILT_IN, GpuInfo};
+use crate::foreign::Output;
 use crate::protocol::EVENTS_FILE;
 use raw::{Item, Piece, RawFile};
 
@@ -131,9 +132,10 @@ pub(super) fn keep(
     kept: &Path,
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), TraceError> {
-    let unfinished = Unfinished::beside(kept)?;
-    append(&[file.to_owned()], &unfinished.path, (0, &BTreeSet::new()), tell)?;
-    unfinished.keep()
+    let failed = |source| TraceError::Io { file: kept.to_owned(), source };
+    let output = Output::new(kept).map_err(failed)?;
+    append(&[file.to_owned()], output.path(), (0, &BTreeSet::new()), tell)?;
+    output.keep().map_err(failed)
 }
 
 /// Appends raw files to an events file, but for those of processes that it knows, and sums everything up for drawing.

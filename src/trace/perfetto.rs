@@ -16,8 +16,8 @@ use super::fold::{copy_label, family_name, memory_name, synchronisation_name};
 use super::live::{Change, follow};
 use super::progress::{Progress, Watch};
 use super::source::{Detail, Names, Reading, Source};
-use super::unfinished::Unfinished;
 use super::window::{Limits, Window};
+use crate::foreign;
 
 /// Writes each event of a source that starts within a window to a file, which must not exist yet. GPUs and processes are Perfetto's processes, streams and threads its threads.
 pub(super) fn write(
@@ -27,8 +27,8 @@ pub(super) fn write(
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), TraceError> {
     let failed = |source| TraceError::Io { file: written.to_owned(), source };
-    let unfinished = Unfinished::beside(written)?;
-    let to = &mut BufWriter::new(File::create_new(&unfinished.path).map_err(failed)?);
+    let file = foreign::Output::new(written).map_err(failed)?;
+    let to = &mut BufWriter::new(file.writer().map_err(failed)?);
     let head = source.head()?;
     let mut units = 0;
     for kind in Kind::TIMED {
@@ -85,7 +85,7 @@ pub(super) fn write(
         "args": { "schema": head.schema_version, "begin_ns": begin, "warnings": warnings },
     });
     writeln!(to, "{about}\n]").and_then(|()| to.flush()).map_err(failed)?;
-    unfinished.keep()
+    file.keep().map_err(failed)
 }
 
 /// Memory of one kind of a process, on a GPU or in the host.

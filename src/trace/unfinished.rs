@@ -1,7 +1,6 @@
-//! Files that appear when they are whole.
+//! Files of a session that appear when they are whole.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::TraceError;
@@ -13,15 +12,6 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// For a file that must not exist yet.
-    pub fn beside(place: &Path) -> Result<Self, TraceError> {
-        if place.exists() {
-            let source = io::Error::new(io::ErrorKind::AlreadyExists, "there is such a file; name another one");
-            return Err(TraceError::Io { file: place.to_owned(), source });
-        }
-        Ok(Self::replacing(place))
-    }
-
     /// For a file that takes the place of another one, if there is one.
     pub fn replacing(place: &Path) -> Self {
         let mut path = place.as_os_str().to_owned();

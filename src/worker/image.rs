@@ -12,9 +12,12 @@ pub mod testing;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use multicard::plan::Kernels;
-use multicard::plan::image::{CudnnBenchmark, DataSet, ImageSettings, Layout, Precision, Scenario, Strategy, Tf32};
+use multicard::plan::image::{
+    CudnnBenchmark, DataSet, ImageSettings, Layout, Precision, Scenario, Strategy, Tf32, UpdateRule,
+};
 use multicard::protocol::{Event, Evidence, FailureKind, Job};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
@@ -22,7 +25,7 @@ use crate::module::Module;
 use crate::parallel::{Peers, Wrap};
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
-use crate::shim::{Flags, Sgd, keep_plans, mobilenet};
+use crate::shim::{AdamW, Flags, Sgd, keep_plans, mobilenet};
 use crate::task::{self, Forward, Made, Optimizer, Rank, Readings, Task};
 use crate::trainer::Trainer;
 use crate::work::{Counted, Work};
@@ -36,6 +39,8 @@ pub use mobilenet_v2::frozen;
 const CLASSES: i64 = 10;
 /// SGD momentum.
 const MOMENTUM: f64 = 0.9;
+/// Weight decay of `torch.optim.AdamW`.
+const WEIGHT_DECAY: f64 = 0.01;
 /// What cross entropy skips; no label has this value.
 const IGNORED_LABEL: i64 = -100;
 
@@ -117,8 +122,13 @@ impl Task for Image {
     }
 
     fn optimizer(&self, parameters: &[Tensor]) -> Result<Box<dyn Optimizer>, TchError> {
-        let ImageSettings { learning_rate, optimizer_impl, .. } = self.settings;
-        Ok(Box::new(Sgd::new(parameters, learning_rate, MOMENTUM, optimizer_impl)?))
+        let ImageSettings { learning_rate, optimizer, optimizer_impl, .. } = self.settings;
+        let adam = |decay| AdamW::at_rate(parameters, learning_rate, decay, optimizer_impl);
+        Ok(match optimizer {
+            UpdateRule::Sgd => Box::new(Sgd::new(parameters, learning_rate, MOMENTUM, optimizer_impl)?),
+            UpdateRule::Adam => Box::new(adam(0.0)?),
+            UpdateRule::Adamw => Box::new(adam(WEIGHT_DECAY)?),
+        })
     }
 
     fn data(&self, rank: Rank, report: &mut Report) -> Result<Images, Stop> {
@@ -240,7 +250,10 @@ pub struct Images {
 impl Images {
     fn read(settings: &ImageSettings, rank: Rank, report: &mut Report) -> Result<Self, Stop> {
         let Rank { job, device, peers, .. } = rank;
+        let begun = Instant::now();
         let set = set::read(job, settings, peers)?;
+        report.reading("load_from_disk_s", begun.elapsed().as_secs_f64(), None, None)?;
+        report.reading("set_bytes_in_memory", set.bytes(peers) as f64, None, None)?;
         for message in set.left_out {
             report.event(Event::Warning { message })?;
         }

@@ -11,7 +11,7 @@ use crate::module::{Module, Tensors};
 use crate::parallel::{Gather, Peers, Strategy, Wrap};
 use crate::precision::Arithmetic;
 use crate::report::{Report, Stop};
-use crate::shim::{Flags, LossScale, Sgd};
+use crate::shim::{AdamW, Flags, LossScale, Sgd};
 use crate::trainer::Trainer;
 use crate::work::Work;
 
@@ -282,6 +282,25 @@ pub trait Optimizer {
     /// the norm of those that this optimizer has.
     fn measured(&self, _norm: Norm) -> Result<Vec<Tensor>, TchError> {
         Ok(Vec::new())
+    }
+}
+
+/// At the rate that it was made with.
+impl Optimizer for AdamW {
+    fn zero(&mut self) -> Result<(), TchError> {
+        self.0.zero()
+    }
+
+    fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError> {
+        self.0.step(scale)
+    }
+
+    fn kept(&self) -> u32 {
+        2
+    }
+
+    fn relaid(&self) -> i64 {
+        self.0.relaid()
     }
 }
 

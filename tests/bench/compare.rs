@@ -43,7 +43,7 @@ fn compare(repeats: u32) {
         loop {
             let (polled_ms, _) = timed_ms(|| state.poll(&context));
             longest_ms = longest_ms.max(polled_ms);
-            if !state.screen::<CompareScreen>().unwrap().is_updating() {
+            if !state.screen::<CompareScreen>().expect("the screen that is measured").is_updating() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));

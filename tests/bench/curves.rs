@@ -54,7 +54,7 @@ fn main() {
     state.execute(Command::from(LiveCommand::Smoothing(0.9)), &context);
     let start = Instant::now();
     let mut frames_meanwhile = 0;
-    while !state.screen::<LiveScreen>().unwrap().is_settled() {
+    while !state.screen::<LiveScreen>().expect("the screen that is measured").is_settled() {
         state.poll(&context);
         std::thread::yield_now();
         frames_meanwhile += 1;
@@ -72,7 +72,7 @@ fn frames(state: &mut State, context: &Context, name: &str) {
         let mut commands = Vec::new();
         let mut output = context.run_ui(input(), |ui| {
             let start = Instant::now();
-            state.screen::<LiveScreen>().unwrap().ui(&state.desk, ui, &mut commands);
+            state.screen::<LiveScreen>().expect("the screen that is measured").ui(&state.desk, ui, &mut commands);
             own_ms.push(ms(start));
         });
         output.textures_delta.clear();

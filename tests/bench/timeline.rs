@@ -46,7 +46,7 @@ fn measure(what: &str, events: i64, record: impl Fn(&Path, i64)) {
     state.execute(Command::from(open), &context);
     settle(&mut state, &context);
     println!("  drawing in 2560 × 1440, one frame:");
-    let (from, to) = state.screen::<TimelineScreen>().unwrap().view;
+    let (from, to) = state.screen::<TimelineScreen>().expect("the screen that is measured").view;
     for (name, part) in [("all", 1.0), ("a tenth", 0.1), ("a hundredth", 1e-2), ("a ten-thousandth", 1e-4)] {
         let half = ((to - from) as f64 * part / 2.0) as i64;
         let middle = from + (to - from) / 2;
@@ -108,7 +108,7 @@ fn settle(state: &mut State, context: &Context) {
     // The screen reads what it shows only while it is the one.
     loop {
         state.poll(context);
-        if !state.screen::<TimelineScreen>().unwrap().is_busy() {
+        if !state.screen::<TimelineScreen>().expect("the screen that is measured").is_busy() {
             break;
         }
         std::thread::yield_now();
@@ -123,7 +123,7 @@ fn frames(state: &State, context: &Context, name: &str) {
         let mut commands = Vec::new();
         let mut output = context.run_ui(input(), |ui| {
             let start = Instant::now();
-            state.screen::<TimelineScreen>().unwrap().ui(&state.desk, ui, &mut commands);
+            state.screen::<TimelineScreen>().expect("the screen that is measured").ui(&state.desk, ui, &mut commands);
             own_ms.push(ms(start));
         });
         output.textures_delta.clear();

@@ -174,6 +174,60 @@ fn a_full_disk_is_told_by_a_detached_conductor_whose_queue_goes_on_once_there_is
     assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {said}");
 }
 
+#[test]
+fn a_run_in_a_terminal_waits_for_a_full_disk_as_a_detached_one_does() {
+    let scene = Scene::new();
+    let disk = scene.path("disk");
+    fs::create_dir(&disk).unwrap();
+    // The second run is to start while there is no space.
+    let script = "mount -t tmpfs -o size=24m none \"$1\"
+        await() { tries=0; until eval \"$1\"; do tries=$((tries + 1)); test $tries -lt 1200; sleep 0.05; done; }
+        \"$0\" run waits.toml --session \"$1/s\" 2> said & running=$!
+        await 'test -n \"$(ls disk/s/runs/*/rank-0.jsonl 2> /dev/null)\"'
+        head -c 30000000 /dev/zero > \"$1/fill\" 2> /dev/null || true
+        touch gate
+        await 'grep -q free said'
+        sleep 1
+        test \"$(ls \"$1/s/runs\" | wc -l)\" = 1
+        rm \"$1/fill\"
+        wait $running || test $? = 1
+        cat said >&2
+        \"$0\" session show \"$1/s\" --format json";
+    let Some(output) = with_mounts(scene.home.path(), script, &[&disk]) else { return };
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{:?} {said}", output.status.code());
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let count = |state: &str| shown["runs"][state].as_u64().unwrap_or(0);
+    // The first one may lack what its rank could not log, and says so.
+    assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {said}");
+}
+
+#[test]
+fn a_run_in_a_terminal_that_waits_for_a_full_disk_can_be_interrupted() {
+    let scene = Scene::new();
+    let disk = scene.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = "mount -t tmpfs -o size=24m none \"$1\"
+        await() { tries=0; until eval \"$1\"; do tries=$((tries + 1)); test $tries -lt 1200; sleep 0.05; done; }
+        \"$0\" run waits.toml --session \"$1/s\" 2> said & running=$!
+        await 'test -n \"$(ls disk/s/runs/*/rank-0.jsonl 2> /dev/null)\"'
+        head -c 30000000 /dev/zero > \"$1/fill\" 2> /dev/null || true
+        await 'grep -q \"No space\\|free\" said'
+        kill -INT $running
+        await 'grep -q \"stopping all runs\" said'
+        sleep 1
+        ! kill -0 $running 2> /dev/null || kill -INT $running
+        wait $running || test $? = 130
+        cat said >&2";
+    let Some(output) = with_mounts(scene.home.path(), script, &[&disk]) else { return };
+    assert!(output.status.success(), "{:?} {}", output.status.code(), text(&output.stderr));
+    let names_home = |entry: fs::DirEntry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        text(&words).contains(scene.home.path().to_str().unwrap())
+    };
+    wait("its runs have ended", || !fs::read_dir("/proc").unwrap().flatten().any(names_home));
+}
+
 /// What Python prints as another user; none where only root could become one, or there is no Python.
 fn as_another_user(script: &str, argument: &Path) -> Option<Child> {
     if !rustix::process::geteuid().is_root() {

@@ -29,6 +29,7 @@ mod faults;
 mod rates;
 #[path = "../seeded/mod.rs"]
 mod seeded;
+mod silent;
 mod waiting;
 #[cfg(feature = "window")]
 mod window;

@@ -35,7 +35,7 @@ def median_case(sample):
     }
 
 
-# Log-ratios of pairs; the smallest difference that five comparisons could show with a power of 80 %.
+# Log-ratios of pairs.
 FAMILY = [
     [0.10, 0.11, 0.09],
     [0.02, -0.01, 0.03, 0.005],
@@ -67,11 +67,6 @@ def equivalence(x):
     )
 
 
-def detectable(x, family):
-    df, s = len(x) - 1, np.std(x, ddof=1)
-    return float(np.expm1((stats.t.isf(0.025 / family, df) + stats.t.isf(0.2, df)) * s / math.sqrt(len(x))))
-
-
 differences = [float(stats.ttest_1samp(x, 0.0).pvalue) for x in FAMILY]
 equal = [equivalence(x) for x in FAMILY]
 print(
@@ -94,7 +89,6 @@ print(
             "difference_holm": holm(differences),
             "equivalence": equal,
             "equivalence_holm": holm(equal),
-            "detectable": [detectable(x, len(FAMILY)) for x in FAMILY],
         },
         indent=1,
     )

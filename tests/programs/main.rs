@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
+mod clocks;
 mod ends;
 #[path = "../executable/mod.rs"]
 mod executable;

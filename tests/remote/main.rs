@@ -122,6 +122,13 @@ impl Scene {
             "#!/bin/sh\necho 'multicard-relay {\"frames\":99,\"multicard\":\"9.9\",\"home\":\"/\"}'\ncat >/dev/null\n",
         );
         script("older", "#!/bin/sh\necho \"error: unrecognized subcommand 'relay'\" >&2\nexit 2\n");
+        script("garbled", "#!/bin/sh\necho Welcome >&2\necho 'multicard-relay {\"frames\":'\ncat >/dev/null\n");
+        script(
+            "noisy",
+            "#!/bin/sh\necho Welcome >&2\necho 'multicard-relay {\"frames\":2,\"multicard\":\"1\",\"home\":\"/\"}'\necho words\n\
+             cat >/dev/null\n",
+        );
+        script("silent", "#!/bin/sh\nexec sleep 1000\n");
         // As root it wants this folder; anybody else has no use for it.
         let _ = fs::create_dir_all("/run/sshd");
         let mut sshd = hosts.as_ref().map_or_else(|| Command::new(SSHD), |hosts| hosts.on_node(SSHD));
@@ -288,7 +295,7 @@ impl Scene {
     }
 }
 
-fn wait(what: &str, condition: impl Fn() -> bool) {
+fn wait(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
@@ -342,6 +349,33 @@ fn a_session_on_another_machine_is_run_followed_read_and_noted_as_if_it_were_her
     succeed(&mut scene.multicard(&["table", &copy]));
     let written = scene.multicard(&["conduct", &copy]).output().unwrap();
     assert!(text(&written.stderr).contains("a copy of ssh://node/~/session"), "{}", text(&written.stderr));
+}
+
+#[test]
+fn the_end_of_runs_is_followed_however_much_they_wrote_at_last() {
+    let scene = Scene::new();
+    scene.plan("wordy", 1, "sleep 1; head -c 100000 /dev/urandom | od -x >&2");
+    for _ in 0..8 {
+        scene.detach("wordy.toml");
+        let mut watched = scene.start(&["attach", &scene.address()]);
+        wait("the end arrives", || watched.try_wait().unwrap().is_some());
+    }
+    assert_eq!(scene.states(), [RunState::Finished; 8]);
+}
+
+#[test]
+fn what_is_no_relay_is_named_and_its_silence_is_told() {
+    let scene = Scene::new();
+    for program in ["garbled", "noisy"] {
+        let output = scene.multicard(&["attach", &scene.through("node", program)]).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("is not what multicard sends"), "{program}: {said}");
+        assert!(!said.contains("signal") && !said.contains("Welcome"), "{program}: {said}");
+    }
+    let mut silent = scene.start(&["attach", &scene.through("node", "silent")]);
+    hear(&mut silent, "multicard there has said nothing for 10 s");
+    kill_process(Pid::from_child(&silent), Signal::INT).unwrap();
+    silent.wait().unwrap();
 }
 
 #[test]

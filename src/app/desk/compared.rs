@@ -1,5 +1,6 @@
 //! The compared sessions and their names.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,7 +63,22 @@ impl Compared {
     }
 }
 
+/// What runs and cells can be filtered by beside their factors.
+const FACTS: [&str; 11] =
+    ["state", "repeat", "plan", "data", "run", "trace", "tag", "mark", "session", "mode", "workload"];
+
 impl Desk {
+    /// The keys that filters of runs and cells can have; none while no run is known.
+    pub fn filter_keys(&self) -> Vec<&str> {
+        let others = self.compared.others.iter().map(|records| &records.listing);
+        let listings = std::iter::once(&self.runs.listing).chain(others);
+        let keys: BTreeSet<&str> = listings.flat_map(|listing| listing.keys.iter().map(|key| &**key)).collect();
+        if keys.is_empty() {
+            return Vec::new();
+        }
+        keys.into_iter().chain(FACTS).chain(["cell"]).collect()
+    }
+
     /// Adds a session to the comparison.
     pub fn compare_with(&mut self, folder: PathBuf) {
         if !folder.join("session.toml").exists() {

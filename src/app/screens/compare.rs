@@ -6,6 +6,7 @@ mod controls;
 mod levels_menu;
 mod lines;
 mod metrics;
+mod next_step;
 mod paper;
 mod picture;
 mod sheet;
@@ -35,7 +36,7 @@ use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::task::{choose_session, on_thread};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{main_button, muted, strong, text_width};
-use crate::figure::{Comparison, Form, Format, Geometry, SavedStudy, Study, baseline_name, capitalised, render};
+use crate::figure::{Comparison, Form, Format, Geometry, Study, baseline_name, capitalised, render};
 use picture::Picture;
 
 /// Most changes of what is shown that can be undone.
@@ -64,14 +65,16 @@ pub enum CompareCommand {
     SaveStudy(String),
     /// Delete the saved study of this name.
     DeleteStudy(String),
-    /// Restore the study that was deleted last.
-    RestoreStudy,
     /// Show this kind of chart.
     Form(Form),
     /// Show what the runs say to the papers' claims, in place of charts and table, or not.
     Claims(bool),
     /// Queue the runs that the session lacks of the paper's table or figure that is shown.
     QueueMissing,
+    /// Queue more repeats of the cells whose verdicts are undecided.
+    QueueRepeats,
+    /// Queue the runs of cells that have none that finished.
+    QueueLacking,
     /// Open a plan of full runs of the quick cells that are shown.
     PlanFullRuns,
     /// Choose a profiler report in the system's dialog.
@@ -126,8 +129,6 @@ pub struct CompareScreen {
     /// The cell that the default baseline resolved to. It stays when runs are added or filtered and when another measure is chosen, as
     /// long as it has that measure.
     held: Option<CellKey>,
-    /// The saved study that was deleted last.
-    deleted: Option<SavedStudy>,
     /// What was shown before, and what was undone; the last is the nearest.
     past: Vec<Study>,
     future: Vec<Study>,
@@ -157,7 +158,7 @@ pub struct CompareScreen {
 impl CompareScreen {
     /// Another session was opened.
     fn session_changed(&mut self) {
-        (self.held, self.deleted, self.stale) = (None, None, true);
+        (self.held, self.stale) = (None, true);
         (self.past, self.future) = (Vec::new(), Vec::new());
     }
 
@@ -221,6 +222,27 @@ impl CompareScreen {
     }
 }
 
+impl CompareScreen {
+    /// Queues runs that the picture lacks, or opens a plan of them.
+    fn run_more(&self, command: &CompareCommand, desk: &mut Desk) {
+        let Some(picture) = &self.picture else { return };
+        let plan = match command {
+            CompareCommand::PlanFullRuns => {
+                if let Some(full) = picture.full_runs.clone() {
+                    desk.goto(ScreenName::PLAN, Intent::Edit(Box::new(full)));
+                }
+                return;
+            }
+            CompareCommand::QueueRepeats => picture.more_repeats.as_ref().map(|step| step.plan.clone()),
+            CompareCommand::QueueLacking => picture.lacking.as_ref().map(|step| step.plan.clone()),
+            _ => picture.comparison.of_paper.as_ref().and_then(|of_paper| of_paper.plan_of_missing.clone()),
+        };
+        if let Some(plan) = plan {
+            desk.ask(Request::Launch { plan: Box::new(plan), only_missing: true });
+        }
+    }
+}
+
 impl Executes for CompareScreen {
     type Command = CompareCommand;
 
@@ -239,24 +261,16 @@ impl Executes for CompareScreen {
             CompareCommand::NextBaseline => self.next_baseline(),
             CompareCommand::Study(study) => (self.held, self.study, self.claims) = (None, *study, false),
             CompareCommand::SaveStudy(name) => self.save_study(&name, desk),
-            CompareCommand::DeleteStudy(name) => self.delete_study(&name, desk),
-            CompareCommand::RestoreStudy => self.restore_study(desk),
+            CompareCommand::DeleteStudy(name) => study_menu::delete_study(&name, desk),
             CompareCommand::Form(form) => (self.claims, self.study.form) = (false, form),
             CompareCommand::Claims(show) => {
                 self.stale |= show && !self.claims;
                 self.claims = show;
             }
-            CompareCommand::QueueMissing => {
-                let of_paper = self.picture.as_ref().and_then(|picture| picture.comparison.of_paper.as_ref());
-                if let Some(plan) = of_paper.and_then(|of_paper| of_paper.plan_of_missing.clone()) {
-                    desk.ask(Request::Launch { plan: Box::new(plan), only_missing: true });
-                }
-            }
-            CompareCommand::PlanFullRuns => {
-                if let Some(full) = self.picture.as_ref().and_then(|picture| picture.full_runs.clone()) {
-                    desk.goto(ScreenName::PLAN, Intent::Edit(Box::new(full)));
-                }
-            }
+            CompareCommand::QueueMissing
+            | CompareCommand::QueueRepeats
+            | CompareCommand::QueueLacking
+            | CompareCommand::PlanFullRuns => self.run_more(&command, desk),
             CompareCommand::ChooseReport => {
                 self.dialog.get_or_insert_with(|| {
                     on_thread("report-dialog", context, || {
@@ -291,7 +305,9 @@ impl Executes for CompareScreen {
             CompareCommand::Copy(format) => {
                 if let Some(picture) = &self.picture {
                     let columns = table::shown_columns(picture, &desk.settings);
-                    context.copy_text(render(&picture.shown_table(&self.order, &columns), format));
+                    let text = render(&picture.shown_table(&self.order, &columns), format);
+                    desk.copied(&text);
+                    context.copy_text(text);
                 }
             }
             CompareCommand::Open(cell) => {
@@ -392,7 +408,8 @@ impl Screen for CompareScreen {
 impl CompareScreen {
     /// Figures have the order and the colours of this screen.
     fn tell_looks(&self, desk: &mut Desk) {
-        let looks = Looks { order: self.study.order.clone(), colours: self.study.colours.clone() };
+        let Study { order, colours, filter, hidden, held, .. } = self.study.clone();
+        let looks = Looks { order, colours, filter, hidden, held };
         if looks != desk.looks {
             desk.looks = looks;
             desk.tell(News::Looks);

@@ -163,7 +163,9 @@ impl Executes for FiguresScreen {
             FiguresCommand::Table(format) => self.table = format,
             FiguresCommand::Copy => {
                 if let Some(Ok(drawn)) = &self.drawn {
-                    context.copy_text(drawn.table(self.table).to_owned());
+                    let text = drawn.table(self.table).to_owned();
+                    desk.copied(&text);
+                    context.copy_text(text);
                 }
             }
             FiguresCommand::Path(text) => self.path = text,
@@ -195,7 +197,7 @@ impl Screen for FiguresScreen {
                 Err(work) => self.work = Some(work),
             }
         }
-        self.poll_export(context);
+        self.poll_export(desk, context);
         self.poll_open(desk);
         // One at a time, and only while the screen is shown; later changes start another one.
         if self.stale && self.work.is_none() && desk.screen == ScreenName::FIGURES {
@@ -238,7 +240,8 @@ impl Screen for FiguresScreen {
 }
 
 impl FiguresScreen {
-    /// The study that is drawn: the chosen one, with the order and the colours of levels that Compare shows unless it has its own.
+    /// The study that is drawn: the chosen one, with the cells that Compare shows and the order and the colours of levels there, unless it
+    /// has its own.
     fn drawn_study(&self, desk: &Desk) -> Study {
         let mut study = self.study.clone();
         if study.order.is_empty() {
@@ -246,6 +249,11 @@ impl FiguresScreen {
         }
         if study.colours.is_empty() {
             study.colours.clone_from(&desk.looks.colours);
+        }
+        if study.shows_all() {
+            study.filter.clone_from(&desk.looks.filter);
+            study.hidden.clone_from(&desk.looks.hidden);
+            study.held.clone_from(&desk.looks.held);
         }
         study
     }

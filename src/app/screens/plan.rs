@@ -392,7 +392,7 @@ impl Screen for PlanScreen {
             // The sample's plan and cells are no concern of the plan that is edited.
             News::Session => self.session_changed(is_own),
             News::Records if is_own => self.records_changed(&desk.records),
-            News::Launched { .. } | News::Failed => self.launch = Launch::Idle,
+            News::Launched | News::Failed => self.launch = Launch::Idle,
             _ => {}
         }
     }

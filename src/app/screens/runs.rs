@@ -3,6 +3,7 @@
 mod advice;
 mod header;
 mod list;
+mod orders;
 mod page;
 mod summary;
 #[cfg(test)]
@@ -19,9 +20,11 @@ use crate::app::command::{Command, ScreenCommand, ScreenName};
 use crate::app::command_line::of_session;
 use crate::app::desk::{Desk, News, Row};
 use crate::app::engine::{Request, UiEvent};
+use crate::app::notices::ask_ui;
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::theme::GRID;
 use crate::app::widgets::{main_button, muted, strong};
+use crate::app::words::runs_text;
 use crate::conduct::Order;
 use crate::plan::{Filter, RunState};
 
@@ -71,8 +74,10 @@ pub enum RunsCommand {
     CancelAll,
     /// Answer that question.
     AnswerCancelAll(bool),
-    /// Cancel a run.
+    /// Take a run out of the queue; one that was started is asked about first.
     Cancel(String),
+    /// Answer the question whether to stop a run.
+    AnswerStop(bool),
     /// Queue a run again.
     Retry(String),
     /// Queue all failed, timed-out and interrupted runs again that were not retried yet.
@@ -87,24 +92,10 @@ pub enum RunsCommand {
     Select(Option<String>),
     /// Show a tab of the page.
     Show(Tab),
-    /// Dismiss the message about the last launch.
-    DismissLaunched,
-    /// Queue the run that was cancelled last again.
-    UndoCancel,
-    /// Dismiss the message about it.
-    DismissCancelled,
     /// The pointer came over the list, or left it.
     Point(bool),
     /// Note something of a run.
     Note(String, String),
-}
-
-/// Result of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Launched {
-    queued: usize,
-    kept: usize,
-    invalid: usize,
 }
 
 impl ScreenCommand for RunsCommand {
@@ -120,10 +111,9 @@ impl RunsCommand {
                 | Self::Filter(_)
                 | Self::Select(_)
                 | Self::Show(_)
-                | Self::DismissLaunched
-                | Self::DismissCancelled
                 | Self::Point(_)
                 | Self::AnswerCancelAll(false)
+                | Self::AnswerStop(false)
         )
     }
 }
@@ -144,9 +134,8 @@ pub struct RunsScreen {
     /// The requested page: run, state, epoch and time of the request.
     asked: Option<(String, RunState, u32, f64)>,
     asking_cancel_all: bool,
-    launched: Option<Launched>,
-    /// The run that was cancelled last, and whether it was queued then.
-    cancelled: Option<(String, bool)>,
+    /// The active run that is asked about: whether to stop it.
+    asking_stop: Option<String>,
     /// The listed runs in their order, while the pointer is over the list: what it aims at keeps its place.
     pointed_at: Option<Vec<String>>,
 }
@@ -230,38 +219,27 @@ impl Executes for RunsScreen {
             RunsCommand::AnswerCancelAll(yes) => {
                 self.asking_cancel_all = false;
                 if yes {
-                    desk.order(Order::CancelAll);
+                    orders::cancel_all(desk);
                 }
             }
-            RunsCommand::Cancel(run) => {
-                let was_queued = desk.runs.row(&run).is_some_and(|row| row.place.is_some());
-                self.cancelled = Some((run.clone(), was_queued));
-                desk.order(Order::Cancel(run));
-            }
-            RunsCommand::UndoCancel => {
-                if let Some((run, _)) = self.cancelled.take() {
-                    desk.order(Order::Retry(run));
+            RunsCommand::Cancel(run) => match desk.runs.row(&run) {
+                Some(row) if row.state.is_active() => {
+                    self.asking_stop = Some(run);
+                    desk.screen = ScreenName::RUNS;
+                }
+                Some(row) if !row.state.is_final() => orders::take_out(run, desk),
+                _ => {}
+            },
+            RunsCommand::AnswerStop(yes) => {
+                if let Some(run) = self.asking_stop.take().filter(|_| yes) {
+                    desk.order(Order::Cancel(run));
                 }
             }
-            RunsCommand::DismissCancelled => self.cancelled = None,
             RunsCommand::Point(is_over) => self.point(is_over, &desk.runs.rows),
-            RunsCommand::Note(run, note) => desk.order(Order::Note(Some(run), note)),
-            RunsCommand::Retry(run) => desk.order(Order::Retry(run)),
-            RunsCommand::RetryFailed => {
-                for run in desk.runs.failed.clone() {
-                    desk.order(Order::Retry(run));
-                }
-            }
-            RunsCommand::Move(run, to) => {
-                let target = desk.runs.row(&run).and_then(|row| row.place).map(|place| match to {
-                    Move::Up => place.saturating_sub(1),
-                    Move::Down => place + 1,
-                    Move::Top => 0,
-                });
-                if let Some(target) = target {
-                    desk.order(Order::Reorder(run, target));
-                }
-            }
+            RunsCommand::Note(run, note) => orders::note(run, note, desk),
+            RunsCommand::Retry(run) => orders::retry(vec![run], desk),
+            RunsCommand::RetryFailed => orders::retry(desk.runs.failed.clone(), desk),
+            RunsCommand::Move(run, to) => orders::reorder(run, to, desk),
             RunsCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             RunsCommand::Filter(text) => {
                 // What is wrong with it is said below the field; until it is right it hides nothing.
@@ -277,7 +255,6 @@ impl Executes for RunsScreen {
                 self.selected = run;
             }
             RunsCommand::Show(tab) => self.tab = tab,
-            RunsCommand::DismissLaunched => self.launched = None,
         }
     }
 }
@@ -313,9 +290,10 @@ impl Screen for RunsScreen {
             News::SessionAgain | News::Records => self.refresh(&desk.runs.rows),
             News::Queue => {
                 self.asking_cancel_all &= desk.queue.is_active();
+                let is_over = |run: &mut String| desk.runs.row(run).is_none_or(|row| row.state.is_final());
+                self.asking_stop.take_if(is_over);
                 self.refresh(&desk.runs.rows);
             }
-            News::Launched { queued, kept, invalid } => self.launched = Some(Launched { queued, kept, invalid }),
             _ => {}
         }
     }
@@ -344,7 +322,7 @@ impl Screen for RunsScreen {
             if keys.pressed(Modifiers::NONE, Key::Delete) && !row.state.is_final() {
                 keys.send(RunsCommand::Cancel(run()));
             }
-            if keys.pressed(Modifiers::NONE, Key::R) && row.can_retry() {
+            if keys.pressed(Modifiers::NONE, Key::R) && row.can_retry() && row.retried_as.is_none() {
                 keys.send(RunsCommand::Retry(run()));
             }
             keys.on(Modifiers::NONE, Key::Escape, RunsCommand::Select(None));
@@ -356,11 +334,19 @@ impl Screen for RunsScreen {
         }
     }
 
+    /// Undo and redo of what was done to the session.
+    fn shortcuts(&self, desk: &Desk, keys: &mut Keys<'_>) {
+        if desk.screen == ScreenName::RUNS {
+            keys.history(Command::Undo, Command::Redo);
+        }
+    }
+
     fn key_help(&self) -> KeyHelp {
         &[
             ("/", "filter runs or cells (Runs, Live, Compare, Figures)"),
             ("↑ ↓, Del, R", "select, cancel, retry a run (Runs)"),
             ("Alt ↑ ↓, Alt Home", "move a queued run, move it to the top (Runs)"),
+            ("Ctrl Z, Ctrl Shift Z", "undo what was done to the session, do it again (Runs)"),
         ]
     }
 
@@ -407,6 +393,27 @@ fn runs_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             });
     }
     list::list_ui(ui, view, commands);
+    questions_ui(ui, view, commands);
+}
+
+/// Questions before work is lost.
+fn questions_ui(ui: &Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    if view.own.asking_cancel_all {
+        let active = view.queue.rows.iter().filter(|row| !row.state.is_final()).count();
+        let question = format!("Cancel {}?", runs_text(active));
+        let loss = "Runs that have started are stopped, and what they did is lost. Undo brings back those that wait.";
+        let answer = ask_ui(ui, "cancel all", &question, loss, "Yes, cancel", "No");
+        commands.extend(answer.map(|yes| Command::from(RunsCommand::AnswerCancelAll(yes))));
+        return;
+    }
+    let asking = view.own.asking_stop.as_deref().and_then(|run| view.runs.row(run));
+    if let Some(row) = asking {
+        let question = format!("Stop run {}?", row.number);
+        let loss = "It has started: what it did so far is lost, and stopping it cannot be undone.";
+        let yes = format!("Stop run {}", row.number);
+        let answer = ask_ui(ui, &row.run, &question, loss, &yes, "Let it run");
+        commands.extend(answer.map(|yes| Command::from(RunsCommand::AnswerStop(yes))));
+    }
 }
 
 fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {

@@ -16,7 +16,7 @@ use crate::app::desk::Desk;
 use crate::app::settings::Settings;
 use crate::app::task::on_thread;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{fields_on_cards, filter_error_ui, filter_field, main_button, muted, named, strong};
+use crate::app::widgets::{fields_on_cards, filter_field, main_button, muted, named, strong};
 use crate::conduct::{Client, ConductError, Order};
 use crate::plan::Filter;
 use crate::remote::{Address, Line, Prompts};
@@ -304,7 +304,7 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
         ui.heading("Sessions");
         let hint = "Search: h100, tag=paper, precision=fp16, date=2026-11-22 …";
         let width = (ui.available_width() - 200.0).max(160.0);
-        if let Some(text) = filter_field(ui, filter_id(), "Search sessions", hint, &browser.search, width) {
+        if let Some(text) = filter_field(ui, filter_id(), ("Search sessions", hint), &browser.search, width, &[]) {
             asked.push(SessionsCommand::Search(text));
         }
         let counts = format!("{} of {}", browser.listed.len(), browser.headings.len());
@@ -317,7 +317,6 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
             }
         });
     });
-    filter_error_ui(ui, &browser.search);
     ui.horizontal_wrapped(|ui| {
         match &browser.said {
             Some(Ok(said)) => drop(ui.label(said)),

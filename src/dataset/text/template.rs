@@ -38,6 +38,9 @@ pub(super) type Fields = Map<String, Value>;
 pub(super) fn messages(template: Template, train_on_input: bool, row: &Fields) -> Result<Vec<Message>, String> {
     let turn = |parts: Vec<String>, answer: &str| exchange(parts, answer, train_on_input);
     match template {
+        Template::Instruct if !row.contains_key("instruction") && turns(row).is_some() => {
+            of_conversation(conversation(row, train_on_input)?)
+        }
         Template::Own | Template::Instruct => {
             let [instruction, answer] = filled(row, ["instruction", "output"])?;
             let input = row.get("input").and_then(Value::as_str).unwrap_or_default();
@@ -101,11 +104,31 @@ pub(super) fn filled<'a, const COUNT: usize>(
     Ok(texts)
 }
 
-/// The turns of `conversations` (`from`, `value`) or `messages` (`role`, `content`).
-fn conversation(row: &Fields, train_on_input: bool) -> Result<Vec<Message>, String> {
+/// A conversation of one question and its answer as an instruction: what the system says stands before the question.
+fn of_conversation(messages: Vec<Message>) -> Result<Vec<Message>, String> {
+    let asked = messages.iter().filter(|message| message.role == Role::User).count();
+    if asked != 1 {
+        return Err(format!(
+            "template = instruct takes one question and its answer, and this conversation has {asked}: use template = chat"
+        ));
+    }
+    let (answers, said): (Vec<Message>, Vec<Message>) =
+        messages.into_iter().partition(|message| message.role == Role::Assistant);
+    let masked = said.iter().all(|message| message.masked);
+    let texts: Vec<String> = said.into_iter().flat_map(|message| message.parts).collect();
+    let question = Message { role: Role::User, parts: vec![instruct(&texts.join("\n\n"), "")], masked };
+    Ok([question].into_iter().chain(answers).collect())
+}
+
+/// The turns of a row, and the keys of their speakers and texts: `conversations` (`from`, `value`) or `messages` (`role`, `content`).
+fn turns(row: &Fields) -> Option<(&Value, &'static str, &'static str)> {
     let shapes = [("conversations", "from", "value"), ("messages", "role", "content")];
-    let found = shapes.into_iter().find_map(|(column, from, value)| Some((row.get(column)?, from, value)));
-    let Some((turns, from, value)) = found else {
+    shapes.into_iter().find_map(|(column, from, value)| Some((row.get(column)?, from, value)))
+}
+
+/// The messages of a conversation's turns.
+fn conversation(row: &Fields, train_on_input: bool) -> Result<Vec<Message>, String> {
+    let Some((turns, from, value)) = turns(row) else {
         return Err("the column conversations is missing".to_owned());
     };
     let turns = turns.as_array().ok_or_else(|| format!("conversations is {}, not a list", kind(turns)))?;
@@ -197,6 +220,26 @@ mod tests {
         assert!(refused(Template::Chat, &turns(&format!("{human},{human}"))).contains("turn 2 is the user's"));
         assert!(refused(Template::Chat, &turns(r#"{"from":"tool","value":"x"}"#)).contains("from \"tool\""));
         assert!(refused(Template::Chat, &turns(r#"{"from":"human"}"#)).contains("turn 1 has no text value"));
+    }
+
+    #[test]
+    fn a_question_and_its_answer_are_an_instruction_too() {
+        let turns = |more: &str| {
+            format!(
+                r#"{{"conversations":[{{"from":"system","value":"Be brief."}},{{"from":"human","value":"Why?"}},{{"from":"gpt","value":"So."}}{more}]}}"#
+            )
+        };
+        let found = messages(Template::Instruct, false, &fields(&turns(""))).unwrap();
+        assert_eq!((found.len(), found[0].role, found[1].role), (2, Role::User, Role::Assistant));
+        assert!(found[0].masked && !found[1].masked && found[1].parts == ["So."]);
+        let asked = &found[0].parts[0];
+        assert!(
+            asked.starts_with("Below is an instruction")
+                && asked.contains("### Instruction:\nBe brief.\n\nWhy?\n\n### Response:\n"),
+            "{asked}"
+        );
+        let more = r#",{"from":"human","value":"More?"},{"from":"gpt","value":"No."}"#;
+        assert!(refused(Template::Instruct, &turns(more)).contains("this conversation has 2: use template = chat"));
     }
 
     #[test]

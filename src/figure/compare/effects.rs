@@ -30,6 +30,7 @@ fn effects_of(study: &Study, cells: &[Cell], intervals: Intervals) -> Vec<Effect
         of_speed: measure.is_some_and(Measure::is_speed),
         equal_within: study.equal_within,
         intervals,
+        others: 0,
     };
     effects(cells, &|cell: &Cell| by_repeat(cell, key), reading)
 }
@@ -115,26 +116,37 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
             CellValue::Text(settings.join(" × ")),
             CellValue::Text(name(&effect)),
             CellValue::Measure(effect.value),
-            CellValue::Verdict(effect.judgement),
+            CellValue::Verdict(effect.judgement.clone()),
             CellValue::Count(effect.groups as u64),
             CellValue::Text(words(&effect, &in_words)),
         ];
         Row::of_no_cell(effect.value.n, values)
     };
-    let rows: Vec<Row> = ranked(effects_of(study, cells, Intervals::ByCount)).into_iter().map(row).collect();
+    let found = ranked(effects_of(study, cells, Intervals::ByCount));
+    let effects: Vec<(usize, usize)> = found.iter().map(|effect| (effect.value.n, effect.repeats_seen)).collect();
+    let rows: Vec<Row> = found.into_iter().map(row).collect();
     let mut notes = notes(cells, &[], &rows, baseline);
     if rows.is_empty() {
         notes.push(nothing());
     } else {
         notes.insert(1, how());
-        if let Some(note) = verdict_note(&columns, &rows) {
-            notes.insert(2, note);
-        }
+        let incomplete = effects.iter().filter(|effect| effect.0 < effect.1).count();
+        let blocks = (incomplete > 0).then(|| {
+            format!(
+                "{} on fewer repeats than there are: only those count that all cells of all groups have",
+                match incomplete {
+                    1 => "1 effect rests".to_owned(),
+                    count => format!("{count} effects rest"),
+                }
+            )
+        });
+        let rest = verdict_note(&columns, &rows).into_iter().chain(blocks);
+        notes.splice(2..2, rest);
         if rows.len() >= MOST_INTERACTIONS {
             notes.push(format!("interactions beyond the first {MOST_INTERACTIONS} are left out: filter to see others"));
         }
     }
-    Table { study: study.name.clone(), columns, rows, notes }
+    Table { study: study.name.clone(), columns, rows, lead: notes.clone(), notes }
 }
 
 fn nothing() -> String {

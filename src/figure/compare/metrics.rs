@@ -9,10 +9,16 @@ use crate::figure::number::{capitalised, from_to, significant};
 use crate::figure::ratio::finished;
 use crate::figure::study::{Form, Study};
 
-/// The chosen metrics of each cell with a report. A metric looks the same whichever others are chosen.
-pub(super) fn metrics(scene: &Scene) -> Chart {
+/// The chosen metrics of each cell with a report, and where the study asks for it their shares of each other below.
+pub(super) fn charts(scene: &Scene) -> Vec<Chart> {
+    let shares = scene.study.shares.then(|| metrics(scene, MetricUnit::OfShown));
+    [metrics(scene, scene.study.metric_unit)].into_iter().chain(shares).collect()
+}
+
+/// The chosen metrics in a unit. A metric looks the same whichever others are chosen.
+fn metrics(scene: &Scene, metric_unit: MetricUnit) -> Chart {
     let study = scene.study;
-    let (name, unit) = match study.metric_unit {
+    let (name, unit) = match metric_unit {
         MetricUnit::Seconds => ("Time in metrics", "s"),
         MetricUnit::OfReport => ("Share of the report's list", "%"),
         MetricUnit::OfShown => ("Share of the shown metrics", "%"),
@@ -24,7 +30,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
     let series = chosen.map(|(place, kind)| {
         let point = |(row, cell): (usize, &Cell)| {
             let values: Vec<f64> =
-                finished(cell).filter_map(|run| value(run, kind.key, study.metric_unit, &study.metrics)).collect();
+                finished(cell).filter_map(|run| value(run, kind.key, metric_unit, &study.metrics)).collect();
             let value = summarise(&values)?;
             Some(Point { x: row as f64, value, ratio: None, cell: Some(cell.key()) })
         };
@@ -32,7 +38,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
         Series { points, ..Series::measured(kind.name, Look::Place(place)) }
     });
     let panels = vec![Panel { title: String::new(), series: series.collect() }];
-    let geometry = if study.metric_unit == MetricUnit::OfShown { Geometry::Stacked } else { Geometry::Bars };
+    let geometry = if metric_unit == MetricUnit::OfShown { Geometry::Stacked } else { Geometry::Bars };
     let mut chart = Chart { panels, ..Chart::new(name, geometry, Axis::new("", ""), Axis::new(name, unit)) };
     chart.x.categories = scene.cells.iter().map(|cell| name_of(cell, &settings)).collect();
     if scene.cells.is_empty() {
@@ -43,7 +49,7 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
     } else if scene.cells.iter().any(|cell| finished(cell).count() > 1) {
         chart.notes.push("Each bar or part is the median over repeats.".to_owned());
     }
-    let overlap = match study.metric_unit {
+    let overlap = match metric_unit {
         MetricUnit::OfReport => "Calls, kernels and copies are lists of their own: shares of two lists do not add up.",
         MetricUnit::Seconds | MetricUnit::OfWall | MetricUnit::Of720 => {
             "Calls of the host, kernels and copies run at the same time: their times do not add up."
@@ -53,7 +59,9 @@ pub(super) fn metrics(scene: &Scene) -> Chart {
         }
     };
     chart.notes.push(overlap.to_owned());
-    chart.notes.extend(scaled_note(study, scene.cells).map(|note| capitalised(&note) + "."));
+    if metric_unit == study.metric_unit {
+        chart.notes.extend(scaled_note(study, scene.cells).map(|note| capitalised(&note) + "."));
+    }
     // A copy from pageable memory lasts as long as the call that waits for it.
     let counts_twice =
         ["host_to_device", "cuda_memcpy_async"].iter().all(|key| study.metrics.iter().any(|one| one == key));

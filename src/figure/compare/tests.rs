@@ -50,6 +50,38 @@ fn a_series_has_the_look_of_its_level_whatever_else_is_shown() {
 }
 
 #[test]
+fn hiding_the_level_of_the_baseline_turns_no_chart_round() {
+    let runs = four();
+    let all = of(&runs, &Study::default());
+    let hidden = Study { hidden: vec![("gpus".into(), Level::Integer(1))], ..Study::default() };
+    let fewer = of(&runs, &hidden);
+    assert_eq!(fewer.cells.len(), 2);
+    assert_eq!(fewer.arrangement, all.arrangement);
+    let names: Vec<&str> = fewer.charts[0].legend().iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(
+        (fewer.charts[0].x.categories.as_slice(), names),
+        (&["fp32".to_owned(), "fp16".to_owned()][..], vec!["2 GPUs"])
+    );
+}
+
+#[test]
+fn a_filter_names_the_key_or_the_level_that_was_meant() {
+    let missing = |filter: &str| of(&four(), &Study { filter: filter.to_owned(), ..Study::default() }).missing;
+    assert_eq!(missing("batch=16"), ["filter: no cell has batch; did you mean \"batch_size\"?"]);
+    assert_eq!(missing("precision=fp31"), ["filter: no cell has precision = fp31; did you mean \"fp32\"?"]);
+    assert!(missing("precision=fp32 or gpus=2").is_empty());
+}
+
+#[test]
+fn a_session_of_recorded_runs_alone_shows_their_values_marked() {
+    let mut runs = four();
+    runs.iter_mut().for_each(|run| run.recording = Recording::BuiltIn);
+    let shown = of(&runs, &Study::default());
+    assert_eq!(shown.cells.len(), 4);
+    assert!(shown.missing.iter().any(|line| line.contains("every run was recorded")), "{:?}", shown.missing);
+}
+
+#[test]
 fn a_factor_that_is_held_leaves_the_cells_of_its_level_and_is_told_with_what_is_the_same() {
     let runs = four();
     let mut study = Study::default();
@@ -250,7 +282,7 @@ fn the_table_of_effects_has_effects_as_rows_each_with_its_verdict_and_words() {
     assert_eq!(table.rows.len(), 3, "two main effects and their interaction");
     let csv = render(&table, Format::Csv);
     let head = "effect,change,ratio_median,ratio_low,ratio_high,ratio_n,ratio_method,verdict,verdict_p,verdict_p_holm,\
-                verdict_detectable,verdict_equal_within,groups,words";
+                verdict_detectable,verdict_equal_within,verdict_reason,verdict_check,groups,words";
     assert_eq!(csv.lines().next(), Some(head));
     let first = csv.lines().nth(1).unwrap();
     assert!(first.starts_with("Precision,fp16 over fp32,4.4") && first.contains(",3,range,faster,"), "{first}");
@@ -315,7 +347,7 @@ fn verdicts_are_of_the_whole_table_and_the_baseline_has_none() {
             })
             .collect();
     assert_eq!((told[0].as_str(), told[2].as_str(), told[3].as_str()), ("–", "faster", "faster"), "{told:?}");
-    assert!(told[1].starts_with("undecided: could show "), "{told:?}");
+    assert!(told[1].starts_with("undecided: with "), "{told:?}");
     assert!(table.notes.iter().any(|note| note.contains("over all 3 comparisons (Holm)")), "{:?}", table.notes);
     let wide = Study { equal_within: 0.2, ..Study::default() };
     let csv = render(&of(&runs, &wide).table, Format::Csv);

@@ -8,6 +8,7 @@ use super::error::FigureError;
 use super::provenance::Provenance;
 use super::scene::Scene;
 use super::{pdf, png, svg};
+use crate::foreign;
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,13 +55,5 @@ pub fn encode(scene: &Scene, provenance: &Provenance, format: PaperFormat) -> Re
 
 /// Writes a file whole: whoever looks finds the old one or the new one.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), FigureError> {
-    let failed = |error| FigureError::File { path: path.to_owned(), error };
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).map_err(|error| {
-        // What is left of it is of no use; if it cannot be removed either, the error says why.
-        let _ = std::fs::remove_file(&part);
-        failed(error)
-    })
+    foreign::write(path, bytes).map_err(|error| FigureError::File { path: path.to_owned(), error })
 }

@@ -240,7 +240,9 @@ fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
         }
     };
     let name = said.and_then(|said| said.name.as_deref()).or(known.map(|known| &*known.name)).unwrap_or(key.as_str());
-    let unit = said.and_then(|said| said.unit.as_deref()).or(known.map(|known| &*known.unit)).unwrap_or_default();
+    // What a built-in workload counts per GPU is not what a program counts.
+    let known_unit = known.map(|known| &*known.unit).filter(|unit| !unit.contains(" per "));
+    let unit = said.and_then(|said| said.unit.as_deref()).or(known_unit).unwrap_or_default();
     Factor {
         key: key.clone(),
         name: name.into(),

@@ -11,7 +11,8 @@ use std::sync::{Arc, LazyLock};
 use constraints::{Candidate, reason};
 pub use data::{Corrupt, DataSet, Decode};
 pub use settings::{
-    BatchNorm, CudnnBenchmark, DataCopy, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype,
+    BatchNorm, CudnnBenchmark, DataCopy, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32,
+    UpdateRule, WireDtype,
 };
 
 use super::{GPUS, Request, USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec};

@@ -33,6 +33,7 @@ pub enum WarmUp {
 /// A run so far.
 pub struct Course {
     warm_up: WarmUp,
+    started_s: f64,
     /// When the last step or phase ended, and whether all time since then is a step's.
     since_s: f64,
     times_step: bool,
@@ -63,6 +64,7 @@ impl Course {
     pub fn new(started_s: f64, warm_up: WarmUp) -> Self {
         Self {
             warm_up,
+            started_s,
             since_s: started_s,
             times_step: false,
             first: None,
@@ -101,6 +103,7 @@ impl Course {
                     self.phase = (!self.times_step).then_some(phase);
                     events.extend(self.phase.map(|phase| (at_s, Event::Phase { phase })));
                 }
+                Found::Untaken(_) => {}
                 Found::Warning(message) => events.push((now_s, Event::Warning { message })),
             }
         }
@@ -115,7 +118,14 @@ impl Course {
             events.extend(self.loss.end(now_s, &self.keys));
             let late =
                 self.said.filter(|(first_s, said_s)| *said_s > 2.0 * (last.step.at_s - first_s).max(0.0) + READ_LATE_S);
-            if let Some((_, said_s)) = late {
+            let life_s = (now_s - self.started_s).max(0.0);
+            if let Some((_, said_s)) = late.filter(|(_, said_s)| *said_s > life_s + READ_LATE_S) {
+                let message = format!(
+                    "{said_s:.1} s of steps were said by a program that ran for {life_s:.1} s: its step times are impossible; say \
+                     milliseconds as duration_ms"
+                );
+                self.warn("late", message, now_s, events);
+            } else if let Some((_, said_s)) = late {
                 let message = format!(
                     "{said_s:.1} s of steps were said at once, after they had ended: which energy, clocks and load were theirs is not \
                      known; let the program say each step when it ends, or with its time_s"

@@ -59,6 +59,10 @@ fn steps_that_are_said_long_after_they_ended_are_told_to_lack_their_time() {
     let timed = |step, at_s| Found::Step(FoundStep { duration_s: Some(0.1), ..said(step, at_s) });
     let at_the_end = events(WarmUp::Steps(0), &[(1..=50).map(|step| timed(step, 20.0)).collect()]);
     assert!(warnings(&at_the_end)[0].starts_with("4.9 s of steps were said at once"), "{at_the_end:?}");
+    let in_milliseconds = |step| Found::Step(FoundStep { duration_s: Some(100.0), ..said(step, 0.1 * step as f64) });
+    let impossible = events(WarmUp::Steps(0), &[(1..=50).map(in_milliseconds).collect()]);
+    assert_eq!(warnings(&impossible).len(), 1, "{impossible:?}");
+    assert!(warnings(&impossible)[0].contains("impossible"), "the program ran for 100 s: {impossible:?}");
     let with_their_times: Vec<Found> = (1..=50).map(|step| timed(step, 0.1 * step as f64)).collect();
     assert!(warnings(&events(WarmUp::Steps(0), &[with_their_times])).is_empty());
     let read_by_fives =

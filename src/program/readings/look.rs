@@ -3,6 +3,7 @@
 //!
 //! Only the first is certain. The others are guesses: they say so, give way to what is certain, and only one of them gives steps.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -10,8 +11,9 @@ use regex::{Captures, Regex};
 
 use super::fields::{Fields, shown};
 use super::json::JsonLines;
+use super::printed::{self, Meaning, Printed};
 use super::tensorboard::EventFiles;
-use super::{Found, Source, Stream};
+use super::{Found, Source, Stream, Untaken};
 
 /// Who gives the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,8 @@ impl Look {
         let is_heard = |found: &Found| match found {
             Found::Step(_) | Found::Phase { .. } => self.speaker == Some(speaker),
             Found::Reading { .. } | Found::Warning(_) => true,
+            // Trials say that; a run is not marked with it.
+            Found::Untaken(_) => false,
         };
         found.extend(new.into_iter().filter(|found| is_certain || is_heard(found)));
     }
@@ -69,7 +73,9 @@ impl Source for Look {
             let mut new = Vec::new();
             self.output.line(stream, line, at_s, &mut new);
             if !new.is_empty() {
-                self.pass(Speaker::Output, &format!("output such as {}", shown(line.trim())), new, found);
+                // Without its numbers, so that all runs of a program are marked in the same words.
+                let like = NUMBERS.as_ref().map_or_else(|| line.into(), |numbers| numbers.replace_all(line, "…"));
+                self.pass(Speaker::Output, &format!("output such as {}", shown(like.trim())), new, found);
             }
         }
     }
@@ -90,6 +96,9 @@ impl Source for Look {
 
 /// A number as programs print it.
 const NUMBER: &str = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|NaN|inf|Infinity)";
+
+/// The numbers of a line.
+static NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\d[\d.,]*(?:[eE][-+]?\d+)?").ok());
 
 /// A pattern of this file, with [`NUMBER`] in the place of `…`.
 fn pattern(text: &str) -> Option<Regex> {
@@ -128,6 +137,27 @@ fn count(captures: &Captures, name: &str) -> Option<u64> {
     captures.name(name)?.as_str().parse().ok()
 }
 
+/// Keras: ` 12/100 ━━━╸━━━ 1s 2ms/step - accuracy: 0.9 - loss: 0.5`; the first group of signs is a bar, `-` is none.
+static KERAS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"^\s*(?<step>\d+)/(?<steps>\d+)\s+(?<bar>\[[=>.]+\]|[━╸╺ ]+|-)\s*(?:-|\d|ETA)"));
+/// Keras's line before an epoch: `Epoch 1/5`.
+static KERAS_EPOCH: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"^Epoch (?<epoch>\d+)/\d+\s*$"));
+/// timm, and PyTorch's examples: `Train: 0 [  50/1251 (  4%)]`, `Epoch: [0][  10/5005]`.
+static BATCH: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(r"(?:Train: (?<epoch>\d+) |Epoch:? ?\[(?<e>\d+)\] ?)\[\s*(?<step>\d+)/\s*(?<steps>\d+)(?: \([^)]*\))?\]")
+});
+/// The table of Ultralytics' YOLO: its header, and the numbers before a bar.
+static YOLO_HEADER: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"^\s*Epoch\s+(?i:gpu_mem)\s+\S*(?:box|loss)"));
+static YOLO_ROW: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"^\s*(?<epoch>\d+)/\d+\s+(?<memory>[\d.]+)G\s+(?<numbers>(?:[\d.]+\s+)+[\d.]+):\s"));
+/// DeepSpeed's timer: `epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=123.4, …`.
+static TIMER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(r"global_step=(?<step>\d+), RunningAvgSamplesPerSec=[\d.]+, CurrSamplesPerSec=(?<rate>[\d.]+)")
+});
+
+/// Numbers of output that are named as not taken.
+const MOST_UNTAKEN: usize = 20;
+
 /// Usual shapes of output.
 #[derive(Default)]
 pub(super) struct Shapes {
@@ -137,16 +167,29 @@ pub(super) struct Shapes {
     bars_have_loss: bool,
     /// A dictionary that overtook its bar, and when: the two come by different pipes.
     early: Option<(String, f64)>,
+    /// The epoch that Keras printed last.
+    epoch: Option<f64>,
+    /// The columns of YOLO's table, behind epoch and memory.
+    columns: Vec<String>,
+    /// Names of numbers that were said not to be taken.
+    untaken: HashSet<String>,
 }
 
 impl Source for Shapes {
     fn line(&mut self, _stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
         // Nearly all lines are none of these.
-        if !["oss", "OSS", "it/s", "s/it"].iter().any(|part| line.contains(part)) {
+        if !["oss", "OSS", "it/s", "s/it", "Epoch", "SamplesPerSec"].iter().any(|part| line.contains(part)) {
             return;
         }
         let mut fields = Fields::default();
-        let read = if let Some(bar) = captures(&BAR, line) {
+        if self.heads(line) {
+            return;
+        }
+        let read = if let Some(row) = captures(&YOLO_ROW, line).filter(|_| !self.columns.is_empty()) {
+            self.row(&row, line, &mut fields)
+        } else if let Some(timer) = captures(&TIMER, line) {
+            timed(&timer, &mut fields)
+        } else if let Some(bar) = captures(&BAR, line) {
             let read = self.bar(&bar, line, &mut fields);
             if self.bar.is_some_and(|(step, ..)| step > 0) {
                 self.catch_up(found);
@@ -160,7 +203,9 @@ impl Source for Shapes {
             self.catch_up(found);
             self.dictionary(line, &mut fields)
         } else {
-            sentence(line, &mut fields)
+            let (read, untaken) = sentence(line, self.epoch, &mut fields);
+            found.extend(untaken.into_iter().filter(|untaken| self.is_news(untaken)).map(Found::Untaken));
+            read
         };
         if read == Some(Ok(())) {
             fields.found(at_s, found);
@@ -179,6 +224,46 @@ impl Source for Shapes {
 type Read = Option<Result<(), String>>;
 
 impl Shapes {
+    /// Whether a line is the head of an epoch or of a table, which is kept.
+    fn heads(&mut self, line: &str) -> bool {
+        if let Some(epoch) = captures(&KERAS_EPOCH, line) {
+            self.epoch = count(&epoch, "epoch").map(|epoch| epoch as f64);
+            return true;
+        }
+        if captures(&YOLO_HEADER, line).is_some() {
+            self.columns = line.split_whitespace().skip(2).map(str::to_owned).collect();
+            return true;
+        }
+        false
+    }
+
+    /// A row of YOLO's table before its bar: the losses of its parts, whose sum is the loss.
+    fn row(&mut self, row: &Captures, line: &str, fields: &mut Fields) -> Read {
+        let bar = captures(&BAR, line)?;
+        (fields.step.step, fields.step.steps) = (count(&bar, "step"), count(&bar, "steps"));
+        if fields.step.step == Some(0) {
+            return None;
+        }
+        fields.step.epoch = count(row, "epoch").map(|epoch| epoch as f64);
+        let numbers = row.name("numbers")?.as_str().split_whitespace();
+        let numbers: Vec<f64> = numbers.map(str::parse).collect::<Result<_, _>>().ok()?;
+        let memory_gb: f64 = row.name("memory")?.as_str().parse().ok()?;
+        let mut loss = 0.0;
+        for (name, value) in self.columns.iter().zip(&numbers) {
+            let is_loss = name.ends_with("loss") || ["box", "obj", "cls"].contains(&name.as_str());
+            loss += if is_loss { *value } else { 0.0 };
+            fields.reading(name, *value);
+        }
+        fields.reading("gpu_mem_gb", memory_gb);
+        fields.step.loss = Some(loss);
+        Some(Ok(()))
+    }
+
+    /// Whether a number was not said to be left out before.
+    fn is_news(&mut self, untaken: &Untaken) -> bool {
+        self.untaken.len() < MOST_UNTAKEN && self.untaken.insert(untaken.name.clone())
+    }
+
     /// Reads the dictionary that was kept until its bar had counted.
     fn catch_up(&mut self, found: &mut Vec<Found>) {
         let Some((line, at_s)) = self.early.take() else { return };
@@ -240,27 +325,125 @@ impl Shapes {
     }
 }
 
-/// A line with a loss is a step if it has the number of one, and otherwise a reading.
-fn sentence(line: &str, fields: &mut Fields) -> Read {
-    let loss = captures(&LOSS, line)?;
-    if captures(&OTHERS, line).is_some() {
-        return None;
-    }
-    let loss: f64 = loss.name("loss")?.as_str().parse().ok()?;
-    if let Some(epoch) = captures(&EPOCH, line) {
-        fields.step.epoch = epoch.name("epoch").and_then(|epoch| epoch.as_str().parse().ok());
-    }
-    match captures(&STEP, line) {
-        Some(step) => {
-            (fields.step.step, fields.step.steps) = (count(&step, "step"), count(&step, "steps"));
-            fields.step.loss = Some(loss);
-        }
-        None => fields.reading("loss", loss),
-    }
+/// What DeepSpeed's timer says: a rate of the step.
+fn timed(timer: &Captures, fields: &mut Fields) -> Read {
+    fields.step.step = count(timer, "step");
+    let rate: f64 = timer.name("rate")?.as_str().parse().ok()?;
+    fields.reading("samples_per_s", rate);
     Some(Ok(()))
+}
+
+/// Where a step's number stands in a line, with its end and its epoch.
+struct Numbered {
+    step: Option<u64>,
+    steps: Option<u64>,
+    epoch: Option<f64>,
+    /// Whether it is a line of Keras, and whether that has a bar.
+    keras: bool,
+    has_bar: bool,
+    /// Where these numbers stand, in bytes.
+    places: Vec<std::ops::Range<usize>>,
+}
+
+impl Numbered {
+    fn of(line: &str, epoch: Option<f64>) -> Self {
+        let none = Self { step: None, steps: None, epoch: None, keras: false, has_bar: false, places: Vec::new() };
+        let number = |captures: &Captures, name: &str| -> Option<f64> { captures.name(name)?.as_str().parse().ok() };
+        if let Some(found) = captures(&KERAS, line) {
+            let has_bar = found.name("bar").is_some_and(|bar| bar.as_str() != "-");
+            let end = found.name("bar").map_or(0, |bar| bar.start());
+            let (step, steps) = (count(&found, "step"), count(&found, "steps"));
+            return Self { step, steps, epoch, keras: true, has_bar, places: std::iter::once(0..end).collect() };
+        }
+        if let Some(found) = captures(&BATCH, line) {
+            let epoch = number(&found, "epoch").or_else(|| number(&found, "e"));
+            let whole = found.get(0).map_or(0..0, |whole| whole.range());
+            let (step, steps) = (count(&found, "step"), count(&found, "steps"));
+            return Self { step, steps, epoch, places: vec![whole], ..none };
+        }
+        let (step, at_epoch) = (captures(&STEP, line), captures(&EPOCH, line));
+        let ranges = [(&step, "step"), (&step, "steps"), (&at_epoch, "epoch")];
+        let places = ranges.iter().filter_map(|(found, name)| Some(found.as_ref()?.name(name)?.range()));
+        let places = places.collect();
+        let of_step = |name| step.as_ref().and_then(|step| count(step, name));
+        let epoch = at_epoch.as_ref().and_then(|found| number(found, "epoch"));
+        Self { step: of_step("step"), steps: of_step("steps"), epoch, places, ..none }
+    }
+}
+
+/// A line with a loss is a step if it has the number of one, and otherwise a reading. Other numbers of a step are its duration, its
+/// waiting and readings, by their names and units; those whose meaning is not known are given back.
+fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
+    let Some(loss) = captures(&LOSS, line).and_then(|loss| loss.name("loss")) else { return (None, Vec::new()) };
+    let numbered = Numbered::of(line, epoch);
+    if captures(&OTHERS, line).is_some() && !numbered.keras {
+        return (None, Vec::new());
+    }
+    let Ok(value) = loss.as_str().parse::<f64>() else { return (None, Vec::new()) };
+    fields.step.epoch = numbered.epoch;
+    if numbered.step.is_none() {
+        fields.reading("loss", value);
+        return (Some(Ok(())), Vec::new());
+    }
+    (fields.step.step, fields.step.steps) = (numbered.step, numbered.steps);
+    fields.step.loss = Some(value);
+    let (mut untaken, mut taken) = (Vec::new(), Vec::new());
+    for number in printed::numbers(line) {
+        let place = numbered.places.iter().position(|place| place.contains(&number.at));
+        if number.at == loss.start() || place.is_some() {
+            let is_step = !numbered.keras && numbered.places.len() <= 3 && place == Some(0);
+            let name = if number.at == loss.start() { Some("loss") } else { is_step.then_some("step") };
+            taken.extend(name.map(|name| number.pattern(Some(name))));
+            continue;
+        }
+        match meaning(&number, &numbered) {
+            Meaning::Duration(duration_s) if fields.step.duration_s.is_none() => {
+                fields.step.duration_s = Some(duration_s);
+                taken.push(number.pattern(Some(number.duration_group())));
+            }
+            Meaning::Wait(wait_s) => fields.step.wait_s = Some(wait_s),
+            Meaning::Reading(key, value) => {
+                fields.reading(&key, value);
+                taken.push(number.pattern(None));
+            }
+            Meaning::Duration(_) | Meaning::Unknown => untaken.push(number),
+        }
+    }
+    let taken = taken.join(".*?");
+    let untaken = untaken.into_iter().map(|number| Untaken {
+        number: [number.name, number.text, number.unit]
+            .iter()
+            .filter(|part| !part.is_empty())
+            .copied()
+            .collect::<Vec<_>>()
+            .join(" "),
+        name: number.name.to_owned(),
+        pattern: number.pattern(None),
+        taken: taken.clone(),
+    });
+    (Some(Ok(())), untaken.collect())
+}
+
+/// What a number of a step's line means. Keras prints all measures by name, and where it prints no bar, the mean time of a step over the
+/// whole epoch.
+fn meaning(number: &Printed<'_>, numbered: &Numbered) -> Meaning {
+    match number.meaning() {
+        Meaning::Reading(key, value) if numbered.keras && !numbered.has_bar && key == "mean_step_s" => {
+            Meaning::Duration(value)
+        }
+        Meaning::Unknown if numbered.keras && !number.name.is_empty() && number.name != "ETA" => {
+            Meaning::Reading(number.key(), number.value)
+        }
+        meaning => meaning,
+    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 #[path = "look_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+#[path = "trainers_tests.rs"]
+mod trainers_tests;

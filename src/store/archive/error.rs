@@ -85,8 +85,24 @@ impl ArchiveError {
         move |source| Self::Io { doing, path: path.to_owned(), source }
     }
 
+    /// Converts an error of what is put into a place where nothing may be.
+    pub(super) fn placing(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.kind() {
+            io::ErrorKind::AlreadyExists => Self::Exists { path: path.to_owned() },
+            _ => Self::io("writing", path)(source),
+        }
+    }
+
     pub(super) fn damaged(archive: &Path, reason: impl Into<String>) -> Self {
         Self::Damaged { archive: archive.to_owned(), reason: reason.into() }
+    }
+
+    /// Converts an error of the ZIP writer.
+    pub(super) fn writing(archive: &Path, error: zip::result::ZipError) -> Self {
+        Self::io("writing", archive)(match error {
+            zip::result::ZipError::Io(source) => source,
+            other => io::Error::other(other),
+        })
     }
 
     /// Converts an error of the ZIP reader.

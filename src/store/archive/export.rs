@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -13,7 +14,7 @@ use super::anonymous::{self, Pseudonyms};
 use super::manifest::{ARCHIVE_VERSION, FileEntry, MANIFEST, Manifest, is_left_out};
 use super::unpack::{Archive, hexadecimal};
 use super::{ArchiveError, ArchiveProgress};
-use crate::foreign;
+use crate::foreign::{self, Output};
 use crate::protocol::EXPORT_FOLDER;
 use crate::store::folder;
 
@@ -74,43 +75,99 @@ fn export(
     names: Option<Pseudonyms>,
     progress: ArchiveProgress<'_>,
 ) -> Result<LeftOut, ArchiveError> {
-    let name = out.file_name().filter(|_| out.extension().is_some_and(|extension| extension == "zip"));
-    let Some(name) = name else { return Err(ArchiveError::Name { path: out.to_owned() }) };
-    if out.symlink_metadata().is_ok() {
-        return Err(ArchiveError::Exists { path: out.to_owned() });
+    if out.file_name().is_none() || out.extension().is_none_or(|extension| extension != "zip") {
+        return Err(ArchiveError::Name { path: out.to_owned() });
     }
-    let part = out.with_file_name(format!(".{}.part", name.to_string_lossy()));
-    let written = write(session, &part, names, progress)
-        .and_then(|left_out| super::import::put_in_place(&part, out).map(|()| left_out));
-    written.inspect_err(|_| {
-        let _ = fs::remove_file(&part);
-    })
-}
-
-fn write(
-    session: &Path,
-    part: &Path,
-    mut names: Option<Pseudonyms>,
-    progress: ArchiveProgress<'_>,
-) -> Result<LeftOut, ArchiveError> {
     let (mut files, mut left_out) = files(session)?;
     if names.is_some() {
         let all = files.len();
         files.retain(|(path, _)| anonymous::is_log(path));
         left_out.outputs = all - files.len();
     }
+    let output = Output::new(out).map_err(ArchiveError::placing(out))?;
     let total_bytes = 2 * files.iter().map(|(_, bytes)| bytes).sum::<u64>();
-    let mut done_bytes = 0;
-    let file = File::create(part).map_err(ArchiveError::io("writing", part))?;
+    let writing = |error| ArchiveError::io("writing", out)(error);
+    let file = Sink { file: output.writer().map_err(writing)?, forgotten: None };
     let mut zip = ZipWriter::new(io::BufWriter::with_capacity(1 << 18, file));
+    add_files(&mut zip, out, session, files, names, &mut |done_bytes| progress(done_bytes, total_bytes))?;
+    let file = zip.finish().map_err(|error| ArchiveError::writing(out, error))?;
+    file.into_inner().map_err(|error| writing(error.into_error()))?;
+    // An archive counts only once it has been read back.
+    let file = File::open(output.path()).map_err(ArchiveError::io("reading", out))?;
+    let check = &mut |done, _| progress(total_bytes / 2 + done, total_bytes);
+    Archive::open(file, out)?.unpack(check, |_| Ok(io::sink()))?;
+    output.keep().map_err(ArchiveError::placing(out))?;
+    Ok(left_out)
+}
+
+/// The file of an archive. Once it could not be written it takes everything and forgets it: the ZIP writer would try to complete the
+/// archive when it is dropped, and print that it cannot.
+struct Sink {
+    file: File,
+    forgotten: Option<Forgotten>,
+}
+
+/// Where a file would be read and written, and where it would end.
+#[derive(Clone, Copy)]
+struct Forgotten {
+    at: u64,
+    end: u64,
+}
+
+impl Sink {
+    fn attempt<T>(&mut self, act: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+        let done = act(&mut self.file);
+        if done.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
+            let end = self.file.metadata().map_or(0, |about| about.len());
+            self.forgotten = Some(Forgotten { at: self.file.stream_position().unwrap_or(end), end });
+        }
+        done
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(Forgotten { at, end }) = &mut self.forgotten else { return self.attempt(|file| file.write(bytes)) };
+        *at += bytes.len() as u64;
+        *end = (*end).max(*at);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.forgotten.is_some() { Ok(()) } else { self.attempt(File::flush) }
+    }
+}
+
+impl Seek for Sink {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let Some(Forgotten { at, end }) = &mut self.forgotten else { return self.attempt(|file| file.seek(to)) };
+        *at = match to {
+            SeekFrom::Start(place) => place,
+            SeekFrom::Current(further) => at.saturating_add_signed(further),
+            SeekFrom::End(further) => end.saturating_add_signed(further),
+        };
+        Ok(*at)
+    }
+}
+
+/// Adds files of a session and the manifest. `progress` hears of the bytes that were added.
+fn add_files<W: Write + Seek>(
+    zip: &mut ZipWriter<W>,
+    out: &Path,
+    session: &Path,
+    files: Vec<(String, u64)>,
+    mut names: Option<Pseudonyms>,
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<(), ArchiveError> {
+    let mut done_bytes = 0;
     let mut entries = Vec::with_capacity(files.len());
     for (path, bytes) in files {
-        if progress(done_bytes, total_bytes).is_break() {
+        if progress(done_bytes).is_break() {
             return Err(ArchiveError::Cancelled);
         }
         let from = session.join(&path);
         let name = names.as_mut().map_or_else(|| path.clone(), |names| names.path(&path));
-        start(&mut zip, &name, bytes, part)?;
+        start(zip, &name, bytes, out)?;
         let reading = |error| ArchiveError::io("reading", &from)(error);
         let mut file: Box<dyn Read> = match &mut names {
             Some(names) => names.open(session, &path).map_err(reading)?,
@@ -118,25 +175,24 @@ fn write(
         };
         let (mut sum, mut read_bytes, mut block) = (Sha256::new(), 0, vec![0; 1 << 17]);
         loop {
-            let count = file.read(&mut block).map_err(|error| ArchiveError::io("reading", &from)(error))?;
+            let count = file.read(&mut block).map_err(reading)?;
             if count == 0 {
                 break;
             }
             sum.update(&block[..count]);
-            zip.write_all(&block[..count]).map_err(ArchiveError::io("writing", part))?;
+            zip.write_all(&block[..count]).map_err(ArchiveError::io("writing", out))?;
             read_bytes += count as u64;
-            if progress((done_bytes + read_bytes).min(total_bytes / 2), total_bytes).is_break() {
+            // Names may be longer than what they replace.
+            if progress(done_bytes + read_bytes.min(bytes)).is_break() {
                 return Err(ArchiveError::Cancelled);
             }
         }
         drop(file);
         if names.is_none() && read_bytes < bytes {
-            let shrunk = io::Error::other("it shrank while it was read");
-            return Err(ArchiveError::io("reading", &from)(shrunk));
+            return Err(reading(io::Error::other("it shrank while it was read")));
         }
         done_bytes += bytes;
-        let bytes = read_bytes;
-        entries.push(FileEntry { path: name, bytes, sha256: hexadecimal(&sum.finalize()) });
+        entries.push(FileEntry { path: name, bytes: read_bytes, sha256: hexadecimal(&sum.finalize()) });
     }
     let manifest = Manifest {
         version: ARCHIVE_VERSION,
@@ -144,23 +200,15 @@ fn write(
         created: jiff::Timestamp::now().to_string(),
         files: entries,
     };
-    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| ArchiveError::io("writing", part)(error.into()))?;
-    start(&mut zip, MANIFEST, text.len() as u64, part)?;
-    zip.write_all(&text).map_err(ArchiveError::io("writing", part))?;
-    let file = zip.finish().map_err(|error| ArchiveError::zip(part, error))?;
-    let file = file.into_inner().map_err(|error| ArchiveError::io("writing", part)(error.into_error()))?;
-    file.sync_all().map_err(ArchiveError::io("writing", part))?;
-    // An archive counts only once it has been read back.
-    let file = File::open(part).map_err(ArchiveError::io("reading", part))?;
-    let check = &mut |done, _| progress(total_bytes / 2 + done, total_bytes);
-    Archive::open(file, part)?.unpack(check, |_| Ok(io::sink()))?;
-    Ok(left_out)
+    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| ArchiveError::io("writing", out)(error.into()))?;
+    start(zip, MANIFEST, text.len() as u64, out)?;
+    zip.write_all(&text).map_err(ArchiveError::io("writing", out))
 }
 
-fn start<W: Write + io::Seek>(zip: &mut ZipWriter<W>, path: &str, bytes: u64, part: &Path) -> Result<(), ArchiveError> {
+fn start<W: Write + Seek>(zip: &mut ZipWriter<W>, path: &str, bytes: u64, out: &Path) -> Result<(), ArchiveError> {
     // Without modification times and owners, the same session gives the same bytes.
     let options = SimpleFileOptions::default().unix_permissions(0o644).large_file(bytes >= u64::from(u32::MAX));
-    zip.start_file(path, options).map_err(|error| ArchiveError::zip(part, error))
+    zip.start_file(path, options).map_err(|error| ArchiveError::writing(out, error))
 }
 
 /// Extensions of profiler recordings, finished or not, of current and former versions.

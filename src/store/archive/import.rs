@@ -4,9 +4,6 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
-
 use super::unpack::Archive;
 use super::{ArchiveError, ArchiveProgress};
 use crate::foreign;
@@ -75,21 +72,8 @@ fn unpack(archive: &mut Archive<File>, to: &Path, progress: ArchiveProgress<'_>)
     synced.map_err(ArchiveError::io("writing", to))
 }
 
-/// Renames a finished file or folder without overwriting anything.
-pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<(), ArchiveError> {
-    let renamed = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems cannot rename without overwriting; that the destination is free was checked before.
-        Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => fs::rename(from, to),
-        Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => return Err(ArchiveError::Exists { path: to.to_owned() }),
-        renamed => renamed.map_err(io::Error::from),
-    };
-    renamed.map_err(ArchiveError::io("writing", to))?;
-    // Syncing the folder makes the name durable.
-    if let Some(parent) = to.parent() {
-        let _ = File::open(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
-            .map(|folder| folder.sync_all());
-    }
-    Ok(())
+fn put_in_place(unfinished: &Path, session: &Path) -> Result<(), ArchiveError> {
+    foreign::put_in_place(unfinished, session).map_err(ArchiveError::placing(session))
 }
 
 fn create(path: &Path) -> Result<File, ArchiveError> {

@@ -76,6 +76,7 @@ fn a_run_comes_back_as_it_was_said() {
     assert!(runs[0].ranks.iter().all(|rank| rank.steps.is_empty()));
     let run = reader.run("r1").unwrap().unwrap();
     assert_eq!((run.plan.as_str(), run.state, run.seed), ("precision", RunState::Failed, u64::MAX));
+    assert_eq!(run.launch, "p1", "the launch, whatever the plan is called");
     assert_eq!(run.levels, levels());
     assert!(run.queued_time_s <= run.started_time_s.unwrap() && run.started_time_s <= run.ended_time_s);
     let [zero, one] = &run.ranks[..] else { panic!("two ranks") };
@@ -320,6 +321,7 @@ fn the_last_rates_of_each_device_come_back_with_every_run_also_from_a_rebuilt_in
         }],
         sm_clock_mhz: None,
         throttle_reasons: Vec::new(),
+        others_cpus: Some(1.25),
     };
     store.decide(queued("r1")).unwrap();
     for (name, per_s) in [("cpu", 1e10), ("a GPU", 1e13), ("cpu", 2e10)] {

@@ -9,11 +9,11 @@ use std::sync::{Mutex, PoisonError};
 use super::reader::EventsFile;
 use super::writer::EventsWriter;
 use super::{Entry, Lane, Row, extras};
+use crate::foreign::Output;
 use crate::trace::TraceError;
 use crate::trace::event::{Event, Kind, Name, What, nameless};
 use crate::trace::progress::{Progress, Watch};
 use crate::trace::source::{Detail, Reading, Source};
-use crate::trace::unfinished::Unfinished;
 
 /// Writes all events of a source to a file, which must not exist yet. It appears when it is whole.
 pub(in crate::trace) fn keep(
@@ -22,14 +22,14 @@ pub(in crate::trace) fn keep(
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), TraceError> {
     let failed = |source| TraceError::Io { file: kept.to_owned(), source };
-    let unfinished = Unfinished::beside(kept)?;
+    let output = Output::new(kept).map_err(failed)?;
     let head = source.head()?;
     let mut units = 0;
     for kind in Kind::TIMED {
         units += source.units(kind)?;
     }
     let watch = &mut Watch::new(tell, units);
-    let writer = EventsWriter::append(&unfinished.path, 0, head).map_err(failed)?;
+    let writer = EventsWriter::append(output.path(), 0, head).map_err(failed)?;
     let conversion = Mutex::new(Conversion {
         writer,
         ids: HashMap::new(),
@@ -59,8 +59,8 @@ pub(in crate::trace) fn keep(
         writer.define(entry).map_err(failed)?;
     }
     writer.finish().map_err(failed)?;
-    EventsFile::open(&unfinished.path)?.keep_tiles()?;
-    unfinished.keep()
+    EventsFile::open(output.path())?.keep_tiles()?;
+    output.keep().map_err(failed)
 }
 
 struct Conversion {

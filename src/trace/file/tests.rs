@@ -226,7 +226,7 @@ fn the_events_of_real_reports_say_what_the_reports_say_in_a_fraction_of_the_spac
         }
     }
     let again = keep_events(&path("report.sqlite"), &path("single_100.events"), tell).unwrap_err().to_string();
-    assert!(again.contains("there is such a file; name another one"), "{again}");
+    assert!(again.contains("something has this name and is not overwritten: choose another one"), "{again}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What is seen of the factors of images while they should be in effect.
 
-use multicard::plan::image::{CudnnBenchmark, ImageSettings, Layout, Loader, Precision, Tf32, WireDtype};
+use multicard::plan::image::{CudnnBenchmark, ImageSettings, Layout, Loader, Precision, Tf32, UpdateRule, WireDtype};
 use multicard::plan::{Kernels, OptimizerImpl};
 use multicard::protocol::Evidence;
 use tch::{TchError, Tensor};
@@ -24,7 +24,8 @@ pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, 
         wire_dtype(settings, batch),
         pin_memory(settings.pin_memory, batch.origin),
         loader(settings, batch),
-        optimizer(settings.optimizer_impl, trainer)?,
+        optimizer(settings, trainer)?,
+        update_rule(settings.optimizer, trainer),
     ];
     let cuda = batch.images().device().is_cuda();
     found.extend(switches(settings, Flags::in_effect()?, plans(settings, batch)?, cuda));
@@ -119,16 +120,29 @@ fn loader_threads() -> usize {
     names.filter(|name| name.starts_with("loader-")).count()
 }
 
-fn optimizer(asked: OptimizerImpl, trainer: &Trainer<Image>) -> Result<Evidence, TchError> {
+fn optimizer(settings: &ImageSettings, trainer: &Trainer<Image>) -> Result<Evidence, TchError> {
+    let asked = settings.optimizer_impl;
     let count = trainer.parameters()?.len();
+    let (fused, foreach, each) = match settings.optimizer {
+        UpdateRule::Sgd => ("_fused_sgd_", 3, 3),
+        // Without decay it is Adam.
+        UpdateRule::Adam | UpdateRule::Adamw => ("_fused_adamw_", 10, 9),
+    };
     let calls = match asked {
-        OptimizerImpl::Fused => "one call of _fused_sgd_".to_owned(),
-        OptimizerImpl::Foreach => "three calls of _foreach_ functions".to_owned(),
-        OptimizerImpl::Loop => format!("{} calls", 3 * count),
+        OptimizerImpl::Fused => format!("one call of {fused}"),
+        OptimizerImpl::Foreach => format!("{foreach} calls of _foreach_ functions"),
+        OptimizerImpl::Loop => format!("{} calls", each * count),
     };
     let relaid = trainer.optimizer().relaid();
     let seen = format!("{calls} for {count} parameters, {relaid} gradients copied into their parameter's strides");
     Ok(evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0))
+}
+
+/// What an update keeps of each weight: momentum, or the two means of Adam.
+fn update_rule(asked: UpdateRule, trainer: &Trainer<Image>) -> Evidence {
+    let kept = trainer.optimizer().kept();
+    let expected = if asked == UpdateRule::Sgd { 1 } else { 2 };
+    evidence(UpdateRule::KEY, asked.name(), format!("updates keep {kept} numbers a weight"), kept == expected)
 }
 
 /// Where cuDNN's plans are from.

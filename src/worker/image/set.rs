@@ -29,6 +29,26 @@ pub struct RunSet {
     pub copies: Evidence,
 }
 
+impl RunSet {
+    /// Bytes of images that this process holds; of memory that ranks share, the first one's.
+    pub fn bytes(&self, peers: Option<&Rc<Peers>>) -> usize {
+        let is_first = peers.is_none_or(|peers| peers.rank == 0);
+        let own = |samples: &Samples| match &samples.content {
+            Content::Bytes { pixels: Pixels::Shared(_), .. } if !is_first => 0,
+            _ => held_bytes(samples),
+        };
+        own(&self.train) + own(&self.test)
+    }
+}
+
+/// Bytes of images in memory.
+fn held_bytes(samples: &Samples) -> usize {
+    match &samples.content {
+        Content::Bytes { pixels, .. } => pixels.len(),
+        Content::Files(_) => 0,
+    }
+}
+
 /// Reads the images that the cell asks for. With `data_copy = shared` all ranks come to this point.
 pub fn read(job: &Job, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Result<RunSet, Stop> {
     let mut left_out = Vec::new();
@@ -235,15 +255,11 @@ fn fill(
 
 /// Whether ranks hold the very same memory, by the identity of what they map.
 fn copies(settings: &ImageSettings, parts: [&Samples; 2], peers: Option<&Rc<Peers>>) -> Result<Evidence, Stop> {
-    let held = |samples: &Samples| match &samples.content {
-        Content::Bytes { pixels, .. } => pixels.len(),
-        Content::Files(_) => 0,
-    };
     let inode = |samples: &Samples| match &samples.content {
         Content::Bytes { pixels: Pixels::Shared(mapping), .. } => Some(mapping.inode as i64),
         _ => None,
     };
-    let bytes: usize = parts.iter().map(|samples| held(samples)).sum();
+    let bytes: usize = parts.iter().map(|samples| held_bytes(samples)).sum();
     let (ranks, inodes) = (peers.map_or(1, |peers| peers.world_size), parts.map(|part| inode(part).unwrap_or(0)));
     let asked = settings.data_copy;
     let (seen, in_effect) = match peers.filter(|_| asked == DataCopy::Shared) {

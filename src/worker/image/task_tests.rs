@@ -33,6 +33,30 @@ fn every_strategy_but_single_spreads_over_several_gpus() {
 }
 
 #[test]
+fn each_update_rule_moves_weights_as_it_is_defined() {
+    for implementation in ["fused", "foreach", "loop"] {
+        // The first update of Adam is the learning rate against the gradient's sign, whatever its size.
+        for (rule, moved) in [("sgd", [0.2, -0.02]), ("adam", [0.1, -0.1]), ("adamw", [0.1 + 0.001, -0.1 + 0.001])] {
+            let levels = [
+                ("optimizer", Level::text(rule)),
+                ("optimizer_impl", Level::text(implementation)),
+                ("learning_rate", Level::Number(0.1)),
+            ];
+            let task = Image::new(&job(&levels, 1)).unwrap();
+            let weight = Tensor::from_slice(&[1.0_f64, 1.0]).set_requires_grad(true);
+            let mut optimizer = task.optimizer(&[weight.shallow_clone()]).unwrap();
+            optimizer.zero().unwrap();
+            (&weight * Tensor::from_slice(&[2.0, -0.2])).sum(Kind::Double).backward();
+            optimizer.step(None).unwrap();
+            let found = Vec::<f64>::try_from(weight.detach()).unwrap();
+            for (found, moved) in found.into_iter().zip(moved) {
+                assert!((found - (1.0 - moved)).abs() < 1e-6, "{rule} {implementation}: {found}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_scenario_needs_its_kind_of_set() {
     let b = [("scenario", Level::text("b"))];
     assert!(refusal(&job(&b, 1)).contains("scenario = b does not fit data.set = digits"));

@@ -107,9 +107,10 @@ struct AdamW : Optimizer {
   Tensors means = zeros(), squares = zeros();
   at::Tensor learning_rate, updates, norm;
   double weight_decay;
+  bool has_norm;
 
-  AdamW(at::Tensor** given, size_t count, int implementation, double weight_decay)
-      : Optimizer(given, count, implementation), weight_decay(weight_decay) {
+  AdamW(at::Tensor** given, size_t count, int implementation, double weight_decay, bool has_norm)
+      : Optimizer(given, count, implementation), weight_decay(weight_decay), has_norm(has_norm) {
     TORCH_CHECK(count > 0, "AdamW was given no parameters");
     auto options = values[0].options().dtype(at::kFloat);
     learning_rate = at::zeros({}, options);
@@ -117,7 +118,7 @@ struct AdamW : Optimizer {
   }
 
   void update(const std::optional<at::Tensor>& found_inf) override {
-    norm = at::stack(at::_foreach_norm(gradients, 2, at::kFloat)).norm();
+    if (has_norm) norm = at::stack(at::_foreach_norm(gradients, 2, at::kFloat)).norm();
     if (implementation == FUSED) {
       updates.add_(1);
       at::_fused_adamw_(values, gradients, means, squares, {}, Tensors(values.size(), updates), learning_rate, beta1, beta2,
@@ -184,10 +185,11 @@ SHIM_API Optimizer* mc_sgd_new(at::Tensor** parameters, size_t count, int implem
   })
 }
 
-SHIM_API Optimizer* mc_adamw_new(at::Tensor** parameters, size_t count, int implementation, double weight_decay) {
+// With `has_norm` each update takes the norm of all gradients. Without decay it is Adam.
+SHIM_API Optimizer* mc_adamw_new(at::Tensor** parameters, size_t count, int implementation, double weight_decay, int has_norm) {
   GUARD(nullptr, {
     at::NoGradGuard no_grad;
-    return new AdamW(parameters, count, implementation, weight_decay);
+    return new AdamW(parameters, count, implementation, weight_decay, has_norm != 0);
   })
 }
 

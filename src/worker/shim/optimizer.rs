@@ -24,6 +24,7 @@ unsafe extern "C" {
         count: usize,
         implementation: c_int,
         weight_decay: f64,
+        has_norm: c_int,
     ) -> *mut c_void;
     fn mc_optimizer_free(optimizer: *mut c_void);
     fn mc_optimizer_zero(optimizer: *mut c_void) -> c_int;
@@ -167,10 +168,33 @@ pub struct AdamW(pub Updates);
 impl AdamW {
     /// Over these parameters, where they are now; the learning rate is 0 until it is set.
     pub fn new(parameters: &[Tensor], weight_decay: f64, implementation: OptimizerImpl) -> Result<Self, TchError> {
+        Self::with_norm(parameters, weight_decay, implementation, true)
+    }
+
+    /// The same at one learning rate, without the norm of gradients, which costs kernels of its own. Without decay it is Adam.
+    pub fn at_rate(
+        parameters: &[Tensor],
+        learning_rate: f64,
+        weight_decay: f64,
+        implementation: OptimizerImpl,
+    ) -> Result<Self, TchError> {
+        let mut adamw = Self::with_norm(parameters, weight_decay, implementation, false)?;
+        adamw.set_learning_rate(learning_rate)?;
+        Ok(adamw)
+    }
+
+    fn with_norm(
+        parameters: &[Tensor],
+        weight_decay: f64,
+        implementation: OptimizerImpl,
+        has_norm: bool,
+    ) -> Result<Self, TchError> {
         let pointers: Vec<_> = parameters.iter().map(Tensor::as_ptr).collect();
         let number = number(implementation);
         // SAFETY: as in `Sgd::new`.
-        let adamw = unsafe { mc_adamw_new(pointers.as_ptr().cast(), pointers.len(), number, weight_decay) };
+        let adamw = unsafe {
+            mc_adamw_new(pointers.as_ptr().cast(), pointers.len(), number, weight_decay, c_int::from(has_norm))
+        };
         Ok(Self(Updates(check_pointer(adamw)?)))
     }
 

@@ -21,7 +21,7 @@ pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     ui.label(muted(
         ui,
         "A claim holds where the 95 % interval (Student's t over repeats) of every comparison lies within it, and fails where one \
-         lies outside.",
+         lies outside at 5 % over all its comparisons (Holm). Runs that do other work do not judge it.",
     ));
     ui.add_space(GRID);
     ScrollArea::vertical().id_salt("claims").auto_shrink([false, false]).show(ui, |ui| {
@@ -90,7 +90,7 @@ fn verdict_ui(ui: &mut Ui, verdict: Verdict) {
         Verdict::Holds => ("✓", palette.good),
         Verdict::Fails => ("✗", palette.bad),
         Verdict::Undecided => ("?", palette.warning),
-        Verdict::Untested => ("–", palette.muted),
+        Verdict::NotJudged | Verdict::Untested => ("–", palette.muted),
     };
     ui.colored_label(colour, format!("{sign} {}", verdict.name()));
 }

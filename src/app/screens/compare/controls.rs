@@ -18,8 +18,7 @@ use crate::app::screens::compare::View;
 use crate::app::task::typed_path;
 use crate::app::theme::GRID;
 use crate::app::widgets::{
-    card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, muted, named, strong, text_field,
-    text_width, together_ui,
+    card, check_ui, choice, fields_on_cards, filter_field, muted, named, strong, text_field, text_width, together_ui,
 };
 use crate::figure::{Form, Look, Over, Place, SettingLevels, Study, baseline_name, level_name};
 
@@ -140,10 +139,10 @@ fn filter_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
         }
     });
     let hint = "fp16 or gpus>=2 …";
-    if let Some(text) = filter_field(ui, filter_id(), "Filter cells", hint, &study.filter, 184.0) {
+    if let Some(text) = filter_field(ui, filter_id(), ("Filter cells", hint), &study.filter, 184.0, &view.filter_keys())
+    {
         edit::<CompareCommand>(commands, study, Some("filter"), |study| study.filter = text);
     }
-    filter_error_ui(ui, &study.filter);
     for levels in &picture.comparison.settings {
         ui.add_space(GRID);
         ui.horizontal(|ui| {

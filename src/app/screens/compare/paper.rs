@@ -17,8 +17,12 @@ pub fn paper_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         if of_paper.asked > 0 {
             let (asked, missing, full) = (of_paper.asked, of_paper.missing.len(), of_paper.full.len());
             let by_full = if full > 0 { format!(", {full} by full runs") } else { String::new() };
-            let count =
-                ui.label(muted(ui, format!("{} of {asked} cells measured in its setting{by_full}", asked - missing)));
+            let others = match of_paper.otherwise {
+                0 => String::new(),
+                others => format!(", {others} in others"),
+            };
+            let text = format!("{} of {asked} cells measured in its setting{by_full}{others}", asked - missing);
+            let count = ui.label(muted(ui, text));
             if full > 0 {
                 count.on_hover_text(format!(
                     "Full runs tell more than the plan's quick ones:\n{}",

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
+use super::next_step::{self, NextStep};
 use super::sheet::Sheet;
 use super::value_text;
 use crate::analysis::{self, CellKey, RunState, cells_of};
@@ -57,6 +58,10 @@ pub struct Picture {
     pub quick: Vec<bool>,
     /// A plan of full runs of the quick cells that are shown and have none.
     pub full_runs: Option<Plan>,
+    /// More repeats that would decide what is undecided.
+    pub more_repeats: Option<NextStep>,
+    /// Runs of cells that have none that finished.
+    pub lacking: Option<NextStep>,
     /// What the runs say to the papers' claims; empty unless asked for.
     pub claims: Vec<Judgement>,
     /// Number of ended runs whose measures are still being computed.
@@ -94,6 +99,8 @@ impl Picture {
             columns,
             quick: comparison.table.rows.iter().map(is_quick).collect(),
             full_runs: full_runs(&comparison, &by_cell),
+            more_repeats: next_step::more_repeats(&comparison, sources, &by_cell),
+            lacking: next_step::lacking(&comparison, sources, &by_cell),
             texts,
             proofs,
             stories,

@@ -1,16 +1,17 @@
 //! The status line above the table: included and excluded runs, notes, and copying.
 
-use eframe::egui::{Align, Layout, Role, Ui, WidgetInfo};
+use eframe::egui::{Align, Button, Layout, Role, Ui, WidgetInfo};
 
 use super::picture::Picture;
 use super::{CompareCommand, table};
+use crate::analysis::counted;
 use crate::app::columns::{self, Listed};
 use crate::app::command::{Command, edit};
 use crate::app::desk::export::data_menu_ui;
 use crate::app::screens::compare::View;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{check_ui, muted, named, strong};
-use crate::figure::{Format, filter_of};
+use crate::figure::{Format, duration_text, filter_of};
 use crate::plan::asked_cells;
 
 /// Width below which notes and copying have a line to themselves.
@@ -21,7 +22,8 @@ const FULL_RUNS: f32 = 240.0;
 
 /// Draws the status line.
 pub fn status_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
-    let for_button = if picture.full_runs.is_some() { FULL_RUNS } else { 0.0 };
+    let buttons = [picture.full_runs.is_some(), picture.more_repeats.is_some(), picture.lacking.is_some()];
+    let for_button = FULL_RUNS * buttons.into_iter().filter(|is_there| *is_there).count() as f32;
     let is_narrow = ui.available_width() < ONE_LINE + for_button;
     ui.horizontal(|ui| {
         counts_ui(ui, view, picture, commands);
@@ -57,6 +59,7 @@ fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
             commands.push(Command::from(CompareCommand::PlanFullRuns));
         }
     }
+    next_step_ui(ui, view, picture, commands);
     if picture.waiting > 0 {
         ui.label(muted(ui, format!("{} still to run", picture.waiting)));
     }
@@ -66,6 +69,36 @@ fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
     }
     if view.own.is_updating() {
         ui.label(muted(ui, "updating …"));
+    }
+}
+
+/// Draws what to run next: more repeats, and cells without a value. While runs wait, nothing is offered.
+fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    if picture.waiting > 0 || picture.pending > 0 {
+        return;
+    }
+    let mut button = |ui: &mut Ui, text: String, help: &str, command: CompareCommand| {
+        let button = ui.add_enabled(view.locked().is_none(), Button::new(text)).on_hover_text(help);
+        if button.on_disabled_hover_text(view.locked().unwrap_or_default()).clicked() {
+            commands.push(Command::from(command));
+        }
+    };
+    if let Some(step) = &picture.more_repeats {
+        let about = if step.is_least { "at least" } else { "about" };
+        let time = if step.duration_s > 0.0 { format!(", {}", duration_text(step.duration_s)) } else { String::new() };
+        let more = if step.more == 1 { "1 more repeat".to_owned() } else { format!("{} more repeats", step.more) };
+        let text = format!("{} undecided: queue {about} {more}{time}", step.count);
+        let help = "Queues more repeats of the undecided cells and of the baseline. How many follows from the spread of those that are there.";
+        button(ui, text, help, CompareCommand::QueueRepeats);
+    }
+    if let Some(step) = &picture.lacking {
+        let text = format!("Queue {} without a value", counted(step.count, "cell"));
+        button(
+            ui,
+            text,
+            "No run of these cells has finished: queues their repeats again",
+            CompareCommand::QueueLacking,
+        );
     }
 }
 

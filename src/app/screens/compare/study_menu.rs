@@ -8,11 +8,13 @@ use eframe::egui::{
 use super::View;
 use super::{CompareCommand, CompareScreen};
 use crate::app::command::{Command, ScreenName};
-use crate::app::desk::Desk;
+use crate::app::deliberate;
+use crate::app::desk::{Deed, Desk, Inverse};
+use crate::app::study_list::{built_in_ui, is_sought, search_ui};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{fields_on_cards, muted, named, text_field};
 use crate::conduct::Order;
-use crate::figure::{SavedStudy, Study, find_study, presets, refused_name};
+use crate::figure::{SavedStudy, Study, find_study, refused_name};
 
 impl CompareScreen {
     /// The study in words: its name, and whether it differs from what is kept under that.
@@ -44,61 +46,68 @@ impl CompareScreen {
         let study = Study { name: name.to_owned(), ..self.held_study() };
         match serde_json::to_value(&study) {
             Ok(json) => {
-                desk.order(Order::SaveStudy(name.to_owned(), json));
-                self.deleted.take_if(|deleted| deleted.name == name);
+                let before = kept(desk, name);
+                let inverse = before.map_or_else(
+                    || Order::DeleteStudy(name.to_owned()),
+                    |before| Order::SaveStudy(name.to_owned(), before),
+                );
+                let what = format!("The study {name:?} was saved");
+                let orders = vec![Order::SaveStudy(name.to_owned(), json)];
+                desk.order_to_undo(Deed { what, orders, inverse: vec![Inverse::Order(inverse)] });
                 self.study = study;
             }
             Err(error) => desk.problem(ScreenName::COMPARE, format!("saving the study {name:?}: {error}")),
         }
     }
-
-    /// Deletes a saved study; [`Self::restore_study`] brings it back.
-    pub(super) fn delete_study(&mut self, name: &str, desk: &mut Desk) {
-        if let Some(saved) = desk.records.studies.iter().find(|saved| saved.name == name) {
-            self.deleted = Some(saved.clone());
-            desk.order(Order::DeleteStudy(name.to_owned()));
-        }
-    }
-
-    /// Saves the study that was deleted last again.
-    pub(super) fn restore_study(&mut self, desk: &mut Desk) {
-        let Some(SavedStudy { name, json, .. }) = self.deleted.take() else { return };
-        match serde_json::from_str(&json) {
-            Ok(json) => desk.order(Order::SaveStudy(name, json)),
-            Err(error) => desk.problem(ScreenName::COMPARE, format!("bringing back the study {name:?}: {error}")),
-        }
-    }
 }
+
+/// A study as the session keeps it, if it does.
+fn kept(desk: &Desk, name: &str) -> Option<serde_json::Value> {
+    let saved = desk.records.studies.iter().find(|saved| saved.name == name)?;
+    serde_json::from_str(&saved.json).ok()
+}
+
+/// Deletes a saved study, which can be undone.
+pub(super) fn delete_study(name: &str, desk: &mut Desk) {
+    let Some(json) = kept(desk, name) else { return };
+    let what = format!("The study {name:?} was deleted");
+    let inverse = vec![Inverse::Order(Order::SaveStudy(name.to_owned(), json))];
+    desk.order_to_undo(Deed { what, orders: vec![Order::DeleteStudy(name.to_owned())], inverse });
+}
+
+/// What the study shows that nobody named.
+const PLAIN: &str = "One measure with its ratio, and values that show that cells did the same work";
 
 /// Draws the menu.
 pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let text = format!("{} ⏷", view.own.study_text(&view.records.studies));
     let (response, _) = MenuButton::new(text).config(config).ui(ui, |ui| {
-        ui.set_min_width(280.0);
+        ui.set_min_width(320.0);
+        ui.set_max_width(420.0);
         fields_on_cards(ui);
         save_ui(ui, view, commands);
         ui.separator();
+        let search = search_ui(ui, Id::unique("study-search"));
         // As much as the window leaves below the button.
         let height = (ui.ctx().content_rect().bottom() - ui.cursor().top() - 6.0 * GRID).clamp(120.0, 560.0);
         ui.scope(|ui| {
             ui.set_max_height(height);
             ScrollArea::vertical().max_height(height).show(ui, |ui| {
-                if !view.records.studies.is_empty() {
+                let saved = view.records.studies.iter().filter(|saved| is_sought(&search, &[&saved.name]));
+                let saved: Vec<_> = saved.collect();
+                if !saved.is_empty() {
                     ui.label(muted(ui, "Saved in this session"));
-                    for saved in &view.records.studies {
-                        saved_ui(ui, view, saved, commands);
-                    }
+                    saved.into_iter().for_each(|saved| saved_ui(ui, view, saved, commands));
                     ui.add_space(GRID);
                 }
-                ui.label(muted(ui, "Built in"));
-                let plain = Study {
-                    about: "One measure with its ratio, and values that show that cells did the same work".to_owned(),
-                    ..Study::default()
-                };
-                for study in std::iter::once(&plain).chain(presets()) {
-                    let name = if study.name.is_empty() { "plain" } else { &study.name };
-                    study_ui(ui, view, name, study, commands);
+                if is_sought(&search, &["plain", PLAIN]) {
+                    let plain = Study { about: PLAIN.to_owned(), ..Study::default() };
+                    study_ui(ui, view, "Plain: one measure and its ratio", &plain, commands);
+                }
+                if let Some(study) = built_in_ui(ui, &search, &view.own.study.name) {
+                    commands.push(Command::from(CompareCommand::Study(Box::new(study))));
+                    ui.close();
                 }
             });
         });
@@ -121,7 +130,7 @@ fn saved_ui(ui: &mut Ui, view: View<'_>, saved: &SavedStudy, commands: &mut Vec<
         let delete = ui.add_enabled(cannot_save(view.desk).is_none(), Button::new("✗").small());
         let delete = delete.on_hover_text("Delete this study; it can be brought back");
         delete.widget_info(|| named(&format!("Delete study {}", saved.name)));
-        if delete.clicked() {
+        if deliberate::clicked(&delete, ("delete study", &saved.name)) {
             commands.push(Command::from(CompareCommand::DeleteStudy(saved.name.clone())));
         }
         match &saved.study {
@@ -134,7 +143,7 @@ fn saved_ui(ui: &mut Ui, view: View<'_>, saved: &SavedStudy, commands: &mut Vec<
     });
 }
 
-/// A field for a name and its button, and what was deleted last.
+/// A field for a name and its button.
 fn save_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     // What is being typed is nobody else's business: it lives in egui's own memory.
     let id = Id::unique("study-name");
@@ -165,15 +174,5 @@ fn save_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     ui.data_mut(|data| data.insert_temp(id, name));
     if let Some(reason) = refused {
         ui.colored_label(palette(ui.visuals()).warning, reason);
-    }
-    if let Some(SavedStudy { name, .. }) = &view.own.deleted {
-        ui.horizontal(|ui| {
-            ui.label(muted(ui, format!("Deleted {name}")));
-            let restore = ui.add_enabled(cannot.is_none(), Button::new("Undo").small());
-            restore.widget_info(|| named(&format!("Bring back study {name}")));
-            if restore.clicked() {
-                commands.push(Command::from(CompareCommand::RestoreStudy));
-            }
-        });
     }
 }

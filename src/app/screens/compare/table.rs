@@ -12,7 +12,7 @@ use crate::app::screens::compare::View;
 use crate::app::settings::Settings;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong};
-use crate::figure::{CellValue, Chart, Column, Form, Geometry, Look, Runs, Series, precise, significant};
+use crate::figure::{CellValue, Chart, Column, Form, Geometry, Look, Runs, Series, precise};
 
 const ROW: f32 = 24.0;
 /// Height of a heading: name above unit.
@@ -333,16 +333,8 @@ fn hover(ui: &mut Ui, picture: &Picture, row: usize, shown: &Shown) {
 
 /// What a verdict rests on.
 fn judged_ui(ui: &mut Ui, judged: &Judgement) {
-    ui.label(judged.to_string());
-    let number = |p: Option<f64>| p.map_or("none".to_owned(), significant);
-    ui.label(format!(
-        "p = {} of {} pairs of repeats, {} after Holm's correction for the table",
-        number(judged.p),
-        judged.n,
-        number(judged.p_holm)
-    ));
-    if let Some(detectable) = judged.detectable {
-        ui.label(format!("They would show a difference of {} % in 80 % of cases", significant(100.0 * detectable)));
+    for line in judged.grounds() {
+        ui.label(line);
     }
 }
 

@@ -311,7 +311,7 @@ fn another_measure_has_other_values_and_units() {
     assert_eq!(chart.y.title(), "Peak allocated (GB)");
     change(&mut state, |study| study.measure = Some(SPEEDUP.into()));
     assert_eq!(column(&state, SPEEDUP)[0], "1.00");
-    harness(state, [1280.0, 800.0]).get_by_role_and_label(Role::Button, "Sort by Speed-up (×)");
+    harness(state, [1280.0, 800.0]).get_by_role_and_label(Role::Button, "Sort by Speed-up by throughput (×)");
 }
 
 #[test]
@@ -506,7 +506,7 @@ fn a_study_chosen_from_the_menu_sets_all_that_is_shown() {
     let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
     harness.get_by_label("Study").click();
     harness.run();
-    harness.get_by_label("speedup").click();
+    harness.get_by_label("Speed-up by throughput").click();
     let commands = asked(&mut harness);
     let study = preset("speedup").unwrap();
     assert_eq!(commands, [CompareCommand::Study(Box::new(study.clone()))]);
@@ -661,7 +661,7 @@ fn the_papers_claims_are_judged_by_the_shown_runs() {
     let mut state = state_of(records("/s/study", small()));
     send(&mut state, CompareCommand::Claims(true));
     let window = harness(state, [1280.0, 800.0]);
-    window.get_by_label_contains("26 claims of both papers");
+    window.get_by_label_contains("43 claims of both papers");
     // fp32 on 2 GPUs is no comparison of any claim; fp16 over fp32 is, of losses.
     assert!(window.get_all_by_label_contains("claimed 0.900 to 1.10").count() > 0);
     assert!(window.get_all_by_label_contains("untested").count() > 1);

@@ -39,6 +39,7 @@ pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
         Method::OrderStatistics => {
             format!("median of {} repeats; 95 % interval by order statistics: {interval}", value.n)
         }
+        Method::BetweenSessions => format!("95 % interval by the spread between {} sessions", value.n),
         Method::Unpaired => "ratio of medians; no two repeats form a pair, so no interval".to_owned(),
     }
 }

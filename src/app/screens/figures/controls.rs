@@ -1,18 +1,19 @@
 //! Controls of the Figures screen: preset, cells, style, export.
 
-use eframe::egui::{DragValue, Grid, Role, ScrollArea, Ui, WidgetInfo};
+use eframe::egui::{DragValue, Grid, Id, Role, ScrollArea, Ui, WidgetInfo};
 
 use super::{FiguresCommand, filter_id};
 use crate::analysis::Key;
 use crate::app::command::{Command, edit};
 use crate::app::screens::figures::View;
+use crate::app::study_list::{built_in_ui, is_sought, search_ui};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{
-    card, check_ui, choice, fields_on_cards, filter_error_ui, filter_field, main_button, muted, named, strong,
+    card, check_ui, choice, fields_on_cards, filter_field, main_button, muted, named, searched_choice, strong,
     text_field,
 };
 use crate::figure::paper::{Family, Palette, Style, Width};
-use crate::figure::{Study, find_study, level_name, presets};
+use crate::figure::{Study, find_study, level_name};
 
 /// Draws the left column.
 pub fn side_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
@@ -35,12 +36,19 @@ pub fn side_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
 
 fn preset_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let study = &view.own.study;
-    choice_ui(ui, "Preset", &study.name, |ui| {
+    let width = ui.available_width();
+    searched_choice(ui, "Preset", &study.name, width, |ui| {
+        let search = search_ui(ui, Id::unique("preset-search"));
         let saved = view.records.studies.iter().filter_map(|saved| saved.study.as_ref().ok());
-        for known in saved.chain(presets()) {
+        for known in saved.filter(|known| is_sought(&search, &[&known.name, &known.about])) {
             if ui.selectable_label(known.name == study.name, &known.name).on_hover_text(&known.about).clicked() {
                 commands.push(Command::from(FiguresCommand::Study(Box::new(known.clone()))));
+                ui.close();
             }
+        }
+        if let Some(known) = built_in_ui(ui, &search, &study.name) {
+            commands.push(Command::from(FiguresCommand::Study(Box::new(known))));
+            ui.close();
         }
     });
     ui.label(muted(ui, if study.about.is_empty() { study.form.help() } else { &study.about }));
@@ -124,10 +132,18 @@ fn option_ui(ui: &mut Ui, chosen: bool, text: &str, name: &str) -> bool {
 fn cells_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let study = &view.own.study;
     let hint = "fp16 or gpus>=2 …";
-    if let Some(text) = filter_field(ui, filter_id(), "Filter cells", hint, &study.filter, 224.0) {
+    if let Some(text) = filter_field(ui, filter_id(), ("Filter cells", hint), &study.filter, 224.0, &view.filter_keys())
+    {
         edit::<FiguresCommand>(commands, study, None, |study| study.filter = text);
     }
-    filter_error_ui(ui, &study.filter);
+    let looks = &view.looks;
+    if study.shows_all() && !(looks.filter.is_empty() && looks.hidden.is_empty() && looks.held.is_empty()) {
+        let parts = looks.hidden.iter().map(|(key, level)| format!("without {key} = {level}"));
+        let held = looks.held.iter().map(|(key, level)| format!("held at {key} = {level}"));
+        let filter = Some(looks.filter.clone()).filter(|filter| !filter.is_empty());
+        let parts: Vec<String> = filter.into_iter().chain(held).chain(parts).collect();
+        ui.label(muted(ui, format!("As on Compare: {}", parts.join(", "))));
+    }
     for (key, level) in &study.held {
         ui.label(muted(ui, format!("held at {key} = {level}")));
     }

@@ -7,7 +7,7 @@ use eframe::egui::Context;
 use super::FiguresScreen;
 use super::drawn::analysed;
 use crate::app::command::ScreenName;
-use crate::app::desk::{Desk, Source};
+use crate::app::desk::{Desk, Notice, Source};
 use crate::app::task::{on_thread, typed_path};
 use crate::figure::paper::{Origin, PaperFormat, encode, write_file};
 use crate::figure::{self, Study};
@@ -71,7 +71,8 @@ impl FiguresScreen {
     }
 
     /// Takes over the results of exports and dialogs.
-    pub(super) fn poll_export(&mut self, context: &Context) {
+    pub(super) fn poll_export(&mut self, desk: &mut Desk, context: &Context) {
+        let had_said = self.said.clone();
         if let Some(describing) = self.describing.take() {
             match describing.try_take() {
                 Ok(Ok(text)) => {
@@ -96,6 +97,10 @@ impl FiguresScreen {
                 Ok(Err(message)) => self.said = Some((message, false)),
                 Err(exporting) => self.exporting = Some(exporting),
             }
+        }
+        // What stands beside the buttons may be out of sight.
+        if let Some((text, true)) = self.said.clone().filter(|said| Some(said) != had_said.as_ref()) {
+            desk.say(Notice { text, can_undo: false });
         }
     }
 }

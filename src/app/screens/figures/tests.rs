@@ -132,6 +132,28 @@ fn style_and_cells_are_chosen_by_clicks_and_the_picture_follows() {
 }
 
 #[test]
+fn cells_that_compare_leaves_out_are_left_out_of_figures_that_choose_none_themselves() {
+    let mut state = state_with(Path::new("/s/study"), small());
+    let study = Study { hidden: vec![("gpus".into(), crate::plan::Level::Integer(1))], ..Study::default() };
+    state.execute(Command::from(crate::app::CompareCommand::Edit(Box::new(study), None)), &Context::default());
+    settle(&mut state);
+    assert_eq!(drawn(&state).figure.cells.len(), 2);
+    let mut harness = harness(state);
+    harness.get_by_label("As on Compare: without gpus = 1");
+    harness.get_by_label("Filter cells").focus();
+    harness.run();
+    harness.get_by_label("Filter cells").type_text("fp16");
+    harness.run();
+    let context = harness.ctx.clone();
+    let (state, commands) = harness.state_mut();
+    for command in std::mem::take(commands) {
+        state.execute(command, &context);
+    }
+    settle(state);
+    assert_eq!(drawn(state).figure.cells.len(), 2, "fp16 on one GPU too");
+}
+
+#[test]
 fn every_preset_is_drawn_or_says_why_not() {
     let mut state = state_with(Path::new("/s/study"), small());
     for preset in crate::figure::presets() {

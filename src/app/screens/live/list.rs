@@ -13,7 +13,7 @@ use super::scene::{running, swatch};
 use crate::app::desk::Row;
 use crate::app::screens::live::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{check_ui, filter_error_ui, filter_field, muted, strong};
+use crate::app::widgets::{check_ui, filter_field, muted, strong};
 use crate::conduct::QueueRow;
 use crate::plan::{Facts, Filter, Level, RunState, mentions};
 
@@ -89,10 +89,10 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) {
         }
     });
     ui.add_enabled_ui(!runs.is_empty(), |ui| {
-        let field = filter_field(ui, filter_id(), "Filter the list of runs", "Filter", &view.own.filter, f32::INFINITY);
+        let (names, keys) = (("Filter the list of runs", "Filter"), view.filter_keys());
+        let field = filter_field(ui, filter_id(), names, &view.own.filter, f32::INFINITY, &keys);
         commands.extend(field.map(LiveCommand::Filter));
     });
-    filter_error_ui(ui, &view.own.filter);
     let filter = Filter::typed(&view.own.filter).unwrap_or_default();
     let fits = |listed: &&Listed| filter.is_empty() || filter.admits(*listed);
     let fitting: Vec<&Listed> = runs.iter().filter(fits).collect();

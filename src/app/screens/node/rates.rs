@@ -179,7 +179,11 @@ fn name(node: &Node, rates: &DeviceRates) -> String {
 fn software(rates: &DeviceRates) -> String {
     let threads = rates.threads.map_or(String::new(), |threads| format!(", {threads} threads"));
     let clock = rates.sm_clock_mhz.map_or(String::new(), |clock| format!(", SM clock {clock:.0} MHz"));
-    format!("{}{threads}, libtorch {}{clock}", rates.device.name, rates.torch_version)
+    let others = rates.others_cpus.filter(|_| rates.is_contended());
+    let others = others.map_or(String::new(), |others| {
+        format!(", others kept {others:.2} CPUs busy: too low, no run is held against them; measure again when nothing else runs")
+    });
+    format!("{}{threads}, libtorch {}{clock}{others}", rates.device.name, rates.torch_version)
 }
 
 fn time_text(rates: &DeviceRates) -> String {

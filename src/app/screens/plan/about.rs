@@ -269,12 +269,15 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
         // A program has no phases that could be recorded without CUPTI.
         let no_part =
             untraced.filter(|_| programs).map(|why| format!("Nothing of a program can be recorded here: {why}"));
+        let no_nsys =
+            node.and_then(|node| node.nsys.as_ref().err()).map(|why| format!("nsys cannot record here: {why}"));
         for tracer in Tracer::ALL {
             let (help, refusal) = match tracer {
                 Tracer::Off => ("Nothing is recorded", None),
                 Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
                 Tracer::Nsys => {
-                    ("Nsight Systems records each run, which costs time, so traced cells are kept apart", None)
+                    let help = "Nsight Systems records each run, which costs time, so traced cells are kept apart";
+                    (no_nsys.as_deref().unwrap_or(help), no_nsys.as_deref())
                 }
             };
             let chosen = now.has(tracer);

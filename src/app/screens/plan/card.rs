@@ -9,6 +9,7 @@ use super::PlanCommand;
 use super::edit::{offered, toggled, typed_levels, with_levels};
 use super::grid::grid_ui;
 use crate::app::command::{Command, edit};
+use crate::app::deliberate;
 use crate::app::screens::plan::View;
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{muted, strong, text_field, tick_ui};
@@ -108,7 +109,8 @@ fn level_ui(
         None => format!("{} {level}", factor.name),
     };
     response.widget_info(|| WidgetInfo::selected(Role::CheckBox, enabled, on, &name));
-    if response.clicked() && enabled {
+    // A level that is added moves those behind it: a press on one that came under the pointer with that is not meant for it.
+    if deliberate::clicked(&response, ("level", &factor.key, level.to_string())) && enabled {
         edit::<PlanCommand>(commands, view.own.plan(), None, |plan| {
             // The last level stays: each factor needs one.
             if let Some(edited) = toggled(plan, factor, level) {

@@ -1,6 +1,5 @@
 //! Plan files: reading, writing and choosing them, in the background.
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use poll_promise::Promise;
 
 use crate::app::task::on_thread;
 use crate::figure::check_studies;
+use crate::foreign;
 use crate::plan::{Plan, PlanError};
 
 /// Purpose of a question for a path.
@@ -87,32 +87,13 @@ pub(super) fn write(
         }
         let text = from.and_then(|from| std::fs::read_to_string(from).ok());
         let text = text.map_or_else(|| plan.to_toml(), |text| plan.to_toml_in(&text, &path.display().to_string()));
-        match write_now(&text, &path) {
+        match foreign::write(&path, text.as_bytes()) {
             Ok(()) => Saved::Done(plan, path),
             Err(error) => {
                 Saved::Failed(format!("cannot save the plan to {}: {error}; choose a writable folder", path.display()))
             }
         }
     })
-}
-
-fn write_now(text: &str, path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Err(io::Error::other("this is a folder"));
-    }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    let written = std::fs::File::create(&unfinished).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    let written = written.and_then(|()| std::fs::rename(&unfinished, path));
-    if written.is_err() {
-        // The partial file is useless; an error in removing it adds nothing.
-        let _ = std::fs::remove_file(&unfinished);
-    }
-    written
 }
 
 /// Suggested path of a plan without a file: in the working folder, named after the plan.

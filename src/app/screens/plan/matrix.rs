@@ -1,6 +1,6 @@
 //! The matrix: all cells with estimated time and memory, and the launch button.
 
-use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, Ui};
+use eframe::egui::{Align, Frame, Id, Label, Layout, Margin, Panel, RichText, Ui, vec2};
 use egui_table::{CellInfo, Column, HeaderCellInfo, HeaderRow, TableDelegate};
 
 use super::outlook::{Outlook, WORKLOAD, time_of};
@@ -57,10 +57,14 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
             };
             ui.add(Label::new(text).wrap());
         }
-        if let Some(others) = view.use_by_others() {
-            let text = format!("⚠ {others}: runs launched now are slower, and marked");
-            ui.add(Label::new(RichText::new(text).color(warning)).wrap());
-        }
+        // It comes and goes with what others do: its line is there in any case, so that the table stays where it is.
+        let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
+        ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
+            ui.set_min_size(line);
+            let Some(others) = view.use_by_others() else { return };
+            let text = format!("⚠ {others}: runs launched now will be slower and will be marked");
+            ui.add(Label::new(RichText::new(&text).color(warning)).truncate()).on_hover_text(text);
+        });
         table_ui(ui, view.own, outlook, only_invalid && invalid > 0);
     }
 }

@@ -570,7 +570,8 @@ fn records_of(plan: &Plan, finished: u32) -> UiEvent {
 #[test]
 fn the_spread_of_repeats_is_taken_as_it_was_computed_where_runs_are_read() {
     let mut window = window_of(Some(cpu_node()));
-    let spreads = [("image", 0.02), ("llm", 0.3)].map(|(key, spread)| (key.into(), SpreadSeen { spread, cells: 4 }));
+    let spreads =
+        [("image", 0.02), ("llm", 0.3)].map(|(key, spread)| (key.into(), SpreadSeen { spread, cells: 4, freedom: 4 }));
     let spreads = Arc::new(spreads.into());
     let records = Records { folder: PathBuf::from("/sessions/study"), spreads, ..Records::default() };
     open_session(&mut window, UiEvent::Records(Arc::new(records)));

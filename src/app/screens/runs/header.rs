@@ -1,15 +1,15 @@
 //! The header above the list: progress of the queue, result of a launch, filter, state chips and actions on all runs.
 
-use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, Stroke, Ui, WidgetInfo};
+use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, ScrollArea, Stroke, Ui, WidgetInfo};
 use strum::VariantArray;
 
 use super::{RunsCommand, filter_id, list};
 use crate::app::command::Command;
+use crate::app::deliberate;
 use crate::app::desk::export::data_menu_ui;
 use crate::app::screens::runs::View;
 use crate::app::theme::palette;
-use crate::app::widgets::{filter_error_ui, filter_field, muted, named, strong};
-use crate::app::words::runs_text;
+use crate::app::widgets::{filter_field, muted};
 use crate::figure::duration_text;
 use crate::plan::RunState;
 use crate::plan::filter::{holds, toggled};
@@ -21,19 +21,16 @@ pub fn header_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         progress_ui(ui, view);
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| all_ui(ui, view, commands));
     });
-    launched_ui(ui, view, commands);
-    cancelled_ui(ui, view, commands);
-    cancel_all_ui(ui, view, commands);
     if view.runs.rows.is_empty() {
         return;
     }
-    ui.horizontal_wrapped(|ui| {
+    ui.horizontal(|ui| {
         filter_ui(ui, view, commands);
-        chips_ui(ui, view, commands);
         list::choose_ui(ui, view, commands);
         data_menu_ui(ui, view.desk, &view.own.filter_text, false, commands);
+        // Chips come and go with the states of runs: they have a line's height, and nothing behind them that they could move.
+        ScrollArea::horizontal().id_salt("chips").show(ui, |ui| ui.horizontal(|ui| chips_ui(ui, view, commands)));
     });
-    filter_error_ui(ui, &view.own.filter_text);
 }
 
 fn progress_ui(ui: &mut Ui, view: View<'_>) {
@@ -57,8 +54,10 @@ fn progress_ui(ui: &mut Ui, view: View<'_>) {
 fn all_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let mut button = |ui: &mut Ui, enabled: bool, text: String, hover: &str, command: Command| {
         let why_not = view.locked();
+        let what = command.kind();
         let response = ui.add_enabled(enabled && why_not.is_none(), Button::new(text)).on_hover_text(hover);
-        if response.on_disabled_hover_text(why_not.unwrap_or("No run to apply this to")).clicked() {
+        let response = response.on_disabled_hover_text(why_not.unwrap_or("No run to apply this to"));
+        if deliberate::clicked(&response, what) {
             commands.push(command);
         }
     };
@@ -77,70 +76,10 @@ fn all_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     button(ui, active || paused, text.to_owned(), hover, Command::Pause(!paused));
 }
 
-fn launched_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    let Some(launched) = view.own.launched else { return };
-    let mut parts = vec![format!("{} queued", runs_text(launched.queued))];
-    if launched.kept > 0 {
-        parts.push(format!("{} kept", launched.kept));
-    }
-    match launched.invalid {
-        0 => {}
-        1 => parts.push("1 cell cannot run here".to_owned()),
-        invalid => parts.push(format!("{invalid} cells cannot run here")),
-    }
-    ui.horizontal(|ui| {
-        let palette = palette(ui.visuals());
-        ui.colored_label(palette.good, "✓");
-        ui.label(parts.join(", "));
-        if ui.small_button("×").on_hover_text("Dismiss").clicked() {
-            commands.push(Command::from(RunsCommand::DismissLaunched));
-        }
-    });
-}
-
-fn cancelled_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    let Some((run, was_queued)) = &view.own.cancelled else { return };
-    let Some(row) = view.runs.row(run) else { return };
-    let (number, levels) = (&row.number, row.cells.join(", "));
-    let which = if levels.is_empty() { String::new() } else { format!(" ({levels})") };
-    ui.horizontal(|ui| {
-        if *was_queued {
-            ui.label(format!("Run {number}{which} was taken out of the queue."));
-            if ui.small_button("Undo").on_hover_text("Queues it again, at the end").clicked() {
-                commands.push(Command::from(RunsCommand::UndoCancel));
-            }
-        } else {
-            ui.label(format!("Run {number}{which} was cancelled."));
-        }
-        let close = ui.small_button("×").on_hover_text("Dismiss");
-        close.widget_info(|| named("Dismiss what was cancelled"));
-        if close.clicked() {
-            commands.push(Command::from(RunsCommand::DismissCancelled));
-        }
-    });
-}
-
-fn cancel_all_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    if !view.own.asking_cancel_all {
-        return;
-    }
-    let active = view.queue.rows.iter().filter(|row| !row.state.is_final()).count();
-    ui.horizontal(|ui| {
-        let palette = palette(ui.visuals());
-        ui.colored_label(palette.warning, "⚠");
-        ui.label(strong(format!("Cancel {}?", runs_text(active))));
-        for (text, yes) in [("Yes, cancel", true), ("No", false)] {
-            if ui.button(text).clicked() {
-                commands.push(Command::from(RunsCommand::AnswerCancelAll(yes)));
-            }
-        }
-    });
-}
-
 fn filter_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let text = &view.own.filter_text;
     let hint = "Filter: state=failed precision=fp16 …";
-    if let Some(text) = filter_field(ui, filter_id(), "Filter runs", hint, text, 250.0) {
+    if let Some(text) = filter_field(ui, filter_id(), ("Filter runs", hint), text, 250.0, &view.filter_keys()) {
         commands.push(Command::from(RunsCommand::Filter(text)));
     }
     if !view.own.filter_text.is_empty() {

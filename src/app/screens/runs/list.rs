@@ -9,6 +9,7 @@ use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table, TableDelegate};
 use super::{Move, RunsCommand};
 use crate::app::columns::{self, Listed};
 use crate::app::command::Command;
+use crate::app::deliberate;
 use crate::app::desk::Row;
 use crate::app::listing::number_of;
 use crate::app::screens::runs::View;
@@ -311,10 +312,12 @@ impl List<'_> {
             return;
         };
         let why_not = self.view.locked();
-        let response = ui.add_enabled(why_not.is_none(), Button::new(text).small());
+        // Its id is the run's: a press that began on another run's button is no click.
+        let add = |ui: &mut Ui| ui.add_enabled(why_not.is_none(), Button::new(text).small());
+        let response = ui.push_id((text, &row.run), add).inner;
         let response = response.on_disabled_hover_text(why_not.unwrap_or_default());
         response.widget_info(|| WidgetInfo::labeled(Role::Button, why_not.is_none(), &name));
-        if response.clicked() {
+        if deliberate::clicked(&response, (text, &row.run)) {
             self.send(command);
         }
     }
@@ -336,7 +339,7 @@ impl List<'_> {
         let queued = row.place.is_some();
         let entries = [
             ("Cancel", "Del", !row.state.is_final(), RunsCommand::Cancel(run())),
-            ("Retry", "R", row.can_retry(), RunsCommand::Retry(run())),
+            ("Retry", "R", row.can_retry() && row.retried_as.is_none(), RunsCommand::Retry(run())),
             ("To the top", "Alt Home", queued, RunsCommand::Move(run(), Move::Top)),
             ("Up", "Alt ↑", queued, RunsCommand::Move(run(), Move::Up)),
             ("Down", "Alt ↓", queued, RunsCommand::Move(run(), Move::Down)),
@@ -344,7 +347,8 @@ impl List<'_> {
         for (name, keys, enabled, command) in entries {
             let button = Button::new(name).shortcut_text(keys);
             let response = ui.add_enabled(enabled && unlocked, button);
-            if response.on_disabled_hover_text(self.view.locked().unwrap_or("Not in this state")).clicked() {
+            let response = response.on_disabled_hover_text(self.view.locked().unwrap_or("Not in this state"));
+            if deliberate::clicked(&response, (name, &row.run)) {
                 self.send(command);
                 ui.close();
             }

@@ -1,13 +1,16 @@
 //! The bar above the rows, and what an empty screen offers.
 
-use eframe::egui::{Button, Key, ProgressBar, Ui, WidgetInfo};
+use eframe::egui::containers::menu::{MenuButton, MenuConfig};
+use eframe::egui::{Button, Id, Key, PopupCloseBehavior, ProgressBar, Ui, WidgetInfo, vec2};
 
 use super::{Anchor, TimelineCommand, layout, search_id};
 use crate::app::screens::timeline::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{choice, main_button, muted, strong, text_field};
+use crate::app::widgets::{choice, fields_on_cards, main_button, muted, path_ui, strong, text_field};
 use crate::trace::MarkKind;
 
+/// The field for a recording's path.
+const PATH: &str = "Path of a recording";
 /// Epochs or steps offered in the list.
 const MOST_ANCHORS: usize = 200;
 
@@ -78,8 +81,14 @@ fn task_ui(
 /// The button that opens a recording, and the list of traced runs.
 fn open_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
     let traced = traced(view);
-    ui.menu_button("Open …", |ui| {
-        if ui.button("A file …").clicked() {
+    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+    MenuButton::new("Open …").config(config).ui(ui, |ui| {
+        fields_on_cards(ui);
+        if let Some(file) = path_ui(ui, Id::unique("recording-path"), PATH, "Open this file", 280.0) {
+            commands.push(TimelineCommand::file(file));
+            ui.close();
+        }
+        if ui.button("Choose a file …").clicked() {
             commands.push(TimelineCommand::Choose);
             ui.close();
         }
@@ -189,6 +198,11 @@ pub fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>
         if main_button(ui, true, "Open a recording …").clicked() {
             commands.push(TimelineCommand::Choose);
         }
+        ui.add_space(GRID);
+        let file = ui.allocate_ui(vec2(440.0, ui.spacing().interact_size.y), |ui| {
+            path_ui(ui, Id::unique("first-recording-path"), PATH, "Open this file", 320.0)
+        });
+        commands.extend(file.inner.map(TimelineCommand::file));
         ui.add_space(2.0 * GRID);
         let traced = traced(view);
         if traced.is_empty() {

@@ -125,6 +125,35 @@ fn length(view: (i64, i64)) -> i64 {
 }
 
 #[test]
+fn escape_closes_the_list_that_is_open_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ranges(folder.path(), "a.events", &[(1_000, 2_000), (1_000, 2_000)]);
+    let mut state = state_of(&[("a", file)], folder.path());
+    send(&mut state, TimelineCommand::Mark(Some(1_000)));
+    let mut harness = harness(state);
+    harness.get_by_label("Align runs at").click();
+    harness.run_steps(3);
+    assert!(eframe::egui::Popup::is_any_open(&harness.ctx));
+    harness.key_press(eframe::egui::Key::Escape);
+    harness.run_steps(3);
+    assert!(!eframe::egui::Popup::is_any_open(&harness.ctx));
+    assert!(harness.state().1.is_empty(), "the mark stays: {:?}", harness.state().1);
+}
+
+#[test]
+fn a_recording_is_opened_by_a_typed_path_without_a_dialog() {
+    let mut harness = harness(State::new(Settings::default()));
+    harness.get_by_label("Path of a recording").focus();
+    harness.run_steps(2);
+    harness.get_by_label("Path of a recording").type_text("/nowhere/a.events");
+    harness.run_steps(2);
+    harness.get_by_label("Open this file").click();
+    harness.run_steps(2);
+    let asked = Command::from(TimelineCommand::file("/nowhere/a.events".into()));
+    assert!(harness.state().1.contains(&asked), "{:?}", harness.state().1);
+}
+
+#[test]
 fn the_legend_is_beside_the_tabs_or_below_them_in_windows_of_all_widths() {
     let folder = tempfile::tempdir().unwrap();
     let file = golden(folder.path(), "single_100");

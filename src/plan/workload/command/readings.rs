@@ -20,6 +20,8 @@ const READINGS_KEYS: &[&str] = &["patterns", "files", "names", "warm_up"];
 const MEASURE_KEYS: &[&str] = &["name", "unit", "better", "on_speed"];
 /// How the end of the warm-up is known, the default first.
 const WARM_UP: &[&str] = &["steps", "found"];
+/// Most patterns: each is compiled for each run, and tried on each line of its output.
+const MOST_PATTERNS: usize = 200;
 /// Longest key of a measure in bytes.
 const LONGEST_KEY: usize = 100;
 
@@ -89,21 +91,7 @@ pub(in crate::plan) fn read(
     let mut spec = ReadingsSpec::default();
     if let Some(table) = command.table(READINGS, problems) {
         table.check_keys(READINGS_KEYS, &[], problems);
-        for (span, pattern) in texts(&table, "patterns", problems) {
-            match Regex::new(&pattern) {
-                Ok(regex) if regex.capture_names().flatten().next().is_none() => {
-                    let message = "the pattern has no named group, such as (?<loss>\\S+): it would read nothing";
-                    problems.add(&span, table.path("patterns"), message);
-                }
-                Ok(_) => spec.patterns.push(pattern),
-                Err(error) => {
-                    let error = error.to_string();
-                    let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                    let message = format!("{} is not a regular expression: {why}", quoted(&pattern));
-                    problems.add(&span, table.path("patterns"), message);
-                }
-            }
-        }
+        spec.patterns = patterns(&table, problems);
         for (span, file) in texts(&table, "files", problems) {
             if ReadFile::of(&file).is_none() || file.is_empty() {
                 let message = format!(
@@ -158,6 +146,36 @@ pub(in crate::plan) fn read(
     // In the order of the file.
     measures.sort_by_key(|(start, _)| *start);
     (spec, measures.into_iter().map(|(_, measure)| measure).collect())
+}
+
+/// The patterns of `[command.readings]` that can be used.
+fn patterns(table: &Table, problems: &mut Problems) -> Vec<String> {
+    let patterns = texts(table, "patterns", problems);
+    if let Some((span, _)) = patterns.get(MOST_PATTERNS) {
+        let message = format!(
+            "{} patterns: {MOST_PATTERNS} are the most, as each is tried on each line of output; let one pattern have several \
+             groups, or have the program write a file of readings",
+            patterns.len()
+        );
+        problems.add(span, table.path("patterns"), message);
+    }
+    let mut usable = Vec::new();
+    for (span, pattern) in patterns.into_iter().take(MOST_PATTERNS) {
+        match Regex::new(&pattern) {
+            Ok(regex) if regex.capture_names().flatten().next().is_none() => {
+                let message = "the pattern has no named group, such as (?<loss>\\S+): it would read nothing";
+                problems.add(&span, table.path("patterns"), message);
+            }
+            Ok(_) => usable.push(pattern),
+            Err(error) => {
+                let error = error.to_string();
+                let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                let message = format!("{} is not a regular expression: {why}", quoted(&pattern));
+                problems.add(&span, table.path("patterns"), message);
+            }
+        }
+    }
+    usable
 }
 
 fn measure(key: &str, table: &Table, problems: &mut Problems) -> DeclaredMeasure {
@@ -315,10 +333,20 @@ on_speed = true
         for part in [
             "has no named group",
             "must be a text, not a whole number",
-            "measures.tokens/s.speed: unknown key; there are",
+            "measures.tokens/s.speed: unknown key; did you mean \"on_speed\"?",
         ] {
             assert!(found.contains(part), "{part}\n{found}");
         }
+    }
+
+    #[test]
+    fn more_patterns_than_each_line_is_worth_are_refused_before_they_are_compiled() {
+        let patterns =
+            |count: usize| (0..count).map(|n| format!("'v{n} (?<v{n}>\\S+)'")).collect::<Vec<_>>().join(", ");
+        let text = |count: usize| PLAN.replace("'step (?<step>\\d+)'", &patterns(count));
+        assert!(Plan::parse(&text(MOST_PATTERNS), "own.toml").is_ok());
+        let found = problems(&text(3000));
+        assert!(found.contains("own.toml:5: command.readings.patterns: 3000 patterns: 200 are the most"), "{found}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a run will roughly take: time and memory, before anything is started.
 
 use super::super::machine::usable_gpus;
-use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, Precision, Strategy, WireDtype};
+use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, Precision, Strategy, UpdateRule, WireDtype};
 use crate::plan::{Estimate, Gpu, Kernels, Node, OptimizerImpl};
 
 /// What a run will roughly take, and what of it are copies of the set.
@@ -71,7 +71,7 @@ const MEASURED_BANDWIDTH_TB_S: f64 = 4.8;
 /// that have such instructions should need far less; that is not measured.
 /// The test pass costs a third of training an image. Start-up is 6 s with CUDA, 2 s without.
 ///
-/// Memory: weights, gradients and momentum, what autograd keeps of each image (75 MB at 224 px in fp32, in
+/// Memory: weights, gradients and one number a weight that the update keeps (Adam: two), what autograd keeps of each image (75 MB at 224 px in fp32, in
 /// proportion to `px²` and `w`, twice for fp64, 0.6 for mixed precision; 0.5 and 0.25 with `kernels = fused`), two batches of input, the set where it lives on the
 /// device, and the runtime.
 /// cuDNN's work space and the allocator's fragmentation come on top.
@@ -202,7 +202,9 @@ fn cpu_image_s(settings: &ImageSettings, node: &Node) -> f64 {
 fn peak_bytes(settings: &ImageSettings, image_bytes: f64, on_gpu: bool) -> f64 {
     // Weights of mixed precision stay in fp32.
     let scalar_bytes = if settings.precision == Precision::Fp64 { 8.0 } else { 4.0 };
-    let states = 3.0 * PARAMETERS * settings.width_multiplier.powi(2) * scalar_bytes;
+    // Weights, gradients, and what the update keeps of each.
+    let kept = if settings.optimizer == UpdateRule::Sgd { 1.0 } else { 2.0 };
+    let states = (2.0 + kept) * PARAMETERS * settings.width_multiplier.powi(2) * scalar_bytes;
     let activation = match settings.precision {
         Precision::Fp32 if settings.kernels == Kernels::Fused => 0.5,
         _ if settings.kernels == Kernels::Fused => 0.25,

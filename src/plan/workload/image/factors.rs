@@ -1,7 +1,7 @@
 //! The factors of the `image` workload, with their levels, help and findings of the papers.
 
 use super::super::typed::{graphs, pinned};
-use super::{CudnnBenchmark, DataCopy, Layout, Loader, Precision, Scenario, Strategy, Tf32, WireDtype};
+use super::{CudnnBenchmark, DataCopy, Layout, Loader, Precision, Scenario, Strategy, Tf32, UpdateRule, WireDtype};
 use crate::plan::{Binding, Factor, GPUS, GpuChoice, Hint, Kernels, NumberFormat, OptimizerImpl};
 
 const OFF_ON: &[&str] = &["off", "on"];
@@ -93,8 +93,12 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)
             .hints(graphs())
             .help("Captures the whole step once and replays it from step 12 on: removes launch costs, which limit small images."),
+        Factor::named(UpdateRule::KEY, "Update rule", UpdateRule::NAMES)
+            .speaks_for_itself()
+            .help("sgd: momentum 0.9. adam: betas 0.9 and 0.999; adamw: the same with weight decay 0.01. Adam wants a smaller learning rate, \
+                   and keeps one more number a weight."),
         Factor::named(OptimizerImpl::KEY, "Optimizer", OptimizerImpl::NAMES)
-            .help("SGD's update as one kernel for all parameters, a few kernels, or several per parameter."),
+            .help("The update as one kernel for all parameters, a few kernels, or several per parameter."),
         Factor::named(CudnnBenchmark::KEY, "cuDNN benchmark", CudnnBenchmark::NAMES)
             .idle_where(Kernels::KEY, &["fused"])
             .help("on: cuDNN tries its algorithms in the first steps and takes the fastest. kept: those that an earlier run found on this kind of \
@@ -117,7 +121,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .finding("98-99 % accuracy within 20 epochs (2505.22905 section 4.1)."),
         Factor::number("learning_rate", "Learning rate", 0.0..=100.0, 0.01)
             .usual(&[0.001, 0.003, 0.01, 0.03, 0.1])
-            .help("SGD's step size; momentum is 0.9."),
+            .help("The step size of updates."),
         Factor::number("width_multiplier", "Width multiplier", 0.1..=4.0, 1.0)
             .unit("×")
             .usual(&[0.5, 0.75, 1.0, 1.4])

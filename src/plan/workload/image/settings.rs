@@ -99,6 +99,17 @@ levels! {
     }
 }
 levels! {
+    /// How gradients change weights.
+    UpdateRule = "optimizer" {
+        /// Gradient descent with momentum 0.9.
+        Sgd = "sgd",
+        /// Adam (arXiv 1412.6980), with betas of 0.9 and 0.999.
+        Adam = "adam",
+        /// Adam with decoupled weight decay (arXiv 1711.05101) of 0.01.
+        Adamw = "adamw",
+    }
+}
+levels! {
     /// Copies of the data set in memory.
     DataCopy = "data_copy" {
         /// One a rank.
@@ -198,6 +209,8 @@ pub struct ImageSettings {
     pub batch_norm: BatchNorm,
     /// The whole step is captured and replayed.
     pub cuda_graph: bool,
+    /// How gradients change weights.
+    pub optimizer: UpdateRule,
     /// How the optimizer's update is computed.
     pub optimizer_impl: OptimizerImpl,
     /// How cuDNN's algorithms are chosen.
@@ -272,6 +285,7 @@ impl ImageSettings {
                 synchronised: switch("sync_batch_norm")?,
             },
             cuda_graph: switch("cuda_graph")?,
+            optimizer: UpdateRule::read(levels)?,
             optimizer_impl: OptimizerImpl::read(levels)?,
             cudnn_benchmark: CudnnBenchmark::read(levels)?,
             deterministic: switch("deterministic")?,

@@ -78,6 +78,8 @@ fn rows_come_from_somewhere(candidate: &Candidate) -> Option<String> {
 fn template_fits(candidate: &Candidate) -> Option<String> {
     let LlmSettings { data_set, template, .. } = *candidate.settings;
     match (data_set.own_template(), template) {
+        // What the papers print; their own text has a question and an answer in a conversation.
+        (Some(Template::Chat), Template::Instruct) => None,
         (Some(own), said) if own != said => {
             let (set, said, own) = (data_set.name(), said.name(), own.name());
             Some(format!("template = {said} wants other columns than {set} has: use template = own or {own}"))
@@ -114,8 +116,13 @@ fn rows_are_there(candidate: &Candidate) -> Option<String> {
             "test_rows come after the rows that are trained on, and rows = 0 leaves none: say how many".to_owned(),
         );
     }
-    let (there, wanted) = (data_set.published_rows()?, rows.unwrap_or(0) as u64 + test_rows as u64);
-    (wanted > there).then(|| format!("{name} has no {wanted} rows: use {there} or fewer"))
+    let is_read = matches!(candidate.data.source, Source::Files { .. });
+    let (there, part) = match data_set.training_rows().filter(|_| is_read) {
+        Some(rows) => (rows, " to train on"),
+        None => (data_set.published_rows()?, ""),
+    };
+    let wanted = rows.unwrap_or(0) as u64 + test_rows as u64;
+    (wanted > there).then(|| format!("{name} has no {wanted} rows{part}: use {there} or fewer"))
 }
 
 fn packs_have_a_length(candidate: &Candidate) -> Option<String> {

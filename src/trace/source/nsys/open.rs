@@ -12,6 +12,7 @@ use std::thread;
 use rusqlite::{Connection, OpenFlags};
 
 use super::pages::{PageError, Pages, page_bytes};
+use crate::foreign;
 use crate::trace::TraceError;
 use crate::trace::source::Storage;
 
@@ -63,11 +64,11 @@ impl<'a> NsysExport<'a> {
     /// Opens an export on disk; the disk may be read-only.
     pub fn open(file: &Path) -> Result<Self, TraceError> {
         let io = |source| TraceError::Io { file: file.to_owned(), source };
-        let mut opened = File::open(file).map_err(io)?;
-        let about = opened.metadata().map_err(io)?;
-        if about.is_dir() {
+        if file.is_dir() {
             return Err(not_a_report(file, "a folder"));
         }
+        let mut opened = foreign::open(file).map_err(io)?;
+        let about = opened.metadata().map_err(io)?;
         let mut head = Vec::new();
         opened.by_ref().take(100).read_to_end(&mut head).map_err(io)?;
         let header = check_head(file, &head, about.len())?;

@@ -5,7 +5,9 @@
 use std::fs;
 
 use multicard::dataset::Images;
-use multicard::plan::image::{BatchNorm, CudnnBenchmark, DataCopy, Loader as Level, Scenario, Strategy, Tf32};
+use multicard::plan::image::{
+    BatchNorm, CudnnBenchmark, DataCopy, Loader as Level, Scenario, Strategy, Tf32, UpdateRule,
+};
 use multicard::plan::{Binding, GpuChoice, Kernels, OptimizerImpl};
 
 use super::super::loader::{Epoch, Loader, Source};
@@ -33,6 +35,7 @@ fn settings() -> ImageSettings {
         data_copy: DataCopy::PerRank,
         batch_norm: BatchNorm { broadcast_buffers: true, synchronised: false },
         cuda_graph: false,
+        optimizer: UpdateRule::Sgd,
         optimizer_impl: OptimizerImpl::Fused,
         cudnn_benchmark: CudnnBenchmark::On,
         deterministic: false,

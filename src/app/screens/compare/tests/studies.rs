@@ -88,12 +88,28 @@ fn a_saved_study_is_chosen_deleted_and_brought_back_and_one_that_cannot_be_read_
     let state = &mut harness.state_mut().state;
     assert_eq!(requests_of(state, commands[0].clone()), [Request::Order(Order::DeleteStudy("halves".to_owned()))]);
     harness.run();
-    harness.get_by_label("Bring back study halves").click();
-    let commands = asked(&mut harness);
     let state = &mut harness.state_mut().state;
-    let requests = requests_of(state, commands[0].clone());
-    let [Request::Order(Order::SaveStudy(name, json))] = &requests[..] else { panic!("{commands:?}") };
+    state.execute(Command::Undo, &Context::default());
+    let requests = state.desk.take_requests();
+    let [Request::Order(Order::SaveStudy(name, json))] = &requests[..] else { panic!("{requests:?}") };
     assert_eq!((name.as_str(), json.to_string()), ("halves", kept[0].1.to_owned()));
+}
+
+#[test]
+fn built_in_studies_stand_under_the_question_that_they_answer_and_are_searched() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Study").click();
+    harness.run();
+    let top = |label: &str| harness.get_by_label(label).rect().top();
+    assert!(top("How fast is it?") < top("Times, throughput and speed-up"));
+    assert!(top("Times, throughput and speed-up") < top("Does it scale?"));
+    harness.get_by_label("Search studies").focus();
+    harness.run();
+    harness.get_by_label("Search studies").type_text("gpu scale");
+    harness.run();
+    assert!(harness.query_by_label("How fast is it?").is_none());
+    harness.get_by_label("Scaling over GPUs").click();
+    assert!(matches!(&asked(&mut harness)[..], [CompareCommand::Study(study)] if study.name == "scaling"));
 }
 
 #[test]

@@ -143,6 +143,7 @@ fn rates_are_shown_by_device_with_their_units_and_when_they_were_measured() {
             rates,
             sm_clock_mhz: Some(1700.0),
             throttle_reasons,
+            others_cpus: None,
         })
     };
     let rates = vec![

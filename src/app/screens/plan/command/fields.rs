@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use eframe::egui::text::{LayoutJob, TextFormat};
 use eframe::egui::{
-    CollapsingHeader, Color32, FontId, Galley, RichText, Role, TextBuffer, TextEdit, TextStyle, Ui, WidgetInfo,
+    Align, CollapsingHeader, Color32, FontId, Galley, Label, Layout, RichText, Role, TextBuffer, TextEdit, TextStyle,
+    Ui, WidgetInfo, vec2,
 };
 
 use super::list::{Asked, Column, Field, List, lines_ui, named};
@@ -35,9 +36,7 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
         let mut edited = texts.clone();
         let known: Vec<&str> = texts.factors.iter().map(|factor| factor.key.as_str()).collect();
         run_ui(ui, &mut edited.run, &known);
-        if let Some(error) = view.own.form_error() {
-            ui.colored_label(palette(ui.visuals()).bad, RichText::new(error).size(SMALL));
-        }
+        error_ui(ui, view.own.form_error());
         folder_ui(ui, view.own.plan().folder(), &mut edited);
         factors_ui(ui, &mut edited);
         part_ui(ui, "Measures", texts.measures.len(), |ui| measures_ui(ui, &mut edited));
@@ -54,6 +53,18 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
         trial_ui(ui, view, &mut asked);
     });
     commands.extend(asked.into_iter().map(Command::from));
+}
+
+/// What is wrong with the texts, in a line that is there in any case: fields below it stay where they are while somebody types.
+fn error_ui(ui: &mut Ui, error: Option<&str>) {
+    let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
+    ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
+        ui.set_min_size(line);
+        if let Some(error) = error {
+            let text = RichText::new(error).size(SMALL).color(palette(ui.visuals()).bad);
+            ui.add(Label::new(text).truncate()).on_hover_text(error);
+        }
+    });
 }
 
 /// A part of the form that can be folded; its title says how much is in it.
@@ -142,7 +153,12 @@ fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     let column = |name, head, share, hint| Column { name, head, share, hint, required: true };
     let columns =
         [column("Name", "Factor", 0.25, "name"), column("Levels", "Levels, separated by commas", 0.75, "fp32, bf16")];
-    let list = List { what: "factor", columns: &columns, grows: true };
+    let known: Vec<&str> = texts.factors.iter().map(|factor| factor.key.as_str()).collect();
+    // A placeholder that nothing is called becomes the name of the next factor: its levels are all that is left to type.
+    let unknown = pieces(&texts.run, &known).into_iter().find(|(_, is_known)| *is_known == Some(false));
+    let next =
+        unknown.map(|(range, _)| texts.run[range].trim_matches(['{', '}']).split(':').next().unwrap_or("").to_owned());
+    let list = List { what: "factor", columns: &columns, grows: true, next: next.as_deref() };
     let lines = texts
         .factors
         .iter_mut()
@@ -176,7 +192,7 @@ fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
             column("Unit", 0.15),
             Column { head: "Help: what it changes", ..column("Help", 0.35) },
         ];
-        let list = List { what: "factor", columns: &columns, grows: false };
+        let list = List { what: "factor", columns: &columns, grows: false, next: None };
         let lines = texts.factors.iter_mut().map(|factor| {
             let fields = [&mut factor.name, &mut factor.unit, &mut factor.help].map(Field::Text);
             (factor.key.clone(), std::iter::once(Field::Fixed(&factor.key)).chain(fields).collect())
@@ -194,7 +210,7 @@ fn measures_ui(ui: &mut Ui, texts: &mut CommandTexts) {
         column("Name", "Name", 0.42, "BLEU", false),
         column("Unit", "Unit", 0.2, "GB/s", false),
     ];
-    let list = List { what: "measure", columns: &columns, grows: true };
+    let list = List { what: "measure", columns: &columns, grows: true, next: None };
     let mut kinds: Vec<(String, Better, bool)> =
         texts.measures.iter().map(|measure| (measure.key.clone(), measure.better, measure.on_speed)).collect();
     let lines = texts.measures.iter_mut().map(|measure| {
@@ -295,7 +311,7 @@ fn constraints_ui(ui: &mut Ui, texts: &mut CommandTexts) {
         column("Cells", "Cells that are left out", "gpus > 2 and precision = fp64"),
         column("Reason", "Reason", "takes too long"),
     ];
-    let list = List { what: "constraint", columns: &columns, grows: true };
+    let list = List { what: "constraint", columns: &columns, grows: true, next: None };
     let lines = texts.constraints.iter_mut().enumerate().map(|(place, (exclude, reason))| {
         (format!("constraint {}", place + 1), [exclude, reason].map(Field::Text).into_iter().collect())
     });

@@ -18,6 +18,8 @@ pub(super) struct List<'a> {
     pub(super) columns: &'a [Column<'a>],
     /// Whether things are added and removed here.
     pub(super) grows: bool,
+    /// What the next new thing is called, where that is known.
+    pub(super) next: Option<&'a str>,
 }
 
 /// A column of a list.
@@ -102,11 +104,23 @@ impl List<'_> {
         asked
     }
 
+    /// Writes what the next thing is called into its field, unless somebody typed another name.
+    fn suggest(&self, ui: &Ui, id: Id, name: &mut String) {
+        let memory = id.with("suggested");
+        let before: String = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
+        let next = self.next.unwrap_or_default();
+        if *name == before && before != next {
+            next.clone_into(name);
+            ui.data_mut(|data| data.insert_temp(memory, next.to_owned()));
+        }
+    }
+
     /// The line for another thing; its texts once they are entered.
     fn another_ui(&self, ui: &mut Ui, width: impl Fn(&Column) -> f32) -> Option<Vec<String>> {
         let id = Id::unique(("another one of the list", self.what));
         let mut texts: Vec<String> = ui.data(|data| data.get_temp(id)).unwrap_or_default();
         texts.resize(self.columns.len(), String::new());
+        self.suggest(ui, id, &mut texts[0]);
         let mut entered = false;
         ui.horizontal(|ui| {
             for (column, text) in self.columns.iter().zip(&mut texts) {
@@ -123,7 +137,10 @@ impl List<'_> {
             entered = is_complete && (entered || add.clicked());
         });
         if entered {
-            ui.data_mut(|data| data.remove::<Vec<String>>(id));
+            ui.data_mut(|data| {
+                data.remove::<Vec<String>>(id);
+                data.remove::<String>(id.with("suggested"));
+            });
             return Some(texts);
         }
         ui.data_mut(|data| data.insert_temp(id, texts));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use eframe::egui::{Button, Context, RichText, ScrollArea, Ui};
+use eframe::egui::{Button, Context, Label, RichText, ScrollArea, Ui};
 use poll_promise::Promise;
 
 use super::Form;
@@ -109,6 +109,9 @@ pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>
     ui.label(format!("{steps}, {readings}. {end}"));
     for warning in &trial.warnings {
         ui.colored_label(palette(ui.visuals()).warning, RichText::new(warning).size(SMALL));
+    }
+    for untaken in &trial.untaken {
+        ui.add(Label::new(RichText::new(untaken).size(SMALL)).wrap().selectable(true));
     }
     ScrollArea::vertical().id_salt("what a trial read").max_height(READ_HEIGHT).auto_shrink([false, true]).show(
         ui,

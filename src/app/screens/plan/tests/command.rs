@@ -49,13 +49,31 @@ fn what_is_wrong_is_shown_and_launches_nothing_until_it_is_right() {
     execute(&mut window, PlanCommand::Launch);
     assert!(window.state().requests.is_empty());
     assert!(messages(&window).contains("The program is not complete"), "{}", messages(&window));
-    type_into(&mut window, "Name of a new factor", "lr");
     type_into(&mut window, "Levels of a new factor", "0.1, 0.01");
     click(&mut window, "Add factor");
     assert!(!says(&window, "nothing is called {lr}"));
     assert_eq!(ticked(&window, "lr").len(), 2);
     execute(&mut window, PlanCommand::Launch);
     assert!(matches!(window.state().requests[..], [Request::Launch { .. }]), "no worker is needed");
+}
+
+#[test]
+fn a_placeholder_becomes_the_name_of_the_next_factor_and_no_field_moves_while_it_is_typed() {
+    let mut window = own();
+    let levels = |window: &Window| window.get_by_label("Levels of a new factor").rect();
+    let before = levels(&window);
+    type_into(&mut window, "Command", " {lr}");
+    assert!(says(&window, "nothing is called {lr}"));
+    assert_eq!(levels(&window), before);
+    assert_eq!(window.get_by_label("Name of a new factor").value().as_deref(), Some("lr"));
+    type_into(&mut window, "Levels of a new factor", "8, 16, 24");
+    click(&mut window, "Add factor");
+    assert_eq!(ticked(&window, "lr"), ["8", "16", "24"]);
+    assert_eq!(window.get_by_label("Name of a new factor").value().as_deref(), Some(""));
+    // A name that somebody types stays.
+    type_into(&mut window, "Name of a new factor", "mine");
+    type_into(&mut window, "Command", " {other}");
+    assert_eq!(window.get_by_label("Name of a new factor").value().as_deref(), Some("mine"));
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Sessions as replicates: one cell in the sessions before a change against the same cell in those after it.
+//!
+//! What changes from session to session (clocks, temperature, neighbours on the machine) is common to all repeats of one, so that a
+//! session is one observation, however many repeats it has. Each gives the mean of the logarithms of its repeats; the spread between
+//! sessions is pooled over both sides, so that one side may be a single session where the other has several: history of unchanged
+//! code on that machine tells how far sessions differ.
+
+use super::check::{CheckPairs, check_pairs, paired};
+use super::contrast::{Contrast, ERROR, holm};
+use super::verdict::{Verdict, judgement_of};
+use super::{Cell, Comparison, Incomparable, Judgement, Method, RunState, Value, by_repeat, finished};
+use crate::statistics::{Interval, student_t_quantile};
+
+/// A cell before a change and after it.
+pub struct SessionComparison {
+    /// The difference of the sides' means on the scale of logarithms, above 0 where after is better; none of fewer than three sessions.
+    contrast: Option<Contrast>,
+    /// The ratio of the sides, above 1 where after is better; none without finished runs on both sides.
+    ratio: Option<f64>,
+    sessions: usize,
+    /// Runs after the change that ended without finishing, of those that ended, where all finished before.
+    failing: Option<(usize, usize)>,
+    checks: Vec<CheckPairs>,
+}
+
+/// What sessions say of a change to a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionJudgement {
+    /// Faster or slower, by the spread between sessions.
+    pub judgement: Judgement,
+    /// It is shown to be no worse than the margin allows.
+    pub is_no_worse: bool,
+    /// Runs after the change that ended without finishing, of those that ended, where all finished before.
+    pub failing: Option<(usize, usize)>,
+}
+
+impl SessionJudgement {
+    /// The cell became slower, fails, or computes something else.
+    pub fn is_worse(&self) -> bool {
+        let slower = matches!(self.judgement.verdict, Verdict::Slower | Verdict::Lower);
+        slower || self.failing.is_some() || matches!(self.judgement.check, super::Check::Differs { .. })
+    }
+}
+
+impl SessionComparison {
+    /// One cell in the sessions of each side that have it, by a measure; `lower_is_better` turns the ratio round.
+    pub fn of(before: &[&Cell], after: &[&Cell], key: &str, lower_is_better: bool) -> Self {
+        let of_means = Self::of_means(&means(before, key), &means(after, key), lower_is_better);
+        let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
+        Self { failing: failing(before, after), checks: check_pairs(&runs), ..of_means }
+    }
+
+    /// Sessions of which nothing is known but the mean of the logarithms of a cell's repeats in each.
+    pub fn of_means(old: &[f64], new: &[f64], lower_is_better: bool) -> Self {
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let sign = if lower_is_better { -1.0 } else { 1.0 };
+        let change = (!old.is_empty() && !new.is_empty()).then(|| sign * (mean(new) - mean(old)));
+        let squares = |values: &[f64]| values.iter().map(|value| (value - mean(values)).powi(2)).sum::<f64>();
+        let freedom = (old.len() + new.len()) as f64 - 2.0;
+        let error =
+            ((squares(old) + squares(new)) / freedom * (1.0 / old.len() as f64 + 1.0 / new.len() as f64)).sqrt();
+        let contrast = change.filter(|_| freedom >= 1.0).map(|mean| Contrast { mean, error, freedom });
+        Self {
+            contrast,
+            ratio: change.map(f64::exp),
+            sessions: old.len() + new.len(),
+            failing: None,
+            checks: Vec::new(),
+        }
+    }
+
+    /// The ratio with its 95 % interval by Student's t between sessions.
+    pub fn value(&self) -> Option<Value> {
+        let interval = self.contrast.as_ref().map(|Contrast { mean, error, freedom }| {
+            let half = student_t_quantile(ERROR / 2.0, *freedom) * error;
+            Interval { low: (mean - half).exp(), high: (mean + half).exp() }
+        });
+        let method = if interval.is_some() { Method::BetweenSessions } else { Method::One };
+        Some(Value { median: self.ratio?, interval, n: self.sessions, method })
+    }
+}
+
+/// The mean of the logarithms of a cell's repeats in each session; sessions without a finished repeat say nothing.
+fn means(cells: &[&Cell], key: &str) -> Vec<f64> {
+    let mean = |cell: &&Cell| {
+        let logs: Vec<f64> = by_repeat(cell, key).into_iter().map(|(_, value)| value.ln()).collect();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        mean.is_finite().then_some(mean)
+    };
+    cells.iter().filter_map(mean).collect()
+}
+
+fn failing(before: &[&Cell], after: &[&Cell]) -> Option<(usize, usize)> {
+    let failed = |cells: &[&Cell]| {
+        let ended = || cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.state.is_final());
+        // A run that the user cancelled says nothing.
+        let lost = ended().filter(|run| !matches!(run.state, RunState::Finished | RunState::Cancelled));
+        (lost.count(), ended().count())
+    };
+    let (old, new) = (failed(before), failed(after));
+    (old.0 == 0 && old.1 > 0 && new.0 > 0 && before.iter().any(|cell| finished(cell).next().is_some())).then_some(new)
+}
+
+/// Judges cells as one family; `margin`: the share by which a cell may become worse, which is also the bound of equality.
+pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64) -> Vec<SessionJudgement> {
+    let bound = margin.max(0.0).ln_1p();
+    let adjusted = |p: &dyn Fn(&Contrast) -> f64| {
+        let all: Vec<f64> = family.iter().filter_map(|one| one.contrast.as_ref()).map(p).collect();
+        let mut adjusted = holm(&all).into_iter();
+        family.iter().map(|one| one.contrast.as_ref().and_then(|_| adjusted.next())).collect::<Vec<Option<f64>>>()
+    };
+    let differences = adjusted(&|one| one.difference(0.0));
+    let equalities = adjusted(&|one| one.equality(bound, 0.0));
+    let comparisons: Vec<Comparison> =
+        family.iter().map(|one| Comparison { checks: one.checks.clone(), ..Comparison::of_logs(Vec::new()) }).collect();
+    let checked = super::judge_comparisons(&comparisons, 0, of_speed, margin);
+    let adjusted: Vec<(Option<f64>, Option<f64>)> = differences.into_iter().zip(equalities).collect();
+    let judgement = |(place, checked): (usize, Judgement)| {
+        let one = &family[place];
+        let judgement = judgement_of(one.contrast.as_ref(), adjusted[place], of_speed, margin);
+        let reason = (one.ratio.is_some() && one.contrast.is_none()).then_some(Incomparable::OneSession);
+        let verdict = if reason.is_some() { Verdict::NotComparable } else { judgement.verdict };
+        let judgement =
+            Judgement { verdict, reason, n: one.sessions, family: family.len(), check: checked.check, ..judgement };
+        // Each cell has to be shown: no cell may be worse, so that nothing is gained by many of them.
+        let is_no_worse = one.contrast.as_ref().is_some_and(|contrast| contrast.no_worse(bound) < ERROR);
+        SessionJudgement { judgement, is_no_worse, failing: one.failing }
+    };
+    checked.into_iter().enumerate().map(judgement).collect()
+}

@@ -1,0 +1,301 @@
+//! Two cells held against each other by a measure: the pairs of repeats that a verdict rests on, and what the design of the
+//! experiment lets them say.
+//!
+//! Statistics cannot see how runs were made. If one cell was run today and the other a week ago, whatever changed meanwhile goes with
+//! the difference between them, and no number of repeats tells the two apart. A [`Comparison`] takes note of that before anything is
+//! tested, and the verdict refuses to be one.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::check::{CheckPairs, check_pairs, merged, paired};
+use super::environment::machine_differs;
+use super::{Cell, Clock, Doubt, RunState, RunSummary};
+use crate::statistics::median;
+
+/// Partners may always be started this far apart.
+const NEAR_S: f64 = 3_600.0;
+/// Beyond that they may be as far apart as so many repeats of one cell are.
+const NEAR_REPEATS: f64 = 3.0;
+
+/// Why two cells cannot be compared.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Incomparable {
+    /// They were measured in different sessions: everything that changed between these goes with the difference.
+    Sessions,
+    /// Each side is one session, so that how far sessions differ is not known.
+    OneSession,
+    /// All runs of one cell were started before all runs of the other.
+    OneAfterTheOther {
+        /// From the last start of one to the first of the other, in seconds.
+        gap_s: f64,
+        /// Facts of the machine that changed as well, by their names.
+        with: Vec<String>,
+    },
+    /// Repeats that would form pairs were started too far from each other.
+    FarApart {
+        /// The usual distance of partners, in seconds.
+        gap_s: f64,
+        /// Facts of the machine that changed as well, by their names.
+        with: Vec<String>,
+    },
+    /// The difference is below what the clock resolves.
+    CoarseClock {
+        /// How much of a value the clock's resolution is, as a share.
+        resolution: f64,
+    },
+    /// The time that the program tells gives another verdict than the time at which its lines arrived.
+    ClocksDisagree {
+        /// The ratio by the program's own clock.
+        told: f64,
+        /// The ratio by the arrival of its lines.
+        arrived: f64,
+    },
+    /// A program told times that cannot be: more than passed, or less than its GPUs worked.
+    ImpossibleClock,
+}
+
+impl Incomparable {
+    /// The name in files.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Sessions => "sessions",
+            Self::OneSession => "one_session",
+            Self::OneAfterTheOther { .. } => "one_after_the_other",
+            Self::FarApart { .. } => "far_apart",
+            Self::CoarseClock { .. } => "coarse_clock",
+            Self::ClocksDisagree { .. } => "clocks_disagree",
+            Self::ImpossibleClock => "impossible_clock",
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Sessions => "hold sessions against each other with `multicard diff`, several on each side",
+            Self::OneSession => "give several sessions on one side at least: multicard diff A1 A2 A3 -- B",
+            Self::OneAfterTheOther { .. } | Self::FarApart { .. } => {
+                "run both cells again in one launch, which interleaves their repeats"
+            }
+            Self::CoarseClock { .. } => "let the program print more digits of its durations",
+            Self::ClocksDisagree { .. } | Self::ImpossibleClock => {
+                "let the program wait for the GPU before it reads the clock (torch.cuda.synchronize), and print each step as it ends"
+            }
+        }
+    }
+}
+
+/// Half a sentence.
+impl fmt::Display for Incomparable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let changed = |with: &[String]| match with {
+            [] => String::new(),
+            names => format!("; {} changed meanwhile", names.join(", ")),
+        };
+        match self {
+            Self::Sessions => f.write_str("measured in different sessions"),
+            Self::OneSession => f.write_str("each side is one session, and how far sessions differ is not known"),
+            Self::OneAfterTheOther { gap_s, with } => {
+                write!(f, "one was run {} after the other{}", long_time(*gap_s), changed(with))
+            }
+            Self::FarApart { gap_s, with } => {
+                write!(f, "their repeats were run {} apart{}", long_time(*gap_s), changed(with))
+            }
+            Self::CoarseClock { resolution } => {
+                write!(f, "the clock is too coarse: it resolves {}", percent(*resolution))
+            }
+            Self::ClocksDisagree { told, arrived } => {
+                write!(f, "{told:.2}× by the program's clock, {arrived:.2}× by the arrival of its lines")
+            }
+            Self::ImpossibleClock => f.write_str("the program told impossible times"),
+        }
+    }
+}
+
+/// A share in percent with two digits; whole from 10 % on.
+pub(super) fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent {
+        _ if !percent.is_finite() || percent >= 1_000.0 => "1000 %".to_owned(),
+        9.95.. => format!("{percent:.0} %"),
+        0.995.. => format!("{percent:.1} %").replace(".0 %", " %"),
+        _ => format!("{percent:.2} %"),
+    }
+}
+
+/// A time in the largest unit that it fills: `26 h`.
+fn long_time(time_s: f64) -> String {
+    match time_s {
+        172_800.0.. => format!("{:.0} days", time_s / 86_400.0),
+        5_400.0.. => format!("{:.0} h", time_s / 3_600.0),
+        90.0.. => format!("{:.0} min", time_s / 60.0),
+        _ => format!("{:.0} s", time_s.max(0.0)),
+    }
+}
+
+/// What a verdict on two cells rests on.
+#[derive(Default)]
+pub struct Comparison {
+    /// The logarithms of the ratios of partners.
+    pub(super) logs: Vec<f64>,
+    /// How far rounding by the clock can move each of them.
+    pub(super) rounding: f64,
+    /// The same ratios by the arrival of a program's lines, where these are known.
+    pub(super) by_arrival: Option<Vec<f64>>,
+    /// How often the cells were looked at: once for each launch that added repeats, and once more if some were cancelled.
+    pub(super) looks: u32,
+    /// Repeats that are still to come.
+    pub(super) to_come: usize,
+    /// Finished repeats of the cell that has fewer.
+    pub(super) least: usize,
+    /// The longest time between the starts of partners, in seconds, where starts are known.
+    pub(super) gap_s: Option<f64>,
+    /// Why nothing can be said.
+    pub(super) reason: Option<Incomparable>,
+    /// Accuracy and losses of the partners.
+    pub(super) checks: Vec<CheckPairs>,
+}
+
+impl Comparison {
+    /// Ratios whose runs nothing is known of, by their logarithms.
+    pub fn of_logs(logs: Vec<f64>) -> Self {
+        Self { least: logs.len(), logs, looks: 1, ..Self::default() }
+    }
+
+    /// The same, with repeats that were added after so many looks.
+    pub fn looked_at(self, looks: u32) -> Self {
+        Self { looks, ..self }
+    }
+
+    /// The same, with values that a clock rounded to this share of them.
+    pub fn rounded(self, resolution: f64) -> Self {
+        Self { rounding: resolution, ..self }
+    }
+
+    /// A cell over another by a measure that both tell; `inverse` for the other over the cell, so that half the time is 2.
+    pub fn between(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
+        let value = |run: &RunSummary| run.value_alone(run.measures.find(key)?);
+        let mut pairs: Vec<_> = paired(cell, base);
+        pairs.retain(|(own, other)| value(own).is_some() && value(other).is_some());
+        let told = |run: &&RunSummary| value(run).is_some();
+        let least = super::finished(cell).filter(told).count().min(super::finished(base).filter(told).count());
+        let (near, reason) = Self::design(cell, base, &pairs);
+        let log = |pair: &(&RunSummary, &RunSummary), scale: &dyn Fn(&RunSummary) -> f64| {
+            let ratio = value(pair.0)? * scale(pair.0) / (value(pair.1)? * scale(pair.1));
+            let log = if inverse { -ratio.ln() } else { ratio.ln() };
+            log.is_finite().then_some(log)
+        };
+        let is_speed = cell.measure(key).is_some_and(|measure| measure.on_speed);
+        let resolution = |run: &RunSummary| if is_speed { clock_resolution(run) } else { 0.0 };
+        let is_impossible = |run: &RunSummary| is_speed && run.clock.is_some_and(|clock| clock.is_impossible());
+        let reason = reason.or_else(|| {
+            let impossible = near.iter().any(|(own, other)| is_impossible(own) || is_impossible(other));
+            impossible.then_some(Incomparable::ImpossibleClock)
+        });
+        let is_rate = cell.measure(key).is_some_and(|measure| !measure.is_time());
+        let arrived = |run: &RunSummary| if is_rate { clock_ratio(run) } else { 1.0 / clock_ratio(run) };
+        let has_arrivals = is_speed && near.iter().any(|(own, other)| own.clock.is_some() || other.clock.is_some());
+        let rounding = near.iter().map(|(own, other)| (resolution(own) + resolution(other)) / 2.0);
+        Self {
+            logs: near.iter().filter_map(|pair| log(pair, &|_| 1.0)).collect(),
+            rounding: rounding.fold(0.0, f64::max),
+            looks: looks(cell, base),
+            to_come: to_come(cell).max(to_come(base)),
+            least,
+            gap_s: near.iter().filter_map(gap_s).max_by(f64::total_cmp),
+            reason,
+            checks: check_pairs(&near),
+            by_arrival: has_arrivals.then(|| near.iter().filter_map(|pair| log(pair, &arrived)).collect()),
+        }
+    }
+
+    /// What the design lets several pairs of cells say together: the first reason why one of them cannot be compared, and the check
+    /// values of those repeats that all pairs have.
+    pub(super) fn of_design(pairs: &[(&Cell, &Cell)]) -> Self {
+        let mut all = Self { looks: 1, ..Self::default() };
+        let mut checks = Vec::new();
+        for (cell, base) in pairs {
+            let (near, reason) = Self::design(cell, base, &paired(cell, base));
+            all.reason = all.reason.or(reason);
+            all.looks = all.looks.max(looks(cell, base));
+            all.to_come = all.to_come.max(to_come(cell)).max(to_come(base));
+            all.gap_s = near.iter().filter_map(gap_s).chain(all.gap_s).max_by(f64::total_cmp);
+            checks.push(check_pairs(&near));
+        }
+        all.checks = merged(&checks);
+        all
+    }
+
+    /// The pairs that stand near each other in time, and why the cells cannot be compared.
+    fn design<'a>(
+        cell: &Cell<'a>,
+        base: &Cell<'a>,
+        pairs: &[(&'a RunSummary, &'a RunSummary)],
+    ) -> (Vec<(&'a RunSummary, &'a RunSummary)>, Option<Incomparable>) {
+        if cell.session != base.session {
+            return (pairs.to_vec(), Some(Incomparable::Sessions));
+        }
+        let longest_s = NEAR_S.max(NEAR_REPEATS * usual_spacing_s(cell).max(usual_spacing_s(base)));
+        let is_near = |pair: &&(&RunSummary, &RunSummary)| gap_s(pair).is_none_or(|gap_s| gap_s <= longest_s);
+        let near: Vec<_> = pairs.iter().filter(is_near).copied().collect();
+        let with = || machine_differs(super::finished(cell), super::finished(base));
+        let reason = if near.is_empty() && !pairs.is_empty() {
+            let gaps: Vec<f64> = pairs.iter().filter_map(gap_s).collect();
+            Some(Incomparable::FarApart { gap_s: median(&gaps), with: with() })
+        } else {
+            separated_s(&near).map(|gap_s| Incomparable::OneAfterTheOther { gap_s, with: with() })
+        };
+        (near, reason)
+    }
+}
+
+/// The time between the starts of partners.
+fn gap_s((own, other): &(&RunSummary, &RunSummary)) -> Option<f64> {
+    Some((own.started_s? - other.started_s?).abs())
+}
+
+/// The usual time between the starts of one repeat of a cell and of the next; 0 of a single one.
+fn usual_spacing_s(cell: &Cell) -> f64 {
+    let mut starts: Vec<f64> = super::finished(cell).filter_map(|run| run.started_s).collect();
+    starts.sort_by(f64::total_cmp);
+    let spacings: Vec<f64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    if spacings.is_empty() { 0.0 } else { median(&spacings) }
+}
+
+/// How long after the last run of one side the first of the other was started, if each of two pairs or more is in that order.
+fn separated_s(pairs: &[(&RunSummary, &RunSummary)]) -> Option<f64> {
+    if pairs.len() < 2 {
+        return None;
+    }
+    let starts =
+        |side: fn(&(&RunSummary, &RunSummary)) -> Option<f64>| pairs.iter().map(side).collect::<Option<Vec<f64>>>();
+    let (own, other) = (starts(|pair| pair.0.started_s)?, starts(|pair| pair.1.started_s)?);
+    let least = |starts: &[f64]| starts.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = |starts: &[f64]| starts.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    [least(&own) - most(&other), least(&other) - most(&own)].into_iter().find(|gap_s| *gap_s > 0.0)
+}
+
+/// How often somebody could look at two cells and decide to go on.
+fn looks(cell: &Cell, base: &Cell) -> u32 {
+    let runs = || cell.runs.iter().chain(&base.runs);
+    let launches: BTreeSet<&str> =
+        runs().filter(|run| run.state == RunState::Finished).map(|run| run.launch.as_str()).collect();
+    let was_cut_short = runs().any(|run| run.state == RunState::Cancelled);
+    launches.len().max(1) as u32 + u32::from(was_cut_short)
+}
+
+/// The resolution of the clock that timed a run's steps, as a share of a step; 0 where it is finer than anything that is told.
+fn clock_resolution(run: &RunSummary) -> f64 {
+    let share = run.told_resolution_s.zip(run.value("step_time_s")).map(|(resolution_s, step_s)| resolution_s / step_s);
+    share.filter(|share| share.is_finite()).unwrap_or(0.0)
+}
+
+/// Told time over the time in which the same lines arrived; 1 where there is no second clock, or where it cannot tell.
+fn clock_ratio(run: &RunSummary) -> f64 {
+    let is_held_back = matches!(run.clock, Some(Clock::Unconfirmed(Doubt::Together { .. })));
+    run.value("clock_ratio").filter(|ratio| !is_held_back && *ratio > 0.0 && ratio.is_finite()).unwrap_or(1.0)
+}
+
+fn to_come(cell: &Cell) -> usize {
+    cell.runs.iter().filter(|run| !run.state.is_final()).count()
+}

@@ -1,0 +1,123 @@
+//! Tests of a mean over repeats: of a difference, of equality within a margin, and their correction for families and looks.
+//!
+//! Student's t; equivalence by two one-sided tests (D. J. Schuirmann, *Journal of Pharmacokinetics and Biopharmaceutics* 15(6), 1987);
+//! families by S. Holm, A simple sequentially rejective multiple test procedure, *Scandinavian Journal of Statistics* 6(2), 1979.
+
+use crate::statistics::{CONFIDENCE, errors_to_show, student_t_above, student_t_quantile};
+
+/// Probability of a false verdict of difference in a family, and in one of equality.
+pub(super) const ERROR: f64 = 1.0 - CONFIDENCE;
+/// The share of [`ERROR`] that is kept for looks after the first.
+const LATER_LOOKS: f64 = 0.2;
+/// The power at which a difference counts as one that repeats could show.
+pub(super) const POWER: f64 = 0.8;
+/// More repeats than anybody adds to decide one comparison.
+const MOST_MORE_REPEATS: u32 = 200;
+/// The mean of values on a scale on which 0 is no difference, and its standard error.
+pub(super) struct Contrast {
+    pub(super) mean: f64,
+    pub(super) error: f64,
+    pub(super) freedom: f64,
+}
+
+impl Contrast {
+    pub(super) fn of(logs: &[f64]) -> Option<Self> {
+        let n = logs.len() as f64;
+        let mean = logs.iter().sum::<f64>() / n;
+        let deviation = standard_deviation(logs)?;
+        // Values that are equal but for rounding say that nothing spreads, not that rounding does.
+        let error = if deviation < 1e-14 { 0.0 } else { deviation / n.sqrt() };
+        let mean = if mean.abs() < 1e-14 { 0.0 } else { mean };
+        mean.is_finite().then_some(Self { mean, error, freedom: n - 1.0 })
+    }
+
+    /// The t of a distance from 0; without spread, any distance is infinitely far.
+    fn t(&self, distance: f64) -> f64 {
+        if self.error > 0.0 || distance == 0.0 {
+            distance / self.error.max(f64::MIN_POSITIVE)
+        } else {
+            distance * f64::INFINITY
+        }
+    }
+
+    /// The probability of a mean as far from 0 if none differs, should rounding have moved it away by `rounding`.
+    pub(super) fn difference(&self, rounding: f64) -> f64 {
+        (2.0 * student_t_above(self.t((self.mean.abs() - rounding).max(0.0)), self.freedom)).min(1.0)
+    }
+
+    /// That the mean lies outside of ± margin is refused by two one-sided tests.
+    pub(super) fn equality(&self, margin: f64, rounding: f64) -> f64 {
+        student_t_above(self.t(margin - self.mean.abs() - rounding), self.freedom)
+    }
+
+    /// That the mean lies below −margin is refused by one test.
+    pub(super) fn no_worse(&self, margin: f64) -> f64 {
+        student_t_above(self.t(self.mean + margin), self.freedom)
+    }
+
+    /// That the mean lies within ± margin is refused by one test on the side on which it lies.
+    pub(super) fn beyond(&self, margin: f64) -> f64 {
+        student_t_above(self.t(self.mean.abs() - margin), self.freedom)
+    }
+
+    pub(super) fn detectable(&self, family: usize, looks: u32) -> f64 {
+        (errors_to_show(ERROR * spent_at(looks) / family.max(1) as f64, self.freedom, POWER) * self.error).exp_m1()
+    }
+
+    /// How many repeats more would show this difference, or that it is within the margin, in about 80 % of cases.
+    pub(super) fn repeats_needed(&self, family: usize, looks: u32, margin: f64) -> Option<u32> {
+        let made = self.freedom + 1.0;
+        let deviation = self.error * made.sqrt();
+        let far = self.mean.abs();
+        let alpha = ERROR * spent_at(looks) / family as f64;
+        let suffices = |n: &u32| {
+            let (n, freedom) = (f64::from(*n), f64::from(*n) - 1.0);
+            let error = deviation / n.sqrt();
+            let power = student_t_quantile(1.0 - POWER, freedom);
+            (student_t_quantile(alpha / 2.0, freedom) + power) * error <= far
+                || (student_t_quantile(alpha, freedom) + power) * error <= margin - far
+        };
+        let (mut too_few, mut enough) = (made as u32, made as u32 + MOST_MORE_REPEATS);
+        if !suffices(&enough) {
+            return None;
+        }
+        // More repeats never show less.
+        while enough - too_few > 1 {
+            let middle = too_few.midpoint(enough);
+            if suffices(&middle) { enough = middle } else { too_few = middle }
+        }
+        Some(enough - made as u32)
+    }
+}
+
+/// The share of [`ERROR`] that may be spent at a look: most of it at the first, which is the only one of most sessions, and a fifth of
+/// what is left at each that follows, so that all of them together spend no more than 1.
+pub(super) fn spent_at(look: u32) -> f64 {
+    (1.0 - LATER_LOOKS) * LATER_LOOKS.powi(look.max(1) as i32 - 1)
+}
+
+/// Holm's adjusted probabilities, in the order of `p`.
+pub(super) fn holm(p: &[f64]) -> Vec<f64> {
+    holm_among(p, 0)
+}
+
+/// The same where `others` comparisons more belong to the family, none of which is taken to show anything.
+pub(super) fn holm_among(p: &[f64], others: usize) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
+    let mut adjusted = vec![1.0; p.len()];
+    let mut greatest = 0.0_f64;
+    for (rank, place) in order.into_iter().enumerate() {
+        greatest = greatest.max((p.len() + others - rank) as f64 * p[place]).min(1.0);
+        adjusted[place] = greatest;
+    }
+    adjusted
+}
+
+/// The sample standard deviation; none of fewer than two values.
+pub(super) fn standard_deviation(values: &[f64]) -> Option<f64> {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1 && squares.is_finite()).then(|| (squares / (n - 1.0)).sqrt())
+}

@@ -1,0 +1,73 @@
+//! The resolution of a clock, seen in the times that it gave.
+
+/// The finest step that is looked for: 10⁻⁹ s. A clock that is as fine has no resolution that matters.
+const MOST_DECIMALS: i32 = 9;
+/// So many different values, or more, have no common divisor but that of their clock.
+const LEAST_DIFFERENT: usize = 3;
+
+/// The greatest step, in seconds, that all of these durations are whole multiples of: 0.001 for a program that prints whole
+/// milliseconds, 0.015625 for one whose clock ticks 64 times a second. None where there is none of a nanosecond or more, and of fewer than
+/// two durations; what is not above 0 is left out.
+///
+/// Of durations that hardly differ it is the last decimal that they have: ten times 0.012 s is a resolution of 0.001 s.
+pub fn resolution(durations_s: &[f64]) -> Option<f64> {
+    let durations_s: Vec<f64> = durations_s.iter().copied().filter(|s| s.is_finite() && *s > 0.0).collect();
+    if durations_s.len() < 2 {
+        return None;
+    }
+    let (decimals, mut whole) =
+        (0..=MOST_DECIMALS).find_map(|decimals| Some((decimals, multiples(&durations_s, decimals)?)))?;
+    whole.sort_unstable();
+    whole.dedup();
+    let common = if whole.len() < LEAST_DIFFERENT { 1 } else { whole.iter().copied().fold(0, divisor) };
+    Some(common as f64 / 10_f64.powi(decimals))
+}
+
+/// The durations in units of a decimal; none where one of them is no whole number of it.
+fn multiples(durations_s: &[f64], decimals: i32) -> Option<Vec<u64>> {
+    let multiple = |time_s: &f64| {
+        let exact = time_s * 10_f64.powi(decimals);
+        let whole = exact.round();
+        let is_whole = (exact - whole).abs() <= 1e-6 + 4.0 * f64::EPSILON * exact && (1.0..1e15).contains(&whole);
+        is_whole.then_some(whole as u64)
+    };
+    durations_s.iter().map(multiple).collect()
+}
+
+fn divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture::Noise;
+
+    #[test]
+    fn rounded_times_have_the_resolution_that_they_were_rounded_to() {
+        let mut noise = Noise::new(11);
+        let times: Vec<f64> = (0..200).map(|_| 0.0125 * (1.0 + 0.05 * noise.normal())).collect();
+        let rounded = |step: f64| -> Vec<f64> { times.iter().map(|time_s| (time_s / step).round() * step).collect() };
+        for step in [1e-3, 1e-4, 1e-6, 5e-4] {
+            let found = resolution(&rounded(step));
+            assert!(found.is_some_and(|found| (found - step).abs() < 1e-12), "{step}: {found:?}");
+        }
+        assert_eq!(resolution(&times), None, "as fine as numbers are");
+        let milliseconds: Vec<f64> = times.iter().map(|time_s| (time_s * 1e3).round() * 1e-3).collect();
+        assert_eq!(resolution(&milliseconds), Some(1e-3), "printed as whole milliseconds");
+        let ticks: Vec<f64> = (1..40).map(|ticks| f64::from(ticks * ticks % 7 + 1) / 64.0).collect();
+        assert_eq!(resolution(&ticks), Some(1.0 / 64.0));
+    }
+
+    #[test]
+    fn times_that_hardly_differ_have_the_resolution_of_their_last_decimal() {
+        assert_eq!(resolution(&[0.012; 10]), Some(1e-3));
+        assert_eq!(
+            resolution(&[0.012, 0.014, 0.012, 0.014]),
+            Some(1e-3),
+            "no clock ticks by what two values have in common"
+        );
+        assert_eq!(resolution(&[3.0, 5.0, 4.0]), Some(1.0));
+        assert_eq!((resolution(&[0.012]), resolution(&[]), resolution(&[0.0, f64::NAN])), (None, None, None));
+    }
+}

@@ -1,0 +1,249 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::analysis::{self, Clock, Contradiction, Doubt, RunSummary, cells, fixture, summarise_run};
+use crate::statistics::fixture::oracle;
+
+#[test]
+fn tests_their_correction_and_what_could_be_shown_agree_with_scipy() {
+    use Verdict::{Equal, Faster, Slower, Undecided};
+    let oracle = oracle();
+    let judged = judge(&oracle.family, true, oracle.within);
+    for (place, one) in judged.iter().enumerate() {
+        let near = |seen: f64, expected: f64| (seen - expected).abs() <= 1e-9 * expected.max(1e-3);
+        assert!(near(one.p.unwrap(), oracle.difference[place]), "{place}: {one:?}");
+        // The first look may spend 80 % of the error.
+        let spent = |p: f64| (p / 0.8).min(1.0);
+        assert!(near(one.p_holm.unwrap(), spent(oracle.difference_holm[place])), "{place}: {one:?}");
+        let is_equal = spent(oracle.equivalence_holm[place]) < 0.05;
+        assert_eq!(one.verdict == Equal, is_equal, "{place}: {one:?}");
+    }
+    assert_eq!(judged.iter().map(|one| one.verdict).collect::<Vec<_>>(), [Faster, Undecided, Slower, Equal, Faster]);
+    let told: Vec<String> = judged.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "faster",
+            "undecided: with 4 pairs only differences above 10 % would show",
+            "slower",
+            "equal within 1 %",
+            "faster"
+        ]
+    );
+}
+
+#[test]
+fn the_interval_of_a_mean_is_students_and_two_values_say_little() {
+    // R: t.test(c(1.1, 1.3, 0.9, 1.2))$conf.int
+    let Interval { low, high } = mean_interval(&[1.1, 1.3, 0.9, 1.2]).unwrap();
+    assert!((low - 0.853_247).abs() < 1e-6 && (high - 1.396_753).abs() < 1e-6, "{low} {high}");
+    let Interval { low, high } = mean_interval(&[1.0, 1.02]).unwrap();
+    assert!((high - low - 2.0 * 12.706_205 * 0.01).abs() < 1e-6, "{low} {high}");
+    assert_eq!(mean_interval(&[1.0]), None);
+    assert_eq!(mean_interval(&[2.0, 2.0]), Some(Interval { low: 2.0, high: 2.0 }));
+}
+
+#[test]
+fn a_difference_that_stands_alone_may_not_stand_in_a_family() {
+    let weak = vec![0.028, 0.042, 0.035];
+    assert_eq!(judge(std::slice::from_ref(&weak), true, 0.01)[0].verdict, Verdict::Faster);
+    let noise = || vec![0.01, -0.02, 0.013];
+    let family: Vec<Vec<f64>> = std::iter::once(weak).chain(std::iter::repeat_with(noise).take(9)).collect();
+    let judged = judge(&family, true, 0.01);
+    assert!(judged.iter().all(|one| one.verdict == Verdict::Undecided), "{judged:?}");
+}
+
+#[test]
+fn values_without_spread_are_equal_or_differ_and_too_few_are_undecided() {
+    let verdicts = |family: &[Vec<f64>], of_speed| -> Vec<Verdict> {
+        judge(family, of_speed, 0.01).into_iter().map(|one| one.verdict).collect()
+    };
+    let family = [vec![0.0, 0.0], vec![0.5, 0.5], vec![-0.5, -0.5 + 1e-16], vec![0.5], vec![]];
+    use Verdict::{Equal, Higher, Lower, Undecided};
+    assert_eq!(verdicts(&family, false), [Equal, Higher, Lower, Undecided, Undecided]);
+    let told = judge(&family, false, 0.01);
+    assert_eq!(
+        (told[3].to_string(), told[4].to_string()),
+        ("undecided: one pair".into(), "undecided: no pairs".into())
+    );
+    assert!(judge(&[], true, 0.01).is_empty());
+}
+
+/// Runs of two cells, `fp32` and `fp16`: step time, start and launch of each repeat.
+fn two_cells(fp32: &[(f64, f64, &str)], fp16: &[(f64, f64, &str)]) -> Vec<RunSummary> {
+    let run = |precision: &str, repeat: u32, (step_time_s, started_s, launch): (f64, f64, &str)| {
+        let mut record = fixture::run(&fixture::cell(precision, 1, "single"), repeat, step_time_s);
+        record.started_time_s = Some(started_s);
+        record.launch = launch.to_owned();
+        summarise_run(&record)
+    };
+    let of = |precision: &'static str, repeats: &[(f64, f64, &str)]| -> Vec<RunSummary> {
+        repeats.iter().zip(1..).map(|(one, repeat)| run(precision, repeat, *one)).collect()
+    };
+    of("fp32", fp32).into_iter().chain(of("fp16", fp16)).collect()
+}
+
+/// The verdict on `fp16` over `fp32` by step time.
+fn verdict(runs: &[RunSummary]) -> Judgement {
+    let cells = cells(runs);
+    let comparison = Comparison::between(&cells[1], &cells[0], "step_time_s", true);
+    judge_comparisons(&[comparison], 0, true, 0.01).remove(0)
+}
+
+/// Repeats with a little noise, `every_s` seconds apart from `from_s` on.
+fn repeats(step_time_s: f64, from_s: f64, every_s: f64) -> Vec<(f64, f64, &'static str)> {
+    let noise = [0.001, -0.0012, 0.0004, -0.0002, 0.0009, -0.0011];
+    (0..6).map(|place| (step_time_s * (1.0 + noise[place]), from_s + every_s * place as f64, "p1")).collect()
+}
+
+#[test]
+fn interleaved_cells_are_compared_and_cells_of_two_days_are_not() {
+    let day_s = 86_400.0;
+    let near = verdict(&two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.11, 30.0, 60.0)));
+    assert_eq!((near.verdict, near.gap_s, near.looks), (Verdict::Slower, Some(30.0), 1), "{near:?}");
+    // The machine was 10 % slower on the second day.
+    let apart = verdict(&two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.11, day_s, 60.0)));
+    assert_eq!((apart.verdict, apart.n), (Verdict::NotComparable, 0), "{apart:?}");
+    assert_eq!(apart.to_string(), "not comparable: their repeats were run 24 h apart");
+    let after = verdict(&two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.11, 600.0, 60.0)));
+    assert_eq!(after.to_string(), "not comparable: one was run 5 min after the other");
+    assert!(after.grounds()[1].starts_with("Run both cells again in one launch"), "{:?}", after.grounds());
+}
+
+#[test]
+fn of_a_cell_that_was_resumed_another_day_the_repeats_of_the_first_day_count() {
+    let mut resumed = repeats(0.1, 30.0, 60.0);
+    for (place, run) in resumed.iter_mut().enumerate().skip(3) {
+        *run = (0.11, 86_400.0 + 60.0 * place as f64, "p2");
+    }
+    let judged = verdict(&two_cells(&repeats(0.1, 0.0, 60.0), &resumed));
+    assert_eq!((judged.n, judged.least, judged.looks), (3, 6, 2), "{judged:?}");
+    assert!(matches!(judged.verdict, Verdict::Equal | Verdict::Undecided), "{judged:?}");
+}
+
+#[test]
+fn long_runs_may_stand_far_apart_as_long_as_repeats_take() {
+    // A repeat of all cells takes 16 hours.
+    let every_s = 57_600.0;
+    let judged = verdict(&two_cells(&repeats(0.1, 0.0, every_s), &repeats(0.11, 50_000.0, every_s)));
+    assert_eq!((judged.verdict, judged.n), (Verdict::Slower, 6), "{judged:?}");
+}
+
+#[test]
+fn nothing_is_decided_while_repeats_are_to_come_and_later_looks_spend_less() {
+    let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.11, 30.0, 60.0));
+    for run in runs.iter_mut().filter(|run| run.repeat > 4) {
+        run.state = analysis::RunState::Queued;
+    }
+    let judged = verdict(&runs);
+    assert_eq!((judged.verdict, judged.to_string().as_str()), (Verdict::Undecided, "undecided: 2 repeats to come"));
+    let p_at = |looks| {
+        let comparison = Comparison::of_logs(vec![0.1, 0.11, 0.09]).looked_at(looks);
+        judge_comparisons(&[comparison], 0, true, 0.01)[0].p_holm.unwrap()
+    };
+    assert!((p_at(2) / p_at(1) - 5.0).abs() < 1e-9);
+    // All looks together spend no more than there is.
+    let all: f64 = (1..50).map(spent_at).sum();
+    assert!(all <= 1.0 + 1e-12, "{all}");
+}
+
+#[test]
+fn a_fast_cell_that_learns_nothing_is_named() {
+    let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.05, 30.0, 60.0));
+    for (place, run) in runs.iter_mut().filter(|run| run.cell.starts_with("fp16")).enumerate() {
+        run.values.insert("accuracy".into(), 0.1 + 0.0001 * (place % 3) as f64);
+        run.values.insert("test_loss".into(), 2.3);
+    }
+    let judged = verdict(&runs);
+    assert_eq!(judged.verdict, Verdict::Faster);
+    assert_eq!(judged.to_string(), "faster, but accuracy differs: 10 against 95 %");
+    // Equal values are the same; values that spread are not known to be.
+    let same = verdict(&two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.05, 30.0, 60.0)));
+    assert_eq!(same.check, Check::Same, "{same:?}");
+    let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.05, 30.0, 60.0));
+    for (place, run) in runs.iter_mut().enumerate() {
+        run.values.insert("accuracy".into(), 0.9 + 0.02 * (place % 3) as f64 * f64::from(place < 6));
+    }
+    let unknown = verdict(&runs);
+    assert!(matches!(unknown.check, Check::Unknown { measure: "accuracy", needed: Some(7..) }), "{:?}", unknown.check);
+    assert_eq!(unknown.to_string(), "faster");
+}
+
+#[test]
+fn nothing_is_decided_below_the_resolution_of_a_clock() {
+    // 12.4 against 12.6 ms, and 12.05 against 12.95, told in whole milliseconds.
+    let coarse = |logs: [f64; 2]| {
+        judge_comparisons(&[Comparison::of_logs(logs.to_vec()).rounded(1.0 / 12.0)], 0, true, 0.01).remove(0)
+    };
+    let differs = coarse([(12.0_f64 / 13.0).ln(); 2]);
+    assert_eq!(differs.verdict, Verdict::NotComparable);
+    assert!(differs.to_string().contains("the clock is too coarse: it resolves 8.3 %"), "{differs}");
+    assert_eq!(coarse([0.0; 2]).verdict, Verdict::NotComparable);
+    // Twice as long is seen by any clock.
+    assert_eq!(coarse([2.0_f64.ln(), 2.01_f64.ln()]).verdict, Verdict::Faster);
+}
+
+#[test]
+fn a_verdict_stands_only_where_both_clocks_give_it() {
+    // Steps of 20 ms on both sides; fp16 tells 2 ms, as it does not wait for the GPU.
+    let mut runs = two_cells(&repeats(0.02, 0.0, 60.0), &repeats(0.002, 30.0, 60.0));
+    for run in &mut runs {
+        let waits = run.cell.starts_with("fp32");
+        run.clock = Some(Clock::Confirmed);
+        if !waits {
+            run.clock = Some(Clock::Unconfirmed(Doubt::FartherApart { told_s: 0.002, apart_s: 0.02 }));
+        }
+        run.values.insert("clock_ratio".into(), if waits { 1.0 } else { 0.1 });
+    }
+    let judged = verdict(&runs);
+    assert_eq!(judged.verdict, Verdict::NotComparable);
+    assert_eq!(judged.to_string(), "not comparable: 10.00× by the program's clock, 1.00× by the arrival of its lines");
+    // Pauses between the steps of both change nothing.
+    for run in &mut runs {
+        run.values.insert("clock_ratio".into(), 0.8);
+    }
+    assert_eq!(verdict(&runs).verdict, Verdict::Faster);
+    for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp16")) {
+        run.clock = Some(Clock::Impossible(Contradiction::LongerThanPassed { told_s: 9.0, passed_s: 1.0 }));
+    }
+    assert_eq!(verdict(&runs).to_string(), "not comparable: the program told impossible times");
+}
+
+#[test]
+fn comparisons_that_a_filter_hides_belong_to_the_family() {
+    let logs = vec![0.010, 0.013, 0.016];
+    let alone = judge_comparisons(&[Comparison::of_logs(logs.clone())], 0, true, 0.001);
+    let among = judge_comparisons(&[Comparison::of_logs(logs)], 14, true, 0.001);
+    assert_eq!((alone[0].verdict, among[0].verdict), (Verdict::Faster, Verdict::Undecided));
+    assert_eq!((alone[0].family, among[0].family), (1, 15));
+}
+
+#[test]
+fn what_would_show_is_shown_in_four_of_five_experiments() {
+    let mut noise = fixture::Noise::new(7);
+    for (repeats, family) in [(2, 1), (4, 8), (6, 8)] {
+        let mut repeat = |shift: f64| -> Vec<f64> { (0..repeats).map(|_| shift + 0.01 * noise.normal()).collect() };
+        let shown = (0..600).filter(|_| {
+            let first = judge_comparisons(&[Comparison::of_logs(repeat(0.0))], family - 1, true, 0.0);
+            let second = Comparison::of_logs(repeat(first[0].detectable.unwrap().ln_1p()));
+            judge_comparisons(&[second], family - 1, true, 0.0)[0].p_holm.unwrap() < 0.05
+        });
+        let share = shown.count() as f64 / 600.0;
+        assert!((0.75..0.85).contains(&share), "{repeats} repeats, family of {family}: {share}");
+    }
+}
+
+#[path = "../../tests/bench/verdict_table.rs"]
+mod verdict_table;
+
+#[test]
+fn simulated_experiments_of_known_truth_are_judged_falsely_in_six_percent_at_most() {
+    for kind in verdict_table::KINDS {
+        let seen = verdict_table::outcome(kind, 200, 1);
+        // Four standard errors of 5 % over the one point that is allowed.
+        assert!(seen.false_differences <= 6.0 + 5.0, "{}: {} %", kind.1, seen.false_differences);
+        if kind.0 == verdict_table::Kind::RealDifference {
+            assert!(seen.found >= 90.0, "{}: {} %", kind.1, seen.found);
+        }
+    }
+}

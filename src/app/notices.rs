@@ -1,0 +1,115 @@
+//! What is said over the screens: what was done, what failed, and questions before something is lost. None of it takes room of a screen,
+//! so that nothing moves under the pointer when it appears or goes.
+
+use eframe::egui::{Align2, Area, Context, Frame, Id, Label, Order, RichText, ScrollArea, Stroke, Ui, Vec2};
+
+use super::command::Command;
+use super::deliberate;
+use super::desk::{Desk, Notice, Problem};
+use super::theme::{GRID, palette};
+use super::widgets::{card, muted, named, strong};
+
+/// How long a notice stays.
+const SHOWN_S: f64 = 20.0;
+/// Room left below, where screens have their main buttons.
+const ABOVE_BUTTONS: f32 = 64.0;
+
+/// Draws what lies over the shown screen.
+pub fn notices_ui(context: &Context, desk: &Desk, commands: &mut Vec<Command>) {
+    let problems: Vec<&Problem> = desk.problems.iter().filter(|problem| problem.screen == desk.screen).collect();
+    if problems.is_empty() && desk.notice.is_none() {
+        return;
+    }
+    let width = (context.content_rect().width() - 160.0).clamp(240.0, 760.0);
+    over(context, "notices", Align2::CENTER_BOTTOM, Vec2::new(52.0, -ABOVE_BUTTONS), |ui| {
+        ui.set_max_width(width);
+        if !problems.is_empty() {
+            problems_ui(ui, &problems, commands);
+        }
+        if let Some((number, notice)) = &desk.notice {
+            notice_ui(ui, *number, notice, commands);
+        }
+    });
+}
+
+/// Draws something over the screen, where it takes no room of it.
+fn over(context: &Context, id: &'static str, align: Align2, offset: Vec2, content: impl FnOnce(&mut Ui)) {
+    Area::new(Id::unique(id)).order(Order::Foreground).anchor(align, offset).show(context, content);
+}
+
+fn lifted(ui: &Ui) -> Frame {
+    card(ui).shadow(ui.visuals().popup_shadow)
+}
+
+fn problems_ui(ui: &mut Ui, problems: &[&Problem], commands: &mut Vec<Command>) {
+    let bad = palette(ui.visuals()).bad;
+    lifted(ui).stroke(Stroke::new(1.0, bad)).show(ui, |ui| {
+        ScrollArea::vertical().id_salt("problems").max_height(160.0).show(ui, |ui| {
+            for problem in problems {
+                ui.horizontal_wrapped(|ui| {
+                    ui.colored_label(bad, "⚠");
+                    ui.label(&problem.message);
+                    if ui.small_button("Dismiss").clicked() {
+                        commands.push(Command::Dismiss(problem.number));
+                    }
+                });
+            }
+        });
+    });
+}
+
+fn notice_ui(ui: &mut Ui, number: u64, notice: &Notice, commands: &mut Vec<Command>) {
+    let frame = lifted(ui).show(ui, |ui| {
+        ui.horizontal(|ui| {
+            ui.add(Label::new(&notice.text).truncate());
+            if notice.can_undo {
+                let undo = ui.small_button("Undo").on_hover_text("Puts things back as they were (Ctrl Z on Runs)");
+                if deliberate::clicked(&undo, ("undo", number)) {
+                    commands.push(Command::Undo);
+                }
+            }
+            let close = ui.small_button("×").on_hover_text("Dismiss");
+            close.widget_info(|| named("Dismiss the notice"));
+            if close.clicked() {
+                commands.push(Command::DismissNotice(number));
+            }
+        });
+    });
+    let id = Id::unique("notice since");
+    let now_s = ui.input(|input| input.time);
+    let known: Option<(u64, f64)> = ui.data(|data| data.get_temp(id));
+    let is_read = ui.rect_contains_pointer(frame.response.rect);
+    let since_s = known.filter(|(shown, _)| *shown == number && !is_read).map_or(now_s, |(_, since_s)| since_s);
+    ui.data_mut(|data| data.insert_temp(id, (number, since_s)));
+    let left_s = since_s + SHOWN_S - now_s;
+    if left_s <= 0.0 {
+        commands.push(Command::DismissNotice(number));
+    } else if !is_read {
+        ui.ctx().request_repaint_after(std::time::Duration::from_secs_f64(left_s));
+    }
+}
+
+/// Asks before something is lost; gives the answer once there is one. `what` names the question.
+pub fn ask_ui(ui: &Ui, what: &str, question: &str, loss: &str, yes: &str, no: &str) -> Option<bool> {
+    let mut answer = None;
+    over(ui.ctx(), "question", Align2::CENTER_CENTER, Vec2::new(52.0, -80.0), |ui| {
+        lifted(ui).show(ui, |ui| {
+            ui.set_max_width(460.0);
+            ui.horizontal(|ui| {
+                ui.label(RichText::new("⚠").color(palette(ui.visuals()).warning));
+                ui.label(strong(question));
+            });
+            ui.label(muted(ui, loss));
+            ui.add_space(GRID);
+            ui.horizontal(|ui| {
+                if deliberate::clicked(&ui.button(yes), (what, "yes")) {
+                    answer = Some(true);
+                }
+                if ui.button(no).clicked() {
+                    answer = Some(false);
+                }
+            });
+        });
+    });
+    answer
+}

@@ -1,0 +1,66 @@
+//! What the screen orders of the session, with what undoes it.
+
+use super::Move;
+use crate::app::desk::{Deed, Desk, Inverse, Row};
+use crate::app::words::runs_text;
+use crate::conduct::Order;
+use crate::plan::RunState;
+
+/// `Run 17 (fp16, 2)`.
+fn named(desk: &Desk, run: &str) -> String {
+    let row = desk.runs.row(run);
+    let number = row.map_or(run, |row| &row.number);
+    let levels = row.map_or(String::new(), |row| row.cells.join(", "));
+    if levels.is_empty() { format!("Run {number}") } else { format!("Run {number} ({levels})") }
+}
+
+/// Takes a queued run out of the queue.
+pub fn take_out(run: String, desk: &mut Desk) {
+    let what = format!("{} was taken out of the queue", named(desk, &run));
+    let inverse = vec![Inverse::Order(Order::Revive(run.clone()))];
+    desk.order_to_undo(Deed { what, orders: vec![Order::Cancel(run)], inverse });
+}
+
+/// Cancels all runs; undoing it brings back those that wait.
+pub fn cancel_all(desk: &mut Desk) {
+    let open: Vec<&Row> = desk.runs.rows.iter().filter(|row| row.ours && !row.state.is_final()).collect();
+    let waiting = open.iter().filter(|row| row.state == RunState::Queued);
+    let inverse: Vec<Inverse> = waiting.map(|row| Inverse::Order(Order::Revive(row.run.clone()))).collect();
+    let what = format!("{} cancelled, {} of them taken out of the queue", runs_text(open.len()), inverse.len());
+    if inverse.is_empty() {
+        return desk.order(Order::CancelAll);
+    }
+    desk.order_to_undo(Deed { what, orders: vec![Order::CancelAll], inverse });
+}
+
+/// Queues runs again.
+pub fn retry(runs: Vec<String>, desk: &mut Desk) {
+    let what = match &runs[..] {
+        [] => return,
+        [run] => format!("{} was queued again", named(desk, run)),
+        several => format!("{} were queued again", runs_text(several.len())),
+    };
+    let inverse = runs.iter().cloned().map(Inverse::TakeBack).collect();
+    desk.order_to_undo(Deed { what, orders: runs.into_iter().map(Order::Retry).collect(), inverse });
+}
+
+/// Moves a queued run.
+pub fn reorder(run: String, to: Move, desk: &mut Desk) {
+    let Some(place) = desk.runs.row(&run).and_then(|row| row.place) else { return };
+    let target = match to {
+        Move::Up => place.saturating_sub(1),
+        Move::Down => place + 1,
+        Move::Top => 0,
+    };
+    let what = format!("{} was moved from place {} to {} of the queue", named(desk, &run), place + 1, target + 1);
+    let inverse = vec![Inverse::Order(Order::Reorder(run.clone(), place))];
+    desk.order_to_undo(Deed { what, orders: vec![Order::Reorder(run, target)], inverse });
+}
+
+/// Notes something of a run.
+pub fn note(run: String, note: String, desk: &mut Desk) {
+    let before = desk.runs.row(&run).map_or(String::new(), |row| row.note.clone());
+    let what = format!("The note of {} was changed", named(desk, &run).replacen("Run", "run", 1));
+    let inverse = vec![Inverse::Order(Order::Note(Some(run.clone()), before))];
+    desk.order_to_undo(Deed { what, orders: vec![Order::Note(Some(run), note)], inverse });
+}

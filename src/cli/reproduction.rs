@@ -1,0 +1,225 @@
+//! The report of a reproduction: both papers' tables and figures in their order, published beside measured, what deviates, claims with
+//! verdicts, contradictions.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use super::claims::judged;
+use super::document::{Document, Part};
+use super::material::Material;
+use super::{OK, Outcome, say, session_folder};
+use crate::analysis::{Cell, RunSummary, Source, cells_of};
+use crate::figure::paper::{self, Origin, PaperFormat};
+use crate::figure::{self, Chart, Study, capitalised, claims_table, counted};
+use crate::papers::{self, Artefact, Bound, Judgement, Paper, PublishedValue, Verdict};
+use crate::plan::RunState;
+use crate::text_table::TextTable;
+
+/// Writes the report of sessions into a folder.
+pub(super) fn write(sessions: &[PathBuf], out: &Path) -> Outcome {
+    let materials: Vec<Material> = sessions
+        .iter()
+        .map(|session| Material::read(&session_folder(session)?))
+        .collect::<Result<_, Box<dyn Error>>>()?;
+    let figures = out.join("figures");
+    std::fs::create_dir_all(&figures).map_err(|error| format!("creating {}: {error}", figures.display()))?;
+    let report = Report { materials: &materials, out };
+    let document = report.document()?;
+    for (name, text) in [("md", document.markdown()), ("html", document.html()), ("tex", document.latex())] {
+        paper::write_file(&out.join(format!("reproduction.{name}")), text.as_bytes())?;
+    }
+    let pictures = document.0.iter().filter(|part| matches!(part, Part::Picture { .. })).count();
+    say(format_args!(
+        "{} of {} tables and figures have measurements; reproduction.md, reproduction.html and reproduction.tex in {}",
+        pictures,
+        papers::artefacts().len(),
+        out.display()
+    ));
+    Ok(OK)
+}
+
+struct Report<'a> {
+    materials: &'a [Material],
+    out: &'a Path,
+}
+
+impl Report<'_> {
+    fn document(&self) -> Result<Document, Box<dyn Error>> {
+        let sources = self.sources();
+        let judgements = judged(&cells_of(&sources));
+        let mut document = Document::default();
+        document.heading(1, "A reproduction of arXiv 2503.15252 and arXiv 2505.22905");
+        self.head(&mut document, &judgements);
+        for paper in papers::papers() {
+            self.paper(&mut document, paper, &sources)?;
+        }
+        document.heading(2, "Claims");
+        document.paragraph(
+            "What the runs say to each comparison that the papers make in words. Claims whose tests no run carries out are untested.",
+        );
+        document.0.push(Part::Table(Box::new(claims_table(&judgements, true))));
+        document.heading(2, "Contradictions");
+        document.paragraph("Where the papers disagree with themselves, with each other, or with arithmetic.");
+        let contradiction = |one: &papers::Contradiction| {
+            let check = if one.check.is_empty() { String::new() } else { format!(" ({})", one.check) };
+            format!("{}, {}: {}{check}", one.paper, one.place, one.what)
+        };
+        document.list(papers::contradictions().iter().map(contradiction).collect());
+        document.heading(2, "Methods");
+        let origins: Vec<Origin> = self.materials.iter().map(|one| one.origin.clone()).collect();
+        document.paragraph(figure::methods(&sources, &Study::default(), &origins));
+        Ok(document)
+    }
+
+    /// The runs of each session under its name, where there are several.
+    fn sources(&self) -> Vec<Source<'_>> {
+        let single = self.materials.len() == 1;
+        let sources = self.materials.iter().map(|Material { runs, reports, origin }| Source {
+            session: if single { "" } else { &origin.session },
+            runs,
+            reports,
+        });
+        sources.collect()
+    }
+
+    /// The sessions, their machines, and what came of the claims.
+    fn head(&self, document: &mut Document, judgements: &[Judgement]) {
+        let session = |material: &Material| {
+            let Origin { session, date, node, .. } = &material.origin;
+            let gpus = match node.gpus.first() {
+                Some(gpu) => {
+                    format!("{} × {gpu}, driver {}", node.gpus.len(), node.driver.as_deref().unwrap_or("unknown"))
+                }
+                None => "no GPU".to_owned(),
+            };
+            let torch = node.torch_version.as_ref().map_or(String::new(), |torch| format!(", libtorch {torch}"));
+            let finished = material.runs.iter().filter(|run| run.state == RunState::Finished).count();
+            let runs = material.runs.len();
+            format!(
+                "{session}, started {date}: {gpus}, {}, {} CPUs{torch}; {finished} of {runs} runs finished",
+                node.cpu_model, node.cpus
+            )
+        };
+        document.paragraph("Measured in:");
+        document.list(self.materials.iter().map(session).collect());
+        let count = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
+        let counts: Vec<String> =
+            Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
+        document.paragraph(format!(
+            "{} of both papers: {}.",
+            capitalised(&counted(judgements.len(), "claim")),
+            counts.join(", ")
+        ));
+        document.paragraph(
+            "Published numbers stand beside measured ones cell by cell. The papers' machine, software and images are others, and they \
+             state no repeats, so that a ratio of both is no verdict. What deviates from a paper's setting is said below its table.",
+        );
+    }
+
+    fn paper(&self, document: &mut Document, paper: &Paper, sources: &[Source]) -> Result<(), Box<dyn Error>> {
+        document.heading(2, format!("arXiv {}: {}", paper.id, paper.title));
+        document.paragraph(format!("{}; {}; {}.", paper.node, paper.system, paper.software));
+        document.paragraph(format!("It does not say: {}.", paper.unstated.join("; ")));
+        for artefact in papers::artefacts().iter().filter(|artefact| artefact.paper == paper.id) {
+            self.artefact(document, artefact, sources)?;
+        }
+        Ok(())
+    }
+
+    fn artefact(
+        &self,
+        document: &mut Document,
+        artefact: &'static Artefact,
+        sources: &[Source],
+    ) -> Result<(), Box<dyn Error>> {
+        document.heading(3, format!("{artefact}: {}", artefact.shows));
+        let conditions = [artefact.quantity.as_str(), artefact.conditions.as_str()];
+        let conditions: Vec<&str> = conditions.into_iter().filter(|text| !text.is_empty()).collect();
+        document.paragraph(capitalised(&conditions.join("; ")) + ".");
+        if let Some(needs) = &artefact.needs {
+            document.paragraph(format!("Not measured here, or not wholly: {needs}."));
+        }
+        self.measured(document, artefact, sources)?;
+        let values = values(artefact);
+        if !values.is_empty() {
+            document.paragraph("Published:");
+            document.0.push(Part::Values(values));
+        }
+        Ok(())
+    }
+
+    /// The picture and the table of the runs that are cells of a table or figure.
+    fn measured(
+        &self,
+        document: &mut Document,
+        artefact: &'static Artefact,
+        sources: &[Source],
+    ) -> Result<(), Box<dyn Error>> {
+        let id = artefact.id();
+        let study = figure::preset(&id)?;
+        let own: Vec<(&str, Vec<RunSummary>)> =
+            sources.iter().map(|source| (source.session, runs_of(artefact, source))).collect();
+        let sources: Vec<Source> = own.iter().map(|(session, runs)| Source { session, runs, reports: &[] }).collect();
+        let figure = figure::figure(&sources, &study)?;
+        if figure.cells.is_empty() {
+            if artefact.plan().is_some() {
+                document.paragraph(format!(
+                    "No run of these sessions is a cell of it: multicard run --preset {id} runs them."
+                ));
+            }
+            return Ok(());
+        }
+        if !figure.charts.iter().all(Chart::is_empty) {
+            let origins = self.materials.iter().map(|one| one.origin.clone()).collect();
+            let (scene, provenance) = (figure.scene(), figure.provenance(origins));
+            let name = id.replace('/', "-");
+            let encoded = |format| paper::encode(&scene, &provenance, format);
+            let (svg, pdf) = (encoded(PaperFormat::Svg)?, encoded(PaperFormat::Pdf)?);
+            for (ending, bytes) in [("svg", &svg), ("pdf", &pdf)] {
+                paper::write_file(&self.out.join("figures").join(format!("{name}.{ending}")), bytes)?;
+            }
+            let svg = String::from_utf8_lossy(&svg).into_owned();
+            document.0.push(Part::Picture { name, title: format!("{artefact}: {}", artefact.shows), svg });
+        }
+        document.0.push(Part::Table(Box::new(figure::table(&sources, &study))));
+        Ok(())
+    }
+}
+
+/// A source's runs of cells that are among those of a table or figure, whatever else they deviate in.
+fn runs_of(artefact: &'static Artefact, source: &Source) -> Vec<RunSummary> {
+    let cells = cells_of(&[Source { session: "", reports: &[], ..*source }]);
+    let found = papers::deviations(artefact, &cells);
+    let is_of_paper = |(place, _): &(usize, &Cell)| artefact.plan().is_some() && found.is_of_paper(*place);
+    let own = cells.iter().enumerate().filter(is_of_paper);
+    own.flat_map(|(_, cell)| cell.runs.iter().map(|run| (*run).clone())).collect()
+}
+
+/// What a paper prints of a table or figure, a row a number.
+pub(super) fn values(artefact: &Artefact) -> TextTable {
+    let mut table = TextTable::new("lllrll", ["Place", "Levels", "Measure", "Value", "Unit", "Note"]);
+    for value in artefact.values() {
+        let levels: Vec<String> = value.levels.iter().map(|(key, level)| format!("{key} = {level}")).collect();
+        let bound = match value.bound {
+            Bound::Exact => "",
+            Bound::Low => "from ",
+            Bound::High => "to ",
+            Bound::About => "about ",
+        };
+        let recomputed = value.recomputed.filter(|recomputed| *recomputed != value.value);
+        let recomputed = recomputed.map(|recomputed| format!("{recomputed} from the printed times"));
+        let unmeasured = papers::why_unmeasured(&value.measure).map(|why| format!("not measured: {why}"));
+        let note = (!value.note.is_empty()).then(|| value.note.clone());
+        let notes: Vec<String> = recomputed.into_iter().chain(note).chain(unmeasured).collect();
+        let PublishedValue { place, measure, value, unit, .. } = value;
+        table.row([
+            place.as_str().into(),
+            levels.join(", ").into(),
+            measure.as_str().into(),
+            format!("{bound}{value}").into(),
+            unit.as_str().into(),
+            notes.join("; ").into(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,327 @@
+//! Files that the user asked for by name: figures, tables, archives, plans. A file appears when it is whole, and what is no regular
+//! file stays what it is.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+/// Links that are followed one after the other; the system follows as many.
+const MOST_LINKS: u32 = 40;
+/// Names that are tried for an unfinished file.
+const MOST_NAMES: u32 = 1000;
+/// The `f_type` of the file system `/proc`, of statfs(2).
+const PROC: i64 = 0x9fa0;
+
+/// A file that is being written. Dropped before [`Output::keep`], it leaves no trace.
+///
+/// A regular file is replaced whole: whoever looks finds the old one or the new one, which has the mode of the old one. Links are
+/// followed, also to what does not exist yet. A terminal, another character device, a pipe that somebody reads and the open files of
+/// a process (`/dev/stdout`, `/dev/fd/3`) are written through. Everything else is refused.
+#[derive(Debug)]
+pub struct Output {
+    file: File,
+    /// Where it is written until it is whole, if that is not its place.
+    unfinished: Option<PathBuf>,
+    place: PathBuf,
+    /// Whether it takes the place of another file.
+    replaces: bool,
+}
+
+impl Output {
+    /// A file that takes the place of what has this name.
+    ///
+    /// # Errors
+    /// Its folder cannot be written, or the name belongs to what is neither a file nor can be written through.
+    pub fn replacing(path: &Path) -> io::Result<Self> {
+        let Some(place) = followed(path)? else { return Self::through(path) };
+        match fs::symlink_metadata(&place) {
+            Ok(about) if about.is_file() => {
+                // What its mode protects is not replaced either.
+                drop(OpenOptions::new().write(true).open(&place)?);
+                let output = Self::beside(place, true)?;
+                output.file.set_permissions(about.permissions())?;
+                Ok(output)
+            }
+            Ok(_) => Self::through(&place),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::beside(place, true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A file with a name that nothing has yet.
+    ///
+    /// # Errors
+    /// Something has the name, be it a link that leads nowhere, or the folder cannot be written.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        match fs::symlink_metadata(path) {
+            Ok(_) => Err(exists()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::beside(path.to_owned(), false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// An unfinished file in the folder of its place.
+    fn beside(place: PathBuf, replaces: bool) -> io::Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if place.file_name().is_none() {
+            return Err(refused("no name of a file"));
+        }
+        for _ in 0..MOST_NAMES {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            // The place's own name may be as long as the system allows.
+            let unfinished = place.with_file_name(format!(".multicard-{}-{number}.part", std::process::id()));
+            match OpenOptions::new().read(true).write(true).create_new(true).open(&unfinished) {
+                Ok(file) => return Ok(Self { file, unfinished: Some(unfinished), place, replaces }),
+                // An earlier process with the same id may have left one.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other("its folder is full of unfinished files .multicard-*.part: remove them"))
+    }
+
+    /// What is no regular file, or is open in a process, and takes what is written.
+    fn through(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new().append(true).custom_flags(flags).open(path).map_err(|error| {
+            match error.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::NXIO) => refused("a socket, or a pipe that nobody reads: start its reader first"),
+                Some(Errno::ISDIR) => refused("a folder"),
+                _ => error,
+            }
+        })?;
+        let kind = file.metadata()?.file_type();
+        if !(kind.is_file() || kind.is_fifo() || kind.is_char_device()) {
+            return Err(refused("neither a regular file nor a pipe nor a terminal"));
+        }
+        // It waits for whoever reads it.
+        let status = rustix::fs::fcntl_getfl(&file)?;
+        rustix::fs::fcntl_setfl(&file, status - OFlags::NONBLOCK)?;
+        Ok(Self { file, unfinished: None, place: path.to_owned(), replaces: true })
+    }
+
+    /// A handle for a writer of its own.
+    ///
+    /// # Errors
+    /// The process has too many files open.
+    pub fn writer(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// The file as it lies on the disk until it is whole, for what is written by its path and for reading it back.
+    pub fn path(&self) -> &Path {
+        self.unfinished.as_deref().unwrap_or(&self.place)
+    }
+
+    /// Puts what was written into its place.
+    ///
+    /// # Errors
+    /// The disk is full or broken, or something got the name of a new file meanwhile.
+    pub fn keep(mut self) -> io::Result<()> {
+        let Some(unfinished) = &self.unfinished else { return Ok(()) };
+        self.file.sync_all()?;
+        if self.replaces { fs::rename(unfinished, &self.place) } else { put_in_place(unfinished, &self.place) }?;
+        self.unfinished = None;
+        Ok(())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(unfinished) = &self.unfinished {
+            // If it cannot be removed either, the error says why.
+            let _ = fs::remove_file(unfinished);
+        }
+    }
+}
+
+/// Writes a file that the user named, as [`Output::replacing`] does.
+///
+/// # Errors
+/// Those of [`Output::replacing`] and [`Output::keep`].
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut output = Output::replacing(path)?;
+    output.write_all(bytes)?;
+    output.keep()
+}
+
+/// Renames a finished file or folder to a name that nothing has.
+///
+/// # Errors
+/// Something has the name ([`io::ErrorKind::AlreadyExists`]), or the folder cannot be written.
+pub fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems cannot rename without overwriting.
+        Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => fs::rename(from, to)?,
+        Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => return Err(exists()),
+        renamed => renamed?,
+    }
+    // Syncing the folder makes the name durable.
+    if let Some(parent) = to.parent() {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let _ = File::open(parent).map(|folder| folder.sync_all());
+    }
+    Ok(())
+}
+
+/// Where a path leads by its links; none if by one of `/proc`, which stands for a file that a process has open.
+fn followed(path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::symlink_metadata(&path) {
+            Ok(about) if about.is_symlink() => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                if rustix::fs::statfs(folder)?.f_type == PROC {
+                    return Ok(None);
+                }
+                path = folder.join(fs::read_link(&path)?);
+            }
+            Ok(_) => return Ok(Some(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(path)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+fn exists() -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, "something has this name and is not overwritten: choose another one")
+}
+
+fn refused(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+    use std::thread;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = entries.collect();
+        names.sort();
+        names
+    }
+
+    fn make_pipe(path: &Path) {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_keeps_its_mode_and_links_to_it_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "before").unwrap();
+        fs::set_permissions(at("file"), fs::Permissions::from_mode(0o640)).unwrap();
+        fs::create_dir(at("links")).unwrap();
+        symlink("../file", at("links/one")).unwrap();
+        symlink("one", at("links/two")).unwrap();
+        let mut output = Output::replacing(&at("links/two")).unwrap();
+        output.write_all(b"after").unwrap();
+        assert_eq!(fs::read(at("file")).unwrap(), b"before");
+        output.keep().unwrap();
+        assert_eq!(fs::read(at("file")).unwrap(), b"after");
+        assert_eq!(fs::metadata(at("file")).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(at("links/two").is_symlink() && at("links/one").is_symlink());
+        // A link that leads nowhere yet.
+        symlink(at("new"), at("links/three")).unwrap();
+        write(&at("links/three"), b"new").unwrap();
+        assert_eq!(fs::read(at("new")).unwrap(), b"new");
+        let longest = "n".repeat(255);
+        write(&at(&longest), b"long").unwrap();
+        assert_eq!(names(folder.path()), ["file", "links", "new", &longest]);
+        assert_eq!(names(&at("links")), ["one", "three", "two"]);
+        symlink("loop", at("loop")).unwrap();
+        assert!(write(&at("loop"), b"x").is_err());
+    }
+
+    #[test]
+    fn pipes_and_devices_are_written_through_and_stay_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        make_pipe(&at("pipe"));
+        symlink("pipe", at("link")).unwrap();
+        let error = write(&at("link"), b"x").unwrap_err().to_string();
+        assert!(error.contains("a pipe that nobody reads"), "{error}");
+        let long = vec![7; 1 << 20];
+        let heard = thread::scope(|scope| {
+            // Both ends, so that neither waits for the other to be opened.
+            let mut reader = OpenOptions::new().read(true).write(true).open(at("pipe")).unwrap();
+            let length = long.len();
+            let reading = scope.spawn(move || {
+                let mut heard = vec![0; length];
+                reader.read_exact(&mut heard).unwrap();
+                heard
+            });
+            write(&at("link"), &long).unwrap();
+            reading.join().unwrap()
+        });
+        assert!(heard == long);
+        assert!(fs::symlink_metadata(at("pipe")).unwrap().file_type().is_fifo() && at("link").is_symlink());
+        // What /dev/null is to root: a device that a rename would replace.
+        symlink("/dev/null", at("null")).unwrap();
+        write(&at("null"), b"x").unwrap();
+        assert!(at("null").is_symlink() && fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        let _listener = UnixListener::bind(at("socket")).unwrap();
+        assert!(write(&at("socket"), b"x").is_err());
+        let error = write(folder.path(), b"x").unwrap_err().to_string();
+        assert!(error.contains("a folder"), "{error}");
+        assert_eq!(names(folder.path()), ["link", "null", "pipe", "socket"]);
+    }
+
+    #[test]
+    fn a_file_that_this_process_has_open_is_appended_to_by_its_number() {
+        use std::os::fd::AsRawFd;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"before ").unwrap();
+        write(Path::new(&format!("/dev/fd/{}", file.as_raw_fd())), b"after").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"before after");
+        assert_eq!(names(folder.path()), ["file"]);
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_file_that_is_not_kept_and_a_new_one_replaces_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "before").unwrap();
+        Output::replacing(&at("file")).unwrap().write_all(b"half").unwrap();
+        assert_eq!(names(folder.path()), ["file"]);
+        symlink("nowhere", at("link")).unwrap();
+        for taken in ["file", "link"] {
+            assert_eq!(Output::new(&at(taken)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        }
+        let mut output = Output::new(&at("new")).unwrap();
+        output.write_all(b"ours").unwrap();
+        fs::write(at("new"), "of another").unwrap();
+        assert_eq!(output.keep().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(at("new")).unwrap(), b"of another");
+        assert_eq!(fs::read(at("file")).unwrap(), b"before");
+        assert_eq!(names(folder.path()), ["file", "link", "new"]);
+        assert_eq!(write(&at("absent/file"), b"x").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(write(Path::new(""), b"x").is_err());
+    }
+}

@@ -1,0 +1,280 @@
+//! The numbers of a printed line, each with its name and its unit: `iter 10: loss 3.24, time 17.79ms, mfu 20.94%`.
+//!
+//! What stands before a number, up to the number before it or a sign that parts, is its name. A number in parentheses directly after
+//! another one is a mean of it, and has no name. Dates, times of day and what a bar counts are no numbers.
+
+use std::sync::LazyLock;
+
+use regex::{Regex, escape};
+
+/// A number of a line.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Printed<'l> {
+    /// Its name as it is printed; empty if it has none.
+    pub name: &'l str,
+    /// What stands between the number before it and this one, with the name and the signs.
+    gap: &'l str,
+    /// Where it begins in the line, in bytes.
+    pub at: usize,
+    /// The number as it is printed.
+    pub text: &'l str,
+    /// The number.
+    pub value: f64,
+    /// Its unit as it is printed, behind the number or in parentheses behind the name; empty if it has none.
+    pub unit: &'l str,
+    /// Whether a number in parentheses follows, which is a mean of it.
+    pub has_mean: bool,
+}
+
+/// Dates with times, times of day, what a bar has counted, and how long it takes.
+static NO_NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?|\d+:\d\d(?::\d\d(?:[.,]\d+)?)?|\[[\d:]+<[^\]]*\]|\[Rank \d+\]|\[\w+\.\w+:\d+:\w+\]|\[\s*\d+/\s*\d+\s*(?:\([^)]*\))?\]|\w+_step=|/micro_step=\d+").ok()
+});
+/// A number with its unit. A number of three digits between commas is one: `12,345`.
+static NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?<value>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*(?:[eE][-+]?\d+)?|nan\b|inf\b))",
+        r"(?<unit>\s?(?:[mµun]?s/(?:step|it|iter|batch)|(?:it|steps?|tok|tokens?|samples?|images?|imgs?|img)/s(?:ec)?|[TG]?FLOPS?(?:/s)?|/s(?:ec)?|msec|ms|µs|us|ns|secs?|seconds|s|%|[KMGT]i?B|[KMG])(?:[^\w/:=]|$))?",
+    ))
+    .ok()
+});
+/// The unit in parentheses behind a name: `elapsed time per iteration (ms):`.
+static NAMED_UNIT: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(?<name>.*?)\s*\((?<unit>[^()\d]+)\)$").ok());
+
+/// The numbers of a line in their order.
+pub(super) fn numbers(line: &str) -> Vec<Printed<'_>> {
+    let (Some(number), Some(none)) = (&*NUMBER, &*NO_NUMBERS) else { return Vec::new() };
+    let barred: Vec<(usize, usize)> = none.find_iter(line).map(|found| (found.start(), found.end())).collect();
+    let (mut found, mut from, mut gap_from): (Vec<Printed<'_>>, _, _) = (Vec::new(), 0, 0);
+    while let Some(captures) = number.captures_at(line, from) {
+        let Some(value) = captures.name("value") else { break };
+        if let Some((_, end)) = barred.iter().find(|(start, end)| (*start..*end).contains(&value.start())) {
+            (from, gap_from) = (*end, *end);
+            continue;
+        }
+        let before = line[..value.start()].chars().next_back();
+        let after = line[value.end()..].chars().next();
+        // A digit of a word: `Acc@1`, `rank0`, `1.2.3`. A letter behind it is a unit or makes it a word: `2x`.
+        let is_word = before.is_some_and(|c| c.is_alphanumeric() || "_@./".contains(c));
+        let unit = captures.name("unit");
+        let unit_text =
+            unit.map_or("", |unit| unit.as_str().trim_matches(|c: char| !c.is_alphanumeric() && !"%/µ".contains(c)));
+        let joined = unit_text.is_empty() && after.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '@');
+        if is_word || joined {
+            from = value.end();
+            continue;
+        }
+        let end = unit
+            .filter(|_| !unit_text.is_empty())
+            .map_or(value.end(), |unit| unit.start() + unit.as_str().find(unit_text).unwrap_or(0) + unit_text.len());
+        let gap = &line[gap_from..value.start()];
+        (from, gap_from) = (end, end);
+        let (at, text) = (value.start(), value.as_str());
+        let Ok(value) = text.replace(',', "").parse::<f64>() else { continue };
+        let follows = found.last_mut().filter(|_| gap.trim() == "(");
+        if let Some(last) = follows {
+            last.has_mean = true;
+            continue;
+        }
+        let (name, named_unit) = name_of(gap);
+        let unit = if unit_text.is_empty() { named_unit } else { unit_text };
+        found.push(Printed { name, gap, at, text, value, unit, has_mean: false });
+    }
+    found
+}
+
+/// The name in what stands before a number, and the unit in parentheses behind it.
+fn name_of(gap: &str) -> (&str, &str) {
+    let ends = |c: char| c.is_whitespace() || ":=([{'\"#".contains(c);
+    let name = gap.trim_end_matches(ends);
+    // An opening parenthesis belongs to a unit: `time (ms):`.
+    let begin = name.rfind([',', ';', '|', '\t', ']', '}', '{']).map_or(0, |at| at + 1);
+    let begin =
+        [" - ", "  "].iter().filter_map(|sign| name.rfind(sign).map(|at| at + sign.len())).fold(begin, usize::max);
+    let name = name[begin..].trim_matches(|c: char| c.is_whitespace() || "-–•:('\"/".contains(c));
+    match NAMED_UNIT.as_ref().and_then(|regex| regex.captures(name)) {
+        Some(captures) => (
+            captures.name("name").map_or("", |name| name.as_str()),
+            captures.name("unit").map_or("", |unit| unit.as_str()),
+        ),
+        None => (name.trim_matches(['(', ')']).trim(), ""),
+    }
+}
+
+/// What a unit makes of a number: the factor, and the ending of the key.
+fn unit_of(unit: &str) -> (f64, &'static str) {
+    let plain = unit.to_lowercase();
+    let plain = plain.strip_suffix("ec").filter(|rest| rest.ends_with("/s")).unwrap_or(&plain);
+    match plain {
+        "s" | "sec" | "secs" | "seconds" | "s/step" | "s/it" | "s/iter" | "s/batch" => (1.0, "_s"),
+        "ms" | "msec" | "ms/step" | "ms/it" | "ms/iter" | "ms/batch" => (1e-3, "_s"),
+        "us" | "µs" | "us/step" | "µs/step" => (1e-6, "_s"),
+        "ns" => (1e-9, "_s"),
+        "%" => (1.0, "_percent"),
+        "kib" => (1024.0, "_bytes"),
+        "mib" => (1_048_576.0, "_bytes"),
+        "gib" => (1_073_741_824.0, "_bytes"),
+        "tib" => (1_099_511_627_776.0, "_bytes"),
+        "kb" | "k" => (1e3, "_bytes"),
+        "mb" | "m" => (1e6, "_bytes"),
+        "gb" | "g" => (1e9, "_bytes"),
+        "tb" => (1e12, "_bytes"),
+        "it/s" | "step/s" | "steps/s" => (1.0, "_steps_per_s"),
+        "tok/s" | "token/s" | "tokens/s" => (1.0, "_tokens_per_s"),
+        "sample/s" | "samples/s" | "image/s" | "images/s" | "img/s" | "imgs/s" | "/s" => (1.0, "_samples_per_s"),
+        "tflops" | "tflop/s" | "tflop" | "tflops/s" | "tflop/s/gpu" => (1.0, "_tflop_per_s"),
+        _ => (1.0, ""),
+    }
+}
+
+/// Names of the time of one step.
+const STEP_TIMES: &[&str] = &[
+    "time",
+    "dt",
+    "iter time",
+    "iteration time",
+    "step time",
+    "batch time",
+    "time per iteration",
+    "elapsed time per iteration",
+    "elapsed time per step",
+    "time per step",
+    "time/iter",
+    "time/step",
+    "duration",
+    "duration s",
+    "duration ms",
+    "step took",
+    "took",
+    "",
+];
+/// Names of the time that a step waits for data.
+const WAITS: &[&str] = &["data", "data time", "load time", "data loading time", "wait", "wait s"];
+/// Names of numbers that are readings of a step: words that such a name has.
+const READINGS: &[&str] = &[
+    "lr",
+    "learning rate",
+    "norm",
+    "grad",
+    "gnorm",
+    "acc",
+    "accuracy",
+    "mfu",
+    "hfu",
+    "flops",
+    "throughput",
+    "tps",
+    "mem",
+    "memory",
+    "memallocated",
+    "maxmemallocated",
+    "ppl",
+    "perplexity",
+    "samples/sec",
+    "samples/s",
+    "tokens/sec",
+    "tokens/s",
+    "tok/s",
+    "tok/sec",
+    "images/sec",
+    "images/s",
+    "ips",
+    "samplespersec",
+    "auc",
+    "map",
+    "f1",
+];
+
+/// What a number means.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Meaning {
+    /// The duration of the step, in seconds.
+    Duration(f64),
+    /// What of it was waiting for data, in seconds.
+    Wait(f64),
+    /// Another number, by the key of its measure.
+    Reading(String, f64),
+    /// It was not taken.
+    Unknown,
+}
+
+impl Printed<'_> {
+    /// What the number means, by its name and its unit.
+    pub fn meaning(&self) -> Meaning {
+        let name = self.name.to_lowercase().replace('_', " ");
+        let (factor, ending) = unit_of(self.unit);
+        let value = self.value * factor;
+        // PyTorch's examples print seconds without their unit, with the mean behind them.
+        let is_time = ending == "_s" || self.unit.is_empty() && self.has_mean;
+        let is_per_step = self.unit.contains("/step") || self.unit.contains("/it");
+        if is_time && value.is_finite() && value >= 0.0 {
+            if STEP_TIMES.contains(&&*name) && (!name.is_empty() || self.unit != "s") && !is_per_step {
+                return Meaning::Duration(value);
+            }
+            if WAITS.contains(&&*name) {
+                return Meaning::Wait(value);
+            }
+            if is_per_step {
+                return Meaning::Reading("mean_step_s".to_owned(), value);
+            }
+        }
+        let words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric() && c != '/').collect();
+        let is_known = READINGS.iter().any(|known| words.contains(known) || name == *known || name.ends_with(known));
+        let is_rate = ending.ends_with("_per_s");
+        if is_known || is_rate { Meaning::Reading(self.key(), value) } else { Meaning::Unknown }
+    }
+
+    /// The key of its measure: the name, and the unit where the name does not have it.
+    pub fn key(&self) -> String {
+        let (_, ending) = unit_of(self.unit);
+        let plain = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+        let name: String = self.name.replace("/sec", "_per_s").replace("/s", "_per_s").chars().map(plain).collect();
+        let name = name.trim_matches('_').to_owned();
+        let key = if name.is_empty() {
+            ending.trim_start_matches('_').to_owned()
+        } else if name.ends_with(ending) {
+            name
+        } else {
+            name + ending
+        };
+        if key.is_empty() { "number".to_owned() } else { key }
+    }
+
+    /// A pattern that takes this number: as the field or the reading of this name, and without one under its key.
+    pub fn pattern(&self, name: Option<&str>) -> String {
+        let gap = spaced(&self.gap[self.gap.rfind(self.name).unwrap_or(0)..]);
+        let (group, unit) = self.group();
+        format!("{gap}(?<{}>[-+\\d.eE]+){unit}", name.unwrap_or(&group))
+    }
+
+    /// The name of a group that takes it as the duration of a step.
+    pub fn duration_group(&self) -> &'static str {
+        if self.unit.to_lowercase().starts_with("ms") { "duration_ms" } else { "duration_s" }
+    }
+
+    /// The name of its group in a pattern, and what stands behind the number there. Patterns take a number as it is printed, so that the
+    /// name says the printed unit.
+    fn group(&self) -> (String, String) {
+        let (factor, ending) = unit_of(self.unit);
+        let name = self.key();
+        let stem = name.strip_suffix(ending).unwrap_or(&name);
+        let printed = match (ending, self.unit.to_lowercase().as_str()) {
+            ("_s", "ms") => "_ms".to_owned(),
+            ("_s", "us" | "µs") => "_us".to_owned(),
+            ("_bytes", unit) if factor != 1.0 => format!("_{unit}"),
+            (ending, _) => ending.to_owned(),
+        };
+        let group = format!("{stem}{printed}");
+        let group = group.trim_start_matches(|c: char| c == '_' || c.is_ascii_digit());
+        let is_behind = !self.unit.is_empty() && !self.gap.contains(self.unit);
+        (group.to_owned(), if is_behind { format!("\\s?{}", escape(self.unit)) } else { String::new() })
+    }
+}
+
+/// A text as a pattern, in which any white space stands for white space.
+fn spaced(text: &str) -> String {
+    let words: Vec<String> = text.split_whitespace().map(escape).collect();
+    let end = if text.ends_with(char::is_whitespace) { "\\s*" } else { "" };
+    format!("{}{end}", words.join("\\s+"))
+}

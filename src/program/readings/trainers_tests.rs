@@ -1,0 +1,182 @@
+//! Lines that usual trainers print, and what is read of them.
+
+use super::super::FoundStep;
+use super::*;
+
+/// What a line comes to behind the lines before it, without what was not taken.
+fn read(before: &[&str], line: &str) -> (Option<FoundStep>, Vec<(String, f64)>, Vec<Untaken>) {
+    let (mut shapes, mut found) = (Shapes::default(), Vec::new());
+    before.iter().for_each(|line| shapes.line(Stream::Output, line, 7.0, &mut found));
+    found.clear();
+    shapes.line(Stream::Output, line, 7.0, &mut found);
+    let (mut step, mut readings, mut untaken) = (None, Vec::new(), Vec::new());
+    for found in found {
+        match found {
+            Found::Step(said) => step = Some(said),
+            Found::Reading { key, value, .. } => readings.push((key.to_string(), value)),
+            Found::Untaken(said) => untaken.push(said),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    (step, readings, untaken)
+}
+
+/// Checks a line of a step: its number and where the count ends, its epoch, loss, duration, and readings.
+fn check(
+    (before, line): (&[&str], &str),
+    (step, steps, epoch): (u64, Option<u64>, Option<f64>),
+    (loss, duration_s): (f64, Option<f64>),
+    readings: &[(&str, f64)],
+) {
+    let (found, taken, _) = read(before, line);
+    let found = found.unwrap_or_else(|| panic!("no step: {line}"));
+    assert_eq!((found.step, found.steps, found.epoch), (Some(step), steps, epoch), "{line}");
+    assert!((found.loss.unwrap() - loss).abs() < 1e-9, "{line}: {:?}", found.loss);
+    let is_same = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs().max(1e-9);
+    match (found.duration_s, duration_s) {
+        (Some(found), Some(expected)) => assert!(is_same(found, expected), "{line}: {found} s"),
+        (found, expected) => assert_eq!(found, expected, "{line}"),
+    }
+    for (key, value) in readings {
+        let found = taken.iter().find(|(taken, _)| taken == key);
+        let (_, found) = found.unwrap_or_else(|| panic!("{line}: no {key} among {taken:?}"));
+        assert!(is_same(*found, *value), "{line}: {key} = {found}");
+    }
+}
+
+#[test]
+fn step_times_and_shares_of_loops_of_ones_own_are_taken_with_their_units() {
+    check(
+        (&[], "iter 10: loss 3.2400, time 17.79ms, mfu 20.94%"),
+        (10, None, None),
+        (3.24, Some(0.01779)),
+        &[("mfu_percent", 20.94)],
+    );
+    check((&[], "step 1 loss 2.27 time 1.39ms"), (1, None, None), (2.27, Some(0.00139)), &[]);
+    check((&[], "step 3 | loss: 0.5 | 12 ms"), (3, None, None), (0.5, Some(0.012)), &[]);
+    check(
+        (&[], "step 3 | loss: 9.5 | lr 6.0e-04 | norm: 1.25 | dt: 331.45ms | tok/sec: 1581789.1"),
+        (3, None, None),
+        (9.5, Some(0.33145)),
+        &[("lr", 6e-4), ("norm", 1.25), ("tok_per_s", 1_581_789.1)],
+    );
+    check(
+        (
+            &[],
+            "step   12/18865 | loss 9.631250 (+nanz)| norm 7.2318 (+nanz)| lr 1.03e-05 | 1143.27 ms | 46.1% bf16 MFU | 458580 tok/s",
+        ),
+        (12, Some(18_865), None),
+        (9.63125, Some(1.14327)),
+        &[("norm", 7.2318), ("lr", 1.03e-5), ("tokens_per_s", 458_580.0)],
+    );
+}
+
+#[test]
+fn megatron_deepspeed_and_torchtitan_are_read() {
+    check(
+        (
+            &[],
+            " [2024-03-01 10:11:12] iteration       10/     100 | consumed samples:         5120 | elapsed time per iteration (ms): \
+             1234.5 | throughput per GPU (TFLOP/s/GPU): 150.2 | learning rate: 1.500000E-05 | global batch size:   512 | lm loss: \
+             9.123456E+00 | loss scale: 1.0 | grad norm: 1.234 | number of skipped iterations:   0 | number of nan iterations:   0 |",
+        ),
+        (10, Some(100), None),
+        (9.123456, Some(1.2345)),
+        &[("throughput_per_gpu_tflop_per_s", 150.2), ("learning_rate", 1.5e-5), ("grad_norm", 1.234)],
+    );
+    check(
+        (&[], "steps: 10 loss: 9.0112 iter time (s): 0.541 samples/sec: 473.345"),
+        (10, None, None),
+        (9.0112, Some(0.541)),
+        &[("samples_per_s", 473.345)],
+    );
+    check(
+        (
+            &[],
+            "[titan] 2025-02-03 04:05:06,789 - root - INFO - step: 10  loss:  7.8312  grad_norm:  1.2345  memory: 22.26GiB(28.11%)  tps: \
+             12,345  tflops: 123.45  mfu: 12.48%",
+        ),
+        (10, None, None),
+        (7.8312, None),
+        &[("tps", 12_345.0), ("tflops", 123.45), ("mfu_percent", 12.48), ("memory_bytes", 22.26 * 1_073_741_824.0)],
+    );
+    let timer = "[2023-06-01 12:00:00,123] [INFO] [timer.py:199:stop] epoch=0/micro_step=10/global_step=10, \
+                 RunningAvgSamplesPerSec=123.45, CurrSamplesPerSec=120.1, MemAllocated=1.2GB, MaxMemAllocated=5.3GB";
+    assert_eq!(read(&[], timer).1, [("samples_per_s".to_owned(), 120.1)]);
+}
+
+#[test]
+fn timm_and_pytorchs_examples_are_read_with_their_waiting() {
+    let line = "Train: 0 [  50/1251 (  4%)]  Loss: 6.93 (6.95)  Time: 0.312s,  820.51/s  (0.343s,  746.36/s)  LR: 1.000e-06  Data: \
+                0.012 (0.030)";
+    check((&[], line), (50, Some(1251), Some(0.0)), (6.93, Some(0.312)), &[("samples_per_s", 820.51), ("lr", 1e-6)]);
+    assert_eq!(read(&[], line).0.unwrap().wait_s, Some(0.012));
+    let line = "Epoch: [2][  10/5005]\tTime  0.312 ( 0.512)\tData  0.010 ( 0.120)\tLoss 6.9e+00 (7.0e+00)\tAcc@1   0.78 (  0.10)";
+    check((&[], line), (10, Some(5005), Some(2.0)), (6.9, Some(0.312)), &[]);
+    assert_eq!(read(&[], line).0.unwrap().wait_s, Some(0.01));
+}
+
+#[test]
+fn keras_is_read_with_the_epoch_of_the_line_before() {
+    check(
+        (&["Epoch 2/5"], "1875/1875 ━━━━━━━━━━━━━━━━━━━━ 5s 2ms/step - accuracy: 0.9123 - loss: 0.3012"),
+        (1875, Some(1875), Some(2.0)),
+        (0.3012, None),
+        &[("accuracy", 0.9123), ("mean_step_s", 0.002)],
+    );
+    check(
+        (&[], " 123/1875 [=>............................] - ETA: 3s - loss: 1.25 - accuracy: 0.5"),
+        (123, Some(1875), None),
+        (1.25, None),
+        &[("accuracy", 0.5)],
+    );
+    check(
+        (
+            &["Epoch 1/5"],
+            "1875/1875 - 5s - 3ms/step - accuracy: 0.91 - loss: 0.30 - val_accuracy: 0.95 - val_loss: 0.15",
+        ),
+        (1875, Some(1875), Some(1.0)),
+        (0.3, Some(0.003)),
+        &[("val_loss", 0.15), ("val_accuracy", 0.95)],
+    );
+}
+
+#[test]
+fn lightning_and_yolo_are_read_from_their_bars() {
+    check(
+        (&[], "Epoch 0: 100%|██████████| 1875/1875 [00:12<00:00, 150.71it/s, v_num=0, train_loss=0.0312]"),
+        (1875, Some(1875), Some(0.0)),
+        (0.0312, None),
+        &[],
+    );
+    check(
+        (
+            &["      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size"],
+            "      3/100      2.17G      1.161      1.908      1.264         57        640: 100%|██████████| 8/8 [00:01<00:00,  6.45it/s]",
+        ),
+        (8, Some(8), Some(3.0)),
+        (1.161 + 1.908 + 1.264, None),
+        &[("box_loss", 1.161), ("gpu_mem_gb", 2.17), ("Instances", 57.0)],
+    );
+}
+
+#[test]
+fn numbers_that_were_not_taken_are_named_with_patterns_that_take_them() {
+    let line = "iter 10: loss 3.24, time 17.79ms, patches 64, elapsed 12.5s";
+    let (_, _, untaken) = read(&[], line);
+    let numbers: Vec<&str> = untaken.iter().map(|untaken| untaken.number.as_str()).collect();
+    assert_eq!(numbers, ["patches 64", "elapsed 12.5 s"]);
+    assert_eq!(read(&[line], line).2, [], "each is said once");
+    let patterns: Vec<String> =
+        std::iter::once(untaken[0].taken.clone()).chain(untaken.into_iter().map(|untaken| untaken.pattern)).collect();
+    let spec = crate::plan::command::ReadingsSpec { patterns, ..Default::default() };
+    let mut found = Vec::new();
+    super::super::read_log(&spec, line.as_bytes(), |_, one| found.push(one)).unwrap();
+    let [Found::Step(step), Found::Reading { key: first, value: 64.0, .. }, Found::Reading { key, value: 12.5, .. }] =
+        &found[..]
+    else {
+        panic!("{spec:?}: {found:?}")
+    };
+    assert_eq!((step.step, step.loss, step.duration_s), (Some(10), Some(3.24), Some(0.01779)));
+    assert_eq!((first.as_str(), key.as_str()), ("patches", "elapsed_s"));
+}

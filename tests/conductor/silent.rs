@@ -1,0 +1,84 @@
+//! Conductors that live and say nothing: they are named with their process and state, interrupts are obeyed, and they can be ended.
+
+use super::*;
+
+fn signal(process: u32, signal: Signal) {
+    kill_process(Pid::from_raw(process.cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// What a child says until it ends, within a time in which it would answer even on a slow machine, and its exit code.
+fn ended_in_time(mut child: Child) -> (Option<i32>, String) {
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("it does not end: {}", text(&child.wait_with_output().unwrap().stderr));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), text(&output.stderr))
+}
+
+#[test]
+fn a_stopped_conductor_is_named_by_every_command_that_needs_it_and_stop_now_ends_it_and_its_runs() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    let conductor = scene.conductor();
+    signal(conductor, Signal::STOP);
+    let commands = [
+        &["attach", "session"][..],
+        &["stop", "session"],
+        &["run", "waits.toml", "--session", "session", "--detach"],
+        &["session", "note", "session", "words"],
+    ];
+    let started = commands.map(|command| scene.start(command));
+    for (child, command) in started.into_iter().zip(commands) {
+        let (code, said) = ended_in_time(child);
+        let named = format!("its conductor (process {conductor}, which is stopped) has said nothing for 10 s");
+        assert!(code == Some(2) && said.contains(&named), "{command:?}: {code:?} {said}");
+        assert!(said.contains(&format!("kill -CONT {conductor}")) && said.contains("stop --now"), "{said}");
+    }
+    let (code, said) = ended_in_time(scene.start(&["stop", "session", "--now"]));
+    assert!(code == Some(0) && said.contains(&format!("ended the conductor, process {conductor}")), "{code:?} {said}");
+    wait("its runs have ended", || scene.processes("group").is_empty());
+    wait("no conductor is left", || scene.conductors().is_empty());
+    assert_eq!(scene.states(), [RunState::Cancelled; 3]);
+}
+
+#[test]
+fn interrupts_end_what_waits_for_a_stopped_conductor_at_once() {
+    let scene = Scene::new();
+    scene.detach("waits.toml");
+    scene.await_start(1);
+    let conductor = scene.conductor();
+    signal(conductor, Signal::STOP);
+    for command in ["attach", "stop"] {
+        for interrupt in [Signal::INT, Signal::TERM] {
+            let child = scene.start(&[command, "session"]);
+            wait("it has connected", || {
+                let files = fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
+                let mut files = files.filter_map(|file| fs::read_link(file.path()).ok());
+                files.any(|file| file.to_string_lossy().starts_with("socket:"))
+            });
+            let asked = Instant::now();
+            signal(child.id(), interrupt);
+            let (code, said) = ended_in_time(child);
+            assert!(asked.elapsed() < Duration::from_secs(5), "{command} {interrupt:?}: {code:?} {said}");
+        }
+    }
+    // What was attached before the conductor was stopped says so, and goes on with it.
+    signal(conductor, Signal::CONT);
+    let mut watched = scene.start(&["attach", "session"]);
+    let mut said = BufReader::new(watched.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.next().unwrap().contains("runs under way"));
+    signal(conductor, Signal::STOP);
+    let told = said.next().unwrap();
+    assert!(told.contains(&format!("(process {conductor}, which is stopped) has said nothing")), "{told}");
+    signal(conductor, Signal::CONT);
+    scene.open_gate();
+    assert!(said.any(|line| line.contains("nothing is left to run")));
+    assert!(watched.wait().unwrap().success());
+    assert_eq!(scene.states(), ALL_FINISHED);
+}

@@ -1,0 +1,61 @@
+//! Programs that tell wrong times for their steps are found out by when their lines arrive.
+
+use multicard::analysis::{Clock, Contradiction, Doubt, RunSummary, summarise_run};
+use multicard::store::Reader;
+
+use super::*;
+
+/// Steps of 20 ms. `honest` tells them as they are, `fast` a tenth of that, `unit` milliseconds as seconds, `held` honest ones, all
+/// lines at the end, and `whole` honest ones in whole milliseconds.
+const PROGRAM: &str = r#"
+import sys, time
+kind, lines = sys.argv[1], []
+for step in range(60):
+    began = time.perf_counter()
+    time.sleep(0.02)
+    took = time.perf_counter() - began
+    told = {"fast": took / 10, "unit": 1e3 * took, "whole": round(took, 3)}.get(kind, took)
+    lines.append(f"step {step} loss 1.0 took {told:.3f}" if kind == "whole" else f"step {step} loss 1.0 took {told:.9f}")
+    if kind != "held":
+        print(lines.pop(), flush=True)
+print("\n".join(lines))
+"#;
+
+#[test]
+fn told_step_times_are_confirmed_doubted_or_impossible_by_when_their_lines_arrived() {
+    let Some(python) = python_with("time") else { return };
+    let scene = Scene::new();
+    fs::write(scene.programs().join("train.py"), PROGRAM).unwrap();
+    let plan = format!(
+        "[command]\nrun = [\"{python}\", \"{{programs}}/train.py\", \"{{kind}}\"]\n[command.readings]\n\
+         patterns = ['step (?<step>\\d+) loss (?<loss>\\S+) took (?<duration_s>\\S+)']\n\
+         [factors]\nkind = [\"honest\", \"fast\", \"unit\", \"held\", \"whole\"]\n"
+    );
+    let output = scene.run(&plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let reader = Reader::open(&scene.session()).unwrap();
+    let run = |kind: &str| -> RunSummary {
+        let runs = reader.runs().unwrap();
+        let of_kind = runs.iter().find(|run| run.levels.get("kind").unwrap().to_string() == kind).unwrap();
+        summarise_run(&reader.run(&of_kind.run).unwrap().unwrap())
+    };
+    let honest = run("honest");
+    assert_eq!(honest.clock, Some(Clock::Confirmed), "{:?} {:?}", honest.value("clock_ratio"), honest.marks);
+    assert!(
+        honest.started_s.is_some()
+            && honest.launch == "p1"
+            && honest.told_resolution_s.is_none_or(|step_s| step_s < 1e-8)
+    );
+    let fast = run("fast").clock.unwrap();
+    assert!(matches!(fast, Clock::Unconfirmed(Doubt::FartherApart { .. })), "{fast}");
+    let unit = run("unit");
+    let Some(Clock::Impossible(Contradiction::LongerThanPassed { told_s, .. })) = unit.clock else {
+        panic!("{:?}", unit.clock)
+    };
+    let labels: Vec<_> = unit.marks.iter().map(|mark| mark.label()).collect();
+    assert!(told_s > 1_000.0 && labels.contains(&"impossible times") && !labels.contains(&"clock set"), "{labels:?}");
+    let held = run("held").clock.unwrap();
+    assert!(matches!(held, Clock::Unconfirmed(Doubt::Together { .. })), "{held}");
+    let whole = run("whole");
+    assert!(whole.told_resolution_s.unwrap() >= 1e-3 - 1e-9 && whole.clock == Some(Clock::Confirmed), "{whole:?}");
+}
