@@ -214,10 +214,11 @@ impl Browser {
         self.acting.get_or_insert_with(|| on_thread("sessions", context, work));
     }
 
+    /// Reads what sessions there are, anew: what is being read already may be older than an action that has just ended.
     fn read_sessions(&mut self, settings: &Settings, context: &Context) {
         let others = settings.recent.clone();
         let known = Arc::clone(&self.headings);
-        self.reading.get_or_insert_with(|| on_thread("all-sessions", context, move || read(&known, &others)));
+        self.reading = Some(on_thread("all-sessions", context, move || read(&known, &others)));
     }
 
     /// Takes over the results of background work.
