@@ -228,7 +228,7 @@ fn links_pipes_and_devices_stay_what_they_are_whatever_command_writes_to_them() 
 
 /// The same session with all times of steps longer, as if its machine had become slower.
 fn slowed(folder: &Path, session: &Path, factor: f64) -> PathBuf {
-    let slow = folder.join("slowed");
+    let slow = folder.join(format!("times-{factor}"));
     for entry in fs::read_dir(session.join("runs")).unwrap() {
         let run = entry.unwrap();
         let to = slow.join("runs").join(run.file_name());
@@ -255,27 +255,34 @@ fn slowed(folder: &Path, session: &Path, factor: f64) -> PathBuf {
 }
 
 #[test]
-fn a_regression_between_sessions_has_its_exit_code_and_verdicts() {
+fn sessions_after_a_change_are_worse_no_worse_or_open_by_the_spread_between_sessions() {
     let folder = TempDir::new().unwrap();
-    let before = golden(folder.path(), "repeats");
-    let after = slowed(folder.path(), &before, 1.25);
-    let diff = |before: &Path, after: &Path, arguments: &[&str]| {
+    let session = golden(folder.path(), "repeats");
+    let sessions = |factors: [f64; 3]| factors.map(|factor| slowed(folder.path(), &session, factor));
+    let (before, slower) = (sessions([1.0, 1.005, 0.995]), sessions([1.25, 1.256, 1.244]));
+    let diff = |before: &[PathBuf], after: &[PathBuf], options: &[&str]| {
         let mut command = command(folder.path());
-        let output = command.arg("diff").arg(before).arg(after).args(arguments).output().unwrap();
+        let output = command.arg("diff").args(before).arg("--").args(after).args(options).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
     };
-    let (code, table, _) = diff(&before, &after, &[]);
+    let (code, table, _) = diff(&before, &slower, &[]);
     assert_eq!((code, table.matches("slower").count()), (Some(1), 2), "{table}");
     assert!(table.contains("environment before: not recorded"), "{table}");
-    let (code, table, _) = diff(&after, &before, &[]);
+    let (code, table, _) = diff(&slower, &before, &["--margin", "2%"]);
     assert_eq!((code, table.matches("faster").count()), (Some(0), 2), "{table}");
-    let (code, table, _) = diff(&before, &before, &[]);
-    assert_eq!((code, table.matches("equal within 1 %").count()), (Some(0), 2), "{table}");
+    let (code, table, _) = diff(&before, &sessions([1.001, 0.997, 1.003]), &["--margin", "2%"]);
+    assert_eq!((code, table.matches("equal within 2 %").count()), (Some(0), 2), "{table}");
     // A difference that is within the asked bound is no regression.
-    let (code, table, _) = diff(&before, &after, &["--equal-within", "0.4"]);
+    let (code, table, _) = diff(&before, &slower, &["--margin", "0.4"]);
     assert_eq!((code, table.matches("equal within 40 %").count()), (Some(0), 2), "{table}");
-    let (code, _, said) = diff(&before, &golden(folder.path(), "gpu"), &[]);
+    // One session a side does not tell how far sessions differ.
+    let (code, table, _) = diff(&before[..1], &slower[..1], &[]);
+    assert_eq!((code, table.matches("each side is one session").count() > 1), (Some(3), true), "{table}");
+    let (code, _, said) = diff(&before, &[golden(folder.path(), "gpu")], &[]);
     assert!(code == Some(2) && said.contains("no cell in common"), "{said}");
+    let mut several = command(folder.path());
+    let output = several.arg("diff").args(&before).output().unwrap();
+    assert!(output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains("put -- between"));
 }
 
 #[test]
