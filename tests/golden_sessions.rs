@@ -209,6 +209,12 @@ impl Comparison {
                 "data" => self.word(&place, expected, &found[key]),
                 // Programs had no verdicts by time then.
                 "verdict" if expected.is_null() => {}
+                // What corrections leave of a probability, and what would show, are defined anew.
+                "verdict" => {
+                    for key in ["verdict", "p", "n", "equal_within"] {
+                        self.exact(&format!("{place}.{key}"), &expected[key], &found["verdict"][key]);
+                    }
+                }
                 // By total times then, by training times now.
                 key if key.starts_with("speedup_over_") => {}
                 _ if expected["method"].is_string() => {
