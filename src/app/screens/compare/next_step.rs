@@ -23,20 +23,16 @@ pub struct NextStep {
     pub duration_s: f64,
 }
 
-/// How many more pairs of repeats would show the difference that these show, or that it is within the bound; and whether more may be
-/// needed. The difference that repeats can show shrinks with the root of their number. Offered are at most as many as there are.
-fn more_pairs(judged: &Judgement, ratio: f64) -> (u32, bool) {
+/// How many more pairs of repeats would decide a comparison; and whether more may be needed. Offered are at most as many as there are: a
+/// spread that few repeats show tells little.
+fn more_pairs(judged: &Judgement) -> (u32, bool) {
     let made = judged.n as u32;
     let least = (INTERVAL_REPEATS as u32).saturating_sub(made).max(1);
-    let (Some(detectable), true) = (judged.detectable, made > 1) else { return (least, true) };
-    let difference = ratio.ln().abs();
-    let room = (judged.equal_within.ln_1p() - difference).max(0.0);
-    let needed = f64::from(made) * (detectable.ln_1p() / difference.max(room)).powi(2);
-    if !needed.is_finite() {
-        return (least.max(made), true);
+    let most = made.max(least);
+    match judged.repeats_needed() {
+        Some(needed) => (needed.clamp(least, most), needed > most),
+        None => (most, true),
     }
-    let more = (needed.ceil() as u32).saturating_sub(made).max(least);
-    (more.min(made.max(least)), more > made.max(least))
 }
 
 /// More repeats of the cells whose verdicts are undecided, and of the cell that they are held against. None of several sessions, and none
@@ -54,12 +50,11 @@ pub fn more_repeats(
     let (mut more, mut is_least) = (0, false);
     for row in &table.rows {
         let CellValue::Verdict(judged) = row.values.get(verdict)? else { continue };
-        let CellValue::Measure(ratio) = row.values.get(verdict.checked_sub(1)?)? else { continue };
         let Some(run) = runs.get(&row.key()).filter(|_| judged.verdict == Verdict::Undecided && row.key() != *base)
         else {
             continue;
         };
-        let (own, own_is_least) = more_pairs(judged, ratio.median);
+        let (own, own_is_least) = more_pairs(judged);
         (more, is_least) = (more.max(own), is_least | own_is_least);
         cells.push(run);
     }
@@ -105,18 +100,19 @@ mod tests {
     use super::*;
     use crate::analysis::judge;
 
-    fn judged(n: usize, detectable: Option<f64>) -> Judgement {
-        Judgement { detectable, n, ..judge(&[Vec::new()], true, 0.01).remove(0) }
+    fn more(logs: &[f64]) -> (u32, bool) {
+        more_pairs(&judge(&[logs.to_vec()], true, 0.01)[0])
     }
 
     #[test]
-    fn pairs_are_asked_for_by_what_those_that_are_there_could_show() {
-        assert_eq!(more_pairs(&judged(1, None), 1.05), (5, true), "of one pair nothing is known");
-        // 8 pairs show 4 %; a difference of 3 % takes (4 / 3)² as many.
-        assert_eq!(more_pairs(&judged(8, Some(0.04)), 1.03), (7, false));
-        // A difference of 0.5 % takes far more: twice as many are a next step.
-        assert_eq!(more_pairs(&judged(8, Some(0.04)), 1.005), (8, true));
-        // Nothing differs: it takes what shows that it is within 1 %.
-        assert_eq!(more_pairs(&judged(8, Some(0.012)), 1.0), (4, false));
+    fn as_many_pairs_are_asked_for_as_would_decide_and_twice_as_many_as_there_are_at_most() {
+        assert_eq!(more(&[0.05]), (5, true), "of one pair nothing is known");
+        let noise = [0.02, -0.02, 0.021, -0.019, 0.018, -0.022, 0.02, -0.018];
+        let differs = |by: f64| noise.map(|log| log + by);
+        // Nearly decided: a few more.
+        let (few, is_least) = more(&differs(0.017));
+        assert!((1..=8).contains(&few) && !is_least, "{few}");
+        // Far from it: twice as many are a next step.
+        assert_eq!(more(&differs(0.012)), (8, true));
     }
 }

@@ -25,14 +25,15 @@ pub fn status_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut 
     let buttons = [picture.full_runs.is_some(), picture.more_repeats.is_some(), picture.lacking.is_some()];
     let for_button = FULL_RUNS * buttons.into_iter().filter(|is_there| *is_there).count() as f32;
     let is_narrow = ui.available_width() < ONE_LINE + for_button;
-    ui.horizontal(|ui| {
-        counts_ui(ui, view, picture, commands);
-        if !is_narrow {
-            notes_ui(ui, view, picture, commands);
-        }
-    });
     if is_narrow {
+        // What to run next goes on a line of its own where it has no room.
+        ui.horizontal_wrapped(|ui| counts_ui(ui, view, picture, commands));
         ui.horizontal(|ui| notes_ui(ui, view, picture, commands));
+    } else {
+        ui.horizontal(|ui| {
+            counts_ui(ui, view, picture, commands);
+            notes_ui(ui, view, picture, commands);
+        });
     }
     ui.add_space(GRID);
 }
