@@ -6,6 +6,7 @@
 //! code on that machine tells how far sessions differ.
 
 use super::check::{CheckPairs, check_pairs, paired};
+use super::comparison;
 use super::contrast::{Contrast, ERROR, holm};
 use super::verdict::{Verdict, judgement_of};
 use super::{Cell, Comparison, Incomparable, Judgement, Method, RunState, Value, by_repeat, finished};
@@ -18,9 +19,11 @@ pub struct SessionComparison {
     /// The ratio of the sides, above 1 where after is better; none without finished runs on both sides.
     ratio: Option<f64>,
     sessions: usize,
-    /// Runs after the change that ended without finishing, of those that ended, where all finished before.
+    /// Runs after the change that ended without finishing, of those that ended, where all finished before or none does after.
     failing: Option<(usize, usize)>,
     checks: Vec<CheckPairs>,
+    /// A program told times that cannot be.
+    is_impossible: bool,
 }
 
 /// What sessions say of a change to a cell.
@@ -30,7 +33,7 @@ pub struct SessionJudgement {
     pub judgement: Judgement,
     /// It is shown to be no worse than the margin allows.
     pub is_no_worse: bool,
-    /// Runs after the change that ended without finishing, of those that ended, where all finished before.
+    /// Runs after the change that ended without finishing, of those that ended, where all finished before or none does after.
     pub failing: Option<(usize, usize)>,
 }
 
@@ -47,10 +50,13 @@ impl SessionComparison {
     pub fn of(before: &[&Cell], after: &[&Cell], key: &str, lower_is_better: bool) -> Self {
         let of_means = Self::of_means(&means(before, key), &means(after, key), lower_is_better);
         let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
-        Self { failing: failing(before, after), checks: check_pairs(&runs), ..of_means }
+        let cells = || before.iter().chain(after);
+        let is_speed = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| measure.on_speed);
+        let is_impossible = is_speed && cells().flat_map(|cell| finished(cell)).any(comparison::is_impossible);
+        Self { failing: failing(before, after), checks: check_pairs(&runs), is_impossible, ..of_means }
     }
 
-    /// Sessions of which nothing is known but the mean of the logarithms of a cell's repeats in each.
+    /// Sessions given by one number each: the mean of the logarithms of a cell's repeats.
     pub fn of_means(old: &[f64], new: &[f64], lower_is_better: bool) -> Self {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let sign = if lower_is_better { -1.0 } else { 1.0 };
@@ -66,6 +72,7 @@ impl SessionComparison {
             sessions: old.len() + new.len(),
             failing: None,
             checks: Vec::new(),
+            is_impossible: false,
         }
     }
 
@@ -98,7 +105,8 @@ fn failing(before: &[&Cell], after: &[&Cell]) -> Option<(usize, usize)> {
         (lost.count(), ended().count())
     };
     let (old, new) = (failed(before), failed(after));
-    (old.0 == 0 && old.1 > 0 && new.0 > 0 && before.iter().any(|cell| finished(cell).next().is_some())).then_some(new)
+    let had_finished = before.iter().any(|cell| finished(cell).next().is_some());
+    (had_finished && new.0 > 0 && (old.0 == 0 || new.0 == new.1)).then_some(new)
 }
 
 /// Judges cells as one family; `margin`: the share by which a cell may become worse, which is also the bound of equality.
@@ -118,12 +126,26 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
     let judgement = |(place, checked): (usize, Judgement)| {
         let one = &family[place];
         let judgement = judgement_of(one.contrast.as_ref(), adjusted[place], of_speed, margin);
-        let reason = (one.ratio.is_some() && one.contrast.is_none()).then_some(Incomparable::OneSession);
+        let reason = match one {
+            _ if one.is_impossible => Some(Incomparable::ImpossibleClock),
+            _ if one.ratio.is_some() && one.contrast.is_none() => Some(Incomparable::OneSession),
+            _ => None,
+        };
         let verdict = if reason.is_some() { Verdict::NotComparable } else { judgement.verdict };
+        let judgement = Judgement {
+            verdict,
+            n: one.sessions,
+            counts: "session",
+            family: family.len(),
+            check: checked.check,
+            ..judgement
+        };
         let judgement =
-            Judgement { verdict, reason, n: one.sessions, family: family.len(), check: checked.check, ..judgement };
+            Judgement { detectable: one.contrast.as_ref().map(|one| one.detectable(family.len(), 1)), ..judgement };
         // Each cell has to be shown: no cell may be worse, so that nothing is gained by many of them.
-        let is_no_worse = one.contrast.as_ref().is_some_and(|contrast| contrast.no_worse(bound) < ERROR);
+        let judgement = Judgement { reason, ..judgement };
+        let is_no_worse =
+            !one.is_impossible && one.contrast.as_ref().is_some_and(|contrast| contrast.no_worse(bound) < ERROR);
         SessionJudgement { judgement, is_no_worse, failing: one.failing }
     };
     checked.into_iter().enumerate().map(judgement).collect()

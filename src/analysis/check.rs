@@ -91,7 +91,7 @@ impl CheckPairs {
 
 /// The check values that the runs of both cells tell, over pairs of their repeats.
 pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<CheckPairs> {
-    let told = |of: &'static CheckMeasure| {
+    let pairs_of = |of: &'static CheckMeasure| {
         let values: Vec<(u32, f64, f64)> =
             pairs.iter().filter_map(|(over, base)| Some((over.repeat, of.value(over)?, of.value(base)?))).collect();
         let middle = |side: fn(&(u32, f64, f64)) -> f64| median(&values.iter().map(side).collect::<Vec<_>>());
@@ -103,7 +103,7 @@ pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<CheckPair
             differences,
         })
     };
-    let mut all: Vec<CheckPairs> = CHECKS.iter().filter_map(told).collect();
+    let mut all: Vec<CheckPairs> = CHECKS.iter().filter_map(pairs_of).collect();
     // Last losses stand in where nothing else is told.
     if all.len() > 1 {
         all.retain(|one| one.of.key != LAST_LOSS);

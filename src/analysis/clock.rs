@@ -11,7 +11,7 @@ use crate::store::{RankRecord, RunRecord, StepRecord};
 
 /// Arrivals that are this close to each other, and closer than a tenth of the step between them, are one.
 const TOGETHER_S: f64 = 0.002;
-/// Below so many arrivals in a row nothing is confirmed.
+/// With fewer arrivals in a row than this nothing is confirmed.
 const LEAST_ARRIVALS: usize = 8;
 /// From this share of the time between arrivals on, the told time agrees with it.
 const LEAST_RATIO: f64 = 0.9;

@@ -157,7 +157,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Ratios whose runs nothing is known of, by their logarithms.
+    /// Ratios by their logarithms, without their runs.
     pub fn of_logs(logs: Vec<f64>) -> Self {
         Self { least: logs.len(), logs, looks: 1, ..Self::default() }
     }
@@ -186,19 +186,13 @@ impl Comparison {
             log.is_finite().then_some(log)
         };
         let is_speed = cell.measure(key).is_some_and(|measure| measure.on_speed);
-        let resolution = |run: &RunSummary| if is_speed { clock_resolution(run) } else { 0.0 };
-        let is_impossible = |run: &RunSummary| is_speed && run.clock.is_some_and(|clock| clock.is_impossible());
-        let reason = reason.or_else(|| {
-            let impossible = near.iter().any(|(own, other)| is_impossible(own) || is_impossible(other));
-            impossible.then_some(Incomparable::ImpossibleClock)
-        });
+        let reason = reason.or_else(|| impossible_clock(&near).filter(|_| is_speed));
         let is_rate = cell.measure(key).is_some_and(|measure| !measure.is_time());
         let arrived = |run: &RunSummary| if is_rate { clock_ratio(run) } else { 1.0 / clock_ratio(run) };
         let has_arrivals = is_speed && near.iter().any(|(own, other)| own.clock.is_some() || other.clock.is_some());
-        let rounding = near.iter().map(|(own, other)| (resolution(own) + resolution(other)) / 2.0);
         Self {
             logs: near.iter().filter_map(|pair| log(pair, &|_| 1.0)).collect(),
-            rounding: rounding.fold(0.0, f64::max),
+            rounding: if is_speed { rounding(&near) } else { 0.0 },
             looks: looks(cell, base),
             to_come: to_come(cell).max(to_come(base)),
             least,
@@ -211,12 +205,14 @@ impl Comparison {
 
     /// What the design lets several pairs of cells say together: the first reason why one of them cannot be compared, and the check
     /// values of those repeats that all pairs have.
-    pub(super) fn of_design(pairs: &[(&Cell, &Cell)]) -> Self {
+    /// `of_speed`: by a measure that the runs' clocks tell.
+    pub(super) fn of_design(pairs: &[(&Cell, &Cell)], of_speed: bool) -> Self {
         let mut all = Self { looks: 1, ..Self::default() };
         let mut checks = Vec::new();
         for (cell, base) in pairs {
             let (near, reason) = Self::design(cell, base, &paired(cell, base));
-            all.reason = all.reason.or(reason);
+            all.reason = all.reason.or(reason).or_else(|| impossible_clock(&near).filter(|_| of_speed));
+            all.rounding = if of_speed { all.rounding.max(rounding(&near)) } else { 0.0 };
             all.looks = all.looks.max(looks(cell, base));
             all.to_come = all.to_come.max(to_come(cell)).max(to_come(base));
             all.gap_s = near.iter().filter_map(gap_s).chain(all.gap_s).max_by(f64::total_cmp);
@@ -284,6 +280,22 @@ fn looks(cell: &Cell, base: &Cell) -> u32 {
     launches.len().max(1) as u32 + u32::from(was_cut_short)
 }
 
+/// Whether a run's program told times that cannot be.
+pub(super) fn is_impossible(run: &RunSummary) -> bool {
+    run.clock.is_some_and(|clock| clock.is_impossible())
+}
+
+fn impossible_clock(pairs: &[(&RunSummary, &RunSummary)]) -> Option<Incomparable> {
+    let is_one = pairs.iter().any(|(own, other)| is_impossible(own) || is_impossible(other));
+    is_one.then_some(Incomparable::ImpossibleClock)
+}
+
+/// How far rounding by clocks can move the logarithm of a ratio of partners, at most.
+fn rounding(pairs: &[(&RunSummary, &RunSummary)]) -> f64 {
+    let of_pair = pairs.iter().map(|(own, other)| (clock_resolution(own) + clock_resolution(other)) / 2.0);
+    of_pair.fold(0.0, f64::max)
+}
+
 /// The resolution of the clock that timed a run's steps, as a share of a step; 0 where it is finer than anything that is told.
 fn clock_resolution(run: &RunSummary) -> f64 {
     let share = run.told_resolution_s.zip(run.value("step_time_s")).map(|(resolution_s, step_s)| resolution_s / step_s);
@@ -291,7 +303,7 @@ fn clock_resolution(run: &RunSummary) -> f64 {
 }
 
 /// Told time over the time in which the same lines arrived; 1 where there is no second clock, or where it cannot tell.
-fn clock_ratio(run: &RunSummary) -> f64 {
+pub(super) fn clock_ratio(run: &RunSummary) -> f64 {
     let is_held_back = matches!(run.clock, Some(Clock::Unconfirmed(Doubt::Together { .. })));
     run.value("clock_ratio").filter(|ratio| !is_held_back && *ratio > 0.0 && ratio.is_finite()).unwrap_or(1.0)
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::comparison::clock_ratio;
 use super::value::{Intervals, complete_blocks};
 use super::verdict::judge_comparisons;
 use super::{Cell, Comparison, Judgement, Level, Setting, Value, varying};
@@ -71,8 +72,11 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         .chain(of_two.take(MOST_INTERACTIONS))
         .filter_map(|changes| {
             let groups = design.groups(&changes);
-            let logs: Vec<Vec<(u32, f64)>> = groups.iter().map(|group| design.contrast(group)).collect();
-            Some((design.named(&changes), Combined::of(&logs)?, design.comparison(&groups)))
+            let combined = Combined::of(&design.contrasts(&groups, &design.logs))?;
+            let mut comparison = design.comparison(&groups, reading.of_speed);
+            comparison.by_arrival =
+                Combined::of(&design.contrasts(&groups, &design.clocks)).map(|clocks| clocks.logs());
+            Some((design.named(&changes), combined, comparison))
         })
         .collect();
     let sign = if reading.inverse { -1.0 } else { 1.0 };
@@ -80,6 +84,11 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         combined.by_repeat.iter_mut().for_each(|(_, log)| *log *= sign);
         comparison.logs = combined.logs();
         comparison.least = comparison.logs.len();
+        // A step that arrived later than it was told makes a time longer and a rate lower: both make a speed lower.
+        let clocks =
+            comparison.by_arrival.take().filter(|clocks| reading.of_speed && clocks.len() == comparison.logs.len());
+        comparison.by_arrival =
+            clocks.map(|clocks| comparison.logs.iter().zip(clocks).map(|(log, clock)| log + clock).collect());
     }
     let (named, family): (Vec<(Vec<Change>, Combined)>, Vec<Comparison>) =
         found.into_iter().map(|(changes, combined, comparison)| ((changes, combined), comparison)).unzip();
@@ -157,6 +166,8 @@ struct Design<'a, 'r> {
     places: HashMap<Vec<usize>, usize>,
     /// Logarithms of each cell's values, by repeat.
     logs: Vec<Vec<(u32, f64)>>,
+    /// Logarithms of told time over the time in which its lines arrived, of the same runs.
+    clocks: Vec<Vec<(u32, f64)>>,
 }
 
 impl<'a, 'r> Design<'a, 'r> {
@@ -169,6 +180,7 @@ impl<'a, 'r> Design<'a, 'r> {
             codes: Vec::new(),
             places: HashMap::new(),
             logs: Vec::new(),
+            clocks: Vec::new(),
         };
         for cell in cells {
             let values = values(cell);
@@ -178,6 +190,11 @@ impl<'a, 'r> Design<'a, 'r> {
                 design.places.insert(code.clone(), design.codes.len());
                 design.codes.push(code);
                 design.cells.push(cell);
+                let clock = |(repeat, _): &(u32, f64)| {
+                    let run = super::finished(cell).find(|run| run.repeat == *repeat);
+                    (*repeat, run.map_or(0.0, |run| clock_ratio(run).ln()))
+                };
+                design.clocks.push(values.iter().map(clock).collect());
                 design.logs.push(values.into_iter().map(|(repeat, value)| (repeat, value.ln())).collect());
             }
         }
@@ -222,12 +239,17 @@ impl<'a, 'r> Design<'a, 'r> {
         self.codes.iter().filter(is_base).filter_map(group).collect()
     }
 
-    /// What one change does in a group, or two do together beyond what each does alone, in each repeat that all its cells have.
-    fn contrast(&self, group: &[usize]) -> Vec<(u32, f64)> {
+    /// What one change does in each group, or two do together beyond what each does alone.
+    fn contrasts(&self, groups: &[Vec<usize>], logs: &[Vec<(u32, f64)>]) -> Vec<Vec<(u32, f64)>> {
+        groups.iter().map(|group| Self::contrast(group, logs)).collect()
+    }
+
+    /// The same in one group, in each repeat that all its cells have.
+    fn contrast(group: &[usize], logs: &[Vec<(u32, f64)>]) -> Vec<(u32, f64)> {
         // Cells with an even number of changes not made count for, the others against.
         let all = group.len() as u32 - 1;
         let sign = |made: u32| if (all ^ made).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
-        let logs = |place: &usize| &self.logs[*place];
+        let logs = |place: &usize| &logs[*place];
         let sum = |repeat: u32| -> Option<f64> {
             let of_cell = |(place, made)| Some(sign(made) * logs(place).iter().find(|one| one.0 == repeat)?.1);
             group.iter().zip(0..).map(of_cell).sum()
@@ -236,12 +258,12 @@ impl<'a, 'r> Design<'a, 'r> {
     }
 
     /// What the design lets groups say: each cell is held against the one without its last change.
-    fn comparison(&self, groups: &[Vec<usize>]) -> Comparison {
+    fn comparison(&self, groups: &[Vec<usize>], of_speed: bool) -> Comparison {
         let pairs = |group: &Vec<usize>| -> Vec<(&Cell<'r>, &Cell<'r>)> {
             let without_last = |made: usize| made & !(1 << made.ilog2());
             (1..group.len()).map(|made| (self.cells[group[made]], self.cells[group[without_last(made)]])).collect()
         };
-        Comparison::of_design(&groups.iter().flat_map(pairs).collect::<Vec<_>>())
+        Comparison::of_design(&groups.iter().flat_map(pairs).collect::<Vec<_>>(), of_speed)
     }
 }
 

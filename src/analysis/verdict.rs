@@ -15,6 +15,8 @@ use super::contrast::{Contrast, ERROR, holm_among, spent_at, standard_deviation}
 use super::value::{Intervals, pairs};
 use crate::statistics::{Interval, median, student_t_quantile};
 
+/// What most verdicts count.
+const PAIR: &str = "pair";
 /// Ratios that differ by less than this are equal, unless another bound is asked for.
 pub const EQUAL_WITHIN: f64 = 0.01;
 
@@ -60,7 +62,8 @@ impl Verdict {
     }
 }
 
-/// A verdict and what it rests on. Made by [`judge_comparisons`] alone; whatever shows a verdict shows this value.
+/// A verdict and what it rests on. Made by [`judge_comparisons`] and, of sessions, by [`super::judge_sessions`] alone; whatever shows a
+/// verdict shows this value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// What the repeats say.
@@ -76,8 +79,10 @@ pub struct Judgement {
     pub detectable: Option<f64>,
     /// The bound under which ratios count as equal, as a share.
     pub equal_within: f64,
-    /// How many pairs of repeats.
+    /// How many pairs of repeats, or sessions.
     pub n: usize,
+    /// What they are: `pair` or `session`.
+    pub counts: &'static str,
     /// Finished repeats of the cell that has fewer.
     pub least: usize,
     /// Repeats that are still to come, before which nothing is decided.
@@ -105,8 +110,8 @@ impl fmt::Display for Judgement {
                 write!(f, "undecided: {} to come", super::counted(self.to_come, "repeat"))?;
             }
             (Verdict::Undecided, _, Some(detectable)) => {
-                let (pairs, least) = (super::counted(self.n, "pair"), percent(detectable));
-                write!(f, "undecided: with {pairs} only differences above {least} would show")?;
+                let (count, least) = (super::counted(self.n, self.counts), percent(detectable));
+                write!(f, "undecided: with {count} only differences above {least} would show")?;
             }
             (Verdict::Undecided, _, None) => {
                 write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" })?;
@@ -131,7 +136,8 @@ impl Judgement {
     /// About how many repeats more would decide an undecided comparison in four of five cases, by the difference and the spread seen;
     /// none where that is not to be foreseen.
     pub fn repeats_needed(&self) -> Option<u32> {
-        let (mean, error) = self.seen.filter(|_| self.verdict == Verdict::Undecided && self.to_come == 0)?;
+        let is_open = self.verdict == Verdict::Undecided && self.to_come == 0 && self.counts == PAIR;
+        let (mean, error) = self.seen.filter(|_| is_open)?;
         let contrast = Contrast { mean, error, freedom: self.n as f64 - 1.0 };
         contrast.repeats_needed(self.family, self.looks + 1, self.equal_within.ln_1p())
     }
@@ -142,16 +148,15 @@ impl Judgement {
         let mut lines = vec![capitalised(&self.to_string())];
         lines.extend(self.reason.as_ref().map(|reason| capitalised(reason.advice())));
         let looks = if self.looks > 1 { format!(" and {} looks", self.looks) } else { String::new() };
+        let count = super::counted(self.n, self.counts);
         lines.push(format!(
-            "p = {} of {}; {} after the corrections for {}{looks}",
+            "p = {} by {count}; {} after the corrections for {}{looks}",
             number(self.p),
-            format_args!("{} of repeats", super::counted(self.n, "pair")),
             number(self.p_holm),
             super::counted(self.family, "comparison"),
         ));
         if let Some(detectable) = self.detectable.filter(|_| self.reason.is_none()) {
-            let repeats = super::counted(self.n, "repeat");
-            lines.push(format!("{repeats} show a difference of {} in 80 % of cases", percent(detectable)));
+            lines.push(format!("{count} would show a difference of {} in 80 % of cases", percent(detectable)));
         }
         lines.extend(
             self.repeats_needed()
@@ -162,7 +167,7 @@ impl Judgement {
     }
 }
 
-/// Judges comparisons of which nothing is known but the logarithms of their paired ratios; see [`judge_comparisons`].
+/// Judges comparisons by the logarithms of their paired ratios alone: nothing is known of their runs. See [`judge_comparisons`].
 pub fn judge(family: &[Vec<f64>], of_speed: bool, equal_within: f64) -> Vec<Judgement> {
     let family: Vec<Comparison> = family.iter().cloned().map(Comparison::of_logs).collect();
     judge_comparisons(&family, 0, of_speed, equal_within)
@@ -174,11 +179,13 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
     let margin = equal_within.max(0.0).ln_1p();
     let contrasts = contrasts_of(family.iter().map(|one| one.logs.as_slice()));
     let tested = contrasts.iter().flatten().count() + others;
-    let clocked = decide(family, &contrasts, others, margin, |one| one.rounding);
+    let told: Vec<&[f64]> = family.iter().map(|one| one.logs.as_slice()).collect();
+    let clocked = decide(family, &told, &contrasts, others, margin, |one| one.rounding);
     // What the clock's own digits would give, and what the arrival of lines gives.
-    let unrounded = decide(family, &contrasts, others, margin, |_| 0.0);
-    let arrived = contrasts_of(family.iter().map(|one| one.by_arrival.as_deref().unwrap_or(&one.logs)));
-    let by_arrival = decide(family, &arrived, others, margin, |one| one.rounding);
+    let unrounded = decide(family, &told, &contrasts, others, margin, |_| 0.0);
+    let lines: Vec<&[f64]> = family.iter().map(|one| one.by_arrival.as_deref().unwrap_or(&one.logs)).collect();
+    let arrived = contrasts_of(lines.iter().copied());
+    let by_arrival = decide(family, &lines, &arrived, others, margin, |one| one.rounding);
     let checks: Vec<&[CheckPairs]> = family.iter().map(|one| one.checks.as_slice()).collect();
     let mut checks = judge_checks(&checks).into_iter();
     let judgement = |(place, one): (usize, &Comparison)| {
@@ -200,7 +207,7 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
             _ if one.to_come > 0 => Verdict::Undecided,
             Decision::Open => Verdict::Undecided,
             Decision::Equal => Verdict::Equal,
-            Decision::Differs => Verdict::of_difference(contrast.is_some_and(|one| one.mean > 0.0), of_speed),
+            Decision::Above | Decision::Below => Verdict::of_difference(found.decision == Decision::Above, of_speed),
         };
         Judgement {
             verdict,
@@ -226,9 +233,9 @@ pub(super) fn judgement_of(
     of_speed: bool,
     equal_within: f64,
 ) -> Judgement {
-    let is_above = contrast.is_some_and(|one| one.mean > 0.0);
-    let verdict = match Decision::of(difference, equality) {
-        Decision::Differs => Verdict::of_difference(is_above, of_speed),
+    let decision = Decision::of(contrast, difference, equality);
+    let verdict = match decision {
+        Decision::Above | Decision::Below => Verdict::of_difference(decision == Decision::Above, of_speed),
         Decision::Equal => Verdict::Equal,
         Decision::Open => Verdict::Undecided,
     };
@@ -240,6 +247,7 @@ pub(super) fn judgement_of(
         detectable: contrast.map(|one| one.detectable(1, 1)),
         equal_within,
         n: contrast.map_or(0, |one| one.freedom as usize + 1),
+        counts: PAIR,
         least: 0,
         to_come: 0,
         family: 1,
@@ -253,19 +261,26 @@ pub(super) fn judgement_of(
 /// What a test decides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Decision {
-    Differs,
+    Above,
+    Below,
     Equal,
     Open,
 }
 
 impl Decision {
     /// By adjusted probabilities. Where both hold, the difference is real and too small to matter.
-    fn of(difference: Option<f64>, equality: Option<f64>) -> Self {
+    fn of(contrast: Option<&Contrast>, difference: Option<f64>, equality: Option<f64>) -> Self {
         let holds = |p: Option<f64>| p.is_some_and(|p| p < ERROR);
-        match () {
-            () if holds(equality) => Self::Equal,
-            () if holds(difference) => Self::Differs,
-            () => Self::Open,
+        match contrast {
+            Some(_) if holds(equality) => Self::Equal,
+            Some(one) if holds(difference) => {
+                if one.mean > 0.0 {
+                    Self::Above
+                } else {
+                    Self::Below
+                }
+            }
+            _ => Self::Open,
         }
     }
 }
@@ -285,8 +300,10 @@ fn contrasts_of<'a>(family: impl Iterator<Item = &'a [f64]>) -> Vec<Option<Contr
     family.map(Contrast::of).collect()
 }
 
+/// Decides a family by the logarithms of each comparison, whose contrasts these are.
 fn decide(
     family: &[Comparison],
+    logs: &[&[f64]],
     contrasts: &[Option<Contrast>],
     others: usize,
     margin: f64,
@@ -305,15 +322,15 @@ fn decide(
     };
     let differences = adjusted(&Contrast::difference);
     let equalities = adjusted(&|contrast, rounding| contrast.equality(margin, rounding));
-    let decided = |((difference, equality), one): ((Option<f64>, Option<f64>), &Comparison)| {
+    let decided = |(place, (difference, equality)): (usize, (Option<f64>, Option<f64>))| {
         // The interval that stands beside the verdict has to say the same.
-        let decision = match Decision::of(difference, equality) {
-            Decision::Differs if !excludes_1(&one.logs) => Decision::Open,
+        let decision = match Decision::of(contrasts[place].as_ref(), difference, equality) {
+            Decision::Above | Decision::Below if !excludes_1(logs[place]) => Decision::Open,
             decision => decision,
         };
         Decided { decision, p_adjusted: difference }
     };
-    differences.into_iter().zip(equalities).zip(family).map(decided).collect()
+    differences.into_iter().zip(equalities).enumerate().map(decided).collect()
 }
 
 /// The 95 % interval of the mean of values by Student's t, which takes them as normal; none of fewer than two.

@@ -198,6 +198,11 @@ fn a_verdict_stands_only_where_both_clocks_give_it() {
     let judged = verdict(&runs);
     assert_eq!(judged.verdict, Verdict::NotComparable);
     assert_eq!(judged.to_string(), "not comparable: 10.00× by the program's clock, 1.00× by the arrival of its lines");
+    // Faster by the program's clock and slower by the arrival of its lines.
+    for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp16")) {
+        run.values.insert("clock_ratio".into(), 0.05);
+    }
+    assert!(verdict(&runs).to_string().contains("10.00× by the program's clock, 0.50× by"), "{}", verdict(&runs));
     // Pauses between the steps of both change nothing.
     for run in &mut runs {
         run.values.insert("clock_ratio".into(), 0.8);
@@ -246,4 +251,35 @@ fn simulated_experiments_of_known_truth_are_judged_falsely_in_six_percent_at_mos
             assert!(seen.found >= 90.0, "{}: {} %", kind.1, seen.found);
         }
     }
+}
+
+#[test]
+fn effects_refuse_what_clocks_do_not_confirm_or_cannot_tell() {
+    let mut runs = two_cells(&repeats(0.02, 0.0, 60.0), &repeats(0.002, 30.0, 60.0));
+    for run in &mut runs {
+        let ratio = if run.cell.starts_with("fp32") { 1.0 } else { 0.1 };
+        run.values.insert("clock_ratio".into(), ratio);
+    }
+    let reading = analysis::Reading {
+        inverse: true,
+        of_speed: true,
+        equal_within: 0.01,
+        intervals: Intervals::ByCount,
+        others: 0,
+    };
+    let effect = |runs: &[RunSummary]| {
+        let cells = cells(runs);
+        let values = |cell: &analysis::Cell| analysis::by_repeat(cell, "step_time_s");
+        analysis::effects(&cells, &values, reading).remove(0).judgement.to_string()
+    };
+    assert!(effect(&runs).contains("10.00× by the program's clock, 1.00× by"), "{}", effect(&runs));
+    for run in &mut runs {
+        run.values.remove("clock_ratio");
+        run.clock = Some(Clock::Impossible(Contradiction::LongerThanPassed { told_s: 9.0, passed_s: 1.0 }));
+    }
+    assert_eq!(effect(&runs), "not comparable: the program told impossible times");
+    for run in &mut runs {
+        (run.clock, run.told_resolution_s) = (None, Some(0.02));
+    }
+    assert!(effect(&runs).contains("the clock is too coarse"), "{}", effect(&runs));
 }

@@ -7,6 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use super::lines::{self, Lines};
 use super::message::{Conducting, Hello, Letter, News};
@@ -15,6 +16,8 @@ use crate::foreign;
 
 /// Lines on their way to a client. One that falls further behind is disconnected; it finds everything in the session's logs.
 const LINES_IN_FLIGHT: usize = 1 << 16;
+/// How long a client that is not served may take to write and to leave.
+const REFUSED_PATIENCE: Duration = Duration::from_secs(5);
 /// The client that a conductor was started for, if it is a thread of `multicard run`.
 pub(super) const HOST: u64 = 0;
 
@@ -113,12 +116,20 @@ pub(super) fn serve(
         if let Err(error) = read(number, &stream, &arrived, &conducting)
             && let Some(advice) = foreign::advice(&error)
         {
-            let problem = format!("the session's conductor cannot serve this client: {error}: {advice}");
-            let _ = lines::write(&stream, &News::Problem(problem));
+            refuse(&stream, format!("the session's conductor cannot serve this client: {error}: {advice}"));
         }
         let _ = arrived.send(Arrived::Left(number));
     };
     thread::Builder::new().name(format!("client-{number}")).spawn(reading).map(|_| ())
+}
+
+/// Tells a client why it is not served. What it still writes is read: the system drops what a client has not read yet when the other end
+/// closes with unread letters.
+fn refuse(stream: &UnixStream, problem: String) {
+    let told = lines::write(stream, &News::Problem(problem)).and_then(|()| stream.shutdown(Shutdown::Write));
+    if told.is_ok() && stream.set_read_timeout(Some(REFUSED_PATIENCE)).is_ok() {
+        let _ = io::copy(&mut &*stream, &mut io::sink());
+    }
 }
 
 fn read(number: u64, stream: &UnixStream, arrived: &SyncSender<Arrived>, conducting: &Conducting) -> io::Result<()> {
@@ -152,4 +163,26 @@ fn write(stream: &UnixStream, lines: &Receiver<Arc<[u8]>>) -> io::Result<()> {
         out.flush()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::conduct::{Client, Order};
+
+    #[test]
+    fn a_client_that_is_not_served_reads_why_whenever_it_writes() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        lines::write(&theirs, &Conducting::here(false)).unwrap();
+        let refusing = thread::Builder::new().name("refusing".to_owned());
+        let refusing = refusing.spawn(move || refuse(&theirs, "too many files".to_owned())).unwrap();
+        let mut client = Client::over(Path::new("session"), ours, false).unwrap().unwrap();
+        client.orders().unwrap().send(1, Order::CancelAll).unwrap();
+        assert!(matches!(client.next(None).unwrap(), Some(News::Problem(_))));
+        drop(client);
+        refusing.join().unwrap();
+    }
 }

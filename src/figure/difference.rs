@@ -111,7 +111,7 @@ pub fn difference(before: &[Vec<Cell>], after: &[Vec<Cell>], measure: &Measure, 
         let failing = judged.failing.map_or(CellValue::Missing, |(failed, ended)| {
             CellValue::Text(format!("{failed} of {}", counted(ended, "run")))
         });
-        let verdict = CellValue::Verdict(judged.judgement.clone());
+        let verdict = CellValue::Verdict(Box::new(judged.judgement.clone()));
         let rest =
             [value(median(&cell.before)), value(median(&cell.after)), value(comparison.value()), verdict, failing];
         Row {
@@ -230,6 +230,15 @@ mod tests {
         let (found, _) = diff(&before, &[crashed], 0.01);
         assert_eq!(found.outcome, DifferenceOutcome::Worse);
         assert_eq!(found.table.rows[1].values.last(), Some(&CellValue::Text("6 of 6 runs".to_owned())));
+        // Also where one run had failed before.
+        let mut before_one = session(&STEPS, 1.0);
+        let first = before_one.iter_mut().find(|run| run.cell.starts_with("fp16"));
+        first.unwrap().state = crate::analysis::RunState::Failed;
+        let mut crashed = session(&STEPS, 1.0);
+        for run in crashed.iter_mut().filter(|run| run.cell.starts_with("fp16")) {
+            run.state = crate::analysis::RunState::Failed;
+        }
+        assert_eq!(diff(&[before_one], &[crashed], 0.01).0.outcome, DifferenceOutcome::Worse);
         let mut stupid = session(&STEPS, 0.5);
         for (run, place) in stupid.iter_mut().filter(|run| run.cell.starts_with("fp16")).zip(0..) {
             run.values.insert("accuracy".into(), 0.1 + 0.001 * f64::from(place % 2));

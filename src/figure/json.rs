@@ -105,7 +105,7 @@ impl Serialize for JsonRow<'_> {
                 CellValue::Level(_) if is_told(&column.key) => {}
                 CellValue::Level(level) => map.serialize_entry(&column.key, level)?,
                 CellValue::Text(text) => map.serialize_entry(&column.key, text)?,
-                CellValue::Verdict(judged) => map.serialize_entry(&column.key, &JsonVerdict::from(judged))?,
+                CellValue::Verdict(judged) => map.serialize_entry(&column.key, &JsonVerdict::from(judged.as_ref()))?,
                 CellValue::Count(count) => map.serialize_entry(&column.key, count)?,
                 CellValue::Measure(value) => {
                     let (low, high) = value.interval.map(|interval| (interval.low, interval.high)).unzip();

@@ -172,7 +172,9 @@ pub(super) fn coverage_text(n: usize) -> String {
 pub(super) fn verdict_note(columns: &[Column], rows: &[Row]) -> Vec<String> {
     let judged_in = |place: usize| -> Vec<&Judgement> {
         let values = rows.iter().map(|row| &row.values[place]);
-        values.filter_map(|value| if let CellValue::Verdict(judged) = value { Some(judged) } else { None }).collect()
+        values
+            .filter_map(|value| if let CellValue::Verdict(judged) = value { Some(judged.as_ref()) } else { None })
+            .collect()
     };
     let families: Vec<Vec<&Judgement>> = columns
         .iter()
@@ -191,17 +193,21 @@ pub(super) fn verdict_note(columns: &[Column], rows: &[Row]) -> Vec<String> {
         .collect();
     tested.sort_unstable();
     tested.dedup();
-    let power = "a difference \"would show\" that as many repeats again show in 80 % of cases";
+    let of_sessions = all.iter().all(|one| one.counts == "session");
+    let (test, again) = match of_sessions {
+        true => ("Student's t between sessions, by their spread pooled over both sides", "sessions"),
+        false => ("Student's t on logarithms of paired ratios", "repeats"),
+    };
+    let power = format!("a difference \"would show\" that as many {again} again show in 80 % of cases");
     let how = match tested.as_slice() {
+        [0] if of_sessions => "verdicts: none, as two sessions do not tell how far sessions differ".to_owned(),
         [0] => "verdicts: none, as no two repeats form pairs".to_owned(),
-        [1] => format!(
-            "verdict: Student's t on logarithms of paired ratios at 5 %, equality within {within} % by two one-sided tests; {power}"
-        ),
+        [1] => format!("verdict: {test} at 5 %, equality within {within} % by two one-sided tests; {power}"),
         counts => {
             let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
             let of = if families.len() == 1 { "over all" } else { "over each column's" };
             format!(
-                "verdicts: Student's t on logarithms of paired ratios, equality within {within} % by two one-sided tests, at 5 % {of} \
+                "verdicts: {test}, equality within {within} % by two one-sided tests, at 5 % {of} \
                  {} comparisons (Holm), those that a filter hides included; {power}",
                 counts.join(" or ")
             )

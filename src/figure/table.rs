@@ -45,7 +45,7 @@ pub enum CellValue {
     /// A measure over repeats, in the column's `unit`.
     Measure(Value),
     /// What the repeats say of a ratio.
-    Verdict(Judgement),
+    Verdict(Box<Judgement>),
     /// Not known.
     Missing,
 }

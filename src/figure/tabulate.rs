@@ -23,7 +23,9 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
     };
     let verdicts: HashMap<Key, HashMap<CellKey, Judgement>> = columns.iter().filter_map(of_column).collect();
     let value = |column: &Column, cell: &Cell, epoch: Option<u32>| match verdicts.get(&column.key) {
-        Some(judged) => judged.get(&cell.key()).map_or(CellValue::Missing, |judged| CellValue::Verdict(judged.clone())),
+        Some(judged) => {
+            judged.get(&cell.key()).map_or(CellValue::Missing, |judged| CellValue::Verdict(Box::new(judged.clone())))
+        }
         None => cell_value(&column.key, cell, epoch, baseline, Intervals::ByCount),
     };
     let row = |cell: &Cell, epoch: Option<u32>| Row {

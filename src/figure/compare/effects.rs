@@ -116,7 +116,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
             CellValue::Text(settings.join(" × ")),
             CellValue::Text(name(&effect)),
             CellValue::Measure(effect.value),
-            CellValue::Verdict(effect.judgement.clone()),
+            CellValue::Verdict(Box::new(effect.judgement.clone())),
             CellValue::Count(effect.groups as u64),
             CellValue::Text(words(&effect, &in_words)),
         ];
