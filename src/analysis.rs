@@ -20,6 +20,7 @@ mod fold;
 mod jump;
 mod limit;
 mod loss;
+mod made_with;
 mod mark;
 mod measure;
 mod metric;
@@ -44,10 +45,10 @@ pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
 pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
 pub use cell::{
-    Cell, CellKey, Setting, Source, by_repeat, cells, cells_of, compare_levels, finished, held, measure_of, sort,
-    step_of, varying,
+    Cell, CellKey, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling, compare_levels, finished,
+    held, measure_of, sort, step_of, varying,
 };
-pub use check::Check;
+pub use check::{Check, check_between, checked_by};
 pub use clock::{Clock, Contradiction, Doubt};
 pub use comparison::{Comparison, Incomparable};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
@@ -56,6 +57,7 @@ pub use environment::{environment_notes, environments_between};
 pub use jump::{SessionJump, session_jump};
 pub use limit::Limits;
 pub use loss::LossPoint;
+pub use made_with::{split_note, splitting_facts};
 pub use mark::Mark;
 pub use measure::{
     Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, counted, measure, metric_measure,

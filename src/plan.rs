@@ -5,6 +5,7 @@
 //!
 #![doc = include_str!("plan/plan.md")]
 
+mod checked;
 mod checked_table;
 mod command_texts;
 mod data;
@@ -32,6 +33,7 @@ mod tracing;
 mod workload;
 mod write;
 
+pub use checked::{Checked, Margin};
 pub use command_texts::{CommandTexts, FactorTexts, MeasureTexts, starting_command};
 pub use data::{Data, DataSetRule, Obtainable, Obtained};
 pub use factor::{Domain, Factor};
@@ -41,7 +43,9 @@ pub use gpu_choice::{GpuChoice, by_numa_node};
 pub use hint::{Hint, NumberFormat, Parallelism, TensorLayout};
 pub use identity::{Identity, identity};
 pub use level::{Key, Level, Levels, number_text};
-pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
+pub use matrix::{
+    AA_COPY, AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells,
+};
 pub use mode::Mode;
 pub use node::{CudaState, Gpu, Node, Nsys, Versions, Worker};
 pub use order::{PlannedRun, order};

@@ -9,7 +9,7 @@ use super::check::{CheckPairs, check_pairs, paired};
 use super::comparison;
 use super::contrast::{Contrast, ERROR, holm};
 use super::verdict::{Verdict, judgement_of};
-use super::{Cell, Comparison, Incomparable, Judgement, Method, RunState, Value, by_repeat, finished};
+use super::{Cell, Comparison, Incomparable, Judgement, Method, RunState, RunSummary, Value, by_repeat, finished};
 use crate::statistics::{Interval, student_t_quantile};
 
 /// A cell before a change and after it.
@@ -22,8 +22,12 @@ pub struct SessionComparison {
     /// Runs after the change that ended without finishing, of those that ended, where all finished before or none does after.
     failing: Option<(usize, usize)>,
     checks: Vec<CheckPairs>,
-    /// A program told times that cannot be.
-    is_impossible: bool,
+    /// How far rounding by clocks can move the difference.
+    rounding: f64,
+    /// The same difference by the arrival of a program's lines, with its ratio, where these are known.
+    by_arrival: Option<(Contrast, f64)>,
+    /// Why nothing can be said, whatever the numbers are.
+    reason: Option<Incomparable>,
 }
 
 /// What sessions say of a change to a cell.
@@ -52,8 +56,26 @@ impl SessionComparison {
         let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
         let cells = || before.iter().chain(after);
         let is_speed = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| measure.on_speed);
-        let is_impossible = is_speed && cells().flat_map(|cell| finished(cell)).any(comparison::is_impossible);
-        Self { failing: failing(before, after), checks: check_pairs(&runs), is_impossible, ..of_means }
+        let is_rate = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| !measure.is_time());
+        let timed = || cells().flat_map(|cell| finished(cell)).filter(|_| is_speed);
+        let has_arrivals = timed().any(|run| run.clock.is_some());
+        let by_arrival = has_arrivals.then(|| {
+            let means = |cells: &[&Cell]| means_by_arrival(cells, key, is_rate);
+            Self::of_means(&means(before), &means(after), lower_is_better)
+        });
+        Self {
+            failing: failing(before, after),
+            checks: check_pairs(&runs),
+            rounding: timed().map(comparison::clock_resolution).fold(0.0, f64::max),
+            by_arrival: by_arrival.and_then(|one| Some((one.contrast?, one.ratio?))),
+            reason: timed().any(comparison::is_impossible).then_some(Incomparable::ImpossibleClock),
+            ..of_means
+        }
+    }
+
+    /// The same, of a session of which some runs were made with other things than the rest.
+    pub fn mixed(self) -> Self {
+        Self { reason: Some(Incomparable::Mixed), ..self }
     }
 
     /// Sessions given by one number each: the mean of the logarithms of a cell's repeats.
@@ -72,7 +94,9 @@ impl SessionComparison {
             sessions: old.len() + new.len(),
             failing: None,
             checks: Vec::new(),
-            is_impossible: false,
+            rounding: 0.0,
+            by_arrival: None,
+            reason: None,
         }
     }
 
@@ -97,6 +121,20 @@ fn means(cells: &[&Cell], key: &str) -> Vec<f64> {
     cells.iter().filter_map(mean).collect()
 }
 
+/// The same means by the arrival of a program's lines.
+fn means_by_arrival(cells: &[&Cell], key: &str, is_rate: bool) -> Vec<f64> {
+    let mean = |cell: &&Cell| {
+        let log = |run: &RunSummary| {
+            let clock = comparison::clock_ratio(run).ln();
+            Some(run.value_alone(run.measures.find(key)?)?.ln() + if is_rate { clock } else { -clock })
+        };
+        let logs: Vec<f64> = finished(cell).filter_map(log).collect();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        mean.is_finite().then_some(mean)
+    };
+    cells.iter().filter_map(mean).collect()
+}
+
 fn failing(before: &[&Cell], after: &[&Cell]) -> Option<(usize, usize)> {
     let failed = |cells: &[&Cell]| {
         let ended = || cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.state.is_final());
@@ -112,23 +150,44 @@ fn failing(before: &[&Cell], after: &[&Cell]) -> Option<(usize, usize)> {
 /// Judges cells as one family; `margin`: the share by which a cell may become worse, which is also the bound of equality.
 pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64) -> Vec<SessionJudgement> {
     let bound = margin.max(0.0).ln_1p();
-    let adjusted = |p: &dyn Fn(&Contrast) -> f64| {
-        let all: Vec<f64> = family.iter().filter_map(|one| one.contrast.as_ref()).map(p).collect();
-        let mut adjusted = holm(&all).into_iter();
-        family.iter().map(|one| one.contrast.as_ref().and_then(|_| adjusted.next())).collect::<Vec<Option<f64>>>()
+    let told: Vec<Option<&Contrast>> = family.iter().map(|one| one.contrast.as_ref()).collect();
+    let arrived: Vec<Option<&Contrast>> = family
+        .iter()
+        .map(|one| one.by_arrival.as_ref().map(|(contrast, _)| contrast).or(one.contrast.as_ref()))
+        .collect();
+    // Differences and equalities, adjusted over the family.
+    let adjusted = |contrasts: &[Option<&Contrast>], rounded: bool| -> Vec<(Option<f64>, Option<f64>)> {
+        let of_all = |p: &dyn Fn(&Contrast, f64) -> f64| {
+            let rounding = |one: &SessionComparison| if rounded { one.rounding } else { 0.0 };
+            let each =
+                family.iter().zip(contrasts).map(|(one, contrast)| contrast.map(|contrast| p(contrast, rounding(one))));
+            let all: Vec<Option<f64>> = each.collect();
+            let mut adjusted = holm(&all.iter().copied().flatten().collect::<Vec<_>>()).into_iter();
+            all.into_iter().map(|p| p.and_then(|_| adjusted.next())).collect::<Vec<Option<f64>>>()
+        };
+        let equalities = of_all(&|one, rounding| one.equality(bound, rounding));
+        of_all(&|one, rounding| one.difference(rounding)).into_iter().zip(equalities).collect()
     };
-    let differences = adjusted(&|one| one.difference(0.0));
-    let equalities = adjusted(&|one| one.equality(bound, 0.0));
+    let (unrounded, by_arrival) = (adjusted(&told, false), adjusted(&arrived, true));
     let comparisons: Vec<Comparison> =
         family.iter().map(|one| Comparison { checks: one.checks.clone(), ..Comparison::of_logs(Vec::new()) }).collect();
     let checked = super::judge_comparisons(&comparisons, 0, of_speed, margin);
-    let adjusted: Vec<(Option<f64>, Option<f64>)> = differences.into_iter().zip(equalities).collect();
+    let adjusted = adjusted(&told, true);
     let judgement = |(place, checked): (usize, Judgement)| {
         let one = &family[place];
         let judgement = judgement_of(one.contrast.as_ref(), adjusted[place], of_speed, margin);
+        let verdict =
+            |contrast: Option<&Contrast>, adjusted| judgement_of(contrast, adjusted, of_speed, margin).verdict;
         let reason = match one {
-            _ if one.is_impossible => Some(Incomparable::ImpossibleClock),
+            _ if one.reason.is_some() => one.reason.clone(),
             _ if one.ratio.is_some() && one.contrast.is_none() => Some(Incomparable::OneSession),
+            _ if verdict(arrived[place], by_arrival[place]) != judgement.verdict => one
+                .ratio
+                .zip(one.by_arrival.as_ref())
+                .map(|(told, (_, arrived))| Incomparable::ClocksDisagree { told, arrived: *arrived }),
+            _ if verdict(told[place], unrounded[place]) != judgement.verdict => {
+                Some(Incomparable::CoarseClock { resolution: one.rounding })
+            }
             _ => None,
         };
         let verdict = if reason.is_some() { Verdict::NotComparable } else { judgement.verdict };
@@ -144,8 +203,10 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
             Judgement { detectable: one.contrast.as_ref().map(|one| one.detectable(family.len(), 1)), ..judgement };
         // Each cell has to be shown: no cell may be worse, so that nothing is gained by many of them.
         let judgement = Judgement { reason, ..judgement };
-        let is_no_worse =
-            !one.is_impossible && one.contrast.as_ref().is_some_and(|contrast| contrast.no_worse(bound) < ERROR);
+        let no_worse = |contrast: Option<&Contrast>| {
+            contrast.is_some_and(|contrast| contrast.no_worse((bound - one.rounding).max(0.0)) < ERROR)
+        };
+        let is_no_worse = one.reason.is_none() && no_worse(told[place]) && no_worse(arrived[place]);
         SessionJudgement { judgement, is_no_worse, failing: one.failing }
     };
     checked.into_iter().enumerate().map(judgement).collect()

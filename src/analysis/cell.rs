@@ -4,9 +4,11 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::made_with::split;
 use super::{Measure, Recording, RunSummary, measure};
 use crate::plan::{
-    Factor, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec, offered_levels, workloads,
+    AA_COPY, Factor, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec, offered_levels,
+    workloads,
 };
 
 /// The key of the workload where it stands among factors.
@@ -21,6 +23,8 @@ const MODE: &str = "mode";
 const CELL: &str = "cell";
 /// The key of the session where cells of several are compared.
 const SESSION: &str = "session";
+/// The key of what the cell's runs were made with.
+const MADE_WITH: &str = "made_with";
 
 /// The runs of one session.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,8 @@ pub struct CellKey {
     pub session: String,
     /// The cell's id.
     pub cell: String,
+    /// What its runs were made with; empty where that differs within no cell.
+    pub made_with: String,
 }
 
 /// The repeats of one cell.
@@ -55,6 +61,8 @@ pub struct Cell<'a> {
     pub levels: &'a Levels,
     /// Its data set, in words.
     pub data: &'a str,
+    /// What its runs were made with, as far as that differs within cells; empty where it differs within none.
+    pub made_with: Arc<str>,
     /// Its runs, finished or not, by repeat.
     pub runs: Vec<&'a RunSummary>,
 }
@@ -77,7 +85,7 @@ impl<'a> Cell<'a> {
 
     /// Its name among cells of several sessions.
     pub fn key(&self) -> CellKey {
-        CellKey { session: self.session.to_owned(), cell: self.id.to_owned() }
+        CellKey { session: self.session.to_owned(), cell: self.id.to_owned(), made_with: self.made_with.to_string() }
     }
 
     /// Whether two cells differ in nothing but some settings, and in levels that mean nothing in one of them: the fp64 sibling of an
@@ -93,6 +101,7 @@ impl<'a> Cell<'a> {
                 || !other.workload.has_meaning(key, other.levels)
         };
         self.session == other.session
+            && (but.contains(&MADE_WITH) || self.made_with == other.made_with)
             && (any_workload || self.data == other.data && self.workload.runs_as(other.workload))
             && (but.contains(&TRACE) || self.recording() == other.recording())
             && (but.contains(&MODE) || self.mode() == other.mode())
@@ -113,6 +122,7 @@ impl<'a> Cell<'a> {
             TRACE => self.recording().tracer().map(|tracer| Level::text(tracer.name())),
             MODE => Some(Level::text(&self.mode().to_string())),
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
+            MADE_WITH => (!self.made_with.is_empty()).then(|| Level::text(&self.made_with)),
             CELL => Some(Level::text(self.id)),
             _ => self.levels.get(key).cloned(),
         }
@@ -144,7 +154,7 @@ pub fn step_of<'a>(cells: &[Cell<'a>]) -> &'a str {
 /// What may differ between cells: a factor, the workload, the data set, the session, or the cell itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The factor's key, `workload`, `data`, `session` or `cell`.
+    /// The factor's key, `workload`, `data`, `session`, `made_with` or `cell`.
     pub key: Key,
     /// The name on paper and on screen.
     pub name: Arc<str>,
@@ -175,6 +185,7 @@ impl Setting {
                 let offered = offered_levels(key, of).into();
                 Self { name: name.clone(), unit: unit.clone(), offered, ..Self::without_unit(key, "") }
             }
+            None if **key == *AA_COPY => Self::without_unit(key, "A/A copy"),
             None => Self::without_unit(key, &format!("unknown factor {key}")),
         };
         Self { speaks_for_itself, ..setting }
@@ -185,7 +196,7 @@ impl Setting {
             key: key.into(),
             name: name.into(),
             unit: "".into(),
-            speaks_for_itself: [DATA, SESSION].contains(&key),
+            speaks_for_itself: [DATA, SESSION, MADE_WITH].contains(&key),
             offered: Arc::default(),
             order: Arc::default(),
             colours: Arc::default(),
@@ -205,6 +216,16 @@ pub fn cells(runs: &[RunSummary]) -> Vec<Cell<'_>> {
 
 /// The same over several sessions; a session is then one more setting of its cells.
 pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
+    cells_pooling(sources, &[])
+}
+
+/// The cell of each run, by the names of its session and of the run.
+pub fn cell_keys<'a>(cells: &[Cell<'a>]) -> HashMap<(&'a str, &'a str), CellKey> {
+    cells.iter().flat_map(|cell| cell.runs.iter().map(|run| ((cell.session, &*run.run), cell.key()))).collect()
+}
+
+/// The same with cells that join repeats although some facts of what they were made with differ; see [`super::splitting_facts`].
+pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell> = Vec::new();
     // Reports that stand alone have no identity but their name.
     let mut places: HashMap<(&str, Result<Identity, &str>), usize> = HashMap::new();
@@ -214,13 +235,14 @@ pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
         let place = *places.entry((session, run.identity.ok_or(&*run.cell))).or_insert(cells.len());
         if place == cells.len() {
             let RunSummary { cell: id, workload, levels, data, .. } = run;
-            cells.push(Cell { session, id, workload, levels, data, runs: Vec::new() });
+            cells.push(Cell { session, id, workload, levels, data, made_with: Arc::default(), runs: Vec::new() });
         }
         cells[place].runs.push(run);
     }
     for cell in &mut cells {
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }
+    let mut cells = split(cells, pooled);
     let order = settings(&cells);
     // The session comes last: the same cell of two sessions stands side by side.
     cells.sort_by(|a, b| a.session.cmp(b.session));
@@ -244,7 +266,7 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     let differs = |setting: &Setting| match &*setting.key {
         CELL => true,
         TRACE => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
-        key @ (SESSION | MODE) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
+        key @ (SESSION | MODE | MADE_WITH) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
         key => {
             // Where it means nothing, a level is no difference: cells of fp64 have no tf32, and those of a program no loader. A
             // factor that no workload here knows is always shown.
@@ -305,6 +327,7 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
             settings.push(Setting::of_factors(workloads.iter().map(|spec| &***spec), key));
         }
     }
+    settings.push(Setting::without_unit(MADE_WITH, "Made with"));
     settings.push(Setting::without_unit(CELL, "Cell"));
     settings
 }

@@ -5,44 +5,53 @@
 //! ([`super::contrast`]).
 
 use std::fmt;
+use std::sync::{Arc, LazyLock};
 
 use super::contrast::{Contrast, ERROR, holm};
 use super::value::complete_blocks;
-use super::{Cell, RunSummary};
+use super::{Cell, Key, RunSummary};
+use crate::plan::{Checked, Margin};
 use crate::statistics::{median, student_t_quantile};
 
 /// A measure by which work is checked.
 struct CheckMeasure {
-    key: &'static str,
-    name: &'static str,
-    /// Differences up to this one do not matter.
+    key: Key,
+    /// As it stands in a sentence.
+    name: Arc<str>,
     margin: Margin,
-}
-
-/// How far check values may differ.
-#[derive(Clone, Copy)]
-enum Margin {
-    /// By this much.
-    Absolute(f64),
-    /// By this share.
-    Relative(f64),
+    /// What its values are multiplied by where they are shown, and the unit that they have then.
+    shown: (f64, Arc<str>),
 }
 
 /// The last losses of a run, where it tells no loss of an epoch.
 const LAST_LOSS: &str = "last_loss";
 
-/// What work is checked by, the first one that both cells tell first.
-const CHECKS: [CheckMeasure; 4] = [
-    CheckMeasure { key: "accuracy", name: "accuracy", margin: Margin::Absolute(0.01) },
-    CheckMeasure { key: "test_loss", name: "test loss", margin: Margin::Relative(0.05) },
-    CheckMeasure { key: "train_loss", name: "training loss", margin: Margin::Relative(0.05) },
-    CheckMeasure { key: LAST_LOSS, name: "last losses", margin: Margin::Relative(0.05) },
-];
+/// What work is checked by where plans say nothing, the first one that both cells tell first.
+static USUAL: LazyLock<[Arc<CheckMeasure>; 4]> = LazyLock::new(|| {
+    let usual = |key: &str, name: &str, margin, shown: (f64, &str)| {
+        Arc::new(CheckMeasure { key: key.into(), name: name.into(), margin, shown: (shown.0, shown.1.into()) })
+    };
+    [
+        usual("accuracy", "accuracy", Margin::Absolute(0.01), (100.0, "%")),
+        usual("test_loss", "test loss", Margin::Relative(0.05), (1.0, "")),
+        usual("train_loss", "training loss", Margin::Relative(0.05), (1.0, "")),
+        usual(LAST_LOSS, "last losses", Margin::Relative(0.05), (1.0, "")),
+    ]
+});
 
 impl CheckMeasure {
+    /// A measure that a run's plan names.
+    fn of(checked: &Checked, run: &RunSummary) -> Self {
+        let known = run.measures.find(&checked.measure);
+        let (factor, unit) = known.map_or((1.0, ""), |measure| (measure.shown_factor, &*measure.shown_unit));
+        let name = known.map_or_else(|| checked.measure.to_string(), |measure| measure.name.to_lowercase());
+        let shown = (factor, if unit == "1" { "" } else { unit }.into());
+        Self { key: checked.measure.clone(), name: name.into(), margin: checked.margin, shown }
+    }
+
     fn value(&self, run: &RunSummary) -> Option<f64> {
-        if self.key != LAST_LOSS {
-            return run.value(self.key);
+        if *self.key != *LAST_LOSS {
+            return run.value(&self.key);
         }
         let tail = run.losses.len().div_ceil(10);
         let last = &run.losses[run.losses.len() - tail..];
@@ -66,17 +75,51 @@ impl CheckMeasure {
     }
 
     fn shown(&self, value: f64) -> String {
-        match self.margin {
-            Margin::Absolute(_) => format!("{:.1}", 100.0 * value).replace(".0", ""),
-            Margin::Relative(_) => format!("{value:.3}"),
+        let (factor, unit) = &self.shown;
+        if **unit == *"%" {
+            format!("{:.1}", factor * value).replace(".0", "")
+        } else {
+            format!("{:.3}", factor * value)
         }
     }
+
+    fn unit(&self) -> String {
+        if self.shown.1.is_empty() { String::new() } else { format!(" {}", self.shown.1) }
+    }
+}
+
+/// What cells are checked by, with its margins: `val_loss (within 2 %)`.
+pub fn checked_by(cells: &[Cell]) -> String {
+    let mut named: Vec<String> = Vec::new();
+    for checked in cells.iter().flat_map(|cell| &cell.runs).flat_map(|run| run.checked.iter()) {
+        let text = format!("{} (within {})", checked.measure, checked.margin);
+        if !named.contains(&text) {
+            named.push(text);
+        }
+    }
+    match named.as_slice() {
+        [] => "accuracy (within 1 point) and losses (within 5 %)".to_owned(),
+        named => named.join(", "),
+    }
+}
+
+/// What pairs of runs are checked by: what their plans name, or the usual measures.
+fn measures(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<Arc<CheckMeasure>> {
+    let mut named: Vec<Arc<CheckMeasure>> = Vec::new();
+    for run in pairs.iter().flat_map(|(over, base)| [*over, *base]) {
+        for checked in run.checked.iter() {
+            if named.iter().all(|known| known.key != checked.measure) {
+                named.push(Arc::new(CheckMeasure::of(checked, run)));
+            }
+        }
+    }
+    if named.is_empty() { USUAL.to_vec() } else { named }
 }
 
 /// One check value of two cells, repeat by repeat.
 #[derive(Clone)]
 pub(super) struct CheckPairs {
-    of: &'static CheckMeasure,
+    of: Arc<CheckMeasure>,
     over: f64,
     base: f64,
     /// Each with its repeat.
@@ -91,7 +134,7 @@ impl CheckPairs {
 
 /// The check values that the runs of both cells tell, over pairs of their repeats.
 pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<CheckPairs> {
-    let pairs_of = |of: &'static CheckMeasure| {
+    let pairs_of = |of: Arc<CheckMeasure>| {
         let values: Vec<(u32, f64, f64)> =
             pairs.iter().filter_map(|(over, base)| Some((over.repeat, of.value(over)?, of.value(base)?))).collect();
         let middle = |side: fn(&(u32, f64, f64)) -> f64| median(&values.iter().map(side).collect::<Vec<_>>());
@@ -103,28 +146,34 @@ pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<CheckPair
             differences,
         })
     };
-    let mut all: Vec<CheckPairs> = CHECKS.iter().filter_map(pairs_of).collect();
+    let mut all: Vec<CheckPairs> = measures(pairs).into_iter().filter_map(pairs_of).collect();
     // Last losses stand in where nothing else is told.
     if all.len() > 1 {
-        all.retain(|one| one.of.key != LAST_LOSS);
+        all.retain(|one| *one.of.key != *LAST_LOSS);
     }
     all
 }
 
 /// The check values of several pairs of cells together: the means of their differences in the repeats that all pairs have.
 pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
-    let merge = |of: &'static CheckMeasure| {
+    let mut known: Vec<&Arc<CheckMeasure>> = Vec::new();
+    for one in pairs.iter().flatten() {
+        if known.iter().all(|known| known.key != one.of.key) {
+            known.push(&one.of);
+        }
+    }
+    let merge = |of: &Arc<CheckMeasure>| {
         let same: Vec<&CheckPairs> = pairs.iter().flatten().filter(|one| one.of.key == of.key).collect();
         let differences: Vec<&Vec<(u32, f64)>> = same.iter().map(|one| &one.differences).collect();
         let mean = |side: fn(&CheckPairs) -> f64| same.iter().map(|one| side(one)).sum::<f64>() / same.len() as f64;
         (!same.is_empty() && same.len() == pairs.len()).then(|| CheckPairs {
-            of,
+            of: Arc::clone(of),
             over: mean(|one| one.over),
             base: mean(|one| one.base),
             differences: complete_blocks(&differences),
         })
     };
-    CHECKS.iter().filter_map(merge).collect()
+    known.into_iter().filter_map(merge).collect()
 }
 
 /// What repeats say of a comparison's check values.
@@ -138,7 +187,7 @@ pub enum Check {
     /// One is shown to differ by more than its margin.
     Differs {
         /// What differs: `accuracy`.
-        measure: &'static str,
+        measure: Arc<str>,
         /// Its median in the cell, as shown: `10`.
         over: String,
         /// Its median in the cell that it is held against, with its unit: `98 %`.
@@ -147,7 +196,7 @@ pub enum Check {
     /// These repeats cannot tell.
     Unknown {
         /// What cannot be told: `accuracy`.
-        measure: &'static str,
+        measure: Arc<str>,
         /// Repeats that would tell, if check values go on to spread as they do; none of fewer than two.
         needed: Option<u32>,
     },
@@ -181,6 +230,11 @@ impl fmt::Display for Check {
     }
 }
 
+/// Whether two cells learned the same, held against each other alone.
+pub fn check_between(over: &Cell, base: &Cell) -> Check {
+    judge_checks(&[&check_pairs(&paired(over, base))]).pop().unwrap_or_default()
+}
+
 /// Judges the check values of a family of comparisons.
 pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
     let contrasts: Vec<Vec<Option<Contrast>>> =
@@ -198,9 +252,8 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
     let check = |(checks, contrasts): (&&[CheckPairs], &Vec<Option<Contrast>>)| {
         let differ: Vec<f64> = adjusted.by_ref().take(checks.len()).collect();
         if let Some((one, _)) = checks.iter().zip(&differ).find(|(_, p)| **p < ERROR) {
-            let unit = if matches!(one.of.margin, Margin::Absolute(_)) { " %" } else { "" };
-            let (over, base) = (one.of.shown(one.over), one.of.shown(one.base) + unit);
-            return Check::Differs { measure: one.of.name, over, base };
+            let (over, base) = (one.of.shown(one.over), one.of.shown(one.base) + &one.of.unit());
+            return Check::Differs { measure: Arc::clone(&one.of.name), over, base };
         }
         let open = checks.iter().zip(contrasts).find(|(one, contrast)| {
             contrast.as_ref().is_none_or(|contrast| contrast.equality(one.of.margin(), 0.0) >= ERROR)
@@ -210,7 +263,7 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
             None => Check::Same,
             Some((one, contrast)) => {
                 let needed = contrast.as_ref().map(|contrast| needed(contrast, one.of.margin()));
-                Check::Unknown { measure: one.of.name, needed }
+                Check::Unknown { measure: Arc::clone(&one.of.name), needed }
             }
         }
     };

@@ -39,6 +39,13 @@ pub enum Incomparable {
         /// Facts of the machine that changed as well, by their names.
         with: Vec<String>,
     },
+    /// A session holds runs of the cell that were made with different things.
+    Mixed,
+    /// No repeat of one has a partner among those of the other.
+    NoPartners {
+        /// Facts of the machine in which they differ, by their names.
+        with: Vec<String>,
+    },
     /// The difference is below what the clock resolves.
     CoarseClock {
         /// How much of a value the clock's resolution is, as a share.
@@ -63,6 +70,8 @@ impl Incomparable {
             Self::OneSession => "one_session",
             Self::OneAfterTheOther { .. } => "one_after_the_other",
             Self::FarApart { .. } => "far_apart",
+            Self::Mixed => "mixed",
+            Self::NoPartners { .. } => "no_partners",
             Self::CoarseClock { .. } => "coarse_clock",
             Self::ClocksDisagree { .. } => "clocks_disagree",
             Self::ImpossibleClock => "impossible_clock",
@@ -73,8 +82,9 @@ impl Incomparable {
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Sessions => "hold sessions against each other with `multicard diff`, several on each side",
+            Self::Mixed => "compare sessions whose runs were made with the same machine, builds and files",
             Self::OneSession => "give several sessions on one side at least: multicard diff A1 A2 A3 -- B",
-            Self::OneAfterTheOther { .. } | Self::FarApart { .. } => {
+            Self::OneAfterTheOther { .. } | Self::FarApart { .. } | Self::NoPartners { .. } => {
                 "run both cells again in one launch, which interleaves their repeats"
             }
             Self::CoarseClock { .. } => "let the program print more digits of its durations",
@@ -100,6 +110,12 @@ impl fmt::Display for Incomparable {
             }
             Self::FarApart { gap_s, with } => {
                 write!(f, "their repeats were run {} apart{}", long_time(*gap_s), changed(with))
+            }
+            Self::Mixed => f.write_str("a session holds runs of it that were made with different things"),
+            Self::NoPartners { with } => {
+                let with =
+                    if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
+                write!(f, "no repeat of one has a partner in the other{with}")
             }
             Self::CoarseClock { resolution } => {
                 write!(f, "the clock is too coarse: it resolves {}", percent(*resolution))
@@ -185,6 +201,11 @@ impl Comparison {
             let log = if inverse { -ratio.ln() } else { ratio.ln() };
             log.is_finite().then_some(log)
         };
+        let to_come = to_come(cell).max(to_come(base));
+        let reason = reason.or_else(|| {
+            let with = || machine_differs(super::finished(cell), super::finished(base));
+            (pairs.is_empty() && least > 0 && to_come == 0).then(|| Incomparable::NoPartners { with: with() })
+        });
         let is_speed = cell.measure(key).is_some_and(|measure| measure.on_speed);
         let reason = reason.or_else(|| impossible_clock(&near).filter(|_| is_speed));
         let is_rate = cell.measure(key).is_some_and(|measure| !measure.is_time());
@@ -194,7 +215,7 @@ impl Comparison {
             logs: near.iter().filter_map(|pair| log(pair, &|_| 1.0)).collect(),
             rounding: if is_speed { rounding(&near) } else { 0.0 },
             looks: looks(cell, base),
-            to_come: to_come(cell).max(to_come(base)),
+            to_come,
             least,
             gap_s: near.iter().filter_map(gap_s).max_by(f64::total_cmp),
             reason,
@@ -297,7 +318,7 @@ fn rounding(pairs: &[(&RunSummary, &RunSummary)]) -> f64 {
 }
 
 /// The resolution of the clock that timed a run's steps, as a share of a step; 0 where it is finer than anything that is told.
-fn clock_resolution(run: &RunSummary) -> f64 {
+pub(super) fn clock_resolution(run: &RunSummary) -> f64 {
     let share = run.told_resolution_s.zip(run.value("step_time_s")).map(|(resolution_s, step_s)| resolution_s / step_s);
     share.filter(|share| share.is_finite()).unwrap_or(0.0)
 }

@@ -15,7 +15,7 @@ use super::metric::metric_values;
 use super::steadiness::Steadiness;
 use super::training::TRAINING_TIME;
 use super::{Activity, BatchMeans, Clock, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means, resolution};
-use crate::plan::{Hint, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, workload_or_unknown};
+use crate::plan::{Checked, Hint, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
 use crate::statistics::median;
 use crate::store::{LoadRecord, RankRecord, RunRecord, StepRecord};
@@ -111,6 +111,8 @@ pub struct RunSummary {
     pub limits: Option<Limits>,
     /// How far it went.
     pub mode: Mode,
+    /// What its plan says its work is checked by; empty where the plan says nothing.
+    pub checked: Arc<[Checked]>,
     /// Its epochs, in order.
     pub epochs: Vec<EpochSummary>,
     /// What its ranks did when.
@@ -177,6 +179,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         training: None,
         limits: None,
         mode: Mode::Full,
+        checked: Arc::default(),
         epochs: Vec::new(),
         activity: Vec::new(),
         losses: Vec::new(),
@@ -251,6 +254,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         training,
         limits,
         mode: record.mode,
+        checked: Arc::clone(&record.checked),
         marks: Mark::of_run(record),
         environment: record.environment.clone(),
         activity: super::activity::activity(record),

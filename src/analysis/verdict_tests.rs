@@ -1,7 +1,10 @@
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use super::*;
 use crate::analysis::{self, Clock, Contradiction, Doubt, RunSummary, cells, fixture, summarise_run};
+use crate::plan::{Checked, Margin};
 use crate::statistics::fixture::oracle;
 
 #[test]
@@ -165,8 +168,30 @@ fn a_fast_cell_that_learns_nothing_is_named() {
         run.values.insert("accuracy".into(), 0.9 + 0.02 * (place % 3) as f64 * f64::from(place < 6));
     }
     let unknown = verdict(&runs);
-    assert!(matches!(unknown.check, Check::Unknown { measure: "accuracy", needed: Some(7..) }), "{:?}", unknown.check);
+    assert!(matches!(unknown.check, Check::Unknown { needed: Some(7..), .. }), "{:?}", unknown.check);
     assert_eq!(unknown.to_string(), "faster");
+}
+
+#[test]
+fn work_is_checked_by_what_the_plan_names() {
+    let named = |measure: &str, margin| -> Arc<[Checked]> { [Checked { measure: measure.into(), margin }].into() };
+    let judged = |checked: &Arc<[Checked]>, value: f64| {
+        let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.05, 30.0, 60.0));
+        for (place, run) in runs.iter_mut().enumerate() {
+            run.checked = Arc::clone(checked);
+            let own = if run.cell.starts_with("fp16") { value } else { 2.0 };
+            run.values.insert("val_bits".into(), own + 0.0001 * (place % 3) as f64);
+            // What the plan does not name says nothing.
+            run.values.insert("accuracy".into(), own / 4.0);
+        }
+        verdict(&runs)
+    };
+    let two_percent = named("val_bits", Margin::Relative(0.02));
+    assert_eq!(judged(&two_percent, 2.02).check, Check::Same);
+    assert_eq!(judged(&two_percent, 3.0).to_string(), "faster, but val_bits differs: 3.000 against 2.000");
+    assert_eq!(judged(&named("val_bits", Margin::Absolute(1.5)), 3.0).check, Check::Same);
+    assert_eq!(judged(&named("not_told", Margin::Relative(0.1)), 3.0).check, Check::None);
+    assert_eq!(judged(&Arc::default(), 3.0).check.name(), "differs");
 }
 
 #[test]

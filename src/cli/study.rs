@@ -10,7 +10,7 @@ use clap::Args;
 use super::conduct::ordered;
 use super::material::{Material, saved};
 use super::{Format, OK, Outcome, print, say, session_folder, variant};
-use crate::analysis::{MetricUnit, TRACE_METRICS};
+use crate::analysis::{MetricUnit, TRACE_METRICS, splitting_facts};
 use crate::conduct::Order;
 use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
 use crate::plan::{Filter, FilterError, Key, suggestion, workloads};
@@ -50,6 +50,9 @@ pub(super) struct StudyArguments {
     /// Call ratios equal that are surely within this of 1, in percent [default: 1].
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     equal_within: Option<f64>,
+    /// Join repeats of a cell although these facts of what they were made with differ, such as hostname,driver.
+    #[arg(long, value_name = "FACTS", value_delimiter = ',', value_parser = fact)]
+    pool: Option<Vec<Key>>,
     /// Property that groups bars: a factor, data, auto or nothing.
     #[arg(long, value_name = "KEY")]
     rows: Option<Key>,
@@ -79,6 +82,12 @@ pub(super) struct StudyArguments {
 /// Checks a filter before anything is read.
 fn filter(text: &str) -> Result<String, FilterError> {
     Filter::parse(text).map(|_| text.to_owned())
+}
+
+/// A fact by which cells are split.
+fn fact(text: &str) -> Result<Key, String> {
+    let known = splitting_facts();
+    if known.contains(&text) { Ok(text.into()) } else { Err(format!("use one of {}", known.join(", "))) }
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -114,6 +123,7 @@ impl StudyArguments {
         study.limits.memory_bytes = self.max_memory.map(|gb| gb * 1e9).or(study.limits.memory_bytes);
         study.limits.accuracy = self.min_accuracy.map(|percent| percent / 100.0).or(study.limits.accuracy);
         study.equal_within = self.equal_within.map_or(study.equal_within, |percent| percent / 100.0);
+        study.pool = self.pool.clone().unwrap_or(study.pool);
         for (place, asked) in
             [(&mut study.rows, &self.rows), (&mut study.columns, &self.columns), (&mut study.colour, &self.colour)]
         {

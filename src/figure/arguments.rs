@@ -51,6 +51,10 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
         add("equal-within", (100.0 * study.equal_within).to_string());
         asked.equal_within = study.equal_within;
     }
+    if study.pool != asked.pool {
+        add("pool", study.pool.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
+        asked.pool.clone_from(&study.pool);
+    }
     for (name, place, known) in [
         ("rows", &study.rows, &mut asked.rows),
         ("columns", &study.columns, &mut asked.columns),

@@ -6,7 +6,12 @@ use crate::analysis::{Cell, CellKey, Key, Source, THROUGHPUT, cells_of};
 
 /// The name of a cell as a study's baseline.
 pub fn baseline_name(cell: &CellKey) -> String {
-    if cell.session.is_empty() { cell.cell.clone() } else { format!("session={},cell={}", cell.session, cell.cell) }
+    if cell.session.is_empty() && cell.made_with.is_empty() {
+        return cell.cell.clone();
+    }
+    let parts = [("session", &cell.session), ("cell", &cell.cell), ("made_with", &cell.made_with)];
+    let parts = parts.iter().filter(|(_, level)| !level.is_empty());
+    parts.map(|(key, level)| format!("{key}={level}")).collect::<Vec<_>>().join(",")
 }
 
 /// Whether some cell is what a study's baseline asks for.
@@ -50,6 +55,9 @@ pub(super) struct Baseline<'a> {
     of_each: Option<Vec<(String, String)>>,
     /// All cells of the study, in which each finds its siblings.
     pub(super) among: &'a [Cell<'a>],
+    /// The one cell stands for all that differ from it in what they were made with alone: each cell is held against the one that was
+    /// made like it.
+    is_by_making: bool,
     /// What was asked for, where no cell matches it.
     pub(super) unknown: Option<String>,
     /// The filter leaves the cell out.
@@ -87,7 +95,8 @@ impl<'a> Baseline<'a> {
         };
         let unknown = study.baseline.clone().filter(|_| named.is_empty());
         let is_hidden = of_each.is_none() && named.first().is_some_and(|cell| !is_shown(cell));
-        Self { named, of_each, among: all, unknown, is_hidden, ratio_of }
+        let is_by_making = study.baseline.as_ref().is_none_or(|asked| !asked.contains("made_with="));
+        Self { named, of_each, among: all, is_by_making, unknown, is_hidden, ratio_of }
     }
 
     /// The cell that ratios of all cells are over, if it is one.
@@ -97,7 +106,12 @@ impl<'a> Baseline<'a> {
 
     /// The cell that this cell's ratio is over.
     pub(super) fn of(&self, cell: &Cell) -> Option<&'a Cell<'a>> {
-        let Some(levels) = &self.of_each else { return self.only() };
+        let Some(levels) = &self.of_each else {
+            let only = self.only()?;
+            let made_alike = |other: &&Cell| other.made_with == cell.made_with && other.is_like(only, &["made_with"]);
+            let sibling = self.among.iter().find(made_alike).filter(|_| self.is_by_making);
+            return Some(sibling.unwrap_or(only));
+        };
         let asked: Vec<&str> = levels.iter().map(|(key, _)| key.as_str()).collect();
         let own = self.named.iter().find(|named| named.key() == cell.key());
         own.or_else(|| self.named.iter().find(|named| cell.is_like(named, &asked))).copied()

@@ -21,14 +21,15 @@ use super::baseline::Baseline;
 use super::chart::{Chart, Geometry, Scale};
 use super::notes::{baseline_warning, coverage_text, traced_note};
 use super::published::{OfPaper, add_columns, add_full_runs, add_marks, in_order_of_paper, of_paper};
+use super::ratio::{judge_cells, over_baseline};
 use super::study::{COST_NAME, FRONT, Form, Runs, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study, known_measures};
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
-    Cell, CellKey, Intervals, Key, Level, Measure, Method, Recording, RunState, Setting, Source, Value, cells_of,
-    measure_of, sort, varying,
+    Cell, CellKey, Intervals, Judgement, Key, Level, Measure, Method, Recording, RunState, Setting, Source, Value,
+    cells_pooling, measure_of, sort, varying,
 };
-use crate::plan::{Facts, Filter, mentions};
+use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, name_of};
 
 /// The levels that a setting has among all cells.
@@ -121,6 +122,8 @@ pub(super) struct Chosen<'a> {
     recorded: usize,
     /// Cells whose runs a profiler recorded.
     pub(super) traced: usize,
+    /// The A/A copies of plans, which no table and no chart shows.
+    copies: Vec<Cell<'a>>,
     /// What is shown of them.
     study: Study,
     /// What was asked for and is not there.
@@ -129,10 +132,12 @@ pub(super) struct Chosen<'a> {
 
 impl<'a> Chosen<'a> {
     pub(super) fn new(sources: &[Source<'a>], study: &Study) -> Self {
-        let mut all = cells_of(sources);
+        let mut all = cells_pooling(sources, &study.pool);
         let count = |of: fn(Recording) -> bool| all.iter().filter(|cell| of(cell.recording())).count();
         let (recorded, traced) =
             (count(|of| of != Recording::Plain), count(|of| matches!(of, Recording::Traced | Recording::BuiltIn)));
+        let (copies, originals) = all.into_iter().partition(is_copy);
+        all = originals;
         let known_cells = all.len();
         let (mut study, mut missing) = study.known(&all);
         if study.runs == Runs::Plain && !all.is_empty() && !all.iter().any(|cell| study.admits(cell)) {
@@ -162,7 +167,7 @@ impl<'a> Chosen<'a> {
         let arranged = own(&filtered);
         let shown: Vec<Cell> = filtered.into_iter().filter(|cell| !is_hidden(cell)).collect();
         let shown_settings = own(&shown);
-        Self { all, shown, settings, shown_settings, arranged, known_cells, recorded, traced, study, missing }
+        Self { all, shown, settings, shown_settings, arranged, known_cells, recorded, traced, copies, study, missing }
     }
 
     /// The settings by which shown cells are known: one cell that is left by what told it from the others.
@@ -192,6 +197,10 @@ impl<'a> Chosen<'a> {
         }
         table.notes.extend(pareto::fastest(study, &self.shown, self.naming()));
         table.notes.extend(roofline::missing_shares(&table, &self.shown));
+        for (note, is_warning) in self.aa_notes() {
+            table.lead.extend(is_warning.then(|| note.clone()));
+            table.notes.push(note);
+        }
         if study.form == Form::Metrics {
             table.notes.push("times are summed over GPUs and threads".to_owned());
             table.notes.extend(metrics::scaled_note(study, &self.shown));
@@ -201,6 +210,36 @@ impl<'a> Chosen<'a> {
         add_full_runs(&mut table, study, &self.shown, &self.all);
         add_columns(&mut table, study, &self.shown);
         table
+    }
+}
+
+/// Whether a cell is the A/A copy of another.
+fn is_copy(cell: &Cell) -> bool {
+    cell.levels.get(AA_COPY).is_some()
+}
+
+impl Chosen<'_> {
+    /// What A/A copies say beside the cells that they copy, and whether it warns: two cells that are the same must not differ.
+    fn aa_notes(&self) -> Vec<(String, bool)> {
+        let key = self.study.ratio_of();
+        let original = |copy: &Cell| self.all.iter().find(|cell| copy.is_like(cell, &[AA_COPY]));
+        let pairs: Vec<(&Cell, &Cell)> = self.copies.iter().filter_map(|copy| Some((copy, original(copy)?))).collect();
+        let Some(measure) = measure_of(&self.all, &key).filter(|_| !pairs.is_empty()) else { return Vec::new() };
+        let judged = judge_cells(&pairs, &key, self.study.equal_within);
+        let note = |((copy, original), judged): (&(&Cell, &Cell), Judgement)| {
+            let ratio = over_baseline(copy, Some(original), &key, Intervals::ByCount)?;
+            let between = ratio.interval.map_or(String::new(), |ends| format!(" [{:.3}, {:.3}]", ends.low, ends.high));
+            let is_warning = judged.verdict.is_difference();
+            let name = measure.name.to_lowercase();
+            let mut note =
+                format!("A/A: a copy over the cell that it copies, by {name}: {:.3}×{between}, {judged}", ratio.median);
+            if is_warning {
+                note += "; the two are the same, so that something else than the factors changes values here: trust no difference of \
+                         this size";
+            }
+            Some((note, is_warning))
+        };
+        pairs.iter().zip(judged).filter_map(note).collect()
     }
 }
 

@@ -44,6 +44,8 @@ impl DifferenceOutcome {
 struct Matched<'a, 'c> {
     before: Vec<&'a Cell<'c>>,
     after: Vec<&'a Cell<'c>>,
+    /// A session has it in several parts, which were made with different things.
+    is_mixed: bool,
 }
 
 /// The cells of both sides, those of one side alone too.
@@ -51,15 +53,22 @@ fn matched<'a, 'c>(before: &'a [Vec<Cell<'c>>], after: &'a [Vec<Cell<'c>>]) -> V
     let identity = |cell: &Cell| cell.runs.first().and_then(|run| run.identity);
     let mut known = Vec::new();
     let mut all: Vec<Matched> = Vec::new();
-    for (is_after, cell) in
-        before.iter().flatten().map(|cell| (false, cell)).chain(after.iter().flatten().map(|cell| (true, cell)))
+    // The session in which each cell was met last.
+    let mut last: Vec<usize> = Vec::new();
+    let sessions = before.iter().map(|cells| (false, cells)).chain(after.iter().map(|cells| (true, cells)));
+    for (session, (is_after, cell)) in sessions
+        .enumerate()
+        .flat_map(|(session, (is_after, cells))| cells.iter().map(move |cell| (session, (is_after, cell))))
     {
         let Some(identity) = identity(cell) else { continue };
         let place = known.iter().position(|one| *one == identity).unwrap_or_else(|| {
             known.push(identity);
-            all.push(Matched { before: Vec::new(), after: Vec::new() });
+            all.push(Matched { before: Vec::new(), after: Vec::new(), is_mixed: false });
+            last.push(usize::MAX);
             all.len() - 1
         });
+        all[place].is_mixed |= last[place] == session;
+        last[place] = session;
         if is_after { all[place].after.push(cell) } else { all[place].before.push(cell) }
     }
     all
@@ -82,7 +91,10 @@ pub fn difference(before: &[Vec<Cell>], after: &[Vec<Cell>], measure: &Measure, 
         matched(before, after).into_iter().partition(|cell| !cell.before.is_empty() && !cell.after.is_empty());
     let family: Vec<SessionComparison> = shared
         .iter()
-        .map(|cell| SessionComparison::of(&cell.before, &cell.after, key, measure.better == Better::Lower))
+        .map(|cell| {
+            let compared = SessionComparison::of(&cell.before, &cell.after, key, measure.better == Better::Lower);
+            if cell.is_mixed { compared.mixed() } else { compared }
+        })
         .collect();
     let judged = judge_sessions(&family, measure.is_speed(), margin);
     let firsts: Vec<Cell> = shared.iter().map(|cell| cell.before[0].clone()).collect();
@@ -117,6 +129,7 @@ pub fn difference(before: &[Vec<Cell>], after: &[Vec<Cell>], measure: &Measure, 
         Row {
             session: String::new(),
             cell: first.id.to_owned(),
+            made_with: String::new(),
             data: first.data.to_owned(),
             levels: first.levels.clone(),
             runs: cell.before.iter().map(|cell| by_repeat(cell, key).len()).sum(),
@@ -155,7 +168,7 @@ fn notes(
             counted(alone.len() - of_before, "cell")
         ));
     }
-    notes.extend(verdict_note(columns, rows));
+    notes.extend(verdict_note(&[before.concat(), after.concat()].concat(), columns, rows));
     notes.into_iter().chain(environments_between(&before.concat(), &after.concat())).collect()
 }
 
@@ -246,6 +259,37 @@ mod tests {
         let (found, verdicts) = diff(&before, &[stupid], 0.01);
         assert_eq!(found.outcome, DifferenceOutcome::Worse);
         assert!(verdicts[1].contains("not comparable"), "{verdicts:?}");
+    }
+
+    #[test]
+    fn a_session_whose_runs_were_made_with_different_things_is_not_compared() {
+        let mut mixed = session(&STEPS, 1.0);
+        for run in &mut mixed {
+            let mut environment = crate::analysis::Environment::default();
+            environment.set("driver", Some(if run.repeat > 3 { "580" } else { "570" }));
+            run.environment = Some(std::sync::Arc::new(environment));
+        }
+        let before = [session(&STEPS, 1.0), session(&STEPS, 1.01), session(&STEPS, 0.99)];
+        let (found, verdicts) = diff(&before, &[mixed], 0.05);
+        assert_eq!((found.outcome, found.table.rows.len()), (DifferenceOutcome::Open, 2));
+        assert!(verdicts.iter().all(|text| text.contains("made with different things")), "{verdicts:?}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_sessions_below_the_resolution_of_their_clocks() {
+        let coarse = |day: f64| {
+            let mut runs = session(&STEPS, day);
+            runs.iter_mut().for_each(|run| run.told_resolution_s = Some(0.004));
+            runs
+        };
+        let before = [coarse(1.0), coarse(1.001), coarse(0.999)];
+        let after = [coarse(1.03), coarse(1.031), coarse(1.029)];
+        let (found, verdicts) = diff(&before, &after, 0.01);
+        assert_eq!(found.outcome, DifferenceOutcome::Open, "{verdicts:?}");
+        assert!(verdicts[0].contains("the clock is too coarse"), "{verdicts:?}");
+        // 20 % is more than 4 or 8 % of rounding.
+        let after = [coarse(1.2), coarse(1.201), coarse(1.199)];
+        assert_eq!(diff(&before, &after, 0.01).0.outcome, DifferenceOutcome::Worse);
     }
 
     #[test]

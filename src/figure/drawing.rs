@@ -7,7 +7,7 @@ use super::published::OfPaper;
 use super::render::{Format, render};
 use super::study::{Form, Study};
 use super::table::Table;
-use crate::analysis::{Cell, CellKey, Key, Source, cells_of};
+use crate::analysis::{Cell, CellKey, Key, Source, cells_pooling};
 use crate::plan::Filter;
 
 /// A figure before it is set.
@@ -47,7 +47,7 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
         charts.iter_mut().for_each(|chart| chart.panels.clear());
     }
     let shown = |cell: &&Cell| cells.iter().any(|(key, _)| *key == cell.key());
-    let facts = cells_of(sources).iter().filter(shown).map(CellFacts::of).collect();
+    let facts = cells_pooling(sources, &study.pool).iter().filter(shown).map(CellFacts::of).collect();
     let title = charts.first().map_or(study.about.clone(), |chart| chart.title.clone());
     let study = study.clone();
     Ok(Figure { study, title, charts, table, settings, cells, all_cells, measures, missing, of_paper, facts })

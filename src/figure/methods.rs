@@ -61,7 +61,7 @@ pub fn methods(sources: &[Source], study: &Study, origins: &[Origin]) -> String 
     let table = chosen.table(&baseline);
     sentences.push(method_note(&table.rows));
     sentences.extend(summary_of_baseline(cells, &with_values(&table.columns, &table.rows), &baseline));
-    sentences.extend(verdict_note(&table.columns, &table.rows));
+    sentences.extend(verdict_note(cells, &table.columns, &table.rows));
     sentences.extend(environment_notes(cells));
     sentences.push(marks(&runs));
     sentences.extend(excluded(&chosen, cells));

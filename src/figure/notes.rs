@@ -9,9 +9,9 @@ use super::sibling::Against;
 use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Check, Condition, Judgement, Mark, Measure, Method, RunState, THROUGHPUT, conditions, counted,
-    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, spread, step_of, usual_spread,
-    varying,
+    Cell, Check, Condition, Judgement, Mark, Measure, Method, RunState, THROUGHPUT, checked_by, conditions, counted,
+    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note, spread, step_of,
+    usual_spread, varying,
 };
 
 /// Measures that are not of the time after the warm-up.
@@ -46,7 +46,7 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
         );
     }
     notes.extend(summary_of_baseline(cells, columns, baseline));
-    notes.extend(verdict_note(columns, rows));
+    notes.extend(verdict_note(cells, columns, rows));
     if columns.iter().any(|column| column.shown_unit == "GB") {
         notes.push("1 GB is 10^9 bytes; peaks are of the rank or GPU with the most".to_owned());
     }
@@ -64,6 +64,7 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     notes.extend(session_drift_note(cells, columns));
     notes.extend(energy_note(cells, columns, rows));
     notes.extend(device_note(cells));
+    notes.extend(split_note(cells));
     notes.extend(environment_notes(cells));
     notes.extend(mark_notes(cells));
     notes.extend(stand_in_notes(cells));
@@ -169,7 +170,7 @@ pub(super) fn coverage_text(n: usize) -> String {
 
 /// How verdicts were made; each column of them is a family. Then what they rest on where that is less than it seems, and whether
 /// check values agree.
-pub(super) fn verdict_note(columns: &[Column], rows: &[Row]) -> Vec<String> {
+pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> Vec<String> {
     let judged_in = |place: usize| -> Vec<&Judgement> {
         let values = rows.iter().map(|row| &row.values[place]);
         values
@@ -213,7 +214,7 @@ pub(super) fn verdict_note(columns: &[Column], rows: &[Row]) -> Vec<String> {
             )
         }
     };
-    std::iter::once(how).chain(grounds(&all)).chain(check_note(&all)).collect()
+    std::iter::once(how).chain(grounds(&all)).chain(check_note(cells, &all)).collect()
 }
 
 /// Why comparisons say less than their repeats: reasons with their counts, and what to do.
@@ -235,7 +236,7 @@ fn grounds(judged: &[&Judgement]) -> Vec<String> {
 }
 
 /// Whether check values agree, in one sentence; none where there is nothing to check.
-fn check_note(judged: &[&Judgement]) -> Option<String> {
+fn check_note(cells: &[Cell], judged: &[&Judgement]) -> Option<String> {
     let compared: Vec<&&Judgement> = judged.iter().filter(|one| one.p.is_some()).collect();
     let count = |name: &str| compared.iter().filter(|one| one.check.name() == name).count();
     let (same, differs, unknown, none) = (count("same"), count("differs"), count("unknown"), count("none"));
@@ -253,7 +254,8 @@ fn check_note(judged: &[&Judgement]) -> Option<String> {
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{words} {count}")).collect();
     Some(format!(
-        "check: accuracy (within 1 point) and losses (within 5 %) are {} of {}{needed}",
+        "check: {} are {} of {}{needed}",
+        checked_by(cells),
         parts.join(", "),
         counted(compared.len(), "comparison")
     ))

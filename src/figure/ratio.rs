@@ -44,7 +44,7 @@ pub(super) fn cost_over(cell: &Cell, baseline: Option<&Cell>, key: &str, interva
 
 /// Whether a cell's ratio is over itself.
 fn is_own_baseline(cell: &Cell, baseline: &Cell) -> bool {
-    baseline.id == cell.id && baseline.session == cell.session
+    baseline.key() == cell.key()
 }
 
 /// A value in another unit.

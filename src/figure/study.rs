@@ -258,6 +258,9 @@ pub struct Study {
     pub baseline: Option<String>,
     /// Ratios that are surely nearer to 1 than this share count as equal.
     pub equal_within: f64,
+    /// Facts of what runs were made with, by their keys: repeats that differ in these alone are joined all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pool: Vec<Key>,
     /// Limits within which the fastest cell is sought.
     pub limits: Limits,
     /// What losses are drawn over.
@@ -297,6 +300,7 @@ impl Default for Study {
             by_epoch: false,
             baseline: None,
             equal_within: EQUAL_WITHIN,
+            pool: Vec::new(),
             limits: Limits::default(),
             over: Over::default(),
             // The papers' seven.

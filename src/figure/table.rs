@@ -57,6 +57,8 @@ pub struct Row {
     pub session: String,
     /// The cell's id; empty for an effect.
     pub cell: String,
+    /// What its runs were made with; empty where that differs within no cell.
+    pub made_with: String,
     /// The cell's data set, in words.
     pub data: String,
     /// The level of every factor, those that all rows share too.
@@ -72,13 +74,13 @@ pub struct Row {
 impl Row {
     /// A row of no one cell: an effect, or a claim.
     pub(super) fn of_no_cell(runs: usize, values: Vec<CellValue>) -> Self {
-        let (session, cell, data) = Default::default();
-        Self { session, cell, data, levels: Levels::default(), runs, values, marks: Vec::new() }
+        let (session, cell, made_with, data) = Default::default();
+        Self { session, cell, made_with, data, levels: Levels::default(), runs, values, marks: Vec::new() }
     }
 
     /// The cell's name.
     pub fn key(&self) -> CellKey {
-        CellKey { session: self.session.clone(), cell: self.cell.clone() }
+        CellKey { session: self.session.clone(), cell: self.cell.clone(), made_with: self.made_with.clone() }
     }
 
     /// The count of a value, where it is not that of the row's finished runs.

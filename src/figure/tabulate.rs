@@ -31,6 +31,7 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
     let row = |cell: &Cell, epoch: Option<u32>| Row {
         session: cell.session.to_owned(),
         cell: cell.id.to_owned(),
+        made_with: cell.made_with.to_string(),
         data: cell.data.to_owned(),
         levels: cell.levels.clone(),
         runs: finished(cell).count(),

@@ -10,8 +10,8 @@ use strum::IntoStaticStr;
 use super::claim::{Claim, Compare, Side, Test, claims};
 use super::coverage::{Deviation, PaperCells, is_work};
 use crate::analysis::{
-    Cell, Interval, Key, Measures, Recording, RunState, RunSummary, Value, Verdict as Shown, judge as judge_family,
-    mean_interval, summarise, varying,
+    Cell, Check, Interval, Key, Measure, Measures, Recording, RunState, RunSummary, Value, Verdict as Shown,
+    check_between, judge as judge_family, mean_interval, summarise, varying,
 };
 use crate::plan::Filter;
 
@@ -60,6 +60,8 @@ pub struct Finding {
     pub other_work: Vec<String>,
     /// By what its cells do work that the paper leaves open, one fragment of a sentence each.
     pub open_work: Vec<String>,
+    /// By what the cells did not learn the same, one fragment of a sentence each: of claims about speed alone.
+    pub checks: Vec<String>,
 }
 
 /// What the runs of a session say to a claim.
@@ -79,8 +81,14 @@ impl Judgement {
     /// What of the work of the cells that judge it is multicard's choice, which may change what they say; none where nothing is.
     pub fn caveat(&self) -> Option<String> {
         let judging = self.findings.iter().filter(|finding| finding.verdict != Verdict::NotJudged);
-        let texts = distinct(judging.flat_map(|finding| &finding.open_work));
-        (!texts.is_empty()).then(|| format!("judged by cells whose work the paper leaves open: {}", texts.join(", ")))
+        let work = distinct(judging.clone().flat_map(|finding| &finding.open_work));
+        let work = format!("judged by cells whose work the paper leaves open: {}", work.join(", "));
+        let checks = distinct(judging.clone().flat_map(|finding| &finding.checks));
+        let checks = format!("judged by cells that did not learn the same: {}", checks.join(", "));
+        let has = |of: fn(&Finding) -> &Vec<String>| judging.clone().any(|finding| !of(finding).is_empty());
+        let texts = [(has(|one| &one.open_work), work), (has(|one| &one.checks), checks)];
+        let texts: Vec<String> = texts.into_iter().filter_map(|(is_one, text)| is_one.then_some(text)).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
     }
 
     /// Why it is undecided or not judged, or what to run to test it; empty where it holds or fails.
@@ -260,10 +268,23 @@ fn carry_out(claim: &Claim, test: &'static Test, cells: &[Cell], of_papers: &[Pa
         let cells = names.collect::<Vec<_>>().join(", ");
         let Work { other, open } = Work::of(claim, test, group, of_papers);
         let verdict = if other.is_empty() { Verdict::Undecided } else { Verdict::NotJudged };
-        let finding = Finding { test, cells, value, decides, verdict, other_work: other, open_work: open };
+        let checks = check_texts(test, group);
+        let finding = Finding { test, cells, value, decides, verdict, other_work: other, open_work: open, checks };
         Some(Compared { finding, values })
     };
     groups.iter().filter_map(compared).collect()
+}
+
+/// By what the cells that a test of speed holds against others did not learn the same as these.
+fn check_texts(test: &Test, group: &[&Cell]) -> Vec<String> {
+    let is_speed = test.measure.iter().any(|key| Measures::built_in().find(key).is_some_and(Measure::is_speed));
+    let (over, base) = group.split_at(test.of.len());
+    let pairs = over.iter().flat_map(|cell| base.iter().map(move |other| (*cell, *other))).filter(|_| is_speed);
+    let check = |(cell, other): (&Cell, &Cell)| match check_between(cell, other) {
+        differs @ Check::Differs { .. } => Some(differs.to_string()),
+        _ => None,
+    };
+    pairs.filter_map(check).collect()
 }
 
 /// By what cells do other work than the claim's.

@@ -9,7 +9,8 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::problem::PlanError;
 use super::{
-    Command, Data, Factor, Filter, Key, Level, Levels, Limits, Mode, StudyTable, Tracing, WorkloadSpec, read, write,
+    Checked, Command, Data, Factor, Filter, Key, Level, Levels, Limits, Mode, StudyTable, Tracing, WorkloadSpec, read,
+    write,
 };
 use crate::foreign;
 
@@ -71,6 +72,10 @@ pub struct Plan {
     pub further: Vec<Block>,
     /// Excluded cells: one constraint for each `[[constraint]]`.
     pub constraints: Vec<Constraint>,
+    /// Its first cell is run twice, so that the session shows the differences of cells that are the same.
+    pub aa: bool,
+    /// What the work of its cells is checked by, where that is not accuracy and loss.
+    pub checked: Vec<Checked>,
     /// Studies of its results: one for each `[[study]]`. A session that runs the plan offers them.
     pub studies: Vec<StudyTable>,
 }
@@ -99,6 +104,8 @@ impl Plan {
             first: Block::new(spec),
             further: Vec::new(),
             constraints: Vec::new(),
+            aa: false,
+            checked: Vec::new(),
             studies: Vec::new(),
         }
     }
@@ -237,7 +244,7 @@ impl Plan {
     /// Combinations of levels and tracers, valid or not.
     pub fn combinations(&self) -> u64 {
         let of_levels = self.blocks().map(Block::combinations).fold(0, u64::saturating_add);
-        of_levels.saturating_mul(self.tracing.tracers().len() as u64)
+        of_levels.saturating_mul(self.tracing.tracers().len() as u64).saturating_add(u64::from(self.aa))
     }
 
     /// Why the plan is too large to be expanded, if it is.

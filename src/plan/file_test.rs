@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::plan::fixture::{cpu_node, gpu_node, small_plan};
 use crate::plan::image::{Corrupt, DataSet, Decode};
-use crate::plan::{Capture, Domain, Tracer, expand, image, order};
+use crate::plan::{Capture, Domain, Margin, Tracer, expand, image, order};
 
 const FULL: &str = r#"
 version = 1
@@ -150,6 +150,24 @@ fn numbers_out_of_range_are_told_with_the_range() {
 }
 
 #[test]
+fn what_work_is_checked_by_is_read_with_its_margins() {
+    let plan = Plan::parse("version = 1\n[check]\nval_loss = \"2 %\"\naccuracy = 0.005\n", "my.toml").unwrap();
+    let checked = |measure: &str, margin| Checked { measure: measure.into(), margin };
+    assert_eq!(
+        plan.checked,
+        [checked("val_loss", Margin::Relative(0.02)), checked("accuracy", Margin::Absolute(0.005))]
+    );
+    for margin in ["0", "-1", "\"two\"", "\"0 %\"", "true", "inf", "[1]"] {
+        let said = message(&format!("[check]\nval_loss = {margin}"));
+        assert!(
+            said.starts_with("my.toml:3: ") && said.contains("check.val_loss: must be") && said.contains("\"2 %\""),
+            "{said}"
+        );
+    }
+    assert!(message("check = 1").contains("must be a table"));
+}
+
+#[test]
 fn empty_lists_and_duplicates_are_refused() {
     assert!(message("[factors]\nlayout = []").contains("empty list"));
     assert!(message("[factors]\nlayout = [\"nhwc\", \"nchw\", \"nhwc\"]").contains("nhwc stands twice"));
@@ -258,8 +276,18 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let (least, most) = Mode::STEP_PRECISIONS;
     let mode = prop_oneof![Just(Mode::Full), (least..=most).prop_map(|step_precision| Mode::Quick { step_precision }),];
     let measure = (0..=1_000_000_000_u64, mode, tracing);
+    let margin = prop_oneof![
+        (1_u32..100).prop_map(|percent| Margin::Relative(f64::from(percent) / 100.0)),
+        (1e-6..1e6_f64).prop_map(Margin::Absolute),
+    ];
+    let checked = proptest::collection::vec(margin, 0..3).prop_map(|margins| {
+        let names = ["val_loss", "accuracy", "words per s"];
+        names.iter().zip(margins).map(|(name, margin)| Checked { measure: (*name).into(), margin }).collect::<Vec<_>>()
+    });
+    let measure = (measure, any::<bool>(), checked);
     ("[^\\pC\\p{Zl}\\p{Zp}]{0,20}x", 1..=3_u32, any::<u64>(), any::<bool>(), limits, measure, data, ticked).prop_map(
-        |(name, repeats, seed, interleaved, limits, (warm_up_steps, mode, tracing), data, ticked)| {
+        |(name, repeats, seed, interleaved, limits, (measure, aa, checked), data, ticked)| {
+            let (warm_up_steps, mode, tracing) = measure;
             let (run_time_s, memory_limit_gb, exclusive) = limits;
             let mut plan = small_plan(&[]);
             for (place, seed) in ticked {
@@ -271,7 +299,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             plan.order = if interleaved { Order::Interleaved } else { Order::Sequential };
             plan.limits = Limits { run_time_s, memory_limit_gb, exclusive };
             plan.first.data = data.into();
-            Plan { name, repeats, seed, warm_up_steps, mode, ..plan }
+            Plan { name, repeats, seed, warm_up_steps, mode, aa, checked, ..plan }
         },
     )
 }

@@ -6,10 +6,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::identity::{Head, Identity, line};
+use super::identity::{Head, Identity, identity, line};
 use super::{
     Block, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, Tracer, Tracing, WorkloadSpec,
 };
+
+/// The key of the level that tells an A/A copy from the cell that it copies, which is the same in all else: nothing else reads it.
+pub const AA_COPY: &str = "aa_copy";
+/// That level.
+const COPY: &str = "copy";
 
 /// A combination of levels that can run on the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +98,7 @@ pub struct Matrix {
     pub cells: Vec<Cell>,
     /// What cannot.
     pub invalid: Vec<InvalidCell>,
-    /// How many of `cells` are of the plan's first block.
+    /// How many of `cells` are of the plan's first block. An A/A copy stands last and is of none.
     pub of_first_block: usize,
     /// What is the same as another: each combination is a cell, an invalid one, or counted here.
     pub merged: Merged,
@@ -124,7 +129,20 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
         }
     });
     matrix.merged = merged;
+    if let Some(first) = matrix.cells.first().filter(|_| plan.aa)
+        && let Some(spec) = plan.spec_of(&first.workload)
+    {
+        let levels = copied(&first.levels);
+        let identity = identity(spec, &first.data, first.tracer, plan.mode, &levels);
+        matrix.cells.push(Cell { id: distinct(identity, &mut ids), levels, identity, ..first.clone() });
+    }
     matrix
+}
+
+/// The levels of an A/A copy.
+fn copied(levels: &Levels) -> Levels {
+    let own = levels.iter().map(|(key, level)| (key.clone(), level.clone()));
+    Levels::new(own.chain([(AA_COPY.into(), Level::text(COPY))]).collect::<Vec<_>>())
 }
 
 /// A cell that a plan asks for, whether or not a machine can run it.
@@ -150,6 +168,11 @@ pub fn asked_cells(plan: &Plan) -> Vec<AskedCell> {
             let (workload, data) = (block.spec.clone(), block.data.clone());
             cells.push(AskedCell { workload, data, levels, tracer, identity });
         });
+    }
+    if let Some(first) = cells.iter().find(|cell| plan.aa && cell.excluded_by(plan).is_none()) {
+        let levels = copied(&first.levels);
+        let identity = identity(&first.workload, &first.data, first.tracer, plan.mode, &levels);
+        cells.push(AskedCell { levels, identity, ..first.clone() });
     }
     cells
 }
@@ -177,7 +200,8 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
         Block { data: cell.data.clone(), factors, spec }
     };
     let mut blocks: Vec<Block> = Vec::with_capacity(cells.len());
-    for block in cells.iter().map(block) {
+    // The plan brings its own copy.
+    for block in cells.iter().filter(|cell| cell.levels.get(AA_COPY).is_none()).map(block) {
         // Twins under several tracers follow each other.
         if blocks.last() != Some(&block) {
             blocks.push(block);
@@ -379,6 +403,23 @@ mod tests {
             .collect();
         assert_eq!(seen, ["fp32 nchw", "fp32 nhwc", "bf16 nchw", "bf16 nhwc"]);
         assert!(matrix.invalid.is_empty());
+    }
+
+    #[test]
+    fn an_aa_plan_has_its_first_cell_twice_and_the_copy_differs_in_nothing_but_its_name() {
+        let levels = [("precision", texts(&["fp32", "bf16"]))];
+        let plan = Plan { aa: true, ..small_plan(&levels) };
+        let matrix = expand(&plan, &cpu_node());
+        let [first, _, copy] = &matrix.cells[..] else { panic!("{:?}", matrix.cells) };
+        assert_eq!((&copy.shape, &copy.estimate, &copy.data), (&first.shape, &first.estimate, &first.data));
+        let more: Vec<_> = copy.levels.iter().filter(|(key, _)| first.levels.get(key).is_none()).collect();
+        assert_eq!(more, [(&AA_COPY.into(), &Level::text("copy"))]);
+        assert_ne!(first.identity, copy.identity);
+        assert_eq!(asked_cells(&plan).last().unwrap().identity, copy.identity);
+        assert_eq!(matrix.of_first_block, 2);
+        // A plan of some cells brings the copy of its own first cell, once.
+        let some = plan_of_cells(&plan, &[asked_cells(&plan)[0].clone(), asked_cells(&plan)[2].clone()]).unwrap();
+        assert_eq!(asked_cells(&some).len(), 2);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reads a plan's TOML. Checks every key, level, type and range, and reports all problems found.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use super::filter::{Filter, Known};
 use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion};
 use super::workload::{command, usual_workload, workloads};
 use super::{
-    Block, Capture, Constraint, Domain, Factor, GpuChoice, Key, Level, Limits, Mode, Order, Plan, Tracer, Tracing,
-    WorkloadSpec, study,
+    Block, Capture, Checked, Constraint, Domain, Factor, GpuChoice, Key, Level, Limits, Margin, Mode, Order, Plan,
+    Tracer, Tracing, WorkloadSpec, study,
 };
 
 const TOP_KEYS: &[&str] = &[
@@ -25,12 +26,14 @@ const TOP_KEYS: &[&str] = &[
     "repeats",
     "seed",
     "order",
+    "aa",
     "limits",
     "measure",
     "data",
     "factors",
     "block",
     "constraint",
+    "check",
     "study",
 ];
 /// The factor that selects the data set, in workloads that have one.
@@ -78,6 +81,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         Some(name) => name.parse().unwrap_or_default(),
         None => Order::default(),
     };
+    plan.aa = top.switch("aa", &mut problems).unwrap_or(false);
     if let Some(limits) = top.table("limits", &mut problems) {
         limits.check_keys(&["run_time_s", "memory_limit_gb", "exclusive"], &spec.factors, &mut problems);
         plan.limits = Limits {
@@ -106,6 +110,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     }
     only_whole_runs(&plan, &top, &mut problems);
     plan.constraints = constraints(&top, &plan, &mut problems);
+    plan.checked = checked(&top, &mut problems);
     plan.studies = study::studies(&top, &mut problems);
     if let Some(reason) = plan.too_large() {
         let span = top.find("factors").map_or(0..0, |(span, _)| span);
@@ -130,6 +135,30 @@ fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
 }
 
 /// The cells that `[[constraint]]` excludes, by the factors and levels of all blocks.
+/// `[check]`: measures with their margins.
+fn checked(top: &Table, problems: &mut Problems) -> Vec<Checked> {
+    let Some(table) = top.table("check", problems) else { return Vec::new() };
+    let mut checked: Vec<(Range<usize>, Checked)> = Vec::new();
+    for (key, value) in table.entries {
+        let name = key.get_ref().as_ref();
+        let margin = match value.get_ref() {
+            DeValue::String(text) => text.parse().map_err(str::to_owned),
+            _ => match real(value).filter(|margin| *margin > 0.0 && margin.is_finite()) {
+                Some(margin) => Ok(Margin::Absolute(margin)),
+                None => Err("must be a number above 0, or a share of the value such as \"2 %\"".to_owned()),
+            },
+        };
+        match margin {
+            Ok(margin) if is_name(name) => checked.push((key.span(), Checked { measure: name.into(), margin })),
+            Ok(_) => problems.add(&key.span(), table.path(name), format!("no key of a measure: {NAME_RULE}")),
+            Err(message) => problems.add(&value.span(), table.path(name), message),
+        }
+    }
+    // In the order of the file: the first one that both cells tell counts first.
+    checked.sort_by_key(|(span, _)| span.start);
+    checked.into_iter().map(|(_, checked)| checked).collect()
+}
+
 fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constraint> {
     let specs = || plan.blocks().map(|block| &block.spec);
     let mut known: Vec<(&str, Known)> = vec![

@@ -3,7 +3,7 @@
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::file::{PLAN_VERSION, is_default};
-use super::{Block, Capture, Level, Limits, Mode, Plan, Tracer, Tracing, command};
+use super::{Block, Capture, Checked, Level, Limits, Margin, Mode, Plan, Tracer, Tracing, command};
 
 /// TOML's integers end at half of what a seed may be: this one, which no seed is, stands for those beyond until the text is made.
 const LARGE_SEED: i64 = i64::MIN;
@@ -36,6 +36,9 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     if differs(|a, b| a.order == b.order) {
         put(top, "order", plan.order.name().into());
     }
+    if differs(|a, b| a.aa == b.aa) {
+        put_or_remove(top, "aa", plan.aa.then(|| true.into()));
+    }
     if differs(|a, b| a.limits == b.limits) && (before.is_some() || plan.limits != Limits::default()) {
         limits(table(top, "limits"), &plan.limits);
     }
@@ -66,6 +69,16 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
             table
         });
         put_all(top, "constraint", constraints.collect());
+    }
+    if differs(|a, b| a.checked == b.checked) {
+        top.remove("check");
+        for Checked { measure, margin } in &plan.checked {
+            let value = match margin {
+                Margin::Absolute(margin) => (*margin).into(),
+                Margin::Relative(_) => margin.to_string().into(),
+            };
+            put(table(top, "check"), measure, value);
+        }
     }
     if differs(|a, b| a.studies == b.studies) {
         let studies = plan.studies.iter().map(|study| {

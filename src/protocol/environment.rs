@@ -10,7 +10,7 @@ use crate::plan::Key;
 pub const BUILD: Option<&str> = option_env!("MULTICARD_BUILD");
 
 /// The known facts, in the order in which they are shown: key and name.
-const FACTS: [(&str, &str); 22] = [
+const FACTS: [(&str, &str); 23] = [
     ("hostname", "Machine"),
     ("system", "System"),
     ("kernel", "Linux kernel"),
@@ -31,6 +31,7 @@ const FACTS: [(&str, &str); 22] = [
     ("multicard_build", "multicard's git commit"),
     ("worker_build", "Worker's git commit"),
     ("program_git", "Program's git commit"),
+    ("program_files", "Program's files"),
     ("program_python", "Python"),
     ("program_packages", "Python packages"),
 ];
@@ -38,6 +39,11 @@ const FACTS: [(&str, &str); 22] = [
 /// The keys of the known facts.
 pub fn fact_keys() -> impl Iterator<Item = &'static str> {
     FACTS.iter().map(|(key, _)| *key)
+}
+
+/// The name of a fact; one of later versions is called by its key.
+pub fn fact_name(key: &str) -> &str {
+    FACTS.iter().find(|(known, _)| *known == key).map_or(key, |(_, name)| name)
 }
 
 /// Facts by their keys; an unknown one is absent. Facts of later versions are kept.

@@ -18,7 +18,7 @@ use super::telemetry::TelemetryFold;
 use super::{
     RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
-use crate::plan::{Key, Node, RunState, WorkloadSpec, workload_or_unknown};
+use crate::plan::{Checked, Key, Node, Plan, RunState, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{DeviceRates, Environment, Sample, TraceOutcome, TraceSummary};
 
 /// Missing logs of a run that are named.
@@ -31,6 +31,8 @@ pub struct Reader {
     connection: Connection,
     /// Environments by their JSON: runs of a session share few.
     environments: RefCell<HashMap<String, Arc<Environment>>>,
+    /// What plans say that work is checked by, by their ids.
+    checked_by: RefCell<HashMap<String, Arc<[Checked]>>>,
     /// Nobody wrote the session when it was opened.
     is_unattended: bool,
     /// Runs of which nothing is alive, by [`Self::settle`].
@@ -103,7 +105,15 @@ impl Reader {
         match schema::open_reader(&path).map_err(StoreError::index(&path))? {
             Opened::Ready(connection) => {
                 let (folder, environments) = (folder.to_owned(), RefCell::default());
-                Ok(Self { folder, path, connection, environments, is_unattended: false, gone: HashSet::new() })
+                Ok(Self {
+                    folder,
+                    path,
+                    connection,
+                    environments,
+                    checked_by: RefCell::default(),
+                    is_unattended: false,
+                    gone: HashSet::new(),
+                })
             }
             Opened::Unusable => Err(StoreError::NoIndex { path }),
         }
@@ -302,6 +312,7 @@ impl Reader {
                 telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
                 tracer: tracer(row.get(13)?),
                 mode: json(row, 19)?,
+                checked: self.checked_by(row.get_ref(18)?.as_str()?)?,
                 trace: optional_json(row, 14)?,
                 rates: rates.clone(),
                 ranks: logged.ranks,
@@ -313,6 +324,21 @@ impl Reader {
                 run,
             })
         })
+    }
+
+    /// What a plan says that work is checked by.
+    fn checked_by(&self, plan: &str) -> SqlResult<Arc<[Checked]>> {
+        if let Some(known) = self.checked_by.borrow().get(plan) {
+            return Ok(Arc::clone(known));
+        }
+        let texts: Vec<(String, String)> =
+            self.rows("SELECT toml, name FROM plan WHERE plan = ?1", [plan], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        // Most plans say nothing, and need not be parsed for that. One that later versions wrote says nothing that is known here.
+        let parsed = texts.first().filter(|(toml, _)| toml.contains("check"));
+        let parsed = parsed.and_then(|(toml, name)| Plan::parse(toml, name).ok());
+        let checked: Arc<[Checked]> = parsed.map_or_else(Vec::new, |plan| plan.checked).into();
+        self.checked_by.borrow_mut().insert(plan.to_owned(), Arc::clone(&checked));
+        Ok(checked)
     }
 
     fn read_rates(&self) -> SqlResult<Vec<Arc<DeviceRates>>> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::plan::{Data, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, identity};
+use crate::plan::{Checked, Data, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, identity};
 use crate::protocol::{Device, DeviceRates, Environment, Evidence, FailureKind, Placement, TraceOutcome};
 
 /// Training step of a rank; see [`crate::protocol::Event::Step`].
@@ -168,6 +168,8 @@ pub struct RunRecord {
     pub tracer: Tracer,
     /// How far it goes.
     pub mode: Mode,
+    /// What its plan says its work is checked by; empty where the plan says nothing.
+    pub checked: Arc<[Checked]>,
     /// Outcome of importing the profiler's report, once known.
     pub trace: Option<TraceOutcome>,
     /// What the session's devices were measured to reach, each as it was measured last.

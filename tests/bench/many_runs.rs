@@ -102,6 +102,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         training: None,
         limits: None,
         mode: Mode::Full,
+        checked: Default::default(),
         activity: Vec::new(),
         epochs,
         losses: (1..=120).map(loss).collect(),

@@ -437,7 +437,7 @@ impl CompareScreen {
         self.selected.iter_mut().for_each(rename);
         // A baseline without a session belongs to the open one.
         if let Some(asked) = self.study.baseline.as_mut().filter(|asked| !asked.contains('=') && sources.len() > 1) {
-            *asked = baseline_name(&CellKey { session: open.name.clone(), cell: asked.clone() });
+            *asked = baseline_name(&CellKey { session: open.name.clone(), cell: asked.clone(), ..CellKey::default() });
         }
         // Levels of removed sessions must not stay hidden.
         let names = |name: &str| sources.iter().any(|source| source.name == name);

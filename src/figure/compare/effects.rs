@@ -140,7 +140,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
                 }
             )
         });
-        let rest = verdict_note(&columns, &rows).into_iter().chain(blocks);
+        let rest = verdict_note(cells, &columns, &rows).into_iter().chain(blocks);
         notes.splice(2..2, rest);
         if rows.len() >= MOST_INTERACTIONS {
             notes.push(format!("interactions beyond the first {MOST_INTERACTIONS} are left out: filter to see others"));

@@ -3,7 +3,9 @@
 use super::arrange::name_of;
 
 use super::{Scene, shown_measure};
-use crate::analysis::{Better, Cell, Intervals, Measure, Setting, Value, Verdict, measure_of};
+use crate::analysis::{
+    Better, Cell, Check, Intervals, Judgement, Measure, Setting, Value, Verdict, check_between, measure_of,
+};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::number::significant;
 use crate::figure::ratio::{by_repeat, judge_cells, scaled};
@@ -182,8 +184,21 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
     };
     let pairs: Vec<(&Cell, &Cell)> = others.iter().map(|cell| (*cell, *best)).collect();
     let verdicts = judge_cells(&pairs, key, study.equal_within);
-    let open =
-        others.iter().zip(verdicts).filter(|(_, one)| [Verdict::Undecided, Verdict::Equal].contains(&one.verdict));
+    // Others are held against the best, so that what differs in them is told from its side.
+    let differ: Vec<String> = others
+        .iter()
+        .filter_map(|cell| match check_between(best, cell) {
+            differs @ Check::Differs { .. } => Some(format!("{differs} in {}", name_of(cell, naming))),
+            _ => None,
+        })
+        .collect();
+    let differ = match differ.as_slice() {
+        [] => String::new(),
+        [one] => format!("; but {one}"),
+        [one, ..] => format!("; but {one}, and check values differ from {} more", differ.len() - 1),
+    };
+    let is_open = |one: &Judgement| [Verdict::Undecided, Verdict::Equal, Verdict::NotComparable].contains(&one.verdict);
+    let open = others.iter().zip(verdicts).filter(|(_, one)| is_open(one));
     let ties: Vec<String> = open.map(|(cell, _)| name_of(cell, naming)).collect();
     let ties = match ties.len() {
         0 => String::new(),
@@ -196,7 +211,10 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
     let value = median(best).map_or(String::new(), |median| significant(median * shown_factor));
     let (name, best) = (name.to_lowercase(), name_of(best, naming));
     let which = if measure.is_speed() { "fastest" } else { "best" };
-    Some(format!("{which} with {asked}: {best} ({name} {value} {shown_unit}){ties}{left_out}").replace(" )", ")"))
+    Some(
+        format!("{which} with {asked}: {best} ({name} {value} {shown_unit}){differ}{ties}{left_out}")
+            .replace(" )", ")"),
+    )
 }
 
 /// The Pareto front: whether each point is on the front: no other is as low in all coordinates and lower in one. Lower is better.

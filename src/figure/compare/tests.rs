@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::analysis::{RunSummary, fixture, summarise_run};
+use crate::analysis::{Levels, RunSummary, fixture, summarise_run};
 use crate::figure::chart::{Look, Role};
 use crate::figure::{CellValue, Format, Limits, Over, Place, Series, preset, render};
 
@@ -18,6 +18,55 @@ fn four() -> Vec<RunSummary> {
 
 fn of(runs: &[RunSummary], study: &Study) -> Comparison {
     compare(&[Source { session: "", runs, reports: &[] }], study)
+}
+
+/// Six repeats of cells: precision, whether it is the A/A copy, the time of a step, its accuracy.
+fn checked_runs(cells: &[(&str, bool, f64, f64)]) -> Vec<RunSummary> {
+    let run = |(precision, is_copy, step_time_s, accuracy): &(&str, bool, f64, f64), repeat: u32| {
+        let noise = [0.0, 0.002, -0.002, 0.001, -0.001, 0.0015][repeat as usize - 1];
+        let mut record = fixture::run(&fixture::cell(precision, 1, "single"), repeat, step_time_s * (1.0 + noise));
+        if *is_copy {
+            let own = record.levels.iter().map(|(key, level)| (key.clone(), level.clone()));
+            let copy = [(AA_COPY.into(), Level::text("copy"))];
+            record.levels = Levels::new(own.chain(copy).collect::<Vec<_>>());
+            record.cell += "-copy";
+        }
+        let mut run = summarise_run(&record);
+        run.values.insert("accuracy".into(), accuracy + noise / 10.0);
+        run
+    };
+    cells.iter().flat_map(|cell| (1..=6).map(|repeat| run(cell, repeat)).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn an_aa_copy_stands_in_no_row_and_tells_what_passes_for_a_difference() {
+    let study = Study { measure: Some("step_time_s".into()), ..Study::default() };
+    let runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, 0.98), ("fp32", true, 0.1, 0.98)]);
+    let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
+    assert_eq!(table.rows.len(), 2);
+    let aa = |table: &Table| table.notes.iter().find(|note| note.starts_with("A/A")).unwrap().clone();
+    assert!(aa(&table).ends_with("equal within 1 %"), "{}", aa(&table));
+    assert!(table.lead.iter().all(|note| !note.starts_with("A/A")));
+    let runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, 0.98), ("fp32", true, 0.11, 0.98)]);
+    let table = super::table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
+    assert!(
+        aa(&table).contains("slower") && aa(&table).ends_with("trust no difference of this size"),
+        "{}",
+        aa(&table)
+    );
+    assert!(table.lead.iter().any(|note| note.starts_with("A/A")));
+}
+
+#[test]
+fn the_fastest_cell_within_limits_says_where_it_learns_something_else() {
+    let mut study = Study { measure: Some("step_time_s".into()), ..Study::default() };
+    study.limits.memory_bytes = Some(1e12);
+    let fastest = |accuracy: f64| {
+        let runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, accuracy)]);
+        compare(&[Source { session: "", runs: &runs, reports: &[] }], &study).fastest.unwrap()
+    };
+    assert!(!fastest(0.98).contains("differs"), "{}", fastest(0.98));
+    assert!(fastest(0.10).contains("; but accuracy differs: 10 against 98 % in fp32"), "{}", fastest(0.10));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::next_step::{self, NextStep};
 use super::sheet::Sheet;
 use super::value_text;
-use crate::analysis::{self, CellKey, RunState, cells_of};
+use crate::analysis::{self, CellKey, RunState, cell_keys, cells_of, cells_pooling};
 use crate::app::desk::Source;
 use crate::figure::{CellValue, Chart, Column, Comparison, Row, Study, Table, compare_with};
 use crate::papers::{Judgement, artefact, judge};
@@ -76,8 +76,9 @@ impl Picture {
     pub fn new(sources: &[Source], study: &Study, selected: Option<&CellKey>, most_pixels: usize, dark: bool) -> Self {
         let named: Vec<_> = sources.iter().map(Source::analysed).collect();
         let comparison = compare_with(&named, study, selected);
-        let proofs = proofs(sources);
-        let stories = stories(&named);
+        let keys = Keys(cell_keys(&cells_pooling(&named, &study.pool)));
+        let proofs = proofs(sources, &keys);
+        let stories = stories(&named, &keys);
         let of = |row: &Row| proofs.get(&row.key()).cloned().unwrap_or_default();
         let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(of).collect();
         let of = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
@@ -92,7 +93,7 @@ impl Picture {
         let runs = || sources.iter().flat_map(|source| &source.records.runs);
         let by_cell: HashMap<CellKey, &RunRecord> = sources
             .iter()
-            .flat_map(|source| source.records.runs.iter().map(move |run| (key_of(source, run), run)))
+            .flat_map(|source| source.records.runs.iter().map(|run| (keys.of(&source.name, &run.run, &run.cell), run)))
             .collect();
         let is_quick = |row: &Row| by_cell.get(&row.key()).is_some_and(|run| !run.mode.is_full());
         Self {
@@ -192,8 +193,15 @@ impl Picture {
     }
 }
 
-fn key_of(source: &Source, run: &RunRecord) -> CellKey {
-    CellKey { session: source.name.clone(), cell: run.cell.clone() }
+/// The cells of runs.
+struct Keys<'a>(HashMap<(&'a str, &'a str), CellKey>);
+
+impl Keys<'_> {
+    /// The cell of a run, by its session's name, its own and its cell's.
+    fn of(&self, session: &str, run: &str, cell: &str) -> CellKey {
+        let alone = || CellKey { session: session.to_owned(), cell: cell.to_owned(), made_with: String::new() };
+        self.0.get(&(session, run)).cloned().unwrap_or_else(alone)
+    }
 }
 
 /// A plan of full runs of the shown quick cells of which no full run is there, as often repeated.
@@ -275,12 +283,11 @@ fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> Strin
 }
 
 /// Evidence on each factor by cell: a factor is in effect if all finished runs and ranks show it.
-fn proofs(sources: &[Source]) -> HashMap<CellKey, Vec<Proof>> {
+fn proofs(sources: &[Source], keys: &Keys) -> HashMap<CellKey, Vec<Proof>> {
     let mut proofs: HashMap<CellKey, Vec<Proof>> = HashMap::new();
     for source in sources {
         for run in source.records.runs.iter().filter(|run| run.state == RunState::Finished) {
-            let key = CellKey { session: source.name.clone(), cell: run.cell.clone() };
-            let known = proofs.entry(key).or_default();
+            let known = proofs.entry(keys.of(&source.name, &run.run, &run.cell)).or_default();
             for evidence in run.evidence() {
                 let proof = Proof {
                     factor: evidence.factor.clone(),
@@ -300,13 +307,12 @@ fn proofs(sources: &[Source]) -> HashMap<CellKey, Vec<Proof>> {
 }
 
 /// Full texts of the marks of each cell's runs, each once, with the runs that have it.
-fn stories(sources: &[analysis::Source]) -> HashMap<CellKey, Vec<String>> {
+fn stories(sources: &[analysis::Source], keys: &Keys) -> HashMap<CellKey, Vec<String>> {
     let mut stories: HashMap<CellKey, Vec<(String, Vec<&str>)>> = HashMap::new();
     for (source, run) in
         sources.iter().flat_map(|source| source.runs.iter().chain(source.reports).map(move |run| (source, run)))
     {
-        let key = CellKey { session: source.session.to_owned(), cell: run.cell.clone() };
-        let known = stories.entry(key).or_default();
+        let known = stories.entry(keys.of(source.session, &run.run, &run.cell)).or_default();
         for mark in &run.marks {
             let story = format!("{}: {mark}", mark.label());
             match known.iter_mut().find(|(other, _)| *other == story) {

@@ -102,7 +102,7 @@ fn bars(state: &State) -> usize {
 }
 
 fn key(cell: &str) -> CellKey {
-    CellKey { session: String::new(), cell: cell.to_owned() }
+    CellKey { cell: cell.to_owned(), ..CellKey::default() }
 }
 
 struct Screened {

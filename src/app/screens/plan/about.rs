@@ -193,6 +193,14 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
             edit::<PlanCommand>(commands, plan, Some("memory"), |plan| plan.limits.memory_limit_gb = limit);
         }
 
+        ui.label("Control");
+        let help = "Runs the first cell twice, as a copy that differs in nothing. Tables say whether the two are told apart: what this \
+        session takes for a difference where there is none.";
+        if tick_ui(ui, plan.aa, true, "A/A copy of the first cell").on_hover_text(help).clicked() {
+            edit::<PlanCommand>(commands, plan, None, |plan| plan.aa = !plan.aa);
+        }
+        ui.end_row();
+
         ui.label("Machine");
         let exclusive = plan.limits.exclusive;
         let help = "Each run has the machine to itself, so that no other run affects its times. Otherwise small runs are packed \

@@ -1,0 +1,223 @@
+//! What runs were made with: the machine, the driver, the builds and the program's own files.
+//!
+//! Repeats of a cell are repeats of one thing. A session that is resumed after an upgrade, on another machine or with an edited program
+//! holds runs of several things under one cell's id; one median over all of them would be the value of none. Such a cell is split into
+//! cells that are told apart by the facts that differ within it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Cell, Key, RunState, RunSummary};
+use crate::protocol::fact_name;
+
+/// The facts of a run's environment that make runs different things, by their keys.
+const FACTS: [&str; 13] = [
+    "hostname",
+    "cpu_model",
+    "gpus",
+    "gpu_power_limit_w",
+    "driver",
+    "libtorch",
+    "cudnn",
+    "nccl",
+    "worker_build",
+    "program_git",
+    "program_files",
+    "program_python",
+    "program_packages",
+];
+/// Longer values are told by their place in the order of their first use: `Python packages, 2nd`.
+const MOST_SHOWN: usize = 24;
+/// So many digits tell a commit.
+const COMMIT_DIGITS: usize = 12;
+
+/// The keys of the facts by which cells are split, with which pooling can be asked for.
+pub fn splitting_facts() -> &'static [&'static str] {
+    &FACTS
+}
+
+/// Splits cells whose finished runs were made with different things, unless they differ in facts that are `pooled` alone. Cells that are
+/// whole are told what they were made with too, so that each finds partners that were made alike.
+pub(super) fn split<'a>(cells: Vec<Cell<'a>>, pooled: &[Key]) -> Vec<Cell<'a>> {
+    let differ = |key: &&str| cells.iter().any(|cell| values(&cell.runs, key).len() > 1);
+    let is_pooled = |key: &str| pooled.iter().any(|pooled| **pooled == *key);
+    let facts: Vec<&str> = FACTS.into_iter().filter(|key| !is_pooled(key)).filter(differ).collect();
+    if facts.is_empty() {
+        return cells;
+    }
+    let mut finished: Vec<&RunSummary> = cells.iter().flat_map(super::finished).collect();
+    finished.sort_by(|a, b| a.started_s.unwrap_or_default().total_cmp(&b.started_s.unwrap_or_default()));
+    let facts: Vec<(&str, Vec<&str>)> = facts.into_iter().map(|key| (key, in_order(&finished, key))).collect();
+    cells.into_iter().flat_map(|cell| parts(cell, &facts)).collect()
+}
+
+/// A fact of a run that finished; whatever became of others is in no value.
+fn value<'a>(run: &'a RunSummary, key: &str) -> Option<&'a str> {
+    run.environment.as_ref().filter(|_| run.state == RunState::Finished)?.get(key)
+}
+
+fn values<'a>(runs: &[&'a RunSummary], key: &str) -> BTreeSet<&'a str> {
+    runs.iter().filter_map(|run| value(run, key)).collect()
+}
+
+/// The values of a fact by their first use.
+fn in_order<'a>(runs: &[&'a RunSummary], key: &str) -> Vec<&'a str> {
+    let mut known = Vec::new();
+    for value in runs.iter().filter_map(|run| value(run, key)) {
+        if !known.contains(&value) {
+            known.push(value);
+        }
+    }
+    known
+}
+
+/// One cell for each thing that a cell's runs were made with, in the order of first use. Runs that did not finish stand with the last.
+fn parts<'a>(cell: Cell<'a>, facts: &[(&str, Vec<&str>)]) -> Vec<Cell<'a>> {
+    let mut parts: Vec<Cell> = Vec::new();
+    let mut runs = cell.runs.clone();
+    runs.sort_by(|a, b| a.started_s.unwrap_or(f64::MAX).total_cmp(&b.started_s.unwrap_or(f64::MAX)));
+    let (finished, others): (Vec<&RunSummary>, Vec<&RunSummary>) =
+        runs.into_iter().partition(|run| run.state == RunState::Finished);
+    for run in finished {
+        let made_with = told(run, facts);
+        match parts.iter_mut().find(|part| *part.made_with == made_with) {
+            Some(part) => part.runs.push(run),
+            None => parts.push(Cell { made_with: made_with.into(), runs: vec![run], ..cell.clone() }),
+        }
+    }
+    match parts.last_mut() {
+        Some(last) => last.runs.extend(others),
+        None => parts.push(cell),
+    }
+    for part in &mut parts {
+        part.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
+    }
+    parts
+}
+
+/// `driver 570.86, Program's files 2nd`.
+fn told(run: &RunSummary, facts: &[(&str, Vec<&str>)]) -> String {
+    let fact = |(key, order): &(&str, Vec<&str>)| match value(run, key) {
+        None => format!("{} not known", fact_name(key)),
+        Some(value) => format!("{} {}", fact_name(key), short(value, order)),
+    };
+    facts.iter().map(fact).collect::<Vec<_>>().join(", ")
+}
+
+fn short(value: &str, order: &[&str]) -> String {
+    let is_commit = value.len() == 40 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_commit {
+        return value[..COMMIT_DIGITS].to_owned();
+    }
+    if value.len() <= MOST_SHOWN {
+        return value.to_owned();
+    }
+    let place = order.iter().position(|known| *known == value).unwrap_or_default() + 1;
+    match place {
+        1 => "1st".to_owned(),
+        2 => "2nd".to_owned(),
+        3 => "3rd".to_owned(),
+        place => format!("{place}th"),
+    }
+}
+
+/// What to say of cells that were split: how many, by which facts, and how to pool them.
+pub fn split_note(cells: &[Cell]) -> Option<String> {
+    let mut together: BTreeMap<(&str, &str), Vec<&RunSummary>> = BTreeMap::new();
+    let mut parts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for cell in cells {
+        together.entry((cell.session, cell.id)).or_default().extend(&cell.runs);
+        *parts.entry((cell.session, cell.id)).or_default() += 1;
+    }
+    together.retain(|cell, _| parts[cell] > 1);
+    let differs = |key: &&str| together.values().any(|runs| values(runs, key).len() > 1);
+    let facts: Vec<&str> = FACTS.into_iter().filter(differs).collect();
+    (!facts.is_empty()).then(|| {
+        format!(
+            "repeats of {} were not made with the same things: each row holds those that were; `--pool {}` joins them",
+            super::counted(together.len(), "cell"),
+            facts.join(",")
+        )
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::analysis::{Comparison, Environment, Source, cells, cells_pooling, fixture, summarise_run, varying};
+
+    /// Six repeats of two cells, of which the last three were made on another machine, after an upgrade of its driver.
+    fn runs() -> Vec<RunSummary> {
+        let run = |(precision, repeat): (&str, u32)| {
+            let mut record = fixture::run(&fixture::cell(precision, 1, "single"), repeat, 0.1);
+            record.started_time_s = Some(1_000.0 * f64::from(repeat));
+            let mut environment = Environment::default();
+            environment.set("hostname", Some(if repeat > 3 { "gpu2" } else { "gpu1" }));
+            environment.set("driver", Some(if repeat > 3 { "580" } else { "570" }));
+            environment.set("kernel", Some(format!("6.{repeat}")));
+            record.environment = Some(Arc::new(environment));
+            summarise_run(&record)
+        };
+        ["fp32", "fp16"]
+            .into_iter()
+            .flat_map(|precision| (1..=6).map(move |repeat| (precision, repeat)))
+            .map(run)
+            .collect()
+    }
+
+    #[test]
+    fn repeats_that_were_not_made_alike_are_cells_of_their_own() {
+        let runs = runs();
+        let split = cells(&runs);
+        let told: Vec<(&str, &str, usize)> =
+            split.iter().map(|cell| (cell.id, &*cell.made_with, cell.runs.len())).collect();
+        let (old, new) = ("Machine gpu1, NVIDIA driver 570", "Machine gpu2, NVIDIA driver 580");
+        let expected = [
+            ("fp32-1-single", old, 3),
+            ("fp32-1-single", new, 3),
+            ("fp16-1-single", old, 3),
+            ("fp16-1-single", new, 3),
+        ];
+        assert_eq!(told, expected);
+        let varies: Vec<String> = varying(&split).iter().map(|setting| setting.key.to_string()).collect();
+        assert_eq!(varies, ["precision", "made_with"]);
+        assert!(split[0].is_like(&split[2], &["precision"]) && !split[0].is_like(&split[3], &["precision"]));
+        let note = split_note(&split).unwrap();
+        assert!(note.starts_with("repeats of 2 cells") && note.contains("--pool hostname,driver"), "{note}");
+        // The two halves of one cell were measured one after the other.
+        let between = Comparison::between(&split[1], &split[0], "step_time_s", true);
+        let reason = between.reason.unwrap().to_string();
+        assert!(reason.ends_with("they differ in Machine, Linux kernel, NVIDIA driver"), "{reason}");
+    }
+
+    #[test]
+    fn repeats_are_pooled_over_facts_that_are_asked_for() {
+        let runs = runs();
+        let sources = [Source { session: "", runs: &runs, reports: &[] }];
+        let pooled =
+            |keys: &[&str]| cells_pooling(&sources, &keys.iter().map(|key| (*key).into()).collect::<Vec<Key>>());
+        assert_eq!(pooled(&["hostname", "driver"]).len(), 2);
+        let by_driver = pooled(&["hostname"]);
+        assert_eq!((by_driver.len(), &*by_driver[1].made_with), (4, "NVIDIA driver 580"));
+        assert!(split_note(&pooled(&["hostname", "driver"])).is_none());
+    }
+
+    #[test]
+    fn runs_that_did_not_finish_stand_with_the_last_and_what_is_not_recorded_splits_nothing() {
+        let mut runs = runs();
+        runs.truncate(6);
+        runs[0].state = RunState::Failed;
+        runs[5].environment = None;
+        let split = cells(&runs);
+        let counts: Vec<(usize, &str)> = split.iter().map(|cell| (cell.runs.len(), &*cell.made_with)).collect();
+        assert_eq!(counts[0], (2, "Machine gpu1, NVIDIA driver 570"));
+        assert_eq!(counts[1].0, 2);
+        assert_eq!(counts[2], (2, "Machine not known, NVIDIA driver not known"));
+        for run in &mut runs[3..] {
+            run.environment = None;
+        }
+        assert_eq!(cells(&runs).len(), 1);
+    }
+}

@@ -1,0 +1,65 @@
+//! What the work of runs is checked by: measures that must not differ between cells, and how far they may.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Key;
+
+/// How far the check values of two cells may differ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Margin {
+    /// By this much, in the measure's own unit: 0.01 of an accuracy is one percent point.
+    Absolute(f64),
+    /// By this share of the value.
+    Relative(f64),
+}
+
+impl FromStr for Margin {
+    type Err = &'static str;
+
+    /// `2 %` is a share of the value.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+        let share = percent.map(|percent| percent / 100.0).filter(|share| *share > 0.0 && *share < 1.0);
+        share
+            .map(Self::Relative)
+            .ok_or("must be a share of the value such as \"2 %\", or a number in the measure's own unit")
+    }
+}
+
+/// As plans write it: a number, or `2 %`.
+impl fmt::Display for Margin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absolute(margin) => write!(f, "{margin}"),
+            Self::Relative(share) => write!(f, "{} %", (share * 1e14).round() / 1e12),
+        }
+    }
+}
+
+/// A measure by which work is checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// Its key.
+    pub measure: Key,
+    /// Differences up to this one do not matter.
+    pub margin: Margin,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_is_a_share_of_the_value_or_a_number_above_0() {
+        for text in ["2 %", "0.1 %", "12.5 %", "33.3 %"] {
+            let margin: Margin = text.parse().unwrap();
+            assert_eq!(margin.to_string(), text);
+        }
+        assert_eq!("7%".parse(), Ok(Margin::Relative(0.07)));
+        for text in ["", "2", "0 %", "-1 %", "100 %", "nan %", "two %"] {
+            assert!(text.parse::<Margin>().is_err(), "{text}");
+        }
+    }
+}
