@@ -24,7 +24,7 @@ const CELL: &str = "cell";
 /// The key of the session where cells of several are compared.
 const SESSION: &str = "session";
 /// The key of what the cell's runs were made with.
-const MADE_WITH: &str = "made_with";
+pub const MADE_WITH: &str = "made_with";
 
 /// The runs of one session.
 #[derive(Clone, Copy, Debug)]

@@ -57,7 +57,7 @@ pub(super) struct Baseline<'a> {
     pub(super) among: &'a [Cell<'a>],
     /// The one cell stands for all that differ from it in what they were made with alone: each cell is held against the one that was
     /// made like it.
-    is_by_making: bool,
+    pub(super) is_by_making: bool,
     /// What was asked for, where no cell matches it.
     pub(super) unknown: Option<String>,
     /// The filter leaves the cell out.

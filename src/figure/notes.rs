@@ -9,9 +9,9 @@ use super::sibling::Against;
 use super::study::{RATIO, SPEEDUP, STEP_COST, is_verdict};
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Check, Condition, Judgement, Mark, Measure, Method, RunState, THROUGHPUT, checked_by, conditions, counted,
-    environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note, spread, step_of,
-    usual_spread, varying,
+    Cell, Check, Condition, Judgement, MADE_WITH, Mark, Measure, Method, RunState, THROUGHPUT, checked_by, conditions,
+    counted, environment_notes, held, measure_of, outliers, range, session_drift, session_jump, split_note, spread,
+    step_of, usual_spread, varying,
 };
 
 /// Measures that are not of the time after the warm-up.
@@ -241,7 +241,13 @@ fn check_note(cells: &[Cell], judged: &[&Judgement]) -> Option<String> {
     let count = |name: &str| compared.iter().filter(|one| one.check.name() == name).count();
     let (same, differs, unknown, none) = (count("same"), count("differs"), count("unknown"), count("none"));
     if none == compared.len() {
-        return (none > 0).then(|| "check: none; the runs tell neither accuracy nor loss, so that a cell that computes something else would not be noticed".to_owned());
+        let untold = match cells.iter().flat_map(|cell| &cell.runs).any(|run| !run.checked.is_empty()) {
+            true => format!("the runs do not tell {}", checked_by(cells)),
+            false => "the runs tell neither accuracy nor loss".to_owned(),
+        };
+        return (none > 0).then(|| {
+            format!("check: none; {untold}, so that a cell that computes something else would not be noticed")
+        });
     }
     let needed = compared.iter().filter_map(|one| match &one.check {
         Check::Unknown { needed: Some(needed), .. } => Some(*needed),
@@ -393,7 +399,7 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
     format!(
         "speed-up: distinct {} per second over those of {}{paired}",
         cell.workload.unit.many,
-        cell_name(cells, cell)
+        baseline.cell_name(cells, cell)
     )
 }
 
@@ -415,7 +421,10 @@ fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
     let measure = of.map_or(String::new(), |measure| measure.name.to_lowercase());
     let (of_base, base) = match (baseline.of_each(), baseline.only()) {
         (Some(levels), _) => (format!("with {levels}, all else equal,"), format!("that with {levels}, all else equal")),
-        (None, Some(cell)) => (format!("of {}", cell_name(cells, cell)), format!("that of {}", cell_name(cells, cell))),
+        (None, Some(cell)) => {
+            let name = baseline.cell_name(cells, cell);
+            (format!("of {name}"), format!("that of {name}"))
+        }
         (None, None) => return "ratios are left out: no run has this measure".to_owned(),
     };
     if of.is_some_and(Measure::is_time) {
@@ -427,21 +436,27 @@ fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
 fn cost_note(cells: &[Cell], baseline: &Baseline) -> String {
     let over = match (baseline.of_each(), baseline.only()) {
         (Some(levels), _) => format!("that with {levels}, all else equal"),
-        (None, Some(cell)) => format!("that of {}", cell_name(cells, cell)),
+        (None, Some(cell)) => format!("that of {}", baseline.cell_name(cells, cell)),
         (None, None) => return "costs are left out: no cell is the baseline".to_owned(),
     };
     format!("cost: step time over {over}, less 1, by pairs of repeats")
 }
 
 /// A cell's levels that differ among the others.
-fn cell_name(cells: &[Cell], cell: &Cell) -> String {
-    let mut all = cells.to_vec();
-    if all.iter().all(|known| known.key() != cell.key()) {
-        all.push(cell.clone());
+impl Baseline<'_> {
+    /// The one cell that ratios are over, by the levels that tell it from the others.
+    fn cell_name(&self, cells: &[Cell], cell: &Cell) -> String {
+        let mut all = cells.to_vec();
+        if all.iter().all(|known| known.key() != cell.key()) {
+            all.push(cell.clone());
+        }
+        // Each cell has that one of its parts that was made like it.
+        let is_each = |key: &str| self.is_by_making && key == MADE_WITH;
+        let told = varying(&all).into_iter().filter(|setting| !is_each(&setting.key));
+        let levels = told.filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
+        let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
+        if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") }
     }
-    let levels = varying(&all).into_iter().filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
-    let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
-    if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") }
 }
 
 /// What must be said of a baseline that is gone, or that the filter leaves out.
@@ -450,7 +465,7 @@ pub(super) fn baseline_warning(cells: &[Cell], baseline: &Baseline) -> Option<St
         return Some(format!("Baseline {unknown:?} is not among the cells: there are no ratios. Choose another."));
     }
     let cell = baseline.only().filter(|_| baseline.is_hidden)?;
-    Some(format!("Ratios are over {}, which is not shown here.", cell_name(cells, cell)))
+    Some(format!("Ratios are over {}, which is not shown here.", baseline.cell_name(cells, cell)))
 }
 
 fn device_note(cells: &[Cell]) -> Option<String> {

@@ -2,15 +2,15 @@
 
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::problem::PlanError;
 use super::{
-    Checked, Command, Data, Factor, Filter, Key, Level, Levels, Limits, Mode, StudyTable, Tracing, WorkloadSpec, read,
-    write,
+    AA_COPY, Checked, Command, Data, Factor, Filter, Key, Level, Levels, Limits, Mode, StudyTable, Tracing,
+    WorkloadSpec, read, write,
 };
 use crate::foreign;
 
@@ -22,6 +22,9 @@ pub const MAX_RUNS: u64 = 100_000;
 pub const MAX_REPEATS: u32 = 1000;
 /// Maximum size of a plan file in bytes. A plan of all factors with hundreds of levels is a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// [`AA_COPY`] as a key.
+static AA_KEY: LazyLock<Key> = LazyLock::new(|| AA_COPY.into());
 
 /// Order of runs.
 #[derive(
@@ -223,7 +226,7 @@ impl Plan {
     }
 
     /// The keys of factors that cells may differ in: those with more than one level, or with another level in another block that
-    /// has the factor.
+    /// has the factor; that of A/A copies last.
     pub fn varied(&self) -> Vec<&Key> {
         let mut varied: Vec<&Key> = Vec::new();
         for (key, levels) in self.blocks().flat_map(|block| &block.factors) {
@@ -233,6 +236,7 @@ impl Plan {
                 varied.push(key);
             }
         }
+        varied.extend(self.aa.then_some(&*AA_KEY));
         varied
     }
 

@@ -1,13 +1,15 @@
-//! What a program is made of: the git commit of its folder, its Python and the versions of packages.
+//! What a program is made of: the git commit of its folder, its own files, its Python and the versions of packages.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+
+use sha2::{Digest as _, Sha256};
 
 use crate::processes;
 use crate::protocol::{Environment, Job, Program};
@@ -20,11 +22,35 @@ const LIMIT: Duration = Duration::from_secs(15);
 const PACKAGES: &str = "torch torchvision torchtune torchao lightning pytorch-lightning transformers accelerate datasets peft trl \
                         deepspeed flash-attn xformers triton vllm numpy jax jaxlib flax tensorflow keras scikit-learn";
 
-/// What was found of interpreters, which stay the same while a session runs.
+/// Larger files are data, not code.
+const MOST_FILE_BYTES: u64 = 4 << 20;
+/// Most files of a program's own.
+const MOST_FILES: usize = 4096;
+/// Files named on a command line that are code or settings, by what their names end in. Others may be what the program writes.
+const CODE: [&str; 16] =
+    ["py", "pyx", "sh", "bash", "pl", "rb", "jl", "lua", "r", "R", "toml", "yaml", "yml", "cfg", "ini", "conf"];
+/// Prints what a script imports from these folders, without running it.
+const IMPORTS: &str = "import sys, modulefinder\n\
+                       finder = modulefinder.ModuleFinder(path=sys.argv[2:])\n\
+                       finder.run_script(sys.argv[1])\n\
+                       print('\\n'.join(m.__file__ for m in finder.modules.values() if m.__file__))";
+
+/// What was found of interpreters, which stay the same while a session runs, and of scripts, while their files stay as they are.
 #[derive(Debug, Default)]
 pub struct Facts {
     pythons: HashMap<Interpreter, Option<Versions>>,
+    imports: HashMap<PathBuf, Imports>,
 }
+
+/// The files that a script imports, and what they were like when they were looked for.
+#[derive(Debug)]
+struct Imports {
+    files: BTreeSet<PathBuf>,
+    stamps: Vec<Stamp>,
+}
+
+/// Size and time of change of a file; none of one that is not there.
+type Stamp = Option<(u64, Option<SystemTime>)>;
 
 /// A Python and the variables that are set for it.
 type Interpreter = (PathBuf, Vec<(String, String)>);
@@ -38,16 +64,74 @@ pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut 
     environment.set("program_git", git(&folder));
     let search = filled.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.into());
     let search = search.or_else(|| std::env::var_os("PATH"));
-    let Some(python) =
-        processes::executable(&filled.run[0], &folder, search.as_deref()).ok().and_then(|path| interpreter(&path))
-    else {
-        return;
-    };
+    let program = processes::executable(&filled.run[0], &folder, search.as_deref()).ok();
+    let python = program.and_then(|path| interpreter(&path));
+    environment.set("program_files", own_files(known, &filled.run, &folder, python.as_deref()));
+    let Some(python) = python else { return };
     let found = known.pythons.entry((python.clone(), filled.env.clone()));
     if let Some((version, packages)) = found.or_insert_with(|| versions(&python, &folder, &filled.env)) {
         environment.set("program_python", Some(version.as_str()));
         environment.set("program_packages", Some(packages.as_str()).filter(|packages| !packages.is_empty()));
     }
+}
+
+/// A digest of a program's own files: those on its command line that are code or settings, and those that a Python script among them
+/// imports from its folder.
+fn own_files(known: &mut Facts, command: &[String], folder: &Path, python: Option<&Path>) -> Option<String> {
+    // `--config=settings.yaml` names a file too.
+    let named =
+        command.iter().flat_map(|word| word.split_once('=').map(|(_, value)| value).into_iter().chain([&**word]));
+    let named = named.map(|word| folder.join(word)).filter(|path| is_code(path) && path.is_file());
+    let mut files: BTreeSet<PathBuf> = named.collect();
+    let module = command.iter().position(|word| word == "-m").and_then(|place| command.get(place + 1));
+    files.extend(module.and_then(|name| {
+        let path = folder.join(name.replace('.', "/"));
+        [path.with_extension("py"), path.join("__main__.py")].into_iter().find(|path| path.is_file())
+    }));
+    if let Some(python) = python {
+        let scripts: Vec<PathBuf> = files.iter().filter(|path| ends_in(path, &["py"])).cloned().collect();
+        files.extend(scripts.iter().flat_map(|script| imports(known, python, script, folder)));
+    }
+    let mut digest = Sha256::new();
+    let mut count = 0;
+    for path in files.iter().take(MOST_FILES) {
+        let is_small = fs::metadata(path).is_ok_and(|about| about.len() <= MOST_FILE_BYTES);
+        let Some(text) = is_small.then(|| fs::read(path).ok()).flatten() else { continue };
+        // The same program in another place is the same.
+        digest.update(path.strip_prefix(folder).unwrap_or(path).as_os_str().as_encoded_bytes());
+        digest.update((text.len() as u64).to_le_bytes());
+        digest.update(&text);
+        count += 1;
+    }
+    let digest: String = digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    (count > 0).then(|| format!("{digest} ({count} {})", if count == 1 { "file" } else { "files" }))
+}
+
+fn ends_in(path: &Path, endings: &[&str]) -> bool {
+    path.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known))
+}
+
+/// Whether a file that a command line names is code or settings. JSON is both, and what programs write: only settings count.
+fn is_code(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    ends_in(path, &CODE) || ends_in(path, &["json"]) && name.contains("config")
+}
+
+/// The files that a Python script imports from its folder or the folder that it starts in, however indirectly.
+fn imports(known: &mut Facts, python: &Path, script: &Path, folder: &Path) -> BTreeSet<PathBuf> {
+    let stamp = |path: &PathBuf| fs::metadata(path).ok().map(|about| (about.len(), about.modified().ok()));
+    let stamps = |files: &BTreeSet<PathBuf>| files.iter().map(stamp).collect::<Vec<Stamp>>();
+    if let Some(found) = known.imports.get(script).filter(|found| found.stamps == stamps(&found.files)) {
+        return found.files.clone();
+    }
+    let own = script.parent().unwrap_or(folder);
+    let mut command = Command::new(python);
+    command.args(["-c", IMPORTS]).arg(script).arg(own).arg(folder).current_dir(own);
+    let found = answer(command).unwrap_or_default();
+    let mut files: BTreeSet<PathBuf> = found.lines().map(|line| own.join(line)).filter(|path| path.is_file()).collect();
+    files.insert(script.to_owned());
+    known.imports.insert(script.to_owned(), Imports { stamps: stamps(&files), files: files.clone() });
+    files
 }
 
 /// The commit of a folder, and how many of its files differ from it.
@@ -161,6 +245,38 @@ mod tests {
         assert_eq!(script("tune", "#!/usr/bin/env python3\n"), Some("python3".into()));
         assert_eq!(script("train", "#!/bin/sh\npython3 train.py"), None);
         assert_eq!(script("binary", "\u{7f}ELF"), None);
+    }
+
+    #[test]
+    fn an_edited_file_of_a_program_makes_another_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("train.py", "import json, model\n");
+        write("model.py", "import layers\nWIDTH = 8\n");
+        write("layers.py", "");
+        write("unused.py", "");
+        write("settings.yaml", "lr: 1");
+        write("results.json", "{}");
+        let mut version = Command::new("python3");
+        version.arg("--version");
+        let python = answer(version).map(|_| Path::new("python3"));
+        let run = ["python3", "train.py", "--config=settings.yaml", "--out", "results.json"].map(str::to_owned);
+        let mut known = Facts::default();
+        let mut files = || own_files(&mut known, &run, folder.path(), python).unwrap();
+        let first = files();
+        assert!(first.ends_with(if python.is_some() { "(4 files)" } else { "(2 files)" }), "{first}");
+        // What it writes and what it does not use is no part of it.
+        write("results.json", "{\"step_time\": 1}");
+        write("unused.py", "import nothing");
+        assert_eq!(files(), first);
+        write("settings.yaml", "lr: 2");
+        let second = files();
+        assert_ne!(second, first);
+        if python.is_some() {
+            write("model.py", "import layers, unused\nWIDTH = 16\n");
+            assert!(files().ends_with("(5 files)"));
+        }
+        assert_eq!(own_files(&mut Facts::default(), &["true".to_owned()], folder.path(), None), None);
     }
 
     #[test]

@@ -21,8 +21,9 @@ const ROWS: usize = 20;
 /// Pairs of factors whose interaction is drawn.
 const PAIRS: usize = 4;
 
-/// The effects on a study's measure.
-fn effects_of(study: &Study, cells: &[Cell], intervals: Intervals) -> Vec<Effect> {
+/// The effects on a study's measure in these cells of all. Those in cells that a filter hides belong to the family: what is left out of
+/// sight was looked at all the same.
+fn effects_of(study: &Study, cells: &[Cell], all: &[Cell], intervals: Intervals) -> Vec<Effect> {
     let key = study.own_measure();
     let measure = measure_of(cells, key);
     let reading = Reading {
@@ -32,7 +33,13 @@ fn effects_of(study: &Study, cells: &[Cell], intervals: Intervals) -> Vec<Effect
         intervals,
         others: 0,
     };
-    effects(cells, &|cell: &Cell| by_repeat(cell, key), reading)
+    let values = |cell: &Cell| by_repeat(cell, key);
+    let found = effects(cells, &values, reading);
+    if cells.len() == all.len() {
+        return found;
+    }
+    let others = effects(all, &values, reading).len().saturating_sub(found.len());
+    effects(cells, &values, Reading { others, ..reading })
 }
 
 /// The largest first, up or down.
@@ -122,7 +129,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
         ];
         Row::of_no_cell(effect.value.n, values)
     };
-    let found = ranked(effects_of(study, cells, Intervals::ByCount));
+    let found = ranked(effects_of(study, cells, baseline.among, Intervals::ByCount));
     let effects: Vec<(usize, usize)> = found.iter().map(|effect| (effect.value.n, effect.repeats_seen)).collect();
     let rows: Vec<Row> = found.into_iter().map(row).collect();
     let mut notes = notes(cells, &[], &rows, baseline);
@@ -169,7 +176,7 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     let title = format!("Effects on {}", measure.to_lowercase());
     let mut chart = Chart::new(title, geometry, Axis::new("Level", ""), y);
     let panel = panel_of(&mut chart.panels, String::new());
-    let mut effects = effects_of(scene.study, scene.cells, scene.intervals);
+    let mut effects = effects_of(scene.study, scene.cells, scene.all, scene.intervals);
     if with_interactions {
         effects = ranked(effects);
         if effects.len() > ROWS {
@@ -209,7 +216,7 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
 /// factors that interact most, or for the pair that the study puts on rows and colour.
 pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
     let metric = scene.study.own_measure();
-    let effects = ranked(effects_of(scene.study, scene.cells, scene.intervals));
+    let effects = ranked(effects_of(scene.study, scene.cells, scene.all, scene.intervals));
     let mut pairs: Vec<(Setting, Setting)> = Vec::new();
     for effect in &effects {
         if let [first, second] = effect.changes.as_slice() {

@@ -39,6 +39,21 @@ fn checked_runs(cells: &[(&str, bool, f64, f64)]) -> Vec<RunSummary> {
 }
 
 #[test]
+fn effects_that_a_filter_hides_stay_in_the_family() {
+    let runs = four();
+    let family = |filter: &str| {
+        let study =
+            Study { filter: filter.to_owned(), measure: Some("step_time_s".into()), ..preset("effects").unwrap() };
+        let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &study);
+        let place = table.columns.iter().position(|column| column.key == "verdict").unwrap();
+        let CellValue::Verdict(judged) = &table.rows[0].values[place] else { panic!("{table:?}") };
+        (table.rows.len(), judged.family)
+    };
+    assert_eq!(family(""), (3, 3));
+    assert_eq!(family("gpus = 1"), (1, 3));
+}
+
+#[test]
 fn an_aa_copy_stands_in_no_row_and_tells_what_passes_for_a_difference() {
     let study = Study { measure: Some("step_time_s".into()), ..Study::default() };
     let runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, 0.98), ("fp32", true, 0.1, 0.98)]);
