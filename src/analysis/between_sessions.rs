@@ -181,12 +181,15 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let reason = match one {
             _ if one.reason.is_some() => one.reason.clone(),
             _ if one.ratio.is_some() && one.contrast.is_none() => Some(Incomparable::OneSession),
-            _ if verdict(arrived[place], by_arrival[place]) != judgement.verdict => one
-                .ratio
-                .zip(one.by_arrival.as_ref())
-                .map(|(told, (_, arrived))| Incomparable::ClocksDisagree { told, arrived: *arrived }),
             _ if verdict(told[place], unrounded[place]) != judgement.verdict => {
                 Some(Incomparable::CoarseClock { resolution: one.rounding })
+            }
+            _ if judgement.verdict == Verdict::Undecided => None,
+            _ if verdict(arrived[place], by_arrival[place]) != judgement.verdict => {
+                one.ratio.zip(one.by_arrival.as_ref()).map(|(told, (_, by_lines))| {
+                    let is_open = verdict(arrived[place], by_arrival[place]) == Verdict::Undecided;
+                    Incomparable::of_clocks(is_open, told, *by_lines)
+                })
             }
             _ => None,
         };

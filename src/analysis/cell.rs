@@ -327,7 +327,17 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
             settings.push(Setting::of_factors(workloads.iter().map(|spec| &***spec), key));
         }
     }
-    settings.push(Setting::without_unit(MADE_WITH, "Made with"));
+    // In the order of first use.
+    let started_s = |cell: &&Cell| finished(cell).filter_map(|run| run.started_s).fold(f64::MAX, f64::min);
+    let mut parts: Vec<&Cell> = cells.iter().filter(|cell| !cell.made_with.is_empty()).collect();
+    parts.sort_by(|a, b| started_s(a).total_cmp(&started_s(b)));
+    let mut made_with: Vec<Level> = Vec::new();
+    for level in parts.iter().map(|cell| Level::text(&cell.made_with)) {
+        if !made_with.contains(&level) {
+            made_with.push(level);
+        }
+    }
+    settings.push(Setting { offered: made_with.into(), ..Setting::without_unit(MADE_WITH, "Made with") });
     settings.push(Setting::without_unit(CELL, "Cell"));
     settings
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::contrast::{Contrast, ERROR, holm};
 use super::value::complete_blocks;
-use super::{Cell, Key, RunSummary};
+use super::{Cell, Key, Mark, RunSummary};
 use crate::plan::{Checked, Margin};
 use crate::statistics::{median, student_t_quantile};
 
@@ -25,6 +25,13 @@ struct CheckMeasure {
 
 /// The last losses of a run, where it tells no loss of an epoch.
 const LAST_LOSS: &str = "last_loss";
+
+/// The steps of a run.
+const STEPS: &str = "steps";
+static STEP_COUNT: LazyLock<Arc<CheckMeasure>> = LazyLock::new(|| {
+    let (name, margin) = ("number of steps".into(), Margin::Absolute(0.5));
+    Arc::new(CheckMeasure { key: STEPS.into(), name, margin, shown: (1.0, "".into()) })
+});
 
 /// What work is checked by where plans say nothing, the first one that both cells tell first.
 static USUAL: LazyLock<[Arc<CheckMeasure>; 4]> = LazyLock::new(|| {
@@ -51,7 +58,9 @@ impl CheckMeasure {
 
     fn value(&self, run: &RunSummary) -> Option<f64> {
         if *self.key != *LAST_LOSS {
-            return run.value(&self.key);
+            // What is no number was taken out of the run's values, and is told by its mark.
+            let is_marked = |mark: &Mark| matches!(mark, Mark::NotFinite(key) if *key == self.key);
+            return run.value(&self.key).or_else(|| run.marks.iter().any(is_marked).then_some(f64::NAN));
         }
         let tail = run.losses.len().div_ceil(10);
         let last = &run.losses[run.losses.len() - tail..];
@@ -76,16 +85,28 @@ impl CheckMeasure {
 
     fn shown(&self, value: f64) -> String {
         let (factor, unit) = &self.shown;
-        if **unit == *"%" {
-            format!("{:.1}", factor * value).replace(".0", "")
-        } else {
-            format!("{:.3}", factor * value)
+        let value = factor * value;
+        match value.abs() {
+            _ if **unit == *"%" => format!("{value:.1}").replace(".0", ""),
+            _ if *self.key == *STEPS => format!("{value:.0}"),
+            1e-3..1e6 => format!("{value:.3}"),
+            0.0 => "0".to_owned(),
+            _ => format!("{value:.2e}"),
         }
     }
 
     fn unit(&self) -> String {
         if self.shown.1.is_empty() { String::new() } else { format!(" {}", self.shown.1) }
     }
+}
+
+/// Whether two cells of own programs made as many steps: what takes half the time may be half the work. None where they did; workloads
+/// of the worker train the epochs that their factors say.
+pub(super) fn step_pairs(pairs: &[(&RunSummary, &RunSummary)]) -> Option<CheckPairs> {
+    let steps = |run: &RunSummary| run.training.filter(|_| run.workload.command.is_some()).map(|one| one.steps as f64);
+    let all = pairs.iter().filter_map(|(over, base)| Some((over.repeat, steps(over)?, steps(base)?)));
+    let one = CheckPairs::of(Arc::clone(&STEP_COUNT), all.collect())?;
+    one.differences.iter().any(|(_, difference)| *difference != 0.0).then_some(one)
 }
 
 /// What cells are checked by, with its margins: `val_loss (within 2 %)`.
@@ -124,9 +145,34 @@ pub(super) struct CheckPairs {
     base: f64,
     /// Each with its repeat.
     differences: Vec<(u32, f64)>,
+    /// Pairs of which one value alone is no finite number: how many in the cell, and in the one that it is held against.
+    not_finite: (usize, usize),
 }
 
 impl CheckPairs {
+    /// Of values with their repeats. Pairs in which neither is a finite number say nothing.
+    fn of(of: Arc<CheckMeasure>, values: Vec<(u32, f64, f64)>) -> Option<Self> {
+        let (finite, others): (Vec<_>, Vec<_>) =
+            values.into_iter().partition(|(_, over, base)| over.is_finite() && base.is_finite());
+        let lone = |is: fn(&(u32, f64, f64)) -> bool| others.iter().filter(|one| is(one)).count();
+        let not_finite = (lone(|one| one.2.is_finite()), lone(|one| one.1.is_finite()));
+        let middle = |side: fn(&(u32, f64, f64)) -> f64| {
+            let values: Vec<f64> = finite.iter().chain(&others).map(side).filter(|value| value.is_finite()).collect();
+            if values.is_empty() { f64::NAN } else { median(&values) }
+        };
+        let differences = finite.iter().map(|(repeat, over, base)| (*repeat, of.difference(*over, *base))).collect();
+        let (over, base) = (middle(|one| one.1), middle(|one| one.2));
+        (!finite.is_empty() || not_finite != (0, 0)).then_some(Self { of, over, base, differences, not_finite })
+    }
+
+    /// One side's median; or that it is no finite number in some repeats.
+    fn shown(&self, value: f64, not_finite: usize) -> String {
+        match not_finite {
+            0 => self.of.shown(value),
+            count => format!("not finite in {}", super::counted(count, "repeat")),
+        }
+    }
+
     fn contrast(&self) -> Option<Contrast> {
         Contrast::of(&self.differences.iter().map(|(_, difference)| *difference).collect::<Vec<_>>())
     }
@@ -137,14 +183,7 @@ pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<CheckPair
     let pairs_of = |of: Arc<CheckMeasure>| {
         let values: Vec<(u32, f64, f64)> =
             pairs.iter().filter_map(|(over, base)| Some((over.repeat, of.value(over)?, of.value(base)?))).collect();
-        let middle = |side: fn(&(u32, f64, f64)) -> f64| median(&values.iter().map(side).collect::<Vec<_>>());
-        let differences = values.iter().map(|(repeat, over, base)| (*repeat, of.difference(*over, *base))).collect();
-        (!values.is_empty()).then(|| CheckPairs {
-            of,
-            over: middle(|value| value.1),
-            base: middle(|value| value.2),
-            differences,
-        })
+        CheckPairs::of(of, values)
     };
     let mut all: Vec<CheckPairs> = measures(pairs).into_iter().filter_map(pairs_of).collect();
     // Last losses stand in where nothing else is told.
@@ -171,6 +210,7 @@ pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
             over: mean(|one| one.over),
             base: mean(|one| one.base),
             differences: complete_blocks(&differences),
+            not_finite: same.iter().fold((0, 0), |all, one| (all.0 + one.not_finite.0, all.1 + one.not_finite.1)),
         })
     };
     known.into_iter().filter_map(merge).collect()
@@ -251,8 +291,10 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
     let mut adjusted = holm(&all).into_iter();
     let check = |(checks, contrasts): (&&[CheckPairs], &Vec<Option<Contrast>>)| {
         let differ: Vec<f64> = adjusted.by_ref().take(checks.len()).collect();
-        if let Some((one, _)) = checks.iter().zip(&differ).find(|(_, p)| **p < ERROR) {
-            let (over, base) = (one.of.shown(one.over), one.of.shown(one.base) + &one.of.unit());
+        let is_shown = |(one, p): &(&CheckPairs, &f64)| **p < ERROR || one.not_finite != (0, 0);
+        if let Some((one, _)) = checks.iter().zip(&differ).find(is_shown) {
+            let (over, base) = (one.shown(one.over, one.not_finite.0), one.shown(one.base, one.not_finite.1));
+            let base = base + &one.of.unit();
             return Check::Differs { measure: Arc::clone(&one.of.name), over, base };
         }
         let open = checks.iter().zip(contrasts).find(|(one, contrast)| {

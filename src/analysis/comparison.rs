@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::check::{CheckPairs, check_pairs, merged, paired};
+use super::check::{CheckPairs, check_pairs, merged, paired, step_pairs};
 use super::environment::machine_differs;
 use super::{Cell, Clock, Doubt, RunState, RunSummary};
 use crate::statistics::median;
@@ -17,6 +17,9 @@ use crate::statistics::median;
 const NEAR_S: f64 = 3_600.0;
 /// Beyond that they may be as far apart as so many repeats of one cell are.
 const NEAR_REPEATS: f64 = 3.0;
+
+/// Measures that take all steps of a run, by their keys.
+const OF_ALL_STEPS: [&str; 2] = ["training_time_s", "total_time_s"];
 
 /// Why two cells cannot be compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,11 +61,23 @@ pub enum Incomparable {
         /// The ratio by the arrival of its lines.
         arrived: f64,
     },
+    /// The time at which lines arrived spreads too much to give the verdict that the program's own clock gives.
+    Unconfirmed {
+        /// The ratio by the program's own clock.
+        told: f64,
+        /// The ratio by the arrival of its lines.
+        arrived: f64,
+    },
     /// A program told times that cannot be: more than passed, or less than its GPUs worked.
     ImpossibleClock,
 }
 
 impl Incomparable {
+    /// Two clocks that do not give the same verdict; the arrival of lines may give none.
+    pub(super) fn of_clocks(arrival_is_open: bool, told: f64, arrived: f64) -> Self {
+        if arrival_is_open { Self::Unconfirmed { told, arrived } } else { Self::ClocksDisagree { told, arrived } }
+    }
+
     /// The name in files.
     pub fn name(&self) -> &'static str {
         match self {
@@ -74,6 +89,7 @@ impl Incomparable {
             Self::NoPartners { .. } => "no_partners",
             Self::CoarseClock { .. } => "coarse_clock",
             Self::ClocksDisagree { .. } => "clocks_disagree",
+            Self::Unconfirmed { .. } => "unconfirmed",
             Self::ImpossibleClock => "impossible_clock",
         }
     }
@@ -88,6 +104,9 @@ impl Incomparable {
                 "run both cells again in one launch, which interleaves their repeats"
             }
             Self::CoarseClock { .. } => "let the program print more digits of its durations",
+            Self::Unconfirmed { .. } => {
+                "print each step as it ends, on a machine that is quiet, or run more repeats: lines have to arrive when steps end"
+            }
             Self::ClocksDisagree { .. } | Self::ImpossibleClock => {
                 "let the program wait for the GPU before it reads the clock (torch.cuda.synchronize), and print each step as it ends"
             }
@@ -122,6 +141,12 @@ impl fmt::Display for Incomparable {
             }
             Self::ClocksDisagree { told, arrived } => {
                 write!(f, "{told:.2}× by the program's clock, {arrived:.2}× by the arrival of its lines")
+            }
+            Self::Unconfirmed { told, arrived } => {
+                write!(
+                    f,
+                    "{told:.2}× by the program's clock is not confirmed by the arrival of its lines ({arrived:.2}×)"
+                )
             }
             Self::ImpossibleClock => f.write_str("the program told impossible times"),
         }
@@ -219,7 +244,10 @@ impl Comparison {
             least,
             gap_s: near.iter().filter_map(gap_s).max_by(f64::total_cmp),
             reason,
-            checks: check_pairs(&near),
+            checks: check_pairs(&near)
+                .into_iter()
+                .chain(step_pairs(&near).filter(|_| OF_ALL_STEPS.contains(&key)))
+                .collect(),
             by_arrival: has_arrivals.then(|| near.iter().filter_map(|pair| log(pair, &arrived)).collect()),
         }
     }

@@ -196,9 +196,10 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
                 return Some(Incomparable::CoarseClock { resolution: one.rounding });
             }
             let ratio = |contrast: &Option<Contrast>| contrast.as_ref().map_or(1.0, |contrast| contrast.mean.exp());
-            (found.decision != by_arrival[place].decision && found.decision != Decision::Open).then(|| {
-                Incomparable::ClocksDisagree { told: ratio(&contrasts[place]), arrived: ratio(&arrived[place]) }
-            })
+            let (told, arrived) = (ratio(&contrasts[place]), ratio(&arrived[place]));
+            let by_arrival = by_arrival[place].decision;
+            (found.decision != by_arrival && found.decision != Decision::Open)
+                .then(|| Incomparable::of_clocks(by_arrival == Decision::Open, told, arrived))
         });
         let plain = judgement_of(contrast, (found.p_adjusted, None), of_speed, equal_within);
         let cannot = reason.is_some() && (one.reason.is_some() || found.decision != Decision::Open);

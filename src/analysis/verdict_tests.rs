@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::analysis::{self, Clock, Contradiction, Doubt, RunSummary, cells, fixture, summarise_run};
-use crate::plan::{Checked, Margin};
+use crate::plan::{Checked, Command, Margin, WorkloadSpec};
 use crate::statistics::fixture::oracle;
 
 #[test]
@@ -170,6 +170,33 @@ fn a_fast_cell_that_learns_nothing_is_named() {
     let unknown = verdict(&runs);
     assert!(matches!(unknown.check, Check::Unknown { needed: Some(7..), .. }), "{:?}", unknown.check);
     assert_eq!(unknown.to_string(), "faster");
+}
+
+#[test]
+fn a_diverged_loss_and_fewer_steps_are_other_work() {
+    let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.05, 30.0, 60.0));
+    for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp16")) {
+        run.values.remove("test_loss");
+        run.marks.push(analysis::Mark::NotFinite("test_loss".into()));
+    }
+    let judged = verdict(&runs).to_string();
+    assert!(judged.starts_with("faster, but test loss differs: not finite in 6 repeats against"), "{judged}");
+    let command = Some(Arc::new(Command::default()));
+    let program = Arc::new(WorkloadSpec { command, ..(*runs[0].workload).clone() });
+    let by_training = |steps: u64| {
+        let mut runs = two_cells(&repeats(0.1, 0.0, 60.0), &repeats(0.05, 30.0, 60.0));
+        for run in &mut runs {
+            run.workload = Arc::clone(&program);
+            let own = if run.cell.starts_with("fp16") { steps } else { 40 };
+            run.training = run.training.map(|training| analysis::TrainingTime { steps: own, ..training });
+        }
+        let cells = cells(&runs);
+        let comparison = |key| Comparison::between(&cells[1], &cells[0], key, true);
+        ["training_time_s", "step_time_s"]
+            .map(|key| judge_comparisons(&[comparison(key)], 0, true, 0.01)[0].to_string())
+    };
+    assert_eq!(by_training(40), ["faster", "faster"]);
+    assert_eq!(by_training(20), ["faster, but number of steps differs: 20 against 40", "faster"]);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod ends;
 #[path = "../executable/mod.rs"]
 mod executable;
 mod frameworks;
+mod pooling;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
