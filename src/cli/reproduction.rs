@@ -10,7 +10,7 @@ use super::material::Material;
 use super::{OK, Outcome, say, session_folder};
 use crate::analysis::{Cell, RunSummary, Source, cells_of};
 use crate::figure::paper::{self, Origin, PaperFormat};
-use crate::figure::{self, Chart, Study, capitalised, claims_table, counted};
+use crate::figure::{self, CellValue, Chart, Row, Study, capitalised, claims_table, counted};
 use crate::papers::{self, Artefact, Bound, Judgement, Paper, PublishedValue, Verdict};
 use crate::plan::RunState;
 use crate::text_table::TextTable;
@@ -151,7 +151,7 @@ impl Report<'_> {
         Ok(is_measured)
     }
 
-    /// The picture and the table of the runs that are cells of a table or figure; returns whether there are any.
+    /// The picture and the table of the runs that are cells of a table or figure; returns whether they tell any of its numbers.
     fn measured(
         &self,
         document: &mut Document,
@@ -170,6 +170,14 @@ impl Report<'_> {
                     "No run of these sessions is a cell of it: multicard run --preset {id} runs them."
                 ));
             }
+            return Ok(false);
+        }
+        let has_value = |row: &Row| row.values.iter().any(|value| matches!(value, CellValue::Measure(_)));
+        if !figure.table.rows.iter().any(has_value) {
+            document.paragraph(format!(
+                "Runs of these sessions are cells of it and tell none of its numbers, as quick runs tell no losses: multicard run \
+                 --preset {id} makes runs that do."
+            ));
             return Ok(false);
         }
         if !figure.charts.iter().all(Chart::is_empty) {
