@@ -10,7 +10,7 @@ use super::material::Material;
 use super::{OK, Outcome, say, session_folder};
 use crate::analysis::{Cell, RunSummary, Source, cells_of};
 use crate::figure::paper::{self, Origin, PaperFormat};
-use crate::figure::{self, Chart, Study, capitalised, claims_table, counted};
+use crate::figure::{self, CellValue, Chart, Row, Study, capitalised, claims_table, counted};
 use crate::papers::{self, Artefact, Bound, Judgement, Paper, PublishedValue, Verdict};
 use crate::plan::RunState;
 use crate::text_table::TextTable;
@@ -24,14 +24,13 @@ pub(super) fn write(sessions: &[PathBuf], out: &Path) -> Outcome {
     let figures = out.join("figures");
     std::fs::create_dir_all(&figures).map_err(|error| format!("creating {}: {error}", figures.display()))?;
     let report = Report { materials: &materials, out };
-    let document = report.document()?;
+    let (document, measured) = report.document()?;
     for (name, text) in [("md", document.markdown()), ("html", document.html()), ("tex", document.latex())] {
         paper::write_file(&out.join(format!("reproduction.{name}")), text.as_bytes())?;
     }
-    let pictures = document.0.iter().filter(|part| matches!(part, Part::Picture { .. })).count();
     say(format_args!(
         "{} of {} tables and figures have measurements; reproduction.md, reproduction.html and reproduction.tex in {}",
-        pictures,
+        measured,
         papers::artefacts().len(),
         out.display()
     ));
@@ -44,14 +43,16 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn document(&self) -> Result<Document, Box<dyn Error>> {
+    /// The document, and how many tables and figures have measurements.
+    fn document(&self) -> Result<(Document, usize), Box<dyn Error>> {
         let sources = self.sources();
         let judgements = judged(&cells_of(&sources));
         let mut document = Document::default();
         document.heading(1, "A reproduction of arXiv 2503.15252 and arXiv 2505.22905");
         self.head(&mut document, &judgements);
+        let mut measured = 0;
         for paper in papers::papers() {
-            self.paper(&mut document, paper, &sources)?;
+            measured += self.paper(&mut document, paper, &sources)?;
         }
         document.heading(2, "Claims");
         document.paragraph(
@@ -68,7 +69,7 @@ impl Report<'_> {
         document.heading(2, "Methods");
         let origins: Vec<Origin> = self.materials.iter().map(|one| one.origin.clone()).collect();
         document.paragraph(figure::methods(&sources, &Study::default(), &origins));
-        Ok(document)
+        Ok((document, measured))
     }
 
     /// The runs of each session under its name, where there are several.
@@ -116,14 +117,16 @@ impl Report<'_> {
         );
     }
 
-    fn paper(&self, document: &mut Document, paper: &Paper, sources: &[Source]) -> Result<(), Box<dyn Error>> {
+    /// A paper's tables and figures; returns how many of them have measurements.
+    fn paper(&self, document: &mut Document, paper: &Paper, sources: &[Source]) -> Result<usize, Box<dyn Error>> {
         document.heading(2, format!("arXiv {}: {}", paper.id, paper.title));
         document.paragraph(format!("{}; {}; {}.", paper.node, paper.system, paper.software));
         document.paragraph(format!("It does not say: {}.", paper.unstated.join("; ")));
+        let mut measured = 0;
         for artefact in papers::artefacts().iter().filter(|artefact| artefact.paper == paper.id) {
-            self.artefact(document, artefact, sources)?;
+            measured += usize::from(self.artefact(document, artefact, sources)?);
         }
-        Ok(())
+        Ok(measured)
     }
 
     fn artefact(
@@ -131,7 +134,7 @@ impl Report<'_> {
         document: &mut Document,
         artefact: &'static Artefact,
         sources: &[Source],
-    ) -> Result<(), Box<dyn Error>> {
+    ) -> Result<bool, Box<dyn Error>> {
         document.heading(3, format!("{artefact}: {}", artefact.shows));
         let conditions = [artefact.quantity.as_str(), artefact.conditions.as_str()];
         let conditions: Vec<&str> = conditions.into_iter().filter(|text| !text.is_empty()).collect();
@@ -139,22 +142,22 @@ impl Report<'_> {
         if let Some(needs) = &artefact.needs {
             document.paragraph(format!("Not measured here, or not wholly: {needs}."));
         }
-        self.measured(document, artefact, sources)?;
+        let is_measured = self.measured(document, artefact, sources)?;
         let values = values(artefact);
         if !values.is_empty() {
             document.paragraph("Published:");
             document.0.push(Part::Values(values));
         }
-        Ok(())
+        Ok(is_measured)
     }
 
-    /// The picture and the table of the runs that are cells of a table or figure.
+    /// The picture and the table of the runs that are cells of a table or figure; returns whether they tell any of its numbers.
     fn measured(
         &self,
         document: &mut Document,
         artefact: &'static Artefact,
         sources: &[Source],
-    ) -> Result<(), Box<dyn Error>> {
+    ) -> Result<bool, Box<dyn Error>> {
         let id = artefact.id();
         let study = figure::preset(&id)?;
         let own: Vec<(&str, Vec<RunSummary>)> =
@@ -167,7 +170,15 @@ impl Report<'_> {
                     "No run of these sessions is a cell of it: multicard run --preset {id} runs them."
                 ));
             }
-            return Ok(());
+            return Ok(false);
+        }
+        let has_value = |row: &Row| row.values.iter().any(|value| matches!(value, CellValue::Measure(_)));
+        if !figure.table.rows.iter().any(has_value) {
+            document.paragraph(format!(
+                "Runs of these sessions are cells of it and tell none of its numbers, as quick runs tell no losses: multicard run \
+                 --preset {id} makes runs that do."
+            ));
+            return Ok(false);
         }
         if !figure.charts.iter().all(Chart::is_empty) {
             let origins = self.materials.iter().map(|one| one.origin.clone()).collect();
@@ -182,15 +193,18 @@ impl Report<'_> {
             document.0.push(Part::Picture { name, title: format!("{artefact}: {}", artefact.shows), svg });
         }
         document.0.push(Part::Table(Box::new(figure::table(&sources, &study))));
-        Ok(())
+        Ok(true)
     }
 }
 
-/// A source's runs of cells that are among those of a table or figure, whatever else they deviate in.
+/// A source's runs of cells that are among those of a table or figure and do its work, whatever else they deviate in: images of 500 px say
+/// nothing of a figure of 700 px.
 fn runs_of(artefact: &'static Artefact, source: &Source) -> Vec<RunSummary> {
     let cells = cells_of(&[Source { session: "", reports: &[], ..*source }]);
     let found = papers::deviations(artefact, &cells);
-    let is_of_paper = |(place, _): &(usize, &Cell)| artefact.plan().is_some() && found.is_of_paper(*place);
+    let is_of_paper = |(place, _): &(usize, &Cell)| {
+        artefact.plan().is_some() && found.is_of_paper(*place) && found.is_stated_work(*place)
+    };
     let own = cells.iter().enumerate().filter(is_of_paper);
     own.flat_map(|(_, cell)| cell.runs.iter().map(|run| (*run).clone())).collect()
 }

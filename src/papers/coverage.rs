@@ -124,6 +124,12 @@ impl Deviations {
         self.of_cells.get(cell).is_none_or(Option::is_some)
     }
 
+    /// Whether a cell computes for an image or a row what the paper states. In what it leaves open, any level will do.
+    pub fn is_stated_work(&self, cell: usize) -> bool {
+        let deviations = self.of_cells.get(cell).and_then(Option::as_ref);
+        deviations.is_none_or(|all| all.iter().all(|one| one.open || !WORK.contains(&&*one.key)))
+    }
+
     /// Whether a cell does the work that the paper's number of a measure is of. Where it does not, their ratio says nothing.
     pub fn is_same_work(&self, cell: usize, measure: &Measure) -> bool {
         let deviations = self.of_cells.get(cell).and_then(Option::as_ref);
@@ -305,6 +311,19 @@ mod tests {
         // A batch size of its own is what the paper leaves open; fp64 has no closer cell than the pinned one.
         assert_eq!(levels, expected.map(|(precision, pinned, batch)| (precision.into(), pinned.into(), batch.into())));
         assert_eq!(found.strangers(), 1);
+    }
+
+    #[test]
+    fn another_image_size_is_the_stated_work_only_where_the_paper_leaves_it_open() {
+        let runs = [run_of("fp32", 1, &[("epochs", Level::Integer(1))])];
+        let cells = cells(&runs);
+        let does = |id: &str| {
+            let found = deviations(artefact(id).unwrap(), &cells);
+            (found.is_of_paper(0), found.is_stated_work(0))
+        };
+        assert_eq!(does("2503.15252/table-2"), (true, true), "500 px are the plan's choice");
+        assert_eq!(does("2503.15252/fig-1"), (true, false), "which states 700 px");
+        assert_eq!(does("2505.22905/fig-6"), (true, false), "which states files of 300 px");
     }
 
     #[test]

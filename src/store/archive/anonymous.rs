@@ -252,7 +252,10 @@ impl Pseudonyms {
             "cell" => words::is_cell(text),
             "plan" => words::is_plan(text),
             "created" => words::is_moment(text),
-            "name" | "device" | "cpu_model" | "system" | "gpus" => words::is_product(text),
+            // What a recording of a run is told under is the run's id.
+            "name" => words::is_product(text) || words::is_run(text),
+            "device" | "cpu_model" | "system" | "gpus" => words::is_product(text),
+            "schema_version" => words::is_version(text) || words::is_schema(text),
             "links" => words::is_links(text),
             _ => VERSIONS.contains(&field) && words::is_version(text),
         };

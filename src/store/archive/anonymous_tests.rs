@@ -262,7 +262,9 @@ fn an_anonymous_session_has_the_numbers_the_states_and_plans_that_can_be_read() 
         let numbers = |record: RunRecord| {
             let ranks: Vec<_> = record.ranks.iter().map(|rank| (rank.steps.clone(), rank.readings.len())).collect();
             // What is not a number is not equal to itself; its text is.
-            format!("{:?}", (record.run, record.cell, record.state, record.repeat, record.levels.iter().count(), ranks))
+            let recorded = record.trace.as_ref().map(std::mem::discriminant);
+            let told = (record.run, record.cell, record.state, record.repeat, record.levels.iter().count());
+            format!("{:?}", (told, recorded, ranks))
         };
         let [before, after] = [&from, &to].map(|session| records(session).into_iter().map(numbers).collect::<Vec<_>>());
         assert_eq!(before, after, "{name}");
@@ -292,6 +294,16 @@ fn what_differed_differs_still_and_what_was_the_same_is_the_same() {
     assert_eq!(names.word("--batch={alice}"), "text_3{text_1}");
     assert_eq!(names.path("runs/0001-978cbae2-1/rank-0.jsonl"), "runs/0001-978cbae2-1/rank-0.jsonl");
     assert_eq!(names.path("runs/bob/rank-0.jsonl"), "runs/text_2/rank-0.jsonl");
+    for (field, kept) in [
+        ("name", "0031-51a1b427-1"),
+        ("file", "trace.events"),
+        ("schema_version", "built-in 1"),
+        ("schema_version", "3.14.1"),
+    ] {
+        assert_eq!(names.text(field, kept), kept, "{field}: a recording stays with its run");
+    }
+    assert_eq!(names.text("file", "alice.nsys-rep"), "text_4");
+    assert_eq!(names.text("schema_version", "alice"), "text_1");
 }
 
 #[test]

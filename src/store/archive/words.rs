@@ -6,7 +6,7 @@ use serde_json::Value;
 use strum::VariantArray as _;
 
 use crate::plan::{RunState, Tracer, command, workloads};
-use crate::protocol::{PASSES, PRODUCTS, TRACE_METRICS, fact_keys};
+use crate::protocol::{EVENTS_FILE, PASSES, PRODUCTS, TRACE_METRICS, fact_keys};
 
 /// Words of plan files and of logs that are no part of a workload.
 const WORDS: &str = "backend base better block command constraint cpu data env exclude exclusive factor factors folder full higher \
@@ -39,6 +39,7 @@ pub(super) fn of_multicard() -> HashSet<String> {
     words.extend(command::BUILT_IN.iter().map(|(name, _)| (*name).to_owned()));
     words.extend([command::PEAK_RESIDENT, command::CPU_TIME, command::PROGRAM_TIME].map(str::to_owned));
     words.extend(TRACE_METRICS.iter().map(|kind| kind.key.to_owned()));
+    words.insert(EVENTS_FILE.to_owned());
     words
 }
 
@@ -88,6 +89,11 @@ pub(super) fn is_version(text: &str) -> bool {
     let is_build = build == "cpu" || build.strip_prefix("cu").is_some_and(|cuda| is_digits(cuda, 4));
     let parts: Vec<&str> = numbers.split('.').collect();
     is_build && (2..=3).contains(&parts.len()) && parts.iter().all(|part| is_digits(part, 3))
+}
+
+/// The schema of the built-in tracer's recordings: `built-in 1`.
+pub(super) fn is_schema(text: &str) -> bool {
+    text.strip_prefix("built-in ").is_some_and(|number| is_digits(number, 3))
 }
 
 /// A moment in UTC, RFC 3339.

@@ -37,6 +37,8 @@ pub(in crate::app) const STARTING_PLANS: &[StartingPlan] = starting_plans![
     "trace-precision",
     "trace-pin",
     "trace-cost",
+    "sample",
+    "sample-traced",
     "llm-techniques",
     "llm-data-sets",
     "llm-pin-memory",

@@ -140,7 +140,7 @@ fn a_first_window_has_quickstart_ticked_and_can_launch_it() {
 #[test]
 fn a_plan_is_launched_beside_the_sample_session_and_not_into_it() {
     let mut window = window_of(Some(cpu_node()));
-    let folder = PathBuf::from("/home/me/.local/share/multicard/samples/four-h200");
+    let folder = PathBuf::from("/home/me/.local/share/multicard/samples/one-h100");
     let read_only = Some("Sample".to_owned());
     let state = &mut window.state_mut().state;
     state.take(UiEvent::Session { folder: folder.clone(), read_only });
@@ -148,7 +148,7 @@ fn a_plan_is_launched_beside_the_sample_session_and_not_into_it() {
         SessionPlan { name: "table".to_owned(), toml: Plan::new("table", image::spec()).to_toml(), folder: None };
     state.take(UiEvent::Records(Arc::new(Records { folder, plans: vec![of_sample], ..Records::default() })));
     assert!(state.desk.settings.recent.is_empty(), "it is no session of the user");
-    assert_eq!(state.title(), "sample: four H200 GPUs – multicard");
+    assert_eq!(state.title(), "sample: one H100 GPU – multicard");
     settle(&mut window);
     assert_eq!(window.state().state.own::<PlanScreen>().plan().name, "quickstart", "the plan stays");
     assert!(window.query_by_label_contains("into a new session").is_some());

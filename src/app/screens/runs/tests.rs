@@ -966,7 +966,7 @@ fn the_session_menu_says_what_the_sample_is_as_plain_text() {
     use crate::app::sample;
     use eframe::egui::Shape;
     let mut state = State::new(Settings::default());
-    let folder = PathBuf::from("/data/multicard/samples/four-h200");
+    let folder = PathBuf::from("/data/multicard/samples/one-h100");
     state.desk.session = Some(OpenSession { folder, read_only: Some(sample::ABOUT.to_owned()) });
     let mut harness = window(state, session_menu);
     click(&mut harness, &format!("Session: {}", sample::NAME));
