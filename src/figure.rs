@@ -9,6 +9,7 @@ mod compare;
 mod csv;
 mod difference;
 mod drawing;
+mod folded;
 mod json;
 mod launches;
 mod methods;

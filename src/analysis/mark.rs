@@ -248,21 +248,6 @@ impl Mark {
                     range(all(|mark| if let Self::SkippedUpdates(count) = mark { Some(*count) } else { None })?)?;
                 Some(format!("{counts} updates skipped"))
             }
-            Self::Contended { .. } => {
-                let cpus = |of: fn(&Self) -> Option<f64>| -> Option<String> {
-                    let all = marks.iter().map(|mark| of(mark)).collect::<Option<Vec<f64>>>()?;
-                    let low = format!("{:.2}", all.iter().copied().fold(f64::MAX, f64::min));
-                    let high = format!("{:.2}", all.iter().copied().fold(0.0, f64::max));
-                    Some(if low == high { low } else { format!("{low} to {high}") })
-                };
-                let others = cpus(|mark| if let Self::Contended { others, .. } = mark { Some(*others) } else { None })?;
-                let stolen = cpus(|mark| if let Self::Contended { stolen, .. } = mark { Some(*stolen) } else { None })?;
-                let all =
-                    all(|mark| if let Self::Contended { cpus, .. } = mark { Some((*cpus).into()) } else { None })?;
-                let (all, stolen) =
-                    (range(all)?, if stolen == "0.00" { String::new() } else { format!(", {stolen} stolen") });
-                Some(format!("others kept {others} of {all} CPUs busy while steps counted{stolen}"))
-            }
             Self::SharedNode(_) => Some("ran beside others; their times, rates and energy enter no table".to_owned()),
             _ => None,
         }
@@ -386,8 +371,5 @@ mod tests {
         assert!(summarise_run(&fixture::finished()).marks.is_empty(), "of an earlier version, nothing is known");
         let lost = Mark::Contended { others: 1.33, stolen: 0.0, busy: 1.99, cpus: 2 };
         assert!(lost.to_string().contains("1.33 of 2 CPUs"), "{lost}");
-        let more = Mark::Contended { others: 1.7, stolen: 0.2, busy: 2.0, cpus: 2 };
-        let told = "others kept 1.33 to 1.70 of 2 CPUs busy while steps counted, 0.00 to 0.20 stolen";
-        assert_eq!(Mark::of_several(&[&lost, &more]).as_deref(), Some(told));
     }
 }

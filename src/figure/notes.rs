@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::baseline::Baseline;
+use super::folded::folded;
 use super::number::{significant, without_zeros};
 use super::ratio::{by_repeat, finished};
 use super::sibling::Against;
@@ -507,7 +508,9 @@ fn mark_notes(cells: &[Cell]) -> Vec<String> {
         {
             stories = vec![(story, borne.iter().map(|(_, run)| *run).collect())];
         }
-        notes.extend(stories.iter().map(|(story, runs)| format!("{label}: {story} ({})", runs_of(runs, all))));
+        let told =
+            folded(stories).into_iter().map(|(story, runs)| format!("{label}: {story} ({})", runs_of(&runs, all)));
+        notes.extend(told);
     }
     notes
 }
