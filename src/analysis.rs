@@ -57,7 +57,7 @@ pub use environment::{environment_notes, environments_between};
 pub use jump::{SessionJump, session_jump};
 pub use limit::Limits;
 pub use loss::LossPoint;
-pub use made_with::{split_note, splitting_facts};
+pub use made_with::{split_by, split_note, splitting_facts};
 pub use mark::Mark;
 pub use measure::{
     Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, counted, measure, metric_measure,

@@ -120,21 +120,29 @@ fn short(value: &str, order: &[&str]) -> String {
     }
 }
 
+/// The runs of each cell that was split, all parts together.
+fn wholes<'a>(cells: &[Cell<'a>]) -> Vec<Vec<&'a RunSummary>> {
+    let mut parts: BTreeMap<(&str, &str), Vec<&Cell>> = BTreeMap::new();
+    for cell in cells {
+        parts.entry((cell.session, cell.id)).or_default().push(cell);
+    }
+    let split = parts.into_values().filter(|parts| parts.len() > 1);
+    split.map(|parts| parts.iter().flat_map(|part| part.runs.iter().copied()).collect()).collect()
+}
+
+/// The facts by which cells were split, by their keys.
+pub fn split_by(cells: &[Cell]) -> Vec<&'static str> {
+    let wholes = wholes(cells);
+    FACTS.into_iter().filter(|key| wholes.iter().any(|runs| values(runs, key).len() > 1)).collect()
+}
+
 /// What to say of cells that were split: how many, by which facts, and how to pool them.
 pub fn split_note(cells: &[Cell]) -> Option<String> {
-    let mut together: BTreeMap<(&str, &str), Vec<&RunSummary>> = BTreeMap::new();
-    let mut parts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for cell in cells {
-        together.entry((cell.session, cell.id)).or_default().extend(&cell.runs);
-        *parts.entry((cell.session, cell.id)).or_default() += 1;
-    }
-    together.retain(|cell, _| parts[cell] > 1);
-    let differs = |key: &&str| together.values().any(|runs| values(runs, key).len() > 1);
-    let facts: Vec<&str> = FACTS.into_iter().filter(differs).collect();
+    let facts = split_by(cells);
     (!facts.is_empty()).then(|| {
         format!(
             "repeats of {} were not made with the same things: each row holds those that were; `--pool {}` joins them",
-            super::counted(together.len(), "cell"),
+            super::counted(wholes(cells).len(), "cell"),
             facts.join(",")
         )
     })

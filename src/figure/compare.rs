@@ -27,9 +27,10 @@ use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
     Cell, CellKey, Intervals, Judgement, Key, Level, Measure, Method, Recording, RunState, Setting, Source, Value,
-    cells_pooling, measure_of, sort, varying,
+    cells_pooling, measure_of, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
+use crate::protocol::fact_name;
 use arrange::{arrange, name_of};
 
 /// The levels that a setting has among all cells.
@@ -70,6 +71,8 @@ pub struct Comparison {
     pub arrangement: Arrangement,
     /// The cells that are shown, with their names, in the order of the table's rows.
     pub cells: Vec<(CellKey, String)>,
+    /// Facts of what runs were made with by which repeats of one cell stand apart, or would without the study's pooling: keys and names.
+    pub made_with: Vec<(Key, String)>,
     /// How many cells there are without the filter.
     pub all_cells: usize,
     /// How many there are with those that this form is not of.
@@ -122,6 +125,8 @@ pub(super) struct Chosen<'a> {
     recorded: usize,
     /// Cells whose runs a profiler recorded.
     pub(super) traced: usize,
+    /// Facts by which cells are split, and those over which the study pools: keys and names.
+    made_with: Vec<(Key, String)>,
     /// The A/A copies of plans, which no table and no chart shows.
     copies: Vec<Cell<'a>>,
     /// What is shown of them.
@@ -133,6 +138,9 @@ pub(super) struct Chosen<'a> {
 impl<'a> Chosen<'a> {
     pub(super) fn new(sources: &[Source<'a>], study: &Study) -> Self {
         let mut all = cells_pooling(sources, &study.pool);
+        let apart = split_by(&all).into_iter().map(Key::from);
+        let made_with: Vec<Key> = apart.chain(study.pool.iter().cloned()).collect();
+        let made_with = made_with.into_iter().map(|key| (key.clone(), fact_name(&key).to_owned())).collect();
         let count = |of: fn(Recording) -> bool| all.iter().filter(|cell| of(cell.recording())).count();
         let (recorded, traced) =
             (count(|of| of != Recording::Plain), count(|of| matches!(of, Recording::Traced | Recording::BuiltIn)));
@@ -167,7 +175,20 @@ impl<'a> Chosen<'a> {
         let arranged = own(&filtered);
         let shown: Vec<Cell> = filtered.into_iter().filter(|cell| !is_hidden(cell)).collect();
         let shown_settings = own(&shown);
-        Self { all, shown, settings, shown_settings, arranged, known_cells, recorded, traced, copies, study, missing }
+        Self {
+            all,
+            shown,
+            settings,
+            shown_settings,
+            arranged,
+            known_cells,
+            recorded,
+            traced,
+            made_with,
+            copies,
+            study,
+            missing,
+        }
     }
 
     /// The settings by which shown cells are known: one cell that is left by what told it from the others.
@@ -295,6 +316,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     Comparison {
         settings: settings.iter().map(|setting| setting_levels(all, setting.clone())).collect(),
         cells: shown.iter().map(|cell| (cell.key(), name_of(cell, chosen.naming()))).collect(),
+        made_with: chosen.made_with.clone(),
         all_cells: all.len(),
         known_cells: chosen.known_cells,
         traced: chosen.recorded,

@@ -105,6 +105,11 @@ pub struct FoundStep {
     pub at_s: f64,
 }
 
+/// A number without the last digits, which conversions of units leave behind: 0.0041 rather than 0.0040999999999999995.
+fn plain(number: f64) -> f64 {
+    format!("{number:.11e}").parse().unwrap_or(number)
+}
+
 /// In words, for people who try their patterns: `step 3 of 100, loss 0.5`.
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,8 +122,8 @@ impl fmt::Display for Found {
                 epoch.map_or(Ok(()), |epoch| write!(f, ", epoch {epoch}"))?;
                 loss.map_or(Ok(()), |loss| write!(f, ", loss {loss}"))?;
                 units.map_or(Ok(()), |units| write!(f, ", {units} units"))?;
-                duration_s.map_or(Ok(()), |duration_s| write!(f, ", {duration_s} s"))?;
-                wait_s.map_or(Ok(()), |wait_s| write!(f, ", of which {wait_s} s waiting"))?;
+                duration_s.map_or(Ok(()), |duration_s| write!(f, ", {} s", plain(duration_s)))?;
+                wait_s.map_or(Ok(()), |wait_s| write!(f, ", {} s of it waiting", plain(wait_s)))?;
                 if *warm_up == Some(true) { f.write_str(", warm-up") } else { Ok(()) }
             }
             Self::Reading { key, value, step, epoch } => {

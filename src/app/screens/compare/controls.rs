@@ -151,6 +151,36 @@ fn filter_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
         });
         levels_ui(ui, view, picture, levels, commands);
     }
+    made_with_ui(ui, view, picture, commands);
+}
+
+/// Facts of what runs were made with: repeats that differ in a ticked one stand apart.
+fn made_with_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    if picture.comparison.made_with.is_empty() {
+        return;
+    }
+    ui.add_space(GRID);
+    let help = "Repeats of a cell that were not made with the same things stand in several rows. Untick what makes no difference: \
+    repeats that differ in it alone are joined.";
+    ui.label(muted(ui, "Tell repeats apart by")).on_hover_text(help);
+    ui.horizontal_wrapped(|ui| {
+        for (key, name) in &picture.comparison.made_with {
+            let mut apart = !view.own.study.pool.contains(key);
+            let check = check_ui(ui, &mut apart, name.as_str()).on_hover_text(help);
+            check.widget_info(|| {
+                WidgetInfo::selected(Role::CheckBox, true, apart, format!("Tell repeats apart by {name}"))
+            });
+            if check.changed() {
+                let key = key.clone();
+                edit::<CompareCommand>(commands, &view.own.study, None, move |study| {
+                    study.pool.retain(|known| *known != key);
+                    if !apart {
+                        study.pool.push(key);
+                    }
+                });
+            }
+        }
+    });
 }
 
 fn levels_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, levels: &SettingLevels, commands: &mut Vec<Command>) {
