@@ -12,7 +12,8 @@ use super::ratio::finished;
 use super::study::Study;
 use super::table::{CellValue, Column, Row};
 use crate::analysis::{
-    Cell, Clock, Mark, Recording, RunState, RunSummary, Setting, Source, environment_notes, held, outliers, varying,
+    Cell, Clock, Mark, Recording, RunState, RunSummary, Setting, Source, environment_notes, held, outliers, split_note,
+    varying,
 };
 use crate::plan::{Mode, Plan};
 
@@ -62,6 +63,7 @@ pub fn methods(sources: &[Source], study: &Study, origins: &[Origin]) -> String 
     sentences.push(method_note(&table.rows));
     sentences.extend(summary_of_baseline(cells, &with_values(&table.columns, &table.rows), &baseline));
     sentences.extend(verdict_note(cells, &table.columns, &table.rows));
+    sentences.extend(split_note(cells));
     sentences.extend(environment_notes(cells));
     sentences.push(marks(&runs));
     sentences.extend(excluded(&chosen, cells));
