@@ -29,6 +29,7 @@ mod source;
 mod tests;
 mod tile;
 mod timeline;
+mod told;
 mod unfinished;
 mod value;
 mod window;
@@ -44,6 +45,7 @@ pub use timeline::{
     Binding, Class, Collective, CriticalPath, Found, Item, Mark, MarkKind, Part, PartTime, Segment, Shelf, Split,
     StepSplit, Steps, Stretch, Timeline, TimelineRow, keep_for_timeline, over_repeats,
 };
+pub use told::ToldStep;
 pub use value::{
     Allocations, Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,
     MemoryOperation, Memset, Metric, NvtxRange, PinProof, PrecisionProof, Proof, RankProof, Statistics, StrategyProof,

@@ -9,10 +9,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use super::{Notice, Session, SessionError};
-use crate::plan::{Capture, Levels, Node, Tracer, WorkloadSpec, workload_or_unknown};
+use crate::plan::{Capture, Levels, Node, Tracer, WorkloadSpec};
 use crate::protocol::{EVENTS_FILE, Job, TraceOutcome};
 use crate::store::{Decision, RunRecord, Store};
-use crate::trace::{self, Progress, Stage, Trace, TraceError, Window};
+use crate::trace::{self, Progress, Stage, ToldStep, Trace, TraceError, Window};
 
 /// File name of the profiler's report in a run's folder, without extension.
 const REPORT: &str = "trace";
@@ -30,6 +30,18 @@ pub(super) struct ToImport {
 struct Planned {
     spec: Arc<WorkloadSpec>,
     levels: Levels,
+    /// The steps that its program told, which mark those of its recording.
+    steps: Vec<ToldStep>,
+}
+
+impl Planned {
+    fn of(record: RunRecord) -> Self {
+        let is_program = record.workload.command.is_some();
+        let told = record.ranks.iter().filter(|_| is_program).take(1).flat_map(|rank| &rank.steps);
+        let told = told.map(|step| ToldStep { start_s: step.time_s - step.duration_s, end_s: step.time_s });
+        let steps = told.filter(|step| step.start_s.is_finite() && step.end_s.is_finite()).collect();
+        Self { steps, spec: record.workload, levels: record.levels }
+    }
 }
 
 /// Location of a report.
@@ -148,7 +160,8 @@ fn import(
         Source::File(file) => (file.clone(), trace::import(file, &Window::default(), tell)),
         Source::Events(folder) => {
             let file = folder.join(EVENTS_FILE);
-            let gathered = trace::gather(folder, tell);
+            let steps = planned.map_or(&[][..], |planned| &planned.steps);
+            let gathered = trace::gather(folder, steps, tell);
             if gathered.is_ok() && !file.exists() {
                 let why = "nothing was recorded: its ranks ended before they opened the trace, or no process of the program used CUDA \
                            or NVTX; see stderr.log in the run's folder";
@@ -176,7 +189,7 @@ fn import(
 
 /// What a session keeps of an imported report.
 fn imported_as(trace: &Trace, file: &Path, planned: Option<&Planned>) -> TraceOutcome {
-    let planned = planned.map(|Planned { spec, levels }| (&**spec, levels));
+    let planned = planned.map(|Planned { spec, levels, .. }| (&**spec, levels));
     TraceOutcome::Imported(Box::new(trace.summary(&named(file), planned)))
 }
 
@@ -212,13 +225,12 @@ impl Session {
     /// Imports the report of a run that ended, if it was traced. No other run starts meanwhile, so none is disturbed.
     pub(super) fn import_own_trace(&mut self, run: &str) -> Result<(), SessionError> {
         let Some(queued) = self.jobs.get(run).filter(|queued| queued.job.tracer().is_on()) else { return Ok(()) };
-        let (job, plan) = (&queued.job, &queued.origin.plan);
+        let tracer = queued.job.tracer();
         self.store.flush()?;
-        let brought = self.store.reader()?.brought_workloads(plan)?;
-        let spec = brought.into_iter().find(|spec| spec.key == job.workload);
-        let spec = spec.unwrap_or_else(|| workload_or_unknown(&job.workload));
-        let planned = Planned { spec, levels: job.levels.clone() };
-        self.import_trace(run, job.tracer(), planned)
+        match self.store.reader()?.run(run)? {
+            Some(record) => self.import_trace(run, tracer, Planned::of(record)),
+            None => Ok(()),
+        }
     }
 
     fn import_trace(&mut self, run: &str, tracer: Tracer, planned: Planned) -> Result<(), SessionError> {
@@ -302,8 +314,10 @@ impl Session {
     pub(super) fn take_up_imports(&mut self, runs: Vec<RunRecord>) -> Result<(), SessionError> {
         for record in runs {
             if waits_for_import(&record, &self.store.run_folder(&record.run)) {
-                let planned = Planned { spec: record.workload, levels: record.levels };
-                self.import_trace(&record.run, record.tracer, planned)?;
+                let (run, tracer) = (record.run.clone(), record.tracer);
+                // Its steps are read with it alone.
+                let whole = self.store.reader()?.run(&run)?.unwrap_or(record);
+                self.import_trace(&run, tracer, Planned::of(whole))?;
             }
         }
         Ok(())
@@ -335,5 +349,5 @@ pub fn attach_report(
 fn planned(store: &Store, run: Option<&str>) -> Result<Option<Planned>, SessionError> {
     let Some(run) = run else { return Ok(None) };
     let record = store.reader()?.run(run)?.ok_or_else(|| SessionError::UnknownRun { run: run.to_owned() })?;
-    Ok(Some(Planned { spec: record.workload, levels: record.levels }))
+    Ok(Some(Planned::of(record)))
 }

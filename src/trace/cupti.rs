@@ -15,6 +15,7 @@ use super::event::{Kind, What, check_allocation, check_span, nameless};
 use super::file::{Entry, EventsFile, EventsWriter, Lane, Row, extras};
 use super::progress::{Progress, Watch};
 use super::source::Head;
+use super::told::{ToldStep, mark_steps};
 use super::unfinished::Unfinished;
 use super::value::{BUILT_IN, GpuInfo};
 use crate::foreign::Output;
@@ -92,12 +93,16 @@ fn is_raw_name(path: &Path) -> bool {
 }
 
 /// Moves what tracers left in a run's folder into its events file, and removes their raw files. Goes on where an earlier call was
-/// interrupted.
+/// interrupted. `steps` are those that the program told: they are marked where no range names steps.
 ///
 /// # Errors
 ///
 /// If a file cannot be read or written, or `tell` cancelled: then all raw files are still there.
-pub fn gather(folder: &Path, tell: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<(), TraceError> {
+pub fn gather(
+    folder: &Path,
+    steps: &[ToldStep],
+    tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(), TraceError> {
     let found = raw_files(folder);
     if found.is_empty() {
         return Ok(());
@@ -113,6 +118,8 @@ pub fn gather(folder: &Path, tell: &mut dyn FnMut(Progress) -> ControlFlow<()>) 
         fs::copy(&events, &unfinished.path).map_err(failed)?;
     }
     append(&found, &unfinished.path, (writer, &known), tell)?;
+    mark_steps(&unfinished.path, steps)?;
+    EventsFile::open(&unfinished.path)?.keep_tiles()?;
     unfinished.keep()?;
     for file in found {
         fs::remove_file(&file).map_err(|source| TraceError::Io { file, source })?;
@@ -135,10 +142,11 @@ pub(super) fn keep(
     let failed = |source| TraceError::Io { file: kept.to_owned(), source };
     let output = Output::new(kept).map_err(failed)?;
     append(&[file.to_owned()], output.path(), (0, &BTreeSet::new()), tell)?;
+    EventsFile::open(output.path())?.keep_tiles()?;
     output.keep().map_err(failed)
 }
 
-/// Appends raw files to an events file, but for those of processes that it knows, and sums everything up for drawing.
+/// Appends raw files to an events file, but for those of processes that it knows.
 fn append(
     files: &[PathBuf],
     events: &Path,
@@ -155,7 +163,7 @@ fn append(
         }
         watch.done(size(file))?;
     }
-    EventsFile::open(events)?.keep_tiles()
+    Ok(())
 }
 
 /// What is said of calls that are not recorded.

@@ -378,7 +378,7 @@ fn live(file: &EventsFile<'_>, rows: &mut [TimelineRow], (start, end): (i64, i64
 }
 
 /// Whether a range by this name is a step: `step`, `step 7`, `ProfilerStep#7`, `iteration 7`.
-fn is_step(name: &str) -> bool {
+pub(super) fn is_step(name: &str) -> bool {
     let name = name.strip_prefix("Profiler").unwrap_or(name);
     let rest = ["step", "Step", "iteration"].iter().find_map(|word| name.strip_prefix(word));
     rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphabetic()))

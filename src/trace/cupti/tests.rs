@@ -115,7 +115,7 @@ fn what_tracers_and_ranks_left_becomes_one_events_file_on_one_clock() {
     fs::write(folder.path().join("trace-11-0.cupti"), raw(11, 0, begin)).unwrap();
     fs::write(folder.path().join("trace-12-0.cupti"), raw(12, -1, begin + 1000)).unwrap();
     assert!(has_raw_files(folder.path()));
-    gather(folder.path(), &mut go_on).unwrap();
+    gather(folder.path(), &[], &mut go_on).unwrap();
     assert!(!has_raw_files(folder.path()) && fs::read_dir(folder.path()).unwrap().count() == 1);
     let trace = read(&folder.path().join(EVENTS_FILE));
     assert_eq!((trace.begin_ns, trace.wall_ns), (begin, 1500));
@@ -155,11 +155,11 @@ fn gathering_again_after_an_interruption_counts_nothing_twice() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace-11-0.cupti");
     fs::write(&file, raw(11, 0, 1000)).unwrap();
-    gather(folder.path(), &mut go_on).unwrap();
+    gather(folder.path(), &[], &mut go_on).unwrap();
     // As if it had been interrupted before the raw file was removed.
     fs::write(&file, raw(11, 0, 1000)).unwrap();
     fs::write(folder.path().join("trace-12-0.cupti"), raw(12, 1, 2000)).unwrap();
-    gather(folder.path(), &mut go_on).unwrap();
+    gather(folder.path(), &[], &mut go_on).unwrap();
     assert_eq!(read(&folder.path().join(EVENTS_FILE)).kernels[0].statistics.calls, 4);
 }
 
@@ -210,7 +210,7 @@ fn a_process_in_which_cuda_could_not_be_recorded_has_no_metrics_and_says_why() {
     text(&mut bytes, 11, 0, "there is no driver");
     Record { kind: 13, ..Record::default() }.put(&mut bytes);
     fs::write(folder.path().join("trace-11-0.cupti"), bytes).unwrap();
-    gather(folder.path(), &mut go_on).unwrap();
+    gather(folder.path(), &[], &mut go_on).unwrap();
     let trace = read(&folder.path().join(EVENTS_FILE));
     assert_eq!(trace.metrics.len(), 0);
     assert_eq!(trace.warnings, ["CUDA calls and kernels are not recorded: there is no driver"]);
@@ -238,7 +238,7 @@ fn what_was_allocated_is_summed_up_and_told_from_what_was_there_before() {
     allocation(&mut bytes, [3, 1], (1200, 4096), 15, 5);
     Record { kind: 13, ..Record::default() }.put(&mut bytes);
     fs::write(folder.path().join("trace-11-0.cupti"), &bytes).unwrap();
-    gather(folder.path(), &mut go_on).unwrap();
+    gather(folder.path(), &[], &mut go_on).unwrap();
     let file = folder.path().join(EVENTS_FILE);
     let trace = read(&file);
     assert_eq!(trace.warnings, [""; 0]);
@@ -300,4 +300,36 @@ fn raw_files_of_the_first_version_are_read() {
     fs::write(&file, &bytes).unwrap();
     let trace = read(&file);
     assert_eq!((trace.kernels[0].statistics.calls, trace.warnings.len(), trace.allocations.len()), (2, 0, 0));
+}
+
+#[test]
+fn a_program_that_marks_no_steps_has_those_that_its_lines_told_and_one_that_does_keeps_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = folder.path().join(EVENTS_FILE);
+    let begin = now_ns();
+    let epoch_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let of_clock = epoch_s - begin as f64 * 1e-9;
+    let told = |from: i64, to: i64| ToldStep {
+        start_s: (begin + from) as f64 * 1e-9 + of_clock,
+        end_s: (begin + to) as f64 * 1e-9 + of_clock,
+    };
+    let steps = [told(0, 1_000_000), told(900_000, 2_000_000), told(2_000_000, 2_000_000)];
+    let mark = |is_marked: bool| {
+        let mut ranks = Recorder::append(&events, 0, None).unwrap();
+        ranks.range(if is_marked { "step 1" } else { "forward" }, 7, (begin, begin + 500)).unwrap();
+        ranks.finish(7).unwrap();
+        fs::write(folder.path().join("trace-11-0.cupti"), raw(11, 0, begin)).unwrap();
+        gather(folder.path(), &steps, &mut go_on).unwrap();
+        let timeline = Timeline::open(&events, &mut go_on).unwrap();
+        let marks: Vec<i64> =
+            timeline.marks(crate::trace::MarkKind::Step).map(|mark| mark.span.1 - mark.span.0).collect();
+        let is_noted = timeline.warnings().iter().any(|note| note.contains("the program's lines tell"));
+        fs::remove_file(&events).unwrap();
+        (marks, is_noted)
+    };
+    let (marks, is_noted) = mark(false);
+    assert!(is_noted && marks.len() == 2, "{marks:?}");
+    // The real clock in seconds resolves some hundred nanoseconds.
+    assert!(marks.iter().all(|length| (length - 1_000_000).abs() < 2_000), "{marks:?}");
+    assert_eq!(mark(true), (vec![500], false));
 }

@@ -85,7 +85,7 @@ mod tests {
         tracer.resume();
         tracer.pause();
         tracer.close();
-        gather(folder.path(), &mut |_| ControlFlow::Continue(())).unwrap();
+        gather(folder.path(), &[], &mut |_| ControlFlow::Continue(())).unwrap();
         let file = folder.path().join(multicard::protocol::EVENTS_FILE);
         let trace = import(&file, &Window::default(), &mut |_| ControlFlow::Continue(())).unwrap();
         let said = "CUDA calls and kernels are not recorded: there is no NVIDIA driver (libcuda.so.1)";
@@ -146,7 +146,7 @@ mod tests {
         tracer.pause();
         tracer.close();
         let go_on = &mut |_| ControlFlow::Continue(());
-        gather(folder.path(), go_on).unwrap();
+        gather(folder.path(), &[], go_on).unwrap();
         let file = folder.path().join(multicard::protocol::EVENTS_FILE);
         let trace = import(&file, &Window::default(), go_on).unwrap();
         println!("{:?} {:?}", trace.allocations, trace.warnings);

@@ -512,7 +512,7 @@ fn allocations(folder: &Path) -> PathBuf {
     record([14, 2, 1, 0], 0, (3_000_000, 1 << 40), 15, 64_000_000, b"");
     record([13, 0, 0, 0], 0, (0, 0), 0, 0, b"");
     std::fs::write(folder.join("trace-77-0.cupti"), raw).unwrap();
-    crate::trace::gather(folder, &mut go).unwrap();
+    crate::trace::gather(folder, &[], &mut go).unwrap();
     let sample = |at_ms: i64, used: u64| {
         let gpu = format!("{{\"uuid\":\"GPU-0\",\"memory_used_bytes\":{used},\"throttle_reasons\":[]}}");
         let time_s = at_ms as f64 / 1e3;
