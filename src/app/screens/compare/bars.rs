@@ -15,7 +15,9 @@ use crate::app::look;
 use crate::app::theme::{BODY, GRID, Palette, SMALL, palette};
 use crate::figure::{Chart, Panel, Point, Role as RoleOf, Series, precise, tick_text, ticks};
 
+/// Bars are at least so thick, and thicker up to this where there is room.
 const BAR: f32 = 16.0;
+const THICKEST_BAR: f32 = 32.0;
 const GAP: f32 = 2.0;
 const GROUP_GAP: f32 = 10.0;
 const HEAD: f32 = 40.0;
@@ -38,13 +40,14 @@ struct Group {
 
 /// Draws the chart; a click on a bar selects its cell.
 pub fn bars_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, chart: &Chart, commands: &mut Vec<Command>) {
-    let groups = groups(chart);
-    let height = groups.last().map_or(0.0, |group| group.top + group.height) + HEAD;
     let has_names = chart.x.categories.iter().any(|name| !name.is_empty());
     let names = if has_names { names_width(ui, chart) } else { 0.0 };
     let room = ui.available_width() - names - 12.0;
     let (columns, lines) = arranged(chart.panels.len().max(1), room);
     let panel = (room / columns as f32).max(LEAST_PANEL);
+    let bar = thickness(chart, ui.available_height() / lines as f32);
+    let groups = groups(chart, bar);
+    let height = groups.last().map_or(0.0, |group| group.top + group.height) + HEAD;
     ScrollArea::both().id_salt("bars").auto_shrink([false, false]).show_viewport(ui, |ui, viewport| {
         ui.set_min_size(vec2(names + panel * columns as f32, height * lines as f32));
         for line in 0..lines {
@@ -54,7 +57,7 @@ pub fn bars_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, chart: &
             let bottom = if line + 1 == lines { f32::INFINITY } else { origin.y + height };
             let groups = &groups;
             let scene =
-                Scene { compare, picture, chart, groups, names, panel, panels, origin, height, bottom, viewport };
+                Scene { compare, picture, chart, groups, bar, names, panel, panels, origin, height, bottom, viewport };
             scene.grid(ui);
             scene.names(ui);
             for index in scene.panels.clone() {
@@ -72,7 +75,16 @@ fn arranged(panels: usize, room: f32) -> (usize, usize) {
     (columns, panels.div_ceil(columns))
 }
 
-fn groups(chart: &Chart) -> Vec<Group> {
+/// How thick bars are in so much height: they use what there is, and scroll where there is too little.
+fn thickness(chart: &Chart, height: f32) -> f32 {
+    let groups = groups(chart, 0.0);
+    let bars: usize = groups.iter().map(|group| group.series.len().max(1)).sum();
+    let taken = groups.last().map_or(0.0, |group| group.top + group.height) + HEAD;
+    // Whole points, as everything else.
+    ((height - taken) / bars.max(1) as f32).clamp(BAR, THICKEST_BAR).floor()
+}
+
+fn groups(chart: &Chart, bar: f32) -> Vec<Group> {
     let legend: Vec<&Series> = chart.legend();
     let mut top = 0.0;
     (0..chart.x.categories.len())
@@ -82,7 +94,7 @@ fn groups(chart: &Chart) -> Vec<Group> {
             };
             let series: Vec<String> =
                 legend.iter().map(|series| series.name.clone()).filter(|name| has_bar(name)).collect();
-            let height = series.len().max(1) as f32 * (BAR + GAP) + GROUP_GAP;
+            let height = series.len().max(1) as f32 * (bar + GAP) + GROUP_GAP;
             let group = Group { top, height, series };
             top += height;
             group
@@ -147,6 +159,8 @@ struct Scene<'a> {
     picture: &'a Picture,
     chart: &'a Chart,
     groups: &'a [Group],
+    /// How thick a bar is.
+    bar: f32,
     names: f32,
     panel: f32,
     panels: Range<usize>,
@@ -220,9 +234,9 @@ impl Scene<'_> {
             for (line, name) in group.series.iter().enumerate() {
                 let Some(series) = panel.series.iter().find(|series| series.name == *name) else { continue };
                 let Some(point) = bar_of(series, place) else { continue };
-                let top = self.origin.y + HEAD + group.top + line as f32 * (BAR + GAP);
+                let top = self.origin.y + HEAD + group.top + line as f32 * (self.bar + GAP);
                 let length = (point.value.median as f32 * unit).max(1.0);
-                let bar = Rect::from_min_size(Pos2::new(left, top), vec2(length, BAR));
+                let bar = Rect::from_min_size(Pos2::new(left, top), vec2(length, self.bar));
                 self.bar(ui, (index, series, point), bar, (left, unit), commands);
             }
         }
@@ -274,7 +288,7 @@ impl Scene<'_> {
             _ if inside > left + gap && is_free(inside) => {
                 let plate = Rect::from_center_size(
                     Pos2::new(inside + width / 2.0, bar.center().y),
-                    vec2(width + gap, median_text.size().y.min(BAR)),
+                    vec2(width + gap, median_text.size().y.min(self.bar)),
                 );
                 ui.painter().rect_filled(plate, 2.0, ui.visuals().extreme_bg_color);
                 inside
