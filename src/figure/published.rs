@@ -71,25 +71,29 @@ pub(super) fn of_paper<'a>(
     let found = deviations(artefact, shown);
     let (otherwise, absent) = coverage.as_ref().map_or_else(Default::default, |all| told_apart(all, &found, shown));
     let count = |of: usize| if of == asked { "all".to_owned() } else { format!("{of} of the") };
+    let are = |count: usize| if count == 1 { "is" } else { "are" };
     if !absent.is_empty() {
         notes.push(format!(
-            "{} {asked} cells of {artefact} are missing: {}; multicard run --preset {id} --resume --session DIR runs \
-             them",
+            "{} {asked} cells of {artefact} {} missing: {}; multicard run --preset {id} --resume --session DIR runs {}",
             count(absent.len()),
-            named(&absent, "; ")
+            are(absent.len()),
+            named(&absent, "; "),
+            if absent.len() == 1 { "it" } else { "them" }
         ));
     }
     if !otherwise.is_empty() {
         notes.push(format!(
-            "{} {asked} cells of {artefact} are here with other settings than the paper's: {}",
+            "{} {asked} cells of {artefact} {} here with other settings than the paper's: {}",
             count(otherwise.len()),
+            are(otherwise.len()),
             named(&otherwise, "; ")
         ));
     }
     if !full.is_empty() {
         notes.push(format!(
-            "{} of the {asked} cells have full runs, which tell more than the quick ones of the plan and never pool with them: {}",
+            "{} of the {asked} cells {} full runs, which tell more than the quick ones of the plan and never pool with them: {}",
             full.len(),
+            if full.len() == 1 { "has" } else { "have" },
             named(&full, "; ")
         ));
     }
