@@ -53,11 +53,11 @@ pub use clock::{Clock, Contradiction, Doubt};
 pub use comparison::{Comparison, Incomparable};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
 pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, mean_cells};
-pub use environment::{environment_notes, environments_between};
+pub use environment::{environment_notes, environments_between, split_by, split_note};
 pub use jump::{SessionJump, session_jump};
 pub use limit::Limits;
 pub use loss::LossPoint;
-pub use made_with::{split_by, split_note, splitting_facts};
+pub use made_with::splitting_facts;
 pub use mark::Mark;
 pub use measure::{
     Measure, Measures, Origin, OverRanks, OverTime, Scaling, THROUGHPUT, capitalised, counted, measure, metric_measure,
@@ -80,4 +80,4 @@ pub use verdict::{
 
 // The plan's values that summaries and cells carry, for whoever draws them.
 pub use crate::plan::{Better, Key, Level, Levels, Mode, RunState};
-pub use crate::protocol::{DeviceRates, Environment, TRACE_METRICS, TraceMetricKind};
+pub use crate::protocol::{DeviceRates, Environment, TRACE_METRICS, TraceMetricKind, fact_name};

@@ -42,10 +42,8 @@ pub use filter::{Facts, Filter, FilterError, mentions};
 pub use gpu_choice::{GpuChoice, by_numa_node};
 pub use hint::{Hint, NumberFormat, Parallelism, TensorLayout};
 pub use identity::{Identity, identity};
-pub use level::{Key, Level, Levels, number_text};
-pub use matrix::{
-    AA_COPY, AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells,
-};
+pub use level::{AA_COPY, Key, Level, Levels, number_text};
+pub use matrix::{AskedCell, Cell, Idle, InvalidCell, Matrix, Merged, asked_cells, check, expand, plan_of_cells};
 pub use mode::Mode;
 pub use node::{CudaState, Gpu, Node, Nsys, Versions, Worker};
 pub use order::{PlannedRun, order};

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::made_with::split;
+use super::made_with::Split;
 use super::{Measure, Recording, RunSummary, measure};
 use crate::plan::{
     AA_COPY, Factor, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec, offered_levels,
@@ -68,6 +68,15 @@ pub struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
+    /// The cells that it is split into, each of repeats that were made with the same things.
+    fn parts(&self, split: &Split<'a>) -> Vec<Self> {
+        let part = |(made_with, mut runs): (Arc<str>, Vec<&'a RunSummary>)| {
+            runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
+            Self { made_with, runs, ..self.clone() }
+        };
+        split.parts(&self.runs).into_iter().map(part).collect()
+    }
+
     /// Whether a profiler recorded its runs: all or none of them.
     pub fn recording(&self) -> Recording {
         self.runs.first().map_or(Recording::Plain, |run| run.recording)
@@ -242,7 +251,14 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
     for cell in &mut cells {
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }
-    let mut cells = split(cells, pooled);
+    let cells: Vec<Cell> = {
+        let runs: Vec<&[&RunSummary]> = cells.iter().map(|cell| cell.runs.as_slice()).collect();
+        match Split::of(&runs, pooled) {
+            Some(split) => cells.iter().flat_map(|cell| cell.parts(&split)).collect(),
+            None => cells,
+        }
+    };
+    let mut cells = cells;
     let order = settings(&cells);
     // The session comes last: the same cell of two sessions stands side by side.
     cells.sort_by(|a, b| a.session.cmp(b.session));

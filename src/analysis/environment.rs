@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::made_with::{self, splitting_facts};
 use super::{Cell, RunState, RunSummary, counted};
 use crate::protocol::Environment;
 
@@ -59,6 +60,34 @@ pub(super) fn machine_differs<'a>(
         })
     };
     differing(all).into_iter().filter(is_split).map(|fact| fact.name).collect()
+}
+
+/// The runs of each cell that stands in several parts, which were made with different things, all parts together.
+fn wholes<'a>(cells: &[Cell<'a>]) -> Vec<Vec<&'a RunSummary>> {
+    let mut parts: BTreeMap<(&str, &str), Vec<&Cell>> = BTreeMap::new();
+    for cell in cells {
+        parts.entry((cell.session, cell.id)).or_default().push(cell);
+    }
+    let split = parts.into_values().filter(|parts| parts.len() > 1);
+    split.map(|parts| parts.iter().flat_map(|part| part.runs.iter().copied()).collect()).collect()
+}
+
+/// The facts by which cells stand in several parts, by their keys.
+pub fn split_by(cells: &[Cell]) -> Vec<&'static str> {
+    let differing: Vec<Vec<&str>> = wholes(cells).iter().map(|runs| made_with::differing(runs)).collect();
+    splitting_facts().iter().copied().filter(|key| differing.iter().any(|facts| facts.contains(key))).collect()
+}
+
+/// What to say of cells in several parts: how many, by which facts, and how to pool them.
+pub fn split_note(cells: &[Cell]) -> Option<String> {
+    let facts = split_by(cells);
+    (!facts.is_empty()).then(|| {
+        format!(
+            "repeats of {} were not made with the same things: each row holds those that were; `--pool {}` joins them",
+            counted(wholes(cells).len(), "cell"),
+            facts.join(",")
+        )
+    })
 }
 
 /// Finished runs: those that enter tables.

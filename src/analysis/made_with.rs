@@ -4,9 +4,10 @@
 //! holds runs of several things under one cell's id; one median over all of them would be the value of none. Such a cell is split into
 //! cells that are told apart by the facts that differ within it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::{Cell, Key, RunState, RunSummary};
+use super::{Key, RunState, RunSummary};
 use crate::protocol::fact_name;
 
 /// The facts of a run's environment that make runs different things, by their keys.
@@ -35,21 +36,6 @@ pub fn splitting_facts() -> &'static [&'static str] {
     &FACTS
 }
 
-/// Splits cells whose finished runs were made with different things, unless they differ in facts that are `pooled` alone. Cells that are
-/// whole are told what they were made with too, so that each finds partners that were made alike.
-pub(super) fn split<'a>(cells: Vec<Cell<'a>>, pooled: &[Key]) -> Vec<Cell<'a>> {
-    let differ = |key: &&str| cells.iter().any(|cell| values(&cell.runs, key).len() > 1);
-    let is_pooled = |key: &str| pooled.iter().any(|pooled| **pooled == *key);
-    let facts: Vec<&str> = FACTS.into_iter().filter(|key| !is_pooled(key)).filter(differ).collect();
-    if facts.is_empty() {
-        return cells;
-    }
-    let mut finished: Vec<&RunSummary> = cells.iter().flat_map(super::finished).collect();
-    finished.sort_by(|a, b| a.started_s.unwrap_or_default().total_cmp(&b.started_s.unwrap_or_default()));
-    let facts: Vec<(&str, Vec<&str>)> = facts.into_iter().map(|key| (key, in_order(&finished, key))).collect();
-    cells.into_iter().flat_map(|cell| parts(cell, &facts)).collect()
-}
-
 /// A fact of a run that finished; whatever became of others is in no value.
 fn value<'a>(run: &'a RunSummary, key: &str) -> Option<&'a str> {
     run.environment.as_ref().filter(|_| run.state == RunState::Finished)?.get(key)
@@ -70,28 +56,49 @@ fn in_order<'a>(runs: &[&'a RunSummary], key: &str) -> Vec<&'a str> {
     known
 }
 
-/// One cell for each thing that a cell's runs were made with, in the order of first use. Runs that did not finish stand with the last.
-fn parts<'a>(cell: Cell<'a>, facts: &[(&str, Vec<&str>)]) -> Vec<Cell<'a>> {
-    let mut parts: Vec<Cell> = Vec::new();
-    let mut runs = cell.runs.clone();
-    runs.sort_by(|a, b| a.started_s.unwrap_or(f64::MAX).total_cmp(&b.started_s.unwrap_or(f64::MAX)));
-    let (finished, others): (Vec<&RunSummary>, Vec<&RunSummary>) =
-        runs.into_iter().partition(|run| run.state == RunState::Finished);
-    for run in finished {
-        let made_with = told(run, facts);
-        match parts.iter_mut().find(|part| *part.made_with == made_with) {
-            Some(part) => part.runs.push(run),
-            None => parts.push(Cell { made_with: made_with.into(), runs: vec![run], ..cell.clone() }),
+/// The facts in which finished runs differ, by their keys.
+pub(super) fn differing(runs: &[&RunSummary]) -> Vec<&'static str> {
+    FACTS.into_iter().filter(|key| values(runs, key).len() > 1).collect()
+}
+
+/// Facts that differ within cells, each with its values in the order of their first use.
+pub(super) struct Split<'a> {
+    facts: Vec<(&'static str, Vec<&'a str>)>,
+}
+
+impl<'a> Split<'a> {
+    /// By the runs of each cell; none where nothing differs within any, but for facts that are `pooled`.
+    pub(super) fn of(cells: &[&[&'a RunSummary]], pooled: &[Key]) -> Option<Self> {
+        let is_pooled = |key: &str| pooled.iter().any(|pooled| **pooled == *key);
+        let differs = |key: &&str| cells.iter().any(|runs| values(runs, key).len() > 1);
+        let facts: Vec<&str> = FACTS.into_iter().filter(|key| !is_pooled(key)).filter(differs).collect();
+        let mut all: Vec<&RunSummary> = cells.iter().flat_map(|runs| runs.iter().copied()).collect();
+        all.sort_by(|a, b| a.started_s.unwrap_or_default().total_cmp(&b.started_s.unwrap_or_default()));
+        let facts: Vec<_> = facts.into_iter().map(|key| (key, in_order(&all, key))).collect();
+        (!facts.is_empty()).then_some(Self { facts })
+    }
+
+    /// The runs of a cell by what they were made with, in the order of first use. Runs that did not finish stand with the last. Cells
+    /// that are whole are one part, which is told all the same, so that each finds partners that were made alike.
+    pub(super) fn parts(&self, runs: &[&'a RunSummary]) -> Vec<(Arc<str>, Vec<&'a RunSummary>)> {
+        let mut runs = runs.to_vec();
+        runs.sort_by(|a, b| a.started_s.unwrap_or(f64::MAX).total_cmp(&b.started_s.unwrap_or(f64::MAX)));
+        let (finished, others): (Vec<&RunSummary>, Vec<&RunSummary>) =
+            runs.into_iter().partition(|run| run.state == RunState::Finished);
+        let mut parts: Vec<(Arc<str>, Vec<&RunSummary>)> = Vec::new();
+        for run in finished {
+            let made_with = told(run, &self.facts);
+            match parts.iter_mut().find(|(known, _)| **known == *made_with) {
+                Some((_, part)) => part.push(run),
+                None => parts.push((made_with.into(), vec![run])),
+            }
         }
+        match parts.last_mut() {
+            Some((_, last)) => last.extend(others),
+            None => parts.push((Arc::default(), others)),
+        }
+        parts
     }
-    match parts.last_mut() {
-        Some(last) => last.runs.extend(others),
-        None => parts.push(cell),
-    }
-    for part in &mut parts {
-        part.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
-    }
-    parts
 }
 
 /// `driver 570.86, Program's files 2nd`.
@@ -120,41 +127,13 @@ fn short(value: &str, order: &[&str]) -> String {
     }
 }
 
-/// The runs of each cell that was split, all parts together.
-fn wholes<'a>(cells: &[Cell<'a>]) -> Vec<Vec<&'a RunSummary>> {
-    let mut parts: BTreeMap<(&str, &str), Vec<&Cell>> = BTreeMap::new();
-    for cell in cells {
-        parts.entry((cell.session, cell.id)).or_default().push(cell);
-    }
-    let split = parts.into_values().filter(|parts| parts.len() > 1);
-    split.map(|parts| parts.iter().flat_map(|part| part.runs.iter().copied()).collect()).collect()
-}
-
-/// The facts by which cells were split, by their keys.
-pub fn split_by(cells: &[Cell]) -> Vec<&'static str> {
-    let wholes = wholes(cells);
-    FACTS.into_iter().filter(|key| wholes.iter().any(|runs| values(runs, key).len() > 1)).collect()
-}
-
-/// What to say of cells that were split: how many, by which facts, and how to pool them.
-pub fn split_note(cells: &[Cell]) -> Option<String> {
-    let facts = split_by(cells);
-    (!facts.is_empty()).then(|| {
-        format!(
-            "repeats of {} were not made with the same things: each row holds those that were; `--pool {}` joins them",
-            super::counted(wholes(cells).len(), "cell"),
-            facts.join(",")
-        )
-    })
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::analysis::{Comparison, Environment, Source, cells, cells_pooling, fixture, summarise_run, varying};
+    use crate::analysis::{
+        Comparison, Environment, Source, cells, cells_pooling, fixture, split_note, summarise_run, varying,
+    };
 
     /// Six repeats of two cells, of which the last three were made on another machine, after an upgrade of its driver.
     fn runs() -> Vec<RunSummary> {

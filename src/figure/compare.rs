@@ -27,10 +27,9 @@ use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
     Cell, CellKey, Intervals, Judgement, Key, Level, Measure, Method, Recording, RunState, Setting, Source, Value,
-    cells_pooling, measure_of, sort, split_by, varying,
+    cells_pooling, fact_name, measure_of, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
-use crate::protocol::fact_name;
 use arrange::{arrange, name_of};
 
 /// The levels that a setting has among all cells.

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+/// The key of the level that tells an A/A copy from the cell that it copies, which is the same in all else: nothing else reads it.
+pub const AA_COPY: &str = "aa_copy";
+
 /// The name of a factor, a workload or a measure in files: `"precision"`. Copies share its text.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -8,12 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::identity::{Head, Identity, identity, line};
 use super::{
-    Block, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, Tracer, Tracing, WorkloadSpec,
+    AA_COPY, Block, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, Tracer, Tracing,
+    WorkloadSpec,
 };
 
-/// The key of the level that tells an A/A copy from the cell that it copies, which is the same in all else: nothing else reads it.
-pub const AA_COPY: &str = "aa_copy";
-/// That level.
+/// The level of an A/A copy.
 const COPY: &str = "copy";
 
 /// A combination of levels that can run on the machine.

@@ -104,7 +104,11 @@ fn own_files(known: &mut Facts, command: &[String], folder: &Path, python: Optio
         count += 1;
     }
     let digest: String = digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    (count > 0).then(|| format!("{digest} ({count} {})", if count == 1 { "file" } else { "files" }))
+    match count {
+        0 => None,
+        1 => Some(format!("{digest} (1 file)")),
+        count => Some(format!("{digest} ({count} files)")),
+    }
 }
 
 fn ends_in(path: &Path, endings: &[&str]) -> bool {
@@ -114,7 +118,7 @@ fn ends_in(path: &Path, endings: &[&str]) -> bool {
 /// Whether a file that a command line names is code or settings. JSON is both, and what programs write: only settings count.
 fn is_code(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    ends_in(path, &CODE) || ends_in(path, &["json"]) && name.contains("config")
+    ends_in(path, &CODE) || ends_in(path, &["json"]) && name.contains("conf")
 }
 
 /// The files that a Python script imports from its folder or the folder that it starts in, however indirectly.

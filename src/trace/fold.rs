@@ -37,6 +37,13 @@ pub(super) fn is_load(name: &str) -> bool {
     Marker::of(name) == Some(Marker::Load)
 }
 
+/// Whether a range by this name is a step: `step`, `step 7`, `ProfilerStep#7`, `iteration 7`.
+pub(super) fn is_step(name: &str) -> bool {
+    let name = name.strip_prefix("Profiler").unwrap_or(name);
+    let rest = ["step", "Step", "iteration"].iter().find_map(|word| name.strip_prefix(word));
+    rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphabetic()))
+}
+
 /// Whether a range by this name is an epoch.
 pub(super) fn is_epoch(name: &str) -> bool {
     Marker::of(name) == Some(Marker::Epoch)

@@ -23,7 +23,7 @@ use rows::{Label, Labels, name_groups, rows_of};
 use super::TraceError;
 use super::event::Kind;
 use super::file::{EventsFile, Lane, LaneKey};
-use super::fold::is_epoch;
+use super::fold::{is_epoch, is_step};
 use super::import::{is_events, keep_events};
 use super::live::{Change, follow};
 use super::progress::{Progress, Stage};
@@ -375,13 +375,6 @@ fn live(file: &EventsFile<'_>, rows: &mut [TimelineRow], (start, end): (i64, i64
         rows[place].live = Some(Steps::new(of));
     }
     Ok(())
-}
-
-/// Whether a range by this name is a step: `step`, `step 7`, `ProfilerStep#7`, `iteration 7`.
-pub(super) fn is_step(name: &str) -> bool {
-    let name = name.strip_prefix("Profiler").unwrap_or(name);
-    let rest = ["step", "Step", "iteration"].iter().find_map(|word| name.strip_prefix(word));
-    rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphabetic()))
 }
 
 /// Epochs and steps of all processes, by process and start.

@@ -9,8 +9,8 @@ use std::path::Path;
 use super::TraceError;
 use super::event::{Kind, What};
 use super::file::{EventsFile, EventsWriter, Lane, Row, extras};
+use super::fold::is_step;
 use super::source::{Head, Source as _};
-use super::timeline::is_step;
 use super::value::BUILT_IN;
 
 /// What is said of a recording whose steps are marked so.
