@@ -49,6 +49,40 @@ fn of(study: &Study) -> Option<&'static Artefact> {
     study.paper.as_ref().and_then(|id| artefact(id).ok())
 }
 
+/// What of the cells of a paper's table or figure is missing, is here with other settings, and is here in full runs.
+fn presence_notes(artefact: &Artefact, asked: usize, [absent, otherwise, full]: [&[String]; 3]) -> Vec<String> {
+    let count = |of: usize| if of == asked { "all".to_owned() } else { format!("{of} of the") };
+    let are = |count: usize| if count == 1 { "is" } else { "are" };
+    let mut notes = Vec::new();
+    if !absent.is_empty() {
+        notes.push(format!(
+            "{} {asked} cells of {artefact} {} missing: {}; multicard run --preset {} --resume --session DIR runs {}",
+            count(absent.len()),
+            are(absent.len()),
+            named(absent, "; "),
+            artefact.id(),
+            if absent.len() == 1 { "it" } else { "them" }
+        ));
+    }
+    if !otherwise.is_empty() {
+        notes.push(format!(
+            "{} {asked} cells of {artefact} {} here with other settings than the paper's: {}",
+            count(otherwise.len()),
+            are(otherwise.len()),
+            named(otherwise, "; ")
+        ));
+    }
+    if !full.is_empty() {
+        notes.push(format!(
+            "{} of the {asked} cells {} full runs, which tell more than the quick ones of the plan and never pool with them: {}",
+            full.len(),
+            if full.len() == 1 { "has" } else { "have" },
+            named(full, "; ")
+        ));
+    }
+    notes
+}
+
 /// What the shown cells, and all runs that they are chosen from, have of the paper's table or figure.
 pub(super) fn of_paper<'a>(
     study: &Study,
@@ -70,33 +104,7 @@ pub(super) fn of_paper<'a>(
     let asked = coverage.as_ref().map_or(0, |all| all.asked);
     let found = deviations(artefact, shown);
     let (otherwise, absent) = coverage.as_ref().map_or_else(Default::default, |all| told_apart(all, &found, shown));
-    let count = |of: usize| if of == asked { "all".to_owned() } else { format!("{of} of the") };
-    let are = |count: usize| if count == 1 { "is" } else { "are" };
-    if !absent.is_empty() {
-        notes.push(format!(
-            "{} {asked} cells of {artefact} {} missing: {}; multicard run --preset {id} --resume --session DIR runs {}",
-            count(absent.len()),
-            are(absent.len()),
-            named(&absent, "; "),
-            if absent.len() == 1 { "it" } else { "them" }
-        ));
-    }
-    if !otherwise.is_empty() {
-        notes.push(format!(
-            "{} {asked} cells of {artefact} {} here with other settings than the paper's: {}",
-            count(otherwise.len()),
-            are(otherwise.len()),
-            named(&otherwise, "; ")
-        ));
-    }
-    if !full.is_empty() {
-        notes.push(format!(
-            "{} of the {asked} cells {} full runs, which tell more than the quick ones of the plan and never pool with them: {}",
-            full.len(),
-            if full.len() == 1 { "has" } else { "have" },
-            named(&full, "; ")
-        ));
-    }
+    notes.extend(presence_notes(artefact, asked, [&absent, &otherwise, &full]));
     let (deviating, strangers) = (found.all(), found.strangers());
     let deviates = asked > 0 && !(deviating.is_empty() && strangers == 0);
     if !deviating.is_empty() {

@@ -71,14 +71,7 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
         put_all(top, "constraint", constraints.collect());
     }
     if differs(|a, b| a.checked == b.checked) {
-        top.remove("check");
-        for Checked { measure, margin } in &plan.checked {
-            let value = match margin {
-                Margin::Absolute(margin) => (*margin).into(),
-                Margin::Relative(_) => margin.to_string().into(),
-            };
-            put(table(top, "check"), measure, value);
-        }
+        checked(top, &plan.checked);
     }
     if differs(|a, b| a.studies == b.studies) {
         let studies = plan.studies.iter().map(|study| {
@@ -93,6 +86,17 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     }
     let text = document.to_string();
     if i64::try_from(plan.seed).is_ok() { text } else { text.replace(&LARGE_SEED.to_string(), &plan.seed.to_string()) }
+}
+
+fn checked(top: &mut Table, checked: &[Checked]) {
+    top.remove("check");
+    for Checked { measure, margin } in checked {
+        let value = match margin {
+            Margin::Absolute(margin) => (*margin).into(),
+            Margin::Relative(_) => margin.to_string().into(),
+        };
+        put(table(top, "check"), measure, value);
+    }
 }
 
 fn limits(table: &mut dyn TableLike, limits: &Limits) {
