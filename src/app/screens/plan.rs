@@ -4,10 +4,12 @@ mod about;
 mod bar;
 mod card;
 mod command;
+mod constraints;
 mod document;
 mod edit;
 mod files;
 mod grid;
+mod list;
 mod matrix;
 mod outlook;
 mod start;
@@ -78,6 +80,8 @@ pub enum PlanCommand {
     Edit(Box<Plan>, Option<EditKind>),
     /// Set the texts of the plan's own program.
     Texts(Box<CommandTexts>),
+    /// Set the texts of the plan's constraints: which cells are left out, and why.
+    Constraints(Vec<(String, String)>),
     /// Run the first cell for some seconds and show what is read of it.
     TryOnce,
     /// End that.
@@ -134,6 +138,8 @@ pub struct PlanScreen {
     awaits_plan: bool,
     /// The form of the plan's own program.
     program: command::Form,
+    /// The constraints as they are typed.
+    constraints: Option<constraints::Typed>,
     /// The plan that would replace this one, while its loss of typed text is asked about.
     replacing: Option<(Plan, Option<PathBuf>)>,
 }
@@ -169,6 +175,7 @@ impl Default for PlanScreen {
             kept: None,
             awaits_plan: false,
             program: command::Form::default(),
+            constraints: None,
             replacing: None,
         }
     }
@@ -218,6 +225,12 @@ impl PlanScreen {
     /// The plan's file, if it holds the plan as it stands.
     fn saved_file(&self) -> Option<&std::path::Path> {
         self.document.path().filter(|_| !self.document.is_unsaved() && self.form_error().is_none())
+    }
+
+    /// What is wrong with text that is in no plan yet.
+    pub fn form_error(&self) -> Option<String> {
+        let of_program = self.program_error().map(|error| format!("The program is not complete: {error}"));
+        of_program.or_else(|| self.constraint_error())
     }
 
     /// The plan that is edited.
@@ -338,6 +351,9 @@ impl Executes for PlanScreen {
             PlanCommand::Redo => self.document.redo(),
             PlanCommand::Edit(plan, kind) => self.document.edit(*plan, kind),
             PlanCommand::Texts(texts) => self.type_texts(*texts),
+            PlanCommand::Constraints(texts) => {
+                self.constraints = Some(constraints::Typed::new(texts, self.document.plan()));
+            }
             PlanCommand::TryOnce => {
                 if (View { own: self, desk }).trial_refusal().is_none() {
                     let plan = self.plan().clone();
@@ -349,6 +365,10 @@ impl Executes for PlanScreen {
             }
             PlanCommand::OnlyMissing(only_missing) => self.only_missing = only_missing,
             PlanCommand::Launch => self.launch_plan(desk),
+        }
+        // Another factor may have made them right.
+        if let Some(typed) = &mut self.constraints {
+            typed.settle(&mut self.document);
         }
     }
 }
@@ -535,7 +555,7 @@ impl<'a> View<'a> {
         }
         let Some(node) = &self.node else { return Some("Reading this machine …".to_owned()) };
         if let Some(error) = self.own.form_error() {
-            return Some(format!("The program is not complete: {error}"));
+            return Some(error);
         }
         if self.own.program.is_trying() {
             return Some("A trial is running.".to_owned());
@@ -582,6 +602,8 @@ fn plan_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             } else {
                 card::cards_ui(ui, view, commands);
             }
+            ui.add_space(2.0 * GRID);
+            constraints::constraints_ui(ui, view, commands);
         });
     });
 }

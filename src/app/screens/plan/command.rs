@@ -4,13 +4,12 @@
 //! corrected or the plan is changed elsewhere.
 
 mod fields;
-mod list;
 mod trial;
 
 use super::PlanScreen;
 use super::View;
 use super::document::Document;
-use crate::plan::{Block, CommandTexts, Constraint, Plan};
+use crate::plan::{Block, CommandTexts, Plan};
 use trial::Tried;
 
 pub(super) use fields::command_ui;
@@ -27,13 +26,12 @@ struct Typed {
     texts: CommandTexts,
     /// The part of the plan that they are of.
     block: Block,
-    constraints: Vec<Constraint>,
     error: Option<String>,
 }
 
 impl Typed {
     fn is_of(&self, plan: &Plan) -> bool {
-        self.block == plan.first && self.constraints == plan.constraints
+        self.block == plan.first
     }
 }
 
@@ -50,9 +48,7 @@ impl Form {
             }
             Err(error) => Some(error),
         };
-        let plan = document.plan();
-        let (block, constraints) = (plan.first.clone(), plan.constraints.clone());
-        self.typed = Some(Typed { texts, block, constraints, error });
+        self.typed = Some(Typed { texts, block: document.plan().first.clone(), error });
     }
 
     /// The plan was saved, maybe in another folder: what is typed is of it all the same.
@@ -70,8 +66,8 @@ impl PlanScreen {
         typed.map(|typed| typed.texts.clone()).or_else(|| CommandTexts::of(self.plan()))
     }
 
-    /// What is wrong with the typed texts.
-    pub fn form_error(&self) -> Option<&str> {
+    /// What is wrong with the texts of the program.
+    pub(super) fn program_error(&self) -> Option<&str> {
         self.program.typed(self.plan())?.error.as_deref()
     }
 
@@ -94,6 +90,6 @@ impl View<'_> {
                 "A trial would run on this machine, not on {host}: try it there with `multicard run`."
             ));
         }
-        self.own.form_error().map(|_| "The program is not complete.".to_owned())
+        self.own.form_error()
     }
 }
