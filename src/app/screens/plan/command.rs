@@ -41,14 +41,20 @@ impl Form {
     }
 
     fn type_texts(&mut self, texts: CommandTexts, document: &mut Document) {
-        let error = match texts.plan(document.plan()) {
+        let error = match texts.plan(document.shown()) {
             Ok(plan) => {
-                document.edit(plan, Some("texts of the command"));
+                document.edit_shown(&plan, Some("texts of the command"));
                 None
             }
             Err(error) => Some(error),
         };
-        self.typed = Some(Typed { texts, block: document.plan().first.clone(), error });
+        self.typed = Some(Typed { texts, block: document.shown().first.clone(), error });
+    }
+
+    /// What is wrong with the texts of a program of this plan, of whichever block.
+    pub(super) fn error(&self, plan: &Plan) -> Option<&str> {
+        let is_of = |typed: &&Typed| plan.blocks().any(|block| *block == typed.block);
+        self.typed.as_ref().filter(is_of)?.error.as_deref()
     }
 
     /// The plan was saved, maybe in another folder: what is typed is of it all the same.
@@ -66,7 +72,7 @@ impl PlanScreen {
         typed.map(|typed| typed.texts.clone()).or_else(|| CommandTexts::of(self.plan()))
     }
 
-    /// What is wrong with the texts of the program.
+    /// What is wrong with the texts of the program that is shown.
     pub(super) fn program_error(&self) -> Option<&str> {
         self.program.typed(self.plan())?.error.as_deref()
     }

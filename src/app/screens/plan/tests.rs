@@ -1,6 +1,7 @@
 //! The Plan screen driven by accessible names, without a display.
 #![allow(clippy::unwrap_used)]
 
+mod blocks;
 mod command;
 mod constraints;
 mod files;
