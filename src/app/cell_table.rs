@@ -28,8 +28,8 @@ const ROW: f32 = 24.0;
 const LINE: f32 = 16.0;
 /// Height of a heading: name above unit.
 const HEAD: f32 = 40.0;
-/// Width at which words go on in the next line.
-const WRAP: f32 = 236.0;
+/// Width at which words go on in the next line, by the width of the table: the verdict is whole in the narrowest one.
+const WRAPS: [(f32, f32); 3] = [(800.0, 164.0), (1500.0, 236.0), (f32::INFINITY, 420.0)];
 /// The share of the width that columns may have that stay in sight.
 const MOST_PINNED: f32 = 0.62;
 
@@ -77,14 +77,16 @@ impl CellTable<'_> {
     /// Draws the table; a click on a row selects its cell, a double click opens it.
     pub fn ui(self, ui: &mut Ui) -> Option<Asked> {
         let keys: Vec<String> = self.shown().map(|shown| column_name(self.table, shown)).collect();
-        let widths: Vec<f32> = self.places.iter().map(|place| self.width(ui, *place)).collect();
+        let room = ui.available_width();
+        let wrap = WRAPS.into_iter().find(|(most, _)| room < *most).map_or(f32::INFINITY, |(_, wrap)| wrap);
+        let widths: Vec<f32> = self.places.iter().map(|place| self.width(ui, *place, wrap)).collect();
         let column = |width: &f32| egui_table::Column::new(*width).resizable(true);
         let columns: Vec<egui_table::Column> = widths.iter().map(column).collect();
-        let pinned = self.pinned(&widths, ui.available_width());
+        let pinned = self.pinned(&widths, room);
         let mut delegate =
-            Delegate { of: self, offsets: self.offsets(ui), left: ui.cursor().min.x, pinned, asked: None };
+            Delegate { of: self, offsets: self.offsets(ui, wrap), left: ui.cursor().min.x, wrap, pinned, asked: None };
         let mut grid = Grid::new()
-            .id_salt((self.id, keys))
+            .id_salt((self.id, keys, wrap.to_bits()))
             .num_rows(self.order.len() as u64)
             .columns(columns)
             .num_sticky_cols(pinned)
@@ -114,10 +116,10 @@ impl CellTable<'_> {
     }
 
     /// The top of each row, and the bottom of the last one: words of several lines make a row higher.
-    fn offsets(&self, ui: &Ui) -> Vec<f32> {
+    fn offsets(&self, ui: &Ui, wrap: f32) -> Vec<f32> {
         let height = |row: &usize| {
             let texts = self.places.iter().filter(|place| self.wraps(**place)).map(|place| self.text(*row, *place));
-            let lines = texts.map(|text| wrapped(ui, text, Color32::WHITE).rows.len()).max().unwrap_or(1);
+            let lines = texts.map(|text| wrapped(ui, text, Color32::WHITE, wrap).rows.len()).max().unwrap_or(1);
             ROW + LINE * lines.saturating_sub(1) as f32
         };
         let mut offsets = vec![0.0];
@@ -144,7 +146,7 @@ impl CellTable<'_> {
     }
 
     /// Width of a column's longest text.
-    fn width(&self, ui: &Ui, place: usize) -> f32 {
+    fn width(&self, ui: &Ui, place: usize, wrap: f32) -> f32 {
         let shown = &self.texts.columns[place];
         let texts = self.texts.texts.iter().filter_map(|row| row.get(place));
         let size = if matches!(shown, Shown::Interval(_)) { SMALL } else { BODY };
@@ -153,7 +155,7 @@ impl CellTable<'_> {
             ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
         };
         let longest = texts.max_by_key(|text| text.chars().count()).map_or(0.0, |text| of(text, size));
-        let longest = if self.wraps(place) { longest.min(WRAP) } else { longest };
+        let longest = if self.wraps(place) { longest.min(wrap) } else { longest };
         let (name, unit) = heading(self.table, shown);
         let head = (of(&name, BODY) + 18.0).max(of(&unit, SMALL));
         let least = if self.is_swatched(shown) { longest + 20.0 } else { longest };
@@ -192,6 +194,8 @@ struct Delegate<'a> {
     offsets: Vec<f32>,
     /// The table's left edge.
     left: f32,
+    /// Width at which words go on in the next line.
+    wrap: f32,
     /// How many columns stay in sight.
     pinned: usize,
     asked: Option<Asked>,
@@ -291,7 +295,7 @@ impl TableDelegate for Delegate<'_> {
     fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
         let Some(row) = self.row(cell.row_nr) else { return };
         let Some((place, shown)) = self.shown(cell.col_nr) else { return };
-        let of = self.of;
+        let (of, wrap) = (self.of, self.wrap);
         let text = of.text(row, place);
         let palette = palette(ui.visuals());
         let response = padded(ui, of.is_right(shown), |ui| match shown {
@@ -303,7 +307,7 @@ impl TableDelegate for Delegate<'_> {
                     crate::app::look::swatch_ui(ui, &look);
                 }
                 if of.wraps(place) {
-                    return label(ui, wrapped(ui, text, ui.visuals().text_color()));
+                    return label(ui, wrapped(ui, text, ui.visuals().text_color(), wrap));
                 }
                 label(ui, if *column.key == *"ratio" { with_times(text) } else { text.to_owned() })
             }
@@ -312,10 +316,10 @@ impl TableDelegate for Delegate<'_> {
                 let text = if is_baseline { "baseline" } else { text };
                 label(ui, muted(ui, text).size(SMALL))
             }
-            Shown::Marks => label(ui, wrapped(ui, text, palette.warning)),
+            Shown::Marks => label(ui, wrapped(ui, text, palette.warning, wrap)),
             Shown::Proof => {
                 let colour = if text.starts_with('✓') { palette.good } else { palette.bad };
-                label(ui, wrapped(ui, text, colour))
+                label(ui, wrapped(ui, text, colour, wrap))
             }
         });
         if response.contains_pointer() {
@@ -351,8 +355,8 @@ pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, commands: &mut Vec
 }
 
 /// Words that go on in the next line where they are long.
-fn wrapped(ui: &Ui, text: &str, colour: Color32) -> Arc<Galley> {
-    ui.painter().layout(text.to_owned(), FontId::proportional(BODY), colour, WRAP)
+fn wrapped(ui: &Ui, text: &str, colour: Color32, wrap: f32) -> Arc<Galley> {
+    ui.painter().layout(text.to_owned(), FontId::proportional(BODY), colour, wrap)
 }
 
 /// A ratio's text with its sign behind the number, before what is said of it: `0.156× (n = 1)`.

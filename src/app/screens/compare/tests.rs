@@ -382,6 +382,19 @@ fn the_verdict_stands_beside_the_ratio_in_whole_and_both_stay_in_sight_while_the
 }
 
 #[test]
+fn verdicts_are_whole_in_the_narrowest_window() {
+    let state = state_of(records("s", small()));
+    let verdicts = column(&state, "verdict");
+    assert!(verdicts.iter().any(|text| text.len() > 30), "{verdicts:?}");
+    // What a window of 1000 points leaves beside the list of screens.
+    let harness = harness(state, [880.0, 1200.0]);
+    for text in &verdicts {
+        let seen: Vec<_> = harness.query_all_by_label(text).map(|label| label.rect().right()).collect();
+        assert!(!seen.is_empty() && seen.iter().all(|right| *right < 880.0), "{text}: {seen:?}");
+    }
+}
+
+#[test]
 fn intervals_stand_only_beside_values_of_several_repeats() {
     let state = state_of(records("s", small()));
     let picture = state.own::<CompareScreen>().picture.as_ref().unwrap();
