@@ -12,6 +12,7 @@
 //! threads, which wake the window when there is news.
 
 mod allowing;
+mod cell_table;
 mod closing;
 mod columns;
 mod command;
@@ -41,6 +42,7 @@ mod study_list;
 mod task;
 mod theme;
 mod ticks;
+mod value_text;
 mod widgets;
 mod window;
 mod words;

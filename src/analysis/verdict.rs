@@ -99,20 +99,26 @@ pub struct Judgement {
     pub seen: Option<(f64, f64)>,
 }
 
-/// In a few words: `faster`, `equal within 1 %`, `undecided: with 3 pairs only differences above 12 % would show`.
+/// The largest difference, as a share, of which it helps to say that it would show. Where even a doubling would not, the repeats are too
+/// few to say anything.
+const TELLING: f64 = 1.0;
+
+/// In a few words: `faster`, `equal within 1 %`, `undecided: with 3 pairs only differences above 12 % would show`,
+/// `undecided: 2 pairs are too few`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.verdict.name();
+        let count = super::counted(self.n, self.counts);
         match (self.verdict, &self.reason, self.detectable) {
             (Verdict::NotComparable, Some(reason), _) => write!(f, "{name}: {reason}")?,
             (Verdict::Equal, ..) => write!(f, "equal within {}", percent(self.equal_within))?,
             (Verdict::Undecided, ..) if self.to_come > 0 => {
                 write!(f, "undecided: {} to come", super::counted(self.to_come, "repeat"))?;
             }
-            (Verdict::Undecided, _, Some(detectable)) => {
-                let (count, least) = (super::counted(self.n, self.counts), percent(detectable));
-                write!(f, "undecided: with {count} only differences above {least} would show")?;
+            (Verdict::Undecided, _, Some(detectable)) if detectable <= TELLING => {
+                write!(f, "undecided: with {count} only differences above {} would show", percent(detectable))?;
             }
+            (Verdict::Undecided, _, Some(_)) => write!(f, "undecided: {count} are too few")?,
             (Verdict::Undecided, _, None) => {
                 write!(f, "undecided: {}", if self.n == 1 { "one pair" } else { "no pairs" })?;
             }
@@ -155,7 +161,7 @@ impl Judgement {
             number(self.p_holm),
             super::counted(self.family, "comparison"),
         ));
-        if let Some(detectable) = self.detectable.filter(|_| self.reason.is_none()) {
+        if let Some(detectable) = self.detectable.filter(|least| *least <= TELLING && self.reason.is_none()) {
             lines.push(format!("{count} would show a difference of {} in 80 % of cases", percent(detectable)));
         }
         lines.extend(

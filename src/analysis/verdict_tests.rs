@@ -72,6 +72,14 @@ fn values_without_spread_are_equal_or_differ_and_too_few_are_undecided() {
     assert!(judge(&[], true, 0.01).is_empty());
 }
 
+#[test]
+fn pairs_that_would_not_even_show_a_doubling_are_said_to_be_too_few() {
+    let judged = &judge(&[vec![0.9, -0.4]], true, 0.01)[0];
+    assert!(judged.detectable.unwrap() > 1.0, "{judged:?}");
+    assert_eq!(judged.to_string(), "undecided: 2 pairs are too few");
+    assert!(judged.grounds().iter().all(|line| !line.contains("would show")), "{:?}", judged.grounds());
+}
+
 /// Runs of two cells, `fp32` and `fp16`: step time, start and launch of each repeat.
 fn two_cells(fp32: &[(f64, f64, &str)], fp16: &[(f64, f64, &str)]) -> Vec<RunSummary> {
     let run = |precision: &str, repeat: u32, (step_time_s, started_s, launch): (f64, f64, &str)| {

@@ -27,6 +27,8 @@ pub struct Figure {
     pub cells: Vec<(CellKey, String)>,
     /// How many cells there are without the filter.
     pub all_cells: usize,
+    /// The cell that ratios are over, where it is one for all.
+    pub baseline: Option<CellKey>,
     /// The measures to choose from: keys and names.
     pub measures: Vec<(Key, String)>,
     /// What the study names that is not there, one line each.
@@ -39,8 +41,9 @@ pub struct Figure {
 /// Makes a figure of the cells of one or more sessions; fails where the study's filter cannot be read.
 pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> {
     Filter::typed(&study.filter)?;
-    let Comparison { mut charts, table, settings, cells, all_cells, measures, missing, of_paper, .. } =
+    let Comparison { mut charts, table, settings, cells, all_cells, measures, missing, of_paper, baseline, .. } =
         compare(sources, study);
+    let baseline = baseline.and_then(|(cell, _)| cell);
     // Points that no line joins say nothing of scaling: a note says what to run.
     let scales = |chart: &Chart| chart.series().any(|series| series.points.len() > 1 && series.role == Role::Measured);
     if study.form == Form::Scaling && !charts.iter().any(scales) {
@@ -50,7 +53,7 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
     let facts = cells_pooling(sources, &study.pool).iter().filter(shown).map(CellFacts::of).collect();
     let title = charts.first().map_or(study.about.clone(), |chart| chart.title.clone());
     let study = study.clone();
-    Ok(Figure { study, title, charts, table, settings, cells, all_cells, measures, missing, of_paper, facts })
+    Ok(Figure { study, title, charts, table, settings, cells, all_cells, baseline, measures, missing, of_paper, facts })
 }
 
 impl Figure {

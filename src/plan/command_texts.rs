@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::command::{Command, KEY, Said, own_measures, spec};
 use super::{
-    Better, Binding, Block, Constraint, Data, DeclaredMeasure, Filter, GPUS, GpuChoice, Key, Level, Plan, PlanError,
-    WorkloadSpec,
+    Better, Binding, Block, Data, DeclaredMeasure, GPUS, GpuChoice, Key, Level, Plan, PlanError, WorkloadSpec,
 };
 
 /// The texts of a form.
@@ -37,8 +36,6 @@ pub struct CommandTexts {
     pub finds_warm_up: bool,
     /// Measures that its readings are of.
     pub measures: Vec<MeasureTexts>,
-    /// Cells that the plan leaves out: a filter, and the reason.
-    pub constraints: Vec<(String, String)>,
 }
 
 /// The texts of a factor.
@@ -93,8 +90,6 @@ impl CommandTexts {
             better: measure.better,
             on_speed: measure.on_speed,
         });
-        let constraints = plan.constraints.iter();
-        let constraints = constraints.map(|constraint| (constraint.exclude.to_string(), constraint.reason.clone()));
         let usual = starting_command();
         let unless = |text: &str, usual: &str| if text == usual { String::new() } else { text.to_owned() };
         let readings = &command.readings;
@@ -112,11 +107,10 @@ impl CommandTexts {
             names: pairs(&mut readings.names.iter(), " = "),
             finds_warm_up: readings.finds_warm_up,
             measures: measures.collect(),
-            constraints: constraints.collect(),
         })
     }
 
-    /// The plan with this command in its first block, and with these constraints.
+    /// The plan with this command in its first block.
     ///
     /// # Errors
     /// What is wrong with the texts, as for a plan file.
@@ -169,13 +163,8 @@ impl CommandTexts {
         let (unit, step) = (filled(&self.unit), filled(&self.step));
         let (unit, step) = (unit.as_deref().unwrap_or(&usual.unit.many), step.as_deref().unwrap_or(&usual.step));
         let spec = spec(command, ticked.clone(), unit, step, measures);
-        let constraint = |(exclude, reason): &(String, String)| match Filter::parse(exclude) {
-            Ok(exclude) => Ok(Constraint { exclude, reason: reason.trim().to_owned() }),
-            Err(error) => Err(format!("the constraint {exclude:?}: {error}")),
-        };
         let mut edited = plan.clone();
         edited.first = Block { spec: Arc::new(spec), data: Data::default(), factors: ticked };
-        edited.constraints = self.constraints.iter().map(constraint).collect::<Result<_, _>>()?;
         let mut edited = Plan::parse(&edited.to_toml(), &plan.name).map_err(|error| match error {
             PlanError::Invalid(problems) => {
                 let problems = problems.into_iter().map(|problem| format!("{}: {}", problem.key, problem.message));
@@ -354,7 +343,6 @@ mod tests {
                 },
                 MeasureTexts { key: "left".to_owned(), ..MeasureTexts::default() },
             ],
-            constraints: vec![("gpus > 1 and precision = fp32".to_owned(), "too slow".to_owned())],
         };
         let plan = texts.plan(&begun()).unwrap();
         assert_eq!(plan.combinations(), 16);
@@ -366,7 +354,7 @@ mod tests {
         assert_eq!(again.plan(&begun()).unwrap(), plan);
         let names = "lr = learning_rate\ntrain/loss = loss".to_owned();
         let variables = "NCCL_ALGO={algorithm}\nEMPTY=".to_owned();
-        assert_eq!(again, CommandTexts { names, variables, constraints: again.constraints.clone(), ..texts });
+        assert_eq!(again, CommandTexts { names, variables, ..texts });
         assert_eq!(Plan::parse(&plan.to_toml(), "own").unwrap(), plan);
     }
 
@@ -395,11 +383,6 @@ mod tests {
             (CommandTexts { time_limit_s: "10m".to_owned(), ..texts("a") }, "is no number of seconds"),
             (CommandTexts { names: "lr".to_owned(), ..texts("a") }, "the name \"lr\" has no ="),
             (CommandTexts { measures: vec![MeasureTexts::default()], ..texts("a") }, "a key has 1 to 100 letters"),
-            (CommandTexts { constraints: vec![("lr >".to_owned(), "x".to_owned())], ..texts("a") }, "the constraint"),
-            (
-                CommandTexts { constraints: vec![("lr > 1".to_owned(), "x".to_owned())], ..texts("a") },
-                "constraint.exclude",
-            ),
         ] {
             let error = texts.plan(&begun()).unwrap_err();
             assert!(error.contains(said), "{said}: {error}");

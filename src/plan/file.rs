@@ -204,6 +204,16 @@ impl Plan {
         std::iter::once(&self.first).chain(&self.further)
     }
 
+    /// The plan with its block of this place, from 0, as the first, and the first in that place: the same cells in another order. Done
+    /// twice, it gives the plan again.
+    pub fn turned(&self, place: usize) -> Self {
+        let mut plan = self.clone();
+        if let Some(other) = place.checked_sub(1).and_then(|place| plan.further.get_mut(place)) {
+            std::mem::swap(&mut plan.first, other);
+        }
+        plan
+    }
+
     /// The workload of its cells that name this key.
     pub fn spec_of(&self, workload: &str) -> Option<&WorkloadSpec> {
         self.blocks().map(|block| &*block.spec).find(|spec| spec.key == workload)

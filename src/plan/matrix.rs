@@ -97,8 +97,6 @@ pub struct Matrix {
     pub cells: Vec<Cell>,
     /// What cannot.
     pub invalid: Vec<InvalidCell>,
-    /// How many of `cells` are of the plan's first block. An A/A copy stands last and is of none.
-    pub of_first_block: usize,
     /// What is the same as another: each combination is a cell, an invalid one, or counted here.
     pub merged: Merged,
 }
@@ -116,13 +114,11 @@ pub fn expand(plan: &Plan, node: &Node) -> Matrix {
     }
     let (mut merged, mut ids) = (Merged::default(), HashSet::new());
     combine(plan, &mut merged, |block, tracer, identity, levels| {
-        let is_first = std::ptr::eq(block, &plan.first);
         let workload = block.spec.key.clone();
         match check(plan, block, node, &levels).and_then(|checked| can_trace(node, tracer).map(|()| checked)) {
             Ok((shape, estimate)) => {
                 let (data, id) = (block.data.clone(), distinct(identity, &mut ids));
                 matrix.cells.push(Cell { workload, data, levels, tracer, identity, id, shape, estimate });
-                matrix.of_first_block += usize::from(is_first);
             }
             Err(reason) => matrix.invalid.push(InvalidCell { workload, levels, tracer, reason }),
         }
@@ -415,7 +411,6 @@ mod tests {
         assert_eq!(more, [(&AA_COPY.into(), &Level::text("copy"))]);
         assert_ne!(first.identity, copy.identity);
         assert_eq!(asked_cells(&plan).last().unwrap().identity, copy.identity);
-        assert_eq!(matrix.of_first_block, 2);
         // A plan of some cells brings the copy of its own first cell, once.
         let some = plan_of_cells(&plan, &[asked_cells(&plan)[0].clone(), asked_cells(&plan)[2].clone()]).unwrap();
         assert_eq!(asked_cells(&some).len(), 2);
@@ -595,7 +590,6 @@ mod tests {
             .map(|cell| format!("{} {}", cell.data, cell.levels.get("precision").unwrap()))
             .collect();
         assert_eq!(seen, ["digits fp32", "digits bf16", "digits fp64", "folder photos fp32"]);
-        assert_eq!(matrix.of_first_block, 2);
         assert_eq!(matrix.merged.to_string(), "1 combination is the same as another");
         let varied: Vec<&str> = plan.varied().into_iter().map(|key| &**key).collect();
         assert_eq!(varied, ["precision", "scenario"]);

@@ -134,7 +134,6 @@ fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
     }
 }
 
-/// The cells that `[[constraint]]` excludes, by the factors and levels of all blocks.
 /// `[check]`: measures with their margins.
 fn checked(top: &Table, problems: &mut Problems) -> Vec<Checked> {
     let Some(table) = top.table("check", problems) else { return Vec::new() };
@@ -159,7 +158,8 @@ fn checked(top: &Table, problems: &mut Problems) -> Vec<Checked> {
     checked.into_iter().map(|(_, checked)| checked).collect()
 }
 
-fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constraint> {
+/// What a constraint may ask for: the factors and levels of all blocks.
+fn known_to_constraints(plan: &Plan) -> Vec<(&str, Known<'_>)> {
     let specs = || plan.blocks().map(|block| &block.spec);
     let mut known: Vec<(&str, Known)> = vec![
         ("workload", Known::Names(specs().map(|spec| &*spec.key).collect())),
@@ -177,6 +177,41 @@ fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constra
             (_, Some(_)) => {}
         }
     }
+    known
+}
+
+/// The cells that a constraint leaves out, or what is wrong with its text.
+fn excluded(exclude: &str, known: &[(&str, Known)]) -> Result<Filter, String> {
+    match Filter::parse_known(exclude, known) {
+        Ok(filter) if filter.is_empty() => {
+            Err("empty: name the cells to leave out, such as \"gpus > 2 and precision = fp64\"".to_owned())
+        }
+        Ok(filter) => Ok(filter),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Why they are left out, or what is wrong with its text.
+fn reasoned(reason: &str) -> Result<&str, String> {
+    let reason = reason.trim();
+    if reason.is_empty() { Err("empty: say why these cells are left out".to_owned()) } else { Ok(reason) }
+}
+
+impl Plan {
+    /// A constraint by its texts.
+    ///
+    /// # Errors
+    /// What is wrong with them, as for a plan file, with the field that it is wrong with.
+    pub fn constraint(&self, exclude: &str, reason: &str) -> Result<Constraint, (&'static str, String)> {
+        let exclude = excluded(exclude, &known_to_constraints(self)).map_err(|error| ("exclude", error))?;
+        let reason = reasoned(reason).map_err(|error| ("reason", error))?;
+        Ok(Constraint { exclude, reason: reason.to_owned() })
+    }
+}
+
+/// The cells that `[[constraint]]` excludes.
+fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constraint> {
+    let known = known_to_constraints(plan);
     let mut constraints = Vec::new();
     for (span, table) in top.tables("constraint", problems) {
         table.check_keys(CONSTRAINT_KEYS, &plan.first.spec.factors, problems);
@@ -189,16 +224,12 @@ fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constra
         }
         let (exclude, reason) = (table.text("exclude", problems), table.text("reason", problems));
         let (Some((exclude_span, exclude)), Some((reason_span, reason))) = (exclude, reason) else { continue };
-        if reason.trim().is_empty() {
-            problems.add(&reason_span, table.path("reason"), "empty: say why these cells are left out");
+        if let Err(message) = reasoned(reason) {
+            problems.add(&reason_span, table.path("reason"), message);
         }
-        match Filter::parse_known(exclude, &known) {
-            Ok(filter) if filter.is_empty() => {
-                let message = "empty: name the cells to leave out, such as \"gpus > 2 and precision = fp64\"";
-                problems.add(&exclude_span, table.path("exclude"), message);
-            }
+        match excluded(exclude, &known) {
             Ok(exclude) => constraints.push(Constraint { exclude, reason: reason.to_owned() }),
-            Err(error) => problems.add(&exclude_span, table.path("exclude"), error.to_string()),
+            Err(message) => problems.add(&exclude_span, table.path("exclude"), message),
         }
     }
     constraints

@@ -16,7 +16,6 @@ mod study_menu;
 mod table;
 #[cfg(test)]
 mod tests;
-mod value_text;
 
 use std::path::PathBuf;
 
@@ -27,6 +26,7 @@ use eframe::egui::{
 use poll_promise::Promise;
 
 use crate::analysis::CellKey;
+use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::command_line::{of_session, study_words};
 use crate::app::desk::{Desk, Intent, Looks, News, Source};
@@ -137,7 +137,7 @@ pub struct CompareScreen {
     /// Whether claims are shown in place of charts and table.
     pub claims: bool,
     /// The table's order: a column's key, and whether it is descending.
-    pub sort: Option<(String, bool)>,
+    pub sort: Sort,
     /// The selected cell.
     pub selected: Option<CellKey>,
     /// The drawn picture.
@@ -168,7 +168,7 @@ impl CompareScreen {
     }
 
     fn sort_rows(&mut self) {
-        self.order = self.picture.as_ref().map_or(Vec::new(), |picture| picture.order(self.sort.as_ref()));
+        self.order = self.picture.as_ref().map_or(Vec::new(), |picture| picture.order(&self.sort));
     }
 
     /// The study with the resolved baseline.
@@ -280,11 +280,7 @@ impl Executes for CompareScreen {
                 });
             }
             CompareCommand::Sort(column) => {
-                self.sort = match self.sort.take() {
-                    Some((known, false)) if known == column => Some((column, true)),
-                    Some((known, true)) if known == column => None,
-                    _ => Some((column, false)),
-                };
+                self.sort = next_sort(&self.sort, column);
                 self.sort_rows();
             }
             CompareCommand::Select(cell) => {
@@ -304,8 +300,7 @@ impl Executes for CompareScreen {
             }
             CompareCommand::Copy(format) => {
                 if let Some(picture) = &self.picture {
-                    let columns = table::shown_columns(picture, &desk.settings);
-                    let text = render(&picture.shown_table(&self.order, &columns), format);
+                    let text = render(&table::copied_table(picture, &self.order, &desk.settings), format);
                     desk.copied(&text);
                     context.copy_text(text);
                 }
@@ -389,15 +384,13 @@ impl Screen for CompareScreen {
         if desk.screen != ScreenName::COMPARE {
             return Vec::new();
         }
-        let copies = [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)];
-        let copies = copies.map(|(name, format)| (format!("Copy the table as {name}"), CompareCommand::Copy(format)));
         let others = [
             ("Undo the last change of what is shown", CompareCommand::Undo),
             ("Redo the change of what is shown", CompareCommand::Redo),
             ("Make the next cell the baseline", CompareCommand::NextBaseline),
         ];
-        let others = others.map(|(name, command)| (name.to_owned(), command));
-        copies.into_iter().chain(others).map(|(name, command)| (name, command.into())).collect()
+        let others = others.map(|(name, command)| (name.to_owned(), command.into()));
+        copies(|format| CompareCommand::Copy(format).into()).chain(others).collect()
     }
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {

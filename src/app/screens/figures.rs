@@ -15,6 +15,7 @@ use eframe::egui::{
 };
 use poll_promise::Promise;
 
+use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::command_line::{of_session, study_words, style_words};
 use crate::app::desk::{Desk, Intent, News};
@@ -22,7 +23,7 @@ use crate::app::screen::{self, Executes, Keys, Screen};
 use crate::app::task::on_thread;
 use crate::app::words::path_word;
 use crate::figure::paper::{Provenance, ReadError};
-use crate::figure::{Format, Study, preset};
+use crate::figure::{Format, Study, Table, preset, render};
 use drawn::Drawn;
 use export::Exported;
 
@@ -42,10 +43,10 @@ pub enum FiguresCommand {
     Dpi(u32),
     /// Set the resolution of the preview in pixels per point.
     Resolution(f64),
-    /// Set the format of the table.
-    Table(Format),
+    /// Sort the table by the column with this key: ascending, then descending, then not at all.
+    Sort(String),
     /// Copy the table as shown.
-    Copy,
+    Copy(Format),
     /// Set the path to export to; empty means the suggested one.
     Path(String),
     /// Choose the path in the system's dialog.
@@ -88,8 +89,10 @@ pub struct FiguresScreen {
     dpi: u32,
     /// Typed path to export to; empty means the suggested one.
     path: String,
-    /// Format of the table.
-    table: Format,
+    /// The table's order.
+    sort: Sort,
+    /// Rows of the table in the displayed order.
+    order: Vec<usize>,
     /// Outcome of the last export or opening: a message, and whether it succeeded.
     said: Option<(String, bool)>,
     /// Pixels per point.
@@ -110,7 +113,8 @@ impl Default for FiguresScreen {
             study: preset("times").unwrap_or_default(),
             dpi: 300,
             path: String::new(),
-            table: Format::Markdown,
+            sort: None,
+            order: Vec::new(),
             said: None,
             resolution: 2.0,
             drawn: None,
@@ -129,6 +133,18 @@ impl FiguresScreen {
     /// The drawn figure, or why there is none.
     pub fn drawn(&self) -> Option<&Result<Drawn, String>> {
         self.drawn.as_ref()
+    }
+
+    /// The table with its rows in the displayed order.
+    fn shown_table(&self) -> Option<Table> {
+        let table = &self.drawn.as_ref()?.as_ref().ok()?.figure.table;
+        let rows = self.order.iter().filter_map(|place| table.rows.get(*place)).cloned();
+        Some(Table { rows: rows.collect(), ..table.clone() })
+    }
+
+    fn sort_rows(&mut self) {
+        let drawn = self.drawn.as_ref().and_then(|drawn| drawn.as_ref().ok());
+        self.order = drawn.map_or(Vec::new(), |drawn| drawn.order(&self.sort));
     }
 
     /// Whether a figure is being drawn, exported, opened or chosen.
@@ -160,10 +176,13 @@ impl Executes for FiguresScreen {
             FiguresCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             FiguresCommand::Dpi(dpi) => self.dpi = dpi,
             FiguresCommand::Resolution(resolution) => self.resolution = resolution,
-            FiguresCommand::Table(format) => self.table = format,
-            FiguresCommand::Copy => {
-                if let Some(Ok(drawn)) = &self.drawn {
-                    let text = drawn.table(self.table).to_owned();
+            FiguresCommand::Sort(column) => {
+                self.sort = next_sort(&self.sort, column);
+                self.sort_rows();
+            }
+            FiguresCommand::Copy(format) => {
+                if let Some(table) = self.shown_table() {
+                    let text = render(&table, format);
                     desk.copied(&text);
                     context.copy_text(text);
                 }
@@ -193,6 +212,7 @@ impl Screen for FiguresScreen {
                         self.texture = Some(context.load_texture("figure", drawn.image.clone(), options));
                     }
                     self.drawn = Some(drawn);
+                    self.sort_rows();
                 }
                 Err(work) => self.work = Some(work),
             }
@@ -226,10 +246,12 @@ impl Screen for FiguresScreen {
         if desk.screen != ScreenName::FIGURES {
             return vec![("Export a figure: show Figures".to_owned(), Command::Show(ScreenName::FIGURES))];
         }
-        vec![
+        let mut entries = vec![
             ("Export the figure".to_owned(), FiguresCommand::Export.into()),
             ("Copy the methods paragraph".to_owned(), FiguresCommand::CopyMethods.into()),
-        ]
+        ];
+        entries.extend(copies(|format| FiguresCommand::Copy(format).into()));
+        entries
     }
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
@@ -286,7 +308,7 @@ fn figures_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         .default_size((height * 0.3).round())
         .size_range(96.0..=(height - 160.0).max(97.0))
         .show(ui, |ui| {
-            // An empty panel would shrink, and keep that height once a table comes.
+            // A short table would shrink the panel for the next one.
             ui.take_available_height();
             preview::table_ui(ui, view.own, commands);
         });

@@ -4,10 +4,12 @@ mod about;
 mod bar;
 mod card;
 mod command;
+mod constraints;
 mod document;
 mod edit;
 mod files;
 mod grid;
+mod list;
 mod matrix;
 mod outlook;
 mod start;
@@ -74,10 +76,20 @@ pub enum PlanCommand {
     Undo,
     /// Redo it.
     Redo,
-    /// Put the edited plan in place of the plan. Consecutive edits of one kind are undone together.
+    /// Choose the block of this place, from 0: it is shown as the plan's first.
+    Block(usize),
+    /// Add a block behind the chosen one and choose it: one cell of defaults of the same workload.
+    AddBlock,
+    /// Add a copy of the chosen block behind it and choose it.
+    CopyBlock,
+    /// Remove the chosen block.
+    RemoveBlock,
+    /// Put the edited plan, with the chosen block as its first, in place of the plan. Consecutive edits of one kind are undone together.
     Edit(Box<Plan>, Option<EditKind>),
     /// Set the texts of the plan's own program.
     Texts(Box<CommandTexts>),
+    /// Set the texts of the plan's constraints: which cells are left out, and why.
+    Constraints(Vec<(String, String)>),
     /// Run the first cell for some seconds and show what is read of it.
     TryOnce,
     /// End that.
@@ -134,6 +146,8 @@ pub struct PlanScreen {
     awaits_plan: bool,
     /// The form of the plan's own program.
     program: command::Form,
+    /// The constraints as they are typed.
+    constraints: Option<constraints::Typed>,
     /// The plan that would replace this one, while its loss of typed text is asked about.
     replacing: Option<(Plan, Option<PathBuf>)>,
 }
@@ -169,6 +183,7 @@ impl Default for PlanScreen {
             kept: None,
             awaits_plan: false,
             program: command::Form::default(),
+            constraints: None,
             replacing: None,
         }
     }
@@ -220,9 +235,16 @@ impl PlanScreen {
         self.document.path().filter(|_| !self.document.is_unsaved() && self.form_error().is_none())
     }
 
-    /// The plan that is edited.
+    /// What is wrong with text that is in no plan yet.
+    pub fn form_error(&self) -> Option<String> {
+        let of_program =
+            self.program.error(self.document.plan()).map(|error| format!("The program is not complete: {error}"));
+        of_program.or_else(|| self.constraint_error())
+    }
+
+    /// The plan that is edited, with the chosen block as its first.
     pub fn plan(&self) -> &Plan {
-        self.document.plan()
+        self.document.shown()
     }
 
     /// Opens a plan in place of this one. Undo returns to this one, but not to text that is in no plan yet: that is asked about.
@@ -282,9 +304,9 @@ impl PlanScreen {
         let Some(saved) = self.saving.take_if(|saving| saving.ready().is_some()) else { return Ok(None) };
         match saved.block_and_take() {
             Saved::Done(plan, path) => {
-                let before = Arc::clone(self.document.plan());
+                let before = Arc::clone(self.document.shown());
                 self.document.saved(plan, path.clone());
-                self.program.saved(&before, self.document.plan());
+                self.program.saved(&before, self.document.shown());
                 self.question = None;
                 Ok(Some(path))
             }
@@ -336,8 +358,15 @@ impl Executes for PlanScreen {
             }
             PlanCommand::Undo => self.document.undo(),
             PlanCommand::Redo => self.document.redo(),
-            PlanCommand::Edit(plan, kind) => self.document.edit(*plan, kind),
+            PlanCommand::Block(place) => self.document.choose(place),
+            PlanCommand::AddBlock => self.document.add_block(false),
+            PlanCommand::CopyBlock => self.document.add_block(true),
+            PlanCommand::RemoveBlock => self.document.remove_block(),
+            PlanCommand::Edit(plan, kind) => self.document.edit_shown(&plan, kind),
             PlanCommand::Texts(texts) => self.type_texts(*texts),
+            PlanCommand::Constraints(texts) => {
+                self.constraints = Some(constraints::Typed::new(texts, self.document.plan()));
+            }
             PlanCommand::TryOnce => {
                 if (View { own: self, desk }).trial_refusal().is_none() {
                     let plan = self.plan().clone();
@@ -349,6 +378,10 @@ impl Executes for PlanScreen {
             }
             PlanCommand::OnlyMissing(only_missing) => self.only_missing = only_missing,
             PlanCommand::Launch => self.launch_plan(desk),
+        }
+        // Another factor may have made them right.
+        if let Some(typed) = &mut self.constraints {
+            typed.settle(&mut self.document);
         }
     }
 }
@@ -448,6 +481,14 @@ impl Screen for PlanScreen {
             let name = format!("{verb} trace {} in the plan", tracer.name());
             add(name, PlanCommand::Edit(Box::new(edited), None));
         }
+        add("Add a block to the plan".to_owned(), PlanCommand::AddBlock);
+        add("Copy the block of the plan".to_owned(), PlanCommand::CopyBlock);
+        if !self.document.plan().further.is_empty() {
+            add("Remove the block from the plan".to_owned(), PlanCommand::RemoveBlock);
+        }
+        for (place, block) in self.document.plan().blocks().enumerate() {
+            add(format!("Edit block {}: {}", place + 1, block.spec.name), PlanCommand::Block(place));
+        }
         add("Undo the last plan edit".to_owned(), PlanCommand::Undo);
         add("Redo the plan edit".to_owned(), PlanCommand::Redo);
         entries
@@ -468,7 +509,7 @@ impl Screen for PlanScreen {
     /// Edits that are neither in a file nor launched, or in no plan yet.
     fn unsaved(&self, desk: &Desk) -> Option<Unsaved> {
         let is_nowhere = || {
-            let text = self.plan().to_toml();
+            let text = self.document.plan().to_toml();
             !desk.records.plans.iter().any(|plan| plan.toml == text)
         };
         let has_edits = self.form_error().is_some() || (self.document.is_unsaved() && is_nowhere());
@@ -488,12 +529,12 @@ impl PlanScreen {
         }
         let Some(node) = desk.node.clone() else { return };
         if self.pending.is_none() && (View { own: self, desk }).outlook().is_none() {
-            let plan = self.document.plan().clone();
+            let (plan, shown) = (Arc::clone(self.document.plan()), Arc::clone(self.document.shown()));
             // What is installed on another machine is not known here.
             let is_here = desk.session.as_ref().is_none_or(|session| session.host().is_none());
             self.pending = Some(on_thread("plan outlook", context, move || {
                 let missing = if is_here { missing_program(&plan) } else { None };
-                let mut outlook = Outlook::new(plan, node);
+                let mut outlook = Outlook::new(plan, shown, node);
                 outlook.remarks.splice(0..0, missing);
                 outlook
             }));
@@ -514,7 +555,10 @@ impl PlanScreen {
             return;
         }
         self.launch = Launch::Sent;
-        desk.ask(Request::Launch { plan: Box::new(self.plan().clone()), only_missing: self.only_missing });
+        desk.ask(Request::Launch {
+            plan: Box::new(Plan::clone(self.document.plan())),
+            only_missing: self.only_missing,
+        });
     }
 }
 
@@ -523,7 +567,7 @@ impl<'a> View<'a> {
     fn outlook(self) -> Option<&'a Arc<Outlook>> {
         let node = self.desk.node.as_ref()?;
         let outlook = self.own.outlook.as_ref()?;
-        let current = Arc::ptr_eq(&outlook.plan, self.own.document.plan()) && Arc::ptr_eq(&outlook.node, node);
+        let current = Arc::ptr_eq(&outlook.shown, self.own.document.shown()) && Arc::ptr_eq(&outlook.node, node);
         current.then_some(outlook)
     }
 
@@ -535,7 +579,7 @@ impl<'a> View<'a> {
         }
         let Some(node) = &self.node else { return Some("Reading this machine …".to_owned()) };
         if let Some(error) = self.own.form_error() {
-            return Some(format!("The program is not complete: {error}"));
+            return Some(error);
         }
         if self.own.program.is_trying() {
             return Some("A trial is running.".to_owned());
@@ -582,6 +626,8 @@ fn plan_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             } else {
                 card::cards_ui(ui, view, commands);
             }
+            ui.add_space(2.0 * GRID);
+            constraints::constraints_ui(ui, view, commands);
         });
     });
 }

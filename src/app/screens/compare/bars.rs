@@ -8,11 +8,12 @@ use eframe::egui::{
 };
 
 use super::picture::Picture;
-use super::{CompareCommand, CompareScreen, value_text};
+use super::{CompareCommand, CompareScreen};
 use crate::analysis::{CellKey, TRACE_METRICS};
 use crate::app::command::Command;
 use crate::app::look;
 use crate::app::theme::{BODY, GRID, Palette, SMALL, palette};
+use crate::app::value_text;
 use crate::figure::{Chart, Panel, Point, Role as RoleOf, Series, precise, tick_text, ticks};
 
 /// Bars are at least so thick, and thicker up to this where there is room.

@@ -4,9 +4,9 @@ use eframe::egui::{Color32, ScrollArea, Ui};
 
 use super::CompareCommand;
 use super::picture::Picture;
-use super::value_text;
 use crate::app::command::Command;
 use crate::app::theme::{GRID, palette};
+use crate::app::value_text;
 use crate::app::widgets::{card, muted, named, strong};
 use crate::figure::{claimed, from_to, preset};
 use crate::papers::{Judgement, Verdict};

@@ -6,12 +6,13 @@ use egui_plot::{
     Points,
 };
 
-use super::{CompareCommand, CompareScreen, value_text};
+use super::{CompareCommand, CompareScreen};
 use crate::analysis::CellKey;
 use crate::app::command::Command;
 use crate::app::look;
 use crate::app::theme::{GRID, palette};
 use crate::app::ticks::{log_text, log_ticks};
+use crate::app::value_text;
 use crate::app::widgets::{muted, strong};
 use crate::figure::{Chart, Geometry, PUBLISHED, Panel, Role, Scale, Series, tick_text, ticks_between};
 

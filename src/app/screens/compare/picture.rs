@@ -1,43 +1,16 @@
 //! The picture to draw, computed in the background: the comparison, its texts, and the evidence on its factors.
 
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use super::next_step::{self, NextStep};
 use super::sheet::Sheet;
-use super::value_text;
 use crate::analysis::{self, CellKey, RunState, cell_keys, cells_of, cells_pooling};
+use crate::app::cell_table::{Beside, CellTexts, Proof, Sort};
 use crate::app::desk::Source;
-use crate::figure::{CellValue, Chart, Column, Comparison, Row, Study, Table, compare_with};
+use crate::figure::{Chart, Column, Comparison, Row, Study, compare_with};
 use crate::papers::{Judgement, artefact, judge};
-use crate::plan::{AskedCell, Identity, Level, Mode, Plan, identity, plan_of_cells};
+use crate::plan::{AskedCell, Identity, Mode, Plan, identity, plan_of_cells};
 use crate::store::RunRecord;
-
-/// Evidence on one factor from the finished runs of a cell.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Proof {
-    /// The factor's key.
-    pub factor: String,
-    /// The requested level.
-    pub asked: String,
-    /// What was read back.
-    pub seen: String,
-    /// Whether the level was in effect in all runs and ranks.
-    pub in_effect: bool,
-}
-
-/// Content of a column of the table.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Shown {
-    /// The column with this index.
-    Value(usize),
-    /// The intervals of the column with this index.
-    Interval(usize),
-    /// Caveats.
-    Marks,
-    /// Evidence on factors.
-    Proof,
-}
 
 /// The picture to draw.
 #[derive(Clone, Debug)]
@@ -46,16 +19,8 @@ pub struct Picture {
     pub comparison: Comparison,
     /// Its charts as on paper, if the screen has no drawing for them, or why that failed.
     pub sheet: Option<Result<Sheet, String>>,
-    /// The displayed columns.
-    pub columns: Vec<Shown>,
-    /// Texts by row and column.
-    pub texts: Vec<Vec<String>>,
-    /// Evidence by row.
-    pub proofs: Vec<Vec<Proof>>,
-    /// Full texts of the marks by row.
-    pub stories: Vec<Vec<String>>,
-    /// For each row whether its runs are quick.
-    pub quick: Vec<bool>,
+    /// What its table shows.
+    pub texts: CellTexts,
     /// A plan of full runs of the quick cells that are shown and have none.
     pub full_runs: Option<Plan>,
     /// More repeats that would decide what is undecided.
@@ -83,28 +48,19 @@ impl Picture {
         let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(of).collect();
         let of = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
         let stories = comparison.table.rows.iter().map(of).collect();
-        let columns = columns(&comparison, proofs.iter().any(|proof| !proof.is_empty()));
-        let rows = comparison.table.rows.iter().zip(&proofs);
-        let texts = rows
-            .map(|(row, proof)| {
-                columns.iter().map(|shown| text(&comparison.table.columns, row, proof, shown)).collect()
-            })
-            .collect();
         let runs = || sources.iter().flat_map(|source| &source.records.runs);
         let by_cell: HashMap<CellKey, &RunRecord> = sources
             .iter()
             .flat_map(|source| source.records.runs.iter().map(|run| (keys.of(&source.name, &run.run, &run.cell), run)))
             .collect();
         let is_quick = |row: &Row| by_cell.get(&row.key()).is_some_and(|run| !run.mode.is_full());
+        let beside = Beside { proofs, stories, quick: comparison.table.rows.iter().map(is_quick).collect() };
+        let has_interval = |column: &Column| column.key == *comparison.measure || column.key == "ratio";
         Self {
-            columns,
-            quick: comparison.table.rows.iter().map(is_quick).collect(),
+            texts: CellTexts::new(&comparison.table, beside, has_interval),
             full_runs: full_runs(&comparison, &by_cell),
             more_repeats: next_step::more_repeats(&comparison, sources, &by_cell),
             lacking: next_step::lacking(&comparison, sources, &by_cell),
-            texts,
-            proofs,
-            stories,
             sheet: Sheet::of(&comparison.charts, most_pixels, dark),
             comparison,
             claims: Vec::new(),
@@ -124,72 +80,9 @@ impl Picture {
         Self { claims: judge(&cells_of(&sources.iter().map(Source::analysed).collect::<Vec<_>>())), ..self }
     }
 
-    /// The sort key of a column; none for intervals.
-    pub fn key(&self, shown: &Shown) -> Option<&str> {
-        match shown {
-            Shown::Value(column) => Some(&self.comparison.table.columns[*column].key),
-            Shown::Interval(_) => None,
-            Shown::Marks => Some("marks"),
-            Shown::Proof => Some("proof"),
-        }
-    }
-
-    /// The rows sorted by a column, or in the table's order without one. Missing values always come last.
-    pub fn order(&self, sort: Option<&(String, bool)>) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.comparison.table.rows.len()).collect();
-        let Some((key, descending)) = sort else { return order };
-        let shown = self.columns.iter().find(|shown| self.key(shown) == Some(key));
-        let Some(shown) = shown else { return order };
-        order.sort_by(|a, b| {
-            let (a, b) = (self.rank(*a, shown), self.rank(*b, shown));
-            match (a, b) {
-                (Some(a), Some(b)) if *descending => b.total_cmp(&a),
-                (Some(a), Some(b)) => a.total_cmp(&b),
-                (a, b) => b.is_some().cmp(&a.is_some()).then(Ordering::Equal),
-            }
-        });
-        order
-    }
-
-    /// Sort key of a row.
-    fn rank(&self, row: usize, shown: &Shown) -> Option<f64> {
-        match shown {
-            Shown::Value(column) | Shown::Interval(column) => match &self.comparison.table.rows[row].values[*column] {
-                CellValue::Measure(value) => Some(value.median),
-                CellValue::Count(count) => Some(*count as f64),
-                CellValue::Level(level) => self.level_place(&self.comparison.table.columns[*column].key, level),
-                CellValue::Verdict(judged) => judged.p_holm,
-                CellValue::Text(_) | CellValue::Missing => None,
-            },
-            Shown::Marks => Some(self.comparison.table.rows[row].marks.len() as f64),
-            Shown::Proof => Some(self.proofs[row].iter().filter(|proof| !proof.in_effect).count() as f64),
-        }
-    }
-
-    /// Sort key of a level: numbers by value, names in the order of their registry.
-    fn level_place(&self, key: &str, level: &Level) -> Option<f64> {
-        let place = || {
-            let settings = self.comparison.settings.iter().find(|levels| levels.setting.key == key)?;
-            settings.levels.iter().position(|(known, _)| known == level).map(|place| place as f64)
-        };
-        level.as_number().or_else(place)
-    }
-
-    /// The table with its rows in the displayed order, and those of its columns that are displayed.
-    pub fn shown_table(&self, order: &[usize], columns: &[usize]) -> Table {
-        let table = &self.comparison.table;
-        let value = |column: &usize| match self.columns.get(*column) {
-            Some(Shown::Value(place)) => Some(*place),
-            _ => None,
-        };
-        let places: Vec<usize> = columns.iter().filter_map(value).collect();
-        let row =
-            |row: &Row| Row { values: places.iter().map(|place| row.values[*place].clone()).collect(), ..row.clone() };
-        Table {
-            columns: places.iter().map(|place| table.columns[*place].clone()).collect(),
-            rows: order.iter().filter_map(|place| table.rows.get(*place)).map(row).collect(),
-            ..table.clone()
-        }
+    /// The rows sorted by a column, or in the table's order without one.
+    pub fn order(&self, sort: &Sort) -> Vec<usize> {
+        self.texts.order(&self.comparison.table, &self.comparison.settings, sort)
     }
 }
 
@@ -227,59 +120,6 @@ fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) ->
         None => Plan { repeats, ..Plan::new(&format!("{}, full runs", first.plan), first.workload.clone()) },
     };
     plan_of_cells(&like, &cells)
-}
-
-/// Values, with intervals next to the chosen measure and its ratio; then marks and evidence, if there are any.
-fn columns(comparison: &Comparison, has_proofs: bool) -> Vec<Shown> {
-    let table = &comparison.table;
-    let has_interval = |column: usize| {
-        let of = |row: &Row| matches!(&row.values[column], CellValue::Measure(value) if value.interval.is_some());
-        table.rows.iter().any(of)
-    };
-    let mut columns = Vec::new();
-    for (place, column) in table.columns.iter().enumerate() {
-        columns.push(Shown::Value(place));
-        if (column.key == *comparison.measure || column.key == "ratio") && has_interval(place) {
-            columns.push(Shown::Interval(place));
-        }
-    }
-    if table.rows.iter().any(|row| !row.marks.is_empty()) {
-        columns.push(Shown::Marks);
-    }
-    if has_proofs {
-        columns.push(Shown::Proof);
-    }
-    columns
-}
-
-fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> String {
-    match shown {
-        Shown::Value(place) => match &row.values[*place] {
-            CellValue::Level(level) => level.to_string(),
-            CellValue::Count(count) => count.to_string(),
-            CellValue::Text(text) => text.clone(),
-            CellValue::Verdict(judged) => judged.to_string(),
-            CellValue::Missing => "–".to_owned(),
-            CellValue::Measure(value) => {
-                let n = row.other_n(value).map_or(String::new(), |n| format!(" (n = {n})"));
-                format!("{}{n}", value_text::number(value.median * columns[*place].shown_factor))
-            }
-        },
-        Shown::Interval(place) => match &row.values[*place] {
-            CellValue::Measure(value) => value_text::interval(value, columns[*place].shown_factor),
-            _ => String::new(),
-        },
-        Shown::Marks => row.marks.join(", "),
-        Shown::Proof => {
-            let lost = proofs.iter().filter(|proof| !proof.in_effect);
-            let lost: Vec<String> = lost.map(|proof| format!("✗ {}", proof.factor)).collect();
-            match (lost.len(), proofs.len()) {
-                (0, 0) => String::new(),
-                (0, count) => format!("✓ {count} in effect"),
-                _ => lost.join(" "),
-            }
-        }
-    }
 }
 
 /// Evidence on each factor by cell: a factor is in effect if all finished runs and ranks show it.

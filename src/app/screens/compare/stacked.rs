@@ -5,10 +5,11 @@ use eframe::egui::{
 };
 
 use super::picture::Picture;
-use super::{CompareCommand, CompareScreen, value_text};
+use super::{CompareCommand, CompareScreen};
 use crate::app::command::Command;
 use crate::app::look;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
+use crate::app::value_text;
 use crate::figure::{Chart, Point, Series, precise};
 
 const BAR: f32 = 20.0;
@@ -121,7 +122,7 @@ fn part_ui(
 /// Caveats about a cell.
 fn story(picture: &Picture, key: &crate::analysis::CellKey) -> Option<String> {
     let row = picture.comparison.table.rows.iter().position(|row| row.key() == *key)?;
-    let stories = picture.stories.get(row)?;
+    let stories = picture.texts.beside.stories.get(row)?;
     let worth = stories.iter().filter(|story| !story.starts_with("traced:"));
     let lines: Vec<&str> = worth.map(String::as_str).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))

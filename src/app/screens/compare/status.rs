@@ -2,16 +2,17 @@
 
 use eframe::egui::{Align, Button, Layout, Role, Ui, WidgetInfo};
 
+use super::CompareCommand;
 use super::picture::Picture;
-use super::{CompareCommand, table};
 use crate::analysis::counted;
+use crate::app::cell_table::copy_ui;
 use crate::app::columns::{self, Listed};
 use crate::app::command::{Command, edit};
 use crate::app::desk::export::data_menu_ui;
 use crate::app::screens::compare::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{check_ui, muted, named, strong};
-use crate::figure::{Format, duration_text, filter_of};
+use crate::app::widgets::{check_ui, muted, strong};
+use crate::figure::{duration_text, filter_of};
 use crate::plan::asked_cells;
 
 /// Width below which notes and copying have a line to themselves.
@@ -106,20 +107,7 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
 /// Draws the notes and how to copy the table, from the right.
 fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-        ui.menu_button("Copy as", |ui| {
-            for (name, format) in [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)] {
-                let button = ui.button(name).on_hover_text(format!("Copy the table as {name}"));
-                button.widget_info(|| named(&format!("Copy as {name}")));
-                if button.clicked() {
-                    commands.push(Command::from(CompareCommand::Copy(format)));
-                }
-            }
-            let command = ui.button("Command").on_hover_text("Copy the command that prints this table");
-            command.widget_info(|| named("Copy as command"));
-            if command.clicked() {
-                commands.push(Command::CopyCommand);
-            }
-        });
+        copy_ui(ui, |format| CompareCommand::Copy(format).into(), commands);
         let notes = &picture.comparison.table.notes;
         ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
             ui.set_max_width(520.0);
@@ -135,8 +123,8 @@ fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<C
 
 /// Draws the menu of the table's columns; measures that it lacks can be added there.
 fn columns_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
-    let named = table::named_columns(picture);
     let comparison = &picture.comparison;
+    let named = picture.texts.named(&comparison.table);
     let there: Vec<&str> = comparison.table.columns.iter().map(|column| &*column.key).collect();
     let own = &view.own.study.measures;
     let mut added = None;

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui::accesskit::{Role, Toggled};
-use eframe::egui::{Context, Event, Modifiers, OutputCommand, PointerButton, Pos2};
+use eframe::egui::{
+    Context, Event, Modifiers, MouseWheelSource, MouseWheelUnit, OutputCommand, PointerButton, Pos2, TouchPhase,
+};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable};
 
@@ -86,13 +88,14 @@ fn edited(commands: &[CompareCommand]) -> &Study {
 
 fn rows(state: &State) -> Vec<Vec<String>> {
     let picture = state.own::<CompareScreen>().picture.as_ref().unwrap();
-    state.own::<CompareScreen>().order.iter().map(|row| picture.texts[*row].clone()).collect()
+    state.own::<CompareScreen>().order.iter().map(|row| picture.texts.texts[*row].clone()).collect()
 }
 
 /// The texts of one column from the top.
 fn column(state: &State, name: &str) -> Vec<String> {
     let picture = state.own::<CompareScreen>().picture.as_ref().unwrap();
-    let place = picture.columns.iter().position(|shown| picture.key(shown) == Some(name)).unwrap();
+    let named = picture.texts.named(&picture.comparison.table);
+    let place = named.iter().position(|(key, _)| key == name).unwrap();
     rows(state).into_iter().map(|row| row[place].clone()).collect()
 }
 
@@ -244,8 +247,7 @@ fn columns_of_the_table_are_chosen_ordered_and_copied_as_they_are_shown() {
     assert!(harness.query_by_label("Sort by GPUs").is_none());
     let state = &harness.state().state;
     let picture = state.own::<CompareScreen>().picture.as_ref().unwrap();
-    let shown = table::shown_columns(picture, &state.desk.settings);
-    let copied = picture.shown_table(&state.own::<CompareScreen>().order, &shown);
+    let copied = table::copied_table(picture, &state.own::<CompareScreen>().order, &state.desk.settings);
     let keys: Vec<&str> = copied.columns.iter().map(|column| &*column.key).collect();
     assert!(!keys.contains(&"gpus") && keys.contains(&"precision"), "{keys:?}");
     assert!(copied.rows.iter().all(|row| row.values.len() == keys.len()));
@@ -353,11 +355,50 @@ fn a_column_is_sorted_by_number_both_ways_and_then_not_at_all() {
 }
 
 #[test]
+fn the_verdict_stands_beside_the_ratio_in_whole_and_both_stay_in_sight_while_the_table_is_scrolled() {
+    let state = state_of(records("s", small()));
+    let picture = state.own::<CompareScreen>().picture.as_ref().unwrap();
+    let named = picture.texts.named(&picture.comparison.table);
+    let keys: Vec<&str> = named.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys[..5], ["precision", "gpus", "ratio", "interval of ratio", "verdict"], "{keys:?}");
+    let last = column(&state, "verdict").pop().unwrap();
+    let mut harness = harness(state, [1280.0, 800.0]);
+    let place = |harness: &Harness<'_, Screened>| harness.get_by_label("Sort by Verdict").rect();
+    let before = place(&harness);
+    let runs = harness.get_by_label("Sort by Runs").rect();
+    let words = harness.get_all_by_label(&last).last().unwrap().rect();
+    assert!(words.right() < runs.left() && words.left() >= before.left() - 1.0, "{words:?} {before:?}");
+    harness.get_by_label("Sort by Runs").hover();
+    harness.event(Event::MouseWheel {
+        unit: MouseWheelUnit::Point,
+        delta: [-60.0, 0.0].into(),
+        phase: TouchPhase::Move,
+        source: MouseWheelSource::Unknown,
+        modifiers: Modifiers::NONE,
+    });
+    harness.run_steps(30);
+    assert_eq!(place(&harness), before);
+    assert!(harness.query_by_label("Sort by Runs").is_none_or(|heading| heading.rect().left() < runs.left()));
+}
+
+#[test]
+fn verdicts_are_whole_in_the_narrowest_window() {
+    let state = state_of(records("s", small()));
+    let verdicts = column(&state, "verdict");
+    assert!(verdicts.iter().any(|text| text.len() > 30), "{verdicts:?}");
+    // What a window of 1000 points leaves beside the list of screens.
+    let harness = harness(state, [880.0, 1200.0]);
+    for text in &verdicts {
+        let seen: Vec<_> = harness.query_all_by_label(text).map(|label| label.rect().right()).collect();
+        assert!(!seen.is_empty() && seen.iter().all(|right| *right < 880.0), "{text}: {seen:?}");
+    }
+}
+
+#[test]
 fn intervals_stand_only_beside_values_of_several_repeats() {
     let state = state_of(records("s", small()));
     let picture = state.own::<CompareScreen>().picture.as_ref().unwrap();
-    let place = picture.columns.iter().position(|shown| matches!(shown, picture::Shown::Interval(_))).unwrap();
-    let intervals: Vec<String> = rows(&state).into_iter().map(|row| row[place].clone()).collect();
+    let intervals = column(&state, "interval of training_time_s");
     // The second repeat of the last cell failed.
     assert_eq!(intervals, ["[8.00, 8.80]", "[4.00, 4.40]", "[2.00, 2.20]", ""]);
     let points = picture.comparison.charts[0].series().flat_map(|series| &series.points);
@@ -767,7 +808,7 @@ fn a_ratio_of_one_repeat_has_its_sign_behind_the_number() {
     let texts = column(&state, "ratio");
     let harness = harness(state, [1280.0, 800.0]);
     for text in texts {
-        let shown = table::with_times(&text);
+        let shown = crate::app::cell_table::with_times(&text);
         harness.get_all_by_label(&shown).next().unwrap();
         assert!(!shown.ends_with(")×"), "{shown}");
     }

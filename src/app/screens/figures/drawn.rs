@@ -1,11 +1,12 @@
-//! The drawn figure, computed in the background: its scene, its pixels, its table as text.
+//! The drawn figure, computed in the background: its scene, its pixels, the texts of its table.
 
 use eframe::egui::ColorImage;
 
 use crate::analysis;
+use crate::app::cell_table::{Beside, CellTexts, Sort};
 use crate::app::desk::Source;
 use crate::figure::paper::{Scene, rasterise};
-use crate::figure::{self, Chart, Figure, Format, Study, render};
+use crate::figure::{self, Chart, Figure, Study};
 
 /// Sessions as studies see them.
 pub fn analysed(sources: &[Source]) -> Vec<analysis::Source<'_>> {
@@ -21,10 +22,9 @@ pub struct Drawn {
     pub scene: Scene,
     /// The scene's pixels.
     pub image: ColorImage,
-    tables: [String; 3],
+    /// What its table shows.
+    pub texts: CellTexts,
 }
-
-const FORMATS: [Format; 3] = [Format::Markdown, Format::Csv, Format::Latex];
 
 impl Drawn {
     /// Draws the figure, which takes tens of milliseconds, or more for hundreds of cells.
@@ -34,8 +34,8 @@ impl Drawn {
         let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?;
         let size = [pixels.width as usize, pixels.height as usize];
         let image = ColorImage::from_rgba_unmultiplied(size, &pixels.rgba);
-        let tables = FORMATS.map(|format| render(&figure.table, format));
-        Ok(Self { figure, scene, image, tables })
+        let texts = CellTexts::new(&figure.table, Beside::default(), |column| column.is_measure);
+        Ok(Self { figure, scene, image, texts })
     }
 
     /// Whether the figure shows nothing.
@@ -43,8 +43,8 @@ impl Drawn {
         self.figure.charts.iter().all(Chart::is_empty)
     }
 
-    /// The table in a format.
-    pub fn table(&self, format: Format) -> &str {
-        FORMATS.iter().position(|known| *known == format).map_or("", |place| &self.tables[place])
+    /// The rows of its table sorted by a column, or in the table's order without one.
+    pub fn order(&self, sort: &Sort) -> Vec<usize> {
+        self.texts.order(&self.figure.table, &self.figure.settings, sort)
     }
 }

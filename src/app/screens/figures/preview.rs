@@ -1,17 +1,14 @@
 //! The preview of the figure as it will be on paper, and its table.
 
-use eframe::egui::{
-    Align, Color32, Image, Layout, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, TextEdit, TextStyle, Ui, Vec2,
-    WidgetInfo,
-};
+use eframe::egui::{Align, Color32, Image, Layout, Rect, Role, Sense, Stroke, StrokeKind, Ui, Vec2, WidgetInfo};
 
 use super::drawn::Drawn;
 use super::{FiguresCommand, FiguresScreen};
+use crate::app::cell_table::{Asked, CellTable, copy_ui};
 use crate::app::command::{Command, ScreenName};
 use crate::app::screens::figures::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{main_button, muted, named, strong};
-use crate::figure::Format;
+use crate::app::widgets::{main_button, muted, strong};
 use crate::figure::paper::{PT_PER_MM, Scene};
 
 /// Greatest scale: points of the screen per point of paper.
@@ -96,40 +93,37 @@ fn nothing_ui(ui: &mut Ui, drawn: &Drawn) {
     });
 }
 
-/// Draws the table in the chosen format.
+/// Draws the table below the preview.
 pub fn table_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         ui.label(strong("Table"));
-        for (name, format) in [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)] {
-            let tab = ui.selectable_label(figures.table == format, name);
-            tab.widget_info(|| {
-                WidgetInfo::selected(Role::Tab, true, figures.table == format, format!("Table as {name}"))
-            });
-            if tab.clicked() {
-                commands.push(Command::from(FiguresCommand::Table(format)));
-            }
-        }
-        let copy = ui.button("Copy").on_hover_text("Copy the table as it is shown");
-        copy.widget_info(|| named("Copy the table"));
-        if copy.clicked() {
-            commands.push(Command::from(FiguresCommand::Copy));
-        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            copy_ui(ui, |format| FiguresCommand::Copy(format).into(), commands);
+        });
     });
     ui.add_space(GRID);
     let Some(Ok(drawn)) = &figures.drawn else { return };
-    ScrollArea::both().id_salt("figures-table").auto_shrink([false, false]).show(ui, |ui| {
-        let mut text = drawn.table(figures.table);
-        let edit = TextEdit::multiline(&mut text)
-            .font(TextStyle::Monospace)
-            .desired_width(f32::INFINITY)
-            .frame(eframe::egui::Frame::NONE);
-        let field = ui.add(edit);
-        field.widget_info(|| {
-            let mut info = WidgetInfo::labeled(Role::MultilineTextInput, true, "Table of the figure");
-            info.current_text_value = Some(text.to_owned());
-            info
-        });
-    });
+    if figures.order.is_empty() {
+        return;
+    }
+    let figure = &drawn.figure;
+    let table = CellTable {
+        id: "figure",
+        table: &figure.table,
+        texts: &drawn.texts,
+        places: &(0..drawn.texts.columns.len()).collect::<Vec<_>>(),
+        order: &figures.order,
+        sort: &figures.sort,
+        cells: &figure.cells,
+        charts: &figure.charts,
+        swatched: None,
+        baseline: figure.baseline.as_ref(),
+        is_choosable: false,
+        selected: None,
+    };
+    if let Some(Asked::Sort(key)) = table.ui(ui) {
+        commands.push(FiguresCommand::Sort(key).into());
+    }
 }
 
 /// Draws what to do while there is nothing to draw.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use eframe::egui::{Context, OutputCommand};
+use eframe::egui::Context;
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
 
@@ -97,22 +97,43 @@ fn drawn(state: &State) -> &Drawn {
     state.own::<FiguresScreen>().drawn().unwrap().as_ref().unwrap()
 }
 
+/// The texts of a column of the table from the top, by the column's name with its unit.
+fn column(state: &State, name: &str) -> Vec<String> {
+    let figures = state.own::<FiguresScreen>();
+    let texts = &drawn(state).texts;
+    let named = texts.named(&drawn(state).figure.table);
+    let place = named.iter().position(|(_, known)| known == name).unwrap_or_else(|| panic!("{name}: {named:?}"));
+    figures.order.iter().map(|row| texts.texts[*row][place].clone()).collect()
+}
+
 #[test]
 fn the_picture_is_that_of_the_file_and_its_table_stands_below() {
-    let mut harness = harness(state_with(Path::new("/s/study"), small()));
+    let harness = harness(state_with(Path::new("/s/study"), small()));
     assert!(harness.query_by_label("Figure: Training time").is_some());
-    let table = harness.get_by_label("Table of the figure").value().unwrap();
-    assert!(table.contains("| fp32 |"), "{table}");
-    click(&mut harness, "Table as CSV");
-    assert!(harness.get_by_label("Table of the figure").value().unwrap().starts_with("cell,data,"));
-    click(&mut harness, "Copy the table");
-    let copied =
-        harness.output().platform_output.commands.iter().any(|command| matches!(command, OutputCommand::CopyText(_)));
+    harness.get_by_label("Cell fp32 · 1 GPU");
     let state = &harness.state().0;
     let scene = &drawn(state).scene;
     let image = &drawn(state).image;
     assert!((image.size[0] as f64 - scene.width * state.own::<FiguresScreen>().resolution).abs() < 1.0);
-    assert!(copied || !drawn(state).table(Format::Csv).is_empty());
+}
+
+#[test]
+fn the_table_has_units_and_intervals_and_is_sorted_and_copied_as_it_is_shown() {
+    let mut harness = harness(state_with(Path::new("/s/study"), small()));
+    let times = "Training time (s)";
+    assert_eq!(column(&harness.state().0, times), ["9.20", "4.60", "2.30", "1.15"]);
+    assert!(column(&harness.state().0, "Interval of Training time").iter().all(|text| text.starts_with('[')));
+    click(&mut harness, "Sort by Training time (s)");
+    assert_eq!(column(&harness.state().0, times), ["1.15", "2.30", "4.60", "9.20"]);
+    harness.get_by_label("Copy as").click();
+    harness.run();
+    harness.get_by_label("Copy as CSV").click();
+    harness.run();
+    assert_eq!(harness.state().1, [Command::from(FiguresCommand::Copy(Format::Csv))]);
+    let copied = render(&harness.state().0.own::<FiguresScreen>().shown_table().unwrap(), Format::Csv);
+    assert!(copied.starts_with("cell,data,"), "{copied}");
+    let first: Vec<&str> = copied.lines().nth(1).unwrap().split(',').collect();
+    assert!(first.contains(&"fp16") && first.contains(&"2"), "{copied}");
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, Ui, Widget as _, WidgetInfo};
+use eframe::egui::{
+    Button, CollapsingHeader, DragValue, Grid, Id, Response, RichText, Role, Ui, Widget as _, WidgetInfo,
+};
 
 use super::PlanCommand;
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::app::command::{Command, edit};
+use crate::app::deliberate;
 use crate::app::screens::plan::View;
 use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{card, muted, radio_ui, text_field, tick_ui};
@@ -48,6 +51,7 @@ pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>)
                 ui.label(muted(ui, repeats_remark(&seen, REMARKED_PRECISION)));
             }
         });
+        blocks_ui(ui, view, commands);
         workload_ui(ui, plan, commands);
         data_ui(ui, view, commands);
         CollapsingHeader::new("Details")
@@ -56,12 +60,47 @@ pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>)
     });
 }
 
+/// Which block of the plan is shown, each with cells of its own, and how there are more or fewer.
+fn blocks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let document = &view.own.document;
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Blocks").on_hover_text("The plan's cells are those of all its blocks. Below is the chosen one.");
+        for (place, block) in document.plan().blocks().enumerate() {
+            let chosen = place == document.block();
+            let name = format!("Block {}: {}", place + 1, block.spec.name);
+            let tab = ui.selectable_label(chosen, format!("{}: {}", place + 1, block.spec.name));
+            tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen, &name));
+            if tab.clicked() && !chosen {
+                commands.push(PlanCommand::Block(place).into());
+            }
+        }
+        let is_one_of_several = !document.plan().further.is_empty();
+        let mut button = |text: &str, name: &str, help: &str, enabled: bool| {
+            let button = ui.add_enabled(enabled, Button::new(text)).on_hover_text(help);
+            button.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, name));
+            button
+        };
+        let help = "One more block of this workload, with one cell of defaults";
+        if button("Add", "Add a block", help, true).clicked() {
+            commands.push(PlanCommand::AddBlock.into());
+        }
+        if button("Copy", "Copy this block", "One more block with the same levels", true).clicked() {
+            commands.push(PlanCommand::CopyBlock.into());
+        }
+        let remove = button("Remove", "Remove this block", "Undo brings it back", is_one_of_several);
+        if deliberate::clicked(&remove, ("remove block", document.block())) {
+            commands.push(PlanCommand::RemoveBlock.into());
+        }
+    });
+}
+
 /// Which workload: each has cards of its own.
 fn workload_ui(ui: &mut Ui, plan: &Plan, commands: &mut Vec<Command>) {
     let own = &plan.first.spec;
     // A plan may bring a workload that only it knows; otherwise a program of one's own can become one.
     let is_brought = workloads().iter().all(|spec| spec.key != own.key);
-    let brought = if is_brought { Arc::clone(own) } else { starting_command() };
+    let other = || plan.brought_workloads().first().map_or_else(starting_command, |spec| Arc::clone(spec));
+    let brought = if is_brought { Arc::clone(own) } else { other() };
     ui.horizontal_wrapped(|ui| {
         ui.label("Workload");
         for spec in workloads().iter().chain([&brought]) {

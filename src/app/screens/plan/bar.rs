@@ -46,7 +46,7 @@ pub(super) fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             ui.set_width(ui.available_width() - super::SCROLL_BAR);
             ui.horizontal_wrapped(|ui| {
                 ui.label(format!(
-                    "What is typed in the program's form of {} is not right yet, so that no undo brings it back.",
+                    "What is typed in the form of {} is not right yet, so that no undo brings it back.",
                     view.own.plan().name
                 ));
                 if ui.button(format!("Open {} and lose it", other.name)).clicked() {

@@ -4,13 +4,12 @@
 //! corrected or the plan is changed elsewhere.
 
 mod fields;
-mod list;
 mod trial;
 
 use super::PlanScreen;
 use super::View;
 use super::document::Document;
-use crate::plan::{Block, CommandTexts, Constraint, Plan};
+use crate::plan::{Block, CommandTexts, Plan};
 use trial::Tried;
 
 pub(super) use fields::command_ui;
@@ -27,13 +26,12 @@ struct Typed {
     texts: CommandTexts,
     /// The part of the plan that they are of.
     block: Block,
-    constraints: Vec<Constraint>,
     error: Option<String>,
 }
 
 impl Typed {
     fn is_of(&self, plan: &Plan) -> bool {
-        self.block == plan.first && self.constraints == plan.constraints
+        self.block == plan.first
     }
 }
 
@@ -43,16 +41,20 @@ impl Form {
     }
 
     fn type_texts(&mut self, texts: CommandTexts, document: &mut Document) {
-        let error = match texts.plan(document.plan()) {
+        let error = match texts.plan(document.shown()) {
             Ok(plan) => {
-                document.edit(plan, Some("texts of the command"));
+                document.edit_shown(&plan, Some("texts of the command"));
                 None
             }
             Err(error) => Some(error),
         };
-        let plan = document.plan();
-        let (block, constraints) = (plan.first.clone(), plan.constraints.clone());
-        self.typed = Some(Typed { texts, block, constraints, error });
+        self.typed = Some(Typed { texts, block: document.shown().first.clone(), error });
+    }
+
+    /// What is wrong with the texts of a program of this plan, of whichever block.
+    pub(super) fn error(&self, plan: &Plan) -> Option<&str> {
+        let is_of = |typed: &&Typed| plan.blocks().any(|block| *block == typed.block);
+        self.typed.as_ref().filter(is_of)?.error.as_deref()
     }
 
     /// The plan was saved, maybe in another folder: what is typed is of it all the same.
@@ -70,8 +72,8 @@ impl PlanScreen {
         typed.map(|typed| typed.texts.clone()).or_else(|| CommandTexts::of(self.plan()))
     }
 
-    /// What is wrong with the typed texts.
-    pub fn form_error(&self) -> Option<&str> {
+    /// What is wrong with the texts of the program that is shown.
+    pub(super) fn program_error(&self) -> Option<&str> {
         self.program.typed(self.plan())?.error.as_deref()
     }
 
@@ -94,6 +96,6 @@ impl View<'_> {
                 "A trial would run on this machine, not on {host}: try it there with `multicard run`."
             ));
         }
-        self.own.form_error().map(|_| "The program is not complete.".to_owned())
+        self.own.form_error()
     }
 }

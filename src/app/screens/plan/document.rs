@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::app::command::EditKind;
-use crate::plan::Plan;
+use crate::plan::{Block, Plan};
 
 /// Number of edits that can be undone.
 const UNDO_STEPS: usize = 500;
@@ -34,17 +34,73 @@ pub(super) struct Document {
     redo: Vec<Snapshot>,
     files: Vec<PlanFile>,
     last_edit: Option<EditKind>,
+    /// Which of the plan's blocks is edited, from 0.
+    block: usize,
+    /// The plan with that block as its first.
+    shown: Arc<Plan>,
 }
 
 impl Document {
     pub(super) fn new(plan: Plan) -> Self {
         let plan = Arc::new(plan);
         let files = vec![PlanFile { path: None, saved: plan.clone() }];
-        Self { now: Snapshot { plan, file: 0 }, undo: Vec::new(), redo: Vec::new(), files, last_edit: None }
+        let shown = Arc::clone(&plan);
+        let (undo, redo) = (Vec::new(), Vec::new());
+        Self { now: Snapshot { plan, file: 0 }, undo, redo, files, last_edit: None, block: 0, shown }
     }
 
     pub(super) fn plan(&self) -> &Arc<Plan> {
         &self.now.plan
+    }
+
+    /// The plan with the chosen block as its first: what cards and forms show and edit.
+    pub(super) fn shown(&self) -> &Arc<Plan> {
+        &self.shown
+    }
+
+    /// The place of the chosen block, from 0.
+    pub(super) fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Chooses the block that is edited.
+    pub(super) fn choose(&mut self, block: usize) {
+        (self.block, self.last_edit) = (block, None);
+        self.show();
+    }
+
+    fn show(&mut self) {
+        self.block = self.block.min(self.now.plan.further.len());
+        self.shown = match self.block {
+            0 => Arc::clone(&self.now.plan),
+            block => Arc::new(self.now.plan.turned(block)),
+        };
+    }
+
+    /// Replaces the shown plan by an edited one, as [`Document::edit`] does.
+    pub(super) fn edit_shown(&mut self, plan: &Plan, merge: Option<EditKind>) {
+        self.edit(plan.turned(self.block), merge);
+    }
+
+    /// Adds a block behind the chosen one and chooses it: a copy of it, or one cell of defaults of its workload.
+    pub(super) fn add_block(&mut self, is_copy: bool) {
+        let chosen = &self.shown.first;
+        let block = if is_copy { chosen.clone() } else { Block::new(Arc::clone(&chosen.spec)) };
+        let mut plan = Plan::clone(&self.now.plan);
+        plan.further.insert(self.block, block);
+        self.edit(plan, None);
+        self.choose(self.block + 1);
+    }
+
+    /// Removes the chosen block, unless it is the only one.
+    pub(super) fn remove_block(&mut self) {
+        let mut plan = Plan::clone(&self.now.plan);
+        match self.block.checked_sub(1) {
+            _ if plan.further.is_empty() => return,
+            Some(place) => drop(plan.further.remove(place)),
+            None => plan.first = plan.further.remove(0),
+        }
+        self.edit(plan, None);
     }
 
     /// The file that the plan belongs to.
@@ -80,6 +136,7 @@ impl Document {
         self.redo.clear();
         self.last_edit = merge;
         self.now.plan = Arc::new(plan);
+        self.show();
     }
 
     /// Switches to another plan; undo returns to this one.
@@ -90,6 +147,7 @@ impl Document {
         let plan = Arc::new(plan);
         self.files.push(PlanFile { path, saved: plan.clone() });
         self.now = Snapshot { plan, file: self.files.len() - 1 };
+        self.choose(0);
     }
 
     /// Records that a file now holds `plan`, and that it is the plan's.
@@ -103,12 +161,14 @@ impl Document {
         if let Some(file) = self.files.get_mut(self.now.file) {
             *file = PlanFile { path: Some(path), saved: plan };
         }
+        self.show();
     }
 
     pub(super) fn undo(&mut self) {
         if let Some(before) = self.undo.pop() {
             self.redo.push(std::mem::replace(&mut self.now, before));
             self.last_edit = None;
+            self.show();
         }
     }
 
@@ -116,6 +176,7 @@ impl Document {
         if let Some(after) = self.redo.pop() {
             self.undo.push(std::mem::replace(&mut self.now, after));
             self.last_edit = None;
+            self.show();
         }
     }
 
@@ -163,6 +224,37 @@ mod tests {
         document.undo();
         document.edit(named("c"), None);
         assert!(!document.can_redo());
+    }
+
+    #[test]
+    fn a_block_is_edited_in_its_place_and_the_last_one_stays() {
+        let mut document = Document::new(named("a"));
+        let levels = |document: &Document| -> Vec<usize> {
+            document.plan().blocks().map(|block| block.levels("precision").len()).collect()
+        };
+        let tick = |document: &mut Document| {
+            let mut plan = Plan::clone(document.shown());
+            let (_, ticked) = plan.first.factors.iter_mut().find(|(key, _)| **key == *"precision").unwrap();
+            ticked.push(crate::plan::Level::text("fp64"));
+            document.edit_shown(&plan, None);
+        };
+        document.add_block(false);
+        tick(&mut document);
+        assert_eq!((levels(&document), document.block()), (vec![1, 2], 1));
+        document.add_block(true);
+        document.choose(0);
+        document.add_block(false);
+        assert_eq!((levels(&document), document.block()), (vec![1, 1, 2, 2], 1));
+        document.choose(3);
+        document.remove_block();
+        assert_eq!((levels(&document), document.block()), (vec![1, 1, 2], 2));
+        document.choose(0);
+        document.remove_block();
+        document.remove_block();
+        document.remove_block();
+        assert_eq!(levels(&document), [2]);
+        document.undo();
+        assert_eq!(levels(&document), [1, 2]);
     }
 
     #[test]

@@ -45,9 +45,6 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
         if let Some(text) = memory_by_kind(outlook) {
             ui.add(Label::new(muted(ui, text).size(SMALL)).wrap());
         }
-        if let Some(text) = further(outlook) {
-            ui.label(muted(ui, text));
-        }
         let warning = palette(ui.visuals()).warning;
         for remark in &outlook.remarks {
             let text = if remark.is_warning {
@@ -92,23 +89,6 @@ fn memory_by_kind(outlook: &Outlook) -> Option<String> {
     let told = largest.estimate.memory_kinds().filter(|(_, bytes)| *bytes > largest.estimate.peak_bytes / 1000);
     let told: Vec<_> = told.map(|(name, bytes)| format!("{name} {}", bytes_text(bytes as f64))).collect();
     (!told.is_empty()).then(|| format!("peak: {}", told.join(", ")))
-}
-
-/// A note on the cells of blocks that can only be edited in the file.
-fn further(outlook: &Outlook) -> Option<String> {
-    let cells = outlook.matrix.cells.len() - outlook.matrix.of_first_block;
-    let text = match outlook.plan.further.len() {
-        0 => return None,
-        1 => format!(
-            "{cells} of the cells come from another [[block]] of the plan; edit it in the file, saving keeps it"
-        ),
-        blocks => {
-            format!(
-                "{cells} of the cells come from {blocks} more [[block]]s of the plan; edit them in the file, saving keeps them"
-            )
-        }
-    };
-    Some(text)
 }
 
 /// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`; without what nobody can tell.

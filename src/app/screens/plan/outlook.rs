@@ -19,6 +19,8 @@ pub(super) const WORKLOAD: &str = "workload";
 pub(super) struct Outlook {
     /// The plan.
     pub(super) plan: Arc<Plan>,
+    /// The same with the block as its first of which levels and data sets are offered.
+    pub(super) shown: Arc<Plan>,
     /// The machine.
     pub(super) node: Arc<Node>,
     /// The cells.
@@ -43,12 +45,12 @@ pub(super) struct Outlook {
 
 impl Outlook {
     /// Computes the outlook. 100,000 cells take a second or two: do not call it on the window's thread.
-    pub(super) fn new(plan: Arc<Plan>, node: Arc<Node>) -> Self {
+    pub(super) fn new(plan: Arc<Plan>, shown: Arc<Plan>, node: Arc<Node>) -> Self {
         let matrix = expand(&plan, &node);
         let repeats = u64::from(plan.repeats);
         let cells_s: f64 = matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum();
         // If no cell runs, each level is judged among the defaults, so that it is not blamed for others.
-        let others = if matrix.cells.is_empty() { defaults(&plan) } else { Plan::clone(&plan) };
+        let others = if matrix.cells.is_empty() { defaults(&shown) } else { Plan::clone(&shown) };
         let probe = Probe { plan: &others, node: &node };
         Self {
             varied: {
@@ -59,12 +61,13 @@ impl Outlook {
             runs: matrix.cells.len() as u64 * repeats,
             duration_s: cells_s * repeats as f64,
             peak_bytes: matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0),
-            refusals: probe.refusals(&plan),
+            refusals: probe.refusals(&shown),
             data_refusals: probe.data_refusals(),
-            data: dataset::whereabouts(&plan.first.data),
+            data: dataset::whereabouts(&shown.first.data),
             remarks: remarks(&plan, &matrix, &node),
             matrix,
             plan,
+            shown,
             node,
         }
     }
@@ -209,7 +212,8 @@ mod tests {
     }
 
     fn outlook(plan: Plan, node: Node) -> Outlook {
-        Outlook::new(Arc::new(plan), Arc::new(node))
+        let plan = Arc::new(plan);
+        Outlook::new(Arc::clone(&plan), plan, Arc::new(node))
     }
 
     #[test]

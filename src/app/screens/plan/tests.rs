@@ -1,7 +1,9 @@
 //! The Plan screen driven by accessible names, without a display.
 #![allow(clippy::unwrap_used)]
 
+mod blocks;
 mod command;
+mod constraints;
 mod files;
 
 use std::sync::Arc;
@@ -120,6 +122,18 @@ fn add(plan: &mut Plan, key: &str, levels: impl IntoIterator<Item = Level>) {
 
 fn ticked(window: &Window, key: &str) -> Vec<String> {
     window.state().state.own::<PlanScreen>().plan().first.levels(key).iter().map(ToString::to_string).collect()
+}
+
+fn type_into(window: &mut Window, name: &str, text: &str) {
+    // A field may have a label of the same name before it.
+    window.get_all_by_label(name).last().unwrap().focus();
+    window.run();
+    window.get_all_by_label(name).last().unwrap().type_text(text);
+    settle(window);
+}
+
+fn says(window: &Window, text: &str) -> bool {
+    window.query_all_by_label_contains(text).next().is_some()
 }
 
 fn messages(window: &Window) -> String {

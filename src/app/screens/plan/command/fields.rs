@@ -1,19 +1,16 @@
-//! The fields of the form: the command with its placeholders, factors, measures, readings, environment, constraints.
+//! The fields of the form: the command with its placeholders, factors, measures, readings, environment.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use eframe::egui::text::{LayoutJob, TextFormat};
-use eframe::egui::{
-    Align, CollapsingHeader, Color32, FontId, Galley, Label, Layout, RichText, Role, TextBuffer, TextEdit, TextStyle,
-    Ui, WidgetInfo, vec2,
-};
+use eframe::egui::{Color32, FontId, Galley, Role, TextBuffer, TextEdit, TextStyle, Ui, WidgetInfo};
 
-use super::list::{Asked, Column, Field, List, lines_ui, named};
 use super::trial::trial_ui;
 use crate::app::command::Command;
 use crate::app::screens::plan::PlanCommand;
 use crate::app::screens::plan::View;
+use crate::app::screens::plan::list::{Asked, Column, Field, List, error_ui, lines_ui, named, part_ui};
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{card, check_ui, muted, radio_ui, strong, text_field};
 use crate::plan::{Better, CommandTexts, GPUS, MeasureTexts};
@@ -36,7 +33,7 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
         let mut edited = texts.clone();
         let known: Vec<&str> = texts.factors.iter().map(|factor| factor.key.as_str()).collect();
         run_ui(ui, &mut edited.run, &known);
-        error_ui(ui, view.own.form_error());
+        error_ui(ui, view.own.program_error());
         folder_ui(ui, view.own.plan().folder(), &mut edited);
         factors_ui(ui, &mut edited);
         part_ui(ui, "Measures", texts.measures.len(), |ui| measures_ui(ui, &mut edited));
@@ -45,7 +42,6 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
         let set = [&texts.setup, &texts.variables, &texts.time_limit_s, &texts.unit, &texts.step];
         let set = set.map(|text| text.lines().count());
         part_ui(ui, "Set-up, variables and limit", set.iter().sum(), |ui| surroundings_ui(ui, &mut edited));
-        part_ui(ui, "Constraints", texts.constraints.len(), |ui| constraints_ui(ui, &mut edited));
         if edited != texts {
             asked.push(PlanCommand::Texts(Box::new(edited)));
         }
@@ -53,24 +49,6 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
         trial_ui(ui, view, &mut asked);
     });
     commands.extend(asked.into_iter().map(Command::from));
-}
-
-/// What is wrong with the texts, in a line that is there in any case: fields below it stay where they are while somebody types.
-fn error_ui(ui: &mut Ui, error: Option<&str>) {
-    let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
-    ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
-        ui.set_min_size(line);
-        if let Some(error) = error {
-            let text = RichText::new(error).size(SMALL).color(palette(ui.visuals()).bad);
-            ui.add(Label::new(text).truncate()).on_hover_text(error);
-        }
-    });
-}
-
-/// A part of the form that can be folded; its title says how much is in it.
-fn part_ui(ui: &mut Ui, name: &str, count: usize, content: impl FnOnce(&mut Ui)) {
-    let title = if count == 0 { name.to_owned() } else { format!("{name}: {count}") };
-    CollapsingHeader::new(title).id_salt(("part of the form", name)).show_unindented(ui, content);
 }
 
 /// The command, its placeholders in colour.
@@ -302,28 +280,6 @@ fn surroundings_ui(ui: &mut Ui, texts: &mut CommandTexts) {
         field_ui(ui, "Counts", "Unit of the program", &mut texts.unit, "units", SHORT, "images, tokens, rows");
         field_ui(ui, "in each", "Step of the program", &mut texts.step, "step", SHORT, "step, iteration, pass");
     });
-}
-
-/// Cells that are left out.
-fn constraints_ui(ui: &mut Ui, texts: &mut CommandTexts) {
-    let column = |name, head, hint| Column { name, head, share: 0.5, hint, required: true };
-    let columns = [
-        column("Cells", "Cells that are left out", "gpus > 2 and precision = fp64"),
-        column("Reason", "Reason", "takes too long"),
-    ];
-    let list = List { what: "constraint", columns: &columns, grows: true, next: None };
-    let lines = texts.constraints.iter_mut().enumerate().map(|(place, (exclude, reason))| {
-        (format!("constraint {}", place + 1), [exclude, reason].map(Field::Text).into_iter().collect())
-    });
-    let lines = lines.collect();
-    match list.ui(ui, lines, |_, _| {}) {
-        Asked::Add(mut entered) => {
-            let reason = entered.pop().unwrap_or_default();
-            texts.constraints.push((entered.pop().unwrap_or_default(), reason));
-        }
-        Asked::Remove(place) => drop(texts.constraints.remove(place)),
-        Asked::Nothing => {}
-    }
 }
 
 #[cfg(test)]

@@ -2,22 +2,10 @@
 
 use super::*;
 
-fn type_into(window: &mut Window, name: &str, text: &str) {
-    // A field may have a label of the same name before it.
-    window.get_all_by_label(name).last().unwrap().focus();
-    window.run();
-    window.get_all_by_label(name).last().unwrap().type_text(text);
-    settle(window);
-}
-
 fn own() -> Window {
     let mut window = window_of(Some(cpu_node()));
     click(&mut window, "Workload Own program");
     window
-}
-
-fn says(window: &Window, text: &str) -> bool {
-    window.query_all_by_label_contains(text).next().is_some()
 }
 
 fn run(window: &Window) -> String {

@@ -48,7 +48,7 @@ fn a_save_keeps_what_the_window_does_not_edit_comments_and_further_blocks() {
     std::fs::write(&path, format!("version = 1 # mine\n[factors]\nprecision = \"fp32\"\n{block}")).unwrap();
     let mut window = window_of(Some(cpu_node()));
     execute(&mut window, PlanCommand::OpenFile(path.clone()));
-    assert!(window.query_by_label_contains("2 of the cells come from another [[block]]").is_some());
+    assert!(window.query_by_label_contains("Block 2: ").is_some());
     assert!(window.query_by_label_contains("3 runs · 3 cells × 1").is_some());
     click(&mut window, "Layout nhwc");
     execute(&mut window, PlanCommand::Save);

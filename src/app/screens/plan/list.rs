@@ -1,10 +1,11 @@
-//! A list in the form: a line for each thing, and one for another.
+//! A list of texts: a line for each thing, and one for another.
 
 use eframe::egui::{
-    Align, Button, Id, Key as Pressed, Label, Layout, Response, Role, TextBuffer, TextEdit, Ui, WidgetInfo,
+    Align, Button, CollapsingHeader, Id, Key as Pressed, Label, Layout, Response, RichText, Role, TextBuffer, TextEdit,
+    Ui, WidgetInfo, vec2,
 };
 
-use crate::app::theme::{GRID, SMALL};
+use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{muted, text_field};
 
 /// Width of the button at the end of a line.
@@ -155,6 +156,24 @@ pub(super) fn fixed(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
         ui.set_min_width(width);
         ui.set_max_width(width);
         content(ui);
+    });
+}
+
+/// A part of a form that can be folded; its title says how much is in it.
+pub(super) fn part_ui(ui: &mut Ui, name: &str, count: usize, content: impl FnOnce(&mut Ui)) {
+    let title = if count == 0 { name.to_owned() } else { format!("{name}: {count}") };
+    CollapsingHeader::new(title).id_salt(("part of the form", name)).show_unindented(ui, content);
+}
+
+/// What is wrong with a text, in a line that is there in any case: fields below it stay where they are while somebody types.
+pub(super) fn error_ui(ui: &mut Ui, error: Option<&str>) {
+    let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
+    ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
+        ui.set_min_size(line);
+        if let Some(error) = error {
+            let text = RichText::new(error).size(SMALL).color(palette(ui.visuals()).bad);
+            ui.add(Label::new(text).truncate()).on_hover_text(error);
+        }
     });
 }
 

@@ -1,0 +1,467 @@
+//! A table of cells, as Compare and Figures show it: sortable by its headings, with details in tooltips.
+//!
+//! The ratio and its verdict stand beside the levels, and stay in sight while the rest is scrolled sideways, where that leaves it room.
+
+mod texts;
+
+pub use texts::{Beside, CellTexts, Proof, Shown, Sort, next_sort};
+
+use std::sync::Arc;
+
+use eframe::egui::{
+    Align, Color32, Context, FontId, Galley, Id, Key, Label, Layout, Margin, Pos2, Rect, Response, RichText, Role,
+    Sense, Ui, WidgetInfo, WidgetText,
+};
+use egui_table::{CellInfo, HeaderCellInfo, HeaderRow, Table as Grid, TableDelegate};
+
+use crate::analysis::{CellKey, Judgement, Value};
+use crate::app::command::Command;
+use crate::app::theme::{BODY, GRID, SMALL, palette};
+use crate::app::value_text;
+use crate::app::widgets::{muted, named, strong};
+use crate::figure::{CellValue, Chart, Column, Format, Geometry, Look, Series, Table, precise};
+use texts::{column_name, heading, is_verdict, sort_key};
+
+/// Height of a row of one line.
+const ROW: f32 = 24.0;
+/// Height of each further line.
+const LINE: f32 = 16.0;
+/// Height of a heading: name above unit.
+const HEAD: f32 = 40.0;
+/// Width at which words go on in the next line, by the width of the table: the verdict is whole in the narrowest one.
+const WRAPS: [(f32, f32); 3] = [(800.0, 164.0), (1500.0, 236.0), (f32::INFINITY, 420.0)];
+/// The share of the width that columns may have that stay in sight.
+const MOST_PINNED: f32 = 0.62;
+
+/// A table of cells.
+#[derive(Clone, Copy)]
+pub struct CellTable<'a> {
+    /// What tells it from other tables.
+    pub id: &'a str,
+    /// Its values.
+    pub table: &'a Table,
+    /// What of them is shown.
+    pub texts: &'a CellTexts,
+    /// The places of the displayed columns, in their order.
+    pub places: &'a [usize],
+    /// The displayed rows in their order.
+    pub order: &'a [usize],
+    /// The column that they are sorted by.
+    pub sort: &'a Sort,
+    /// The cells with their names, in the order of the rows.
+    pub cells: &'a [(CellKey, String)],
+    /// The charts whose signs stand beside the levels that they are of.
+    pub charts: &'a [Chart],
+    /// The column of these levels.
+    pub swatched: Option<&'a str>,
+    /// The cell that ratios are over.
+    pub baseline: Option<&'a CellKey>,
+    /// Whether rows can be selected and opened.
+    pub is_choosable: bool,
+    /// The selected cell.
+    pub selected: Option<&'a CellKey>,
+}
+
+/// What was asked for in a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// Sort by the column with this key.
+    Sort(String),
+    /// Select a cell, or none.
+    Select(Option<CellKey>),
+    /// Show the runs of a cell.
+    Open(CellKey),
+}
+
+impl CellTable<'_> {
+    /// Draws the table; a click on a row selects its cell, a double click opens it.
+    pub fn ui(self, ui: &mut Ui) -> Option<Asked> {
+        let keys: Vec<String> = self.shown().map(|shown| column_name(self.table, shown)).collect();
+        let room = ui.available_width();
+        let wrap = WRAPS.into_iter().find(|(most, _)| room < *most).map_or(f32::INFINITY, |(_, wrap)| wrap);
+        let widths: Vec<f32> = self.places.iter().map(|place| self.width(ui, *place, wrap)).collect();
+        let column = |width: &f32| egui_table::Column::new(*width).resizable(true);
+        let columns: Vec<egui_table::Column> = widths.iter().map(column).collect();
+        let pinned = self.pinned(&widths, room);
+        let mut delegate =
+            Delegate { of: self, offsets: self.offsets(ui, wrap), left: ui.cursor().min.x, wrap, pinned, asked: None };
+        let mut grid = Grid::new()
+            .id_salt((self.id, keys, wrap.to_bits()))
+            .num_rows(self.order.len() as u64)
+            .columns(columns)
+            .num_sticky_cols(pinned)
+            .headers([HeaderRow::new(HEAD)]);
+        if let Some(row) = self.newly_chosen(ui) {
+            grid = grid.scroll_to_row(row, None);
+        }
+        grid.show(ui, &mut delegate);
+        let asked = delegate.asked;
+        let open = self.selected.filter(|_| {
+            let nothing_has_focus = ui.memory(|memory| memory.focused().is_none());
+            nothing_has_focus && ui.input(|input| input.key_pressed(Key::Enter) && input.modifiers.is_none())
+        });
+        asked.or(open.map(|cell| Asked::Open(cell.clone())))
+    }
+
+    fn shown(&self) -> impl Iterator<Item = &Shown> {
+        self.places.iter().filter_map(|place| self.texts.columns.get(*place))
+    }
+
+    /// How many of the first columns stay in sight: those up to the verdict, if enough room is left for the others.
+    fn pinned(&self, widths: &[f32], room: f32) -> usize {
+        let is_last = |shown: &Shown| matches!(shown, Shown::Value(place) if is_verdict(&self.table.columns[*place]));
+        let count = self.shown().position(is_last).map_or(0, |place| place + 1);
+        let width: f32 = widths.iter().take(count).sum();
+        if width <= MOST_PINNED * room { count } else { 0 }
+    }
+
+    /// The top of each row, and the bottom of the last one: words of several lines make a row higher.
+    fn offsets(&self, ui: &Ui, wrap: f32) -> Vec<f32> {
+        let height = |row: &usize| {
+            let texts = self.places.iter().filter(|place| self.wraps(**place)).map(|place| self.text(*row, *place));
+            let lines = texts.map(|text| wrapped(ui, text, Color32::WHITE, wrap).rows.len()).max().unwrap_or(1);
+            ROW + LINE * lines.saturating_sub(1) as f32
+        };
+        let mut offsets = vec![0.0];
+        for row in self.order {
+            offsets.push(offsets.last().copied().unwrap_or_default() + height(row));
+        }
+        offsets
+    }
+
+    fn text(&self, row: usize, place: usize) -> &str {
+        self.texts.texts.get(row).and_then(|texts| texts.get(place)).map_or("", String::as_str)
+    }
+
+    /// Whether a column holds words, which may take several lines.
+    fn wraps(&self, place: usize) -> bool {
+        match &self.texts.columns[place] {
+            Shown::Value(value) => {
+                let words = |value: &CellValue| matches!(value, CellValue::Text(_) | CellValue::Verdict(_));
+                self.table.rows.iter().any(|row| words(&row.values[*value]))
+            }
+            Shown::Marks | Shown::Proof => true,
+            Shown::Interval(_) => false,
+        }
+    }
+
+    /// Width of a column's longest text.
+    fn width(&self, ui: &Ui, place: usize, wrap: f32) -> f32 {
+        let shown = &self.texts.columns[place];
+        let texts = self.texts.texts.iter().filter_map(|row| row.get(place));
+        let size = if matches!(shown, Shown::Interval(_)) { SMALL } else { BODY };
+        let of = |text: &str, size: f32| {
+            let font = FontId::proportional(size);
+            ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
+        };
+        let longest = texts.max_by_key(|text| text.chars().count()).map_or(0.0, |text| of(text, size));
+        let longest = if self.wraps(place) { longest.min(wrap) } else { longest };
+        let (name, unit) = heading(self.table, shown);
+        let head = (of(&name, BODY) + 18.0).max(of(&unit, SMALL));
+        let least = if self.is_swatched(shown) { longest + 20.0 } else { longest };
+        (least.max(head) + 5.0 * GRID).clamp(40.0, 360.0).round()
+    }
+
+    fn is_swatched(&self, shown: &Shown) -> bool {
+        matches!(shown, Shown::Value(place) if Some(&*self.table.columns[*place].key) == self.swatched)
+    }
+
+    /// The row of a cell selected since the last frame, to scroll it into view.
+    fn newly_chosen(&self, ui: &Ui) -> Option<u64> {
+        let id = Id::unique(("chosen row of", self.id));
+        let known: Option<CellKey> = ui.data(|data| data.get_temp(id)).flatten();
+        if known.as_ref() == self.selected {
+            return None;
+        }
+        ui.data_mut(|data| data.insert_temp(id, self.selected.cloned()));
+        let chosen = self.selected?;
+        let is_chosen = |row: &usize| self.table.rows.get(*row).is_some_and(|row| row.key() == *chosen);
+        self.order.iter().position(is_chosen).map(|place| place as u64)
+    }
+
+    fn is_baseline(&self, row: usize) -> bool {
+        self.baseline == Some(&self.table.rows[row].key())
+    }
+
+    fn is_right(&self, shown: &Shown) -> bool {
+        matches!(shown, Shown::Value(place) if !self.table.is_text(*place))
+    }
+}
+
+struct Delegate<'a> {
+    of: CellTable<'a>,
+    /// See [`CellTable::offsets`].
+    offsets: Vec<f32>,
+    /// The table's left edge.
+    left: f32,
+    /// Width at which words go on in the next line.
+    wrap: f32,
+    /// How many columns stay in sight.
+    pinned: usize,
+    asked: Option<Asked>,
+}
+
+impl<'a> Delegate<'a> {
+    fn row(&self, row_nr: u64) -> Option<usize> {
+        self.of.order.get(usize::try_from(row_nr).ok()?).copied()
+    }
+
+    fn shown(&self, column: usize) -> Option<(usize, &'a Shown)> {
+        let place = *self.of.places.get(column)?;
+        Some((place, self.of.texts.columns.get(place)?))
+    }
+}
+
+impl TableDelegate for Delegate<'_> {
+    fn default_row_height(&self) -> f32 {
+        ROW
+    }
+
+    fn row_top_offset(&self, _ctx: &Context, _table_id: Id, row_nr: u64) -> f32 {
+        let place = usize::try_from(row_nr).unwrap_or(usize::MAX).min(self.offsets.len() - 1);
+        self.offsets[place]
+    }
+
+    fn header_cell_ui(&mut self, ui: &mut Ui, cell: &HeaderCellInfo) {
+        let Some((_, shown)) = self.shown(cell.col_range.start) else { return };
+        let (name, unit) = heading(self.of.table, shown);
+        let Some(key) = sort_key(self.of.table, shown) else {
+            padded(ui, false, |ui| two_lines(ui, false, strong(name), &unit, Sense::hover()));
+            return;
+        };
+        let arrow = match self.of.sort {
+            Some((sorted, true)) if sorted == key => " ▼",
+            Some((sorted, false)) if sorted == key => " ▲",
+            _ => "",
+        };
+        let (text, right) = (strong(format!("{name}{arrow}")), self.of.is_right(shown));
+        let response = padded(ui, right, |ui| two_lines(ui, right, text, &unit, Sense::click()));
+        let name = format!("Sort by {}", column_name(self.of.table, shown));
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+        if response.clicked() {
+            self.asked = Some(Asked::Sort(key.to_owned()));
+        }
+        response.on_hover_text(name);
+    }
+
+    fn row_ui(&mut self, ui: &mut Ui, row_nr: u64) {
+        let Some(row) = self.row(row_nr) else { return };
+        if ui.clip_rect().width() < 2.0 {
+            // The table draws each row twice, also where no column stays in sight.
+            return;
+        }
+        // A row is one thing for the keyboard and for readers of the screen: what is drawn at the left.
+        let is_first = self.pinned == 0 || ui.clip_rect().left() < self.left + 1.0;
+        let rect = ui.max_rect();
+        let palette = palette(ui.visuals());
+        let of = self.of;
+        let key = of.table.rows[row].key();
+        let chosen = of.selected == Some(&key);
+        if chosen {
+            ui.painter().rect_filled(rect, 0.0, palette.accent.gamma_multiply(0.22));
+        } else if row_nr % 2 == 1 {
+            ui.painter().rect_filled(rect, 0.0, ui.visuals().faint_bg_color);
+        }
+        if is_first && of.is_baseline(row) {
+            let stripe = Rect::from_min_max(rect.min, Pos2::new(rect.left() + 3.0, rect.bottom()));
+            ui.painter().rect_filled(stripe, 0.0, palette.accent);
+        }
+        let id = ui.scope_id().with(if is_first { "row" } else { "scrolled part of the row" });
+        // An effect is of no one cell that could be chosen.
+        if key.cell.is_empty() || !of.is_choosable {
+            if is_first {
+                let words = of.texts.texts[row].last().map_or("", String::as_str);
+                let name = match of.cells.get(row) {
+                    Some((_, name)) if !key.cell.is_empty() => format!("Cell {name}"),
+                    _ => format!("Effect: {words}"),
+                };
+                let response = ui.interact(rect, id, Sense::hover());
+                response.widget_info(|| WidgetInfo::labeled(Role::Row, true, &name));
+            }
+            return;
+        }
+        let response = ui.interact(rect, id, if is_first { Sense::click() } else { Sense::CLICK });
+        if is_first {
+            let name = of.cells.get(row).map_or("", |cell| cell.1.as_str());
+            response.widget_info(|| WidgetInfo::selected(Role::Row, true, chosen, format!("Cell {name}")));
+        }
+        if response.double_clicked() {
+            self.asked = Some(Asked::Open(key));
+        } else if response.clicked() {
+            self.asked = Some(Asked::Select((!chosen).then_some(key)));
+        }
+    }
+
+    fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
+        let Some(row) = self.row(cell.row_nr) else { return };
+        let Some((place, shown)) = self.shown(cell.col_nr) else { return };
+        let (of, wrap) = (self.of, self.wrap);
+        let text = of.text(row, place);
+        let palette = palette(ui.visuals());
+        let response = padded(ui, of.is_right(shown), |ui| match shown {
+            Shown::Value(value) => {
+                let column = &of.table.columns[*value];
+                if of.is_swatched(shown)
+                    && let Some(look) = of.look_of(row)
+                {
+                    crate::app::look::swatch_ui(ui, &look);
+                }
+                if of.wraps(place) {
+                    return label(ui, wrapped(ui, text, ui.visuals().text_color(), wrap));
+                }
+                label(ui, if *column.key == *"ratio" { with_times(text) } else { text.to_owned() })
+            }
+            Shown::Interval(place) => {
+                let is_baseline = *of.table.columns[*place].key == *"ratio" && of.is_baseline(row);
+                let text = if is_baseline { "baseline" } else { text };
+                label(ui, muted(ui, text).size(SMALL))
+            }
+            Shown::Marks => label(ui, wrapped(ui, text, palette.warning, wrap)),
+            Shown::Proof => {
+                let colour = if text.starts_with('✓') { palette.good } else { palette.bad };
+                label(ui, wrapped(ui, text, colour, wrap))
+            }
+        });
+        if response.contains_pointer() {
+            response.on_hover_ui(|ui| of.hover(ui, row, shown));
+        }
+    }
+}
+
+/// The formats in which a table is copied.
+const FORMATS: [(&str, Format); 3] = [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)];
+
+/// What copies a table, by name; `copy` is the command for a format.
+pub fn copies(copy: impl Fn(Format) -> Command) -> impl Iterator<Item = (String, Command)> {
+    FORMATS.into_iter().map(move |(name, format)| (format!("Copy the table as {name}"), copy(format)))
+}
+
+/// Draws the menu that copies a table; `copy` is the command for a format.
+pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, commands: &mut Vec<Command>) {
+    ui.menu_button("Copy as", |ui| {
+        for (name, format) in FORMATS {
+            let button = ui.button(name).on_hover_text(format!("Copy the table as {name}"));
+            button.widget_info(|| named(&format!("Copy as {name}")));
+            if button.clicked() {
+                commands.push(copy(format));
+            }
+        }
+        let command = ui.button("Command").on_hover_text("Copy the command that gives the same in a terminal");
+        command.widget_info(|| named("Copy as command"));
+        if command.clicked() {
+            commands.push(Command::CopyCommand);
+        }
+    });
+}
+
+/// Words that go on in the next line where they are long.
+fn wrapped(ui: &Ui, text: &str, colour: Color32, wrap: f32) -> Arc<Galley> {
+    ui.painter().layout(text.to_owned(), FontId::proportional(BODY), colour, wrap)
+}
+
+/// A ratio's text with its sign behind the number, before what is said of it: `0.156× (n = 1)`.
+pub fn with_times(text: &str) -> String {
+    match text.split_once(' ') {
+        _ if text == "–" => text.to_owned(),
+        Some((number, rest)) => format!("{number}× {rest}"),
+        None => format!("{text}×"),
+    }
+}
+
+/// Draws a heading with its unit below.
+fn two_lines(ui: &mut Ui, right: bool, name: RichText, unit: &str, sense: Sense) -> Response {
+    let align = if right { Align::Max } else { Align::Min };
+    let content = |ui: &mut Ui| {
+        ui.spacing_mut().item_spacing.y = 0.0;
+        ui.add_space(2.0);
+        let response = ui.add(Label::new(name).selectable(false).sense(sense));
+        if !unit.is_empty() {
+            ui.add(Label::new(muted(ui, unit).size(SMALL)).selectable(false));
+        }
+        response
+    };
+    ui.with_layout(Layout::top_down(align), content).inner
+}
+
+/// Draws text that passes clicks on to its row.
+fn label(ui: &mut Ui, text: impl Into<WidgetText>) -> Response {
+    ui.add(Label::new(text).selectable(false).sense(Sense::hover()))
+}
+
+fn padded(ui: &mut Ui, right: bool, content: impl FnOnce(&mut Ui) -> Response) -> Response {
+    let frame = eframe::egui::Frame::new().inner_margin(Margin::symmetric((2.0 * GRID) as i8, 0));
+    let inner = frame.show(ui, |ui| {
+        if right && !ui.is_sizing_pass() {
+            ui.with_layout(Layout::right_to_left(Align::Center), content).inner
+        } else {
+            content(ui)
+        }
+    });
+    inner.inner
+}
+
+impl CellTable<'_> {
+    /// The look of a row's cell in the chart, if it has one: parts of a cell differ, and fields of a map have the colours of values.
+    fn look_of(&self, row: usize) -> Option<Look> {
+        let key = self.table.rows[row].key();
+        let charts = self.charts.iter().filter(|chart| chart.geometry != Geometry::Heat);
+        let is_of = |series: &&Series| series.points.iter().any(|point| point.cell.as_ref() == Some(&key));
+        let mut looks = charts.flat_map(Chart::series).filter(is_of).map(|series| &series.look);
+        let look = looks.next()?;
+        looks.all(|other| other == look).then(|| look.clone())
+    }
+
+    /// Tooltip of a cell: the value with all digits and its origin, or full texts.
+    fn hover(&self, ui: &mut Ui, row: usize, shown: &Shown) {
+        ui.set_max_width(440.0);
+        let (table, beside) = (self.table, &self.texts.beside);
+        let cell = &table.rows[row];
+        match shown {
+            Shown::Value(place) | Shown::Interval(place) => match &cell.values[*place] {
+                CellValue::Measure(value) => measured(ui, &table.columns[*place], value),
+                CellValue::Level(level) => drop(ui.label(format!("{} = {level}", table.columns[*place].key))),
+                CellValue::Count(count) => drop(ui.label(format!("{count} finished runs of cell {}", cell.cell))),
+                CellValue::Missing if beside.quick.get(row) == Some(&true) => {
+                    drop(ui.label("No finished run has it: quick runs tell no accuracy and no losses of epochs"));
+                }
+                CellValue::Missing => drop(ui.label("No finished run has it")),
+                CellValue::Text(text) => drop(ui.label(text)),
+                CellValue::Verdict(judged) => judged_ui(ui, judged),
+            },
+            Shown::Marks => {
+                for story in beside.stories.get(row).unwrap_or(&cell.marks) {
+                    ui.label(story);
+                }
+            }
+            Shown::Proof => {
+                for proof in beside.proofs.get(row).into_iter().flatten() {
+                    let sign = if proof.in_effect { "✓" } else { "✗" };
+                    ui.label(format!("{sign} {} = {}: {}", proof.factor, proof.asked, proof.seen));
+                }
+            }
+        }
+    }
+}
+
+/// What a verdict rests on.
+fn judged_ui(ui: &mut Ui, judged: &Judgement) {
+    for line in judged.grounds() {
+        ui.label(line);
+    }
+}
+
+fn measured(ui: &mut Ui, column: &Column, value: &Value) {
+    let shown = precise(value.median * column.shown_factor);
+    ui.label(format!("{}: {shown} {}", column.name, column.shown_unit));
+    ui.label(value_text::origin(value, column.shown_factor, &column.shown_unit));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sign_of_a_ratio_stands_behind_its_number() {
+        assert_eq!(["1.92", "0.156 (n = 1)", "–"].map(with_times), ["1.92×", "0.156× (n = 1)", "–"]);
+    }
+}

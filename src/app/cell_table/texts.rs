@@ -1,0 +1,257 @@
+//! What a table of cells shows: its columns, a text for each place, and the order of its rows.
+
+use std::cmp::Ordering;
+
+use crate::app::columns::Named;
+use crate::app::value_text;
+use crate::figure::{CellValue, Column, Row, SettingLevels, Table};
+use crate::plan::Level;
+
+/// Evidence on one factor from the finished runs of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proof {
+    /// The factor's key.
+    pub factor: String,
+    /// The requested level.
+    pub asked: String,
+    /// What was read back.
+    pub seen: String,
+    /// Whether the level was in effect in all runs and ranks.
+    pub in_effect: bool,
+}
+
+/// Content of a column of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// The column with this index.
+    Value(usize),
+    /// The intervals of the column with this index.
+    Interval(usize),
+    /// Caveats.
+    Marks,
+    /// Evidence on factors.
+    Proof,
+}
+
+/// What is known of a table's rows and stands in no column of values.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Evidence by row; empty where nobody asks for it.
+    pub proofs: Vec<Vec<Proof>>,
+    /// Full texts of the marks by row; the marks themselves where there are none.
+    pub stories: Vec<Vec<String>>,
+    /// For each row whether its runs are quick.
+    pub quick: Vec<bool>,
+}
+
+/// What a table of cells shows.
+#[derive(Clone, Debug)]
+pub struct CellTexts {
+    /// The columns.
+    pub columns: Vec<Shown>,
+    /// Texts by row and column.
+    pub texts: Vec<Vec<String>>,
+    /// What else is known of the rows.
+    pub beside: Beside,
+}
+
+/// A table's order: a column's key, and whether it is descending.
+pub type Sort = Option<(String, bool)>;
+
+/// The next order after a click on a heading: ascending, then descending, then that of the table.
+pub fn next_sort(now: &Sort, column: String) -> Sort {
+    match now {
+        Some((known, false)) if *known == column => Some((column, true)),
+        Some((known, true)) if *known == column => None,
+        _ => Some((column, false)),
+    }
+}
+
+impl CellTexts {
+    /// The texts of a table. `has_interval`: which of its columns have their intervals beside them, where there are any.
+    pub fn new(table: &Table, beside: Beside, has_interval: impl Fn(&Column) -> bool) -> Self {
+        let columns = columns(table, beside.proofs.iter().any(|proofs| !proofs.is_empty()), has_interval);
+        let text = |place: usize, row: &Row| {
+            let proofs = beside.proofs.get(place).map_or(&[] as &[Proof], Vec::as_slice);
+            columns.iter().map(|shown| text(&table.columns, row, proofs, shown)).collect()
+        };
+        let texts = table.rows.iter().enumerate().map(|(place, row)| text(place, row)).collect();
+        Self { columns, texts, beside }
+    }
+
+    /// The columns by the names under which they are chosen and kept: the value's key, with what is said of it.
+    pub fn named(&self, table: &Table) -> Vec<Named> {
+        let named = |shown: &Shown| match shown {
+            Shown::Interval(place) => {
+                let column = &table.columns[*place];
+                (format!("interval of {}", column.key), format!("Interval of {}", column.name))
+            }
+            shown => (sort_key(table, shown).unwrap_or_default().to_owned(), column_name(table, shown)),
+        };
+        self.columns.iter().map(named).collect()
+    }
+
+    /// The rows sorted by a column, or in the table's order without one. Missing values always come last.
+    pub fn order(&self, table: &Table, settings: &[SettingLevels], sort: &Sort) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..table.rows.len()).collect();
+        let Some((key, descending)) = sort else { return order };
+        let Some(shown) = self.columns.iter().find(|shown| sort_key(table, shown) == Some(key)) else { return order };
+        order.sort_by(|a, b| {
+            let (a, b) = (self.rank(table, settings, *a, shown), self.rank(table, settings, *b, shown));
+            match (a, b) {
+                (Some(a), Some(b)) if *descending => b.total_cmp(&a),
+                (Some(a), Some(b)) => a.total_cmp(&b),
+                (a, b) => b.is_some().cmp(&a.is_some()).then(Ordering::Equal),
+            }
+        });
+        order
+    }
+
+    /// Sort key of a row.
+    fn rank(&self, table: &Table, settings: &[SettingLevels], row: usize, shown: &Shown) -> Option<f64> {
+        match shown {
+            Shown::Value(column) | Shown::Interval(column) => match &table.rows[row].values[*column] {
+                CellValue::Measure(value) => Some(value.median),
+                CellValue::Count(count) => Some(*count as f64),
+                CellValue::Level(level) => level_place(settings, &table.columns[*column].key, level),
+                CellValue::Verdict(judged) => judged.p_holm,
+                CellValue::Text(_) | CellValue::Missing => None,
+            },
+            Shown::Marks => Some(table.rows[row].marks.len() as f64),
+            Shown::Proof => {
+                let proofs = self.beside.proofs.get(row)?;
+                Some(proofs.iter().filter(|proof| !proof.in_effect).count() as f64)
+            }
+        }
+    }
+
+    /// The column of the table whose values a column holds; none for what is said beside values.
+    pub fn value(&self, column: usize) -> Option<usize> {
+        match self.columns.get(column) {
+            Some(Shown::Value(place)) => Some(*place),
+            _ => None,
+        }
+    }
+
+    /// The table with its rows in the displayed order, and those of its columns that are displayed.
+    pub fn shown_table(&self, table: &Table, order: &[usize], columns: &[usize]) -> Table {
+        let places: Vec<usize> = columns.iter().filter_map(|column| self.value(*column)).collect();
+        let row =
+            |row: &Row| Row { values: places.iter().map(|place| row.values[*place].clone()).collect(), ..row.clone() };
+        Table {
+            columns: places.iter().map(|place| table.columns[*place].clone()).collect(),
+            rows: order.iter().filter_map(|place| table.rows.get(*place)).map(row).collect(),
+            ..table.clone()
+        }
+    }
+}
+
+/// The key by which a column is sorted; none for intervals.
+pub fn sort_key<'t>(table: &'t Table, shown: &Shown) -> Option<&'t str> {
+    match shown {
+        Shown::Value(column) => Some(&table.columns[*column].key),
+        Shown::Interval(_) => None,
+        Shown::Marks => Some("marks"),
+        Shown::Proof => Some("proof"),
+    }
+}
+
+/// The heading of a column, and what stands below it: its unit.
+pub(super) fn heading(table: &Table, shown: &Shown) -> (String, String) {
+    match shown {
+        Shown::Value(place) => {
+            let column = &table.columns[*place];
+            match column.name.split_once(" by ") {
+                // What a speed-up is of stands beside its unit: the heading would be the widest text of its column.
+                Some((name, of)) if column.is_measure => (name.to_owned(), format!("{} by {of}", column.shown_unit)),
+                _ => (column.name.clone(), column.shown_unit.clone()),
+            }
+        }
+        Shown::Interval(_) => ("Interval".to_owned(), String::new()),
+        Shown::Marks => ("Marks".to_owned(), String::new()),
+        Shown::Proof => ("Proof".to_owned(), String::new()),
+    }
+}
+
+/// The name of a column, with its unit.
+pub(super) fn column_name(table: &Table, shown: &Shown) -> String {
+    let (name, unit) = match shown {
+        Shown::Value(place) => (table.columns[*place].name.clone(), table.columns[*place].shown_unit.clone()),
+        shown => heading(table, shown),
+    };
+    if unit.is_empty() { name } else { format!("{name} ({unit})") }
+}
+
+/// Sort key of a level: numbers by value, names in the order of their registry.
+fn level_place(settings: &[SettingLevels], key: &str, level: &Level) -> Option<f64> {
+    let place = || {
+        let settings = settings.iter().find(|levels| levels.setting.key == key)?;
+        settings.levels.iter().position(|(known, _)| known == level).map(|place| place as f64)
+    };
+    level.as_number().or_else(place)
+}
+
+/// Levels, then the ratio with its verdict, which have to stay in sight, then all else; intervals beside their values. Marks and
+/// evidence are last, if there are any.
+fn columns(table: &Table, has_proofs: bool, has_interval: impl Fn(&Column) -> bool) -> Vec<Shown> {
+    let is_there = |column: usize| {
+        let of = |row: &Row| matches!(&row.values[column], CellValue::Measure(value) if value.interval.is_some());
+        table.rows.iter().any(of)
+    };
+    let mut places: Vec<usize> = (0..table.columns.len()).collect();
+    let is_level = |column: &&Column| !column.is_measure && column.key != *"runs" && !is_verdict(column);
+    let levels = table.columns.iter().take_while(is_level).count();
+    if let Some(verdict) = table.columns.iter().position(is_verdict).filter(|verdict| *verdict > levels) {
+        // The ratio stands before its verdict.
+        places[levels..=verdict].rotate_right(2);
+    }
+    let mut columns = Vec::new();
+    for place in places {
+        columns.push(Shown::Value(place));
+        if has_interval(&table.columns[place]) && is_there(place) {
+            columns.push(Shown::Interval(place));
+        }
+    }
+    if table.rows.iter().any(|row| !row.marks.is_empty()) {
+        columns.push(Shown::Marks);
+    }
+    if has_proofs {
+        columns.push(Shown::Proof);
+    }
+    columns
+}
+
+/// Whether a column holds what the repeats say of the ratio before it.
+pub(super) fn is_verdict(column: &Column) -> bool {
+    *column.key == *"verdict"
+}
+
+fn text(columns: &[Column], row: &Row, proofs: &[Proof], shown: &Shown) -> String {
+    match shown {
+        Shown::Value(place) => match &row.values[*place] {
+            CellValue::Level(level) => level.to_string(),
+            CellValue::Count(count) => count.to_string(),
+            CellValue::Text(text) => text.clone(),
+            CellValue::Verdict(judged) => judged.to_string(),
+            CellValue::Missing => "–".to_owned(),
+            CellValue::Measure(value) => {
+                let n = row.other_n(value).map_or(String::new(), |n| format!(" (n = {n})"));
+                format!("{}{n}", value_text::number(value.median * columns[*place].shown_factor))
+            }
+        },
+        Shown::Interval(place) => match &row.values[*place] {
+            CellValue::Measure(value) => value_text::interval(value, columns[*place].shown_factor),
+            _ => String::new(),
+        },
+        Shown::Marks => row.marks.join(", "),
+        Shown::Proof => {
+            let lost = proofs.iter().filter(|proof| !proof.in_effect);
+            let lost: Vec<String> = lost.map(|proof| format!("✗ {}", proof.factor)).collect();
+            match (lost.len(), proofs.len()) {
+                (0, 0) => String::new(),
+                (0, count) => format!("✓ {count} in effect"),
+                _ => lost.join(" "),
+            }
+        }
+    }
+}

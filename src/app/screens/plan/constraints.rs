@@ -1,0 +1,105 @@
+//! The constraints of a plan: which cells are left out, and why, with what is wrong with a text below it.
+//!
+//! As with the program's form, texts become the plan's once all of them are right; those that are wrong are kept beside it.
+
+use eframe::egui::Ui;
+
+use super::document::Document;
+use super::list::{Asked, Column, Field, List, error_ui, part_ui};
+use super::{PlanCommand, PlanScreen, View};
+use crate::app::command::Command;
+use crate::app::widgets::card;
+use crate::plan::{Constraint, Plan};
+
+/// Which cells are left out, and why.
+pub(super) type Texts = Vec<(String, String)>;
+
+/// Texts that were typed beside a plan.
+pub(super) struct Typed {
+    texts: Texts,
+    /// The constraints of the plan that they were typed beside.
+    of: Vec<Constraint>,
+}
+
+impl Typed {
+    /// Texts that were typed now.
+    pub(super) fn new(texts: Texts, plan: &Plan) -> Self {
+        Self { texts, of: plan.constraints.clone() }
+    }
+
+    /// Puts the texts into the plan if all of them are right.
+    pub(super) fn settle(&mut self, document: &mut Document) {
+        let plan = document.plan();
+        if self.of != plan.constraints {
+            return;
+        }
+        let read: Result<Vec<Constraint>, _> =
+            self.texts.iter().map(|(exclude, reason)| plan.constraint(exclude, reason)).collect();
+        if let Ok(constraints) = read.map(|read| (read != self.of).then_some(read)) {
+            let Some(constraints) = constraints else { return };
+            self.of.clone_from(&constraints);
+            document.edit(Plan { constraints, ..Plan::clone(plan) }, Some("constraints"));
+        }
+    }
+}
+
+impl PlanScreen {
+    fn constraint_texts(&self) -> Texts {
+        let typed = self.constraints.as_ref().filter(|typed| typed.of == self.plan().constraints);
+        let text = |one: &Constraint| (one.exclude.to_string(), one.reason.clone());
+        typed.map_or_else(|| self.plan().constraints.iter().map(text).collect(), |typed| typed.texts.clone())
+    }
+
+    /// What is wrong with each constraint.
+    fn constraint_errors(&self) -> Vec<Option<String>> {
+        let said = |(field, error): (&str, String)| match field {
+            "reason" => format!("Reason: {error}"),
+            _ => format!("Cells: {error}"),
+        };
+        let error = |(exclude, reason): &(String, String)| self.plan().constraint(exclude, reason).err().map(said);
+        self.constraint_texts().iter().map(error).collect()
+    }
+
+    /// What is wrong with the first constraint that is not right.
+    pub(super) fn constraint_error(&self) -> Option<String> {
+        let errors = self.constraint_errors();
+        let (place, error) = errors.into_iter().enumerate().find_map(|(place, error)| Some((place, error?)))?;
+        Some(format!("Constraint {} is not right. {error}", place + 1))
+    }
+}
+
+/// Draws the constraints.
+pub(super) fn constraints_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let mut texts = view.own.constraint_texts();
+    let before = texts.clone();
+    let errors = view.own.constraint_errors();
+    card(ui).show(ui, |ui| {
+        ui.take_available_width();
+        part_ui(ui, "Constraints", texts.len(), |ui| list_ui(ui, &mut texts, &errors));
+    });
+    if texts != before {
+        commands.push(PlanCommand::Constraints(texts).into());
+    }
+}
+
+fn list_ui(ui: &mut Ui, texts: &mut Texts, errors: &[Option<String>]) {
+    let column = |name, head, hint| Column { name, head, share: 0.5, hint, required: true };
+    let columns = [
+        column("Cells", "Cells that are left out", "gpus > 2 and precision = fp64"),
+        column("Reason", "Reason", "takes too long"),
+    ];
+    let list = List { what: "constraint", columns: &columns, grows: true, next: None };
+    let lines = texts.iter_mut().enumerate().map(|(place, (exclude, reason))| {
+        (format!("constraint {}", place + 1), [exclude, reason].map(Field::Text).into_iter().collect())
+    });
+    let lines = lines.collect();
+    let error = |place: usize| errors.get(place).and_then(Option::as_deref);
+    match list.ui(ui, lines, |ui, place| error_ui(ui, error(place))) {
+        Asked::Add(mut entered) => {
+            let reason = entered.pop().unwrap_or_default();
+            texts.push((entered.pop().unwrap_or_default(), reason));
+        }
+        Asked::Remove(place) => drop(texts.remove(place)),
+        Asked::Nothing => {}
+    }
+}

@@ -1,0 +1,61 @@
+//! Plans of several blocks.
+
+use super::*;
+
+/// The levels of `precision` of each block.
+fn precisions(window: &Window) -> Vec<String> {
+    let plan = window.state().state.own::<PlanScreen>().document.plan();
+    let of = |block: &crate::plan::Block| {
+        block.levels("precision").iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    plan.blocks().map(of).collect()
+}
+
+#[test]
+fn each_block_is_chosen_and_edited_and_the_others_stay() {
+    let mut window = window_of(Some(gpu_node(4)));
+    change(&mut window, None, |plan| *plan = Plan::new("blocks", image::spec()));
+    click(&mut window, "Add a block");
+    click(&mut window, "Precision fp64");
+    assert_eq!(precisions(&window), ["fp32", "fp32 fp64"]);
+    let name = image::spec().name.clone();
+    click(&mut window, &format!("Block 1: {name}"));
+    click(&mut window, "Precision bf16");
+    assert_eq!(precisions(&window), ["fp32 bf16", "fp32 fp64"]);
+    click(&mut window, &format!("Block 2: {name}"));
+    click(&mut window, "Copy this block");
+    assert_eq!(precisions(&window), ["fp32 bf16", "fp32 fp64", "fp32 fp64"]);
+    click(&mut window, "Precision fp32");
+    assert_eq!(precisions(&window), ["fp32 bf16", "fp32 fp64", "fp64"]);
+    click(&mut window, "Remove this block");
+    assert_eq!(precisions(&window), ["fp32 bf16", "fp32 fp64"]);
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!(precisions(&window).len(), 3);
+    execute(&mut window, PlanCommand::Launch);
+    let plan = Plan::clone(window.state().state.own::<PlanScreen>().document.plan());
+    let [Request::Launch { plan: launched, .. }] = &window.state().requests[..] else {
+        panic!("{:?}", window.state().requests)
+    };
+    assert_eq!(**launched, plan, "blocks are launched in their order");
+}
+
+#[test]
+fn a_block_may_have_a_program_of_its_own_and_its_wrong_text_launches_nothing_while_another_one_is_shown() {
+    let mut window = window_of(Some(gpu_node(4)));
+    change(&mut window, None, |plan| *plan = Plan::new("blocks", image::spec()));
+    click(&mut window, "Add a block");
+    click(&mut window, "Workload Own program");
+    type_into(&mut window, "Name of a new factor", "batch");
+    type_into(&mut window, "Levels of a new factor", "32, 64");
+    click(&mut window, "Add factor");
+    let plan = window.state().state.own::<PlanScreen>().document.plan().clone();
+    assert!(plan.first.spec.command.is_none() && plan.further[0].levels("batch").len() == 2);
+    type_into(&mut window, "Command", " --lr={lr}");
+    execute(&mut window, PlanCommand::Block(0));
+    assert!(window.query_by_label("Command").is_none());
+    execute(&mut window, PlanCommand::Launch);
+    assert!(window.state().requests.is_empty());
+    assert!(messages(&window).contains("nothing is called {lr}"), "{}", messages(&window));
+    execute(&mut window, PlanCommand::Block(1));
+    assert!(says(&window, "nothing is called {lr}"));
+}
