@@ -80,8 +80,12 @@ impl CellTable<'_> {
         let room = ui.available_width();
         let wrap = WRAPS.into_iter().find(|(most, _)| room < *most).map_or(f32::INFINITY, |(_, wrap)| wrap);
         let widths: Vec<f32> = self.places.iter().map(|place| self.width(ui, *place, wrap)).collect();
-        let column = |width: &f32| egui_table::Column::new(*width).resizable(true);
-        let columns: Vec<egui_table::Column> = widths.iter().map(column).collect();
+        // The grid fits columns to the rows in sight: words of the others need their width, too.
+        let least = |place: usize, width: f32| if self.wraps(place) { width } else { 0.0 };
+        let column = |(place, width): (&usize, &f32)| {
+            egui_table::Column::new(*width).resizable(true).range(least(*place, *width)..=f32::INFINITY)
+        };
+        let columns: Vec<egui_table::Column> = self.places.iter().zip(&widths).map(column).collect();
         let pinned = self.pinned(&widths, room);
         let mut delegate =
             Delegate { of: self, offsets: self.offsets(ui, wrap), left: ui.cursor().min.x, wrap, pinned, asked: None };
