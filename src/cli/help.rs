@@ -216,7 +216,7 @@ mod tests {
         let page = page(&["plan"]).unwrap();
         let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
         let cells = |text: &&str| crate::plan::Plan::parse(text, "plan.md").unwrap().combinations();
-        assert_eq!(examples.iter().map(cells).collect::<Vec<_>>(), [4, 8, 5, 4, 6, 4]);
+        assert_eq!(examples.iter().map(cells).collect::<Vec<_>>(), [4, 8, 5, 4, 6, 1, 4]);
     }
 
     #[test]
