@@ -211,7 +211,7 @@ impl<'a> Chosen<'a> {
             table_of(study, self.naming(), &self.shown, baseline)
         };
         if let Some(place) = table.columns.iter().position(|column| column.key == FRONT) {
-            for (row, text) in pareto::front_texts(study, &self.shown) {
+            for (row, text) in pareto::front_texts(study, &self.shown, self.naming()) {
                 table.rows[row].values[place] = CellValue::Text(text);
             }
         }

@@ -47,10 +47,23 @@ fn standing(study: &Study, cells: &[Cell]) -> (Vec<String>, Vec<(usize, bool)>) 
     (keys, standing)
 }
 
-/// What the table says of each cell.
-pub(super) fn front_texts(study: &Study, cells: &[Cell]) -> Vec<(usize, String)> {
-    let text = |is_on: bool| if is_on { "on the front" } else { "bettered" };
-    standing(study, cells).1.into_iter().map(|(place, is_on)| (place, text(is_on).to_owned())).collect()
+/// What the table says of each cell. One that is on the front because it learned something else says so.
+pub(super) fn front_texts(study: &Study, cells: &[Cell], naming: &[Setting]) -> Vec<(usize, String)> {
+    let standing = standing(study, cells).1;
+    let others = || standing.iter().filter(|(_, is_on)| !is_on).map(|(place, _)| &cells[*place]);
+    let text = |(place, is_on): &(usize, bool)| {
+        let differs = |other: &Cell| match check_between(&cells[*place], other) {
+            differs @ Check::Differs { .. } => Some(format!("{differs} in {}", name_of(other, naming))),
+            _ => None,
+        };
+        let text = match (is_on, others().filter(|_| *is_on).find_map(differs)) {
+            (true, Some(differs)) => format!("on the front, but {differs}"),
+            (true, None) => "on the front".to_owned(),
+            (false, _) => "bettered".to_owned(),
+        };
+        (*place, text)
+    };
+    standing.iter().map(text).collect()
 }
 
 /// The study's measure over memory, and over energy where GPUs tell it.
