@@ -9,7 +9,7 @@ use super::check::{CheckPairs, check_pairs, paired};
 use super::comparison;
 use super::contrast::{Contrast, ERROR, holm};
 use super::verdict::{Verdict, judgement_of};
-use super::{Cell, Comparison, Incomparable, Judgement, Method, RunState, RunSummary, Value, by_repeat, finished};
+use super::{Cell, Comparison, Incomparable, Judgement, Method, RunState, RunSummary, Value, finished};
 use crate::statistics::{Interval, student_t_quantile};
 
 /// A cell before a change and after it.
@@ -52,20 +52,22 @@ impl SessionJudgement {
 impl SessionComparison {
     /// One cell in the sessions of each side that have it, by a measure; `lower_is_better` turns the ratio round.
     pub fn of(before: &[&Cell], after: &[&Cell], key: &str, lower_is_better: bool) -> Self {
-        let of_means = Self::of_means(&means(before, key), &means(after, key), lower_is_better);
+        let of_shifted = |shift: &dyn Fn(&RunSummary) -> f64| {
+            Self::of_means(&means(before, key, shift), &means(after, key, shift), lower_is_better)
+        };
+        let of_means = of_shifted(&|_| 0.0);
         let runs: Vec<_> = after.iter().zip(before.iter().cycle()).flat_map(|(new, old)| paired(new, old)).collect();
         let cells = || before.iter().chain(after);
         let is_speed = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| measure.on_speed);
         let is_rate = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| !measure.is_time());
         let timed = || cells().flat_map(|cell| finished(cell)).filter(|_| is_speed);
         let has_arrivals = timed().any(|run| run.clock.is_some());
-        let by_arrival = has_arrivals.then(|| {
-            let means = |cells: &[&Cell]| means_by_arrival(cells, key, is_rate);
-            Self::of_means(&means(before), &means(after), lower_is_better)
-        });
+        // What arrives later than it was told makes a time longer and a rate lower.
+        let sign = if is_rate { 1.0 } else { -1.0 };
+        let by_arrival = has_arrivals.then(|| of_shifted(&|run| sign * comparison::clock_ratio(run).ln()));
         Self {
             failing: failing(before, after),
-            checks: check_pairs(&runs),
+            checks: check_pairs(&runs, key),
             rounding: timed().map(comparison::clock_resolution).fold(0.0, f64::max),
             by_arrival: by_arrival.and_then(|one| Some((one.contrast?, one.ratio?))),
             reason: timed().any(comparison::is_impossible).then_some(Incomparable::ImpossibleClock),
@@ -73,7 +75,7 @@ impl SessionComparison {
         }
     }
 
-    /// The same, of a session of which some runs were made with other things than the rest.
+    /// The same where a session's runs of the cell were not all made with the same things: nothing can be said.
     pub fn mixed(self) -> Self {
         Self { reason: Some(Incomparable::Mixed), ..self }
     }
@@ -111,23 +113,10 @@ impl SessionComparison {
     }
 }
 
-/// The mean of the logarithms of a cell's repeats in each session; sessions without a finished repeat say nothing.
-fn means(cells: &[&Cell], key: &str) -> Vec<f64> {
+/// The mean of the logarithms of a cell's repeats in each session, each with `shift` added; sessions without a finished repeat say nothing.
+fn means(cells: &[&Cell], key: &str, shift: &dyn Fn(&RunSummary) -> f64) -> Vec<f64> {
     let mean = |cell: &&Cell| {
-        let logs: Vec<f64> = by_repeat(cell, key).into_iter().map(|(_, value)| value.ln()).collect();
-        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        mean.is_finite().then_some(mean)
-    };
-    cells.iter().filter_map(mean).collect()
-}
-
-/// The same means by the arrival of a program's lines.
-fn means_by_arrival(cells: &[&Cell], key: &str, is_rate: bool) -> Vec<f64> {
-    let mean = |cell: &&Cell| {
-        let log = |run: &RunSummary| {
-            let clock = comparison::clock_ratio(run).ln();
-            Some(run.value_alone(run.measures.find(key)?)?.ln() + if is_rate { clock } else { -clock })
-        };
+        let log = |run: &RunSummary| Some(run.value_alone(run.measures.find(key)?)?.ln() + shift(run));
         let logs: Vec<f64> = finished(cell).filter_map(log).collect();
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
         mean.is_finite().then_some(mean)
@@ -196,16 +185,15 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let verdict = if reason.is_some() { Verdict::NotComparable } else { judgement.verdict };
         let judgement = Judgement {
             verdict,
+            reason,
+            detectable: told[place].map(|contrast| contrast.detectable(family.len(), 1)),
             n: one.sessions,
             counts: "session",
             family: family.len(),
             check: checked.check,
             ..judgement
         };
-        let judgement =
-            Judgement { detectable: one.contrast.as_ref().map(|one| one.detectable(family.len(), 1)), ..judgement };
         // Each cell has to be shown: no cell may be worse, so that nothing is gained by many of them.
-        let judgement = Judgement { reason, ..judgement };
         let no_worse = |contrast: Option<&Contrast>| {
             contrast.is_some_and(|contrast| contrast.no_worse((bound - one.rounding).max(0.0)) < ERROR)
         };

@@ -70,11 +70,8 @@ pub struct Cell<'a> {
 impl<'a> Cell<'a> {
     /// The cells that it is split into, each of repeats that were made with the same things.
     fn parts(&self, split: &Split<'a>) -> Vec<Self> {
-        let part = |(made_with, mut runs): (Arc<str>, Vec<&'a RunSummary>)| {
-            runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
-            Self { made_with, runs, ..self.clone() }
-        };
-        split.parts(&self.runs).into_iter().map(part).collect()
+        let parts = split.parts(&self.runs).into_iter();
+        parts.map(|(made_with, runs)| Self { made_with, runs, ..self.clone() }).collect()
     }
 
     /// Whether a profiler recorded its runs: all or none of them.
@@ -228,11 +225,6 @@ pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
     cells_pooling(sources, &[])
 }
 
-/// The cell of each run, by the names of its session and of the run.
-pub fn cell_keys<'a>(cells: &[Cell<'a>]) -> HashMap<(&'a str, &'a str), CellKey> {
-    cells.iter().flat_map(|cell| cell.runs.iter().map(|run| ((cell.session, &*run.run), cell.key()))).collect()
-}
-
 /// The same with cells that join repeats although some facts of what they were made with differ; see [`super::splitting_facts`].
 pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell> = Vec::new();
@@ -248,23 +240,24 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
         }
         cells[place].runs.push(run);
     }
+    let runs: Vec<&[&RunSummary]> = cells.iter().map(|cell| cell.runs.as_slice()).collect();
+    if let Some(split) = Split::of(&runs, pooled) {
+        cells = cells.iter().flat_map(|cell| cell.parts(&split)).collect();
+    }
     for cell in &mut cells {
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }
-    let cells: Vec<Cell> = {
-        let runs: Vec<&[&RunSummary]> = cells.iter().map(|cell| cell.runs.as_slice()).collect();
-        match Split::of(&runs, pooled) {
-            Some(split) => cells.iter().flat_map(|cell| cell.parts(&split)).collect(),
-            None => cells,
-        }
-    };
-    let mut cells = cells;
     let order = settings(&cells);
     // The session comes last: the same cell of two sessions stands side by side.
     cells.sort_by(|a, b| a.session.cmp(b.session));
     let order: Vec<&Setting> = order.iter().filter(|setting| setting.key != SESSION).collect();
     sort(&mut cells, &order);
     cells
+}
+
+/// The cell of each run, by the names of its session and of the run.
+pub fn cell_keys<'a>(cells: &[Cell<'a>]) -> HashMap<(&'a str, &'a str), CellKey> {
+    cells.iter().flat_map(|cell| cell.runs.iter().map(|run| ((cell.session, &*run.run), cell.key()))).collect()
 }
 
 /// Sorts cells by their levels of settings, the first of which counts most; equal ones keep their order.

@@ -26,6 +26,8 @@ struct CheckMeasure {
 /// The last losses of a run, where it tells no loss of an epoch.
 const LAST_LOSS: &str = "last_loss";
 
+/// Measures that take all steps of a run, by their keys.
+const OF_ALL_STEPS: [&str; 2] = ["training_time_s", "total_time_s"];
 /// The steps of a run.
 const STEPS: &str = "steps";
 static STEP_COUNT: LazyLock<Arc<CheckMeasure>> = LazyLock::new(|| {
@@ -57,6 +59,10 @@ impl CheckMeasure {
     }
 
     fn value(&self, run: &RunSummary) -> Option<f64> {
+        if *self.key == *STEPS {
+            let training = run.training.filter(|_| run.workload.command.is_some());
+            return training.map(|training| training.steps as f64);
+        }
         if *self.key != *LAST_LOSS {
             // What is no number was taken out of the run's values, and is told by its mark.
             let is_marked = |mark: &Mark| matches!(mark, Mark::NotFinite(key) if *key == self.key);
@@ -100,15 +106,6 @@ impl CheckMeasure {
     }
 }
 
-/// Whether two cells of own programs made as many steps: what takes half the time may be half the work. None where they did; workloads
-/// of the worker train the epochs that their factors say.
-pub(super) fn step_pairs(pairs: &[(&RunSummary, &RunSummary)]) -> Option<CheckPairs> {
-    let steps = |run: &RunSummary| run.training.filter(|_| run.workload.command.is_some()).map(|one| one.steps as f64);
-    let all = pairs.iter().filter_map(|(over, base)| Some((over.repeat, steps(over)?, steps(base)?)));
-    let one = CheckPairs::of(Arc::clone(&STEP_COUNT), all.collect())?;
-    one.differences.iter().any(|(_, difference)| *difference != 0.0).then_some(one)
-}
-
 /// What cells are checked by, with its margins: `val_loss (within 2 %)`.
 pub fn checked_by(cells: &[Cell]) -> String {
     let mut named: Vec<String> = Vec::new();
@@ -145,12 +142,12 @@ pub(super) struct CheckPairs {
     base: f64,
     /// Each with its repeat.
     differences: Vec<(u32, f64)>,
-    /// Pairs of which one value alone is no finite number: how many in the cell, and in the one that it is held against.
+    /// In how many pairs the cell's value alone is no finite number, and in how many the value that it is held against.
     not_finite: (usize, usize),
 }
 
 impl CheckPairs {
-    /// Of values with their repeats. Pairs in which neither is a finite number say nothing.
+    /// From values of partners with their repeat. A pair without a finite number says nothing.
     fn of(of: Arc<CheckMeasure>, values: Vec<(u32, f64, f64)>) -> Option<Self> {
         let (finite, others): (Vec<_>, Vec<_>) =
             values.into_iter().partition(|(_, over, base)| over.is_finite() && base.is_finite());
@@ -173,13 +170,20 @@ impl CheckPairs {
         }
     }
 
+    /// As many steps are no check of what was learned.
+    fn counts(&self) -> bool {
+        *self.of.key != *STEPS || self.differences.iter().any(|(_, difference)| *difference != 0.0)
+    }
+
     fn contrast(&self) -> Option<Contrast> {
         Contrast::of(&self.differences.iter().map(|(_, difference)| *difference).collect::<Vec<_>>())
     }
 }
 
-/// The check values that the runs of both cells tell, over pairs of their repeats.
-pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<CheckPairs> {
+/// The check values that the runs of both cells tell, over pairs of their repeats, of a comparison by a measure. By times of all steps,
+/// own programs are checked by how many they made, too: what takes half the time may be half the work. Workloads of the worker train the
+/// epochs that their factors say.
+pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)], measure: &str) -> Vec<CheckPairs> {
     let pairs_of = |of: Arc<CheckMeasure>| {
         let values: Vec<(u32, f64, f64)> =
             pairs.iter().filter_map(|(over, base)| Some((over.repeat, of.value(over)?, of.value(base)?))).collect();
@@ -190,7 +194,8 @@ pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<CheckPair
     if all.len() > 1 {
         all.retain(|one| *one.of.key != *LAST_LOSS);
     }
-    all
+    let steps = OF_ALL_STEPS.contains(&measure).then(|| pairs_of(Arc::clone(&STEP_COUNT))).flatten();
+    all.into_iter().chain(steps).collect()
 }
 
 /// The check values of several pairs of cells together: the means of their differences in the repeats that all pairs have.
@@ -270,15 +275,17 @@ impl fmt::Display for Check {
     }
 }
 
-/// Whether two cells learned the same, held against each other alone.
-pub fn check_between(over: &Cell, base: &Cell) -> Check {
-    judge_checks(&[&check_pairs(&paired(over, base))]).pop().unwrap_or_default()
+/// Whether two cells that are compared by a measure learned the same, held against each other alone.
+pub fn check_between(over: &Cell, base: &Cell, measure: &str) -> Check {
+    judge_checks(&[&check_pairs(&paired(over, base), measure)]).pop().unwrap_or_default()
 }
 
 /// Judges the check values of a family of comparisons.
 pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
+    let family: Vec<Vec<&CheckPairs>> =
+        family.iter().map(|checks| checks.iter().filter(|one| one.counts()).collect()).collect();
     let contrasts: Vec<Vec<Option<Contrast>>> =
-        family.iter().map(|checks| checks.iter().map(CheckPairs::contrast).collect()).collect();
+        family.iter().map(|checks| checks.iter().map(|one| one.contrast()).collect()).collect();
     // Differences beyond margins are corrected over all check values of the family: chance alone must not bar a cell.
     let beyond = |contrast: &Option<Contrast>, one: &CheckPairs| {
         contrast.as_ref().map_or(1.0, |contrast| contrast.beyond(one.of.margin()))
@@ -289,9 +296,9 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
         .flat_map(|(checks, contrasts)| checks.iter().zip(contrasts).map(|(one, contrast)| beyond(contrast, one)))
         .collect();
     let mut adjusted = holm(&all).into_iter();
-    let check = |(checks, contrasts): (&&[CheckPairs], &Vec<Option<Contrast>>)| {
+    let check = |(checks, contrasts): (&Vec<&CheckPairs>, &Vec<Option<Contrast>>)| {
         let differ: Vec<f64> = adjusted.by_ref().take(checks.len()).collect();
-        let is_shown = |(one, p): &(&CheckPairs, &f64)| **p < ERROR || one.not_finite != (0, 0);
+        let is_shown = |(one, p): &(&&CheckPairs, &f64)| **p < ERROR || one.not_finite != (0, 0);
         if let Some((one, _)) = checks.iter().zip(&differ).find(is_shown) {
             let (over, base) = (one.shown(one.over, one.not_finite.0), one.shown(one.base, one.not_finite.1));
             let base = base + &one.of.unit();

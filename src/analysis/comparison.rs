@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::check::{CheckPairs, check_pairs, merged, paired, step_pairs};
+use super::check::{CheckPairs, check_pairs, merged, paired};
 use super::environment::machine_differs;
 use super::{Cell, Clock, Doubt, RunState, RunSummary};
 use crate::statistics::median;
@@ -17,9 +17,6 @@ use crate::statistics::median;
 const NEAR_S: f64 = 3_600.0;
 /// Beyond that they may be as far apart as so many repeats of one cell are.
 const NEAR_REPEATS: f64 = 3.0;
-
-/// Measures that take all steps of a run, by their keys.
-const OF_ALL_STEPS: [&str; 2] = ["training_time_s", "total_time_s"];
 
 /// Why two cells cannot be compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -244,18 +241,15 @@ impl Comparison {
             least,
             gap_s: near.iter().filter_map(gap_s).max_by(f64::total_cmp),
             reason,
-            checks: check_pairs(&near)
-                .into_iter()
-                .chain(step_pairs(&near).filter(|_| OF_ALL_STEPS.contains(&key)))
-                .collect(),
+            checks: check_pairs(&near, key),
             by_arrival: has_arrivals.then(|| near.iter().filter_map(|pair| log(pair, &arrived)).collect()),
         }
     }
 
     /// What the design lets several pairs of cells say together: the first reason why one of them cannot be compared, and the check
     /// values of those repeats that all pairs have.
-    /// `of_speed`: by a measure that the runs' clocks tell.
-    pub(super) fn of_design(pairs: &[(&Cell, &Cell)], of_speed: bool) -> Self {
+    /// `of_speed`: the measure, by its key, is one that the runs' clocks tell.
+    pub(super) fn of_design(pairs: &[(&Cell, &Cell)], measure: &str, of_speed: bool) -> Self {
         let mut all = Self { looks: 1, ..Self::default() };
         let mut checks = Vec::new();
         for (cell, base) in pairs {
@@ -265,7 +259,7 @@ impl Comparison {
             all.looks = all.looks.max(looks(cell, base));
             all.to_come = all.to_come.max(to_come(cell)).max(to_come(base));
             all.gap_s = near.iter().filter_map(gap_s).chain(all.gap_s).max_by(f64::total_cmp);
-            checks.push(check_pairs(&near));
+            checks.push(check_pairs(&near, measure));
         }
         all.checks = merged(&checks);
         all

@@ -43,7 +43,9 @@ pub struct Effect {
 
 /// How effects are read.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub struct Reading<'a> {
+    /// The key of the measure.
+    pub measure: &'a str,
     /// Ratios are base over level, so that half the time is 2.
     pub inverse: bool,
     /// Above 1 is faster.
@@ -58,7 +60,7 @@ pub struct Reading {
 
 /// The main effects of all settings that differ among cells, setting by setting, then the interactions of any two of them. `values`
 /// are a cell's repeats, each with its number. A level without two cells that are otherwise equal has none.
-pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, reading: Reading) -> Vec<Effect> {
+pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, reading: Reading<'_>) -> Vec<Effect> {
     let design = Design::new(cells, values);
     let changes: Vec<(usize, usize)> = (0..design.settings.len())
         .flat_map(|setting| (1..design.levels[setting].len()).map(move |level| (setting, level)))
@@ -73,7 +75,7 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         .filter_map(|changes| {
             let groups = design.groups(&changes);
             let combined = Combined::of(&design.contrasts(&groups, &design.logs))?;
-            let mut comparison = design.comparison(&groups, reading.of_speed);
+            let mut comparison = design.comparison(&groups, &reading);
             comparison.by_arrival =
                 Combined::of(&design.contrasts(&groups, &design.clocks)).map(|clocks| clocks.logs());
             Some((design.named(&changes), combined, comparison))
@@ -258,12 +260,13 @@ impl<'a, 'r> Design<'a, 'r> {
     }
 
     /// What the design lets groups say: each cell is held against the one without its last change.
-    fn comparison(&self, groups: &[Vec<usize>], of_speed: bool) -> Comparison {
+    fn comparison(&self, groups: &[Vec<usize>], reading: &Reading<'_>) -> Comparison {
         let pairs = |group: &Vec<usize>| -> Vec<(&Cell<'r>, &Cell<'r>)> {
             let without_last = |made: usize| made & !(1 << made.ilog2());
             (1..group.len()).map(|made| (self.cells[group[made]], self.cells[group[without_last(made)]])).collect()
         };
-        Comparison::of_design(&groups.iter().flat_map(pairs).collect::<Vec<_>>(), of_speed)
+        let pairs: Vec<_> = groups.iter().flat_map(pairs).collect();
+        Comparison::of_design(&pairs, reading.measure, reading.of_speed)
     }
 }
 

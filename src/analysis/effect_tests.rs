@@ -3,8 +3,14 @@
 use super::*;
 use crate::analysis::{EQUAL_WITHIN, Interval, RunSummary, Verdict, cells, fixture, summarise_run};
 
-const FASTER: Reading =
-    Reading { inverse: true, of_speed: true, equal_within: EQUAL_WITHIN, intervals: Intervals::ByCount, others: 0 };
+const FASTER: Reading<'static> = Reading {
+    measure: "total_time_s",
+    inverse: true,
+    of_speed: true,
+    equal_within: EQUAL_WITHIN,
+    intervals: Intervals::ByCount,
+    others: 0,
+};
 
 /// Runs of cells: precision, GPUs, and the time of each repeat.
 fn runs(cells: &[(&str, i64, &[f64])]) -> Vec<RunSummary> {
@@ -37,6 +43,31 @@ fn effects_of(data: &[(&str, i64, &[f64])]) -> Vec<(String, Effect)> {
 
 fn find(found: &[(String, Effect)], name: &str) -> Effect {
     found.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("no {name}: {found:?}")).1.clone()
+}
+
+#[test]
+fn effects_on_the_time_of_training_see_that_a_program_made_fewer_steps() {
+    let command = Some(std::sync::Arc::new(crate::plan::Command::default()));
+    let runs: Vec<_> = [("fp32", 0.1, 40), ("fp16", 0.05, 20)]
+        .into_iter()
+        .flat_map(|(precision, step_time_s, steps)| (1..=4).map(move |repeat| (precision, step_time_s, steps, repeat)))
+        .map(|(precision, step_time_s, steps, repeat)| {
+            let noise = 1.0 + 0.001 * f64::from(repeat % 3);
+            let record = fixture::run(&fixture::cell(precision, 1, "single"), repeat, step_time_s * noise);
+            let mut run = summarise_run(&record);
+            run.workload =
+                std::sync::Arc::new(crate::plan::WorkloadSpec { command: command.clone(), ..(*run.workload).clone() });
+            run.training = run.training.map(|training| crate::analysis::TrainingTime { steps, ..training });
+            run
+        })
+        .collect();
+    let cells = cells(&runs);
+    let told = |measure: &'static str| {
+        let values = |cell: &Cell| crate::analysis::by_repeat(cell, measure);
+        effects(&cells, &values, Reading { measure, ..FASTER })[0].judgement.to_string()
+    };
+    assert_eq!(told("training_time_s"), "faster, but number of steps differs: 20 against 40");
+    assert_eq!(told("step_time_s"), "faster");
 }
 
 #[test]

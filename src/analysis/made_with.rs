@@ -38,7 +38,9 @@ pub fn splitting_facts() -> &'static [&'static str] {
 
 /// A fact of a run that finished; whatever became of others is in no value.
 fn value<'a>(run: &'a RunSummary, key: &str) -> Option<&'a str> {
-    run.environment.as_ref().filter(|_| run.state == RunState::Finished)?.get(key)
+    let value = run.environment.as_ref().filter(|_| run.state == RunState::Finished)?.get(key)?;
+    // How many tracked files differ from the commit: results that a run writes are among them, and the digest of its files tells edits.
+    Some(if key == "program_git" { value.split(',').next().unwrap_or(value) } else { value })
 }
 
 fn values<'a>(runs: &[&'a RunSummary], key: &str) -> BTreeSet<&'a str> {
@@ -135,7 +137,7 @@ mod tests {
         Comparison, Environment, Source, cells, cells_pooling, fixture, split_note, summarise_run, varying,
     };
 
-    /// Six repeats of two cells, of which the last three were made on another machine, after an upgrade of its driver.
+    /// Six repeats of two cells: the last three were made on another machine, after an upgrade of its driver.
     fn runs() -> Vec<RunSummary> {
         let run = |(precision, repeat): (&str, u32)| {
             let mut record = fixture::run(&fixture::cell(precision, 1, "single"), repeat, 0.1);
@@ -144,6 +146,8 @@ mod tests {
             environment.set("hostname", Some(if repeat > 3 { "gpu2" } else { "gpu1" }));
             environment.set("driver", Some(if repeat > 3 { "580" } else { "570" }));
             environment.set("kernel", Some(format!("6.{repeat}")));
+            let commit = "0123456789abcdef0123456789abcdef01234567";
+            environment.set("program_git", Some(format!("{commit}, {repeat} files changed")));
             record.environment = Some(Arc::new(environment));
             summarise_run(&record)
         };
@@ -176,7 +180,10 @@ mod tests {
         // The two halves of one cell were measured one after the other.
         let between = Comparison::between(&split[1], &split[0], "step_time_s", true);
         let reason = between.reason.unwrap().to_string();
-        assert!(reason.ends_with("they differ in Machine, Linux kernel, NVIDIA driver"), "{reason}");
+        assert!(
+            reason.ends_with("they differ in Machine, Linux kernel, NVIDIA driver, Program's git commit"),
+            "{reason}"
+        );
     }
 
     #[test]

@@ -321,6 +321,7 @@ fn effects_refuse_what_clocks_do_not_confirm_or_cannot_tell() {
         run.values.insert("clock_ratio".into(), ratio);
     }
     let reading = analysis::Reading {
+        measure: "step_time_s",
         inverse: true,
         of_speed: true,
         equal_within: 0.01,

@@ -23,7 +23,7 @@ const PACKAGES: &str = "torch torchvision torchtune torchao lightning pytorch-li
                         deepspeed flash-attn xformers triton vllm numpy jax jaxlib flax tensorflow keras scikit-learn";
 
 /// Larger files are data, not code.
-const MOST_FILE_BYTES: u64 = 4 << 20;
+const MOST_FILE_BYTES: u64 = 32 << 20;
 /// Most files of a program's own.
 const MOST_FILES: usize = 4096;
 /// Files named on a command line that are code or settings, by what their names end in. Others may be what the program writes.
@@ -83,6 +83,9 @@ fn own_files(known: &mut Facts, command: &[String], folder: &Path, python: Optio
         command.iter().flat_map(|word| word.split_once('=').map(|(_, value)| value).into_iter().chain([&**word]));
     let named = named.map(|word| folder.join(word)).filter(|path| is_code(path) && path.is_file());
     let mut files: BTreeSet<PathBuf> = named.collect();
+    // A program that is named by its path is its user's own, whatever its name ends in.
+    let own = command.first().filter(|program| program.contains('/')).map(|program| folder.join(program));
+    files.extend(own.filter(|path| path.is_file()));
     let module = command.iter().position(|word| word == "-m").and_then(|place| command.get(place + 1));
     files.extend(module.and_then(|name| {
         let path = folder.join(name.replace('.', "/"));
@@ -280,7 +283,12 @@ mod tests {
             write("model.py", "import layers, unused\nWIDTH = 16\n");
             assert!(files().ends_with("(5 files)"));
         }
-        assert_eq!(own_files(&mut Facts::default(), &["true".to_owned()], folder.path(), None), None);
+        let of_program = |name: &str| own_files(&mut Facts::default(), &[name.to_owned()], folder.path(), None);
+        assert_eq!(of_program("true"), None);
+        write("simulate", "\u{7f}ELF 1");
+        let built = of_program("./simulate").unwrap();
+        write("simulate", "\u{7f}ELF 2");
+        assert_ne!(of_program("./simulate").unwrap(), built);
     }
 
     #[test]

@@ -27,6 +27,7 @@ fn effects_of(study: &Study, cells: &[Cell], all: &[Cell], intervals: Intervals)
     let key = study.own_measure();
     let measure = measure_of(cells, key);
     let reading = Reading {
+        measure: key,
         inverse: measure.is_some_and(Measure::is_time),
         of_speed: measure.is_some_and(Measure::is_speed),
         equal_within: study.equal_within,

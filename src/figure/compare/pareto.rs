@@ -52,7 +52,7 @@ pub(super) fn front_texts(study: &Study, cells: &[Cell], naming: &[Setting]) -> 
     let standing = standing(study, cells).1;
     let others = || standing.iter().filter(|(_, is_on)| !is_on).map(|(place, _)| &cells[*place]);
     let text = |(place, is_on): &(usize, bool)| {
-        let differs = |other: &Cell| match check_between(&cells[*place], other) {
+        let differs = |other: &Cell| match check_between(&cells[*place], other, study.own_measure()) {
             differs @ Check::Differs { .. } => Some(format!("{differs} in {}", name_of(other, naming))),
             _ => None,
         };
@@ -200,7 +200,7 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
     // Others are held against the best, so that what differs in them is told from its side.
     let differ: Vec<String> = others
         .iter()
-        .filter_map(|cell| match check_between(best, cell) {
+        .filter_map(|cell| match check_between(best, cell, key) {
             differs @ Check::Differs { .. } => Some(format!("{differs} in {}", name_of(cell, naming))),
             _ => None,
         })

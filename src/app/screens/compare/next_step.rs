@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::analysis::{CellKey, INTERVAL_REPEATS, Judgement, Verdict};
+use crate::analysis::{CellKey, INTERVAL_REPEATS, Judgement, MADE_WITH, Verdict};
 use crate::app::desk::Source;
 use crate::figure::{CellValue, Comparison};
 use crate::plan::{AskedCell, Plan, plan_of_cells};
@@ -48,7 +48,10 @@ pub fn more_repeats(
     let base = comparison.baseline.as_ref()?.0.as_ref()?;
     let mut cells = vec![*runs.get(base)?];
     let (mut more, mut is_least) = (0, false);
-    for row in &table.rows {
+    // New runs are made with what is there now: they add to the last part of a cell alone.
+    let made_with = comparison.settings.iter().find(|one| one.setting.key == MADE_WITH);
+    let last = made_with.and_then(|one| Some(one.levels.last()?.0.to_string())).unwrap_or_default();
+    for row in table.rows.iter().filter(|row| row.made_with == last) {
         let CellValue::Verdict(judged) = row.values.get(verdict)? else { continue };
         let Some(run) = runs.get(&row.key()).filter(|_| judged.verdict == Verdict::Undecided && row.key() != *base)
         else {
