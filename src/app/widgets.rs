@@ -208,6 +208,15 @@ pub fn text_width(ui: &Ui, text: &str) -> f32 {
     ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
 }
 
+/// A text with its end cut off where there is no room for all of it.
+pub fn cut_to(ui: &Ui, text: &str, room: f32) -> String {
+    let mut rest = text.to_owned();
+    while text_width(ui, &rest) > room && rest.chars().count() > 2 {
+        rest = format!("{}…", rest.chars().take(rest.chars().count() - 2).collect::<String>());
+    }
+    rest
+}
+
 /// Draws content that stays on one line where lines wrap, given its width.
 pub fn together_ui(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     let size = vec2(

@@ -54,6 +54,24 @@ fn effects_that_a_filter_hides_stay_in_the_family() {
 }
 
 #[test]
+fn facts_that_part_repeats_are_offered_also_while_they_are_pooled() {
+    let mut runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, 0.98)]);
+    for run in &mut runs {
+        let mut environment = crate::analysis::Environment::default();
+        environment.set("hostname", Some(if run.repeat > 3 { "gpu2" } else { "gpu1" }));
+        run.environment = Some(environment.into());
+    }
+    let shown = |pool: &[&str]| {
+        let study = Study { pool: pool.iter().map(|key| (*key).into()).collect(), ..Study::default() };
+        let shown = of(&runs, &study);
+        assert_eq!(shown.made_with, [("hostname".into(), "Machine".to_owned())]);
+        (shown.cells.len(), shown.settings.iter().any(|one| one.setting.key == "made_with"))
+    };
+    assert_eq!(shown(&[]), (4, true));
+    assert_eq!(shown(&["hostname"]), (2, false));
+}
+
+#[test]
 fn an_aa_copy_stands_in_no_row_and_tells_what_passes_for_a_difference() {
     let study = Study { measure: Some("step_time_s".into()), ..Study::default() };
     let runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, 0.98), ("fp32", true, 0.1, 0.98)]);

@@ -14,6 +14,7 @@ use crate::app::command::Command;
 use crate::app::look;
 use crate::app::theme::{BODY, GRID, Palette, SMALL, palette};
 use crate::app::value_text;
+use crate::app::widgets::{cut_to, text_width};
 use crate::figure::{Chart, Panel, Point, Role as RoleOf, Series, precise, tick_text, ticks};
 
 /// Bars are at least so thick, and thicker up to this where there is room.
@@ -120,10 +121,7 @@ fn names_width(ui: &Ui, chart: &Chart) -> f32 {
 
 /// A group's name in so much room: whole, else without the parts that it shares with the group above, else its end cut off.
 fn name_in(ui: &Ui, name: &str, above: Option<&str>, room: f32) -> String {
-    let fits = |text: &str| {
-        ui.painter().layout_no_wrap(text.to_owned(), FontId::proportional(BODY), Color32::WHITE).size().x <= room
-    };
-    if fits(name) {
+    if text_width(ui, name) <= room {
         return name.to_owned();
     }
     let mut rest = name.to_owned();
@@ -135,10 +133,7 @@ fn name_in(ui: &Ui, name: &str, above: Option<&str>, room: f32) -> String {
             rest = format!("… {}", own.join(SEPARATOR));
         }
     }
-    while !fits(&rest) && rest.chars().count() > 2 {
-        rest = format!("{}…", rest.chars().take(rest.chars().count() - 2).collect::<String>());
-    }
-    rest
+    cut_to(ui, &rest, room)
 }
 
 /// Ticks up to the longest bar, for an axis of this length in points. A lone zero would be no scale: where the round number of

@@ -18,7 +18,8 @@ use crate::app::screens::compare::View;
 use crate::app::task::typed_path;
 use crate::app::theme::GRID;
 use crate::app::widgets::{
-    card, check_ui, choice, fields_on_cards, filter_field, muted, named, strong, text_field, text_width, together_ui,
+    card, check_ui, choice, cut_to, fields_on_cards, filter_field, muted, named, strong, text_field, text_width,
+    together_ui,
 };
 use crate::figure::{Form, Look, Over, Place, SettingLevels, Study, baseline_name, level_name};
 
@@ -196,8 +197,9 @@ fn levels_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, levels: &SettingLev
             let swatch = series.iter().find(|one| {
                 is_colour && (matches!(&one.look, Look::Level(own, _) if own == level) || one.name == name)
             });
-            let text = level.to_string();
-            let width = text_width(ui, &text) + 22.0 + if swatch.is_some() { 18.0 } else { 0.0 };
+            let beside = 22.0 + if swatch.is_some() { 18.0 } else { 0.0 };
+            let text = cut_to(ui, &level.to_string(), ui.max_rect().width() - beside);
+            let width = text_width(ui, &text) + beside;
             together_ui(ui, width, |ui| {
                 let cells = if *count == 1 { "cell" } else { "cells" };
                 let check = check_ui(ui, &mut keep, text).on_hover_text(format!("{name}: {count} {cells}"));

@@ -11,7 +11,7 @@ use crate::app::theme::{SMALL, palette};
 use crate::app::widgets::{main_button, muted, strong, tick_ui};
 use crate::app::words::{bytes_text, runs_text};
 use crate::figure::{duration_text, grouped, significant};
-use crate::plan::{Key, Levels, Tracer};
+use crate::plan::{AA_COPY, Key, Levels, Tracer};
 
 const ROW_HEIGHT: f32 = 22.0;
 /// Margin on both sides of a cell's text.
@@ -270,7 +270,7 @@ impl Cells<'_> {
 
     fn is_number(&self, key: &str) -> bool {
         let mut levels = self.outlook.plan.blocks().flat_map(|block| block.levels(key));
-        ![WORKLOAD, Tracer::KEY].contains(&key) && levels.all(|level| level.as_number().is_some())
+        ![WORKLOAD, Tracer::KEY, AA_COPY].contains(&key) && levels.all(|level| level.as_number().is_some())
     }
 
     /// A cell's text, whether it is a number, and its tooltip.
@@ -341,6 +341,7 @@ impl TableDelegate for Cells<'_> {
                 let name = match factor {
                     Some(factor) => &*factor.name,
                     None if *key == *Tracer::KEY => "Trace",
+                    None if *key == *AA_COPY => "A/A",
                     None => &*key,
                 };
                 (name.to_owned(), self.is_number(&key))
