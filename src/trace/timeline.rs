@@ -297,6 +297,12 @@ impl Timeline {
         of.map(|(number, _)| number as u32).collect()
     }
 
+    /// Labels with exactly this text: kernels and calls may have the same.
+    pub fn named(&self, text: &str) -> Vec<u32> {
+        let all = self.labels.iter().enumerate();
+        all.filter(|(_, label)| label.text == text).map(|(number, _)| number as u32).collect()
+    }
+
     /// The first event with one of these labels that starts after a time. Reads the file.
     ///
     /// # Errors

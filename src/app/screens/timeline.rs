@@ -1,11 +1,13 @@
 //! The Timeline screen: recordings of runs one below the other, on one axis of time.
 
+mod anchor;
 mod background;
 mod canvas;
 mod controls;
 mod counters;
 mod export;
 mod figure;
+mod fold;
 mod keys;
 mod layout;
 mod open;
@@ -25,8 +27,10 @@ use crate::app::desk::{Desk, Intent};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::task::Task;
 use crate::app::words::path_word;
-use crate::trace::{CriticalPath, Found, MarkKind, Split, Timeline, TraceError};
+use crate::trace::{CriticalPath, Found, Split, Timeline, TraceError};
+pub use anchor::Anchor;
 use background::Details;
+use fold::Folds;
 use layout::Detail;
 use open::Opening;
 
@@ -35,18 +39,6 @@ const MOST_ITEMS: usize = 2000;
 /// Shortest and longest view, in nanoseconds.
 const SHORTEST_NS: i64 = 50;
 const LONGEST_NS: i64 = i64::MAX / 16;
-
-/// Where recordings are laid one upon the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Anchor {
-    /// The first event of each.
-    #[default]
-    Start,
-    /// The start of an epoch, counted from 1.
-    Epoch(usize),
-    /// The start of a step, counted from 1.
-    Step(usize),
-}
 
 /// The tables below the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumIter)]
@@ -114,6 +106,10 @@ pub enum TimelineCommand {
     Fit,
     /// Align the runs.
     Align(Anchor),
+    /// Align the runs at the selected event, and at the first event of its name.
+    AlignAtSelected,
+    /// Fold or unfold the run at a place, or the rank of it with this name.
+    Fold(usize, Option<String>),
     /// Set the first or second mark, or remove both.
     Mark(Option<i64>),
     /// Select an event.
@@ -212,6 +208,8 @@ pub struct TimelineScreen {
     reading: Option<Promise<Result<Details, String>>>,
     launching: Option<(Pick, Promise<Option<Found>>)>,
     finding: Option<Promise<Result<Option<Pick>, String>>>,
+    anchoring: Vec<anchor::Firsts>,
+    folds: HashMap<PathBuf, Folds>,
     exporting: Option<Task<Result<String, String>>>,
 }
 
@@ -238,6 +236,8 @@ impl Default for TimelineScreen {
             reading: None,
             launching: None,
             finding: None,
+            anchoring: Vec::new(),
+            folds: HashMap::new(),
             exporting: None,
         }
     }
@@ -250,6 +250,7 @@ impl TimelineScreen {
             || self.reading.is_some()
             || self.launching.is_some()
             || self.finding.is_some()
+            || !self.anchoring.is_empty()
             || self.exporting.is_some()
             || self.runs.iter().any(|run| run.splitting.is_some() || run.following.is_some())
     }
@@ -296,26 +297,20 @@ impl TimelineScreen {
         }
     }
 
-    /// Lays the anchor of all runs on time 0.
-    fn align(&mut self, anchor: Anchor) {
-        self.anchor = anchor;
-        for run in &mut self.runs {
-            run.zero = zero(&run.timeline, anchor).unwrap_or_else(|| run.timeline.span().0);
-        }
-    }
-
     /// The rows that are shown, as run and row.
     fn rows(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.runs
-            .iter()
-            .enumerate()
-            .flat_map(|(place, run)| (0..run.timeline.rows().len()).map(move |row| (place, row)))
+        self.runs.iter().enumerate().flat_map(move |(place, run)| {
+            let rows = run.timeline.rows().iter().enumerate();
+            let shown = rows.filter(move |(_, row)| !self.is_group_folded(run, &row.group));
+            shown.map(move |(row, _)| (place, row))
+        })
     }
 
     fn select(&mut self, pick: Option<Pick>) {
         self.selected = pick;
         if let Some(pick) = pick {
             self.row = Some((pick.run, pick.found.row));
+            self.unfold(pick.run, pick.found.row);
             self.tab = Tab::Event;
         }
     }
@@ -348,15 +343,6 @@ impl TimelineScreen {
     }
 }
 
-/// The time of an anchor on a recording's clock, if it has that.
-fn zero(timeline: &Timeline, anchor: Anchor) -> Option<i64> {
-    match anchor {
-        Anchor::Start => Some(timeline.span().0),
-        Anchor::Epoch(number) => timeline.marks(MarkKind::Epoch).nth(number.checked_sub(1)?).map(|mark| mark.span.0),
-        Anchor::Step(number) => timeline.marks(MarkKind::Step).nth(number.checked_sub(1)?).map(|mark| mark.span.0),
-    }
-}
-
 impl Executes for TimelineScreen {
     type Command = TimelineCommand;
 
@@ -384,6 +370,8 @@ impl Executes for TimelineScreen {
             }
             TimelineCommand::Fit => self.fit(),
             TimelineCommand::Align(anchor) => self.align(anchor),
+            TimelineCommand::AlignAtSelected => self.align_at_selected(context),
+            TimelineCommand::Fold(place, group) => self.fold(place, group),
             TimelineCommand::Mark(None) => self.marks = [None; 2],
             TimelineCommand::Mark(at) => {
                 self.marks =
@@ -447,6 +435,7 @@ impl Screen for TimelineScreen {
             ("W S, A D, F", "zoom, move, show all (Timeline)"),
             ("↑ ↓, ← →, Enter", "choose a row, step through its events, show the event (Timeline)"),
             ("M, G, P, /", "set a mark, align at another start, write the view as a figure, search (Timeline)"),
+            ("X, H", "align at the selected event, fold the chosen row's rank (Timeline)"),
         ]
     }
 

@@ -18,7 +18,7 @@ impl TimelineScreen {
     /// The step of a run whose critical path is shown: that of the anchor, else the one of median length after the warm-up.
     pub(super) fn step_of_path(&self, run: &Shown) -> Option<usize> {
         let steps = run.split.as_ref()?.as_ref().ok().filter(|split| split.has_steps)?.first_rank();
-        if let Anchor::Step(number) = self.anchor {
+        if let Anchor::Step(number) = &self.anchor {
             return number.checked_sub(1).filter(|place| *place < steps.len());
         }
         let mut counted: Vec<usize> = (0..steps.len()).filter(|place| !steps[*place].warm_up).collect();
@@ -57,6 +57,7 @@ impl TimelineScreen {
         self.poll_details(desk, context);
         self.poll_launcher(context);
         self.poll_paths(context);
+        self.poll_anchor();
         for run in &mut self.runs {
             if let Some(split) = run.splitting.take() {
                 match split.try_take() {
@@ -150,6 +151,9 @@ impl TimelineScreen {
             let span = (self.view.0.saturating_add(run.zero), self.view.1.saturating_add(run.zero));
             let margin = (span.1 - span.0) / 2;
             for (row, of) in run.timeline.rows().iter().enumerate() {
+                if self.is_group_folded(run, &of.group) {
+                    continue;
+                }
                 let is_known =
                     run.details.get(&row).is_some_and(|known| known.span.0 <= span.0 && span.1 <= known.span.1);
                 let is_fine = |shelf| run.timeline.drawn(row, shelf, span, MOST_ITEMS).1;

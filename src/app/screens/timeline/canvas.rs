@@ -9,6 +9,7 @@ use eframe::egui::{
 };
 
 use super::counters::Counter;
+use super::fold::fold_ui;
 use super::layout::{self, COUNTER, GAP, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
 use super::{MOST_ITEMS, Pick, Shown, TimelineCommand, TimelineScreen};
 use crate::app::theme::{BODY, GRID, SMALL, palette};
@@ -19,6 +20,8 @@ use crate::trace::{Class, Found, Item, Steps};
 
 /// Width of the names left of the rows.
 const NAMES: f32 = 184.0;
+/// Width of the triangle that folds rows.
+const FOLD: f32 = 18.0;
 /// Height of the axis.
 const AXIS: f32 = 20.0;
 /// Width of an event from which its name is written on it.
@@ -119,11 +122,18 @@ fn draw_line(
             run_ui(ui, state, place, Rect::from_min_size(pos2(left, top), vec2(NAMES + scale.width, RUN)), commands);
         }
         Line::Group(place, row) => {
-            let Some(of) = state.runs.get(place).and_then(|run| run.timeline.rows().get(row)) else { return };
+            let Some(run) = state.runs.get(place) else { return };
+            let Some(of) = run.timeline.rows().get(row) else { return };
             let palette = palette(ui.visuals());
             let font = FontId::proportional(BODY);
             let below = top + GROUP - GAP;
-            ui.painter().text(pos2(left, below - 2.0), Align2::LEFT_BOTTOM, &of.group, font, ui.visuals().text_color());
+            let icon = Rect::from_min_max(pos2(left, top), pos2(left + FOLD, below));
+            let name = format!("{} of {}", of.group, run.name);
+            if fold_ui(ui, icon, &name, state.is_group_folded(run, &of.group)) {
+                commands.push(TimelineCommand::Fold(place, Some(of.group.clone())));
+            }
+            let at = pos2(left + FOLD, below - 2.0);
+            ui.painter().text(at, Align2::LEFT_BOTTOM, &of.group, font, ui.visuals().text_color());
             ui.painter().hline(left..=scale.left + scale.width, below, Stroke::new(1.0, palette.line));
         }
         Line::Counter(place, counter) => {
@@ -188,6 +198,10 @@ fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, command
     let mut inner = ui.new_child(eframe::egui::UiBuilder::new().max_rect(rect.shrink2(vec2(2.0 * GRID, GRID))));
     inner.spacing_mut().item_spacing.y = 0.0;
     inner.horizontal(|ui| {
+        let (_, icon) = ui.allocate_space(vec2(FOLD - ui.spacing().item_spacing.x, ui.spacing().interact_size.y));
+        if fold_ui(ui, icon, &run.name, state.is_run_folded(run)) {
+            commands.push(TimelineCommand::Fold(place, None));
+        }
         ui.label(crate::app::widgets::strong(&run.name)).on_hover_text(run.file.display().to_string());
         let (start, end) = run.timeline.span();
         let events = grouped(&run.timeline.events().to_string());

@@ -121,26 +121,28 @@ fn traced(view: View<'_>) -> Vec<(String, TimelineCommand)> {
 }
 
 fn anchor_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
-    let name = |anchor: Anchor| match anchor {
-        Anchor::Start => "first event".to_owned(),
-        Anchor::Epoch(number) => format!("epoch {number}"),
-        Anchor::Step(number) => format!("step {number}"),
-    };
     let timeline = view.own;
     ui.label(muted(ui, "Align at"));
-    choice(ui, "Align runs at", &name(timeline.anchor), 110.0, |ui| {
+    choice(ui, "Align runs at", &timeline.anchor.name(), 110.0, |ui| {
         let count = |kind| timeline.runs.iter().map(|run| run.timeline.marks(kind).count()).max().unwrap_or(0);
         let (epochs, steps) = (count(MarkKind::Epoch), count(MarkKind::Step));
         let all = std::iter::once(Anchor::Start)
             .chain((1..=epochs.min(MOST_ANCHORS)).map(Anchor::Epoch))
             .chain((1..=steps.min(MOST_ANCHORS)).map(Anchor::Step));
         for anchor in all {
-            if ui.selectable_label(timeline.anchor == anchor, name(anchor)).clicked() {
+            if ui.selectable_label(timeline.anchor == anchor, anchor.name()).clicked() {
                 commands.push(TimelineCommand::Align(anchor));
             }
         }
         if epochs + steps == 0 {
             ui.label(muted(ui, "These recordings name no epochs or steps."));
+        }
+        let is_event = matches!(timeline.anchor, Anchor::Event(_));
+        let at_event = Button::selectable(is_event, "the selected event");
+        let hover =
+            "Lays the selected event on time 0, and the first event of the same name in each other recording (X)";
+        if ui.add_enabled(timeline.selected.is_some(), at_event).on_hover_text(hover).clicked() {
+            commands.push(TimelineCommand::AlignAtSelected);
         }
     });
 }

@@ -40,10 +40,9 @@ type Columns = Vec<[f64; KINDS.len()]>;
 /// The view as a chart: a panel a run, a row a rank.
 pub fn chart(state: &TimelineScreen) -> Chart {
     let (from, to) = state.view;
-    let anchor = match state.anchor {
+    let anchor = match &state.anchor {
         Anchor::Start => "the first event".to_owned(),
-        Anchor::Epoch(number) => format!("epoch {number}"),
-        Anchor::Step(number) => format!("step {number}"),
+        other => other.name(),
     };
     let column_ns = (to - from) as f64 / COLUMNS as f64;
     let note = format!(

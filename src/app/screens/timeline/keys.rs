@@ -18,7 +18,7 @@ impl TimelineScreen {
         let next_anchor = match self.anchor {
             Anchor::Start => Anchor::Epoch(1),
             Anchor::Epoch(_) => Anchor::Step(1),
-            Anchor::Step(_) => Anchor::Start,
+            Anchor::Step(_) | Anchor::Event(_) => Anchor::Start,
         };
         let list = [
             (Key::Slash, TimelineCommand::FocusSearch),
@@ -30,9 +30,15 @@ impl TimelineScreen {
             (Key::P, TimelineCommand::Figure),
             (Key::M, TimelineCommand::Mark(Some(here.unwrap_or(centre)))),
             (Key::G, TimelineCommand::Align(next_anchor)),
+            (Key::X, TimelineCommand::AlignAtSelected),
             (Key::E, TimelineCommand::Perfetto(self.row.map_or(0, |(run, _)| run))),
         ];
         list.into_iter().for_each(|(key, command)| keys.on(Modifiers::NONE, key, command));
+        let group = self.row.and_then(|(place, row)| {
+            let row = self.runs.get(place)?.timeline.rows().get(row)?;
+            Some(TimelineCommand::Fold(place, Some(row.group.clone())))
+        });
+        group.into_iter().for_each(|fold| keys.on(Modifiers::NONE, Key::H, fold));
         // Arrows and Enter belong to a control that has the focus.
         if keys.has_arrows() {
             keys.on(Modifiers::NONE, Key::ArrowLeft, TimelineCommand::Step(false));

@@ -53,11 +53,17 @@ pub fn lines(state: &TimelineScreen) -> (Vec<(Line, f32)>, f32) {
     };
     for (place, run) in state.runs.iter().enumerate() {
         add(Line::Run(place), RUN);
+        if state.is_run_folded(run) {
+            continue;
+        }
         let mut group = "";
         for (row, of) in run.timeline.rows().iter().enumerate() {
             if of.group != group {
                 add(Line::Group(place, row), GROUP);
                 group = &of.group;
+            }
+            if state.is_group_folded(run, group) {
+                continue;
             }
             add(Line::Row(place, row), height(of) + GAP);
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use eframe::egui::Context;
 
 use super::TimelineScreen;
-use super::{Shown, TimelineCommand, counters, zero};
+use super::{Shown, TimelineCommand, counters};
 use crate::app::command::ScreenName;
 use crate::app::desk::Desk;
 use crate::app::task::Task;
@@ -77,7 +77,7 @@ impl TimelineScreen {
                     let timeline = Arc::new(timeline);
                     let of = Arc::clone(&timeline);
                     let splitting = Some(Task::start("timeline split", context, move |tell| of.split(tell)));
-                    let zero = zero(&timeline, self.anchor).unwrap_or_else(|| timeline.span().0);
+                    let zero = timeline.span().0;
                     let details = std::collections::HashMap::new();
                     let place = self.runs.partition_point(|run| run.order < order);
                     if place < self.runs.len() {
@@ -98,6 +98,7 @@ impl TimelineScreen {
                         following: None,
                     };
                     self.runs.insert(place, shown);
+                    self.anchor_opened(order, context);
                     self.fit();
                 }
                 Ok(Err(TraceError::Cancelled)) => {

@@ -38,7 +38,7 @@ pub fn tables_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Timelin
         ui.horizontal_wrapped(|ui| legend_ui(ui, &classes));
     }
     ScrollArea::both().id_salt("timeline-table").auto_shrink(false).show(ui, |ui| match state.tab {
-        Tab::Event => event_ui(ui, state),
+        Tab::Event => event_ui(ui, state, commands),
         Tab::Parts => parts_ui(ui, state, commands),
         Tab::Steps => steps_ui(ui, state, commands),
         Tab::Gaps => gaps_ui(ui, state, commands),
@@ -82,11 +82,11 @@ fn legend_ui(ui: &mut Ui, classes: &[Class]) {
     }
 }
 
-fn event_ui(ui: &mut Ui, state: &TimelineScreen) {
+fn event_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
     let Some(pick) = state.selected else {
         ui.label(muted(
             ui,
-            "Click an event, or choose a row with ↑ ↓ and step through it with ← →. W S zoom, A D move, Enter shows the selected event, M marks, G aligns.",
+            "Click an event, or choose a row with ↑ ↓ and step through it with ← →. W S zoom, A D move, Enter shows the selected event, M marks, G aligns, H folds.",
         ));
         return;
     };
@@ -96,6 +96,12 @@ fn event_ui(ui: &mut Ui, state: &TimelineScreen) {
     }
     for line in lines {
         ui.add(Label::new(line).selectable(true));
+    }
+    if state.runs.len() > 1 && pick.found.item.events == 1 {
+        let hover = "Lays this event on time 0, and the first event of the same name in each other recording (X)";
+        if ui.button("Align runs at this event").on_hover_text(hover).clicked() {
+            commands.push(TimelineCommand::AlignAtSelected);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use egui_kittest::kittest::Queryable;
 use super::*;
 use crate::app::Window as State;
 use crate::app::{Settings, theme};
-use crate::trace::{Recorder, keep_for_timeline};
+use crate::trace::{MarkKind, Recorder, keep_for_timeline};
 
 fn go(_: crate::trace::Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
@@ -564,4 +564,84 @@ fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_ste
     press(&mut harness, eframe::egui::Key::ArrowRight);
     press(&mut harness, eframe::egui::Key::ArrowRight);
     assert_eq!(now(&harness).selected.unwrap().found.item.bytes, Some(2_000_000_000));
+}
+
+#[test]
+fn runs_are_aligned_at_an_event_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = ranges(folder.path(), "a.events", &[(1_000, 2_000), (1_000, 2_000)]);
+    let b = ranges(folder.path(), "b.events", &[(7_000, 2_000), (1_000, 2_000)]);
+    let mut state = state_of(&[("a", a), ("b", b)], folder.path());
+    send(&mut state, TimelineCommand::AlignAtSelected);
+    let own: &TimelineScreen = state.own();
+    assert_eq!(own.anchor, Anchor::Start, "nothing is selected");
+    assert!(own.said.as_ref().unwrap().0.contains("Select a single event first"), "{:?}", own.said);
+    send(&mut state, TimelineCommand::Search("forward".to_owned()));
+    send(&mut state, TimelineCommand::Find);
+    send(&mut state, TimelineCommand::Find);
+    let own: &TimelineScreen = state.own();
+    let second = own.selected.unwrap();
+    assert_eq!(second.run, 0, "the second forward of a");
+    let mut harness = harness(state);
+    answer(&mut harness);
+    click(&mut harness, "Align runs at this event");
+    let own = now(&harness);
+    assert_eq!(own.anchor, Anchor::Event("forward".to_owned()));
+    assert_eq!(own.runs[0].zero, second.found.item.span.0);
+    assert_eq!(own.runs[1].zero, 5_007_000, "the first forward of b");
+    // A recording that is opened afterwards has its own, and one without such an event says so.
+    let c = ranges(folder.path(), "c.events", &[(50, 2_000)]);
+    let events = keep_for_timeline(&c, Ok(folder.path().to_owned()), &mut go).unwrap();
+    send(&mut harness.state_mut().0, TimelineCommand::Open(events, "c".to_owned()));
+    assert_eq!(now(&harness).runs[2].zero, 5_000_050);
+    let file = folder.path().join("d.events");
+    let mut recorder = Recorder::append(&file, 0, None).unwrap();
+    recorder.range("backward", 7, (900, 1_000)).unwrap();
+    recorder.finish(7).unwrap();
+    let events = keep_for_timeline(&file, Ok(folder.path().to_owned()), &mut go).unwrap();
+    send(&mut harness.state_mut().0, TimelineCommand::Open(events, "d".to_owned()));
+    let own = now(&harness);
+    assert_eq!(own.runs[3].zero, 900);
+    assert!(own.said.as_ref().unwrap().0.contains("No event named forward in d"), "{:?}", own.said);
+}
+
+#[test]
+fn ranks_and_recordings_fold_and_an_event_that_is_found_unfolds_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = ranges(folder.path(), "a.events", &[(1_000, 2_000)]);
+    let b = ranges(folder.path(), "b.events", &[(1_000, 2_000)]);
+    let state = state_of(&[("a", a), ("b", b)], folder.path());
+    let group = state.own::<TimelineScreen>().runs[0].timeline.rows()[0].group.clone();
+    let all = state.own::<TimelineScreen>().rows().count();
+    let height = |harness: &Window| layout::lines(now(harness)).1;
+    let mut harness = harness(state);
+    let whole = height(&harness);
+    click(&mut harness, "Fold a");
+    assert!(now(&harness).rows().all(|(place, _)| place == 1));
+    assert!(height(&harness) < whole);
+    // Keys step over what is folded.
+    press(&mut harness, eframe::egui::Key::ArrowDown);
+    assert_eq!(now(&harness).row, Some((1, 0)));
+    press(&mut harness, eframe::egui::Key::H);
+    assert_eq!(
+        now(&harness)
+            .rows()
+            .filter(|(place, row)| { now(&harness).runs[*place].timeline.rows()[*row].group == group })
+            .count(),
+        0
+    );
+    let folded = height(&harness);
+    // Closed and opened again, it is as it was.
+    let (file, name) = {
+        let run = &now(&harness).runs[0];
+        (run.file.clone(), run.name.clone())
+    };
+    send(&mut harness.state_mut().0, TimelineCommand::Close(0));
+    send(&mut harness.state_mut().0, TimelineCommand::Open(file, name));
+    assert_eq!(height(&harness), folded);
+    send(&mut harness.state_mut().0, TimelineCommand::Search("forward".to_owned()));
+    send(&mut harness.state_mut().0, TimelineCommand::Find);
+    send(&mut harness.state_mut().0, TimelineCommand::Find);
+    assert_eq!(now(&harness).rows().count(), all, "both recordings were searched");
+    assert_eq!(height(&harness), whole);
 }

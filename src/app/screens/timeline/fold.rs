@@ -1,0 +1,64 @@
+//! Which rows are folded away: whole recordings, and ranks of them. Remembered by file while the window is open.
+
+use std::collections::BTreeSet;
+
+use eframe::egui::{Rect, Role, Sense, Ui, WidgetInfo, collapsing_header, vec2};
+
+use super::{Shown, TimelineScreen};
+use crate::app::theme::SMALL;
+
+/// What of a recording is folded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Folds {
+    whole: bool,
+    /// Ranks, by the name above their rows.
+    groups: BTreeSet<String>,
+}
+
+impl TimelineScreen {
+    /// Whether all rows of a recording are folded away.
+    pub(super) fn is_run_folded(&self, run: &Shown) -> bool {
+        self.folds.get(&run.file).is_some_and(|folds| folds.whole)
+    }
+
+    /// Whether the rows of a rank are folded away.
+    pub(super) fn is_group_folded(&self, run: &Shown, group: &str) -> bool {
+        self.folds.get(&run.file).is_some_and(|folds| folds.whole || folds.groups.contains(group))
+    }
+
+    /// Folds or unfolds a recording, or a rank of it.
+    pub(super) fn fold(&mut self, place: usize, group: Option<String>) {
+        let Some(run) = self.runs.get(place) else { return };
+        let folds = self.folds.entry(run.file.clone()).or_default();
+        match group {
+            None => folds.whole = !folds.whole,
+            Some(group) => {
+                if !folds.groups.remove(&group) {
+                    folds.groups.insert(group);
+                }
+            }
+        }
+    }
+
+    /// Unfolds what hides a row, so that an event that was found there shows.
+    pub(super) fn unfold(&mut self, place: usize, row: usize) {
+        let Some(run) = self.runs.get(place) else { return };
+        if let (Some(folds), Some(row)) = (self.folds.get_mut(&run.file), run.timeline.rows().get(row)) {
+            folds.whole = false;
+            folds.groups.remove(&row.group);
+        }
+    }
+}
+
+/// A triangle that points down where rows are shown, and right where they are folded; returns whether it was pressed.
+pub(super) fn fold_ui(ui: &mut Ui, place: Rect, name: &str, is_folded: bool) -> bool {
+    let inside = eframe::egui::UiBuilder::new().max_rect(place);
+    let mut child = ui.new_child(inside);
+    let response = child.allocate_response(vec2(SMALL, place.height()), Sense::click());
+    response.widget_info(|| {
+        let action = if is_folded { "Unfold" } else { "Fold" };
+        WidgetInfo::selected(Role::Button, true, !is_folded, format!("{action} {name}"))
+    });
+    collapsing_header::paint_default_icon(&mut child, if is_folded { 0.0 } else { 1.0 }, &response);
+    response.on_hover_text(if is_folded { "Show its rows (H)" } else { "Fold its rows away (H)" }).clicked()
+}
