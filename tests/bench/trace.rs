@@ -2,20 +2,16 @@
 //!
 //! `MULTICARD_TRACE=FILE` measures that report instead. `MULTICARD_TRACE_COPIES=N` (default 60, about 100 MB) says how
 //! often the rows of the cut-down report are repeated, each time later and with durations that differ a little. Where
-//! there is an nsys (`MULTICARD_NSYS`, or on PATH), its `nsys stats` is timed on the same files. Beside each import stands how long
-//! SQLite takes to step through the columns that an import reads, on as many threads: reading pages by our own code is worth its
-//! lines only while it is over twice as fast as that.
+//! there is an nsys (`MULTICARD_NSYS`, or on PATH), its `nsys stats` is timed on the same files.
 
 use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use multicard::trace::{Window, import, keep_events, nsys_path};
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 const TIMES: usize = 5;
 
@@ -27,16 +23,6 @@ const EVENTS: [&str; 6] = [
     "CUPTI_ACTIVITY_KIND_MEMSET",
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
     "NVTX_EVENTS",
-];
-
-/// The columns of each that an import reads.
-const COLUMNS: [&str; 6] = [
-    "start, end, nameId, globalTid",
-    "start, end, deviceId, globalPid, demangledName, graphNodeId",
-    "start, end, deviceId, globalPid, bytes, copyKind, srcKind, dstKind, srcDeviceId, dstDeviceId",
-    "start, end, deviceId, globalPid, bytes, memKind",
-    "start, end, syncType, deprecatedSyncType",
-    "start, end, eventType, text, textId, domainId, globalTid",
 ];
 
 fn main() {
@@ -96,12 +82,6 @@ fn measure(file: &Path) {
     let size = std::fs::metadata(file).expect("a report").len();
     let times = if size > 200_000_000 { 1 } else { TIMES };
     let imports = measure_import(file, times);
-    let stepped = timed(times, || step_with_sqlite(file));
-    println!(
-        "  SQLite, stepping through the same columns: {}; {:.1} times as long",
-        told(&stepped),
-        stepped[times / 2] / imports[times / 2]
-    );
     let folder = tempfile::tempdir().expect("a temporary folder");
     let events = folder.path().join("trace.events");
     let begun = Instant::now();
@@ -115,53 +95,6 @@ fn measure(file: &Path) {
         assert!(command.status().expect("nsys runs").success(), "nsys stats {}", file.display());
     });
     println!("  nsys stats: {}; {:.1} times as long", told(&stats), stats[times / 2] / imports[times / 2]);
-}
-
-/// Steps through the columns that an import reads with SQLite, in ranges of row ids that threads take in turn, and adds up durations:
-/// the least that an import through SQLite would do.
-fn step_with_sqlite(file: &Path) {
-    const ROWS_PER_PART: i64 = 20_000;
-    let open = || {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-        let uri = format!("file:{}?immutable=1", file.display());
-        let report = Connection::open_with_flags(uri, flags).expect("a report");
-        report.execute_batch("PRAGMA mmap_size = 4294967296").expect("SQLite maps files");
-        report
-    };
-    let report = open();
-    let parts: Vec<(usize, i64)> = (0..EVENTS.len())
-        .flat_map(|table| {
-            let sql = format!("SELECT coalesce(max(rowid), 0) FROM {}", EVENTS[table]);
-            let rows: i64 = report.query_row(&sql, [], |row| row.get(0)).expect("rows");
-            (0..=rows / ROWS_PER_PART).map(move |part| (table, part * ROWS_PER_PART))
-        })
-        .collect();
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
-    let durations = std::thread::scope(|scope| {
-        let work = || {
-            let report = open();
-            let mut sum = 0_i64;
-            while let Some((table, first)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let (columns, name) = (COLUMNS[*table], EVENTS[*table]);
-                let sql = format!("SELECT {columns} FROM {name} WHERE rowid > ?1 AND rowid <= ?1 + {ROWS_PER_PART}");
-                let mut rows = report.prepare_cached(&sql).expect("columns");
-                let count = rows.column_count();
-                let mut rows = rows.query([first]).expect("rows");
-                while let Some(row) = rows.next().expect("a sound report") {
-                    for column in 0..count {
-                        if let Ok(ValueRef::Integer(value)) = row.get_ref(column) {
-                            sum = sum.wrapping_add(value);
-                        }
-                    }
-                }
-            }
-            sum
-        };
-        let helpers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        helpers.into_iter().map(|helper| helper.join().expect("a thread that reads")).fold(0, i64::wrapping_add)
-    });
-    std::hint::black_box(durations);
 }
 
 /// Imports a recording several times.

@@ -1,8 +1,6 @@
 //! Reports of Nsight Systems as a source: their `.sqlite` exports.
 
 mod open;
-mod pages;
-mod record;
 mod rows;
 mod schema;
 mod strings;
@@ -14,7 +12,7 @@ use std::sync::OnceLock;
 use open::NsysExport;
 pub(in crate::trace) use open::is_sqlite;
 use rows::Column::{Optional, Required};
-use rows::{Column, Fields, Rows, scan};
+use rows::{Column, Fields, Ids, Rows, ids, scan};
 use schema::Schema;
 
 use super::parts::in_parts;
@@ -33,8 +31,10 @@ const RANGES: [i64; 4] = [59, 60, 70, 71];
 /// Type of the NVTX event that names a domain.
 const DOMAIN: i64 = 75;
 
-/// Pages per part: about a millisecond of reading.
-const PAGES_PER_PART: usize = 64;
+/// Rows per part: some milliseconds of reading.
+const ROWS_PER_PART: i128 = 8192;
+/// Most parts of a table, if its row ids lie far apart.
+const MOST_PARTS: i128 = 1 << 16;
 
 /// Time and place of work on a GPU: the first columns of its tables.
 const PLACE: [Column; 4] = [Required("start"), Required("end"), Required("deviceId"), Optional("globalPid")];
@@ -52,6 +52,20 @@ fn table(kind: Kind) -> &'static str {
         Kind::Allocation => "CUDA_GPU_MEMORY_USAGE_EVENTS",
         Kind::Range | Kind::Collective | Kind::Domain => "NVTX_EVENTS",
     }
+}
+
+/// How many parts the rows with ids between two are read in.
+fn parts((first, last): Ids) -> usize {
+    let ids = i128::from(last) - i128::from(first) + 1;
+    usize::try_from((ids / ROWS_PER_PART).clamp(1, MOST_PARTS)).unwrap_or(1)
+}
+
+/// The ids of one of the parts, which have as many ids each, as far as that is possible.
+fn ids_of_part((first, last): Ids, parts: usize, part: usize) -> Ids {
+    let ids = i128::from(last) - i128::from(first) + 1;
+    let start = |part: usize| i128::from(first) + ids * part as i128 / parts as i128;
+    let id = |id: i128| i64::try_from(id).unwrap_or(last);
+    (id(start(part)), id(start(part + 1) - 1))
 }
 
 /// A report of Nsight Systems.
@@ -89,19 +103,16 @@ impl<'a> NsysReport<'a> {
     ) -> Result<Vec<T>, TraceError> {
         let columns = if reading.detail == Detail::Whole { [columns, whole].concat() } else { columns.to_vec() };
         let Some(rows) = Rows::of(&self.export, table(kind), &columns)? else { return Ok(Vec::new()) };
-        let leaves = self.export.leaves(table(kind))?;
-        let parts = leaves.len().div_ceil(PAGES_PER_PART);
-        let size = (parts, leaves.len());
+        let Some(ends) = ids(&self.export, table(kind))? else { return Ok(Vec::new()) };
+        let parts = parts(ends);
         in_parts(
-            size,
+            (parts, parts),
             reading.threads,
             watch,
-            || rows.reader(),
-            |reader, sums, part| {
-                let first = part * PAGES_PER_PART;
-                let pages = &leaves[first..leaves.len().min(first + PAGES_PER_PART)];
-                pages.iter().try_for_each(|page| rows.read(reader, *page, |fields| each(sums, fields)))?;
-                Ok(pages.len())
+            || (),
+            |(), sums, part| {
+                rows.read(ids_of_part(ends, parts, part), |fields| each(sums, fields))?;
+                Ok(1)
             },
         )
     }
@@ -208,7 +219,7 @@ impl Source for NsysReport<'_> {
     }
 
     fn units(&self, kind: Kind) -> Result<usize, TraceError> {
-        Ok(self.export.leaves(table(kind))?.len())
+        Ok(ids(&self.export, table(kind))?.map_or(0, parts))
     }
 
     fn scan<T: Default + Send>(

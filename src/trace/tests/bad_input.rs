@@ -89,6 +89,52 @@ fn a_report_with_a_page_of_noise_is_refused_or_has_the_same_sums() {
 }
 
 #[test]
+fn rows_with_ids_far_apart_and_columns_called_rowid_are_all_summed_up() {
+    let call = |id: i64| {
+        format!(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (rowid, start, end, globalTid, nameId) VALUES ({id}, 10, 13, 0, 1);"
+        )
+    };
+    let ids = [i64::MIN, -1, 0, 7, 8192, 1 << 40, i64::MAX];
+    let trace = Fixture::new().sql(&ids.map(call).concat()).import().unwrap();
+    assert_eq!((trace.api[0].statistics.calls, trace.api[0].statistics.total_ns), (7, 21));
+    let shadowed = "DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME;
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, nameId, RowID);
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (10, 13, 0, 1, NULL), (20, 23, 0, 1, 'x'), (30, 33, 0, 1, 5);";
+    let trace = Fixture::new().sql(shadowed).import().unwrap();
+    assert_eq!((trace.api[0].statistics.calls, trace.api[0].statistics.total_ns), (3, 9));
+    let all = shadowed
+        .replace("RowID)", "rowid, _rowid_, oid)")
+        .replace("(10, 13, 0, 1, NULL), (20, 23, 0, 1, 'x'), (30, 33, 0, 1, 5)", "(1, 2, 0, 1, 0, 0, 0)");
+    let said = Fixture::new().sql(&all).refusal();
+    assert!(said.contains("CUPTI_ACTIVITY_KIND_RUNTIME: its columns take every name"), "{said}");
+}
+
+#[test]
+fn a_page_that_stands_twice_in_a_table_is_refused() {
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, nameId) SELECT i, i + 1, 0, 1 FROM n";
+    let mut bytes = Fixture::new().sql(rows).bytes();
+    // The root of the table, an interior page (5) with pointers to its leaves; the second one is led to the first leaf.
+    let connection = {
+        let mut connection = rusqlite::Connection::open_in_memory().unwrap();
+        connection.deserialize_read_exact("main", &bytes[..], bytes.len(), true).unwrap();
+        connection
+    };
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'CUPTI_ACTIVITY_KIND_RUNTIME'";
+    let root: u32 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    let page = (root as usize - 1) * 4096;
+    assert_eq!(bytes[page], 5);
+    let cell = |number: usize| {
+        page + usize::from(u16::from_be_bytes([bytes[page + 12 + 2 * number], bytes[page + 13 + 2 * number]]))
+    };
+    let (first, second) = (cell(0), cell(1));
+    bytes.copy_within(first..first + 4, second);
+    let said = crate::trace::import_bytes(Path::new("r"), &bytes, &Window::default()).unwrap_err().to_string();
+    assert!(said.contains("CUPTI_ACTIVITY_KIND_RUNTIME: row 1 comes after row"), "{said}");
+}
+
+#[test]
 fn a_report_that_is_still_being_written_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("r.sqlite");

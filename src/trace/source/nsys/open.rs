@@ -1,20 +1,18 @@
 //! Opens an export read-only and rejects invalid files early, with a clear message.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::pages::{PageError, Pages, page_bytes};
 use crate::foreign;
 use crate::trace::TraceError;
-use crate::trace::source::Storage;
 
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -32,32 +30,48 @@ const MAGICS: &[(&[u8], &str)] = &[
 /// Maximum number of threads: more gain little, and each keeps its own sums.
 const MOST_THREADS: usize = 16;
 
-/// An open export. SQLite lists its tables; rows are read directly from pages.
+/// An open export.
 pub(super) struct NsysExport<'a> {
     /// The file's name in messages.
     pub file: PathBuf,
-    pub pages: Pages<'a>,
-    pub connection: Mutex<Connection>,
     /// Number of threads to read with.
     pub threads: usize,
-    tables: HashMap<String, Table>,
+    place: Place<'a>,
+    /// Connections that no thread uses at the moment.
+    idle: Mutex<Vec<Connection>>,
+    /// Names of the columns of each ordinary table.
+    tables: HashMap<String, HashSet<String>>,
 }
 
-/// An ordinary table.
-#[derive(Default)]
-pub(super) struct Table {
-    /// Root page of its b-tree.
-    pub root: u32,
-    /// Its columns by name.
-    pub columns: HashMap<String, Stored>,
+/// Where the bytes of an export are.
+enum Place<'a> {
+    /// The address of a file, for SQLite.
+    File(String),
+    Bytes(&'a [u8]),
 }
 
-/// Position of a column in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
-    pub place: usize,
-    /// Whether the column is an alias of the row id, which rows do not store.
-    pub is_id: bool,
+impl Place<'_> {
+    /// A connection that only reads.
+    fn connect(&self) -> rusqlite::Result<Connection> {
+        let connection = match self {
+            Self::File(uri) => {
+                let flags =
+                    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+                Connection::open_with_flags(uri, flags)?
+            }
+            Self::Bytes(bytes) => {
+                let mut connection = Connection::open_in_memory()?;
+                connection.deserialize_read_exact("main", *bytes, bytes.len(), true)?;
+                connection
+            }
+        };
+        // A foreign schema must not run functions, and damaged pages must be detected. The file is not mapped: if somebody cut
+        // it off meanwhile, reading a mapped page would end the process.
+        let settings = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON;
+            PRAGMA mmap_size = 0;";
+        connection.execute_batch(settings)?;
+        Ok(connection)
+    }
 }
 
 impl<'a> NsysExport<'a> {
@@ -71,7 +85,7 @@ impl<'a> NsysExport<'a> {
         let about = opened.metadata().map_err(io)?;
         let mut head = Vec::new();
         opened.by_ref().take(100).read_to_end(&mut head).map_err(io)?;
-        let header = check_head(file, &head, about.len())?;
+        check_head(file, &head, about.len())?;
         for (suffix, what) in [("-journal", "its journal"), ("-wal", "its write-ahead log")] {
             let mut beside = file.as_os_str().to_owned();
             beside.push(suffix);
@@ -82,51 +96,37 @@ impl<'a> NsysExport<'a> {
                 return Err(not_a_report(file, &found));
             }
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-        let connection = Connection::open_with_flags(uri(file), flags).map_err(sqlite(file))?;
-        Self::with(file, connection, Storage::File(opened), header, about.len())
+        Self::with(file, Place::File(uri(file)))
     }
 
     /// Opens an export in memory; `file` is its name in messages.
     pub fn from_bytes(file: &Path, bytes: &'a [u8]) -> Result<Self, TraceError> {
-        let header = check_head(file, bytes, bytes.len() as u64)?;
-        let mut connection = Connection::open_in_memory().map_err(sqlite(file))?;
-        connection.deserialize_read_exact("main", bytes, bytes.len(), true).map_err(sqlite(file))?;
-        Self::with(file, connection, Storage::Bytes(bytes), header, bytes.len() as u64)
+        check_head(file, bytes, bytes.len() as u64)?;
+        Self::with(file, Place::Bytes(bytes))
     }
 
-    fn with(
-        file: &Path,
-        connection: Connection,
-        storage: Storage<'a>,
-        header: &[u8; 100],
-        size_bytes: u64,
-    ) -> Result<Self, TraceError> {
-        // A foreign schema must not run functions, and damaged pages must be detected.
-        let settings = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON;";
-        connection.execute_batch(settings).map_err(sqlite(file))?;
+    fn with(file: &Path, place: Place<'a>) -> Result<Self, TraceError> {
+        let connection = place.connect().map_err(sqlite(file))?;
         let tables = tables(&connection).map_err(sqlite(file))?;
-        let pages = Pages::new(storage, header, size_bytes).map_err(|error| not_a_report(file, &error.to_string()))?;
         let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-        Ok(Self { file: file.to_owned(), threads, pages, connection: Mutex::new(connection), tables })
+        Ok(Self { file: file.to_owned(), threads, place, idle: Mutex::new(vec![connection]), tables })
     }
 
-    /// The pages with the rows of a table.
-    pub fn leaves(&self, table: &str) -> Result<Vec<u32>, TraceError> {
-        let Some(Table { root, .. }) = self.tables.get(table) else { return Ok(Vec::new()) };
-        self.pages.leaves(*root).map_err(|error| self.page(table, error))
+    /// Does something with a connection that no other thread uses meanwhile.
+    pub fn connected<T>(&self, work: impl FnOnce(&Connection) -> Result<T, TraceError>) -> Result<T, TraceError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.place.connect().map_err(|error| self.sqlite(error))?,
+        };
+        let result = work(&connection);
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        result
     }
 
-    pub fn page(&self, table: &str, error: PageError) -> TraceError {
-        match error {
-            PageError::Io(source) => TraceError::Io { file: self.file.clone(), source },
-            PageError::Damaged(problem) => self.damaged(table, problem),
-        }
-    }
-
-    /// A table that is there.
-    pub fn table(&self, name: &str) -> Option<&Table> {
-        self.tables.get(name)
+    /// The columns of a table that is there.
+    pub fn columns(&self, table: &str) -> Option<&HashSet<String>> {
+        self.tables.get(table)
     }
 
     pub fn has(&self, table: &str) -> bool {
@@ -164,40 +164,22 @@ fn not_a_report(file: &Path, found: &str) -> TraceError {
     TraceError::NotAReport { file: file.to_owned(), found: found.to_owned() }
 }
 
-/// Ordinary tables. Views and virtual tables are left out: they run code from the file.
-fn tables(connection: &Connection) -> rusqlite::Result<HashMap<String, Table>> {
-    // Generated columns are left out, as they are code too. Virtual ones (2) are not stored either.
+/// Ordinary tables and their columns. Views, virtual tables and generated columns are left out: they run code from the file.
+fn tables(connection: &Connection) -> rusqlite::Result<HashMap<String, HashSet<String>>> {
     let mut list = connection.prepare(
-        "SELECT list.name, rootpage, info.name, info.type = 'INTEGER' COLLATE NOCASE AND pk = 1, pk, hidden
-         FROM pragma_table_list AS list JOIN sqlite_schema USING (name, type) JOIN pragma_table_xinfo(list.name) AS info
-         WHERE list.schema = 'main' AND list.type = 'table' AND list.name NOT GLOB 'sqlite_*'
-         ORDER BY list.name, cid",
+        "SELECT list.name, info.name FROM pragma_table_list AS list JOIN pragma_table_xinfo(list.name) AS info
+         WHERE list.schema = 'main' AND list.type = 'table' AND list.name NOT GLOB 'sqlite_*' AND hidden = 0",
     )?;
-    let mut tables: HashMap<String, Table> = HashMap::new();
+    let mut tables: HashMap<String, HashSet<String>> = HashMap::new();
     let mut rows = list.query([])?;
-    let mut places = 0;
     while let Some(row) = rows.next()? {
-        let name: String = row.get(0)?;
-        if !tables.contains_key(&name) {
-            places = 0;
-        }
-        let table = tables.entry(name).or_default();
-        table.root = row.get(1)?;
-        let (is_id, hidden): (bool, i64) = (row.get(3)?, row.get(5)?);
-        // A row id alias is a single column.
-        if row.get::<_, i64>(4)? > 1 {
-            table.columns.values_mut().for_each(|column| column.is_id = false);
-        }
-        if hidden == 0 {
-            table.columns.insert(row.get(2)?, Stored { place: places, is_id });
-        }
-        places += usize::from(hidden != 2);
+        tables.entry(row.get(0)?).or_default().insert(row.get(1)?);
     }
     Ok(tables)
 }
 
 /// Rejects everything but a complete SQLite file.
-fn check_head<'a>(file: &Path, head: &'a [u8], size_bytes: u64) -> Result<&'a [u8; 100], TraceError> {
+fn check_head(file: &Path, head: &[u8], size_bytes: u64) -> Result<(), TraceError> {
     if head.is_empty() {
         return Err(not_a_report(file, "an empty file"));
     }
@@ -211,11 +193,16 @@ fn check_head<'a>(file: &Path, head: &'a [u8], size_bytes: u64) -> Result<&'a [u
         };
         return Err(not_a_report(file, found));
     }
-    let Some(header) = head.first_chunk() else { return Err(not_a_report(file, "cut off within its first bytes")) };
+    let Some(header) = head.first_chunk::<100>() else {
+        return Err(not_a_report(file, "cut off within its first bytes"));
+    };
     if header[59] > 1 {
         return Err(not_a_report(file, "an SQLite file with text in UTF-16, which nsys does not write"));
     }
-    let page_bytes = page_bytes(header) as u64;
+    let page_bytes = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65_536,
+        bytes => u64::from(bytes),
+    };
     let pages = u64::from(u32::from_be_bytes([header[28], header[29], header[30], header[31]]));
     // The page count is valid only if both change counters agree (SQLite file format, 1.3.8).
     let valid = header[24..28] == header[92..96];
@@ -226,7 +213,7 @@ fn check_head<'a>(file: &Path, head: &'a [u8], size_bytes: u64) -> Result<&'a [u
             found_bytes: size_bytes,
         });
     }
-    Ok(header)
+    Ok(())
 }
 
 fn is_text(head: &[u8]) -> bool {

@@ -1,8 +1,9 @@
 //! Streams the rows of a table: columns by name, checked values, and guaranteed termination.
 
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+
 use super::open::NsysExport;
-use super::pages::PageError;
-use super::record::{MOST_COLUMNS, Reader, Record, Value};
 use crate::trace::TraceError;
 use crate::trace::event::check_span;
 
@@ -25,21 +26,22 @@ impl Column {
 /// One row with its columns in the order requested.
 pub(super) struct Fields<'a> {
     rows: &'a Rows<'a>,
-    record: &'a Record<'a>,
+    row: &'a Row<'a>,
+    id: i64,
 }
 
 impl Fields<'_> {
     /// The row id.
     pub fn number(&self) -> i64 {
-        self.record.id
+        self.id
     }
 
     /// An integer, or NULL.
     #[inline]
     pub fn integer(&self, column: usize) -> Result<Option<i64>, TraceError> {
         match self.value(column) {
-            Value::Integer(value) => Ok(Some(value)),
-            Value::Null => Ok(None),
+            ValueRef::Integer(value) => Ok(Some(value)),
+            ValueRef::Null => Ok(None),
             other => Err(self.damaged(column, format!("holds {}, not a whole number", kind(other)))),
         }
     }
@@ -60,8 +62,8 @@ impl Fields<'_> {
     /// Text, or NULL. Bytes that are not UTF-8 do not count as text.
     pub fn text(&self, column: usize) -> Result<Option<&str>, TraceError> {
         match self.value(column) {
-            Value::Null => Ok(None),
-            Value::Text(bytes) => match std::str::from_utf8(bytes) {
+            ValueRef::Null => Ok(None),
+            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => Ok(Some(text)),
                 Err(_) => Err(self.damaged(column, "holds text that is not UTF-8")),
             },
@@ -89,31 +91,29 @@ impl Fields<'_> {
 
     pub fn damaged(&self, column: usize, problem: impl Into<String>) -> TraceError {
         let Rows { report, table, columns, .. } = self.rows;
-        report.damaged(format!("{table}, row {}, {}", self.record.id, columns[column].name()), problem)
+        report.damaged(format!("{table}, row {}, {}", self.id, columns[column].name()), problem)
     }
 
     /// The row as a whole cannot be.
     pub fn refused(&self, problem: String) -> TraceError {
         let Rows { report, table, .. } = self.rows;
-        report.damaged(format!("{table}, row {}", self.record.id), problem)
+        report.damaged(format!("{table}, row {}", self.id), problem)
     }
 
     #[inline]
-    fn value(&self, column: usize) -> Value<'_> {
-        match self.record.value(column) {
-            Value::Null if self.rows.is_id[column] => Value::Integer(self.record.id),
-            value => value,
-        }
+    fn value(&self, column: usize) -> ValueRef<'_> {
+        // The row id comes before the columns; a column beyond the last one is a mistake here, not in the file.
+        self.row.get_ref(column + 1).unwrap_or(ValueRef::Null)
     }
 }
 
-fn kind(value: Value<'_>) -> String {
+fn kind(value: ValueRef<'_>) -> String {
     match value {
-        Value::Null => "nothing".to_owned(),
-        Value::Integer(_) => "a whole number".to_owned(),
-        Value::Real(value) => format!("{value:e}"),
-        Value::Text(_) => "text".to_owned(),
-        Value::Blob => "bytes".to_owned(),
+        ValueRef::Null => "nothing".to_owned(),
+        ValueRef::Integer(_) => "a whole number".to_owned(),
+        ValueRef::Real(value) => format!("{value:e}"),
+        ValueRef::Text(_) => "text".to_owned(),
+        ValueRef::Blob(_) => "bytes".to_owned(),
     }
 }
 
@@ -122,66 +122,87 @@ pub(super) struct Rows<'a> {
     report: &'a NsysExport<'a>,
     table: &'a str,
     columns: &'a [Column],
-    /// For each stored column its position among those requested, up to the last one.
-    slots: Vec<Option<usize>>,
-    is_id: [bool; MOST_COLUMNS],
+    /// The statement that reads the rows between two row ids in the order of their ids: the row id, then the columns.
+    sql: String,
 }
+
+/// Row ids from the first to the last one, both included.
+pub(super) type Ids = (i64, i64);
 
 impl<'a> Rows<'a> {
     /// None if the table is missing, which reads as empty.
     pub fn of(report: &'a NsysExport<'a>, table: &'a str, columns: &'a [Column]) -> Result<Option<Self>, TraceError> {
-        let Some(present) = report.table(table) else { return Ok(None) };
-        let (mut slots, mut is_id) = (Vec::new(), [false; MOST_COLUMNS]);
-        for (slot, column) in columns.iter().enumerate() {
+        let Some(present) = report.columns(table) else { return Ok(None) };
+        let row_id = row_id(report, table)?;
+        let mut sql = format!("SELECT {row_id}");
+        for column in columns {
             let name = column.name();
-            let Some(stored) = present.columns.get(name) else {
-                if matches!(column, Column::Optional(_)) {
-                    continue;
+            match column {
+                _ if present.contains(name) => sql.extend([", \"", name, "\""]),
+                Column::Optional(_) => sql.push_str(", NULL"),
+                Column::Required(_) => {
+                    return Err(TraceError::Schema {
+                        file: report.file.clone(),
+                        found: format!("table {table} has no column {name}"),
+                        advice: "this schema is not known here: export the report with another version of nsys",
+                    });
                 }
-                return Err(TraceError::Schema {
-                    file: report.file.clone(),
-                    found: format!("table {table} has no column {name}"),
-                    advice: "this schema is not known here: export the report with another version of nsys",
-                });
-            };
-            slots.resize(slots.len().max(stored.place + 1), None);
-            slots[stored.place] = Some(slot);
-            is_id[slot] = stored.is_id;
+            }
         }
-        Ok(Some(Self { report, table, columns, slots, is_id }))
+        // An index of the file could leave rows out or give them in another order.
+        sql.extend([" FROM \"", table, "\" NOT INDEXED WHERE ", row_id, " BETWEEN ?1 AND ?2"]);
+        Ok(Some(Self { report, table, columns, sql }))
     }
 
-    /// Reader of the rows of pages.
-    pub fn reader(&self) -> Reader<'_> {
-        Reader::new(&self.report.pages, &self.slots)
-    }
-
-    /// Reads the rows of a page in order of their ids.
+    /// Reads the rows with these ids in order of their ids.
     pub fn read(
         &self,
-        reader: &mut Reader<'_>,
-        page: u32,
+        (first, last): Ids,
         mut each: impl FnMut(&Fields<'_>) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
-        reader.rows(page, |record| each(&Fields { rows: self, record }).map_err(RowError::Row)).map_err(|error| {
-            match error {
-                RowError::Row(error) => error,
-                RowError::Page(error) => self.report.page(self.table, error),
+        let damaged = |error: rusqlite::Error| self.report.damaged(self.table, error.to_string());
+        self.report.connected(|connection| {
+            let mut statement = connection.prepare_cached(&self.sql).map_err(damaged)?;
+            let mut rows = statement.query([first, last]).map_err(damaged)?;
+            let mut before = None;
+            while let Some(row) = rows.next().map_err(damaged)? {
+                let id = row.get(0).map_err(damaged)?;
+                // Pages that stand in a table twice, or go round in circles, would give their rows again.
+                if before >= Some(id) {
+                    return Err(self
+                        .report
+                        .damaged(self.table, format!("row {id} comes after row {}", before.unwrap_or(id))));
+                }
+                before = Some(id);
+                each(&Fields { rows: self, row, id })?;
             }
+            Ok(())
         })
     }
 }
 
-/// An error of the row handler or of reading.
-enum RowError {
-    Row(TraceError),
-    Page(PageError),
+/// The least and the greatest row id of a table; none if it has no rows.
+pub(super) fn ids(report: &NsysExport<'_>, table: &str) -> Result<Option<Ids>, TraceError> {
+    if !report.has(table) {
+        return Ok(None);
+    }
+    // Each of the two is looked up, where both in one statement would read the whole table.
+    let id = row_id(report, table)?;
+    let sql = format!("SELECT (SELECT min({id}) FROM \"{table}\"), (SELECT max({id}) FROM \"{table}\")");
+    report.connected(|connection| {
+        let ends = connection.query_row(&sql, [], |row| Ok((row.get::<_, Option<i64>>(0)?, row.get(1)?)));
+        let (first, last) = ends.map_err(|error| report.damaged(table, error.to_string()))?;
+        Ok(first.zip(last))
+    })
 }
 
-impl From<PageError> for RowError {
-    fn from(error: PageError) -> Self {
-        Self::Page(error)
-    }
+/// A name of the row id that no column of the table has for itself.
+fn row_id(report: &NsysExport<'_>, table: &str) -> Result<&'static str, TraceError> {
+    let taken = |name: &str| {
+        report.columns(table).is_some_and(|columns| columns.iter().any(|column| column.eq_ignore_ascii_case(name)))
+    };
+    let free = ["rowid", "_rowid_", "oid"].into_iter().find(|name| !taken(name));
+    free.ok_or_else(|| report.damaged(table, "its columns take every name of SQLite's row id"))
 }
 
 /// Reads a whole table on this thread. A missing table reads as empty.
@@ -189,9 +210,8 @@ pub(super) fn scan(
     report: &NsysExport<'_>,
     table: &str,
     columns: &[Column],
-    mut each: impl FnMut(&Fields<'_>) -> Result<(), TraceError>,
+    each: impl FnMut(&Fields<'_>) -> Result<(), TraceError>,
 ) -> Result<(), TraceError> {
     let Some(rows) = Rows::of(report, table, columns)? else { return Ok(()) };
-    let mut reader = rows.reader();
-    report.leaves(table)?.into_iter().try_for_each(|page| rows.read(&mut reader, page, &mut each))
+    rows.read((i64::MIN, i64::MAX), each)
 }

@@ -1,7 +1,5 @@
 //! Schema version of an export, and whether it is supported.
 
-use std::sync::PoisonError;
-
 use rusqlite::OptionalExtension;
 
 use super::open::NsysExport;
@@ -38,9 +36,10 @@ impl Schema {
         };
         let value = |name: &str| -> Result<Option<String>, TraceError> {
             let sql = format!("SELECT CAST(value AS TEXT) FROM \"{table}\" NOT INDEXED WHERE name = ?1 LIMIT 1");
-            let connection = report.connection.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = connection.query_row(&sql, [name], |row| row.get::<_, Option<String>>(0)).optional();
-            let found = found.map_err(|error| report.sqlite(error))?;
+            let found = report.connected(|connection| {
+                let found = connection.query_row(&sql, [name], |row| row.get::<_, Option<String>>(0)).optional();
+                found.map_err(|error| report.sqlite(error))
+            })?;
             Ok(found.flatten().map(|value| value.chars().take(40).collect()))
         };
         let product_version = value("EXPORT_PRODUCT_VERSION")?;
