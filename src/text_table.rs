@@ -164,6 +164,34 @@ pub fn latex_text(text: &str) -> String {
     })
 }
 
+/// A sentence for Markdown: as `markdown_text`, but what stands between backticks is code.
+pub fn markdown_prose(text: &str) -> String {
+    prose(text, markdown_text, |code| format!("`{}`", one_line(code)))
+}
+
+/// A sentence for HTML: as `html_text`, but what stands between backticks is code.
+pub fn html_prose(text: &str) -> String {
+    prose(text, html_text, |code| format!("<code>{}</code>", html_text(code)))
+}
+
+/// A sentence for LaTeX: as `latex_text`, but what stands between backticks is code.
+pub fn latex_prose(text: &str) -> String {
+    prose(text, latex_text, |code| format!("\\texttt{{{}}}", latex_text(code)))
+}
+
+/// A sentence whose backticks come in pairs round code. A backtick without a partner is text.
+fn prose(text: &str, plain: fn(&str) -> String, code: impl Fn(&str) -> String) -> String {
+    let mut parts: Vec<&str> = text.split('`').collect();
+    let unpaired = if parts.len().is_multiple_of(2) { parts.pop() } else { None };
+    let written = |(place, part): (usize, &&str)| if place % 2 == 0 { plain(part) } else { code(part) };
+    let whole: String = parts.iter().enumerate().map(written).collect();
+    unpaired.map_or(whole.clone(), |rest| whole + &plain(&format!("`{rest}")))
+}
+
+fn one_line(text: &str) -> String {
+    escaped(text, |_| None)
+}
+
 /// Text as a field of a CSV file. A spreadsheet would compute a text that begins with `=`, `+`, `-` or `@`: an apostrophe before it
 /// keeps it text.
 pub fn csv_text(text: &str) -> String {
@@ -198,6 +226,16 @@ mod tests {
     fn text_that_a_spreadsheet_would_compute_stays_text() {
         let written = ["fp16", "=1+2", "+1", "-fast", "@sum", "a,b", "=\"x\"", ""].map(csv_text);
         assert_eq!(written, ["fp16", "'=1+2", "'+1", "'-fast", "'@sum", "\"a,b\"", "\"'=\"\"x\"\"\"", ""]);
+    }
+
+    #[test]
+    fn code_in_a_sentence_is_set_as_code_and_a_lone_backtick_is_text() {
+        let sentence = "hold <sessions> with `diff a_1 *b`, then look";
+        assert_eq!(markdown_prose(sentence), "hold \\<sessions> with `diff a_1 *b`, then look");
+        assert_eq!(html_prose(sentence), "hold &lt;sessions&gt; with <code>diff a_1 *b</code>, then look");
+        assert_eq!(latex_prose("`a_1`: 5 %"), "\\texttt{a\\_1}: 5 \\%");
+        assert_eq!(markdown_prose("`a` and ` *alone*"), "`a` and \\` \\*alone\\*");
+        assert_eq!(html_prose("no code"), "no code");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::figure::{self, Format, Table, render};
-use crate::text_table::{TextTable, html_text, latex_text, markdown_text};
+use crate::text_table::{TextTable, html_prose, html_text, latex_prose, latex_text, markdown_prose, markdown_text};
 
 /// A part of a document.
 pub(super) enum Part {
@@ -56,8 +56,8 @@ impl Document {
                 Part::Heading(level, heading) => {
                     format!("{} {}\n", "#".repeat(usize::from(*level)), markdown_text(heading))
                 }
-                Part::Paragraph(paragraph) => format!("{}\n", markdown_text(paragraph)),
-                Part::List(items) => items.iter().map(|item| format!("- {}\n", markdown_text(item))).collect(),
+                Part::Paragraph(paragraph) => format!("{}\n", markdown_prose(paragraph)),
+                Part::List(items) => items.iter().map(|item| format!("- {}\n", markdown_prose(item))).collect(),
                 Part::Table(table) => render(table, Format::Markdown),
                 Part::Values(table) => table.markdown(),
                 Part::Picture { name, title, .. } => {
@@ -78,7 +78,7 @@ impl Document {
         for part in &self.0 {
             page += &match part {
                 Part::Heading(level, heading) => format!("<h{level}>{}</h{level}>\n", html_text(heading)),
-                Part::Paragraph(paragraph) => format!("<p>{}</p>\n", html_text(paragraph)),
+                Part::Paragraph(paragraph) => format!("<p>{}</p>\n", html_prose(paragraph)),
                 Part::List(items) => html_list(items),
                 Part::Table(table) => {
                     format!("<div class=\"wide\">{}</div>\n{}", figure::html(table), html_list(&table.notes))
@@ -107,7 +107,7 @@ impl Document {
                     let command = ["section", "subsection", "subsubsection"][usize::from((*level).clamp(2, 4)) - 2];
                     format!("\\{command}*{{{}}}\n", latex_text(heading))
                 }
-                Part::Paragraph(paragraph) => format!("{}\n", latex_text(paragraph)),
+                Part::Paragraph(paragraph) => format!("{}\n", latex_prose(paragraph)),
                 Part::List(items) => latex_list(items),
                 Part::Table(table) => {
                     let alone = Table { notes: Vec::new(), ..(**table).clone() };
@@ -142,12 +142,12 @@ const PREAMBLE: &str = "% Packages of Debian: texlive-latex-extra, texlive-scien
                         \\begin{document}\n\\sloppy\n";
 
 fn html_list(items: &[String]) -> String {
-    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", html_text(item))).collect();
+    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", html_prose(item))).collect();
     if items.is_empty() { items } else { format!("<ul>\n{items}</ul>\n") }
 }
 
 fn latex_list(items: &[String]) -> String {
-    let items: String = items.iter().map(|item| format!("\\item {}\n", latex_text(item))).collect();
+    let items: String = items.iter().map(|item| format!("\\item {}\n", latex_prose(item))).collect();
     if items.is_empty() { items } else { format!("{{\\small\\begin{{itemize}}\n{items}\\end{{itemize}}}}\n") }
 }
 

@@ -4,7 +4,7 @@ use strum::{EnumMessage, VariantArray};
 
 use super::number::{markdown as markdown_number, significant};
 use super::{CellValue, Column, Row, Table, csv, json};
-use crate::text_table::{Field, TextTable, latex_text, markdown_text};
+use crate::text_table::{Field, TextTable, latex_prose, latex_text, markdown_prose};
 
 /// How a table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, VariantArray)]
@@ -62,7 +62,7 @@ pub fn html(table: &Table) -> String {
 
 /// Writes the table and its notes as a list.
 fn markdown(table: &Table) -> String {
-    let notes = table.notes.iter().map(|note| format!("- {}\n", markdown_text(note)));
+    let notes = table.notes.iter().map(|note| format!("- {}\n", markdown_prose(note)));
     format!("{}\n{}", text_table(table, &PLAIN).markdown(), notes.collect::<String>())
 }
 
@@ -75,7 +75,7 @@ fn latex(table: &Table) -> String {
         n: |n| format!("$n = {n}$"),
         missing: "--",
     };
-    let notes = table.notes.iter().map(|note| format!("\\par{{\\footnotesize {}\\par}}\n", latex_text(note)));
+    let notes = table.notes.iter().map(|note| format!("\\par{{\\footnotesize {}\\par}}\n", latex_prose(note)));
     let tabular = text_table(table, &notation).latex();
     format!("% \\usepackage{{booktabs, siunitx}}\n{tabular}{}", notes.collect::<String>())
 }

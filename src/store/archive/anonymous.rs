@@ -257,6 +257,8 @@ impl Pseudonyms {
             "device" | "cpu_model" | "system" | "gpus" => words::is_product(text),
             "schema_version" => words::is_version(text) || words::is_schema(text),
             "links" => words::is_links(text),
+            // Facts that are counts.
+            "cpus" | "gpu_power_limit_w" => words::is_digits(text, 5),
             _ => VERSIONS.contains(&field) && words::is_version(text),
         };
         match field {

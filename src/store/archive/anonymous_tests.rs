@@ -299,6 +299,8 @@ fn what_differed_differs_still_and_what_was_the_same_is_the_same() {
         ("file", "trace.events"),
         ("schema_version", "built-in 1"),
         ("schema_version", "3.14.1"),
+        ("cpus", "96"),
+        ("gpu_power_limit_w", "700"),
     ] {
         assert_eq!(names.text(field, kept), kept, "{field}: a recording stays with its run");
     }

@@ -57,7 +57,8 @@ fn collect(value: &Value, words: &mut HashSet<String>) {
     }
 }
 
-fn is_digits(text: &str, most: usize) -> bool {
+/// A whole number of at most `most` digits.
+pub(super) fn is_digits(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
