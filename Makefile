@@ -12,57 +12,69 @@ SESSION := $(DATA)/multicard/sessions/quickstart
 unexport LIBTORCH LIBTORCH_INCLUDE LIBTORCH_LIB LIBTORCH_CXX11_ABI LIBTORCH_STATIC LIBTORCH_USE_PYTORCH
 unexport LIBTORCH_BYPASS_VERSION_CHECK
 
+# The workbench and the worker, in one call, so that what both use is compiled once.
+ALL := --workspace
+# With the tests that start the worker.
+TESTS := $(ALL) --features torch
 # The CUDA part of the shim is built wherever its headers lie beside the linked libtorch.
 CUDA_PART = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1)
 TORCH_CARGO = $(CUDA_PART) cargo
+# beside DOWNLOADS,BUILD: compiles the workbench, which needs none of it, while libtorch and others are downloaded.
+beside = @($(1)) & downloads=$$!; $(2); built=$$?; wait $$downloads && exit $$built
 # Recorded with each run.
 COMMIT = $(addprefix MULTICARD_BUILD=,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null))
 
 .DEFAULT_GOAL := help
-.PHONY: run window test test-gpu lint build build-cuda fuzz bench clean help packages test-packages libtorch dali readers
+.PHONY: run quick window test test-gpu lint build build-cuda fuzz bench clean help packages test-packages libtorch dali readers
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
-run: build ## build, run sessions/quickstart.toml (what it has done already is kept), print its table, write a figure, open the window
-	$(BUILT)/release/multicard run sessions/quickstart.toml --session "$(SESSION)" --resume
-	$(BUILT)/release/multicard table "$(SESSION)" --preset times
-	$(BUILT)/release/multicard figure "$(SESSION)" --preset times --out "$(SESSION).svg"
-	@echo "next: $(BUILT)/release/multicard figure \"$(SESSION)\" --preset loss --out loss.svg"
-	@echo "      $(BUILT)/release/multicard plan sessions/precision-layout-pin.toml    (what a study of a paper takes here)"
+run: quick ## build, run sessions/quickstart.toml (what it has done already is kept), print its table, write a figure, open the window
+	$(BUILT)/quick/multicard run sessions/quickstart.toml --session "$(SESSION)" --resume
+	$(BUILT)/quick/multicard table "$(SESSION)" --preset times
+	$(BUILT)/quick/multicard figure "$(SESSION)" --preset times --out "$(SESSION).svg"
+	@echo "next: $(BUILT)/quick/multicard figure \"$(SESSION)\" --preset loss --out loss.svg"
+	@echo "      $(BUILT)/quick/multicard plan sessions/precision-layout-pin.toml    (what a study of a paper takes here)"
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then \
-		$(BUILT)/release/multicard --session "$(SESSION)" || echo "the runs and the table above are kept all the same"; \
+		$(BUILT)/quick/multicard --session "$(SESSION)" || echo "the runs and the table above are kept all the same"; \
 	else \
-		echo "no display here; where there is one: $(BUILT)/release/multicard --session \"$(SESSION)\""; \
+		echo "no display here; where there is one: $(BUILT)/quick/multicard --session \"$(SESSION)\""; \
 	fi
 
-window: build ## build and open the window
-	$(BUILT)/release/multicard
+window: quick ## build and open the window
+	$(BUILT)/quick/multicard
 
-test: libtorch dali readers test-packages ## run every test: library, window, both binaries, end to end
-	$(TORCH_CARGO) test --features torch
+test: test-packages ## run every test: library, window, both programs, end to end
+	$(call beside,.ci/libtorch && .ci/dali > /dev/null && .ci/readers > /dev/null,cargo test --features torch --no-run)
+	$(TORCH_CARGO) test $(TESTS)
 
 test-gpu: libtorch dali ## run the tests that need NVIDIA GPUs, as far as this machine has them
 	@$(CUDA_PART) .ci/test-gpu
 
 lint: libtorch ## check form, lints and dependencies, with and without the window
 	cargo fmt --check
-	$(TORCH_CARGO) clippy --all-targets --features torch -- -D warnings
-	$(TORCH_CARGO) clippy --no-default-features --features torch -- -D warnings
+	$(TORCH_CARGO) clippy --all-targets $(TESTS) -- -D warnings
+	$(TORCH_CARGO) clippy --no-default-features $(ALL) -- -D warnings
 	.ci/audit
 
-build: libtorch ## build both binaries, optimised; they know their git commit
-	$(COMMIT) $(TORCH_CARGO) build --release --features torch
+quick: packages # both programs in a fraction of the time, at nearly the speed of a release
+	$(call beside,.ci/libtorch,$(COMMIT) cargo build --profile quick)
+	$(COMMIT) $(TORCH_CARGO) build --profile quick $(ALL)
 
-build-cuda: packages ## build both binaries and the CUDA part of the worker; needs neither GPU nor driver
+build: packages ## build both programs for packages and measurements; they know their git commit
+	$(call beside,.ci/libtorch,$(COMMIT) cargo build --release)
+	$(COMMIT) $(TORCH_CARGO) build --release $(ALL)
+
+build-cuda: packages ## build both programs and the CUDA part of the worker; needs neither GPU nor driver
 	@.ci/libtorch --cuda
-	$(COMMIT) MULTICARD_BUILD_CUDA=1 cargo build --release --features torch
+	$(COMMIT) MULTICARD_BUILD_CUDA=1 cargo build --release $(ALL)
 
 fuzz: packages ## change inputs of every parser for FUZZ_S seconds each (20), then whole sessions and reports, optimised
 	MULTICARD_FUZZ_S=$(or $(FUZZ_S),20) cargo test --profile fuzz --test fuzz --test trace_fuzz -- --ignored --nocapture --test-threads 1
 
 bench: libtorch ## run the benchmarks
-	$(TORCH_CARGO) bench --features torch
+	$(TORCH_CARGO) bench $(ALL)
 
 dali: packages ## fetch NVIDIA DALI (230 MB, once, into the user's cache): loader = dali
 	@.ci/dali > /dev/null

@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    multicard::protocol::set_build(option_env!("MULTICARD_BUILD"));
     multicard::cli::main()
 }

@@ -11,7 +11,7 @@ mod rates;
 mod sample;
 mod trace;
 
-pub use environment::{BUILD, Environment, fact_keys, fact_name};
+pub use environment::{Environment, build, fact_keys, fact_name, set_build};
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MEETING_VARIABLE};
 pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};

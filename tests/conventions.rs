@@ -2,8 +2,10 @@
 //! that texts name.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -170,4 +172,25 @@ fn files_that_texts_link_to_are_there() {
             assert!(root().join(link).exists(), "{text} links to {link}, which is not there");
         }
     }
+}
+
+/// The packages that cargo compiles for these packages of ours, with their features.
+fn compiled(selection: &[&str]) -> BTreeSet<String> {
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args(["tree", "--offline", "--edges", "normal,build", "--prefix", "none", "--format", "{p} {f}"]);
+    let output = tree.args(selection).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().map(|line| line.trim_end_matches(" (*)").trim_end().to_owned()).collect()
+}
+
+#[test]
+fn the_workbench_alone_is_compiled_with_the_features_that_it_has_beside_the_worker() {
+    let [alone, beside] = [["--package", "multicard"].as_slice(), &["--workspace"]].map(compiled);
+    assert!(alone.iter().any(|package| package.starts_with("serde v")), "cargo lists no packages: {alone:?}");
+    let twice: Vec<_> = alone.difference(&beside).collect();
+    assert!(
+        twice.is_empty(),
+        "compiled twice, as the worker asks for more: name its features in Cargo.toml: {twice:?}"
+    );
 }

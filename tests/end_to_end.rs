@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 mod training;
 
-use training::{alone, data_folder, multicard, rank_logs, run_command, table, text, wait_for};
+use training::{alone, data_folder, multicard, rank_logs, run_command, table, text, wait_for, worker};
 
 /// A small plan: two precisions, two layouts, a few steps of tiny images.
 const SMALL: &str = r#"
@@ -486,7 +486,7 @@ fn a_disk_that_fills_up_is_told_and_what_is_missing_is_run_once_there_is_room() 
     let unshare = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["-Urm", "sh", "-euc", script, env!("CARGO_BIN_EXE_multicard")]).arg(&room).arg(&file);
-        command.env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker")).env("MULTICARD_DATA", data_folder());
+        command.env("MULTICARD_WORKER", worker()).env("MULTICARD_DATA", data_folder());
         command.output()
     };
     if !unshare("mount -t tmpfs none /mnt").is_ok_and(|output| output.status.success()) {

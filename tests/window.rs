@@ -17,6 +17,10 @@ use multicard::app::{App, Settings};
 use multicard::plan::RunState;
 use multicard::store::Reader;
 
+mod built;
+
+use built::worker;
+
 const SIZE: [f32; 2] = [1280.0, 800.0];
 /// Long enough for a slow machine with others at work; reaching it is a failure.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -93,7 +97,7 @@ fn quickstart_is_ticked_launched_and_read_off_the_table_in_a_real_window() {
     if std::env::var_os("MULTICARD_WORKER").is_none() {
         let mut again = Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "quickstart_is_ticked_launched_and_read_off_the_table_in_a_real_window", "--nocapture"]);
-        assert!(again.env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker")).status().unwrap().success());
+        assert!(again.env("MULTICARD_WORKER", worker()).status().unwrap().success());
         return;
     }
     let home = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use super::study::StudyArguments;
 use super::{OK, Outcome, print, session_folder};
 use crate::figure;
 use crate::plan::RunState;
-use crate::protocol::BUILD;
+use crate::protocol::build;
 use crate::text_table::latex_text;
 
 /// How to cite multicard, in the Citation File Format.
@@ -81,7 +81,7 @@ fn authors(citation: &str) -> Vec<&str> {
 }
 
 fn commit() -> String {
-    BUILD.map_or(String::new(), |commit| format!(", git commit {commit}"))
+    build().map_or(String::new(), |commit| format!(", git commit {commit}"))
 }
 
 fn software(citation: &str) -> String {

@@ -118,7 +118,7 @@ impl Search {
         let tried: Vec<_> = self.folders.iter().map(|folder| folder.join(NAME)).collect();
         tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
             format!(
-                "no worker found: tried {}: build it with `cargo build --features torch --bin {NAME}`, or set MULTICARD_WORKER to its path",
+                "no worker found: tried {}: build it with `cargo build --workspace`, or set MULTICARD_WORKER to its path",
                 all(&tried)
             )
         })

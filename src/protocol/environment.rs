@@ -1,13 +1,26 @@
 //! The environment of a run: versions of software, and settings of the machine and its GPUs, as they were when it started.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Key;
 
-/// The git commit that this build is of, with `-dirty` if files differed from it. None of builds without `make`.
-pub const BUILD: Option<&str> = option_env!("MULTICARD_BUILD");
+static BUILD: OnceLock<&'static str> = OnceLock::new();
+
+/// The git commit that this program is built of, with `-dirty` if files differed from it. None of builds without `make`.
+pub fn build() -> Option<&'static str> {
+    BUILD.get().copied()
+}
+
+/// Says the program's git commit, first of all. Programs compile it in, not this library, which would be compiled anew with each commit.
+pub fn set_build(commit: Option<&'static str>) {
+    if let Some(commit) = commit {
+        // The first one stands.
+        let _ = BUILD.set(commit);
+    }
+}
 
 /// The known facts, in the order in which they are shown: key and name.
 const FACTS: [(&str, &str); 23] = [

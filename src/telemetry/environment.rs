@@ -6,7 +6,7 @@ use std::fs;
 use super::gpu::{self, GpuSettings};
 use super::roots::{Roots, read_text};
 use crate::plan::{Gpu, Node};
-use crate::protocol::{BUILD, Environment};
+use crate::protocol::{Environment, build};
 
 /// The environment of a run on these GPUs of this node, as far as the machine tells. Takes some milliseconds.
 pub fn read_environment(node: &Node, gpus: &[&Gpu]) -> Environment {
@@ -51,7 +51,7 @@ fn read_host(roots: &Roots, node: &Node) -> Environment {
         environment.set("worker_build", worker.versions.build.clone());
     }
     environment.set("multicard", Some(env!("CARGO_PKG_VERSION")));
-    environment.set("multicard_build", BUILD);
+    environment.set("multicard_build", build());
     environment
 }
 

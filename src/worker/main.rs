@@ -77,6 +77,7 @@ usage: multicard-worker describe        what this worker is and whether it can u
 
 fn main() -> ExitCode {
     let started = Instant::now();
+    multicard::protocol::set_build(option_env!("MULTICARD_BUILD"));
     multicard::foreign::keep_files_from_others();
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let words: Vec<_> = arguments.iter().map(|word| word.to_str().unwrap_or_default()).collect();

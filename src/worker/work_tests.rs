@@ -53,7 +53,7 @@ struct Passes {
 }
 
 fn oracle() -> Oracle {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracles/flop.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/flop.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! What loaders prepare by themselves, in images a second, and what starting them costs: scenario a at 100, 300 and 500 px, and
 //! scenario b where a folder is named. `tests/peers/loader.py` measures PyTorch's DataLoader in the same way.
 //!
-//! `cargo bench --features torch --bench loader -- [--workers N] [--seconds S] [--folder DIR]`; one JSON line a configuration.
+//! `cargo bench -p multicard-worker --bench loader -- [--workers N] [--seconds S] [--folder DIR]`; one JSON line a configuration.
 
 // The worker's own parts, not copies; what a bench does not use is no loss.
 #[allow(dead_code, unused_imports, missing_docs)]

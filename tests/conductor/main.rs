@@ -19,6 +19,9 @@ use procfs_core::process::Stat;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+#[cfg(feature = "torch")]
+#[path = "../built/mod.rs"]
+mod built;
 #[cfg(feature = "window")]
 #[path = "../driven/mod.rs"]
 mod driven;

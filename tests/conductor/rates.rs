@@ -7,7 +7,7 @@ use super::*;
 /// A command whose conductor has a worker.
 fn measuring(scene: &Scene, arguments: &[&str]) -> Command {
     let mut command = scene.multicard(arguments);
-    command.env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker"));
+    command.env("MULTICARD_WORKER", built::worker());
     command
 }
 
@@ -146,8 +146,9 @@ fn a_killed_conductor_takes_its_worker_along_and_leaves_no_half_written_rates() 
 fn a_worker_that_breaks_is_named_with_its_last_words_and_the_session_goes_on() {
     let scene = at_rest();
     let broken = scene.path("broken-worker");
-    let real = env!("CARGO_BIN_EXE_multicard-worker");
-    let script = format!("#!/bin/sh\n[ \"$1\" = rates ] || exec {real} \"$@\"\necho 'out of memory' >&2\nexit 9\n");
+    let real = built::worker();
+    let script =
+        format!("#!/bin/sh\n[ \"$1\" = rates ] || exec {} \"$@\"\necho 'out of memory' >&2\nexit 9\n", real.display());
     executable::write(&broken, script);
     let measure = |worker: &OsStr| {
         let mut command = scene.multicard(&["node", "measure", "--session", "session", "--seconds", "0.4"]);
@@ -158,5 +159,5 @@ fn a_worker_that_breaks_is_named_with_its_last_words_and_the_session_goes_on() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("cannot measure this machine") && said.contains("out of memory"), "{said}");
     wait("the conductor ends", || scene.conductors().is_empty());
-    assert!(measure(OsStr::new(real)).status.success());
+    assert!(measure(real.as_os_str()).status.success());
 }

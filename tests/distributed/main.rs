@@ -16,6 +16,8 @@ use multicard::telemetry::{read_node, read_topology};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tempfile::TempDir;
 
+#[path = "../built/mod.rs"]
+mod built;
 #[path = "../executable/mod.rs"]
 mod executable;
 mod over_nccl;
@@ -130,7 +132,7 @@ impl Run {
 }
 
 fn worker(environment: &[(&str, &str)]) -> WorkerCommand {
-    let path = PathBuf::from(env!("CARGO_BIN_EXE_multicard-worker"));
+    let path = built::worker();
     let description = Worker {
         path: path.clone(),
         version: env!("CARGO_PKG_VERSION").into(),

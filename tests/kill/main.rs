@@ -1,7 +1,7 @@
 //! Kills at random moments: whatever dies, finished runs stay whole, and `--resume` ends with every cell run as often as
 //! the plan says.
 //!
-//! `MULTICARD_KILLS=500 cargo test --features torch --test kill -- --nocapture` runs a campaign of so many kills (default 6)
+//! `MULTICARD_KILLS=500 cargo test --workspace --features torch --test worker --test kill -- --nocapture` runs a campaign of so many kills (default 6)
 //! with the seed `MULTICARD_KILL_SEED` (default 1), and prints how many of which kind there were. Half of the queues are detached. With
 //! `MULTICARD_KILL_CONDUCTORS=1` all are, their runs are programs, and most kills hit the conductor. `MULTICARD_KILL_BINARIES` is a
 //! folder of other binaries than those of this build.
@@ -24,8 +24,11 @@ use rand_chacha::ChaCha8Rng;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+#[path = "../built/mod.rs"]
+mod built;
 mod scene;
 
+use built::worker;
 use scene::{Scene, names, records, wait_until};
 
 /// Long enough for a slow machine; reaching it is a failure.
@@ -113,9 +116,9 @@ enum Victim {
 /// The command line; what it keeps for its user is in `folder`.
 fn multicard(folder: &Path) -> Command {
     let others = std::env::var_os("MULTICARD_KILL_BINARIES").map(PathBuf::from);
-    let binary = |name, built| others.as_ref().map_or(PathBuf::from(built), |folder| folder.join(name));
-    let mut command = Command::new(binary("multicard", env!("CARGO_BIN_EXE_multicard")));
-    command.env("MULTICARD_WORKER", binary("multicard-worker", env!("CARGO_BIN_EXE_multicard-worker")));
+    let binary = |name, built: PathBuf| others.as_ref().map_or(built, |folder| folder.join(name));
+    let mut command = Command::new(binary("multicard", env!("CARGO_BIN_EXE_multicard").into()));
+    command.env("MULTICARD_WORKER", binary("multicard-worker", worker()));
     command.env("MULTICARD_DATA", folder.join("data")).env("XDG_STATE_HOME", folder.join("state"));
     // Where ranks meet.
     command.env("XDG_RUNTIME_DIR", folder.join("meetings"));

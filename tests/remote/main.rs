@@ -15,6 +15,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 #[cfg(feature = "window")]
+#[cfg(feature = "torch")]
+#[path = "../built/mod.rs"]
+mod built;
 #[path = "../driven/mod.rs"]
 mod driven;
 #[path = "../executable/mod.rs"]
@@ -273,7 +276,7 @@ impl Scene {
     /// Gives the node a worker, which it has none of otherwise.
     #[cfg(feature = "torch")]
     fn give_worker(&self) {
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_multicard-worker"), self.at("worker")).unwrap();
+        std::os::unix::fs::symlink(built::worker(), self.at("worker")).unwrap();
     }
 
     /// The rates that a session holds.

@@ -167,8 +167,8 @@ fn four_ranks_that_train_over_gloo_are_followed_between_two_hosts_for_less_than_
         ("test_images", Level::Integer(25)),
     ]);
     let shape = ImageSettings::from_levels(&levels).unwrap().shape();
-    let worker = env!("CARGO_BIN_EXE_multicard-worker");
-    let mut group = scene.start_four_ranks(levels, shape, &[worker, "rank", "{job}", "{rank}"]);
+    let worker = built::worker();
+    let mut group = scene.start_four_ranks(levels, shape, &[worker.to_str().unwrap(), "rank", "{job}", "{rank}"]);
     let mut measured = Measured::open(&scene.address(), hosts::bytes_on_the_wire);
     measured.await_steps(1.0);
     let (bytes_per_s, steps_per_s) = measured.count(Duration::from_secs(8));

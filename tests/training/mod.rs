@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[path = "../built/mod.rs"]
+mod built;
+
+pub use built::worker;
+
 /// Long enough for a slow machine; reaching it is a failure.
 const DEADLINE: Duration = Duration::from_secs(600);
 
@@ -28,7 +33,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// The command line with the real worker.
 pub fn multicard(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    command.args(arguments).env("MULTICARD_WORKER", env!("CARGO_BIN_EXE_multicard-worker"));
+    command.args(arguments).env("MULTICARD_WORKER", worker());
     command.env("MULTICARD_DATA", data_folder());
     command
 }

@@ -14,7 +14,7 @@ use api::Functions;
 pub use pipeline::{Fed, Input, Pipeline, Spec};
 
 /// The version that the functions' table was written for. `.ci/dali` fetches it.
-pub const VERSION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/dali-version")).trim_ascii();
+pub const VERSION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.ci/dali-version")).trim_ascii();
 /// The library that opens all others of DALI.
 const LIBRARY: &str = "dali/libdali_operators.so";
 /// Names another folder than the one that `make dali` fills.

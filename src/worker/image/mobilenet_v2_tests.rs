@@ -28,7 +28,7 @@ struct Oracle {
 }
 
 fn oracles() -> BTreeMap<String, Oracle> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracles/mobilenet_v2.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/mobilenet_v2.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 

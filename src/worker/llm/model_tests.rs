@@ -14,7 +14,7 @@ use crate::shim::AdamW;
 use crate::testing::generator;
 
 fn golden_file(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/llm").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/llm").join(name)
 }
 
 fn golden() -> HashMap<String, Tensor> {

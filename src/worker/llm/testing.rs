@@ -22,7 +22,7 @@ pub struct Golden {
 
 impl Golden {
     pub fn techniques() -> Self {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/llm-techniques");
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/llm-techniques");
         let tensors = Tensor::read_safetensors(folder.join("golden.safetensors")).unwrap().into_iter().collect();
         Self { folder, tensors }
     }

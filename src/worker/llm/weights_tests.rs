@@ -10,7 +10,7 @@ use super::*;
 const INDEX: &str = "model.safetensors.index.json";
 
 fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/llm").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/llm").join(name)
 }
 
 #[test]

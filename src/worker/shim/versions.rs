@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use libloading::os::unix::{Library, Symbol};
 use multicard::plan::Versions;
-use multicard::protocol::BUILD;
+use multicard::protocol::build;
 
 /// The versions of this build, and of the libraries that this process has loaded.
 pub fn versions() -> Versions {
@@ -23,7 +23,7 @@ pub fn versions() -> Versions {
         i32::try_from(unsafe { call() }).ok()
     };
     Versions {
-        build: BUILD.map(str::to_owned),
+        build: build().map(str::to_owned),
         cuda_runtime: written(b"cudaRuntimeGetVersion\0").map(cuda),
         cudnn: cudnn().map(cudnn_text),
         nccl: written(b"ncclGetVersion\0").map(nccl),

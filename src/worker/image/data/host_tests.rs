@@ -306,7 +306,7 @@ fn batches_on_a_gpu_hold_what_the_host_prepared() {
 
 /// What the threads alone prepare, their buffers going round as they do for a GPU: through [`Epoch::next`] on the CPU one would
 /// time fresh memory for each batch and the conversion to the model's type as well; that rate is printed beside it.
-/// `cargo test --release --features torch --bin multicard-worker -- --ignored --nocapture images_per_second`.
+/// `cargo test --release -p multicard-worker --bin multicard-worker -- --ignored --nocapture images_per_second`.
 #[test]
 #[ignore = "a measurement"]
 fn images_per_second() {

@@ -1,0 +1,33 @@
+//! Compiles the worker's C++ shim over libtorch and links both.
+
+#[path = "shim/compile.rs"]
+mod compile;
+
+use std::path::Path;
+
+use compile::{compiler, embed_kernels, nvidia, out, sources, torch};
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=shim/compile.rs");
+    let shim = Path::new(env!("CARGO_MANIFEST_DIR")).join("shim");
+    let torch = torch();
+    embed_kernels(&shim);
+    // The archive alone: it has to stand before libtorch's libraries.
+    compiler(&shim, &torch).files(sources(&shim)).cargo_metadata(false).compile("multicard_shim");
+    let link = |argument: String| {
+        for kind in ["bins", "benches"] {
+            println!("cargo:rustc-link-arg-{kind}={argument}");
+        }
+    };
+    let lib = torch.join("lib");
+    link(out().join("libmulticard_shim.a").display().to_string());
+    link(format!("-L{}", lib.display()));
+    // libtorch_cuda is opened at run time, where there is a driver.
+    for library in ["torch_cpu", "c10", "stdc++"] {
+        link(format!("-l{library}"));
+    }
+    for folder in [lib, nvidia(&torch).join("cu13/lib")] {
+        link(format!("-Wl,-rpath,{}", folder.display()));
+    }
+}

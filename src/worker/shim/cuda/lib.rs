@@ -1,0 +1,2 @@
+//! Nothing in Rust: `build.rs` links `libmulticard_cuda.so` and `libmulticard_cupti.so` beside the programs, which open them at run time.
+//! They are a package of their own so that building them builds nothing else again.
