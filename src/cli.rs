@@ -13,6 +13,7 @@ mod export;
 mod figure;
 mod follow;
 mod help;
+mod manual;
 mod material;
 mod node;
 mod output;
@@ -113,6 +114,8 @@ enum Command {
     Session(session::Command),
     /// Print the help of a subcommand, a topic or a workload.
     Help(help::Arguments),
+    /// Open the manual: tutorials, answers, reference and method on one page, without a network.
+    Manual(manual::Arguments),
     /// Print a shell completion script.
     Completions {
         /// The shell.
@@ -185,6 +188,7 @@ pub fn main() -> ExitCode {
         Some(Command::Adapter(arguments)) => command::adapter(&arguments),
         Some(Command::Session(command)) => session::run(command),
         Some(Command::Help(arguments)) => help::run(&arguments),
+        Some(Command::Manual(arguments)) => manual::run(&arguments),
         Some(Command::Completions { shell }) => completions(shell),
         Some(Command::Man) => man(),
         Some(Command::Relay { session }) => crate::remote::relay(&session).map(|()| OK).map_err(Into::into),

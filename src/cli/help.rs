@@ -11,40 +11,60 @@ pub(super) struct Arguments {
     topic: Vec<String>,
 }
 
-/// A page that `multicard help NAME` prints, after the help of the subcommand of that name if there is one.
-struct Topic {
-    name: &'static str,
-    about: &'static str,
-    text: fn() -> String,
+/// The parts of the manual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Tutorials,
+    Answers,
+    Reference,
+    Method,
 }
 
-const TOPICS: &[Topic] = &[
-    Topic { name: "plan", about: "plan files", text: || plain(include_str!("../plan/plan.md")) },
-    Topic { name: "workloads", about: "what plans run", text: workloads_page },
-    Topic {
-        name: "readings",
-        about: "what programs say about their runs",
-        text: || plain(include_str!("../program/readings/readings.md")),
-    },
-    Topic {
-        name: "method",
-        about: "measures, intervals and what they leave out",
-        text: || plain(include_str!("../analysis/method.md")),
-    },
-    Topic { name: "export", about: "columns of exported tables", text: || plain(include_str!("../export/export.md")) },
-    Topic { name: "session", about: "the session's folder", text: || plain(include_str!("../store/session.md")) },
-    Topic {
-        name: "trust",
-        about: "what is trusted, checked and promised; other users of a machine",
-        text: || plain(include_str!("../store/trust.md")),
-    },
-    Topic {
-        name: "protocol",
-        about: "jobs, events and samples",
-        text: || plain(include_str!("../protocol/protocol.md")),
-    },
+impl Part {
+    pub(super) const ALL: [Self; 4] = [Self::Tutorials, Self::Answers, Self::Reference, Self::Method];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tutorials => "Tutorials",
+            Self::Answers => "How to",
+            Self::Reference => "Reference",
+            Self::Method => "Method",
+        }
+    }
+}
+
+/// A page that `multicard help NAME` prints, after the help of the subcommand of that name if there is one, and a chapter of the manual.
+pub(super) struct Topic {
+    pub(super) name: &'static str,
+    about: &'static str,
+    pub(super) part: Part,
+    pub(super) text: fn() -> String,
+}
+
+/// A topic whose page is a file of the source.
+macro_rules! page {
+    ($part:ident, $name:literal, $about:literal, $file:literal) => {
+        Topic { name: $name, about: $about, part: Part::$part, text: || plain(include_str!($file)) }
+    };
+}
+
+pub(super) const TOPICS: &[Topic] = &[
+    page!(Tutorials, "first-study", "tutorial: from ticked boxes to a figure", "manual/first-study.md"),
+    page!(Tutorials, "own-program", "tutorial: measure a script of your own", "manual/own-program.md"),
+    page!(Tutorials, "papers", "tutorial: the tables and figures of the papers", "manual/papers.md"),
+    page!(Tutorials, "tracing", "tutorial: where the time goes", "manual/tracing.md"),
+    page!(Answers, "how-to", "answers to common questions, exit codes, environment variables", "manual/answers.md"),
+    page!(Answers, "elsewhere", "sessions in the background and on other machines", "manual/elsewhere.md"),
+    page!(Reference, "plan", "plan files", "../plan/plan.md"),
+    Topic { name: "workloads", about: "what plans run", part: Part::Reference, text: workloads_page },
+    page!(Reference, "readings", "what programs say about their runs", "../program/readings/readings.md"),
+    page!(Method, "method", "measures, intervals and what they leave out", "../analysis/method.md"),
+    page!(Reference, "export", "columns of exported tables", "../export/export.md"),
+    page!(Reference, "session", "the session's folder", "../store/session.md"),
+    page!(Method, "trust", "what is trusted, checked and promised; other users of a machine", "../store/trust.md"),
+    page!(Reference, "protocol", "jobs, events and samples", "../protocol/protocol.md"),
     #[cfg(feature = "window")]
-    Topic { name: "keys", about: "keys of the window", text: crate::app::describe_keys },
+    Topic { name: "keys", about: "keys of the window", part: Part::Reference, text: crate::app::describe_keys },
 ];
 
 /// The list of topics, for the end of the program's own help.
@@ -108,7 +128,7 @@ fn workloads_page() -> String {
 }
 
 /// A workload's data sets and factors, or the factors that are named.
-fn workload_page(spec: &WorkloadSpec, keys: &[&str]) -> Result<String, String> {
+pub(super) fn workload_page(spec: &WorkloadSpec, keys: &[&str]) -> Result<String, String> {
     if keys.is_empty() {
         let mut lines =
             vec![format!("# {}\n\nFactors and data sets of `workload = \"{}\"`.\n\n# Factors\n", spec.name, spec.key)];

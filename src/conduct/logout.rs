@@ -19,7 +19,7 @@ pub fn ends_at_logout() -> Option<&'static str> {
         user != "root" && ends_users_processes(Path::new("/"), &user)
     });
     ends.then_some(
-        "this system ends all processes at logout (KillUserProcesses), the queue among them: see “loginctl enable-linger” in the README",
+        "this system ends all processes at logout (KillUserProcesses), the queue among them: see `multicard help elsewhere`",
     )
 }
 
