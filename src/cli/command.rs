@@ -126,13 +126,17 @@ impl Read {
 
     /// Numbers that were not taken, with patterns that take them.
     fn untaken(&self) -> Option<String> {
-        let first = self.untaken.first()?;
+        if self.untaken.is_empty() {
+            return None;
+        }
         let numbers: Vec<&str> = self.untaken.iter().map(|untaken| untaken.number.as_str()).collect();
-        let patterns = std::iter::once(&first.taken).chain(self.untaken.iter().map(|untaken| &untaken.pattern));
+        // Lines of evaluations have no guess.
+        let guess = self.untaken.iter().map(|untaken| &untaken.taken).find(|taken| !taken.is_empty());
+        let first = if guess.is_some() { "; the first is for what was guessed" } else { "" };
+        let patterns = guess.into_iter().chain(self.untaken.iter().map(|untaken| &untaken.pattern));
         let patterns: Vec<String> = patterns.map(|pattern| format!("    '{pattern}',\n")).collect();
         Some(format!(
-            "Not taken: {}. Patterns take them, and replace the guess; the first is for what was guessed:\n\
-             [command.readings]\npatterns = [\n{}]",
+            "Not taken: {}. Patterns take them, and replace the guess{first}:\n[command.readings]\npatterns = [\n{}]",
             numbers.join(", "),
             patterns.concat()
         ))

@@ -377,7 +377,9 @@ fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<U
     let Some(loss) = captures(&LOSS, line).and_then(|loss| loss.name("loss")) else { return (None, Vec::new()) };
     let numbered = Numbered::of(line, epoch);
     if captures(&OTHERS, line).is_some() && !numbered.keras {
-        return (None, Vec::new());
+        // An evaluation, which is no step: a loss of training that it repeats would count the step twice.
+        let is_other = |number: &Printed<'_>| !numbered.places.iter().any(|place| place.contains(&number.at));
+        return (None, untaken(printed::numbers(line).into_iter().filter(is_other), ""));
     }
     let Ok(value) = loss.as_str().parse::<f64>() else { return (None, Vec::new()) };
     fields.step.epoch = numbered.epoch;
@@ -387,7 +389,7 @@ fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<U
     }
     (fields.step.step, fields.step.steps) = (numbered.step, numbered.steps);
     fields.step.loss = Some(value);
-    let (mut untaken, mut taken) = (Vec::new(), Vec::new());
+    let (mut others, mut taken) = (Vec::new(), Vec::new());
     for number in printed::numbers(line) {
         let place = numbered.places.iter().position(|place| place.contains(&number.at));
         if number.at == loss.start() || place.is_some() {
@@ -406,22 +408,25 @@ fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<U
                 fields.reading(&key, value);
                 taken.push(number.pattern(None));
             }
-            Meaning::Duration(_) | Meaning::Unknown => untaken.push(number),
+            Meaning::Duration(_) | Meaning::Unknown => others.push(number),
         }
     }
-    let taken = taken.join(".*?");
-    let untaken = untaken.into_iter().map(|number| Untaken {
-        number: [number.name, number.text, number.unit]
-            .iter()
-            .filter(|part| !part.is_empty())
-            .copied()
-            .collect::<Vec<_>>()
-            .join(" "),
+    (Some(Ok(())), untaken(others.into_iter(), &taken.join(".*?")))
+}
+
+/// Numbers of a line that are not taken, beside the pattern of those that are.
+fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>, taken: &str) -> Vec<Untaken> {
+    let words = |number: &Printed<'l>| {
+        let parts = [number.name, number.text, number.unit];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    };
+    let of_number = |number: Printed<'l>| Untaken {
+        number: words(&number),
         name: number.name.to_owned(),
         pattern: number.pattern(None),
-        taken: taken.clone(),
-    });
-    (Some(Ok(())), untaken.collect())
+        taken: taken.to_owned(),
+    };
+    numbers.map(of_number).collect()
 }
 
 /// What a number of a step's line means. Keras prints all measures by name, and where it prints no bar, the mean time of a step over the

@@ -82,8 +82,30 @@ fn lines_that_only_look_alike_say_nothing() {
         "",
     ];
     for line in lines {
-        assert_eq!(shapes(&[line]), [], "{line}");
+        let found = shapes(&[line]);
+        let is_silent = found.iter().all(|found| matches!(found, Found::Untaken(_)));
+        assert!(is_silent, "{line}: {found:?}");
     }
+}
+
+#[test]
+fn numbers_of_a_line_that_tells_an_evaluation_are_named_and_no_step_is_counted_twice() {
+    let found =
+        shapes(&["iter 250: loss 2.3, time 12.5ms", "step 250: train loss 2.49, val_loss 2.51, perplexity 12.3"]);
+    let [Found::Step(step), rest @ ..] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((step.step, step.loss), (Some(250), Some(2.3)));
+    let numbers: Vec<&str> = rest
+        .iter()
+        .map(|found| match found {
+            Found::Untaken(untaken) => untaken.number.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(numbers, ["train loss 2.49", "val_loss 2.51", "perplexity 12.3"]);
+    let Some(Found::Untaken(val_loss)) = rest.get(1) else { panic!("{rest:?}") };
+    let pattern = Regex::new(&val_loss.pattern).unwrap();
+    let captures = pattern.captures("step 250: train loss 2.49, val_loss 2.51").unwrap();
+    assert_eq!(captures.iter().flatten().last().unwrap().as_str(), "2.51", "{}", val_loss.pattern);
 }
 
 fn poll(look: &mut Look, last: bool) -> Vec<Found> {
