@@ -6,6 +6,24 @@ fn signal(process: u32, signal: Signal) {
     kill_process(Pid::from_raw(process.cast_signed()).unwrap(), signal).unwrap();
 }
 
+/// Starts a command whose interrupts do what they do in a terminal: a shell that starts tests in the background has them ignored, and
+/// what it starts inherits that.
+fn start_as_in_a_terminal(scene: &Scene, arguments: &[&str]) -> Child {
+    let command = scene.multicard(arguments);
+    let mut inner = Command::new("env");
+    inner.arg("--default-signal=INT,TERM").arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        inner.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => inner.env(name, value),
+            None => inner.env_remove(name),
+        };
+    }
+    inner.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
 /// What a child says until it ends, within a time in which it would answer even on a slow machine, and its exit code.
 fn ended_in_time(mut child: Child) -> (Option<i32>, String) {
     let start = Instant::now();
@@ -56,7 +74,7 @@ fn interrupts_end_what_waits_for_a_stopped_conductor_at_once() {
     signal(conductor, Signal::STOP);
     for command in ["attach", "stop"] {
         for interrupt in [Signal::INT, Signal::TERM] {
-            let child = scene.start(&[command, "session"]);
+            let child = start_as_in_a_terminal(&scene, &[command, "session"]);
             wait("it has connected", || {
                 let files = fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
                 let mut files = files.filter_map(|file| fs::read_link(file.path()).ok());
