@@ -3,10 +3,12 @@
 #   MULTICARD_TORCH=DIR   use the PyTorch in DIR (.../site-packages/torch or an unpacked libtorch); .ci/torch-version says which
 #   MULTICARD_DALI=DIR    use the NVIDIA DALI in DIR (.../site-packages/nvidia) instead of downloading it; .ci/dali-version says which
 #   SESSION=DIR           where `make run` keeps its session
+#   PREFIX=DIR            where `make install` puts the program (/usr/local); DESTDIR goes before it
 
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 DATA := $(or $(XDG_DATA_HOME),$(HOME)/.local/share)
 SESSION := $(DATA)/multicard/sessions/quickstart
+PREFIX := /usr/local
 
 # The libtorch of the set-up is the one that is linked, whatever the shell says of others.
 unexport LIBTORCH LIBTORCH_INCLUDE LIBTORCH_LIB LIBTORCH_CXX11_ABI LIBTORCH_STATIC LIBTORCH_USE_PYTORCH
@@ -25,7 +27,7 @@ beside = @($(1)) & downloads=$$!; $(2); built=$$?; wait $$downloads && exit $$bu
 COMMIT = $(addprefix MULTICARD_BUILD=,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null))
 
 .DEFAULT_GOAL := help
-.PHONY: run quick window test test-gpu lint build build-cuda fuzz bench clean help packages test-packages libtorch dali readers
+.PHONY: run quick window test test-gpu lint build build-cuda install uninstall package nightly fuzz bench clean help packages test-packages libtorch dali readers
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -69,6 +71,18 @@ build: packages ## build both programs for packages and measurements; they know 
 build-cuda: packages ## build both programs and the CUDA part of the worker; needs neither GPU nor driver
 	@.ci/libtorch --cuda
 	$(COMMIT) MULTICARD_BUILD_CUDA=1 cargo build --release $(ALL)
+
+install: ## install what `make build` built: make install PREFIX=$$HOME/.local
+	@BUILT=$(BUILT)/release DESTDIR=$(DESTDIR) .ci/install $(PREFIX)
+
+uninstall: ## take it away again
+	@DESTDIR=$(DESTDIR) .ci/install --remove $(PREFIX)
+
+package: ## make a .deb and a tar.gz of what `make build` or `make build-cuda` built, in target/packages
+	@BUILT=$(BUILT)/release .ci/package
+
+nightly: ## what is too long for `make test`: fuzzing, kills, a soak, windows at random, clean roots, benchmarks
+	@.ci/nightly
 
 fuzz: packages ## change inputs of every parser for FUZZ_S seconds each (20), then whole sessions and reports, optimised
 	MULTICARD_FUZZ_S=$(or $(FUZZ_S),20) cargo test --profile fuzz --test fuzz --test trace_fuzz -- --ignored --nocapture --test-threads 1

@@ -8,6 +8,7 @@ mod command;
 mod conduct;
 mod data;
 mod difference;
+mod doctor;
 mod document;
 mod export;
 mod figure;
@@ -24,6 +25,7 @@ mod report;
 mod reproduction;
 mod run;
 mod session;
+mod setup;
 mod study;
 mod table;
 mod trace;
@@ -63,6 +65,10 @@ struct Arguments {
 enum Command {
     /// Describe this machine: GPUs, CPUs, memory, worker; `node measure` measures what it reaches.
     Node(node::Arguments),
+    /// Check what runs need of this machine, and say what to type where it is missing. Exit code 1 if something does not work.
+    Doctor(doctor::Arguments),
+    /// Fetch the libraries of PyTorch or NVIDIA DALI where this machine has none. Goes on where an earlier try was broken off.
+    Setup(setup::Arguments),
     /// Show what a plan would run here: cells, estimated time and memory, and cells that cannot run.
     Plan(plan::Arguments),
     /// Run a plan and record it in a session.
@@ -122,7 +128,11 @@ enum Command {
         shell: clap_complete::Shell,
     },
     /// Print the manual page, in roff.
-    Man,
+    Man {
+        /// Write a page for each subcommand into this folder instead.
+        #[arg(long, value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
     /// Relay a session over standard input and output; started over ssh by multicard on another machine.
     #[command(hide = true)]
     Relay {
@@ -166,6 +176,8 @@ pub fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Some(Command::Node(arguments)) => node::run(arguments),
+        Some(Command::Doctor(arguments)) => doctor::run(&arguments),
+        Some(Command::Setup(arguments)) => setup::run(&arguments),
         Some(Command::Plan(arguments)) => plan::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
         Some(Command::Conduct(arguments)) => conduct::conduct(&arguments),
@@ -190,7 +202,7 @@ pub fn main() -> ExitCode {
         Some(Command::Help(arguments)) => help::run(&arguments),
         Some(Command::Manual(arguments)) => manual::run(&arguments),
         Some(Command::Completions { shell }) => completions(shell),
-        Some(Command::Man) => man(),
+        Some(Command::Man { folder }) => man(folder.as_deref()),
         Some(Command::Relay { session }) => crate::remote::relay(&session).map(|()| OK).map_err(Into::into),
         Some(Command::Group { job, program }) => group(&job, &program),
         Some(Command::Rank { supervisor, program }) => Err(launch::become_rank(supervisor, &program).into()),
@@ -270,7 +282,12 @@ fn completions(shell: clap_complete::Shell) -> Outcome {
     Ok(OK)
 }
 
-fn man() -> Outcome {
+fn man(folder: Option<&Path>) -> Outcome {
+    if let Some(folder) = folder {
+        clap_mangen::generate_to(Arguments::command(), folder)
+            .map_err(|error| format!("writing pages into {} failed: {error}", folder.display()))?;
+        return Ok(OK);
+    }
     let mut page = Vec::new();
     clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
     print(&String::from_utf8(page)?)?;

@@ -35,6 +35,7 @@
 //!
 //! The follower collects all of it in `outcome::Facts`, which determine the outcome of the run and the rank that failed first.
 
+mod answer;
 mod follower;
 mod gpu_set;
 mod launcher;
@@ -46,6 +47,7 @@ mod rates;
 mod rendezvous;
 mod supervisor;
 mod tail;
+mod torch;
 mod worker;
 
 #[cfg(test)]
@@ -59,4 +61,5 @@ pub use queue::{Queue, QueueError};
 pub use rates::{Measured, measure_rates};
 pub use rendezvous::{Alone, MeetingFolder, Rendezvous};
 pub use supervisor::{GROUP_COMMAND, JOB_WORD, PROGRAM_COMMAND, RANK_COMMAND, RANK_WORD, become_rank, lead};
-pub use worker::{WorkerCommand, find_supervisor, find_worker};
+pub use torch::{FETCHED, TORCH_VERSION, fetched_folder};
+pub use worker::{WorkerCommand, find_supervisor, find_worker, worker_file};

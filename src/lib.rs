@@ -53,6 +53,8 @@ pub mod protocol;
 pub mod remote;
 /// The session that is run: plan, queue, groups, telemetry and store as one object.
 pub mod session;
+/// Libraries that the worker loads, fetched where the node has none.
+pub mod setup;
 /// Medians with their intervals, and distributions: what all that counts and compares shares.
 pub mod statistics;
 /// The session folder: its logs, the index made from them, the one writer and the readers, archives of it.

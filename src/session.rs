@@ -4,6 +4,7 @@
 //! [`Session::advance`], which waits briefly, records what arrived, starts the next runs, and returns
 //! notices for the owner to show. Everything happens in one order, without locks.
 
+mod doctor;
 mod error;
 mod finished;
 mod imported;
@@ -28,6 +29,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+pub use doctor::{Check, Health, examine};
 pub use error::SessionError;
 pub use finished::all_finished;
 pub use imported::digest_of_programs;

@@ -209,7 +209,7 @@ fn the_topology_of_four_gpus_is_drawn_with_its_interconnects() {
         (Ok(format!("/data/{}", files.key).into()), present)
     });
     let sets = sets.collect();
-    state.take(UiEvent::Places(Box::new(Places { topology, sets, disks: vec![disk] })));
+    state.take(UiEvent::Places(Box::new(Places { topology, sets, disks: vec![disk], checks: Vec::new() })));
     let mut sample = samples(4, 480.0).last().unwrap();
     sample.host =
         HostSample { cpus_busy: Some(21.5), memory_used_bytes: Some(180_000_000_000), ..HostSample::default() };

@@ -16,12 +16,24 @@ pub const MNIST_URLS: &[&str] =
     &["https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"];
 
 /// A file with known content.
-pub(super) struct Wanted {
-    pub(super) name: String,
-    pub(super) bytes: u64,
-    pub(super) sha256: String,
+pub struct Wanted {
+    /// Its name in the folder.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its SHA-256, in lower-case hexadecimal.
+    pub sha256: String,
     /// Where it is, the preferred place first.
-    pub(super) urls: Vec<String>,
+    pub urls: Vec<String>,
+}
+
+/// Downloads files into `folder`, as [`fetch_mnist`] does.
+pub fn fetch_files(
+    folder: &Path,
+    files: &[Wanted],
+    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<(), DatasetError> {
+    fetch(&agent(), folder, files, progress)
 }
 
 /// Names, bytes and checksums.
@@ -243,7 +255,7 @@ fn receive(
 }
 
 /// SHA-256 of a file, in lower-case hexadecimal. Files of text are larger than memory.
-fn checksum(path: &Path) -> io::Result<String> {
+pub fn checksum(path: &Path) -> io::Result<String> {
     let (mut file, mut hasher) = (File::open(path)?, Sha256::new());
     let mut buffer = vec![0; 1 << 20];
     loop {

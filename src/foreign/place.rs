@@ -3,7 +3,7 @@
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
@@ -59,4 +59,24 @@ fn folder(of: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, String> {
         return Err(format!("the home folder {} does not exist: set HOME to one that does", home.display()));
     }
     Ok(folder)
+}
+
+/// Free bytes for this user and all bytes of the file system that holds a folder, or will hold it.
+pub fn disk_space(folder: &Path) -> Option<(u64, u64)> {
+    let there = folder.ancestors().find(|folder| folder.exists())?;
+    let found = rustix::fs::statvfs(there).ok()?;
+    Some((found.f_bavail.saturating_mul(found.f_frsize), found.f_blocks.saturating_mul(found.f_frsize)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_yet_has_the_space_of_the_one_it_will_be_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, all) = disk_space(folder.path()).unwrap();
+        assert_eq!(disk_space(&folder.path().join("a/b")).unwrap().1, all);
+    }
 }

@@ -2,29 +2,23 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use crate::plan::Worker;
 use crate::protocol::{Exit, PROTOCOL_VERSION};
 
-use super::process;
+use super::answer::finish;
 use super::supervisor::{JOB_WORD, RANK_WORD};
+use super::torch::{self, Place, TORCH_VERSION, library_path, torch_version};
 
 /// File name of the worker.
 const NAME: &str = "multicard-worker";
 
 /// File name of the supervisor's program.
 const SUPERVISOR: &str = "multicard";
-
-/// Version of libtorch that the worker is built for: its C++ interface is stable only within one version.
-const TORCH_VERSION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/torch-version")).trim_ascii();
 
 /// Time limit for a worker to describe itself: loading CUDA's libraries from a cold disk takes seconds.
 const DESCRIBE_LIMIT: Duration = Duration::from_secs(30);
@@ -70,22 +64,22 @@ fn all(paths: &[PathBuf]) -> String {
 }
 
 /// Finds the worker: `$MULTICARD_WORKER`, else `multicard-worker` beside this program or one folder above. If
-/// `$MULTICARD_TORCH` names a torch folder (`…/site-packages/torch`), the worker loads the libraries from there.
+/// `$MULTICARD_TORCH` names a torch folder (`…/site-packages/torch`), the worker loads the libraries from there. Else it loads those it
+/// was linked with, or, where these are not, those of a Python of this node or of `multicard setup`.
 ///
 /// # Errors
-/// There is no worker, it cannot be executed, or it does not describe itself within 30 s as a worker of this workbench's
-/// protocol. The error says what was tried, what happened and what to do.
+/// There is no worker, there is no torch that it can load, it cannot be executed, or it does not describe itself within 30 s as a worker
+/// of this workbench's protocol. The error says what was tried, what happened and what to do.
 pub fn find_worker() -> Result<WorkerCommand, String> {
-    let exe = env::current_exe().unwrap_or_default();
-    let folders: Vec<_> = exe.ancestors().skip(1).take(2).map(Path::to_owned).collect();
-    Search {
-        worker: set("MULTICARD_WORKER").map(PathBuf::from),
-        folders,
-        torch: set("MULTICARD_TORCH").map(PathBuf::from),
-        library_path: set("LD_LIBRARY_PATH"),
-        limit: DESCRIBE_LIMIT,
-    }
-    .find()
+    Search::of_this_program().find()
+}
+
+/// The worker's file, whether it can be started or not.
+///
+/// # Errors
+/// There is none where it was looked for.
+pub fn worker_file() -> Result<PathBuf, String> {
+    Search::of_this_program().locate()
 }
 
 fn set(variable: &str) -> Option<OsString> {
@@ -98,15 +92,82 @@ struct Search {
     folders: Vec<PathBuf>,
     torch: Option<PathBuf>,
     library_path: Option<OsString>,
+    /// Where else torch may be.
+    places: Vec<Place>,
     limit: Duration,
 }
 
+/// Why a worker does not describe itself.
+enum Failure {
+    /// A library that it is linked with was not found: the line of the dynamic linker.
+    Library(String),
+    Other(String),
+}
+
 impl Search {
+    fn of_this_program() -> Self {
+        let exe = env::current_exe().unwrap_or_default();
+        Self {
+            worker: set("MULTICARD_WORKER").map(PathBuf::from),
+            folders: exe.ancestors().skip(1).take(2).map(Path::to_owned).collect(),
+            torch: set("MULTICARD_TORCH").map(PathBuf::from),
+            library_path: set("LD_LIBRARY_PATH"),
+            places: torch::places(),
+            limit: DESCRIBE_LIMIT,
+        }
+    }
+
     fn find(&self) -> Result<WorkerCommand, String> {
         let path = self.locate()?;
-        let environment = self.environment()?;
-        let description = describe(&path, &environment, self.limit)?;
-        Ok(WorkerCommand { description: Worker { path: path.clone(), ..description }, path, environment })
+        let environment = match &self.torch {
+            Some(torch) => self.with_torch(torch, self.check_named(torch))?,
+            None => Vec::new(),
+        };
+        match self.started(&path, environment) {
+            Ok(worker) => Ok(worker),
+            Err(Failure::Library(missing)) if self.torch.is_none() => self.find_with_other_torch(&path, &missing),
+            Err(Failure::Library(missing)) => Err(format!(
+                "the worker {} did not start with the torch that MULTICARD_TORCH names: {missing}: name another torch \
+                 {TORCH_VERSION}, or unset it and type `multicard setup`",
+                path.display()
+            )),
+            Err(Failure::Other(reason)) => Err(reason),
+        }
+    }
+
+    /// The worker with the first torch elsewhere that it starts with.
+    fn find_with_other_torch(&self, path: &Path, missing: &str) -> Result<WorkerCommand, String> {
+        let mut tried = Vec::new();
+        for place in &self.places {
+            let torch = match place.torch() {
+                Ok(torch) => torch,
+                Err(reason) => {
+                    tried.extend(reason.filter(|reason| !tried.contains(reason)));
+                    continue;
+                }
+            };
+            let started = self.with_torch(&torch, Ok(())).map_err(Failure::Other);
+            match started.and_then(|environment| self.started(path, environment)) {
+                Ok(worker) => return Ok(worker),
+                Err(Failure::Library(reason) | Failure::Other(reason)) => {
+                    tried.push(format!("with {}: {reason}", torch.display()));
+                }
+            }
+        }
+        let tried = if tried.is_empty() { "no Python was found".to_owned() } else { tried.join("; ") };
+        Err(format!(
+            "the built-in workloads need PyTorch {TORCH_VERSION}, which was not found ({missing}; {tried}): type `multicard setup`, \
+             which downloads its libraries, or install torch=={TORCH_VERSION} for python3, or name its folder in MULTICARD_TORCH"
+        ))
+    }
+
+    fn started(&self, path: &Path, environment: Vec<(String, String)>) -> Result<WorkerCommand, Failure> {
+        let description = describe(path, &environment, self.limit)?;
+        Ok(WorkerCommand {
+            description: Worker { path: path.to_owned(), ..description },
+            path: path.to_owned(),
+            environment,
+        })
     }
 
     fn locate(&self) -> Result<PathBuf, String> {
@@ -118,104 +179,72 @@ impl Search {
         let tried: Vec<_> = self.folders.iter().map(|folder| folder.join(NAME)).collect();
         tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
             format!(
-                "no worker found: tried {}: build it with `cargo build --workspace`, or set MULTICARD_WORKER to its path",
+                "no worker found: tried {}: install {NAME} beside {SUPERVISOR} (in the source folder, `make build` builds both), or set MULTICARD_WORKER to its \
+                 path",
                 all(&tried)
             )
         })
     }
 
-    /// Library folders of the named torch, before the existing library path.
-    fn environment(&self) -> Result<Vec<(String, String)>, String> {
-        let Some(torch) = &self.torch else { return Ok(Vec::new()) };
-        let version = torch_version(torch)?;
-        if version.split('+').next() != Some(TORCH_VERSION) {
-            return Err(format!(
-                "MULTICARD_TORCH names torch {version} ({}), but the worker needs torch {TORCH_VERSION}: install that version",
-                torch.display()
-            ));
+    /// Whether the folder that MULTICARD_TORCH names is a torch of the right version.
+    fn check_named(&self, torch: &Path) -> Result<(), String> {
+        let version = torch_version(torch).map_err(|error| format!("MULTICARD_TORCH: {error}"))?;
+        if version.split('+').next() == Some(TORCH_VERSION) {
+            return Ok(());
         }
-        let mut folders = vec![torch.join("lib")];
-        let packages = torch.parent().map(|parent| parent.join("nvidia"));
-        let packages = packages.and_then(|nvidia| fs::read_dir(nvidia).ok()).into_iter().flatten().flatten();
-        let mut libraries: Vec<_> =
-            packages.map(|entry| entry.path().join("lib")).filter(|path| path.is_dir()).collect();
-        libraries.sort();
-        folders.append(&mut libraries);
-        folders.extend(self.library_path.iter().flat_map(env::split_paths));
-        let joined = env::join_paths(&folders).ok().and_then(|joined| joined.into_string().ok());
-        let joined = joined.ok_or_else(|| {
-            format!("MULTICARD_TORCH ({}): the path contains a colon or is not UTF-8: move the folder", torch.display())
-        })?;
-        Ok(vec![("LD_LIBRARY_PATH".into(), joined)])
+        Err(format!(
+            "MULTICARD_TORCH names torch {version} ({}), but the worker needs torch {TORCH_VERSION}: install that version, or unset \
+             it and type `multicard setup`",
+            torch.display()
+        ))
     }
-}
 
-/// The version in a torch folder's `version.py`.
-fn torch_version(torch: &Path) -> Result<String, String> {
-    let path = torch.join("version.py");
-    let text = fs::read_to_string(&path).map_err(|error| {
-        format!(
-            "MULTICARD_TORCH: cannot read {}: {error}: name the folder of an installed torch {TORCH_VERSION}",
-            path.display()
-        )
-    })?;
-    let version = text.lines().find_map(|line| line.strip_prefix("__version__")?.trim_start().strip_prefix('='));
-    let version = version.map(|version| version.trim().trim_matches(['\'', '"']).to_owned());
-    version.ok_or_else(|| {
-        format!("MULTICARD_TORCH: {} has no __version__: name the folder of an installed torch", path.display())
-    })
+    /// The variables with which the worker loads a torch, once that is checked.
+    fn with_torch(&self, torch: &Path, checked: Result<(), String>) -> Result<Vec<(String, String)>, String> {
+        checked?;
+        Ok(vec![("LD_LIBRARY_PATH".into(), library_path(torch, self.library_path.as_deref())?)])
+    }
 }
 
 /// Runs `multicard-worker describe` and reads its output.
-fn describe(path: &Path, environment: &[(String, String)], limit: Duration) -> Result<Worker, String> {
+fn describe(path: &Path, environment: &[(String, String)], limit: Duration) -> Result<Worker, Failure> {
     let shown = path.display();
     let mut command = Command::new(path);
-    command.arg("describe").envs(environment.iter().map(|(key, value)| (key, value))).process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            format!("the worker {shown} is not executable ({error}): make it so with `chmod +x`")
-        }
-        _ => format!("the worker {shown} cannot be started: {error}: build it again for this machine"),
-    })?;
-    let deadline = Instant::now() + limit;
-    let stdout = collect("describe-stdout", child.stdout.take());
-    let stderr = collect("describe-stderr", child.stderr.take());
-    let exit = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Exit::from(status),
-            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
-            Ok(None) | Err(_) => {
-                process::kill_group(child.id());
-                let _ = child.wait();
-                let seconds = limit.as_secs_f64();
-                return Err(format!(
-                    "the worker {shown} did not describe itself within {seconds} s and was killed: run `{shown} describe` to see why"
-                ));
+    command.arg("describe").envs(environment.iter().map(|(key, value)| (key, value)));
+    let finished = finish(command, limit).map_err(|error| {
+        Failure::Other(match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("the worker {shown} is not executable ({error}): make it so with `chmod +x`")
             }
-        }
+            _ => format!("the worker {shown} cannot be started: {error}: build it again for this machine"),
+        })
+    })?;
+    let Some((exit, stdout, stderr)) = finished else {
+        let seconds = limit.as_secs_f64();
+        return Err(Failure::Other(format!(
+            "the worker {shown} did not describe itself within {seconds} s and was killed: run `{shown} describe` to see why"
+        )));
     };
-    let stdout = received(&stdout, deadline);
-    let stderr = received(&stderr, deadline);
-    if !exit.is_success() {
-        return Err(crashed(path, exit, &stderr));
+    if exit.is_success() {
+        understand(path, &stdout).map_err(Failure::Other)
+    } else {
+        Err(crashed(path, exit, &stderr))
     }
-    understand(path, &stdout)
 }
 
-fn crashed(path: &Path, exit: Exit, stderr: &str) -> String {
+fn crashed(path: &Path, exit: Exit, stderr: &str) -> Failure {
+    let mut lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    if let Some(line) = lines.clone().find(|line| line.contains("cannot open shared object file")) {
+        return Failure::Library(line.to_owned());
+    }
     let how = match exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("signal {signal}"),
     };
-    let first: Vec<_> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
+    let first: Vec<_> = lines.by_ref().take(3).collect();
     let said = if first.is_empty() { "nothing on stderr".into() } else { first.join(" | ") };
-    let remedy = if stderr.contains("cannot open shared object file") {
-        format!("name the folder of torch {TORCH_VERSION} in MULTICARD_TORCH, such as …/site-packages/torch")
-    } else {
-        format!("run `{} describe` to see more", path.display())
-    };
-    format!("the worker {} crashed ({how}): {said}: {remedy}", path.display())
+    let shown = path.display();
+    Failure::Other(format!("the worker {shown} crashed ({how}): {said}: run `{shown} describe` to see more"))
 }
 
 fn understand(path: &Path, stdout: &str) -> Result<Worker, String> {
@@ -236,35 +265,17 @@ fn understand(path: &Path, stdout: &str) -> Result<Worker, String> {
     }
 }
 
-/// Reads at most 1 MiB from a pipe on a thread, so that a full pipe never blocks the process.
-fn collect(name: &str, pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let read = move || {
-        let mut bytes = Vec::new();
-        if let Some(pipe) = pipe {
-            let _ = pipe.take(1 << 20).read_to_end(&mut bytes);
-        }
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-    };
-    // If the thread cannot be started, the output is empty.
-    let _ = thread::Builder::new().name(name.into()).spawn(read);
-    receiver
-}
-
-fn received(pipe: &Receiver<String>, deadline: Instant) -> String {
-    let left = deadline.saturating_duration_since(Instant::now());
-    pipe.recv_timeout(left.max(Duration::from_millis(100))).unwrap_or_default()
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+
     use super::super::misbehaviour::{describing, script};
     use super::*;
 
     fn search(worker: Option<PathBuf>) -> Search {
         let limit = Duration::from_secs(60);
-        Search { worker, folders: Vec::new(), torch: None, library_path: None, limit }
+        Search { worker, folders: Vec::new(), torch: None, library_path: None, places: Vec::new(), limit }
     }
 
     fn refusal(body: &str) -> String {
@@ -320,7 +331,10 @@ mod tests {
         let text = refusal(
             "echo 'worker: error while loading shared libraries: libtorch_cpu.so: cannot open shared object file' >&2; exit 127",
         );
-        assert!(text.contains("127") && text.contains("libtorch_cpu.so") && text.contains("MULTICARD_TORCH"), "{text}");
+        assert!(
+            text.contains("libtorch_cpu.so") && text.contains("no Python") && text.contains("multicard setup"),
+            "{text}"
+        );
         let text = refusal("kill -SEGV $$");
         assert!(text.contains("signal 11") && text.contains("nothing on stderr"), "{text}");
     }
@@ -354,7 +368,8 @@ mod tests {
         let with = |version: &str| {
             fs::write(torch.join("version.py"), format!("debug = False\n__version__ = '{version}'\n")).unwrap();
             let library_path = Some("/usr/a:/usr/b".into());
-            Search { torch: Some(torch.clone()), library_path, ..search(None) }.environment()
+            let search = Search { library_path, ..search(None) };
+            search.with_torch(&torch, search.check_named(&torch))
         };
         let at = |folder: &str| site.path().join(folder).display().to_string();
         let expected =
@@ -363,7 +378,47 @@ mod tests {
         let text = with("2.10.1").unwrap_err();
         assert!(text.contains("2.10.1") && text.contains("2.11.0"), "{text}");
         fs::remove_file(torch.join("version.py")).unwrap();
-        let missing = Search { torch: Some(torch), ..search(None) }.environment().unwrap_err();
-        assert!(missing.contains("version.py"), "{missing}");
+        let missing = search(None).check_named(&torch).unwrap_err();
+        assert!(missing.contains("MULTICARD_TORCH") && missing.contains("version.py"), "{missing}");
+    }
+
+    /// A worker that finds its libraries where the variable names a folder of this name.
+    fn needing(folder: &Path, needed: &str) -> PathBuf {
+        let missing =
+            "echo 'error while loading shared libraries: libtorch_cpu.so: cannot open shared object file' >&2";
+        let describing = describing(PROTOCOL_VERSION);
+        script(
+            folder,
+            &format!("case \"$LD_LIBRARY_PATH\" in *{needed}/torch/lib*) {describing};; *) {missing}; exit 127;; esac"),
+        )
+    }
+
+    fn install(folder: &Path, version: &str) -> Place {
+        let torch = folder.join("torch");
+        fs::create_dir_all(torch.join("lib")).unwrap();
+        fs::write(torch.join("version.py"), format!("__version__ = '{version}'\n")).unwrap();
+        Place::Folder("a test", torch)
+    }
+
+    #[test]
+    fn a_worker_without_its_libraries_takes_the_first_torch_of_the_node_that_fits() {
+        let folder = tempfile::tempdir().unwrap();
+        let worker = needing(folder.path(), "right");
+        let at = |name: &str| folder.path().join(name);
+        let places = vec![
+            Place::Python(at("no-python").into()),
+            install(&at("old"), "2.4.0"),
+            install(&at("wrong"), TORCH_VERSION),
+            install(&at("right"), TORCH_VERSION),
+        ];
+        let found = Search { places: places.clone(), ..search(Some(worker.clone())) }.find().unwrap();
+        let path = &found.environment[0].1;
+        assert!(path.starts_with(&at("right/torch/lib").display().to_string()), "{path}");
+        // Without it, each place is named with what is there.
+        let text = Search { places: places[..3].to_vec(), ..search(Some(worker)) }.find().unwrap_err();
+        let old = format!("a test has torch 2.4.0 ({})", at("old/torch").display());
+        for part in [&*old, "libtorch_cpu.so", &*at("wrong/torch").display().to_string(), "`multicard setup`"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }

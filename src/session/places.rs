@@ -1,11 +1,13 @@
 //! Topology, data sets and disk space of a machine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::default_sessions_folder;
+use super::doctor::{Check, examine};
 use crate::dataset;
+use crate::foreign::disk_space;
 use crate::plan::{Node, Topology, obtainable};
 use crate::telemetry::read_topology;
 
@@ -29,6 +31,9 @@ pub struct Places {
     pub sets: Vec<(Result<PathBuf, String>, Option<u64>)>,
     /// Disks of data and sessions.
     pub disks: Vec<Disk>,
+    /// What runs need of the machine, and whether it has that.
+    #[serde(default)]
+    pub checks: Vec<Check>,
 }
 
 impl Places {
@@ -46,28 +51,13 @@ impl Places {
         let named = [("Data", data), ("Sessions", sessions), ("Open session", session)];
         let disk = |(name, folder): (&'static str, Option<PathBuf>)| {
             let folder = folder?;
-            Some(Disk { name: name.to_owned(), space: space(&folder), folder })
+            Some(Disk { name: name.to_owned(), space: disk_space(&folder), folder })
         };
-        Self { topology: read_topology(node), sets, disks: named.into_iter().filter_map(disk).collect() }
-    }
-}
-
-/// Free and total bytes of the file system that holds a folder, or will hold it.
-fn space(folder: &Path) -> Option<(u64, u64)> {
-    let there = folder.ancestors().find(|folder| folder.exists())?;
-    let found = rustix::fs::statvfs(there).ok()?;
-    Some((found.f_bavail.saturating_mul(found.f_frsize), found.f_blocks.saturating_mul(found.f_frsize)))
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_that_is_not_there_yet_has_the_space_of_the_one_it_will_be_in() {
-        let folder = tempfile::tempdir().unwrap();
-        let (_, all) = space(folder.path()).unwrap();
-        assert_eq!(space(&folder.path().join("a/b")).unwrap().1, all);
+        Self {
+            topology: read_topology(node),
+            sets,
+            disks: named.into_iter().filter_map(disk).collect(),
+            checks: examine(node),
+        }
     }
 }

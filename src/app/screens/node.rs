@@ -1,6 +1,7 @@
 //! The Node screen: hardware, software and current load of the machine that runs happen on.
 
 mod data;
+mod doctor;
 mod live;
 mod place;
 mod rates;
@@ -290,6 +291,10 @@ fn left_ui(ui: &mut Ui, view: View<'_>, node: &Node) {
 }
 
 fn right_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Command>) {
+    // Another machine's multicard may be one that examines nothing.
+    if view.own.places.as_ref().is_none_or(|places| !places.checks.is_empty()) {
+        titled(ui, "Checks", |ui| doctor::checks_ui(ui, view.own.places.as_ref()));
+    }
     titled(ui, "Worker", |ui| worker_ui(ui, node));
     titled(ui, "Measured rates", |ui| rates::rates_ui(ui, view, node, commands));
     titled(ui, "Nsight Systems", |ui| match &node.nsys {
@@ -368,12 +373,10 @@ fn worker_ui(ui: &mut Ui, node: &Node) {
             );
         }
         Err(reason) => {
-            ui.colored_label(palette.bad, "✗ not found: runs cannot be launched");
+            ui.colored_label(palette.bad, "✗ not usable: built-in workloads cannot run, programs of your own can");
             ui.add(Label::new(reason).wrap().selectable(true));
             ui.add_space(GRID);
-            let how = "Run `make build` in the source folder, which builds it next to this program, then “Refresh”. Or set \
-                       MULTICARD_WORKER to the path of a worker and restart.";
-            ui.add(Label::new(muted(ui, how)).wrap());
+            ui.add(Label::new(muted(ui, "Then press “Refresh”.")).wrap());
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn folder() -> Result<PathBuf, String> {
     let usual = cache_folder()?.join("multicard").join(format!("dali-{VERSION}")).join("nvidia");
     holding(&usual).ok_or_else(|| {
         format!(
-            "{} does not exist: run `make dali`, or name DALI {VERSION}'s folder nvidia in {VARIABLE}",
+            "{} does not exist: run `multicard setup dali`, or name DALI {VERSION}'s folder nvidia in {VARIABLE}",
             usual.display()
         )
     })

@@ -17,7 +17,7 @@ use crate::conduct::{QueueRow, QueueView};
 use crate::plan::{Gpu, Link, LinkKind, NumaNode, RunState, Topology, Worker};
 use crate::protocol::Sample;
 use crate::protocol::{GpuSample, HostSample};
-use crate::session::Disk;
+use crate::session::{Check, Disk, Health};
 
 struct Window {
     state: State,
@@ -54,7 +54,7 @@ fn node(gpus: u32) -> Node {
 fn places(topology: Topology) -> Places {
     let set = |bytes| (Ok("/data/digits".into()), bytes);
     let disk = Disk { name: "Data".to_owned(), folder: "/data".into(), space: Some((4_000_000_000, 1 << 40)) };
-    Places { topology, sets: vec![set(Some(55_000_000)), set(None)], disks: vec![disk] }
+    Places { topology, sets: vec![set(Some(55_000_000)), set(None)], disks: vec![disk], checks: Vec::new() }
 }
 
 fn window(node: Node, places: Places) -> Harness<'static, Window> {
@@ -91,7 +91,7 @@ fn a_machine_without_gpus_and_worker_says_why_and_lists_its_data() {
     let topology = Topology { links: Vec::new(), numa: vec![NumaNode { cpus: 16, ..NumaNode::default() }] };
     let mut harness = window(node(0), places(topology));
     assert!(sees(&harness, "no NVIDIA driver found"));
-    assert!(sees(&harness, "tried /opt/multicard-worker") && sees(&harness, "make build"));
+    assert!(sees(&harness, "tried /opt/multicard-worker") && sees(&harness, "programs of your own can"));
     assert!(sees(&harness, "✓ 55.0 MB") && sees(&harness, "not present"));
     assert!(sees(&harness, "Download MNIST") && !sees(&harness, "Generate digits"));
     assert!(sees(&harness, "Less than 5 GB"));
@@ -100,6 +100,29 @@ fn a_machine_without_gpus_and_worker_says_why_and_lists_its_data() {
     harness.run();
     assert_eq!(harness.state().requests, [Request::RefreshNode]);
     assert!(harness.get_by_label("Refreshing …").accesskit_node().is_disabled());
+}
+
+#[test]
+fn what_the_machine_lacks_stands_first_with_what_to_type_and_what_it_has_is_one_line() {
+    let check = |name: &str, health, remedy: Option<&str>| Check {
+        name: name.to_owned(),
+        health,
+        found: format!("{name} was looked at"),
+        remedy: remedy.map(str::to_owned),
+    };
+    let checks = vec![
+        check("ssh", Health::Good, None),
+        check("NVIDIA DALI", Health::Absent, Some("multicard setup dali")),
+        check("PyTorch 2.11.0", Health::Bad, Some("multicard setup")),
+        check("Display", Health::Good, None),
+    ];
+    let harness = window(node(0), Places { checks, ..places(Topology::default()) });
+    let top = |text: &str| harness.get_by_label(text).rect().top();
+    let bad = top("✗ PyTorch 2.11.0: PyTorch 2.11.0 was looked at");
+    assert!(bad < top("multicard setup") && top("multicard setup") < top("multicard setup dali"));
+    assert!(top("multicard setup dali") < top("✓ ssh, Display"));
+    // A machine whose multicard examines nothing has no list.
+    assert!(!sees(&window(node(0), places(Topology::default())), "Checks"));
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(Loader::KEY, "Loader", Loader::NAMES)
             .speaks_for_itself()
             .hints([(Loader::Device.name(), Hint::NoCopies)])
-            .help("What prepares batches: threads on the CPU, NVIDIA DALI (`make dali`), or the GPU from bytes in its memory.")
+            .help("What prepares batches: threads on the CPU, NVIDIA DALI (`multicard setup dali`), or the GPU from bytes in its memory.")
             .finding("DALI shows no pauses between epochs on 3-4 GPUs, the DataLoader does (2505.22905 Fig. 6-8)."),
         Factor::count("loader_workers", "Loader workers", 1..=256, 8)
             .unit("threads")

@@ -1,0 +1,39 @@
+//! What runs need of the machine, and whether it has that: the list of `multicard doctor`.
+
+use eframe::egui::{Label, RichText, Ui};
+
+use crate::app::theme::palette;
+use crate::app::widgets::muted;
+use crate::session::{Check, Health, Places};
+
+/// Draws what is not there first: what does not work, then what only some runs need. What is good is one line.
+pub fn checks_ui(ui: &mut Ui, places: Option<&Places>) {
+    let Some(places) = places else {
+        ui.weak("reading …");
+        return;
+    };
+    let of = |health: Health| places.checks.iter().filter(move |check| check.health == health);
+    of(Health::Bad).chain(of(Health::Absent)).for_each(|check| check_ui(ui, check));
+    let good: Vec<&str> = of(Health::Good).map(|check| check.name.as_str()).collect();
+    if good.is_empty() {
+        return;
+    }
+    let line = RichText::new(format!("✓ {}", good.join(", "))).color(palette(ui.visuals()).good);
+    let found = || of(Health::Good).map(|check| format!("{}: {}", check.name, check.found)).collect::<Vec<_>>();
+    ui.add(Label::new(line).wrap()).on_hover_ui(|ui| {
+        ui.label(found().join("\n"));
+    });
+}
+
+fn check_ui(ui: &mut Ui, check: &Check) {
+    let palette = palette(ui.visuals());
+    let text = format!("{}: {}", check.name, check.found);
+    if check.health == Health::Bad {
+        ui.add(Label::new(RichText::new(format!("✗ {text}")).color(palette.bad)).wrap().selectable(true));
+    } else {
+        ui.add(Label::new(muted(ui, text)).wrap().selectable(true));
+    }
+    if let Some(remedy) = &check.remedy {
+        ui.indent(&check.name, |ui| ui.add(Label::new(RichText::new(remedy).monospace()).wrap().selectable(true)));
+    }
+}

@@ -1,0 +1,57 @@
+//! Programs that answer on their pipes and end, within a limit of time.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::process;
+use crate::protocol::Exit;
+
+/// Runs a program in a process group of its own: how it ended, and the first 1 MiB of its stdout and its stderr. `None` if it did not
+/// end in time and was killed.
+///
+/// # Errors
+///
+/// It cannot be started.
+pub(super) fn finish(mut command: Command, limit: Duration) -> io::Result<Option<(Exit, String, String)>> {
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let deadline = Instant::now() + limit;
+    let stdout = collect("answer-stdout", child.stdout.take());
+    let stderr = collect("answer-stderr", child.stderr.take());
+    let exit = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Exit::from(status),
+            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
+            Ok(None) | Err(_) => {
+                process::kill_group(child.id());
+                let _ = child.wait();
+                return Ok(None);
+            }
+        }
+    };
+    Ok(Some((exit, received(&stdout, deadline), received(&stderr, deadline))))
+}
+
+/// Reads at most 1 MiB from a pipe on a thread, so that a full pipe never blocks the process.
+fn collect(name: &str, pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let read = move || {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            let _ = pipe.take(1 << 20).read_to_end(&mut bytes);
+        }
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    };
+    // If the thread cannot be started, the output is empty.
+    let _ = thread::Builder::new().name(name.into()).spawn(read);
+    receiver
+}
+
+fn received(pipe: &Receiver<String>, deadline: Instant) -> String {
+    let left = deadline.saturating_duration_since(Instant::now());
+    pipe.recv_timeout(left.max(Duration::from_millis(100))).unwrap_or_default()
+}

@@ -1,0 +1,185 @@
+//! Wheels: the list of them, and what is unpacked of one.
+
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::SetupError;
+use crate::dataset::{DatasetError, Wanted, checksum};
+
+/// What is downloaded where no other list is named.
+const WHEELS: &str = include_str!("wheels.txt");
+/// Names another list, of a site's own mirror.
+const VARIABLE: &str = "MULTICARD_WHEELS";
+
+/// A set of libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// PyTorch's, and the two of CUDA that it always loads.
+    Cpu,
+    /// These, and all of CUDA.
+    Cuda,
+    /// NVIDIA DALI's.
+    Dali,
+}
+
+impl Set {
+    /// Its name in the list, and in the name of its folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+            Self::Dali => "dali",
+        }
+    }
+
+    /// The file that `.ci/libtorch` and `.ci/dali` lock.
+    pub(super) fn lock(self) -> &'static str {
+        match self {
+            Self::Cpu | Self::Cuda => "lock",
+            Self::Dali => "lock-dali",
+        }
+    }
+
+    fn holds(self, name: &str) -> bool {
+        name == self.name() || (self == Self::Cuda && name == Self::Cpu.name())
+    }
+
+    /// Whether a file of a wheel is of the C++ side, or its licence. `.ci/libtorch` and `.ci/dali` unpack the same.
+    fn takes(self, file: &str) -> bool {
+        let is_of = |folders: &[&str]| folders.iter().any(|folder| file.starts_with(folder));
+        let is_licence = file.split('/').next().is_some_and(|folder| folder.ends_with(".dist-info"));
+        match self {
+            Self::Cpu | Self::Cuda => {
+                is_of(&["torch/lib/", "torch/include/", "nvidia"]) || file == "torch/version.py" || is_licence
+            }
+            Self::Dali => {
+                let codec = "nvidia/nvimgcodec/";
+                let of_codec = ["lib", "extensions/libjpeg_turbo", "extensions/libnvjpeg_ext", "extensions/libopencv"];
+                let is_library = file.strip_prefix("nvidia/dali/").is_some_and(|name| {
+                    name.starts_with(".libs/")
+                        || (name.starts_with("libdali") && name.ends_with(".so") && !name.contains('/'))
+                });
+                let is_codec =
+                    file.strip_prefix(codec).is_some_and(|name| of_codec.iter().any(|start| name.starts_with(start)));
+                is_library || is_codec || is_of(&["nvidia/cu13/lib/"]) || is_licence
+            }
+        }
+    }
+}
+
+/// A wheel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wheel {
+    /// Name and version: `torch==2.11.0`.
+    pub package: String,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Its SHA-256, in lower-case hexadecimal.
+    pub sha256: String,
+    /// Where it is: `https://…`, `http://…`.
+    pub url: String,
+}
+
+impl Wheel {
+    /// Name of the file.
+    pub fn file_name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or_default()
+    }
+
+    pub(super) fn wanted(&self, url: String) -> Wanted {
+        Wanted { name: self.file_name().to_owned(), bytes: self.bytes, sha256: self.sha256.clone(), urls: vec![url] }
+    }
+
+    /// A file that lies somewhere already, if it is this wheel.
+    pub(super) fn checked(&self, file: PathBuf) -> Result<PathBuf, SetupError> {
+        let found = checksum(&file).map_err(|source| DatasetError::Read { path: file.clone(), source })?;
+        if found == self.sha256 {
+            return Ok(file);
+        }
+        let reason = format!("it is another file: SHA-256 {found}, expected {}; download it again", self.sha256);
+        Err(SetupError::List { path: file, line: None, reason })
+    }
+}
+
+/// Where a wheel is: in the list's place, or below a mirror's.
+pub(super) fn address(wheel: &Wheel, from: Option<&str>) -> String {
+    from.map_or_else(|| wheel.url.clone(), |from| format!("{}/{}", from.trim_end_matches('/'), wheel.file_name()))
+}
+
+/// The wheels of a set, by the list that `MULTICARD_WHEELS` names or by the one that this program holds.
+///
+/// # Errors
+///
+/// The list that is named cannot be read, or has a line that is none; it has nothing of this set.
+pub fn wheels(set: Set) -> Result<Vec<Wheel>, SetupError> {
+    let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from) else {
+        return parse(set, WHEELS, Path::new("wheels.txt"));
+    };
+    let text = fs::read_to_string(&path).map_err(|error| SetupError::List {
+        reason: format!("the list that {VARIABLE} names cannot be read: {error}"),
+        line: None,
+        path: path.clone(),
+    })?;
+    parse(set, &text, &path)
+}
+
+pub(super) fn parse(set: Set, text: &str, path: &Path) -> Result<Vec<Wheel>, SetupError> {
+    let wrong = |line, reason: String| SetupError::List { path: path.to_owned(), line, reason };
+    let mut wheels = Vec::new();
+    for (line, content) in (1..).zip(text.lines()) {
+        let words: Vec<&str> = content.split_whitespace().collect();
+        match words[..] {
+            [] => {}
+            [word, ..] if word.starts_with('#') => {}
+            [name, ..] if !set.holds(name) && ["cpu", "cuda", "dali"].contains(&name) => {}
+            [_, package, bytes, sha256, url] if sha256.len() == 64 && url.starts_with("http") => {
+                let bytes = bytes.parse().map_err(|_| wrong(Some(line), format!("{bytes:?} is no number of bytes")))?;
+                let (package, sha256, url) = (package.to_owned(), sha256.to_lowercase(), url.to_owned());
+                wheels.push(Wheel { package, bytes, sha256, url });
+            }
+            _ => return Err(wrong(Some(line), "expected: cpu|cuda|dali PACKAGE BYTES SHA-256 http(s)://…".to_owned())),
+        }
+    }
+    if wheels.is_empty() {
+        return Err(wrong(None, format!("it lists nothing for {}", set.name())));
+    }
+    Ok(wheels)
+}
+
+/// Unpacks the C++ side of a wheel into a folder.
+pub(super) fn unpack(set: Set, file: &Path, folder: &Path) -> Result<(), SetupError> {
+    let broken = |source| SetupError::Unpack { path: file.to_owned(), source };
+    let archive = File::open(file).map_err(SetupError::write(file))?;
+    let mut archive = zip::ZipArchive::new(io::BufReader::new(archive)).map_err(broken)?;
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).map_err(broken)?;
+        // A name that leads out of the folder has none enclosed.
+        let Some(name) = entry.enclosed_name().filter(|name| name.to_str().is_some_and(|name| set.takes(name))) else {
+            continue;
+        };
+        if entry.is_dir() {
+            continue;
+        }
+        let path = folder.join(name);
+        let mut write = || {
+            fs::create_dir_all(path.parent().unwrap_or(folder))?;
+            io::copy(&mut entry, &mut File::create(&path)?).map(drop)
+        };
+        write().map_err(SetupError::write(&path))?;
+    }
+    Ok(())
+}
+
+/// Moves what is in a folder to another, whole where nothing is in the way: each step is one rename.
+pub(super) fn merge(from: &Path, to: &Path) -> Result<(), SetupError> {
+    if !(from.is_dir() && to.is_dir()) {
+        return fs::rename(from, to).map_err(SetupError::write(to));
+    }
+    for entry in fs::read_dir(from).map_err(SetupError::write(from))? {
+        let entry = entry.map_err(SetupError::write(from))?;
+        merge(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! `multicard setup` as a user types it: a download that is killed goes on at the next try.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Cursor, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+mod seeded;
+
+use seeded::{command, text};
+
+/// Long enough for a slow machine; reaching it is a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What the server sends before it falls silent.
+const SENT: usize = 100_000;
+
+/// A wheel of a torch that is none.
+fn wheel() -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    archive.start_file("torch/lib/libtorch_cpu.so", stored).unwrap();
+    archive.write_all(&vec![7; 3 * SENT]).unwrap();
+    archive.finish().unwrap().into_inner()
+}
+
+/// Answers the first request with a part and then says nothing, the second with what it asks for. Hands out where each begins.
+fn serve(bytes: Vec<u8>) -> (String, Receiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/torch.whl", listener.local_addr().unwrap());
+    let (sender, starts) = sync_channel(2);
+    let run = move || {
+        let mut open = Vec::new();
+        for stream in listener.incoming().take(2) {
+            let mut stream = stream.unwrap();
+            let lines = BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+            let range =
+                lines.filter_map(|line| line.to_lowercase().strip_prefix("range: bytes=").map(String::from)).last();
+            let start: usize = range.map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
+            sender.send(start).unwrap();
+            let (rest, last, all) = (&bytes[start..], bytes.len() - 1, bytes.len());
+            let status = if start == 0 { "200 OK" } else { "206 Partial Content" };
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nContent-Range: bytes {start}-{last}/{all}\r\n\r\n",
+                rest.len()
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.write_all(if open.is_empty() { &rest[..SENT] } else { rest }).unwrap();
+            open.push(stream);
+        }
+    };
+    std::thread::Builder::new().name("server".into()).spawn(run).unwrap();
+    (url, starts)
+}
+
+fn setup(home: &Path, list: &Path) -> Command {
+    let mut command = command(home);
+    command.args(["setup", "--cpu", "--force"]).env("MULTICARD_WHEELS", list).env("MULTICARD_WORKER", "/nonexistent");
+    command.env_remove("XDG_CACHE_HOME").stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_killed_set_up_goes_on_where_it_stopped_and_says_what_is_still_missing() {
+    let home = TempDir::new().unwrap();
+    let bytes = wheel();
+    let (url, starts) = serve(bytes.clone());
+    let list = home.path().join("list");
+    let sum: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    fs::write(&list, format!("# A mirror's.\ncpu torch==2.11.0 {} {sum} {url}\n", bytes.len())).unwrap();
+    let cache = home.path().join(".cache/multicard");
+    let received = || {
+        let folders = fs::read_dir(&cache).into_iter().flatten().flatten();
+        let parts = folders.filter_map(|folder| fs::metadata(folder.path().join("torch.whl.part")).ok());
+        parts.map(|part| part.len()).max().unwrap_or(0)
+    };
+    let mut first = setup(home.path(), &list).spawn().unwrap();
+    let begin = Instant::now();
+    while received() < SENT as u64 {
+        assert!(begin.elapsed() < PATIENCE && first.try_wait().unwrap().is_none(), "nothing is received");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let second = setup(home.path(), &list).output().unwrap();
+    assert_eq!(starts.iter().take(2).collect::<Vec<_>>(), [0, SENT]);
+    let library = cache.join("libtorch-2.11.0-cpu/torch/lib/libtorch_cpu.so");
+    assert_eq!(fs::metadata(library).unwrap().len(), 3 * SENT as u64, "{}", text(&second.stderr));
+    // It is there, but there is no worker that could load it.
+    assert_eq!(second.status.code(), Some(2));
+    assert!(text(&second.stderr).contains("MULTICARD_WORKER names /nonexistent"), "{}", text(&second.stderr));
+}
+
+#[test]
+fn what_would_be_downloaded_is_listed_with_sums_and_a_list_that_is_not_there_is_named() {
+    let home = TempDir::new().unwrap();
+    let listed = command(home.path()).args(["setup", "dali", "--list"]).output().unwrap();
+    let lines = text(&listed.stdout);
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+    assert!(lines.lines().all(|line| line.split(' ').count() == 3 && line.contains("https://")), "{lines}");
+    let absent = setup(home.path(), &home.path().join("absent")).output().unwrap();
+    assert_eq!(absent.status.code(), Some(2));
+    assert!(
+        text(&absent.stderr).contains("the list that MULTICARD_WHEELS names cannot be read"),
+        "{}",
+        text(&absent.stderr)
+    );
+}
