@@ -288,6 +288,16 @@ impl Readings {
         self.busy += begun.elapsed();
     }
 
+    /// The machine's clock was set by `by_s` between two times that it told, before what comes next.
+    pub fn clock_set(&mut self, before_s: f64, after_s: f64, by_s: f64) {
+        self.course.clock_set(before_s, after_s, by_s);
+        let message = format!(
+            "the machine's clock was set by {by_s:+.1} s while the program ran: the step during which it was is left out of statistics, \
+             unless the program said its duration"
+        );
+        self.found.push(Found::Warning(message));
+    }
+
     /// Gives the events since the last call, each with its time. Several times a second is often enough.
     pub fn poll(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
         self.poll_sources(false, now_s);

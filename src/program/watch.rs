@@ -102,6 +102,7 @@ pub fn watch(
         open: true,
         events: Vec::new(),
         polled: Instant::now(),
+        last: Moment::now(),
         memory: Memory {
             peak_bytes: 0,
             starter: child.id(),
@@ -147,9 +148,8 @@ pub fn watch(
 struct Piece {
     stream: Stream,
     bytes: Vec<u8>,
-    /// When it was read, in seconds since the Unix epoch. The thread that reads waits for nothing else; what is done with the piece
-    /// may come late on a busy machine.
-    read_s: f64,
+    /// When it was read. The thread that reads waits for nothing else; what is done with the piece may come late on a busy machine.
+    read: Moment,
 }
 
 /// A program that is being watched.
@@ -163,6 +163,8 @@ struct Watched<'a> {
     open: bool,
     events: Vec<(f64, Event)>,
     polled: Instant,
+    /// The last moment at which something was taken.
+    last: Moment,
     memory: Memory,
 }
 
@@ -189,15 +191,25 @@ impl Watched<'_> {
         self.memory.look();
         if self.polled.elapsed() >= POLL {
             self.polled = Instant::now();
+            let now = Moment::now();
+            self.comes_to(now);
             if let Some(readings) = &mut self.readings {
-                readings.poll(now_s(), &mut self.events);
+                readings.poll(now.clock_s, &mut self.events);
             }
             self.write_events();
         }
     }
 
+    /// Tells readings if the machine's clock was set since the last moment.
+    fn comes_to(&mut self, now: Moment) {
+        let last = std::mem::replace(&mut self.last, now);
+        if let (Some(readings), Some(by_s)) = (&mut self.readings, now.clock_set_since(last)) {
+            readings.clock_set(last.clock_s, now.clock_s, by_s);
+        }
+    }
+
     fn take(&mut self, piece: &Piece) {
-        let Piece { stream, bytes, read_s } = piece;
+        let Piece { stream, bytes, read } = piece;
         let keep = match stream {
             Stream::Output => &mut self.output,
             Stream::Error => &mut self.errors,
@@ -207,8 +219,9 @@ impl Watched<'_> {
             Ok(Some(message)) => self.log.warn(message),
             Err(error) => self.log.warn(format!("cannot write the program's output: {error}")),
         }
+        self.comes_to(*read);
         if let Some(readings) = &mut self.readings {
-            readings.output(*stream, bytes, *read_s);
+            readings.output(*stream, bytes, read.clock_s);
         }
     }
 
@@ -249,6 +262,42 @@ impl Watched<'_> {
     }
 }
 
+/// A moment by the machine's clock, which may be set at any time, and by one that cannot be.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// Seconds since the Unix epoch.
+    clock_s: f64,
+    passed: Instant,
+}
+
+impl Moment {
+    /// The most that both clocks may be read apart: the system may take the CPU away in between.
+    const APART: Duration = Duration::from_millis(1);
+    /// Clocks that differ by less than this were not set.
+    const STEP_S: f64 = 0.05;
+
+    fn now() -> Self {
+        // On a machine that is always that busy, the last reading is as good as any.
+        for _ in 0..10 {
+            let (passed, clock_s) = (Instant::now(), now_s());
+            if passed.elapsed() < Self::APART {
+                return Self { clock_s, passed };
+            }
+        }
+        Self { clock_s: now_s(), passed: Instant::now() }
+    }
+
+    /// By how many seconds the machine's clock was set since another moment; none if it was not.
+    fn clock_set_since(self, other: Self) -> Option<f64> {
+        let passed = self.passed.saturating_duration_since(other.passed).as_secs_f64();
+        // Threads take moments, too: they need not come in order.
+        let passed_s = passed - other.passed.saturating_duration_since(self.passed).as_secs_f64();
+        let by_s = self.clock_s - other.clock_s - passed_s;
+        // Clocks that are kept in time run a little faster or slower, at most by 1 in 1,000.
+        (by_s.abs() > Self::STEP_S + passed_s.abs() / 1000.0).then_some(by_s)
+    }
+}
+
 /// The memory of all processes below this one.
 struct Memory {
     peak_bytes: u64,
@@ -282,7 +331,7 @@ fn read_pipe(stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: S
             match pipe.read(&mut buffer) {
                 Ok(0) => return,
                 Ok(count) => {
-                    let piece = Piece { stream, bytes: buffer[..count].to_vec(), read_s: now_s() };
+                    let piece = Piece { stream, bytes: buffer[..count].to_vec(), read: Moment::now() };
                     if sender.send(piece).is_err() {
                         return;
                     }

@@ -4,10 +4,13 @@
 //! a part of the module per process (fully sharded data parallel). [`Replicas`] is one process with a module and a thread per
 //! device (DataParallel). The task decides which part of the data a rank sees.
 
+mod connect;
+mod meeting;
 mod peers;
 mod ranks;
 mod replicas;
 mod shards;
+mod strangers;
 
 use std::rc::Rc;
 

@@ -23,6 +23,7 @@ mod executable;
 mod over_nccl;
 #[path = "../seeded/mod.rs"]
 mod seeded;
+mod strangers;
 
 /// Long enough for a slow machine; reaching it is a failure.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -197,6 +198,12 @@ fn first_epoch(log: &[Event]) -> (u32, u64) {
 
 /// Checks what all ranks of a run say of it, and that nothing complained.
 fn agrees(run: &Run, ranks: u32) {
+    say_the_same(run, ranks);
+    assert_eq!(fs::read_to_string(run.run_folder().join("stderr.log")).unwrap(), "");
+}
+
+/// Checks what all ranks of a run say of it.
+fn say_the_same(run: &Run, ranks: u32) {
     let logs: Vec<_> = (0..ranks).map(|rank| run.log(rank)).collect();
     for log in &logs {
         let all = evidence(log, "");
@@ -212,7 +219,6 @@ fn agrees(run: &Run, ranks: u32) {
     let weights: Vec<_> = logs.iter().map(|log| evidence(log, "strategy").last().unwrap().seen.clone()).collect();
     assert!(weights.iter().all(|seen| *seen == weights[0]), "{weights:?}");
     assert!(ranks == 1 || weights[0].contains(&format!("equal on all {ranks} ranks")), "{weights:?}");
-    assert_eq!(fs::read_to_string(run.run_folder().join("stderr.log")).unwrap(), "");
 }
 
 #[test]
@@ -461,6 +467,9 @@ fn has_address(store: &[u8], rank: u32) -> bool {
     store.windows(key.len()).any(|part| part == key.as_bytes())
 }
 
+/// What a rank leaves for the other one where they meet: its process, and what it will say to each rank.
+const CARD: &str = "0 1 2";
+
 /// The real worker, whose first rank starts only once the file `go` lies in the folder.
 fn worker_whose_first_rank_waits(folder: &Path) -> WorkerCommand {
     let real = worker(&[]);
@@ -486,8 +495,10 @@ fn a_rank_that_hangs_after_it_has_left_its_address_ends_its_group_and_is_the_rea
     let go = folder.path().join("go");
     let run = Run::launch(folder, job, worker);
     let second = run.process(1, |_| true);
-    let store = Path::new(&environment(second, "MULTICARD_MEETING")).join("store");
-    // The first rank, which it would connect to next, is not there yet.
+    let meeting = PathBuf::from(environment(second, "MULTICARD_MEETING"));
+    // The first rank, which it connects to next, is not there yet.
+    fs::write(meeting.join("card-1-0"), CARD).unwrap();
+    let store = meeting.join("store-1");
     let begin = Instant::now();
     while !fs::read(&store).is_ok_and(|text| has_address(&text, 1)) {
         assert!(begin.elapsed() < DEADLINE, "rank 1 leaves no address: {:?}", fs::read(&store));

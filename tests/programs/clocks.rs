@@ -59,3 +59,53 @@ fn told_step_times_are_confirmed_doubted_or_impossible_by_when_their_lines_arriv
     let whole = run("whole");
     assert!(whole.told_resolution_s.unwrap() >= 1e-3 - 1e-9 && whole.clock == Some(Clock::Confirmed), "{whole:?}");
 }
+
+/// A library that shifts the machine's clock, as other programs see it, by the seconds that a file says.
+const OTHER_CLOCK: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+  int result = syscall(SYS_clock_gettime, clock, time);
+  int file = clock == CLOCK_REALTIME ? open(getenv("CLOCK_SET_BY"), O_RDONLY | O_CLOEXEC) : -1;
+  if (file >= 0) {
+    char text[32] = {0};
+    if (read(file, text, sizeof(text) - 1) > 0) time->tv_sec += atol(text);
+    close(file);
+  }
+  return result;
+}
+"#;
+
+#[test]
+fn a_clock_that_is_set_during_a_run_makes_no_step_longer_or_shorter() {
+    let scene = Scene::new();
+    let [source, library, set_by] = ["clock.c", "clock.so", "set-by"].map(|name| scene.programs().join(name));
+    fs::write(&source, OTHER_CLOCK).unwrap();
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(compiled.expect("cc, which links this test").success());
+    // Its own clock is set in the middle of its steps, by an hour and back.
+    let program = format!(
+        "for step in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.1; echo step $step\n\
+         case $step in 4) echo 3600 > {set};; 8) echo 0 > {set};; esac\ndone",
+        set = set_by.display()
+    );
+    fs::write(scene.programs().join("steps.sh"), program).unwrap();
+    let plan = "[measure]\nwarm_up_steps = 0\n[command]\nrun = [\"sh\", \"{programs}/steps.sh\"]\n[command.readings]\n\
+                patterns = ['step (?<step>\\d+)']\n";
+    let mut command = scene.command(plan);
+    let output = command.env("LD_PRELOAD", &library).env("CLOCK_SET_BY", &set_by).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let reader = Reader::open(&scene.session()).unwrap();
+    let runs = reader.runs().unwrap();
+    let run = reader.run(&runs[0].run).unwrap().unwrap();
+    let steps = &run.ranks[0].steps;
+    let counted: Vec<_> = steps.iter().filter(|step| !step.warm_up).map(|step| step.duration_s).collect();
+    assert!(counted.len() >= 8 && counted.iter().all(|duration_s| (0.05..60.0).contains(duration_s)), "{steps:?}");
+    let warnings = format!("{:?}", run.ranks[0].warnings);
+    assert!(warnings.contains("set by +3600.0 s") && warnings.contains("set by -3600.0 s"), "{warnings}");
+}

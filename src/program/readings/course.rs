@@ -37,6 +37,9 @@ pub struct Course {
     /// When the last step or phase ended, and whether all time since then is a step's.
     since_s: f64,
     times_step: bool,
+    /// The machine's clock was set: times until the first are by the old clock, those from the second on by the new one. The step during
+    /// which it was has not ended yet.
+    set: Option<(f64, f64)>,
     /// The number of the first step that was said.
     first: Option<u64>,
     /// The last step, as it was logged.
@@ -67,6 +70,7 @@ impl Course {
             started_s,
             since_s: started_s,
             times_step: false,
+            set: None,
             first: None,
             last: None,
             waiting: Vec::new(),
@@ -81,6 +85,11 @@ impl Course {
             said: None,
             warned: HashSet::new(),
         }
+    }
+
+    /// The machine's clock was set by `by_s` between two times that it told: the duration of the step during which it was is not known.
+    pub fn clock_set(&mut self, before_s: f64, after_s: f64, by_s: f64) {
+        self.set = Some((after_s - by_s, before_s + by_s));
     }
 
     /// Takes what was found since the last call, and gives the events of the run's log with their times.
@@ -220,9 +229,11 @@ impl Course {
         let (number, end_s) = (newest.number, newest.step.at_s);
         let steps = waiting.iter().fold(0_u64, |steps, waiting| steps.saturating_add(waiting.advance));
         let passed_s = end_s - self.since_s;
-        let each_s =
-            (passed_s > 0.0 && check_duration("duration_s", passed_s).is_ok()).then(|| passed_s / steps as f64);
-        if self.times_step && each_s.is_none() && newest.step.duration_s.is_none() {
+        let since_s = self.since_s;
+        let is_set = self.set.take_if(|(from_s, to_s)| since_s <= *from_s && end_s >= *to_s).is_some();
+        let can_be = !is_set && passed_s > 0.0 && check_duration("duration_s", passed_s).is_ok();
+        let each_s = can_be.then(|| passed_s / steps as f64);
+        if self.times_step && each_s.is_none() && !is_set && newest.step.duration_s.is_none() {
             let message = format!(
                 "no time passed before step {number}, or the clock was set back: such steps are left out of statistics"
             );

@@ -48,6 +48,22 @@ fn a_step_takes_what_the_program_says_or_the_time_since_the_one_before() {
 }
 
 #[test]
+fn a_step_during_which_the_clock_was_set_counts_no_time() {
+    for (by_s, after_s) in [(3600.0, 3602.6), (-1.5, 1.1), (0.3, 2.9), (-0.3, 2.3)] {
+        let (mut course, mut events) = (Course::new(0.0, WarmUp::Steps(0)), Vec::new());
+        course.take(&mut [said(1, 1.0), said(2, 1.5), said(3, 2.0)].map(Found::Step).to_vec(), 2.5, &mut events);
+        course.clock_set(2.5, after_s, by_s);
+        let later = [2.75, 3.25].map(|at_s| at_s + by_s);
+        course.take(&mut vec![Found::Step(said(4, later[0])), Found::Step(said(5, later[1]))], 99.0, &mut events);
+        let events: Vec<_> = events.into_iter().map(|(_, event)| event).collect();
+        let counted: Vec<_> = steps(&events).into_iter().map(|(number, _, _, counts)| (number, counts)).collect();
+        assert_eq!(counted, [(1, false), (2, true), (3, true), (4, false), (5, true)], "{by_s}");
+        assert!(steps(&events).iter().all(|step| !step.3 || (step.2 - 0.5).abs() < 1e-9), "{by_s}: {events:?}");
+        assert!(warnings(&events).is_empty(), "{by_s}: {events:?}");
+    }
+}
+
+#[test]
 fn steps_that_are_logged_now_and_then_and_steps_that_are_read_at_once_share_their_time() {
     assert_eq!(of_steps(&[said(10, 1.0), said(20, 3.0)]), [(10, 1, 1.0, false), (20, 1, 0.2, true)]);
     let counted = of_steps(&[said(1, 1.0), said(2, 3.0), said(3, 3.0), said(5, 3.0)]);

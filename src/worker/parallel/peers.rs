@@ -1,16 +1,16 @@
 //! The other ranks of a run: how this rank joins them, its collectives with them, and which rank to blame when one is gone.
 
 use std::cell::Cell;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use multicard::protocol::{FailureKind, MEETING_VARIABLE};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tch::{Device, TchError, Tensor};
 
+use super::connect::connect;
+use super::meeting::Meeting;
 use crate::report::Stop;
 use crate::shim::{Backend, Combine, ProcessGroup, Store};
 use crate::watchdog::Watchdog;
@@ -20,14 +20,6 @@ use crate::watchdog::Watchdog;
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Extra time for NCCL's own watchdog to report what it knows about an eager step. It cannot see into replayed graphs.
 const WATCHDOG_FIRST: Duration = Duration::from_secs(3);
-/// Live ranks notice a failed collective at about the same time; those still silent after this long are the cause.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time limit for all ranks to arrive at a meeting; one that talks to a profiler may be this late.
-const MEETING_TIMEOUT: Duration = Duration::from_secs(120);
-/// Interval at which a rank checks who has arrived.
-const MEETING_POLL: Duration = Duration::from_millis(2);
-/// Interval at which a rank checks for answers.
-const POLL: Duration = Duration::from_millis(50);
 
 /// Lets this process open as many files as the system allows: gloo ends a rank that has none left for one more connection, and every
 /// user of the machine can connect to it.
@@ -50,18 +42,9 @@ pub struct Peers {
     meetings: Cell<u64>,
 }
 
-/// The folder in which ranks find each other and, when one of them fails, show that they are alive. Marks are empty files, so no
-/// rank can stop another from leaving or reading one.
-#[derive(Clone)]
-struct Meeting {
-    folder: PathBuf,
-    rank: u32,
-    world_size: u32,
-}
-
 impl Peers {
-    /// Joins the other ranks; `None` for a single rank. `give_up` ends this rank from another thread if gloo does not return: with a
-    /// rank that hangs after publishing its address, gloo keeps trying to connect for five times its timeout.
+    /// Joins the other ranks; `None` for a single rank. `give_up` ends this rank from another thread if the others do not come: they wait
+    /// for a rank that hangs, and gloo keeps trying to connect for five times its timeout.
     pub fn join(
         rank: u32,
         world_size: u32,
@@ -93,14 +76,10 @@ impl Peers {
     /// Joins the other ranks through a folder.
     pub fn join_in(folder: &Path, rank: u32, world_size: u32, device: Device) -> Result<Self, Stop> {
         let meeting = Meeting { folder: folder.to_owned(), rank, world_size };
-        let store = Store::open(&folder.join("store"), PEER_TIMEOUT)?;
-        let backend = match device {
-            Device::Cuda(index) => Backend::Nccl(index),
-            _ => Backend::Gloo,
+        let group = match device {
+            Device::Cuda(index) => over_nccl(&meeting, index)?,
+            _ => connect(&meeting, PEER_TIMEOUT)?,
         };
-        // The group keeps the store, because NCCL also creates communicators later.
-        let group = ProcessGroup::new(&store, backend, rank, world_size, PEER_TIMEOUT);
-        let group = group.map_err(|error| meeting.explain(error.into()))?;
         let peers = Self { rank, world_size, device, meeting, group: Rc::new(group), meetings: Cell::new(0) };
         // NCCL creates its communicator in the first collective: do that here, not within the first step.
         let ranks = peers.combine(&[1], Combine::Sum).map_err(|error| peers.explain(error.into()))?;
@@ -117,17 +96,9 @@ impl Peers {
         self.meetings.set(number + 1);
         let mark = |rank: u32| format!("meeting-{number}-{rank}");
         self.meeting.mark(&mark(self.rank))?;
-        let begin = Instant::now();
-        for rank in 0..self.world_size {
-            while !self.meeting.has(&mark(rank)) {
-                if begin.elapsed() > MEETING_TIMEOUT {
-                    let message = format!("rank {rank} did not arrive within {} s", MEETING_TIMEOUT.as_secs());
-                    return Err(self.explain(Stop::failed(FailureKind::Peer, message)));
-                }
-                thread::sleep(MEETING_POLL);
-            }
-        }
-        Ok(())
+        let late = || self.meeting.late(mark);
+        self.meeting
+            .wait(|| late().is_none().then_some(()), || format!("rank {} did not arrive", late().unwrap_or_default()))
     }
 
     /// Publishes a small number to the other ranks under a new name, for [`Self::read`].
@@ -137,17 +108,10 @@ impl Peers {
 
     /// The number below `numbers` that another rank publishes under this name. Waits for it on the host.
     pub fn read(&self, name: &str, numbers: usize) -> Result<usize, Stop> {
-        let begin = Instant::now();
-        loop {
-            if let Some(said) = (0..numbers).find(|number| self.meeting.has(&format!("{name}-{number}"))) {
-                return Ok(said);
-            }
-            if begin.elapsed() > MEETING_TIMEOUT {
-                let message = format!("no rank published {name} within {} s", MEETING_TIMEOUT.as_secs());
-                return Err(self.explain(Stop::failed(FailureKind::Peer, message)));
-            }
-            thread::sleep(MEETING_POLL);
-        }
+        self.meeting.wait(
+            || (0..numbers).find(|number| self.meeting.has(&format!("{name}-{number}"))),
+            || format!("no rank published {name}"),
+        )
     }
 
     /// The process group.
@@ -214,53 +178,15 @@ impl Peers {
     }
 }
 
+/// The group over NCCL, which keeps the store, because it also creates communicators later.
+fn over_nccl(meeting: &Meeting, index: usize) -> Result<ProcessGroup, Stop> {
+    let store = Store::open(&meeting.folder.join("store"), PEER_TIMEOUT)?;
+    let group = ProcessGroup::new(&store, Backend::Nccl(index), meeting.rank, meeting.world_size, PEER_TIMEOUT);
+    group.map_err(|error| meeting.explain(error.into()))
+}
+
 /// Starts a watchdog.
 pub fn watch(limit: Duration, alarm: impl FnOnce() + Send + 'static) -> Result<Watchdog, Stop> {
     Watchdog::start(limit, alarm)
         .map_err(|error| Stop::failed(FailureKind::Engine, format!("starting the watchdog failed: {error}")))
-}
-
-impl Meeting {
-    /// Leaves a mark.
-    fn mark(&self, name: &str) -> Result<(), Stop> {
-        let path = self.folder.join(name);
-        File::create(&path).map(drop).map_err(|error| {
-            Stop::failed(FailureKind::Engine, format!("writing the mark {} failed: {error}", path.display()))
-        })
-    }
-
-    /// Whether a rank has left the mark.
-    fn has(&self, name: &str) -> bool {
-        self.folder.join(name).exists()
-    }
-
-    /// Adds to a peer failure which ranks caused it.
-    fn explain(&self, stop: Stop) -> Stop {
-        let Stop::Failed { kind: FailureKind::Peer, message } = stop else { return stop };
-        let silent = self.silent();
-        let who = match &silent[..] {
-            [] => "all ranks answer".to_owned(),
-            [one] => format!("rank {one} does not answer"),
-            several => {
-                format!("ranks {} do not answer", several.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
-            }
-        };
-        Stop::failed(FailureKind::Peer, format!("communication with other ranks failed, {who}: {message}"))
-    }
-
-    /// The ranks that do not report the failure as well.
-    fn silent(&self) -> Vec<u32> {
-        let mark = |rank: u32| format!("answer-{rank}");
-        // The folder belongs to the supervisor. If that is gone too, nobody answers.
-        let _ = self.mark(&mark(self.rank));
-        let begin = Instant::now();
-        let mut silent: Vec<_> = (0..self.world_size).filter(|rank| *rank != self.rank).collect();
-        loop {
-            silent.retain(|rank| !self.has(&mark(*rank)));
-            if silent.is_empty() || begin.elapsed() > ANSWER_TIMEOUT {
-                return silent;
-            }
-            thread::sleep(POLL);
-        }
-    }
 }

@@ -89,6 +89,14 @@ SHIM_API Group* mc_group_gloo(Store* store, int rank, int world_size, int64_t ti
   })
 }
 
+// Collectives of the group may take so long from here on. Only gloo's.
+SHIM_API int mc_group_set_timeout(Group* group, int64_t timeout_ms) {
+  GUARD(-1, {
+    group->backend->setTimeout(std::chrono::milliseconds(timeout_ms));
+    return 0;
+  })
+}
+
 // All ranks must be here: nothing of the group is in use any more when it returns.
 SHIM_API int mc_group_leave(Group* group) {
   std::unique_ptr<Group> owned(group);
@@ -123,6 +131,17 @@ SHIM_API int mc_group_reduce(Group* group, at::Tensor* tensor, int operation) {
     std::vector<at::Tensor> tensors{tensor->detach()};
     WaitForRanks waits;
     group->group->allreduce(tensors, options)->wait();
+    return 0;
+  })
+}
+
+// A number for each rank, which it hears from this one, and one from each. Ranks say them to each other without others between them.
+SHIM_API int mc_group_swap(Group* group, at::Tensor* said, at::Tensor* heard) {
+  GUARD(-1, {
+    at::NoGradGuard no_grad;
+    at::Tensor to = heard->detach(), from = said->detach();
+    std::vector<int64_t> one_each;
+    group->group->alltoall_base(to, from, one_each, one_each)->wait();
     return 0;
   })
 }

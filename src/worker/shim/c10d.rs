@@ -17,10 +17,12 @@ unsafe extern "C" {
     fn mc_store_free(store: *mut c_void);
     fn mc_store_c10d(store: *mut c_void) -> *mut c_void;
     fn mc_group_gloo(store: *mut c_void, rank: c_int, world_size: c_int, timeout_ms: i64) -> *mut c_void;
+    fn mc_group_set_timeout(group: *mut c_void, timeout_ms: i64) -> c_int;
     fn mc_group_leave(group: *mut c_void) -> c_int;
     fn mc_group_size(group: *mut c_void) -> c_int;
     fn mc_group_error(group: *mut c_void) -> c_int;
     fn mc_group_reduce(group: *mut c_void, tensor: *const C_tensor, operation: c_int) -> c_int;
+    fn mc_group_swap(group: *mut c_void, said: *const C_tensor, heard: *const C_tensor) -> c_int;
     fn mc_group_broadcast(group: *mut c_void, tensors: *const *const C_tensor, count: usize) -> c_int;
     fn mc_reducer_new(
         group: *mut c_void,
@@ -120,6 +122,13 @@ impl ProcessGroup {
         Ok(Self(group))
     }
 
+    /// What a collective may take from here on. Only over gloo.
+    pub fn set_timeout(&self, timeout: Duration) -> Result<(), TchError> {
+        // SAFETY: made by the shim and not freed.
+        check(unsafe { mc_group_set_timeout(self.0, milliseconds(timeout)) })?;
+        Ok(())
+    }
+
     /// Frees the group. All ranks must have come to this point.
     pub fn leave(self) -> Result<(), TchError> {
         // SAFETY: made by the shim, and given up here by its only owner.
@@ -154,6 +163,14 @@ impl ProcessGroup {
         // SAFETY: see `size`; the tensor lives through the call.
         check(unsafe { mc_group_reduce(self.0, tensor.as_ptr(), operation) })?;
         Ok(())
+    }
+
+    /// Says a number to each rank, in their order, and hears one from each.
+    pub fn swap(&self, said: &Tensor) -> Result<Tensor, TchError> {
+        let heard = said.f_zeros_like()?;
+        // SAFETY: see `size`; both tensors live through the call.
+        check(unsafe { mc_group_swap(self.0, said.as_ptr(), heard.as_ptr()) })?;
+        Ok(heard)
     }
 
     /// Rank 0's values replace those of the others.

@@ -1,0 +1,178 @@
+//! Connects the ranks of a group over gloo, which does not ask who connects. Its ports are on the loopback interface, where every user of
+//! the machine can take a rank's place: ranks prove to each other who they are, and try again on new ports if somebody came between them.
+//!
+//! An attempt:
+//!
+//! 1. Each rank leaves a card in the folder that only their user can enter: its process, and a random number for each rank. It waits for
+//!    the cards of all.
+//! 2. The ranks connect over gloo, through a store of this attempt.
+//! 3. Each rank says its numbers to the others over gloo, and compares what it hears with their cards.
+//!
+//! After 2 and 3 each rank leaves a mark that it has come so far, or one that the attempt is spoiled. It waits until all have come so far
+//! or one has found the attempt spoiled, so that all go on together. A rank that dies or hangs leaves neither: its supervisor or the
+//! watchdog of the others ends the group.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use multicard::protocol::FailureKind;
+use tch::{TchError, Tensor};
+
+use super::meeting::Meeting;
+use super::strangers::Strangers;
+use crate::report::Stop;
+use crate::shim::{Backend, ProcessGroup, Store};
+
+/// What the ranks may take to connect in each attempt, and again to swap numbers: at most 10 s in all. Later ones have more time, as the
+/// machine may be slow.
+const LIMITS_MS: [u64; 5] = [500, 500, 1000, 1000, 2000];
+
+/// Interval at which a rank looks for strangers while it connects.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Connects to the other ranks. Collectives of the group may then take `timeout`.
+pub fn connect(meeting: &Meeting, timeout: Duration) -> Result<ProcessGroup, Stop> {
+    let mut strangers = Strangers::default();
+    for (number, limit_ms) in (1..).zip(LIMITS_MS) {
+        let attempt = Attempt { meeting, number, limit: Duration::from_millis(limit_ms) };
+        if let Ok(group) = attempt.connect(&mut strangers)? {
+            group.set_timeout(timeout)?;
+            return Ok(group);
+        }
+    }
+    if !strangers.is_empty() {
+        return Err(among(&strangers));
+    }
+    // Nobody else was there: it is the machine that is slow.
+    let number = LIMITS_MS.len() + 1;
+    match (Attempt { meeting, number, limit: timeout }).connect(&mut strangers)? {
+        Ok(group) => Ok(group),
+        Err(_) if !strangers.is_empty() => Err(among(&strangers)),
+        Err(error) => Err(meeting.explain(error.into())),
+    }
+}
+
+fn among(strangers: &Strangers) -> Stop {
+    let message = format!(
+        "strangers kept the ranks from meeting, {} times in a row; connections to ports of the ranks that none of them made: {strangers}. \
+         Every user of this machine can connect to its loopback interface: find out what does, or run in a network namespace of your own \
+         (`multicard help trust` says how)",
+        LIMITS_MS.len()
+    );
+    Stop::failed(FailureKind::Peer, message)
+}
+
+/// One attempt, which either all ranks carry out or none.
+struct Attempt<'a> {
+    meeting: &'a Meeting,
+    /// From 1.
+    number: usize,
+    limit: Duration,
+}
+
+/// What a rank leaves before it connects.
+struct Card {
+    process: u32,
+    /// The number that it will say to each rank.
+    numbers: Vec<i64>,
+}
+
+impl Attempt<'_> {
+    /// The group, or why the attempt is spoiled.
+    fn connect(&self, strangers: &mut Strangers) -> Result<Result<ProcessGroup, TchError>, Stop> {
+        let cards = self.swap_cards()?;
+        let ranks: Vec<_> = cards.iter().map(|card| card.process).collect();
+        // The first time, nothing is amiss.
+        let opened = if self.number == 1 { self.open() } else { self.open_and_look(&ranks, strangers) };
+        let connected = match self.agree("connected", opened)? {
+            Ok(group) => {
+                // No rank closes a connection while all wait here.
+                if self.number > 1 {
+                    strangers.look(&ranks, true);
+                }
+                self.agree("known", swap_numbers(&group, self.meeting.rank, &cards).map(|()| group))?
+            }
+            spoiled => spoiled,
+        };
+        if connected.is_err() {
+            strangers.look(&ranks, false);
+        }
+        Ok(connected)
+    }
+
+    /// Leaves a card, and waits for those of all ranks.
+    fn swap_cards(&self) -> Result<Vec<Card>, Stop> {
+        let name = |rank: u32| format!("card-{}-{rank}", self.number);
+        let mut own = std::process::id().to_string();
+        for _ in 0..self.meeting.world_size {
+            own += &format!(" {}", rand::random::<i64>());
+        }
+        self.meeting.leave(&name(self.meeting.rank), &own)?;
+        let missing = || format!("rank {} did not arrive", self.meeting.late(name).unwrap_or_default());
+        self.meeting.wait(
+            || (0..self.meeting.world_size).map(|rank| Card::read(&self.meeting.read(&name(rank))?)).collect(),
+            missing,
+        )
+    }
+
+    fn open(&self) -> Result<ProcessGroup, TchError> {
+        let Meeting { folder, rank, world_size } = self.meeting;
+        let store = Store::open(&folder.join(format!("store-{}", self.number)), self.limit)?;
+        ProcessGroup::new(&store, Backend::Gloo, *rank, *world_size, self.limit)
+    }
+
+    /// Looks for strangers meanwhile: ports are closed when it fails.
+    fn open_and_look(&self, ranks: &[u32], strangers: &mut Strangers) -> Result<ProcessGroup, TchError> {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    strangers.look(ranks, false);
+                    thread::sleep(LOOK);
+                }
+            });
+            let opened = self.open();
+            done.store(true, Ordering::Relaxed);
+            opened
+        })
+    }
+
+    /// Waits until all ranks have come to this step, or one finds the attempt spoiled. Then nobody uses what was made: a group that is
+    /// spoiled is not freed, and its ports go with the process.
+    fn agree<T>(&self, step: &str, outcome: Result<T, TchError>) -> Result<Result<T, TchError>, Stop> {
+        let spoiled = format!("spoiled-{}", self.number);
+        let mark = |rank: u32| format!("{step}-{}-{rank}", self.number);
+        self.meeting.mark(&if outcome.is_ok() { mark(self.meeting.rank) } else { spoiled.clone() })?;
+        let look = || match self.meeting.late(mark) {
+            None => Some(true),
+            Some(_) => self.meeting.has(&spoiled).then_some(false),
+        };
+        let missing = || format!("rank {} did not connect", self.meeting.late(mark).unwrap_or_default());
+        if self.meeting.wait(look, missing)? {
+            return Ok(outcome);
+        }
+        let by_another = || TchError::Torch("Gloo connectFullMesh failed: another rank did not reach this one".into());
+        Ok(Err(outcome.err().unwrap_or_else(by_another)))
+    }
+}
+
+impl Card {
+    fn read(text: &str) -> Option<Self> {
+        let (process, numbers) = text.split_once(' ')?;
+        let numbers = numbers.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+        Some(Self { process: process.parse().ok()?, numbers })
+    }
+}
+
+/// Says this rank's numbers to the others and compares theirs with their cards: whoever holds the place of a rank does not know them.
+fn swap_numbers(group: &ProcessGroup, rank: u32, cards: &[Card]) -> Result<(), TchError> {
+    let rank = rank as usize;
+    let own = cards.get(rank).map(|card| card.numbers.clone()).unwrap_or_default();
+    let heard = Vec::<i64>::try_from(&group.swap(&Tensor::from_slice(&own))?)?;
+    let expected: Vec<_> = cards.iter().filter_map(|card| card.numbers.get(rank).copied()).collect();
+    if heard == expected {
+        return Ok(());
+    }
+    Err(TchError::Torch("Gloo connectFullMesh failed: a process that is no rank took a rank's place".into()))
+}
