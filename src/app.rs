@@ -12,6 +12,7 @@
 //! threads, which wake the window when there is news.
 
 mod allowing;
+mod canvas;
 mod cell_table;
 mod closing;
 mod columns;

@@ -38,7 +38,7 @@ pub use compare::{Arrangement, Comparison, SettingLevels, compare, compare_with,
 pub use difference::{Difference, DifferenceOutcome, difference};
 pub use drawing::{Figure, figure};
 pub use methods::methods;
-pub use number::{capitalised, counted, duration_text, from_to, grouped, precise, significant, without_zeros};
+pub use number::{capitalised, counted, duration_text, from_to, grouped, precise, short, significant, without_zeros};
 pub use palette::{COLOUR_NAMES, COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
 pub use published::OfPaper;
 pub use questions::{Group, Titled, study_groups};

@@ -2,63 +2,18 @@
 
 use std::f32::consts::FRAC_PI_4;
 
-use eframe::egui::{Color32, Painter, Pos2, Rect, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, vec2};
+use eframe::egui::{Color32, Painter, Pos2, ScrollArea, Sense, Shape, Stroke, Ui, Vec2, vec2};
 use egui_plot::MarkerShape;
 
+use crate::app::canvas;
 use crate::app::widgets::{text_width, together_ui};
-use crate::figure::{self, Chart, Geometry, Hatch, Look, Marker, PUBLISHED, Series};
+use crate::figure::{self, Chart, Look, Marker, PUBLISHED, Series};
 
 /// The colour of a look in the theme.
 pub fn colour(look: &Look, dark: bool) -> Color32 {
     let bytes = look.colour();
     let [red, green, blue] = if dark { figure::on_dark(bytes) } else { bytes };
     Color32::from_rgb(red, green, blue)
-}
-
-/// Paints a bar in its colour, with its hatch in a darker or lighter one.
-pub fn paint_bar(painter: &Painter, rect: Rect, look: &Look, dark: bool) {
-    let fill = colour(look, dark);
-    painter.rect_filled(rect, 1.0, fill);
-    let stroke = Stroke::new(1.0, fill.lerp_to_gamma(Color32::BLACK, 0.45));
-    let hatch = look.sign().hatch;
-    let inside = painter.with_clip_rect(rect.intersect(painter.clip_rect()));
-    let visible = rect.intersect(painter.clip_rect());
-    if !visible.is_positive() {
-        return;
-    }
-    let (step, height) = (6.0, rect.height());
-    let mut lines: Vec<Shape> = Vec::new();
-    let mut columns = |offset: f32, draw: &mut dyn FnMut(f32) -> Shape| {
-        let first = ((visible.left() - rect.left() - height) / step).floor().max(-8.0);
-        let mut x = rect.left() + first * step + offset;
-        while x < visible.right() + height {
-            lines.push(draw(x));
-            x += step;
-        }
-    };
-    let (top, bottom) = (rect.top(), rect.bottom());
-    let segment = |from: Pos2, to: Pos2| Shape::line_segment([from, to], stroke);
-    if matches!(hatch, Hatch::Rising | Hatch::Lattice) {
-        columns(0.0, &mut |x| segment(Pos2::new(x, bottom), Pos2::new(x + height, top)));
-    }
-    if matches!(hatch, Hatch::Falling | Hatch::Lattice) {
-        columns(0.0, &mut |x| segment(Pos2::new(x, top), Pos2::new(x + height, bottom)));
-    }
-    if matches!(hatch, Hatch::Vertical | Hatch::Grid) {
-        columns(3.0, &mut |x| segment(Pos2::new(x, top), Pos2::new(x, bottom)));
-    }
-    if hatch == Hatch::Dots {
-        for y in [0.3, 0.7] {
-            columns(3.0, &mut |x| Shape::circle_filled(Pos2::new(x, top + y * height), 1.0, stroke.color));
-        }
-    }
-    if matches!(hatch, Hatch::Horizontal | Hatch::Grid) {
-        for y in [0.33, 0.67] {
-            let y = (top + y * height).round();
-            lines.push(segment(Pos2::new(visible.left(), y), Pos2::new(visible.right(), y)));
-        }
-    }
-    inside.extend(lines);
 }
 
 /// Paints the marker of a point.
@@ -114,13 +69,12 @@ pub fn marker_shape(marker: Marker) -> MarkerShape {
 pub fn swatch_ui(ui: &mut Ui, look: &Look) {
     let (rect, _) = ui.allocate_exact_size(vec2(14.0, 12.0), Sense::hover());
     if ui.is_rect_visible(rect) {
-        paint_bar(ui.painter(), rect, look, ui.visuals().dark_mode);
+        canvas::paint_swatch(ui, rect, look);
     }
 }
 
-/// Draws the legend in rows of its own, so that it never covers the chart.
+/// Draws the legend of lines in rows of its own, so that it never covers the chart.
 pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
-    let Some(geometry) = charts.first().map(|chart| chart.geometry) else { return };
     let mut series: Vec<&Series> = Vec::new();
     for one in charts.iter().flat_map(Chart::legend) {
         if series.iter().all(|known| known.name != one.name) {
@@ -135,14 +89,8 @@ pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
         ui.horizontal_wrapped(|ui| {
             ui.spacing_mut().item_spacing.x = 16.0;
             for one in series {
-                let sample = if matches!(geometry, Geometry::Bars | Geometry::Stacked) { 14.0 } else { 26.0 };
-                let width = sample + 4.0 + text_width(ui, &one.name);
-                together_ui(ui, width, |ui| {
-                    if matches!(geometry, Geometry::Bars | Geometry::Stacked) {
-                        swatch_ui(ui, &one.look);
-                    } else {
-                        line_sample_ui(ui, one);
-                    }
+                together_ui(ui, 30.0 + text_width(ui, &one.name), |ui| {
+                    line_sample_ui(ui, one);
                     ui.label(&one.name);
                 });
             }

@@ -1,12 +1,9 @@
 //! Values as text: numbers, ratios, intervals and their origins.
 
 use crate::analysis::{Method, Value};
-use crate::figure::{grouped, precise, significant};
+use crate::figure::precise;
 
-/// A number with three significant digits and grouped thousands.
-pub fn number(value: f64) -> String {
-    grouped(&significant(value).replace('-', "\u{2212}"))
-}
+pub use crate::figure::short as number;
 
 /// A ratio as `1.92×`.
 pub fn ratio(value: f64) -> String {

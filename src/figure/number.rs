@@ -15,11 +15,16 @@ pub fn significant(value: f64) -> String {
     }
 }
 
+/// A number with three significant digits, its sign and its thousands as they are set.
+pub fn short(value: f64) -> String {
+    grouped(&significant(value).replace('-', "\u{2212}"))
+}
+
 /// A number with up to nine significant digits: all that a measurement can have, and nothing of how computers add.
 pub fn precise(value: f64) -> String {
     let digits = if value == 0.0 { 0 } else { 8 - value.abs().log10().floor() as i32 };
     if !(0..=15).contains(&digits) {
-        return grouped(&significant(value).replace('-', "\u{2212}"));
+        return short(value);
     }
     let text = format!("{value:.*}", digits as usize);
     grouped(&without_zeros(&text).replace('-', "\u{2212}"))

@@ -1,16 +1,14 @@
 //! The Compare screen: cells side by side, as bars, curves and a table.
 
-mod bars;
 mod claims;
 mod controls;
 mod levels_menu;
 mod lines;
+mod marks;
 mod metrics;
 mod next_step;
 mod paper;
 mod picture;
-mod sheet;
-mod stacked;
 mod status;
 mod study_menu;
 mod table;
@@ -20,12 +18,12 @@ mod tests;
 use std::path::PathBuf;
 
 use eframe::egui::{
-    Align, CentralPanel, Context, Frame, Id, Key as KeyPress, Label, Layout, Margin, Modifiers, Panel, TextureHandle,
-    TextureOptions, Theme, Ui,
+    Align, CentralPanel, Context, Frame, Id, Key as KeyPress, Label, Layout, Margin, Modifiers, Panel, Ui,
 };
 use poll_promise::Promise;
 
 use crate::analysis::CellKey;
+use crate::app::canvas::Asked;
 use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::command_line::{of_session, study_words};
@@ -36,7 +34,8 @@ use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::task::{choose_session, on_thread};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{main_button, muted, strong, text_width};
-use crate::figure::{Comparison, Form, Format, Geometry, Study, baseline_name, capitalised, render};
+use crate::figure::{Chart, Comparison, Form, Format, Geometry, Study, baseline_name, capitalised, render};
+use marks::Marks;
 use picture::Picture;
 
 /// Most changes of what is shown that can be undone.
@@ -142,17 +141,13 @@ pub struct CompareScreen {
     pub selected: Option<CellKey>,
     /// The drawn picture.
     picture: Option<Picture>,
-    /// Texture of its sheet.
-    texture: Option<TextureHandle>,
     /// Rows of its table in the displayed order.
     order: Vec<usize>,
     work: Option<Promise<Picture>>,
     /// Dialog for a session's folder or a report's file.
     dialog: Option<Promise<Option<PathBuf>>>,
-    /// Whether runs, study or theme have changed since the work started.
+    /// Whether runs or study have changed since the work started.
     stale: bool,
-    /// Whether the picture is for the dark theme.
-    dark: bool,
 }
 
 impl CompareScreen {
@@ -334,12 +329,10 @@ impl Screen for CompareScreen {
         }
         if let Some(work) = self.work.take() {
             match work.try_take() {
-                Ok(picture) => self.take_picture(picture, context),
+                Ok(picture) => self.take_picture(picture),
                 Err(work) => self.work = Some(work),
             }
         }
-        let dark = context.theme() == Theme::Dark;
-        self.stale |= dark != std::mem::replace(&mut self.dark, dark);
         // One at a time, and only while the screen is shown; later changes start another one.
         if self.stale && self.work.is_none() && desk.screen == ScreenName::COMPARE {
             self.stale = false;
@@ -347,9 +340,8 @@ impl Screen for CompareScreen {
             self.name_cells_for(&sources);
             let study = self.held_study();
             let (with_claims, selected) = (self.claims, self.selected.clone());
-            let most_pixels = context.input(|input| input.max_texture_side);
             self.work = Some(on_thread("compare", context, move || {
-                let picture = Picture::new(&sources, &study, selected.as_ref(), most_pixels, dark);
+                let picture = Picture::new(&sources, &study, selected.as_ref());
                 if with_claims { picture.with_claims(&sources) } else { picture }
             }));
         }
@@ -409,10 +401,8 @@ impl CompareScreen {
         }
     }
 
-    fn take_picture(&mut self, picture: Picture, context: &Context) {
+    fn take_picture(&mut self, picture: Picture) {
         self.hold_baseline(&picture.comparison);
-        let image = picture.sheet.as_ref().and_then(|sheet| sheet.as_ref().ok()).map(|sheet| &sheet.image);
-        self.texture = image.map(|image| context.load_texture("compare", image.clone(), TextureOptions::LINEAR));
         self.picture = Some(picture);
         self.sort_rows();
     }
@@ -494,12 +484,13 @@ fn warnings_ui(ui: &mut Ui, picture: &Picture) {
 
 fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, commands: &mut Vec<Command>) {
     let charts = &picture.comparison.charts;
-    if picture.sheet.is_none() {
+    // What is panned and zoomed is a plot, without what the canvas says itself.
+    let is_plot = charts.iter().all(|chart| chart.geometry == Geometry::Lines);
+    if is_plot {
         look::legend_ui(ui, charts);
     }
     let mut notes: Vec<&str> = charts.iter().flat_map(|chart| &chart.notes).map(String::as_str).collect();
-    if picture.sheet.is_none() {
-        // A sheet says it itself.
+    if is_plot {
         let intervals = charts.iter().map(|chart| chart.intervals.as_str()).filter(|text| !text.is_empty());
         notes.extend(intervals);
     }
@@ -513,13 +504,16 @@ fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, commands: 
     for note in long {
         ui.add(Label::new(muted(ui, note)).truncate()).on_hover_text(note);
     }
-    if let Some(sheet) = &picture.sheet {
-        return sheet::sheet_ui(ui, &picture.comparison.charts, sheet, compare.texture.as_ref());
-    }
-    match charts.as_slice() {
-        [chart] if chart.geometry == Geometry::Stacked => stacked::stacked_ui(ui, compare, picture, chart, commands),
-        [chart] if chart.geometry == Geometry::Bars => bars::bars_ui(ui, compare, picture, chart, commands),
-        _ => lines::lines_ui(ui, compare, charts, commands),
+    if charts.iter().all(Chart::is_empty) {
+        ui.label(muted(ui, "No finished run of these cells has these values."));
+    } else if is_plot {
+        lines::lines_ui(ui, compare, charts, commands);
+    } else {
+        let asked = picture.canvas.ui(ui, charts, compare.selected.as_ref(), &Marks(picture));
+        commands.extend(asked.map(|asked| match asked {
+            Asked::Select(cell) => CompareCommand::Select(cell).into(),
+            Asked::Open(cell) => CompareCommand::Open(cell).into(),
+        }));
     }
 }
 

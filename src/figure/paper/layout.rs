@@ -4,52 +4,75 @@ use super::axis::Ruler;
 use super::legend::Legend;
 use super::letter::{Anchor, Line, Typist};
 use super::marks::{self, Field};
+use super::page::Page;
 use super::path::Area;
 use super::scene::Scene;
 use super::side::{Side, Type, wrapped};
 use crate::figure::chart::{Chart, Geometry, Look, Panel, Role};
-use crate::figure::style::{Palette, Style, Width};
+use crate::figure::style::{Palette, Style};
 
 /// Between panels beside each other, and below each other.
 const BETWEEN: (f64, f64) = (12.0, 10.0);
 /// Around everything, so that no line is cut.
 const MARGIN: f64 = 1.5;
+/// Least height of data beside an axis of numbers on a screen.
+const LEAST_ON_SCREEN: f64 = 110.0;
+/// Least width of bars that run across, with the values at their ends.
+const LEAST_ACROSS: f64 = 117.0;
 
 /// One panel and its axes.
 struct Spot<'a> {
     chart: &'a Chart,
     place: usize,
     panel: &'a Panel,
+    panel_place: usize,
     left: Side,
     bottom: Side,
     /// Room to the right, for what says which colour is which number.
     right: f64,
 }
 
-/// Lays charts out, below or beside each other. What cannot be drawn is left out; where nothing can, the page says so.
+/// Lays charts out on paper, below or beside each other. What cannot be drawn is left out; where nothing can, the page says so.
 pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
-    let told_apart = (style.palette == Palette::Grey).then(|| told_apart(charts));
+    lay_out_on(charts, &Page::paper(style))
+}
+
+/// The same on paper or on a screen.
+pub fn lay_out_on(charts: &[Chart], page: &Page) -> Scene {
+    let scene = set(charts, page, 0.0);
+    match page.sight {
+        // How much is left over is known once all else has its place.
+        Some(sight) if scene.height < sight => set(charts, page, sight - scene.height),
+        _ => scene,
+    }
+}
+
+/// Sets charts; their data takes `spare` more height than it needs, as far as that serves it.
+fn set(charts: &[Chart], page: &Page, spare: f64) -> Scene {
+    let told_apart = (page.palette == Palette::Grey).then(|| told_apart(charts));
     let charts = told_apart.as_deref().unwrap_or(charts);
-    let kind = Type::new(Typist { family: style.font }, style.size());
-    let width = style.width.pt();
-    let spots = spots(charts, kind);
-    let mut scene = Scene { width, height: 0.0, items: Vec::new(), data: Vec::new() };
+    let kind = Type::new(Typist { family: page.family }, page.size);
+    let width = page.width;
+    let spots = spots(charts, page, kind);
+    let mut scene = Scene { width, ..Scene::default() };
     if spots.is_empty() {
         scene.height = 4.0 * kind.size;
         let at = (width / 2.0, 2.0 * kind.size);
         kind.typist.set(&mut scene, &Line::plain("Nothing to draw yet"), kind.size, at, Anchor::Middle);
         return scene;
     }
-    let grid = Grid::new(&spots, style, kind);
+    let grid = Grid::new(&spots, page, kind, spare);
     let shown: Vec<&Chart> = spots.iter().map(|spot| spot.chart).collect();
-    let legend = Legend::new(&shown, style.palette, kind, width - 2.0 * MARGIN);
+    let legend = Legend::new(&shown, page.palette, kind, width - 2.0 * MARGIN);
     legend.draw(&mut scene, kind, (MARGIN, MARGIN));
     let mut top = MARGIN + legend.height(kind);
-    let captioned = spots.len() > 1 || spots.iter().any(|spot| !spot.panel.title.is_empty());
+    // Text refers to panels of paper by their letters.
+    let lettered = spots.len() > 1 && !page.is_screen();
+    let captioned = lettered || spots.iter().any(|spot| !spot.panel.title.is_empty());
     for (row, line) in spots.chunks(grid.columns).enumerate() {
         // Half of the uppermost tick's label stands above the data.
         let above = if captioned { kind.typist.leading(kind.size) + 3.0 } else { 0.6 * kind.typist.ascent(kind.small) };
-        let height = line.iter().map(|spot| grid.data_height(spot, style, kind)).fold(0.0, f64::max);
+        let height = line.iter().map(|spot| grid.data_height(spot, page, kind)).fold(0.0, f64::max);
         let mut below = 0.0_f64;
         let mut left = MARGIN;
         for (column, spot) in line.iter().enumerate() {
@@ -58,14 +81,11 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
                 left: left + room,
                 top: top + above,
                 width: grid.data_width - spot.right,
-                height: if matches!(spot.left, Side::Numbers(_)) {
-                    height
-                } else {
-                    grid.data_height(spot, style, kind)
-                },
+                height: if matches!(spot.left, Side::Numbers(_)) { height } else { grid.data_height(spot, page, kind) },
             };
             if captioned {
-                caption(&mut scene, kind, spot, row * grid.columns + column, spots.len(), &area, grid.data_width);
+                let letter = lettered.then(|| row * grid.columns + column);
+                caption(&mut scene, kind, spot, letter, &area, grid.data_width);
             }
             let index = row * grid.columns + column;
             let titled = ends(&spots, index, grid.columns);
@@ -79,15 +99,30 @@ pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
                     (true, _) => area.width + BETWEEN.0,
                 },
             };
-            draw(&mut scene, kind, style, spot, &area, &edges);
+            draw(&mut scene, kind, page, spot, &area, &edges);
             below = below.max(area.height - height + spot.bottom.bottom_room(kind, area.width, titled));
             left += room + grid.data_width + BETWEEN.0;
         }
+        scene.inner = inner(&spots, grid.columns, (top, top + above), top + above + height, scene.inner);
         top += above + height + below + BETWEEN.1;
     }
     scene.height = top - BETWEEN.1 + MARGIN;
     say_intervals(&mut scene, kind, &shown);
     scene
+}
+
+/// What scrolls once a row is laid out, from its captions and its data down to the end of its data: the axis of panels of one chart
+/// stays in sight, and so do the captions of a single row.
+fn inner(
+    spots: &[Spot],
+    columns: usize,
+    (captions, data): (f64, f64),
+    bottom: f64,
+    before: Option<(f64, f64)>,
+) -> Option<(f64, f64)> {
+    let top = if spots.len() <= columns { data } else { before.map_or(captions, |(top, _)| top) };
+    let is_one = spots.iter().all(|spot| spot.place == spots[0].place);
+    (is_one || spots.len() <= columns).then_some((top, bottom))
 }
 
 /// Says below everything what bars and bands for intervals mean: a picture goes where its notes do not.
@@ -156,8 +191,8 @@ struct Edges {
     title_room: f64,
 }
 
-fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: usize, count: usize, area: &Area, width: f64) {
-    let letter = if count > 1 { format!("({}) ", letter(index)) } else { String::new() };
+fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: Option<usize>, area: &Area, width: f64) {
+    let letter = index.map_or(String::new(), |index| format!("({}) ", letter(index)));
     let whole = Line::strong(&letter).then(Line::plain(&spot.panel.title));
     // Smaller letters are better than names cut short.
     let size = (kind.size * width / kind.typist.width(&whole, kind.size)).max(6.0).min(kind.size);
@@ -174,15 +209,21 @@ fn letter(index: usize) -> String {
     if index < 26 { last.to_string() } else { format!("{}{last}", letter(index / 26 - 1)) }
 }
 
-fn draw(scene: &mut Scene, kind: Type, style: &Style, spot: &Spot, area: &Area, edges: &Edges) {
-    let upright = matches!(spot.chart.geometry, Geometry::Effects | Geometry::Tornado | Geometry::Gantt);
-    if upright {
+fn draw(scene: &mut Scene, kind: Type, page: &Page, spot: &Spot, area: &Area, edges: &Edges) {
+    let field = Field {
+        area: *area,
+        left: &spot.left,
+        bottom: &spot.bottom,
+        palette: page.palette,
+        kind,
+        place: [spot.place, spot.panel_place],
+    };
+    if field.is_across() {
         spot.bottom.draw_grid(scene, area, true);
     } else if spot.chart.geometry != Geometry::Heat {
         spot.left.draw_grid(scene, area, false);
     }
     scene.data.push(*area);
-    let field = Field { area: *area, left: &spot.left, bottom: &spot.bottom, palette: style.palette, kind };
     marks::draw(scene, &field, spot.chart, spot.panel);
     if edges.shows_left {
         spot.left.draw_left(scene, kind, area, edges.left);
@@ -201,30 +242,30 @@ struct Grid {
     data_width: f64,
     /// The most that names to the left may take.
     names_room: f64,
+    /// By how much data is higher than it needs to be, where that serves it.
+    grow: f64,
 }
 
 impl Grid {
-    fn new(spots: &[Spot], style: &Style, kind: Type) -> Self {
-        let most = match style.width {
-            Width::Column => 2,
-            Width::Page => 4,
-        };
-        let mut columns = most.min(spots.len());
+    fn new(spots: &[Spot], page: &Page, kind: Type, spare: f64) -> Self {
+        let mut columns = page.columns.min(spots.len());
         loop {
             // Rows of equal length.
             columns = spots.len().div_ceil(spots.len().div_ceil(columns));
-            let grid = Self::of(spots, style, kind, columns);
+            let grid = Self::of(spots, page, kind, columns);
             let narrow = |spot: &Spot| grid.data_width - spot.right < least_width(spot);
             if columns == 1 || !spots.iter().any(narrow) {
-                return grid;
+                return Self { grow: spare / spots.len().div_ceil(columns) as f64, ..grid };
             }
             columns -= 1;
         }
     }
 
-    fn of(spots: &[Spot], style: &Style, kind: Type, columns: usize) -> Self {
-        let whole = style.width.pt() - 2.0 * MARGIN;
-        let names_room = 0.42 * whole / columns as f64;
+    fn of(spots: &[Spot], page: &Page, kind: Type, columns: usize) -> Self {
+        let whole = page.width - 2.0 * MARGIN;
+        // On a screen names that are cut read alike, and several panels share theirs.
+        let least = if page.is_screen() { 0.25 * whole } else { 0.0 };
+        let names_room = (0.42 * whole / columns as f64).max(least);
         let mut rooms = vec![0.0_f64; columns];
         for (index, spot) in spots.iter().enumerate() {
             if starts(spots, index, columns) {
@@ -235,20 +276,29 @@ impl Grid {
         // The last tick's label may stand out by half.
         let last = 0.9 * kind.small;
         let used: f64 = rooms.iter().sum::<f64>() + BETWEEN.0 * (columns - 1) as f64 + last;
-        Self { columns, rooms, data_width: ((whole - used) / columns as f64).max(24.0), names_room }
+        Self { columns, rooms, data_width: ((whole - used) / columns as f64).max(24.0), names_room, grow: 0.0 }
     }
 
-    fn data_height(&self, spot: &Spot, style: &Style, kind: Type) -> f64 {
-        let rows = match (&spot.left, spot.chart.geometry) {
-            (Side::Names(names, _), Geometry::Effects | Geometry::Tornado) => names.len() as f64 * kind.size * 1.7,
-            (Side::Names(names, _), _) => names.len() as f64 * kind.size * 2.1,
+    fn data_height(&self, spot: &Spot, page: &Page, kind: Type) -> f64 {
+        let rows = |names: &[String], share: f64| {
+            let least = names.len() as f64 * kind.size * share;
+            (least, 2.5 * least)
+        };
+        let (least, most) = match (&spot.left, spot.chart.geometry) {
+            (Side::Names(..), Geometry::Bars | Geometry::Stacked | Geometry::Percent | Geometry::Strip) => {
+                marks::heights_across(spot.chart)
+            }
+            (Side::Names(names, _), Geometry::Effects | Geometry::Tornado) => rows(names, 1.7),
+            (Side::Names(names, _), _) => rows(names, 2.1),
+            (Side::Numbers(_), _) if page.is_screen() => (LEAST_ON_SCREEN, f64::INFINITY),
             (Side::Numbers(_), _) => {
-                let most = if style.width == Width::Page && self.columns < 3 { 165.0 } else { 132.0 };
+                let most = if self.columns < 3 { page.heights.0 } else { page.heights.1 };
                 let title = spot.left.title_length(kind);
-                return (0.68 * self.data_width).max(title).clamp(84.0, most);
+                let height = (0.68 * self.data_width).max(title).clamp(84.0, most);
+                (height, height)
             }
         };
-        rows.max(20.0)
+        (least + self.grow).min(most).max(20.0)
     }
 }
 
@@ -263,6 +313,11 @@ fn within_title(axis: &crate::figure::Axis) -> Vec<String> {
 fn least_width(spot: &Spot) -> f64 {
     let places = spot.chart.x.categories.len().max(1) as f64;
     match spot.chart.geometry {
+        Geometry::Bars | Geometry::Strip | Geometry::Stacked | Geometry::Percent
+            if matches!(spot.left, Side::Names(..)) =>
+        {
+            LEAST_ACROSS - spot.right
+        }
         Geometry::Bars | Geometry::Strip => places * (3.0 + 4.0 * spot.panel.series.len() as f64).min(24.0),
         Geometry::Stacked | Geometry::Percent => places * 8.0,
         Geometry::Heat => places * 22.0,
@@ -277,20 +332,28 @@ fn least_width(spot: &Spot) -> f64 {
     .max(60.0)
 }
 
-fn spots(charts: &[Chart], kind: Type) -> Vec<Spot<'_>> {
+fn spots<'a>(charts: &'a [Chart], page: &Page, kind: Type) -> Vec<Spot<'a>> {
     let mut spots = Vec::new();
     for (place, chart) in charts.iter().enumerate().filter(|(_, chart)| !chart.is_empty()) {
-        for panel in chart.panels.iter().filter(|panel| panel.series.iter().any(|series| !series.points.is_empty())) {
-            let (left, bottom) = sides(chart);
-            let right = if chart.geometry == Geometry::Heat { marks::heat_key(kind) } else { 0.0 };
-            spots.push(Spot { chart, place, panel, left, bottom, right });
+        let panels = chart.panels.iter().enumerate();
+        let drawn = panels.filter(|(_, panel)| panel.series.iter().any(|series| !series.points.is_empty()));
+        for (panel_place, panel) in drawn {
+            let (left, bottom) = sides(chart, page);
+            let right = match chart.geometry {
+                Geometry::Heat => marks::heat_key(kind),
+                _ if page.is_screen() => marks::numbers_room(chart, &bottom, kind).min(0.3 * page.width),
+                _ => 0.0,
+            };
+            spots.push(Spot { chart, place, panel, panel_place, left, bottom, right });
         }
     }
     spots
 }
 
-fn sides(chart: &Chart) -> (Side, Side) {
+fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
     let names = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::plain(axis.title()));
+    // A title in the middle of what scrolls would be out of sight.
+    let untitled = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::default());
     let from_zero = |axis: &crate::figure::Axis| match chart.geometry {
         Geometry::Lines | Geometry::Strip | Geometry::Profile => false,
         Geometry::Scatter => axis.scale != crate::figure::Scale::Log,
@@ -301,6 +364,10 @@ fn sides(chart: &Chart) -> (Side, Side) {
     let (low, high) = span(chart);
     let values = || Ruler::new(&chart.y, (low, if is_roofed { 2.0 * high } else { high }), from_zero(&chart.y), 5);
     match chart.geometry {
+        // On a screen names need no turning, and any number of bars can be scrolled.
+        Geometry::Bars | Geometry::Strip | Geometry::Stacked if page.is_screen() => {
+            (untitled(&chart.x), Side::Numbers(values()))
+        }
         Geometry::Bars | Geometry::Strip | Geometry::Stacked | Geometry::Profile => {
             (Side::Numbers(values()), names(&chart.x))
         }
@@ -313,7 +380,8 @@ fn sides(chart: &Chart) -> (Side, Side) {
         }
         Geometry::Percent => {
             let axis = crate::figure::Axis::new(chart.y.name.clone(), "%");
-            (Side::Numbers(Ruler::new(&axis, (0.0, 100.0), true, 5)), names(&chart.x))
+            let values = Side::Numbers(Ruler::new(&axis, (0.0, 100.0), true, 5));
+            if page.is_screen() { (untitled(&chart.x), values) } else { (values, names(&chart.x)) }
         }
         Geometry::Lines | Geometry::Scaling => {
             let mut places: Vec<f64> = chart

@@ -22,6 +22,14 @@ struct Entry {
     role: Role,
 }
 
+/// The look of a level as a small area, as wide and as high.
+pub fn swatch(look: &crate::figure::Look, width: f64, height: f64) -> Scene {
+    let mut scene = Scene { width, height, ..Scene::default() };
+    let area = Area { left: 0.0, top: 0.0, width, height };
+    bar(&mut scene, &area, &Paint::of(look, 0, Palette::Colour));
+    scene
+}
+
 /// A legend, in rows.
 pub(super) struct Legend {
     rows: Vec<Vec<Entry>>,

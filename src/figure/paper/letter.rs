@@ -58,6 +58,15 @@ pub(super) enum Anchor {
     End,
 }
 
+/// How a line is set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Setting {
+    colour: Colour,
+    upwards: bool,
+    in_data: bool,
+    on_colour: bool,
+}
+
 /// Sets text in one family.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Typist {
@@ -123,28 +132,34 @@ impl Typist {
 
     /// Sets a line; `at` is the baseline at its anchor.
     pub fn set(self, scene: &mut Scene, line: &Line, size: f64, at: (f64, f64), anchor: Anchor) {
-        self.set_as(scene, line, size, at, anchor, (INK, false, false));
+        self.set_as(scene, line, size, at, anchor, Setting { colour: INK, ..Setting::default() });
     }
 
     /// The same upwards: the anchor is along the line.
     pub fn set_upwards(self, scene: &mut Scene, line: &Line, size: f64, at: (f64, f64), anchor: Anchor) {
-        self.set_as(scene, line, size, at, anchor, (INK, true, false));
+        self.set_as(scene, line, size, at, anchor, Setting { colour: INK, upwards: true, ..Setting::default() });
     }
 
     /// The same in a colour, as part of the data.
-    pub fn set_in_data(self, scene: &mut Scene, line: &Line, size: f64, at: (f64, f64), colour: Colour) {
-        self.set_as(scene, line, size, at, Anchor::Middle, (colour, false, true));
-    }
-
-    fn set_as(
+    pub fn set_in_data(
         self,
         scene: &mut Scene,
         line: &Line,
         size: f64,
-        (x, y): (f64, f64),
-        anchor: Anchor,
-        (colour, upwards, in_data): (Colour, bool, bool),
+        at: (f64, f64),
+        (anchor, colour): (Anchor, Colour),
     ) {
+        self.set_as(scene, line, size, at, anchor, Setting { colour, in_data: true, ..Setting::default() });
+    }
+
+    /// The same in the middle of a coloured area.
+    pub fn set_on_colour(self, scene: &mut Scene, line: &Line, size: f64, at: (f64, f64), colour: Colour) {
+        let setting = Setting { colour, in_data: true, on_colour: true, ..Setting::default() };
+        self.set_as(scene, line, size, at, Anchor::Middle, setting);
+    }
+
+    fn set_as(self, scene: &mut Scene, line: &Line, size: f64, (x, y): (f64, f64), anchor: Anchor, setting: Setting) {
+        let Setting { colour, upwards, in_data, on_colour } = setting;
         let mut along = match anchor {
             Anchor::Start => 0.0,
             Anchor::Middle => -self.width(line, size) / 2.0,
@@ -155,7 +170,18 @@ impl Typist {
             let (x, y) = if upwards { (x - lift, y - along) } else { (x + along, y - lift) };
             along += glyphs.iter().map(|glyph| glyph.advance).sum::<f64>() * size;
             if !text.trim().is_empty() {
-                scene.items.push(Item::Text(Text { x, y, upwards, text, face, size, colour, glyphs, in_data }));
+                scene.items.push(Item::Text(Text {
+                    x,
+                    y,
+                    upwards,
+                    text,
+                    face,
+                    size,
+                    colour,
+                    glyphs,
+                    in_data,
+                    on_colour,
+                }));
             }
         }
     }

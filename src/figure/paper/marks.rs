@@ -4,17 +4,24 @@ use super::legend::{LISTED, ideal_stroke};
 use super::letter::{Anchor, Line};
 use super::look::{INK, Paint, bar, hollow, luminance, marker, mix};
 use super::path::{Area, Segment, polygon};
-use super::scene::{Colour, Scene, Stroke};
-use super::side::{Side, Type};
+use super::scene::{Colour, Mark, Scene, Stroke};
+use super::side::{AXIS, Side, Type};
 use crate::analysis::Value;
 use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Panel, Point, Role, Series};
-use crate::figure::number::significant;
+use crate::figure::number::{short, significant};
 use crate::figure::style::Palette;
 
 /// From the data of a heat map to the numbers of its key.
 const HEAT_KEY: f64 = 13.0;
 /// The share of a place that bars take, and the widest bar.
 const BARS: (f64, f64) = (0.78, 22.0);
+
+/// The least thickness of bars that run across.
+const LEAST_BAR: f64 = 10.7;
+/// Between a bar and its number, and between two numbers.
+const NUMBER_GAP: f64 = 4.0;
+/// What is less important than ink.
+const MUTED: Colour = [0x66; 3];
 
 /// Where a panel's data is drawn.
 pub(super) struct Field<'a> {
@@ -23,6 +30,8 @@ pub(super) struct Field<'a> {
     pub bottom: &'a Side,
     pub palette: Palette,
     pub kind: Type,
+    /// The places of its chart and of its panel.
+    pub place: [usize; 2],
 }
 
 impl Field<'_> {
@@ -44,24 +53,117 @@ impl Field<'_> {
         if let Side::Names(names, _) = self.left { names.len().max(1) as f64 } else { 1.0 }
     }
 
+    /// Whether values run to the right and names from top to bottom.
+    pub fn is_across(&self) -> bool {
+        matches!((self.left, self.bottom), (Side::Names(..), Side::Numbers(_)))
+    }
+
+    /// The middle of a place along the names.
+    fn middle(&self, place: f64) -> f64 {
+        if self.is_across() { self.row(place) } else { self.x(place) }
+    }
+
+    /// Where a value lies along the numbers.
+    fn value(&self, value: f64) -> f64 {
+        if self.is_across() { self.x(value) } else { self.y(value) }
+    }
+
+    /// The point at a distance along the names and one along the numbers.
+    fn at(&self, along: f64, value: f64) -> (f64, f64) {
+        if self.is_across() { (value, along) } else { (along, value) }
+    }
+
+    /// The area between two distances along the names and two along the numbers.
+    fn between(&self, along: (f64, f64), values: (f64, f64)) -> Area {
+        Area::between(self.at(along.0, values.0), self.at(along.1, values.1))
+    }
+
     fn paint(&self, series: &Series) -> Paint {
         Paint::of(&series.look, series.variant, self.palette)
     }
 
-    /// The ends of an interval with caps.
-    fn whisker(&self, scene: &mut Scene, x: f64, value: &Value, cap: f64) {
+    /// The ends of an interval with caps, at a distance along the names.
+    fn whisker(&self, scene: &mut Scene, along: f64, value: &Value, cap: f64) {
         let Some(ends) = value.interval.filter(|ends| ends.low.is_finite() && ends.high.is_finite()) else { return };
-        let (low, high) = (self.y(ends.low), self.y(ends.high));
+        let (low, high) = (self.value(ends.low), self.value(ends.high));
+        let line = |(x, y): (f64, f64)| Segment::Line(x, y);
+        let start = |(x, y): (f64, f64)| Segment::Move(x, y);
         let segments = vec![
-            Segment::Move(x, low),
-            Segment::Line(x, high),
-            Segment::Move(x - cap, low),
-            Segment::Line(x + cap, low),
-            Segment::Move(x - cap, high),
-            Segment::Line(x + cap, high),
+            start(self.at(along, low)),
+            line(self.at(along, high)),
+            start(self.at(along - cap, low)),
+            line(self.at(along + cap, low)),
+            start(self.at(along - cap, high)),
+            line(self.at(along + cap, high)),
         ];
+        if self.is_across() {
+            // Apart from the hatch below it.
+            scene.path(segments.clone(), None, Some(Stroke::new([0xff; 3], 2.2)));
+        }
         scene.path(segments, None, Some(Stroke::new(INK, 0.6)));
     }
+
+    /// Says that an area stands for a point of a series of this panel.
+    fn mark(&self, scene: &mut Scene, (panel, series, point): (&Panel, &Series, &Point), area: Area) {
+        let place = (panel.series.element_offset(series), series.points.element_offset(point));
+        if let (Some(series), Some(of_point)) = place {
+            let place = [self.place[0], self.place[1], series, of_point];
+            scene.marks.push(Mark { area, cell: point.cell.clone(), place });
+        }
+    }
+
+    /// Sets numbers behind the end of a bar; gives the area of both.
+    fn numbers(&self, scene: &mut Scene, bar: Area, end: f64, numbers: &[(String, Colour)]) -> Area {
+        let (typist, size) = (self.kind.typist, self.kind.small);
+        let mut x = end.max(bar.right()) + NUMBER_GAP;
+        let y = bar.top + bar.height / 2.0 + typist.capital(size) / 2.0;
+        for (number, colour) in numbers {
+            let line = Line::plain(number);
+            typist.set_in_data(scene, &line, size, (x, y), (Anchor::Start, *colour));
+            x += typist.width(&line, size) + NUMBER_GAP;
+        }
+        Area { width: x - NUMBER_GAP - bar.left, ..bar }
+    }
+}
+
+/// What surrounds a point by a radius.
+fn around((x, y): (f64, f64), radius: f64) -> Area {
+    Area::between((x - radius, y - radius), (x + radius, y + radius))
+}
+
+/// What stands behind the bar of a point: its value as the axis shows it, and its ratio to the baseline.
+fn numbers_of(point: &Point, axis: &Side) -> Vec<(String, Colour)> {
+    let ratio = point.ratio.map(|ratio| (format!("{}×", short(ratio.median)), MUTED));
+    std::iter::once((short(axis.shown(point.value.median)), INK)).chain(ratio).collect()
+}
+
+/// The room to the right of bars and points that run across: that of the numbers behind them, or of half the last tick's label.
+pub(super) fn numbers_room(chart: &Chart, axis: &Side, kind: Type) -> f64 {
+    let wide = |numbers: &[(String, Colour)]| -> f64 {
+        numbers.iter().map(|(text, _)| kind.typist.width(&Line::plain(text), kind.small) + NUMBER_GAP).sum()
+    };
+    match chart.geometry {
+        Geometry::Bars => {
+            let points = chart.series().filter(|series| series.role == Role::Measured).flat_map(sound);
+            points.map(|point| wide(&numbers_of(point, axis))).fold(0.0, f64::max)
+        }
+        Geometry::Stacked => wide(&[(short(axis.shown(greatest_sum(chart))), INK)]),
+        Geometry::Percent | Geometry::Strip => 2.0 * kind.small,
+        _ => 0.0,
+    }
+}
+
+/// The least and the greatest height of bars that run across.
+pub(super) fn heights_across(chart: &Chart) -> (f64, f64) {
+    let (one, widest) = match chart.geometry {
+        Geometry::Stacked | Geometry::Percent => (1, 1.4 * BARS.1),
+        _ => {
+            let slots = chart.panels.iter().flat_map(|panel| slots(chart, panel));
+            (slots.map(|slot| slot.len()).max().unwrap_or(1).max(1), BARS.1)
+        }
+    };
+    let bars = (one * chart.x.categories.len()) as f64 / BARS.0;
+    (bars * LEAST_BAR, bars * widest)
 }
 
 /// Draws the data of a panel.
@@ -79,6 +181,11 @@ pub(super) fn draw(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Pane
         Geometry::Tornado => effects(scene, field, panel, true),
         Geometry::Profile => lines(scene, field, panel, false),
         Geometry::Scatter => scatter(scene, field, panel),
+    }
+    let from_zero = matches!(chart.geometry, Geometry::Bars | Geometry::Stacked | Geometry::Percent);
+    if from_zero && field.is_across() {
+        let zero = field.value(0.0);
+        scene.line(&[(zero, field.area.top), (zero, field.area.bottom())], Stroke::new(INK, AXIS));
     }
 }
 
@@ -119,10 +226,11 @@ fn slots<'a>(chart: &Chart, panel: &'a Panel) -> Vec<Vec<Option<&'a Series>>> {
 fn each_slot(field: &Field, chart: &Chart, panel: &Panel, mut call: impl FnMut(&Series, usize, f64, f64)) {
     let slots = slots(chart, panel);
     let most = slots.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    let place_width = field.area.width / slots.len().max(1) as f64;
+    let length = if field.is_across() { field.area.height } else { field.area.width };
+    let place_width = length / slots.len().max(1) as f64;
     let width = (BARS.0 * place_width / most as f64).min(BARS.1);
     for (place, slot) in slots.iter().enumerate() {
-        let first = field.x(place as f64) - width * (slot.len() as f64 - 1.0) / 2.0;
+        let first = field.middle(place as f64) - width * (slot.len() as f64 - 1.0) / 2.0;
         for (index, series) in slot.iter().enumerate() {
             if let Some(series) = series {
                 call(series, place, first + index as f64 * width, width);
@@ -132,17 +240,25 @@ fn each_slot(field: &Field, chart: &Chart, panel: &Panel, mut call: impl FnMut(&
 }
 
 fn bars(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
-    each_slot(field, chart, panel, |series, place, x, width| {
+    each_slot(field, chart, panel, |series, place, middle, width| {
         let paint = field.paint(series);
+        let printed: Vec<&Point> = published(panel, series).filter(|point| point.x as usize == place).collect();
         for point in sound(series).filter(|point| point.x as usize == place) {
             let half = 0.47 * width;
-            let area = Area::between((x - half, field.y(0.0)), (x + half, field.y(point.value.median)));
+            let ends = (field.value(0.0), field.value(point.value.median));
+            let mut area = field.between((middle - half, middle + half), ends);
             bar(scene, &area, &paint);
-            field.whisker(scene, x, &point.value, (0.5 * half).min(2.2));
+            field.whisker(scene, middle, &point.value, (0.5 * half).min(2.2));
+            if field.is_across() {
+                let last = |value: &Value| field.value(value.interval.map_or(value.median, |ends| ends.high));
+                let end = printed.iter().map(|point| last(&point.value) + 2.0).fold(last(&point.value), f64::max);
+                area = field.numbers(scene, area, end, &numbers_of(point, field.bottom));
+            }
+            field.mark(scene, (panel, series, point), area);
         }
-        for point in published(panel, series).filter(|point| point.x as usize == place) {
-            field.whisker(scene, x, &point.value, 1.2);
-            hollow(scene, (x, field.y(point.value.median)), 2.1, INK);
+        for point in printed {
+            field.whisker(scene, middle, &point.value, 1.2);
+            hollow(scene, field.at(middle, field.value(point.value.median)), 2.1, INK);
         }
     });
 }
@@ -159,18 +275,28 @@ fn sum(panel: &Panel, place: usize) -> f64 {
 }
 
 fn stacked(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel, percent: bool) {
-    let width = (BARS.0 * field.area.width / chart.x.categories.len().max(1) as f64).min(1.4 * BARS.1);
+    let length = if field.is_across() { field.area.height } else { field.area.width };
+    let width = (BARS.0 * length / chart.x.categories.len().max(1) as f64).min(1.4 * BARS.1);
     for place in 0..chart.x.categories.len() {
         let whole = sum(panel, place);
         let scale = if percent && whole > 0.0 { 100.0 / whole } else { 1.0 };
-        let (x, mut below) = (field.x(place as f64), 0.0);
+        let (middle, mut below) = (field.middle(place as f64), 0.0);
+        let along = (middle - width / 2.0, middle + width / 2.0);
         for series in &panel.series {
             for point in sound(series).filter(|point| point.x as usize == place) {
                 let above = below + scale * point.value.median.max(0.0);
-                let area = Area::between((x - width / 2.0, field.y(below)), (x + width / 2.0, field.y(above)));
+                let area = field.between(along, (field.value(below), field.value(above)));
                 bar(scene, &area, &field.paint(series));
+                // Parts narrower than a line would only take their neighbours' place.
+                if area.width.min(area.height) >= 0.6 {
+                    field.mark(scene, (panel, series, point), area);
+                }
                 below = above;
             }
+        }
+        if field.is_across() && !percent {
+            let all = field.between(along, (field.value(0.0), field.value(below)));
+            field.numbers(scene, all, all.right(), &[(short(field.bottom.shown(below)), INK)]);
         }
     }
 }
@@ -205,6 +331,9 @@ fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
         for point in points.iter().step_by(every) {
             marker(scene, *point, 1.9, &paint);
         }
+        for (point, at) in sound(series).zip(&points) {
+            field.mark(scene, (panel, series, point), around(*at, 1.9));
+        }
         for point in published(panel, series) {
             hollow(scene, (field.x(point.x), field.y(point.value.median)), 2.3, paint.line);
         }
@@ -212,28 +341,30 @@ fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
 }
 
 fn strip(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
-    each_slot(field, chart, panel, |series, place, x, width| {
+    each_slot(field, chart, panel, |series, place, middle, width| {
         let paint = field.paint(series);
-        let mut values: Vec<f64> =
-            sound(series).filter(|point| point.x as usize == place).map(|point| point.value.median).collect();
+        let repeats: Vec<&Point> = sound(series).filter(|point| point.x as usize == place).collect();
         let half = (0.36 * width).min(8.0);
-        let repeats = values.clone();
+        let mut values: Vec<f64> = repeats.iter().map(|point| point.value.median).collect();
         values.sort_by(f64::total_cmp);
-        let across = |value: f64| [(x - half, field.y(value)), (x + half, field.y(value))];
+        let along = (middle - half, middle + half);
         if values.len() >= BOX_REPEATS {
-            let (low, high) = (quantile(&values, 0.25), quantile(&values, 0.75));
-            let (least, most) = (values[0], values[values.len() - 1]);
-            let area = Area::between((x - half, field.y(low)), (x + half, field.y(high)));
-            scene.line(&[(x, field.y(least)), (x, field.y(low))], Stroke::new(INK, 0.6));
-            scene.line(&[(x, field.y(high)), (x, field.y(most))], Stroke::new(INK, 0.6));
-            scene.rectangle(&area, Some((mix(paint.fill, [0xff; 3], 0.55), 1.0)), Some(Stroke::new(INK, 0.6)));
+            let (low, high) = (field.value(quantile(&values, 0.25)), field.value(quantile(&values, 0.75)));
+            let (least, most) = (field.value(values[0]), field.value(values[values.len() - 1]));
+            scene.line(&[field.at(middle, least), field.at(middle, low)], Stroke::new(INK, 0.6));
+            scene.line(&[field.at(middle, high), field.at(middle, most)], Stroke::new(INK, 0.6));
+            let edge = Some(Stroke::new(INK, 0.6));
+            scene.rectangle(&field.between(along, (low, high)), Some((mix(paint.fill, [0xff; 3], 0.55), 1.0)), edge);
         }
-        for (index, value) in repeats.iter().enumerate() {
+        for (index, point) in repeats.iter().enumerate() {
             // Side by side in the order of repeats, so that equal values do not hide each other.
             let share = if repeats.len() > 1 { index as f64 / (repeats.len() - 1) as f64 - 0.5 } else { 0.0 };
-            marker(scene, (x + 1.3 * half * share, field.y(*value)), 1.8, &paint);
+            let at = field.at(middle + 1.3 * half * share, field.value(point.value.median));
+            marker(scene, at, 1.8, &paint);
+            field.mark(scene, (panel, series, point), around(at, 1.8));
         }
-        scene.line(&across(quantile(&values, 0.5)), Stroke::new(INK, 1.0));
+        let median = field.value(quantile(&values, 0.5));
+        scene.line(&[field.at(along.0, median), field.at(along.1, median)], Stroke::new(INK, 1.0));
     });
 }
 
@@ -255,7 +386,7 @@ fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     for series in &panel.series {
         let paint = Paint::of(&series.look, 0, field.palette);
         let y = field.row(series.variant as f64);
-        for ends in series.points.iter().filter_map(|point| point.value.interval) {
+        for (point, ends) in series.points.iter().filter_map(|point| Some((point, point.value.interval?))) {
             if ends.low.is_finite() && ends.high.is_finite() {
                 let area = Area::between((field.x(ends.low), y - half), (field.x(ends.high), y + half));
                 // With hundreds of bars side by side, only their edges would be visible.
@@ -263,6 +394,7 @@ fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
                     scene.rectangle(&area, Some((paint.fill, 1.0)), None);
                 } else {
                     bar(scene, &area, &paint);
+                    field.mark(scene, (panel, series, point), area);
                 }
             }
         }
@@ -309,10 +441,11 @@ fn heat(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
             let area = Area { left: x - width / 2.0, top: y - height / 2.0, width, height };
             let colour = shade(share(point.value.median), field.palette);
             scene.rectangle(&area, Some((colour, 1.0)), Some(Stroke::new([0xff; 3], 0.8)));
+            field.mark(scene, (panel, series, point), area);
             if all_fit {
                 let ink = if luminance(colour) > 0.35 { INK } else { [0xff; 3] };
                 let at = (x, y + typist.capital(size) / 2.0);
-                typist.set_in_data(scene, &Line::plain(text(point.value.median)), size, at, ink);
+                typist.set_on_colour(scene, &Line::plain(text(point.value.median)), size, at, ink);
             }
         }
     }
@@ -351,13 +484,16 @@ fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
                 let above = y - 2.0 - typist.capital(size) >= field.area.top;
                 let base = if above { y - 2.0 } else { y + 2.0 + typist.capital(size) };
                 let half = typist.width(&name, size) / 2.0;
-                typist.set_in_data(scene, &name, size, ((x - half).max(field.area.left + half), base), INK);
+                let at = ((x - half).max(field.area.left + half), base);
+                typist.set_in_data(scene, &name, size, at, (Anchor::Middle, INK));
             }
             continue;
         }
         for point in sound(series) {
             field.whisker(scene, field.x(point.x), &point.value, 1.8);
-            marker(scene, (field.x(point.x), field.y(point.value.median)), 2.2, &paint);
+            let at = (field.x(point.x), field.y(point.value.median));
+            marker(scene, at, 2.2, &paint);
+            field.mark(scene, (panel, series, point), around(at, 2.2));
         }
     }
 }
@@ -372,7 +508,9 @@ fn effects(scene: &mut Scene, field: &Field, panel: &Panel, from_one: bool) {
             let at = field.x(point.value.median);
             if from_one {
                 let half = (0.3 * field.area.height / field.rows()).min(4.5);
-                bar(scene, &Area::between((one.min(at), y - half), (one.max(at), y + half)), &paint);
+                let area = Area::between((one.min(at), y - half), (one.max(at), y + half));
+                bar(scene, &area, &paint);
+                field.mark(scene, (panel, series, point), area);
                 if let Some(ends) = point.value.interval {
                     let (low, high) = (field.x(ends.low), field.x(ends.high));
                     scene.line(&[(low, y), (high, y)], Stroke::new(INK, 0.6));
@@ -386,6 +524,7 @@ fn effects(scene: &mut Scene, field: &Field, panel: &Panel, from_one: bool) {
                 scene.line(&[(field.x(ends.low), y), (field.x(ends.high), y)], Stroke::new(paint.line, 1.2));
             }
             marker(scene, (at, y), 2.2, &paint);
+            field.mark(scene, (panel, series, point), around((at, y), 2.2));
         }
     }
 }

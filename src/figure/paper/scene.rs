@@ -2,6 +2,8 @@
 
 use super::font::{Face, Glyph};
 use super::path::{Area, Segment, rectangle};
+use crate::analysis::CellKey;
+use crate::figure::chart::{Chart, Panel, Point, Series};
 
 /// A colour as sRGB bytes.
 pub type Colour = [u8; 3];
@@ -47,6 +49,8 @@ pub struct Text {
     pub glyphs: Vec<Glyph>,
     /// It is part of the data, such as the number in a field of a heat map.
     pub in_data: bool,
+    /// It stands on a colour, which dark paper leaves as it is.
+    pub on_colour: bool,
 }
 
 impl Text {
@@ -82,6 +86,28 @@ pub enum Item {
     Text(Text),
 }
 
+/// What stands for a point of a chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// What it covers, with the text that belongs to it.
+    pub area: Area,
+    /// The cell that it shows; none if it sums up several.
+    pub cell: Option<CellKey>,
+    /// The places of its chart, panel, series and point in the charts that were laid out.
+    pub place: [usize; 4],
+}
+
+impl Mark {
+    /// Its point among the charts that were laid out.
+    pub fn of<'a>(&self, charts: &'a [Chart]) -> Option<(&'a Chart, &'a Panel, &'a Series, &'a Point)> {
+        let [chart, panel, series, point] = self.place;
+        let chart = charts.get(chart)?;
+        let panel = chart.panels.get(panel)?;
+        let series = panel.series.get(series)?;
+        Some((chart, panel, series, series.points.get(point)?))
+    }
+}
+
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scene {
@@ -93,6 +119,10 @@ pub struct Scene {
     pub items: Vec<Item>,
     /// Where data is drawn: nothing that explains it lies there.
     pub data: Vec<Area>,
+    /// What stands for points, in the order of their charts.
+    pub marks: Vec<Mark>,
+    /// From where to where it scrolls where it is higher than its window: what lies above and below explains it, and stays in sight.
+    pub inner: Option<(f64, f64)>,
 }
 
 impl Scene {
@@ -112,12 +142,10 @@ impl Scene {
                     fill.iter_mut().for_each(|(colour, _)| other(colour));
                     stroke.iter_mut().for_each(|stroke| other(&mut stroke.colour));
                 }
-                Item::Text(text) if text.in_data => {}
+                Item::Text(text) if text.on_colour => {}
                 Item::Text(text) => other(&mut text.colour),
             }
         }
-        let page = Area { left: 0.0, top: 0.0, width: self.width, height: self.height };
-        self.items.insert(0, Item::Path { segments: rectangle(&page), fill: Some((paper, 1.0)), stroke: None });
         self
     }
 

@@ -19,6 +19,8 @@ const TITLE_OUT: f64 = 6.0;
 const LINES: usize = 3;
 /// Greatest length of names that are set upwards.
 const UPWARDS: f64 = 88.0;
+/// What stands between the parts of a name.
+const SEPARATOR: &str = " · ";
 
 /// What stands along an edge.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +66,14 @@ impl Side {
         }
     }
 
+    /// A value as the labels of ticks show it.
+    pub fn shown(&self, value: f64) -> f64 {
+        match self {
+            Self::Numbers(ruler) => value * ruler.factor,
+            Self::Names(..) => value,
+        }
+    }
+
     /// The room to the left of the data.
     pub fn left_room(&self, kind: Type, most: f64) -> f64 {
         let title = if self.title().is_empty() { 0.0 } else { kind.title_height() };
@@ -99,11 +109,10 @@ impl Side {
             Self::Names(names, title) => {
                 let title = if title.is_empty() { 0.0 } else { kind.title_height() };
                 let room = area.left - left - title - 2.0 * GAP;
-                for (index, name) in names.iter().enumerate() {
+                for (index, name) in shortened(names, kind, room.max(8.0) + 0.1).into_iter().enumerate() {
                     // The first name stands above.
                     let y = area.top + self.place(index as f64) * area.height + lower;
-                    let name = Line::plain(typist.cut(name, kind.small, room.max(8.0) + 0.1));
-                    typist.set(scene, &name, kind.small, (area.left - 1.5 * GAP, y), Anchor::End);
+                    typist.set(scene, &Line::plain(name), kind.small, (area.left - 1.5 * GAP, y), Anchor::End);
                 }
             }
         }
@@ -200,6 +209,24 @@ impl Side {
     }
 }
 
+/// Names cut to a width. Where the beginnings of two read alike, the second shows in what it differs from the one before.
+fn shortened(names: &[String], kind: Type, width: f64) -> Vec<String> {
+    let cut = |name: &str| kind.typist.cut(name, kind.small, width);
+    let mut shown: Vec<String> = names.iter().map(|name| cut(name)).collect();
+    for index in 1..names.len() {
+        if names[index] == names[index - 1] || !shown[..index].contains(&shown[index]) {
+            continue;
+        }
+        let same = |(own, other): &(&str, &str)| own == other;
+        let shared = names[index].split(SEPARATOR).zip(names[index - 1].split(SEPARATOR)).take_while(same).count();
+        let own: Vec<&str> = names[index].split(SEPARATOR).skip(shared).collect();
+        if shared > 0 && !own.is_empty() {
+            shown[index] = cut(&format!("… {}", own.join(SEPARATOR)));
+        }
+    }
+    shown
+}
+
 /// Names below their places: beside each other, in several lines, or upwards.
 enum Fitted {
     Lines(Vec<Vec<String>>),
@@ -222,7 +249,7 @@ impl Fitted {
         let most = ((slot / typist.leading(kind.small)) as usize).clamp(1, LINES);
         let upwards = names.iter().map(|name| {
             let mut lines = self::broken(name, UPWARDS, &wide);
-            let rest = lines.split_off(lines.len().min(most) - 1).join(" · ");
+            let rest = lines.split_off(lines.len().min(most) - 1).join(SEPARATOR);
             lines.push(typist.cut(&rest, kind.small, UPWARDS));
             lines
         });
@@ -275,7 +302,7 @@ fn broken(name: &str, width: f64, wide: &dyn Fn(&str) -> f64) -> Vec<String> {
     if wide(name) <= width {
         return vec![name.to_owned()];
     }
-    name.split(" · ").flat_map(|part| wrapped(part, width, wide)).collect()
+    name.split(SEPARATOR).flat_map(|part| wrapped(part, width, wide)).collect()
 }
 
 /// Text in lines of at most this width, but for words that are wider.

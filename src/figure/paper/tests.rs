@@ -355,6 +355,89 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 64, ..ProptestConfig::with_cases(64) })]
+    #[test]
+    fn on_a_screen_of_any_size_marks_are_those_of_points_and_no_text_covers_data(
+        charts in prop::collection::vec(chart(), 1..3),
+        (width, height) in (0.0..1700.0, 0.0..900.0),
+    ) {
+        let scene = lay_out_on(&charts, &Page::screen(width, height, 9.0));
+        let page = Area { left: 0.0, top: 0.0, width: scene.width, height: scene.height };
+        for mark in &scene.marks {
+            let (.., point) = mark.of(&charts).unwrap();
+            prop_assert_eq!(&point.cell, &mark.cell);
+            prop_assert!(mark.area.left.is_finite() && mark.area.width >= 0.0 && mark.area.height >= 0.0);
+        }
+        for text in scene.texts().filter(|text| !text.in_data) {
+            let area = text.area();
+            prop_assert!(page.holds(&area), "{:?} at {area:?} leaves {page:?}", text.text);
+            for data in &scene.data {
+                prop_assert!(!area.overlaps(data), "{:?} at {area:?} covers {data:?}", text.text);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_cell_that_is_drawn_has_a_mark_that_carries_it_on_paper_and_on_a_screen() {
+    for study in crate::figure::presets() {
+        let figure = figure_of(study);
+        let measured = figure.charts.iter().flat_map(|chart| chart.series()).filter(|one| one.role == Role::Measured);
+        let drawn: Vec<_> = measured.flat_map(|series| &series.points).filter_map(|point| point.cell.clone()).collect();
+        for scene in [figure.scene(), lay_out_on(&figure.charts, &Page::screen(640.0, 300.0, 9.0))] {
+            let has_mark = |cell: &_| scene.marks.iter().any(|mark| mark.cell.as_ref() == Some(cell));
+            assert!(drawn.iter().all(has_mark), "{}: {} marks", study.name, scene.marks.len());
+            for mark in &scene.marks {
+                assert_eq!(mark.of(&figure.charts).unwrap().3.cell, mark.cell, "{}", study.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn on_a_screen_bars_run_across_with_values_in_the_unit_of_the_axis_behind_them() {
+    let figure = figure_of(&Study { measure: Some("step_time_s".into()), ..study("times").unwrap() });
+    let scene = lay_out_on(&figure.charts[..1], &Page::screen(640.0, 300.0, 9.0));
+    let (.., point) = scene.marks[0].of(&figure.charts).unwrap();
+    let bar = &scene.marks[0].area;
+    assert!(bar.width > bar.height, "{bar:?}");
+    let behind: Vec<&str> =
+        scene.texts().filter(|text| text.in_data && bar.holds(&text.area())).map(|text| text.text.as_str()).collect();
+    let axis = scene.texts().any(|text| text.text.ends_with("(ms)"));
+    let value = point.value.median * if axis { 1e3 } else { 1.0 };
+    assert!(behind.contains(&crate::figure::short(value).as_str()), "{behind:?} {value}");
+}
+
+#[test]
+fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_and_axis() {
+    let figure = preset("times");
+    let of = |height: f64| lay_out_on(&figure.charts, &Page::screen(640.0, height, 9.0));
+    let (low, high) = (of(60.0), of(500.0));
+    assert!(low.height > 60.0 && high.height > low.height && high.height <= 500.0, "{} {}", low.height, high.height);
+    let (top, bottom) = low.inner.unwrap();
+    assert!(low.marks.iter().all(|mark| mark.area.top >= top && mark.area.bottom() <= bottom));
+    assert!(top > 0.0 && bottom < low.height);
+}
+
+#[test]
+fn names_that_would_be_cut_alike_show_in_what_they_differ() {
+    let mut figure = preset("times");
+    let long = "a precision of somebody's own with a name that no axis has room for";
+    let names = &mut figure.charts[0].x.categories;
+    *names = (0..names.len()).map(|index| format!("{long} · workers {index}")).collect();
+    let scene = lay_out_on(&figure.charts[..1], &Page::screen(300.0, 300.0, 9.0));
+    let shown: Vec<&str> = scene
+        .texts()
+        .map(|text| text.text.as_str())
+        .filter(|text| text.contains("work") || text.contains("a prec"))
+        .collect();
+    let mut once = shown.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert!(shown.len() > 1 && once.len() == shown.len(), "{shown:?}");
+}
+
 #[test]
 fn a_figures_file_carries_the_values_that_it_draws_and_its_table_the_measure_that_was_asked_for() {
     let figure = figure_of(&Study { measure: Some("energy_j".into()), ..study("times").unwrap() });

@@ -1,4 +1,4 @@
-//! Lines: losses with bands over epochs, steps or time, and scaling over GPUs with intervals and ideals.
+//! Lines: losses with bands over epochs, steps or time, in plots that are panned and zoomed.
 
 use eframe::egui::{Color32, Pos2, ScrollArea, Ui, vec2};
 use egui_plot::{
@@ -14,7 +14,7 @@ use crate::app::theme::{GRID, palette};
 use crate::app::ticks::{log_text, log_ticks};
 use crate::app::value_text;
 use crate::app::widgets::{muted, strong};
-use crate::figure::{Chart, Geometry, PUBLISHED, Panel, Role, Scale, Series, tick_text, ticks_between};
+use crate::figure::{Chart, PUBLISHED, Panel, Role, Scale, Series, tick_text, ticks_between};
 
 const LEAST: f32 = 200.0;
 const LEAST_HEIGHT: f32 = 168.0;
@@ -47,10 +47,6 @@ impl Values {
 /// Draws charts, a click on whose lines selects their cell: side by side if each has one panel, else one per row with its panels side by side.
 pub fn lines_ui(ui: &mut Ui, compare: &CompareScreen, charts: &[Chart], commands: &mut Vec<Command>) {
     let charts: Vec<&Chart> = charts.iter().filter(|chart| !chart.is_empty()).collect();
-    if charts.is_empty() {
-        ui.label(muted(ui, "No finished run of these cells has these values."));
-        return;
-    }
     let rows: Vec<Vec<(&Chart, &Panel)>> = if charts.iter().all(|chart| chart.panels.len() == 1) {
         vec![charts.iter().flat_map(|chart| chart.panels.iter().map(|panel| (*chart, panel))).collect()]
     } else {
@@ -101,7 +97,7 @@ fn panel_ui(
             let stands_back = any_chosen && !is_chosen(series);
             let colour = look::colour(&series.look, dark).gamma_multiply(if stands_back { 0.3 } else { 1.0 });
             let width = if any_chosen && !stands_back { 2.6 } else { 1.8 };
-            draw_series(plot, chart, series, (colour, width), values);
+            draw_series(plot, series, (colour, width), values);
         }
     });
     let clicked = shown.response.interact_pointer_pos().filter(|_| shown.response.clicked());
@@ -118,7 +114,6 @@ fn panel_ui(
 /// The axes of a panel, without its lines.
 fn empty_plot<'a>(chart: &'a Chart, panel: &Panel, size: [f32; 2], grid: Color32) -> Plot<'a> {
     let places: Vec<f64> = places(panel);
-    let by_gpus = chart.geometry == Geometry::Scaling;
     let values = Values { is_log: chart.y.scale == Scale::Log };
     // A plot keeps its bounds, which mean something else on the other scale.
     let salt = ("compare-lines", &chart.title, &panel.title, values.is_log);
@@ -134,11 +129,10 @@ fn empty_plot<'a>(chart: &'a Chart, panel: &Panel, size: [f32; 2], grid: Color32
         .y_axis_formatter(move |mark, _| if values.is_log { log_text(mark) } else { tick_text(mark.value) })
         .label_formatter(move |position| hover_text(position, chart, values));
     let (across, up) = ((size[0] / 90.0).clamp(2.0, 10.0), (size[1] / 44.0).clamp(2.0, 10.0));
-    let (only_whole, marked) = (chart.x.unit.is_empty(), places.clone());
+    let only_whole = chart.x.unit.is_empty();
     plot = plot
         .x_grid_spacer(move |input| {
-            let marks =
-                if by_gpus { marked.clone() } else { ticks_between(input.bounds.0, input.bounds.1, across as usize) };
+            let marks = ticks_between(input.bounds.0, input.bounds.1, across as usize);
             marks_at(marks.into_iter().filter(|mark| !only_whole || mark.fract() == 0.0), &input)
         })
         .y_grid_spacer(move |input| match values.is_log {
@@ -148,33 +142,20 @@ fn empty_plot<'a>(chart: &'a Chart, panel: &Panel, size: [f32; 2], grid: Color32
     if let Some([low, high]) = around_one(&places) {
         plot = plot.include_x(low).include_x(high);
     }
-    if !values.is_log && (by_gpus || chart.y.unit != "%") {
+    if !values.is_log && chart.y.unit != "%" {
         plot = plot.include_y(0.0);
     }
     plot
 }
 
 /// Draws one line with its band or intervals and its markers.
-fn draw_series<'a>(
-    plot: &mut PlotUi<'a>,
-    chart: &Chart,
-    series: &'a Series,
-    (colour, width): (Color32, f32),
-    values: Values,
-) {
-    if series.role == Role::Ideal {
-        return plot.line(ideal(series, colour, values));
-    }
+fn draw_series<'a>(plot: &mut PlotUi<'a>, series: &'a Series, (colour, width): (Color32, f32), values: Values) {
     if series.role == Role::Published {
         let name = format!("{}, {PUBLISHED}", series.name);
         let marks = Points::new(name, medians(series, values)).color(colour).filled(false);
         return plot.points(marks.shape(MarkerShape::Diamond).radius(5.5));
     }
-    if chart.geometry == Geometry::Lines {
-        band(series, colour, values).into_iter().for_each(|band| plot.add(band));
-    } else {
-        intervals(series, colour, values).into_iter().for_each(|line| plot.line(line));
-    }
+    band(series, colour, values).into_iter().for_each(|band| plot.add(band));
     // With very many points, only some have markers.
     let each = series.points.len().div_ceil(MARKED).max(1);
     let style = match look::dash_of(series.variant) {
@@ -241,22 +222,6 @@ fn band(series: &Series, colour: Color32, values: Values) -> Option<FilledArea> 
     let (low, high): (Vec<f64>, Vec<f64>) = points.iter().map(ends).unzip();
     let area = FilledArea::new(format!("{} range", series.name), &xs, &low, &high);
     Some(area.fill_color(colour.gamma_multiply(0.18)).allow_hover(false))
-}
-
-fn intervals(series: &Series, colour: Color32, values: Values) -> Vec<Line<'static>> {
-    let with_interval = series.points.iter().filter_map(|point| Some((point.x, point.value.interval?)));
-    with_interval
-        .enumerate()
-        .map(|(index, (x, ends))| {
-            let points: PlotPoints = vec![[x, values.place(ends.low)], [x, values.place(ends.high)]].into();
-            Line::new(format!("{} interval {index}", series.name), points).color(colour).width(1.5).allow_hover(false)
-        })
-        .collect()
-}
-
-fn ideal(series: &Series, colour: Color32, values: Values) -> Line<'static> {
-    let line = Line::new(format!("{} {:?}", series.name, series.look), medians(series, values)).allow_band(false);
-    line.color(colour.gamma_multiply(0.6)).width(1.0).style(LineStyle::Dashed { length: 4.0 }).allow_hover(false)
 }
 
 /// The ends of an axis around a single position, for which the plot would take ends of its own far away.

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::next_step::{self, NextStep};
-use super::sheet::Sheet;
 use crate::analysis::{self, CellKey, RunState, cell_keys, cells_of, cells_pooling};
+use crate::app::canvas::Canvas;
 use crate::app::cell_table::{Beside, CellTexts, Proof, Sort};
 use crate::app::desk::Source;
 use crate::figure::{Chart, Column, Comparison, Row, Study, compare_with};
@@ -17,8 +17,8 @@ use crate::store::RunRecord;
 pub struct Picture {
     /// Charts and table.
     pub comparison: Comparison,
-    /// Its charts as on paper, if the screen has no drawing for them, or why that failed.
-    pub sheet: Option<Result<Sheet, String>>,
+    /// Its charts as they are laid out on screen.
+    pub canvas: Canvas,
     /// What its table shows.
     pub texts: CellTexts,
     /// A plan of full runs of the quick cells that are shown and have none.
@@ -37,8 +37,7 @@ pub struct Picture {
 
 impl Picture {
     /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The `selected` cell is drawn in any case.
-    /// The sides of images are at most `most_pixels` long; `dark`: for the dark theme.
-    pub fn new(sources: &[Source], study: &Study, selected: Option<&CellKey>, most_pixels: usize, dark: bool) -> Self {
+    pub fn new(sources: &[Source], study: &Study, selected: Option<&CellKey>) -> Self {
         let named: Vec<_> = sources.iter().map(Source::analysed).collect();
         let comparison = compare_with(&named, study, selected);
         let keys = Keys(cell_keys(&cells_pooling(&named, &study.pool)));
@@ -61,7 +60,7 @@ impl Picture {
             full_runs: full_runs(&comparison, &by_cell),
             more_repeats: next_step::more_repeats(&comparison, sources, &by_cell),
             lacking: next_step::lacking(&comparison, sources, &by_cell),
-            sheet: Sheet::of(&comparison.charts, most_pixels, dark),
+            canvas: Canvas::default(),
             comparison,
             claims: Vec::new(),
             pending: sources.iter().map(|source| source.records.pending).sum(),
@@ -73,6 +72,24 @@ impl Picture {
     pub fn draws(&self, cell: &CellKey) -> bool {
         let mut points = self.comparison.charts.iter().flat_map(Chart::series).flat_map(|series| &series.points);
         points.any(|point| point.cell.as_ref() == Some(cell))
+    }
+
+    fn row(&self, cell: &CellKey) -> Option<usize> {
+        self.comparison.table.rows.iter().position(|row| row.key() == *cell)
+    }
+
+    /// What its table says of a cell against the baseline.
+    pub fn verdict(&self, cell: &CellKey) -> Option<&str> {
+        let named = self.texts.named(&self.comparison.table);
+        let column = named.iter().position(|(key, _)| key == "verdict")?;
+        let text = self.texts.texts.get(self.row(cell)?)?.get(column)?;
+        (!text.is_empty() && text != "–").then_some(text)
+    }
+
+    /// Caveats about a cell's runs. That they were traced is what some charts are about.
+    pub fn stories(&self, cell: &CellKey) -> impl Iterator<Item = &String> {
+        let stories = self.row(cell).and_then(|row| self.texts.beside.stories.get(row));
+        stories.into_iter().flatten().filter(|story| !story.starts_with("traced:"))
     }
 
     /// The same with the papers' claims judged by all cells.

@@ -14,7 +14,7 @@ use crate::app::screens::live::View;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::text_width;
 use crate::app::widgets::{card, muted, strong};
-use crate::figure::{grouped, significant};
+use crate::figure::short;
 
 /// Lines of text shown without scrolling, below the headings.
 const MOST_LINES: usize = 8;
@@ -160,7 +160,7 @@ pub fn readout_ui(ui: &mut Ui, _view: View<'_>, scene: &Scene) {
 }
 
 fn text(value: Option<f64>, axis: &YAxis) -> String {
-    let scaled = |value: f64| grouped(&significant(value * axis.scale).replace('-', "\u{2212}"));
+    let scaled = |value: f64| short(value * axis.scale);
     value.map_or_else(|| "\u{2013}".to_owned(), scaled)
 }
 

@@ -46,7 +46,11 @@ fn traced_runs_and_reports_are_left_out_of_bars_until_asked_and_compared_as_metr
     send(&mut harness.state_mut().state, commands[0].clone());
     harness.run();
     harness.get_by_label_contains("elsewhere: CUDA memcpy Host-to-Device");
-    harness.get_by_label_contains("Marks of");
+    let parts = harness.query_all_by_label_contains("Part Cell fp16-nsys");
+    let widest = parts.max_by(|a, b| a.rect().width().total_cmp(&b.rect().width()));
+    widest.unwrap().hover();
+    harness.run_steps(4);
+    harness.get_by_label_contains("⚠ ");
 }
 
 #[test]

@@ -1,0 +1,378 @@
+//! Charts on screen: paints the scene in which they are laid out, and says which of its marks was clicked. Each mark can be pointed at, is
+//! reached by Tab and the arrow keys, and has an accessible name.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+
+use eframe::egui::{
+    Color32, FontFamily, FontId, Painter, Pos2, Rect, Response, Role, ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui,
+    Vec2, WidgetInfo, epaint::TextShape, vec2,
+};
+
+use super::theme::{BODY, STRONG, palette};
+use crate::analysis::CellKey;
+use crate::figure::paper::{self, Face, Item, Mark, Page, Scene, Segment, lay_out_on, swatch};
+use crate::figure::{Chart, Look};
+
+/// Points of the screen per point of a page: lines, ticks and markers are as much larger as its text is than that of print.
+const SCALE: f64 = 1.5;
+/// Room for the bar that scrolls.
+const SCROLL_BAR: f32 = 12.0;
+/// Where less of it could scroll, all of it does.
+const LEAST_INNER: f32 = 72.0;
+/// Least width and height of what can be pointed at.
+const LEAST_TARGET: f32 = 12.0;
+/// Of more marks than these, only those in sight can be reached.
+const MOST_REACHED: usize = 1000;
+/// Lines into which a curve is broken.
+const CURVE_LINES: usize = 6;
+
+/// What marks are called and what is known of them.
+pub trait About {
+    /// The accessible name of a mark.
+    fn name(&self, mark: &Mark) -> String;
+    /// Draws its tooltip.
+    fn hover(&self, ui: &mut Ui, mark: &Mark);
+}
+
+/// What a click on a chart asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// Select a cell, or none.
+    Select(Option<CellKey>),
+    /// Show the runs of a cell.
+    Open(CellKey),
+}
+
+/// Charts as they were last laid out: again only if their room or the theme changes.
+#[derive(Clone, Debug, Default)]
+pub struct Canvas {
+    laid: RefCell<Option<Laid>>,
+    /// How often they were laid out.
+    layouts: Cell<u64>,
+}
+
+/// What a layout depends on beside the charts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Room {
+    size: Vec2,
+    /// The colour behind everything.
+    ground: Color32,
+    dark: bool,
+}
+
+impl Room {
+    fn of(ui: &Ui, size: Vec2) -> Self {
+        let visuals = ui.visuals();
+        Self { size, ground: visuals.panel_fill, dark: visuals.dark_mode }
+    }
+}
+
+/// Paints the look of a level, as its bars have it.
+pub fn paint_swatch(ui: &Ui, rect: Rect, look: &Look) {
+    let [width, height] = [rect.width(), rect.height()].map(|side| f64::from(side) / SCALE);
+    let swatch = Laid::of(swatch(look, width, height), Room::of(ui, rect.size()));
+    swatch.paint(&ui.painter().with_clip_rect(rect.intersect(ui.clip_rect())), rect.min);
+}
+
+/// One thing of a scene, in points of the screen from the scene's corner.
+#[derive(Clone, Debug)]
+enum Painted {
+    /// A part of a path.
+    Shape(Shape),
+    /// The text at this place among the items: egui keeps the letters itself.
+    Text(usize),
+}
+
+/// A scene, ready to be painted.
+#[derive(Clone, Debug)]
+struct Laid {
+    room: Room,
+    scene: Scene,
+    /// What is painted, each with what it covers.
+    painted: Vec<(Rect, Painted)>,
+}
+
+impl Canvas {
+    /// How often charts were laid out.
+    pub fn layouts(&self) -> u64 {
+        self.layouts.get()
+    }
+
+    /// Draws charts, which must be the same in each frame, with the marks of the selected cell outlined.
+    pub fn ui(&self, ui: &mut Ui, charts: &[Chart], selected: Option<&CellKey>, about: &dyn About) -> Option<Asked> {
+        // Whole points, as everything else: a panel that is moved by less is laid out again for nothing.
+        let size = (ui.available_size() - vec2(SCROLL_BAR, 0.0)).floor().max(Vec2::ZERO);
+        let room = Room::of(ui, size);
+        let mut laid = self.laid.borrow_mut();
+        if laid.as_ref().is_none_or(|laid| laid.room != room) {
+            *laid = Some(Laid::new(charts, room));
+            self.layouts.set(self.layouts.get() + 1);
+        }
+        let laid = laid.as_ref()?;
+        let (inner, whole) = (laid.inner(size.y), laid.size());
+        ui.scope(|ui| {
+            ui.spacing_mut().item_spacing.y = 0.0;
+            laid.part_ui(ui, 0.0..inner.start);
+            let height = (size.y - inner.start - (whole.y - inner.end)).max(0.0);
+            let scroll = ScrollArea::vertical().id_salt("canvas").max_height(height).auto_shrink([false, true]);
+            let asked = scroll.show(ui, |ui| {
+                let chart = laid.part_ui(ui, inner.clone());
+                let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
+                chart.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Chart: {}", titles.join(", "))));
+                laid.marks_ui(ui, chart.rect.min - vec2(0.0, inner.start), selected, about)
+            });
+            laid.part_ui(ui, inner.end..whole.y);
+            asked.inner
+        })
+        .inner
+    }
+}
+
+impl Laid {
+    fn new(charts: &[Chart], room: Room) -> Self {
+        // A point less, so that what fits is not scrolled by what rounding adds.
+        let [width, height] = [room.size.x, room.size.y - 1.0].map(|side| f64::from(side) / SCALE);
+        let scene = lay_out_on(charts, &Page::screen(width, height, f64::from(BODY) / SCALE));
+        Self::of(scene, room)
+    }
+
+    /// A scene in the theme of its room.
+    fn of(mut scene: Scene, room: Room) -> Self {
+        if room.dark {
+            let [red, green, blue, _] = room.ground.to_array();
+            scene = scene.on_dark([red, green, blue]);
+        }
+        let mut painted = Vec::new();
+        for (place, item) in scene.items.iter().enumerate() {
+            match item {
+                Item::Text(text) => painted.push((rect(&text.area()), Painted::Text(place))),
+                Item::Path { segments, fill, stroke } => {
+                    let mut shapes = Vec::new();
+                    path(segments, *fill, stroke.as_ref(), &mut shapes);
+                    let with_bounds = |shape: Shape| (shape.visual_bounding_rect(), Painted::Shape(shape));
+                    painted.extend(shapes.into_iter().map(with_bounds));
+                }
+            }
+        }
+        Self { room, scene, painted }
+    }
+
+    /// Paints what is in sight of the painter, from a corner on.
+    fn paint(&self, painter: &Painter, corner: Pos2) {
+        let sight = painter.clip_rect().translate(-corner.to_vec2());
+        let in_sight = self.painted.iter().filter(|(area, _)| area.intersects(sight));
+        let shapes = in_sight.map(|(_, painted)| match painted {
+            Painted::Shape(shape) => {
+                let mut shape = shape.clone();
+                shape.translate(corner.to_vec2());
+                shape
+            }
+            Painted::Text(item) => match &self.scene.items[*item] {
+                Item::Text(text) => letters(painter, text, corner),
+                Item::Path { .. } => Shape::Noop,
+            },
+        });
+        painter.extend(shapes.collect::<Vec<_>>());
+    }
+
+    fn size(&self) -> Vec2 {
+        vec2(on_screen(self.scene.width), on_screen(self.scene.height).ceil())
+    }
+
+    /// What scrolls in so much height: all of it, if the rest would leave it none.
+    fn inner(&self, height: f32) -> Range<f32> {
+        let whole = self.size().y;
+        let (top, bottom) = self.scene.inner.unwrap_or((0.0, self.scene.height));
+        // At whole points nothing is cut in two, and the line of the axis stays with its ticks.
+        let top = on_screen(top).floor();
+        let bottom = (on_screen(bottom) - 1.0).floor().max(top);
+        let kept = top + whole - bottom;
+        if whole > height && height - kept < LEAST_INNER { 0.0..whole } else { top..bottom }
+    }
+
+    /// Paints a part of the scene, from one height to another.
+    fn part_ui(&self, ui: &mut Ui, part: Range<f32>) -> Response {
+        let size = vec2(self.size().x, part.end - part.start);
+        let (place, response) = ui.allocate_exact_size(size, Sense::hover());
+        let painter = ui.painter().with_clip_rect(place.expand2(vec2(SCROLL_BAR, 0.0)).intersect(ui.clip_rect()));
+        self.paint(&painter, place.min - vec2(0.0, part.start));
+        response
+    }
+
+    /// Makes marks answer the pointer, the keys and readers of the screen.
+    fn marks_ui(&self, ui: &Ui, corner: Pos2, selected: Option<&CellKey>, about: &dyn About) -> Option<Asked> {
+        let accent = Stroke::new(1.5, palette(ui.visuals()).accent);
+        for outline in self.outlines(selected) {
+            let outline = outline.translate(corner.to_vec2()).expand(1.5);
+            ui.painter().rect_stroke(outline, 2.0, accent, StrokeKind::Outside);
+        }
+        let mut asked = None;
+        let all = self.scene.marks.len() <= MOST_REACHED;
+        for mark in &self.scene.marks {
+            let area = rect(&mark.area).translate(corner.to_vec2());
+            let missing = (Vec2::splat(LEAST_TARGET) - area.size()).max(Vec2::ZERO);
+            let target = area.expand2(missing / 2.0);
+            if !all && !ui.is_rect_visible(target) {
+                continue;
+            }
+            let is_selected = mark.cell.is_some() && mark.cell.as_ref() == selected;
+            let response = mark_ui(ui, mark, target, is_selected, about);
+            if response.has_focus() {
+                let focus = Stroke::new(1.5, ui.visuals().text_color());
+                ui.painter().rect_stroke(area.expand(3.0), 3.0, focus, StrokeKind::Outside);
+            }
+            let Some(cell) = &mark.cell else { continue };
+            if response.clicked() {
+                asked = Some(Asked::Select((!is_selected).then(|| cell.clone())));
+            }
+            if response.double_clicked() {
+                asked = Some(Asked::Open(cell.clone()));
+            }
+        }
+        asked
+    }
+
+    /// What surrounds the marks of a cell: one outline around marks that touch, as the parts of a bar do.
+    fn outlines(&self, selected: Option<&CellKey>) -> Vec<Rect> {
+        let mut outlines: Vec<Rect> = Vec::new();
+        for mark in self.scene.marks.iter().filter(|mark| mark.cell.is_some() && mark.cell.as_ref() == selected) {
+            let area = rect(&mark.area);
+            match outlines.last_mut() {
+                Some(last) if last.expand(0.5).intersects(area) => *last = last.union(area),
+                _ => outlines.push(area),
+            }
+        }
+        outlines
+    }
+}
+
+fn mark_ui(ui: &Ui, mark: &Mark, target: Rect, is_selected: bool, about: &dyn About) -> Response {
+    // What sums up several cells can be looked at and selects none.
+    let sense = if mark.cell.is_some() { Sense::click() } else { Sense::focusable_noninteractive() };
+    let response = ui.interact(target, ui.scope_id().with(mark.place), sense);
+    response.widget_info(|| match mark.cell {
+        Some(_) => WidgetInfo::selected(Role::Button, true, is_selected, about.name(mark)),
+        None => WidgetInfo::labeled(Role::Label, true, about.name(mark)),
+    });
+    if response.gained_focus() {
+        ui.scroll_to_rect(target, None);
+    }
+    if response.has_focus() && !response.hovered() {
+        response.show_tooltip_ui(|ui| about.hover(ui, mark));
+    }
+    response.on_hover_ui(|ui| about.hover(ui, mark))
+}
+
+fn on_screen(length: f64) -> f32 {
+    (length * SCALE) as f32
+}
+
+fn point((x, y): (f64, f64)) -> Pos2 {
+    Pos2::new(on_screen(x), on_screen(y))
+}
+
+fn rect(area: &paper::Area) -> Rect {
+    Rect::from_min_max(point((area.left, area.top)), point((area.right(), area.bottom())))
+}
+
+fn colour([red, green, blue]: paper::Colour, opacity: f64) -> Color32 {
+    Color32::from_rgb(red, green, blue).gamma_multiply(opacity as f32)
+}
+
+/// A line of text with its baseline where the scene has it.
+fn letters(painter: &Painter, text: &paper::Text, corner: Pos2) -> Shape {
+    let family = match text.face {
+        Face::SansStrong | Face::SerifStrong => FontFamily::Name(STRONG.into()),
+        Face::Sans | Face::Serif => FontFamily::Proportional,
+    };
+    let ink = colour(text.colour, 1.0);
+    let galley = painter.layout_no_wrap(text.text.clone(), FontId::new(on_screen(text.size), family), ink);
+    let baseline = galley.rows.first().and_then(|row| Some(row.pos.y + row.glyphs.first()?.pos.y)).unwrap_or(0.0);
+    // Letters are hinted for the screen: what they are longer or shorter by is shared by both ends.
+    let longer = (galley.size().x - on_screen(text.width())) / 2.0;
+    let start = corner + point((text.x, text.y)).to_vec2();
+    if text.upwards {
+        let place = start + vec2(-baseline, longer);
+        return TextShape::new(place, galley, ink).with_angle(-std::f32::consts::FRAC_PI_2).into();
+    }
+    TextShape::new(start - vec2(longer, baseline), galley, ink).into()
+}
+
+/// The shapes of a path: what it is filled with, and its lines.
+fn path(
+    segments: &[Segment],
+    fill: Option<(paper::Colour, f64)>,
+    stroke: Option<&paper::Stroke>,
+    shapes: &mut Vec<Shape>,
+) {
+    let stroke = stroke.map(|stroke| (Stroke::new(on_screen(stroke.width), colour(stroke.colour, 1.0)), stroke));
+    for (points, closed) in lines(segments) {
+        if let Some((rgb, opacity)) = fill {
+            filled(&points, colour(rgb, opacity), shapes);
+        }
+        let Some((pen, stroke)) = &stroke else { continue };
+        if !stroke.dash.is_empty() {
+            let [lengths, gaps] = [0, 1].map(|first| -> Vec<f32> {
+                stroke.dash.iter().skip(first).step_by(2).map(|length| on_screen(*length)).collect()
+            });
+            shapes.extend(Shape::dashed_line_with_offset(&points, *pen, &lengths, &gaps, 0.0));
+        } else if let ([from, to], false) = (points.as_slice(), closed) {
+            shapes.push(Shape::line_segment([*from, *to], *pen));
+        } else if closed {
+            shapes.push(Shape::closed_line(points, *pen));
+        } else {
+            shapes.push(Shape::line(points, *pen));
+        }
+    }
+}
+
+/// Fills a shape: one whose corners bulge out, or a band between two lines that run along each other.
+fn filled(points: &[Pos2], fill: Color32, shapes: &mut Vec<Shape>) {
+    let half = points.len() / 2;
+    let is_band = points.len() > 4
+        && points.len().is_multiple_of(2)
+        && (0..half).all(|index| (points[index].x - points[points.len() - 1 - index].x).abs() < 1e-3);
+    if !is_band {
+        shapes.push(Shape::convex_polygon(points.to_vec(), fill, Stroke::NONE));
+        return;
+    }
+    for index in 1..half {
+        let last = points.len() - 1;
+        let corners = [index - 1, index, last - index, last - index + 1].map(|corner| points[corner]);
+        shapes.push(Shape::convex_polygon(corners.to_vec(), fill, Stroke::NONE));
+    }
+}
+
+/// The lines of a path, each with whether it ends where it began.
+fn lines(segments: &[Segment]) -> Vec<(Vec<Pos2>, bool)> {
+    let mut lines: Vec<(Vec<Pos2>, bool)> = Vec::new();
+    for segment in segments {
+        match (segment, lines.last_mut()) {
+            (Segment::Move(x, y), _) => lines.push((vec![point((*x, *y))], false)),
+            (Segment::Line(x, y), Some((line, _))) => line.push(point((*x, *y))),
+            (Segment::Cubic([ax, ay, bx, by, x, y]), Some((line, _))) => {
+                let from = line.last().copied().unwrap_or_default();
+                let [a, b, to] = [(*ax, *ay), (*bx, *by), (*x, *y)].map(point);
+                line.extend((1..=CURVE_LINES).map(|step| {
+                    let t = step as f32 / CURVE_LINES as f32;
+                    let u = 1.0 - t;
+                    let along = from.to_vec2() * (u * u * u)
+                        + a.to_vec2() * (3.0 * u * u * t)
+                        + b.to_vec2() * (3.0 * u * t * t)
+                        + to.to_vec2() * (t * t * t);
+                    along.to_pos2()
+                }));
+            }
+            (Segment::Close, Some((line, closed))) => {
+                // A point that stands twice would have no direction.
+                if line.len() > 2 && line.first() == line.last() {
+                    line.pop();
+                }
+                *closed = true;
+            }
+            (_, None) => {}
+        }
+    }
+    lines
+}
