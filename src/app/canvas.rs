@@ -95,6 +95,7 @@ struct Laid {
 
 impl Canvas {
     /// How often charts were laid out.
+    #[cfg(test)]
     pub fn layouts(&self) -> u64 {
         self.layouts.get()
     }
