@@ -22,7 +22,7 @@ TESTS := $(ALL) --features torch
 CUDA_PART = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1)
 TORCH_CARGO = $(CUDA_PART) cargo
 # beside DOWNLOADS,BUILD: compiles the workbench, which needs none of it, while libtorch and others are downloaded.
-beside = @($(1)) & downloads=$$!; $(2); built=$$?; wait $$downloads && exit $$built
+beside = @($(1)) & downloads=$$!; $(2); built=$$?; wait $$downloads || { echo "setup: a download failed, as it says above" >&2; exit 1; }; exit $$built
 # Recorded with each run.
 COMMIT = $(addprefix MULTICARD_BUILD=,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null))
 

@@ -71,12 +71,11 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     outcome?;
     // What was fetched has to be of use, not only there.
     let worker = find_worker()?;
-    match set {
-        Set::Dali => say(format_args!("NVIDIA DALI: {}", worker.description.dali?.display())),
-        Set::Cpu | Set::Cuda => {
-            say(format_args!("the worker has loaded libtorch {}", worker.description.torch_version))
-        }
-    }
+    let found = match set {
+        Set::Dali => format!("NVIDIA DALI: {}", worker.description.dali?.display()),
+        Set::Cpu | Set::Cuda => format!("the worker has loaded libtorch {}", worker.description.torch_version),
+    };
+    say(found);
     Ok(OK)
 }
 

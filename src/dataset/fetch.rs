@@ -1,13 +1,15 @@
 //! MNIST download: resumable, from several mirrors, verified by checksum.
 
+use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use ureq::http::{StatusCode, header};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use super::{DatasetError, make};
 
@@ -44,6 +46,9 @@ const MNIST_FILES: [(&str, u64, &str); 4] = [
     ("t10k-labels-idx1-ubyte.gz", 4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
 ];
 
+/// Where Debian, Ubuntu and SUSE, and where Fedora and Red Hat keep the certificates that they trust.
+const SYSTEM_ROOTS: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+
 /// Redirections that are followed to a file's declaration.
 const MOST_HOPS: usize = 5;
 
@@ -64,12 +69,31 @@ pub fn fetch_mnist(
     fetch(&agent(), folder, &wanted, progress)
 }
 
+/// The certificates that this machine trusts, such as that of a site's own proxy: of the file that `SSL_CERT_FILE` names, or of the
+/// system's; Mozilla's where there are none.
+fn roots() -> RootCerts {
+    let named = env::var_os("SSL_CERT_FILE").filter(|file| !file.is_empty()).map(PathBuf::from);
+    let files = named.into_iter().chain(SYSTEM_ROOTS.map(PathBuf::from));
+    let mut certificates = files.map(|file| certificates_of(&file)).filter(|certificates| !certificates.is_empty());
+    certificates.next().map_or(RootCerts::WebPki, RootCerts::from)
+}
+
+fn certificates_of(file: &Path) -> Vec<Certificate<'static>> {
+    let pem = fs::read(file).unwrap_or_default();
+    let certificate = |item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    };
+    parse_pem(&pem).filter_map(certificate).collect()
+}
+
 /// What asks servers.
 pub(super) fn agent() -> ureq::Agent {
     ureq::Agent::config_builder()
         .http_status_as_error(false)
         // The files are compressed themselves: no further encoding.
         .accept_encoding("identity")
+        .tls_config(TlsConfig::builder().root_certs(roots()).build())
         .timeout_connect(Some(Duration::from_secs(15)))
         .timeout_recv_response(Some(Duration::from_secs(30)))
         .timeout_per_read(Some(Duration::from_secs(15)))

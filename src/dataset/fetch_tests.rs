@@ -195,3 +195,19 @@ fn cancelling_keeps_what_arrived() {
     assert!(matches!(error, DatasetError::Cancelled), "{error}");
     assert!(place.part().unwrap() > 0);
 }
+
+/// A certificate of a site's own, which no list of Mozilla's has.
+const OWN: &str = "-----BEGIN CERTIFICATE-----
+MIIBEDCBwwIUZ2Fz
+-----END CERTIFICATE-----
+";
+
+#[test]
+fn certificates_that_the_machine_trusts_are_read_and_other_files_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("roots.pem");
+    fs::write(&file, format!("# Ours.\n{OWN}{OWN}")).unwrap();
+    assert_eq!(certificates_of(&file).len(), 2);
+    fs::write(&file, "no certificate").unwrap();
+    assert!(certificates_of(&file).is_empty() && certificates_of(&folder.path().join("absent")).is_empty());
+}

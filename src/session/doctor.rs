@@ -100,11 +100,7 @@ fn torch(node: &Node) -> Check {
     let name = format!("PyTorch {TORCH_VERSION}");
     match &node.worker {
         Ok(worker) => Check::good(&name, format!("the worker has loaded libtorch {}", worker.torch_version)),
-        Err(reason) => Check::bad(
-            &name,
-            format!("the built-in workloads cannot run; programs of your own can. {reason}"),
-            "multicard setup",
-        ),
+        Err(reason) => Check::bad(&name, format!("{reason}; programs of your own run without it"), "multicard setup"),
     }
 }
 
@@ -126,7 +122,11 @@ fn nccl(node: &Node) -> Check {
         None if node.gpus.len() > 1 => {
             Check::bad("NCCL", "the worker has none: runs use one GPU", "multicard setup --cuda")
         }
-        None => Check::absent("NCCL", "not loaded: only runs on several GPUs need it", "multicard setup --cuda"),
+        None => Check::absent(
+            "NCCL",
+            "not loaded: only runs on several GPUs need it",
+            "on a machine with several GPUs: multicard setup --cuda",
+        ),
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
         let checks = examine(&node);
         let torch = checks.iter().find(|check| check.name.starts_with("PyTorch")).unwrap();
         assert_eq!((torch.health, torch.remedy.as_deref()), (Health::Bad, Some("multicard setup")));
-        assert!(torch.found.contains("programs of your own can") && torch.found.contains("2.4.0"), "{}", torch.found);
+        assert!(torch.found.contains("programs of your own run") && torch.found.contains("2.4.0"), "{}", torch.found);
         assert!(checks.iter().all(|check| (check.health == Health::Good) == check.remedy.is_none()), "{checks:?}");
     }
 

@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use strum::VariantArray as _;
+
 use super::SetupError;
 use crate::dataset::{DatasetError, Wanted, checksum};
 
@@ -14,7 +16,8 @@ const WHEELS: &str = include_str!("wheels.txt");
 const VARIABLE: &str = "MULTICARD_WHEELS";
 
 /// A set of libraries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Set {
     /// PyTorch's, and the two of CUDA that it always loads.
     Cpu,
@@ -27,11 +30,7 @@ pub enum Set {
 impl Set {
     /// Its name in the list, and in the name of its folder.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Cuda => "cuda",
-            Self::Dali => "dali",
-        }
+        self.into()
     }
 
     /// The file that `.ci/libtorch` and `.ci/dali` lock.
@@ -133,7 +132,7 @@ pub(super) fn parse(set: Set, text: &str, path: &Path) -> Result<Vec<Wheel>, Set
         match words[..] {
             [] => {}
             [word, ..] if word.starts_with('#') => {}
-            [name, ..] if !set.holds(name) && ["cpu", "cuda", "dali"].contains(&name) => {}
+            [name, ..] if !set.holds(name) && Set::VARIANTS.iter().any(|set| set.name() == name) => {}
             [_, package, bytes, sha256, url] if sha256.len() == 64 && url.starts_with("http") => {
                 let bytes = bytes.parse().map_err(|_| wrong(Some(line), format!("{bytes:?} is no number of bytes")))?;
                 let (package, sha256, url) = (package.to_owned(), sha256.to_lowercase(), url.to_owned());

@@ -9,20 +9,32 @@ const HOW: &str = "type `cargo test --workspace --features torch --test worker`,
 
 /// The worker beside the workbench. One that is missing, or older than what it is made of, would test something else.
 pub fn worker() -> PathBuf {
-    let worker = Path::new(env!("CARGO_BIN_EXE_multicard")).with_file_name("multicard-worker");
-    let time = |file: &Path| fs::metadata(file).and_then(|metadata| metadata.modified());
-    let built = time(&worker).unwrap_or_else(|error| panic!("{}: {error}: {HOW}", worker.display()));
-    let is_newer = |file: &&Path| time(file).unwrap_or(SystemTime::UNIX_EPOCH) > built;
-    let files = files(&worker.with_extension("d"));
-    let newer = files.iter().map(PathBuf::as_path).find(is_newer);
+    let workbench = Path::new(env!("CARGO_BIN_EXE_multicard"));
+    let worker = workbench.with_file_name("multicard-worker");
+    assert!(worker.is_file(), "{} is not there: {HOW}", worker.display());
+    // The library that this workbench was linked with; later ones have other features.
+    let mut libraries = files(&workbench.with_file_name("deps"));
+    libraries.retain(|file| is_library(file) && time(file) <= time(workbench));
+    let mut sources = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/worker"));
+    // Tests of the worker are not in it.
+    sources.retain(|file| !file.to_string_lossy().contains("test"));
+    sources.extend(libraries.into_iter().max_by_key(|file| time(file)));
+    let newer = sources.iter().find(|file| time(file) > time(&worker));
     assert!(newer.is_none(), "{} is older than {}: {HOW}", worker.display(), newer.unwrap_or(&worker).display());
     worker
 }
 
-/// The files that a program is made of, by cargo's list: `program: file file`.
-fn files(list: &Path) -> Vec<PathBuf> {
-    let text = fs::read_to_string(list).unwrap_or_else(|error| panic!("{}: {error}: {HOW}", list.display()));
-    let (_, files) = text.split_once(": ").unwrap_or_default();
-    let files = files.trim_end().replace("\\ ", "\0");
-    files.split(' ').map(|file| PathBuf::from(file.replace('\0', " "))).collect()
+fn is_library(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("libmulticard-") && name.ends_with(".rlib")
+}
+
+/// The files of a folder and of those in it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+fn time(file: &Path) -> SystemTime {
+    fs::metadata(file).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
