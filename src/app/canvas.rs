@@ -377,3 +377,57 @@ fn lines(segments: &[Segment]) -> Vec<(Vec<Pos2>, bool)> {
     }
     lines
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn corners(shapes: &[Shape]) -> Vec<&[Pos2]> {
+        let corners = shapes.iter().map(|shape| match shape {
+            Shape::Path(path) => path.points.as_slice(),
+            other => panic!("{other:?}"),
+        });
+        corners.collect()
+    }
+
+    #[test]
+    fn a_band_that_bends_is_filled_between_its_lines_and_nowhere_else() {
+        // Upper line forth, lower line back: a valley that one convex shape would fill.
+        let upper = [(0.0, 0.0), (10.0, 20.0), (20.0, 0.0)];
+        let lower = [(20.0, 5.0), (10.0, 25.0), (0.0, 5.0)];
+        let points: Vec<Pos2> = upper.into_iter().chain(lower).map(|(x, y)| Pos2::new(x, y)).collect();
+        let mut shapes = Vec::new();
+        filled(&points, Color32::RED, &mut shapes);
+        let corners = corners(&shapes);
+        assert_eq!(corners.len(), 2);
+        for part in corners {
+            let lies = |y: f32| part.iter().any(|corner| corner.y == y);
+            assert!(part.len() == 4 && lies(20.0) && lies(25.0), "{part:?}");
+            let xs: Vec<f32> = part.iter().map(|corner| corner.x).collect();
+            assert!(xs.iter().all(|x| *x <= 10.0) || xs.iter().all(|x| *x >= 10.0), "{xs:?}");
+        }
+    }
+
+    #[test]
+    fn paths_keep_their_ends_and_their_gaps() {
+        let scale = SCALE as f32;
+        let segments = [
+            Segment::Move(0.0, 0.0),
+            Segment::Line(3.5, 0.0),
+            Segment::Move(0.0, 2.0),
+            Segment::Cubic([1.0, 2.0, 3.0, 4.0, 4.0, 6.0]),
+            Segment::Line(0.0, 2.0),
+            Segment::Close,
+        ];
+        let lines = lines(&segments);
+        assert_eq!(lines[0], (vec![Pos2::ZERO, Pos2::new(3.5 * scale, 0.0)], false));
+        let (curve, closed) = &lines[1];
+        assert!(*closed && curve.len() == 1 + CURVE_LINES, "{curve:?}");
+        assert!((curve[CURVE_LINES] - Pos2::new(4.0 * scale, 6.0 * scale)).length() < 1e-4);
+        let mut shapes = Vec::new();
+        let dashed = paper::Stroke { dash: vec![1.0, 1.0], ..paper::Stroke::new([0; 3], 0.5) };
+        path(&segments[..2], None, Some(&dashed), &mut shapes);
+        assert_eq!(shapes.len(), 2, "two strokes with a gap between and one behind");
+    }
+}

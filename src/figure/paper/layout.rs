@@ -16,7 +16,7 @@ const BETWEEN: (f64, f64) = (12.0, 10.0);
 /// Around everything, so that no line is cut.
 const MARGIN: f64 = 1.5;
 /// Least height of data beside an axis of numbers on a screen.
-const LEAST_ON_SCREEN: f64 = 110.0;
+const LEAST_ON_SCREEN: f64 = 80.0;
 /// Least width of bars that run across, with the values at their ends.
 const LEAST_ACROSS: f64 = 117.0;
 
@@ -112,7 +112,7 @@ fn set(charts: &[Chart], page: &Page, spare: f64) -> Scene {
 }
 
 /// What scrolls once a row is laid out, from its captions and its data down to the end of its data: the axis of panels of one chart
-/// stays in sight, and so do the captions of a single row.
+/// stays in sight, and so do the captions of a single row. Nothing does where it is not rows that scroll: half an axis of values says little.
 fn inner(
     spots: &[Spot],
     columns: usize,
@@ -121,8 +121,9 @@ fn inner(
     before: Option<(f64, f64)>,
 ) -> Option<(f64, f64)> {
     let top = if spots.len() <= columns { data } else { before.map_or(captions, |(top, _)| top) };
+    let has_rows = spots.iter().all(|spot| matches!(spot.left, Side::Names(..)));
     let is_one = spots.iter().all(|spot| spot.place == spots[0].place);
-    (is_one || spots.len() <= columns).then_some((top, bottom))
+    (has_rows && (is_one || spots.len() <= columns)).then_some((top, bottom))
 }
 
 /// Says below everything what bars and bands for intervals mean: a picture goes where its notes do not.
@@ -264,7 +265,7 @@ impl Grid {
     fn of(spots: &[Spot], page: &Page, kind: Type, columns: usize) -> Self {
         let whole = page.width - 2.0 * MARGIN;
         // On a screen names that are cut read alike, and several panels share theirs.
-        let least = if page.is_screen() { 0.25 * whole } else { 0.0 };
+        let least = if page.is_screen() { 0.3 * whole } else { 0.0 };
         let names_room = (0.42 * whole / columns as f64).max(least);
         let mut rooms = vec![0.0_f64; columns];
         for (index, spot) in spots.iter().enumerate() {

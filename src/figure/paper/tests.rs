@@ -418,6 +418,8 @@ fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_a
     let (top, bottom) = low.inner.unwrap();
     assert!(low.marks.iter().all(|mark| mark.area.top >= top && mark.area.bottom() <= bottom));
     assert!(top > 0.0 && bottom < low.height);
+    // Half an axis of values would say nothing.
+    assert!(lay_out_on(&preset("scaling").charts, &Page::screen(640.0, 60.0, 9.0)).inner.is_none());
 }
 
 #[test]
