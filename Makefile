@@ -27,7 +27,7 @@ beside = @($(1)) & downloads=$$!; $(2); built=$$?; wait $$downloads || { echo "s
 COMMIT = $(addprefix MULTICARD_BUILD=,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null))
 
 .DEFAULT_GOAL := help
-.PHONY: run quick window test test-gpu lint build build-cuda install uninstall package nightly fuzz bench clean help packages test-packages libtorch dali readers
+.PHONY: run quick window test test-gpu lint build build-cuda install uninstall package nightly fuzz mutants bench clean help packages test-packages libtorch dali readers
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -86,6 +86,9 @@ nightly: ## what is too long for `make test`: fuzzing, kills, a soak, windows at
 
 fuzz: packages ## change inputs of every parser for FUZZ_S seconds each (20), then whole sessions and reports, optimised
 	MULTICARD_FUZZ_S=$(or $(FUZZ_S),20) cargo test --profile fuzz --test fuzz --test trace_fuzz -- --ignored --nocapture --test-threads 1
+
+mutants: packages ## change the library in MUTANTS places (200), picked by SEED (1), and say which changes no library test notices
+	@.ci/mutants
 
 bench: libtorch ## run the benchmarks
 	$(TORCH_CARGO) bench $(ALL)

@@ -103,6 +103,13 @@ mod tests {
         let warming: Vec<f64> = (0..500).map(|step| 1.0 + f64::from(step) * 2e-4 + 0.01 * noise.normal()).collect();
         let steadiness = of(&warming);
         assert!(steadiness.drifts && (steadiness.drift.unwrap() - 0.08).abs() < 0.01, "{steadiness:?}");
+        // From 3 % on.
+        let mut little = Noise::new(5);
+        for (rise, marked) in [(0.033, false), (0.042, true)] {
+            let rising: Vec<f64> =
+                (0..500).map(|step| 1.0 + rise * f64::from(step) / 500.0 + 0.001 * little.normal()).collect();
+            assert_eq!(of(&rising).drifts, marked, "{:?}", of(&rising));
+        }
         let drifting = (0..200).filter(|_| {
             let noisy: Vec<f64> = noise.correlated(500, 0.5).iter().map(|x| 1.0 + 0.05 * x).collect();
             of(&noisy).drifts

@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn a_hole_of_telemetry_that_is_longer_than_the_run_is_the_clocks() {
         let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 1.0);
-        for (hole_s, is_marked) in [(3.0, true), (3600.0, false)] {
+        let total_s = total_time(&record).unwrap();
+        for (hole_s, is_marked) in [(3.0, true), (total_s + 4.0, true), (total_s + 6.0, false), (3600.0, false)] {
             record.telemetry.longest_hole_s = Some(hole_s);
             let marks = summarise_run(&record).marks;
             assert_eq!(marks.contains(&Mark::TelemetryHole(hole_s)), is_marked, "{marks:?}");

@@ -168,10 +168,48 @@ fn write(stream: &UnixStream, lines: &Receiver<Arc<[u8]>>) -> io::Result<()> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::Read as _;
     use std::path::Path;
 
     use super::*;
     use crate::conduct::{Client, Order};
+
+    /// A client with room for some lines, which nobody writes, and both ends of its stream.
+    fn joined(room: usize, live: bool) -> (Joined, Receiver<Arc<[u8]>>, [UnixStream; 2]) {
+        let (stream, theirs) = UnixStream::pair().unwrap();
+        let (lines, written) = sync_channel(room);
+        let ends = [stream.try_clone().unwrap(), theirs];
+        (Joined { lines, stream, live }, written, ends)
+    }
+
+    #[test]
+    fn a_client_that_falls_behind_is_disconnected_and_the_others_are_told_on() {
+        let mut clients = Clients::default();
+        let (slow, _unread, [_reads_letters, mut sees]) = joined(1, true);
+        let (quick, told, _) = joined(8, true);
+        clients.join(1, slow);
+        clients.join(2, quick);
+        for _ in 0..3 {
+            clients.tell(&News::Records, false);
+        }
+        sees.set_read_timeout(Some(REFUSED_PATIENCE)).unwrap();
+        assert_eq!(sees.read(&mut [0]).unwrap(), 0, "it is disconnected, though its letters are still read");
+        assert_eq!(told.try_iter().count(), 3);
+        clients.leave(2);
+        assert!(clients.is_empty());
+    }
+
+    #[test]
+    fn events_go_to_clients_that_want_them_alone() {
+        let mut clients = Clients::default();
+        let (queue_only, told_queue, _stream) = joined(8, false);
+        let (live, told_all, _other) = joined(8, true);
+        clients.join(1, queue_only);
+        clients.join(2, live);
+        clients.tell(&News::Problem("an event".to_owned()), true);
+        clients.tell(&News::Problem("for all".to_owned()), false);
+        assert_eq!((told_queue.try_iter().count(), told_all.try_iter().count()), (1, 2));
+    }
 
     #[test]
     fn a_client_that_is_not_served_reads_why_whenever_it_writes() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 
-use image::{ImageReader, Limits};
+use image::{ImageFormat, ImageReader, Limits};
 
 use super::DatasetError;
 use crate::foreign;
@@ -149,9 +149,40 @@ pub fn decode(path: &Path) -> Result<Picture, DatasetError> {
     limits.max_image_height = Some(LARGEST_SIDE);
     reader.limits(limits);
     let reader = reader.with_guessed_format().map_err(|error| corrupt(error.to_string()))?;
+    let is_jpeg = reader.format() == Some(ImageFormat::Jpeg);
     let image = reader.decode().map_err(|error| corrupt(error.to_string()))?.into_rgb8();
+    // Decoders take what there is, and leave the rest of the picture grey.
+    if is_jpeg && !ends(&bytes) {
+        return Err(corrupt("it is cut off: the end of the picture is missing".to_owned()));
+    }
     let (columns, rows) = (image.width() as usize, image.height() as usize);
     Ok(Picture { rows, columns, pixels: image.into_raw() })
+}
+
+/// Whether a JPEG comes to its end marker (ITU-T T.81, annex B). Bytes behind that are nothing of the picture's.
+fn ends(jpeg: &[u8]) -> bool {
+    const STUFFED: u8 = 0x00;
+    const ALONE: std::ops::RangeInclusive<u8> = 0xD0..=0xD8;
+    const END: u8 = 0xD9;
+    const FILL: u8 = 0xFF;
+    let mut at = 0;
+    loop {
+        let Some(found) = jpeg.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == FILL)) else {
+            return false;
+        };
+        at += found + 1;
+        match jpeg.get(at) {
+            None => return false,
+            Some(&END) => return true,
+            Some(&FILL) => {}
+            Some(&marker) if marker == STUFFED || ALONE.contains(&marker) => at += 1,
+            // A segment with its length, such as a thumbnail with an end of its own.
+            Some(_) => match jpeg.get(at + 1..at + 3) {
+                Some(&[high, low]) => at += 1 + usize::from(u16::from_be_bytes([high, low])),
+                _ => return false,
+            },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -227,6 +258,28 @@ mod tests {
         image::RgbImage::new(2, 1).save(at("real.png")).unwrap();
         std::os::unix::fs::symlink(at("real.png"), at("link.png")).unwrap();
         assert_eq!(decode(&at("link.png")).unwrap().columns, 2);
+    }
+
+    #[test]
+    fn a_jpeg_that_is_cut_off_is_named_and_bytes_behind_its_end_do_no_harm() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("picture.jpg");
+        let picture =
+            image::RgbImage::from_fn(64, 64, |x, y| image::Rgb([(x * 4) as u8, (y * 4) as u8, (x * y) as u8]));
+        picture.save(&path).unwrap();
+        let mut whole = fs::read(&path).unwrap();
+        // A thumbnail with an end of its own, as cameras write it.
+        whole.splice(2..2, [0xFF, 0xE1, 0, 6, 0xFF, 0xD8, 0xFF, 0xD9]);
+        for (bytes, reads) in [(whole.len(), true), (whole.len() - 2, false), (whole.len() * 3 / 4, false)] {
+            fs::write(&path, &whole[..bytes]).unwrap();
+            match decode(&path) {
+                Ok(picture) => assert!(reads && picture.columns == 64, "{bytes}"),
+                Err(error) => assert!(!reads && error.to_string().contains("picture.jpg"), "{bytes}: {error}"),
+            }
+        }
+        whole.extend([0; 100]);
+        fs::write(&path, &whole).unwrap();
+        assert_eq!(decode(&path).unwrap().rows, 64);
     }
 
     #[test]

@@ -82,6 +82,8 @@ mod tests {
         assert_eq!(short.push(b"one\n\x1b[31mtwo\x00\n\n").unwrap(), None);
         short.finish().unwrap();
         assert_eq!((short.log.as_slice(), &*short.told()), (&b"one\n\x1b[31mtwo\x00\n\n"[..], "one | [31mtwo"));
+        short.push(b"3\n4\n5\n6\n7\n").unwrap();
+        assert_eq!(short.told(), "3 | 4 | 5 | 6 | 7", "the last five lines");
         let mut long = Keep::new(Vec::new(), "standard output");
         let line = [b"0123456789abcde".as_slice(), b"\n"].concat();
         let chunk = line.repeat(4096);

@@ -425,6 +425,17 @@ fn runs_that_may_share_the_machine_are_under_way_together_and_know_of_each_other
 }
 
 #[test]
+fn runs_whose_memory_does_not_suffice_for_both_run_one_after_the_other_and_one_alone_starts_all_the_same() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    session.add_plan(&plan(2, "exclusive = false"), false).unwrap();
+    session.node.memory_bytes = 1;
+    to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Finished; 2]);
+    assert!(kept(&session).iter().all(|record| record.beside.is_empty()));
+}
+
+#[test]
 fn a_paused_queue_starts_nothing_until_it_goes_on() {
     let scene = Scene::new(WELL);
     let mut session = scene.open();

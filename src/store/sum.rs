@@ -60,3 +60,22 @@ impl LogSum {
         Ok(logs)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_of_a_log_covers_the_bytes_that_it_had_when_its_run_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("rank-0.jsonl");
+        fs::write(&log, "abc").unwrap();
+        let sum = LogSum::of(&log, 3).unwrap();
+        let of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!((&*sum.file, sum.bytes, &*sum.sha256), ("rank-0.jsonl", 3, of_abc));
+        fs::write(&log, "abc and more").unwrap();
+        assert_eq!(LogSum::of(&log, 3).unwrap(), sum);
+        assert_eq!(LogSum::of(&log, 100).unwrap().bytes, 12);
+    }
+}

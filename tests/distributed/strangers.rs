@@ -34,7 +34,7 @@ impl Stranger {
     fn start(processes: Vec<u32>, words: &'static [Option<i64>]) -> Self {
         let ended = Arc::<AtomicBool>::default();
         let told = Arc::clone(&ended);
-        let thread = thread::spawn(move || {
+        let connect = move || {
             let (mut seen, mut held) = (BTreeSet::new(), Vec::new());
             while !told.load(Ordering::Relaxed) {
                 for (port, inode) in listening() {
@@ -44,7 +44,8 @@ impl Stranger {
                 }
             }
             held.len()
-        });
+        };
+        let thread = thread::Builder::new().name("stranger".into()).spawn(connect).unwrap();
         Self { ended, thread }
     }
 

@@ -143,7 +143,8 @@ impl Attempt<'_> {
     fn agree<T>(&self, step: &str, outcome: Result<T, TchError>) -> Result<Result<T, TchError>, Stop> {
         let spoiled = format!("spoiled-{}", self.number);
         let mark = |rank: u32| format!("{step}-{}-{rank}", self.number);
-        self.meeting.mark(&if outcome.is_ok() { mark(self.meeting.rank) } else { spoiled.clone() })?;
+        let reached = mark(self.meeting.rank);
+        self.meeting.mark(if outcome.is_ok() { &reached } else { &spoiled })?;
         let look = || match self.meeting.late(mark) {
             None => Some(true),
             Some(_) => self.meeting.has(&spoiled).then_some(false),
