@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use eframe::egui::{Rect, Role, Sense, Ui, WidgetInfo, collapsing_header, vec2};
+use eframe::egui::{Rect, Role, Sense, Ui, Vec2, WidgetInfo, collapsing_header, vec2};
 
 use super::{Shown, TimelineScreen};
 use crate::app::theme::SMALL;
@@ -54,11 +54,13 @@ impl TimelineScreen {
 pub(super) fn fold_ui(ui: &mut Ui, place: Rect, name: &str, is_folded: bool) -> bool {
     let inside = eframe::egui::UiBuilder::new().max_rect(place);
     let mut child = ui.new_child(inside);
-    let response = child.allocate_response(vec2(SMALL, place.height()), Sense::click());
+    let response = child.allocate_response(place.size(), Sense::click());
     response.widget_info(|| {
         let action = if is_folded { "Unfold" } else { "Fold" };
         WidgetInfo::selected(Role::Button, true, !is_folded, format!("{action} {name}"))
     });
-    collapsing_header::paint_default_icon(&mut child, if is_folded { 0.0 } else { 1.0 }, &response);
+    let mut icon = response.clone();
+    icon.rect = Rect::from_center_size(place.left_center() + vec2(SMALL / 2.0, 0.0), Vec2::splat(SMALL));
+    collapsing_header::paint_default_icon(&mut child, if is_folded { 0.0 } else { 1.0 }, &icon);
     response.on_hover_text(if is_folded { "Show its rows (H)" } else { "Fold its rows away (H)" }).clicked()
 }
