@@ -13,8 +13,12 @@ use crate::figure::style::Palette;
 
 /// From the data of a heat map to the numbers of its key.
 const HEAT_KEY: f64 = 13.0;
+/// What lies around an error bar, so that no hatch hides it.
+const CASING: (Colour, f64) = ([0xff; 3], 1.6);
+/// The width of lines.
+pub(super) const LINE: f64 = 1.1;
 /// The share of a place that bars take, and the widest bar.
-const BARS: (f64, f64) = (0.78, 22.0);
+pub(super) const BARS: (f64, f64) = (0.78, 22.0);
 
 /// Where a panel's data is drawn.
 pub(super) struct Field<'a> {
@@ -23,14 +27,25 @@ pub(super) struct Field<'a> {
     pub bottom: &'a Side,
     pub palette: Palette,
     pub kind: Type,
+    /// The share of a place that bars take, and the widest bar.
+    pub bars: (f64, f64),
+    /// The width of lines.
+    pub line: f64,
+    /// An author gives limits, so that values may lie beyond the axes.
+    pub is_cut: bool,
 }
 
 impl Field<'_> {
-    fn x(&self, value: f64) -> f64 {
+    /// Whether a point lies on both axes.
+    fn holds(&self, point: &Point) -> bool {
+        !self.is_cut || self.bottom.shows(point.x) && self.left.shows(point.value.median)
+    }
+
+    pub(super) fn x(&self, value: f64) -> f64 {
         self.area.left + self.bottom.place(value) * self.area.width
     }
 
-    fn y(&self, value: f64) -> f64 {
+    pub(super) fn y(&self, value: f64) -> f64 {
         self.area.bottom() - self.left.place(value) * self.area.height
     }
 
@@ -50,6 +65,11 @@ impl Field<'_> {
 
     /// The ends of an interval with caps.
     fn whisker(&self, scene: &mut Scene, x: f64, value: &Value, cap: f64) {
+        self.whisker_in(scene, x, value, cap, &(INK, 0.6));
+    }
+
+    /// The same in a colour and a width.
+    fn whisker_in(&self, scene: &mut Scene, x: f64, value: &Value, cap: f64, (colour, width): &(Colour, f64)) {
         let Some(ends) = value.interval.filter(|ends| ends.low.is_finite() && ends.high.is_finite()) else { return };
         let (low, high) = (self.y(ends.low), self.y(ends.high));
         let segments = vec![
@@ -60,7 +80,7 @@ impl Field<'_> {
             Segment::Move(x - cap, high),
             Segment::Line(x + cap, high),
         ];
-        scene.path(segments, None, Some(Stroke::new(INK, 0.6)));
+        scene.path(segments, None, Some(Stroke::new(*colour, *width)));
     }
 }
 
@@ -82,7 +102,7 @@ pub(super) fn draw(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Pane
     }
 }
 
-fn sound(series: &Series) -> impl Iterator<Item = &Point> {
+pub(super) fn sound(series: &Series) -> impl Iterator<Item = &Point> {
     series.points.iter().filter(|point| point.value.median.is_finite() && point.x.is_finite())
 }
 
@@ -116,11 +136,11 @@ fn slots<'a>(chart: &Chart, panel: &'a Panel) -> Vec<Vec<Option<&'a Series>>> {
 }
 
 /// Calls for each series at each place, with its middle and its width.
-fn each_slot(field: &Field, chart: &Chart, panel: &Panel, mut call: impl FnMut(&Series, usize, f64, f64)) {
+pub(super) fn each_slot(field: &Field, chart: &Chart, panel: &Panel, mut call: impl FnMut(&Series, usize, f64, f64)) {
     let slots = slots(chart, panel);
     let most = slots.iter().map(Vec::len).max().unwrap_or(1).max(1);
     let place_width = field.area.width / slots.len().max(1) as f64;
-    let width = (BARS.0 * place_width / most as f64).min(BARS.1);
+    let width = (field.bars.0 * place_width / most as f64).min(field.bars.1);
     for (place, slot) in slots.iter().enumerate() {
         let first = field.x(place as f64) - width * (slot.len() as f64 - 1.0) / 2.0;
         for (index, series) in slot.iter().enumerate() {
@@ -138,7 +158,9 @@ fn bars(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
             let half = 0.47 * width;
             let area = Area::between((x - half, field.y(0.0)), (x + half, field.y(point.value.median)));
             bar(scene, &area, &paint);
-            field.whisker(scene, x, &point.value, (0.5 * half).min(2.2));
+            let cap = (0.5 * half).min(2.2);
+            field.whisker_in(scene, x, &point.value, cap, &CASING);
+            field.whisker(scene, x, &point.value, cap);
         }
         for point in published(panel, series).filter(|point| point.x as usize == place) {
             field.whisker(scene, x, &point.value, 1.2);
@@ -159,7 +181,7 @@ fn sum(panel: &Panel, place: usize) -> f64 {
 }
 
 fn stacked(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel, percent: bool) {
-    let width = (BARS.0 * field.area.width / chart.x.categories.len().max(1) as f64).min(1.4 * BARS.1);
+    let width = (field.bars.0 * field.area.width / chart.x.categories.len().max(1) as f64).min(1.4 * field.bars.1);
     for place in 0..chart.x.categories.len() {
         let whole = sum(panel, place);
         let scale = if percent && whole > 0.0 { 100.0 / whole } else { 1.0 };
@@ -190,16 +212,22 @@ fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
     let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
     for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {
         let paint = field.paint(series);
-        let points: Vec<(f64, f64)> =
-            sound(series).map(|point| (field.x(point.x), field.y(point.value.median))).collect();
+        let place = |point: &Point| (field.x(point.x), field.y(point.value.median));
+        let all: Vec<&Point> = sound(series).collect();
+        // A line ends before points that lie beyond an axis.
+        let pieces = all.split(|point| !field.holds(point)).map(|piece| piece.iter().map(|point| place(point)));
+        let pieces = pieces.map(Iterator::collect::<Vec<(f64, f64)>>);
         if series.role == Role::Ideal {
-            scene.line(&points, ideal_stroke(&paint));
+            pieces.for_each(|piece| scene.line(&piece, ideal_stroke(&paint)));
             continue;
         }
-        scene.line(&points, Stroke { round: paint.sign.dash.0.is_empty(), ..paint.stroke(1.1) });
+        let stroke = Stroke { round: paint.sign.dash.0.is_empty(), ..paint.stroke(field.line) };
+        pieces.for_each(|piece| scene.line(&piece, stroke.clone()));
+        let shown = || all.iter().copied().filter(|point| field.holds(point));
         if !bands {
-            sound(series).for_each(|point| field.whisker(scene, field.x(point.x), &point.value, 1.8));
+            shown().for_each(|point| field.whisker(scene, field.x(point.x), &point.value, 1.8));
         }
+        let points: Vec<(f64, f64)> = shown().map(place).collect();
         // Markers where they do not run together.
         let every = (points.len() as f64 * 9.0 / field.area.width).ceil().max(1.0) as usize;
         for point in points.iter().step_by(every) {
@@ -214,8 +242,11 @@ fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
 fn strip(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     each_slot(field, chart, panel, |series, place, x, width| {
         let paint = field.paint(series);
-        let mut values: Vec<f64> =
-            sound(series).filter(|point| point.x as usize == place).map(|point| point.value.median).collect();
+        let here = sound(series).filter(|point| point.x as usize == place && field.holds(point));
+        let mut values: Vec<f64> = here.map(|point| point.value.median).collect();
+        if values.is_empty() {
+            return;
+        }
         let half = (0.36 * width).min(8.0);
         let repeats = values.clone();
         values.sort_by(f64::total_cmp);
@@ -355,7 +386,7 @@ fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
             }
             continue;
         }
-        for point in sound(series) {
+        for point in sound(series).filter(|point| field.holds(point)) {
             field.whisker(scene, field.x(point.x), &point.value, 1.8);
             marker(scene, (field.x(point.x), field.y(point.value.median)), 2.2, &paint);
         }
@@ -364,7 +395,9 @@ fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
 
 fn effects(scene: &mut Scene, field: &Field, panel: &Panel, from_one: bool) {
     let one = field.x(1.0);
-    scene.line(&[(one, field.area.top), (one, field.area.bottom())], Stroke::new(INK, 0.6));
+    if field.bottom.shows(1.0) {
+        scene.line(&[(one, field.area.top), (one, field.area.bottom())], Stroke::new(INK, 0.6));
+    }
     for series in &panel.series {
         let paint = field.paint(series);
         for point in sound(series) {
@@ -385,7 +418,9 @@ fn effects(scene: &mut Scene, field: &Field, panel: &Panel, from_one: bool) {
             if let Some(ends) = point.value.interval {
                 scene.line(&[(field.x(ends.low), y), (field.x(ends.high), y)], Stroke::new(paint.line, 1.2));
             }
-            marker(scene, (at, y), 2.2, &paint);
+            if field.bottom.shows(point.value.median) {
+                marker(scene, (at, y), 2.2, &paint);
+            }
         }
     }
 }

@@ -64,6 +64,22 @@ impl Side {
         }
     }
 
+    /// Where a value in the unit that stands on the axis lies, or the middle of a place.
+    pub fn shown_place(&self, value: f64) -> f64 {
+        match self {
+            Self::Numbers(ruler) => ruler.place(value / ruler.factor),
+            Self::Names(..) => self.place(value),
+        }
+    }
+
+    /// Whether a value of the chart lies on it.
+    pub fn shows(&self, value: f64) -> bool {
+        match self {
+            Self::Numbers(ruler) => ruler.shows(value),
+            Self::Names(..) => true,
+        }
+    }
+
     /// The room to the left of the data.
     pub fn left_room(&self, kind: Type, most: f64) -> f64 {
         let title = if self.title().is_empty() { 0.0 } else { kind.title_height() };

@@ -40,7 +40,7 @@ impl Sheet {
             all => all.iter().all(|chart| matches!(chart.geometry, Lines | Scaling)),
         };
         (!is_drawn).then(|| {
-            let scene = lay_out(charts, &Style { width: Width::Page, size_pt: Style::MOST_PT, ..Style::default() });
+            let scene = lay_out(charts, &Style { width: Width::Page, size_pt: 10.0, ..Style::default() });
             let scene = if dark { scene.on_dark(DARK_PAPER) } else { scene };
             let resolution = ((most as f64 - 1.0) / scene.width.max(scene.height)).min(RESOLUTION);
             let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?;
