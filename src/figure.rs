@@ -42,7 +42,7 @@ pub use chart::{
 pub use claims::{claimed, claims_table};
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, compare_with, level_name, table};
 pub use difference::{Difference, DifferenceOutcome, difference};
-pub use drawing::{Figure, figure};
+pub use drawing::{Figure, compare_on_screen, figure};
 pub use latex::latex_figure;
 pub use methods::methods;
 pub use number::{capitalised, counted, duration_text, from_to, grouped, precise, short, significant, without_zeros};

@@ -2,9 +2,9 @@
 
 use super::baseline::names_cell;
 use super::chart::{Chart, Role};
-use super::compare::{Comparison, SettingLevels, compare, level_name};
+use super::compare::{Comparison, SettingLevels, compare, compare_with, level_name};
 use super::number::significant;
-use super::overrides::{Judged, LevelNames};
+use super::overrides::{Judged, LevelNames, Overrides};
 use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out_with};
 use super::published::OfPaper;
 use super::ratio::{judge_cells, over_baseline};
@@ -62,6 +62,16 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
     let title = charts.first().map_or(study.about.clone(), |chart| chart.title.clone());
     let study = study.clone();
     Ok(Figure { study, title, charts, table, settings, cells, all_cells, baseline, measures, missing, of_paper, facts })
+}
+
+/// Compares the cells of one or more sessions as a screen shows them: with the names, looks, limits and units that the study's author
+/// gives. What an author adds to the data stands on paper alone. The `foremost` cell is drawn in any case.
+pub fn compare_on_screen(sources: &[Source], study: &Study, foremost: Option<&CellKey>) -> Comparison {
+    let mut comparison = compare_with(sources, study, foremost);
+    let overrides = Overrides { annotations: Vec::new(), ..study.overrides.clone() };
+    let wrong = overrides.apply(&mut comparison.charts, &names_of(&comparison.settings), &|_| Vec::new());
+    comparison.missing.extend(wrong);
+    comparison
 }
 
 /// How the levels of settings may be named.

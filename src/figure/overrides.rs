@@ -12,7 +12,7 @@ use strum::{EnumMessage, VariantArray};
 use super::chart::{Axis, Chart, Geometry, Look, Role, Scale, Series};
 use super::palette::{COLOUR_NAMES, COLOURS, DashKind, GREY, Hatch, Marker, OwnLook};
 use crate::plan::suggestion;
-pub use annotation::Judged;
+pub use annotation::{Judge, Judged};
 
 /// Where the legend stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, VariantArray, EnumMessage)]
@@ -244,12 +244,7 @@ impl Overrides {
 
     /// Changes charts. `judge` finds the cells of brackets and judges them. What cannot be changed is named, one line each, and the
     /// rest is changed.
-    pub(super) fn apply(
-        &self,
-        charts: &mut [Chart],
-        levels: &[LevelNames],
-        judge: &dyn Fn(&[(&str, &str)]) -> Vec<Result<Judged, String>>,
-    ) -> Vec<String> {
+    pub(super) fn apply(&self, charts: &mut [Chart], levels: &[LevelNames], judge: Judge<'_>) -> Vec<String> {
         if self.is_empty() {
             return Vec::new();
         }

@@ -78,6 +78,15 @@ impl Look {
         }
     }
 
+    /// The level that it stands for, if it stands for one.
+    pub fn level(&self) -> Option<&Level> {
+        match self {
+            Self::Level(level, _) => Some(level),
+            Self::Own(usual, _) => usual.level(),
+            Self::Place(_) | Self::Grey => None,
+        }
+    }
+
     /// The colour as sRGB bytes on white; grey where a level says that something is off.
     pub fn colour(&self) -> [u8; 3] {
         match self {

@@ -152,13 +152,11 @@ impl Annotation {
     }
 }
 
+/// What finds the pairs of cells that brackets name, and judges them.
+pub type Judge<'a> = &'a dyn Fn(&[(&str, &str)]) -> Vec<Result<Judged, String>>;
+
 /// Adds annotations to charts; those that have no place are named.
-pub(super) fn add(
-    annotations: &[Annotation],
-    charts: &mut [Chart],
-    judge: &dyn Fn(&[(&str, &str)]) -> Vec<Result<Judged, String>>,
-    wrong: &mut Vec<String>,
-) {
+pub(super) fn add(annotations: &[Annotation], charts: &mut [Chart], judge: Judge<'_>, wrong: &mut Vec<String>) {
     let is_bracket = |one: &&Annotation| one.kind == AnnotationKind::Bracket;
     let asked: Vec<(&str, &str)> =
         annotations.iter().filter(is_bracket).map(|one| (one.from.as_str(), one.to.as_str())).collect();

@@ -267,7 +267,7 @@ fn cautions(spots: &[Spot]) -> Vec<String> {
     };
     let count: usize = spots.iter().filter(is_cut).map(beyond).sum();
     let reaches = if count == 1 { "1 value reaches" } else { &format!("{count} values reach") };
-    let from_zero = |spot: &Spot| match (&spot.left, spot.chart.geometry) {
+    let from_zero = |spot: &Spot| match (spot.sides().1, spot.chart.geometry) {
         (Side::Numbers(ruler), Geometry::Bars | Geometry::Stacked) => ruler.scale == Scale::Log || ruler.low <= 0.0,
         _ => true,
     };

@@ -6,7 +6,7 @@ use super::*;
 use crate::analysis::{Interval, Level, Method, RunSummary, Source, Value, fixture, summarise_run};
 use crate::figure::{
     Annotation, AnnotationKind, Axis, AxisName, Chart, Figure, Geometry, LegendPlace, Look, Nth, Overrides, Panel,
-    Place, Point, Role, Scale, Series, Study, figure, preset as study,
+    Place, Point, Role, Scale, Series, Study, compare_on_screen, figure, preset as study,
 };
 use crate::plan::{CudaState, Node, Worker};
 
@@ -502,6 +502,31 @@ fn limits_that_hide_values_are_said_on_the_page() {
     });
     assert_eq!(wrong.missing.iter().filter(|line| line.starts_with("axis ")).count(), 2, "{:?}", wrong.missing);
     assert_eq!(svg(&wrong), svg(&preset("times")));
+}
+
+#[test]
+fn a_screen_shows_names_looks_and_limits_of_the_author_and_its_marks_say_the_cells_that_are_drawn() {
+    let mut asked = study("times").unwrap();
+    let words = |asked: &Study| -> (Scene, Vec<String>) {
+        let comparison = compare_on_screen(&[Source { session: "", runs: &runs(), reports: &[] }], asked, None);
+        let scene = lay_out_on(&comparison.charts[..1], &Page::screen(640.0, 300.0, 9.0));
+        let words = scene.texts().map(|text| text.text.clone()).collect();
+        (scene, words)
+    };
+    let usual = words(&asked).0;
+    asked.overrides.level_mut("precision=fp16").label = Some("AMP".to_owned());
+    asked.overrides.level_mut("1 GPU").colour = Some("#010203".to_owned());
+    asked.overrides.annotations = vec![Annotation::parse(AnnotationKind::Line, "y=2,on paper alone").unwrap()];
+    let axis = asked.overrides.axis_mut(AxisName::Y, Nth(1));
+    (axis.low, axis.high) = (Some(1.0), Some(2.0));
+    let (scene, words) = words(&asked);
+    let said = words.join(" ");
+    assert!(said.contains("AMP") && !said.contains("fp16") && !said.contains("on paper alone"), "{said}");
+    assert!(said.contains("beyond the axes") && said.contains("Bars do not begin at 0"), "{said}");
+    let is_own = |item: &Item| matches!(item, Item::Path { fill: Some(([1, 2, 3], _)), .. });
+    assert!(scene.items.iter().any(is_own) && !usual.items.iter().any(is_own));
+    let cells = |scene: &Scene| scene.marks.iter().map(|mark| mark.cell.clone()).collect::<Vec<_>>();
+    assert_eq!(cells(&scene), cells(&usual));
 }
 
 #[test]

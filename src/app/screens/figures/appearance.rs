@@ -160,8 +160,9 @@ fn sizes_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
             }
         });
         ui.end_row();
-        type Get = fn(&mut Overrides) -> &mut Option<f64>;
-        let numbers: [(&'static str, f64, (f64, f64), &str, Get); 3] = [
+        /// Name, usual number, limits, unit, and where it is kept.
+        type Number = (&'static str, f64, (f64, f64), &'static str, fn(&mut Overrides) -> &mut Option<f64>);
+        let numbers: [Number; 3] = [
             ("Height", 60.0, Overrides::HEIGHTS_MM, " mm", |one| &mut one.height_mm),
             ("Bar width", 0.78, Overrides::BARS, "", |one| &mut one.bar_width),
             ("Line width", 1.1, Overrides::LINES_PT, " pt", |one| &mut one.line_width),
