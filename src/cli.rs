@@ -18,8 +18,10 @@ mod manual;
 mod material;
 mod node;
 mod output;
+mod overrides;
 mod papers;
 mod plan;
+mod remake;
 mod remote;
 mod report;
 mod reproduction;
@@ -84,7 +86,7 @@ enum Command {
     /// List the studies of a session, built-in and saved; save one, or delete one.
     Study(study::Arguments),
     /// Write a figure of a session's results, or open a figure file in the window.
-    Figure(figure::Arguments),
+    Figure(Box<figure::Arguments>),
     /// Compare the cells of two sessions: which became faster or slower. Exit code 1 if one became worse.
     Diff(difference::Arguments),
     /// Judge the papers' claims by a session's runs: holds, fails, undecided, not judged, untested. Exit code 1 if one fails.

@@ -11,10 +11,13 @@ mod difference;
 mod drawing;
 mod folded;
 mod json;
+mod latex;
 mod launches;
+mod lenient;
 mod methods;
 mod notes;
 mod number;
+mod overrides;
 mod palette;
 pub mod paper;
 mod published;
@@ -23,23 +26,30 @@ mod ratio;
 mod render;
 mod saved;
 mod sibling;
+mod sign;
 mod study;
 mod style;
 mod table;
 mod tabulate;
 mod ticks;
 
-pub use arguments::{arguments, filter_of};
+pub use arguments::{arguments, filter_of, override_words};
 pub use baseline::{baseline_name, has_baseline};
 pub use built_in::{UnknownPreset, preset, presets};
-pub use chart::{Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series};
+pub use chart::{
+    Axis, BOX_REPEATS, Chart, Geometry, Look, Mark, MarkKind, PUBLISHED, Panel, Point, Role, Scale, Series,
+};
 pub use claims::{claimed, claims_table};
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, compare_with, level_name, table};
 pub use difference::{Difference, DifferenceOutcome, difference};
-pub use drawing::{Figure, figure};
+pub use drawing::{Figure, compare_on_screen, figure};
+pub use latex::latex_figure;
 pub use methods::methods;
 pub use number::{capitalised, counted, duration_text, from_to, grouped, precise, short, significant, without_zeros};
-pub use palette::{COLOUR_NAMES, COLOURS, Dash, Hatch, Marker, Sign, level_index, on_dark};
+pub use overrides::{
+    Annotation, AnnotationKind, AxisName, AxisOverride, LegendPlace, LevelOverride, Nth, Overrides, colour_of,
+};
+pub use palette::{COLOUR_NAMES, COLOURS, Dash, DashKind, Hatch, Marker, OwnLook, Sign, level_index, on_dark};
 pub use published::OfPaper;
 pub use questions::{Group, Titled, study_groups};
 pub use render::{Format, html, render};

@@ -580,6 +580,21 @@ pub fn default_sessions_folder() -> Result<PathBuf, SessionError> {
     Ok(data.join("multicard").join("sessions"))
 }
 
+/// The folder of the session of a name that a file such as a figure's is of: around or beside the file, among `recent` ones, or in the
+/// default folder.
+pub fn find_session(file: &Path, name: &str, recent: &[PathBuf]) -> Option<PathBuf> {
+    let named = |folder: &&Path| folder.file_name().is_some_and(|own| own.to_string_lossy() == name);
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let around = file.ancestors().skip(1).filter(named).map(Path::to_owned);
+    let recent = recent.iter().map(PathBuf::as_path).filter(named).map(Path::to_owned);
+    // A name must not contain a path that leads elsewhere.
+    let plain = Path::new(name).components().count() == 1;
+    // A folder of figures lies beside its session as well.
+    let beside = file.ancestors().skip(1).take(2).filter(|_| plain).map(|folder| folder.join(name));
+    let usual = default_sessions_folder().ok().filter(|_| plain).map(|folder| folder.join(name));
+    around.chain(beside).chain(recent).chain(usual).find(|folder| folder.join("session.toml").exists())
+}
+
 /// The folder of a new session in the default place, named after its first plan and the current time.
 pub fn new_session_folder(plan: &str) -> Result<PathBuf, SessionError> {
     let plain: String = plan.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();

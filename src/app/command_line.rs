@@ -30,7 +30,7 @@ pub fn style_words(style: &paper::Style) -> Vec<String> {
     let usual = paper::Style::default();
     let mut words = Vec::new();
     if style.width != usual.width {
-        words.extend(["--width", if style.width == paper::Width::Page { "page" } else { "column" }].map(String::from));
+        words.extend(["--width".to_owned(), style.width.to_string()]);
     }
     if style.font != usual.font {
         words.extend(["--font", if style.font == paper::Family::Serif { "serif" } else { "sans" }].map(String::from));

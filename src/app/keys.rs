@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::app::command::ScreenName;
     use crate::app::screens::screens;
-    use crate::app::{CompareCommand, PlanCommand};
+    use crate::app::{CompareCommand, FiguresCommand, PlanCommand};
 
     #[test]
     fn single_keys_rest_for_a_moment_after_typing() {
@@ -207,7 +207,8 @@ mod tests {
         assert_eq!(sent(ScreenName::PLAN, Key::Z), [Command::from(PlanCommand::Undo)]);
         assert_eq!(sent(ScreenName::PLAN, Key::Y), [Command::from(PlanCommand::Redo)]);
         assert_eq!(sent(ScreenName::COMPARE, Key::Z), [Command::from(CompareCommand::Undo)]);
-        assert_eq!([sent(ScreenName::FIGURES, Key::Z), sent(ScreenName::FIGURES, Key::Y)], [[], []]);
+        assert_eq!(sent(ScreenName::FIGURES, Key::Z), [Command::from(FiguresCommand::Undo)]);
+        assert_eq!([sent(ScreenName::LIVE, Key::Z), sent(ScreenName::LIVE, Key::Y)], [[], []]);
     }
 
     /// A window of this size that shows the list of keys.

@@ -1,27 +1,40 @@
 //! `multicard figure`: writes a figure of a session's results, or opens or describes a figure file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
 use super::material::Material;
+use super::overrides::OverrideArguments;
 use super::study::StudyArguments;
-use super::{OK, Outcome, TableFormat, print, say, session_folder, variant};
-use crate::figure::paper::{self, Family, Palette, PaperFormat, Provenance, Style, Width};
-use crate::figure::{self, Study};
+use super::{OK, Outcome, TableFormat, print, remake, say, session_folder, variant};
+use crate::figure::paper::{self, Family, Origin, Palette, PaperFormat, Provenance, Style, Width};
+use crate::figure::{self, Figure, Study};
 use crate::foreign;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Session folder, or the name of a session in the default folder; or a figure file to open.
-    session: PathBuf,
+    /// Session folder, or the name of a session in the default folder; or a figure file to open, or with --out to draw again.
+    #[arg(required_unless_present = "all")]
+    session: Option<PathBuf>,
+    /// Draw all figure files of this folder again, each with all that was changed in it; what has not changed is left as it is.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["session", "out", "format", "tex"])]
+    all: Option<PathBuf>,
+    /// Draw figure files of this session, where theirs is not found beside them or in the default folder.
+    #[arg(long, value_name = "SESSION")]
+    of: Option<PathBuf>,
     #[command(flatten)]
     study: StudyArguments,
     /// The file to write; it must end in .svg, .pdf or .png.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write a LaTeX figure that includes the file of --out, with a caption that says n, intervals and method.
+    #[arg(long, value_name = "FILE", requires = "out")]
+    tex: Option<PathBuf>,
     #[command(flatten)]
     style: StyleArguments,
+    #[command(flatten)]
+    overrides: OverrideArguments,
     /// Instead, print the figure's table, or the contents of a figure file.
     #[arg(long, value_parser = variant::<TableFormat>(), conflicts_with = "out")]
     format: Option<TableFormat>,
@@ -30,29 +43,22 @@ pub(super) struct Arguments {
 /// Style of figures.
 #[derive(Args)]
 pub(super) struct StyleArguments {
-    /// Width: 85 or 178 mm.
-    #[arg(long, value_enum, default_value_t = WidthName::Column)]
-    width: WidthName,
-    /// The typeface.
-    #[arg(long, value_enum, default_value_t = FontName::Sans)]
-    font: FontName,
-    /// Colours, or greys for monochrome print.
-    #[arg(long, value_enum, default_value_t = PaletteName::Colour)]
-    palette: PaletteName,
-    /// Type size in points, from 6 to 10.
-    #[arg(long, value_name = "PT", default_value_t = 8.0, value_parser = size)]
-    size: f64,
+    /// Width: column (85 mm), page (178 mm), a venue's: ieee-column, ieee-page, acm-column, acm-page, lncs, elsevier-column,
+    /// elsevier-middle, elsevier-page, neurips, icml-column, slide; or one's own such as 90mm [default: column].
+    #[arg(long, value_name = "WIDTH")]
+    width: Option<Width>,
+    /// The typeface [default: sans].
+    #[arg(long, value_enum)]
+    font: Option<FontName>,
+    /// Colours, or greys for monochrome print [default: colour].
+    #[arg(long, value_enum)]
+    palette: Option<PaletteName>,
+    /// Type size in points, from 4 to 20; below 6 with a warning [default: 8].
+    #[arg(long, value_name = "PT", value_parser = size)]
+    size: Option<f64>,
     /// Resolution of a .png in dpi.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(72..=1200))]
     dpi: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum WidthName {
-    /// One of two columns, 85 mm.
-    Column,
-    /// The whole page, 178 mm.
-    Page,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -81,21 +87,21 @@ fn size(text: &str) -> Result<f64, String> {
 }
 
 impl StyleArguments {
-    pub(super) fn style(&self) -> Style {
+    /// A style with what is asked for otherwise.
+    pub(super) fn change(&self, style: Style) -> Style {
+        let font = self.font.map(|font| match font {
+            FontName::Sans => Family::Sans,
+            FontName::Serif => Family::Serif,
+        });
+        let palette = self.palette.map(|palette| match palette {
+            PaletteName::Colour => Palette::Colour,
+            PaletteName::Grey => Palette::Grey,
+        });
         Style {
-            width: match self.width {
-                WidthName::Column => Width::Column,
-                WidthName::Page => Width::Page,
-            },
-            font: match self.font {
-                FontName::Sans => Family::Sans,
-                FontName::Serif => Family::Serif,
-            },
-            palette: match self.palette {
-                PaletteName::Colour => Palette::Colour,
-                PaletteName::Grey => Palette::Grey,
-            },
-            size_pt: self.size,
+            width: self.width.unwrap_or(style.width),
+            font: font.unwrap_or(style.font),
+            palette: palette.unwrap_or(style.palette),
+            size_pt: self.size.unwrap_or(style.size_pt),
         }
     }
 
@@ -105,12 +111,18 @@ impl StyleArguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    if arguments.session.is_file() {
-        return open(arguments);
+    let session = match (&arguments.all, &arguments.session) {
+        (Some(folder), _) => return remake::all(folder, arguments.of.as_deref()),
+        (None, Some(session)) => session,
+        (None, None) => return Err("give a session, a figure file, or --all DIR".into()),
+    };
+    if session.is_file() {
+        return if arguments.out.is_some() { draw_again(arguments, session) } else { open(arguments, session) };
     }
-    let folder = session_folder(&arguments.session)?;
+    let folder = session_folder(session)?;
     // Check the arguments before reading anything.
-    let study = Study { style: arguments.style.style(), ..arguments.study.study(&folder)? };
+    let mut study = arguments.study.study(&folder)?;
+    arguments.change(&mut study);
     let format = arguments.out.as_deref().map(|out| PaperFormat::of(out, arguments.style.dpi)).transpose()?;
     if format.is_none() && arguments.format.is_none() {
         return Err("give --out FILE.svg, FILE.pdf or FILE.png, or --format for the figure's table".into());
@@ -122,16 +134,46 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         print(&figure::render(&figure.table, format))?;
         return Ok(OK);
     }
-    if figure.charts.iter().all(figure::Chart::is_empty) {
-        figure.notes().iter().for_each(say);
-        return Err(format!("nothing to draw: no cell has the values of {}", shown(&study)).into());
+    arguments.write(&figure, vec![material.origin])
+}
+
+impl Arguments {
+    /// Changes how a study's figure is set and drawn.
+    fn change(&self, study: &mut Study) {
+        study.style = self.style.change(study.style);
+        self.overrides.change(study);
     }
-    if let (Some(out), Some(format)) = (&arguments.out, format) {
-        let provenance = figure.provenance(vec![material.origin]);
-        paper::write_file(out, &paper::encode(&figure.scene(), &provenance, format)?)?;
+
+    /// Writes the figure and its LaTeX, and says what a reader must know.
+    fn write(&self, figure: &Figure, origins: Vec<Origin>) -> Outcome {
+        if figure.charts.iter().all(figure::Chart::is_empty) {
+            figure.notes().iter().for_each(say);
+            return Err(format!("nothing to draw: no cell has the values of {}", shown(&figure.study)).into());
+        }
+        let scene = figure.scene();
+        if let Some(out) = &self.out {
+            let format = PaperFormat::of(out, self.style.dpi)?;
+            paper::write_file(out, &paper::encode(&scene, &figure.provenance(origins), format)?)?;
+        }
+        if let (Some(tex), Some(out)) = (&self.tex, &self.out) {
+            // From the folder of the LaTeX file, where they lie together.
+            let beside = tex.parent().and_then(|folder| out.strip_prefix(folder).ok()).unwrap_or(out);
+            paper::write_file(tex, figure::latex_figure(figure, &beside.display().to_string()).as_bytes())?;
+        }
+        figure.notes().iter().chain(&figure.warnings(&scene)).for_each(say);
+        Ok(OK)
     }
-    figure.notes().iter().for_each(say);
-    Ok(OK)
+}
+
+/// Draws a figure file's study again with changes, into another file or the same.
+fn draw_again(arguments: &Arguments, file: &Path) -> Outcome {
+    let provenance = paper::read_file(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    provenance.problems.iter().for_each(|problem| say(format_args!("{}: {problem}", file.display())));
+    let mut study = provenance.study.clone();
+    arguments.change(&mut study);
+    let drawn = remake::Sessions::default().draw((file, &provenance), arguments.of.as_deref(), &study);
+    let (figure, origins) = drawn.map_err(|error| format!("{}: {error}", file.display()))?;
+    arguments.write(&figure, origins)
 }
 
 fn shown(study: &Study) -> String {
@@ -139,13 +181,12 @@ fn shown(study: &Study) -> String {
 }
 
 /// Opens a figure file in the window, or describes it.
-fn open(arguments: &Arguments) -> Outcome {
-    let file = &arguments.session;
+fn open(arguments: &Arguments, file: &Path) -> Outcome {
     let provenance = paper::read_file(file).map_err(|error| format!("{}: {error}", file.display()))?;
     match arguments.format {
         Some(TableFormat::Json) => print(&serde_json::to_string_pretty(&provenance)?)?,
         Some(_) => return Err("figure files are described as text, or with --format json".into()),
-        None if has_display() => return super::window_at(file.clone()),
+        None if has_display() => return super::window_at(file.to_owned()),
         None => print(&foreign::message(&told(&provenance)))?,
     }
     Ok(OK)
@@ -175,6 +216,9 @@ fn told(provenance: &Provenance) -> String {
     }
     for note in &provenance.notes {
         text += &format!("- {note}\n");
+    }
+    for problem in &provenance.problems {
+        text += &format!("not read: {problem}\n");
     }
     text + "--format json prints everything: plans, cells, all values\n"
 }

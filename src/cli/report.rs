@@ -53,7 +53,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             id.push_str("-2");
         }
         let baseline = arguments.baseline.clone().or_else(|| study.baseline.clone());
-        let figure = material.figure(&Study { baseline, style: arguments.style.style(), ..study.clone() })?;
+        let figure =
+            material.figure(&Study { baseline, style: arguments.style.change(study.style), ..study.clone() })?;
         let about = if study.about.is_empty() { study.form.help() } else { &study.about };
         readme += &format!("\n## {}\n\n{}.\n\n", escape(&study.name), escape(&capitalised(about)));
         if figure.charts.iter().all(Chart::is_empty) {

@@ -2,13 +2,14 @@
 
 use strum::EnumMessage;
 
+use super::overrides::{AxisOverride, LegendPlace, LevelOverride};
 use super::saved::{SavedStudy, find_study};
 use super::study::{Limits, Runs, Study};
 use crate::plan::Key;
 use crate::plan::filter::quoted;
 
 /// The arguments of `multicard table` and `multicard figure` that ask for a study of a session with these saved ones. Style is not
-/// among them.
+/// among them, nor what differs from the defaults in a figure: see [`override_words`].
 ///
 /// # Errors
 /// The study differs from what arguments can name: it has to be saved first.
@@ -85,12 +86,65 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
         arguments.push("--log".to_owned());
         asked.log = true;
     }
-    let Study { name, about, style, .. } = study.clone();
-    if (Study { name, about, style, ..asked }) == *study {
+    let Study { name, about, style, overrides, .. } = study.clone();
+    if (Study { name, about, style, overrides, ..asked }) == *study {
         Ok(arguments)
     } else {
         Err("no command can say all of this: save what is shown as a study first".to_owned())
     }
+}
+
+/// The arguments of `multicard figure` that give a study's figure what differs from the defaults, the order of levels included.
+///
+/// # Errors
+/// No argument can say all of it: it is in the figure's file.
+pub fn override_words(study: &Study) -> Result<Vec<String>, String> {
+    let overrides = &study.overrides;
+    let mut words: Vec<String> = Vec::new();
+    let mut add = |name: &str, value: Option<String>| {
+        words.extend(value.into_iter().flat_map(|value| [format!("--{name}"), value]));
+    };
+    for (key, levels) in &study.order {
+        let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
+        add("order", Some(format!("{key}={}", levels.join(","))));
+    }
+    for LevelOverride { level, label, colour, hatch, marker, dash } in &overrides.levels {
+        let of = |value: Option<String>| value.map(|value| format!("{level}={value}"));
+        add("label", of(label.clone()));
+        add("level-colour", of(colour.clone()));
+        add("hatch", of(hatch.as_ref().map(variant)));
+        add("marker", of(marker.as_ref().map(variant)));
+        add("dash", of(dash.as_ref().map(variant)));
+    }
+    for AxisOverride { axis, chart, name, unit, low, high, ticks, log } in &overrides.axes {
+        let of = |value: Option<String>| {
+            value.map(|value| if chart.0 == 1 { value } else { format!("{}:{value}", chart.0) })
+        };
+        let number = |end: &Option<f64>| end.map_or(String::new(), |end| end.to_string());
+        let ends = (low.is_some() || high.is_some()).then(|| format!("{},{}", number(low), number(high)));
+        let ticks: Vec<String> = ticks.iter().map(ToString::to_string).collect();
+        add(&format!("{axis}-name"), of(name.clone()));
+        add(&format!("{axis}-unit"), of(unit.clone()));
+        add(&format!("{axis}-limits"), of(ends));
+        add(&format!("{axis}-ticks"), of(Some(ticks.join(",")).filter(|ticks| !ticks.is_empty())));
+        add(&format!("{axis}-scale"), of(log.map(|log| if log { "log" } else { "linear" }.to_owned())));
+    }
+    add("title", overrides.title.clone());
+    add("height", overrides.height_mm.map(|mm| format!("{mm}mm")));
+    add("legend", (overrides.legend != LegendPlace::Above).then(|| variant(&overrides.legend)));
+    add("legend-columns", overrides.legend_columns.map(|columns| columns.to_string()));
+    add("bar-width", overrides.bar_width.map(|share| share.to_string()));
+    add("line-width", overrides.line_width.map(|width| width.to_string()));
+    for (name, is_on) in
+        [("caption", overrides.caption), ("error-bars", overrides.error_bars), ("published", overrides.published)]
+    {
+        add(name, (!is_on).then(|| "off".to_owned()));
+    }
+    for annotation in &overrides.annotations {
+        let said = annotation.words().ok_or("no command can say all that is drawn into this figure: open its file")?;
+        add(&variant(&annotation.kind), Some(said));
+    }
+    Ok(words)
 }
 
 /// The filter of a study with its held factors and hidden levels in it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::sign::OwnLook;
 use crate::analysis::{CellKey, Level, Method, Value};
 
 /// The geometry in which a chart's points are drawn.
@@ -60,6 +61,12 @@ pub struct Axis {
     pub scale: Scale,
     /// The names of its places where it has no numbers.
     pub categories: Vec<String>,
+    /// Its ends in the unit that stands on it, where an author gives them.
+    pub limits: (Option<f64>, Option<f64>),
+    /// Its ticks in the unit that stands on it, where an author gives them.
+    pub ticks: Vec<f64>,
+    /// Numbers are shown in its unit, and in no multiple of it.
+    pub keeps_unit: bool,
 }
 
 impl Axis {
@@ -83,6 +90,8 @@ pub enum Look {
     Place(usize),
     /// Off, published or extrapolated.
     Grey,
+    /// What an author gives it in place of another look.
+    Own(Box<Look>, OwnLook),
 }
 
 /// Whether a series was measured.
@@ -143,6 +152,52 @@ pub struct Panel {
     pub series: Vec<Series>,
 }
 
+/// What an author adds to the data of a chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// The place of its panel; none for all panels.
+    pub panel: Option<usize>,
+    /// What it says; may be empty.
+    pub text: String,
+    /// What it is.
+    pub kind: MarkKind,
+}
+
+/// A kind of mark with its places, in the units that stand on the axes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MarkKind {
+    /// Words.
+    Text {
+        /// Along x: a number, or the place of a category.
+        x: f64,
+        /// Along y.
+        y: f64,
+    },
+    /// A bracket over two points, each by the place of its series in the panel and its x.
+    Bracket {
+        /// The first point.
+        from: (usize, f64),
+        /// The second point.
+        to: (usize, f64),
+    },
+    /// A line across the data.
+    Line {
+        /// It stands at a place of the x axis, not of the y axis.
+        is_x: bool,
+        /// The place.
+        at: f64,
+    },
+    /// A shaded region.
+    Region {
+        /// It lies along the x axis, not along the y axis.
+        is_x: bool,
+        /// Where it begins.
+        low: f64,
+        /// Where it ends.
+        high: f64,
+    },
+}
+
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
@@ -156,6 +211,8 @@ pub struct Chart {
     pub y: Axis,
     /// One or more, beside each other.
     pub panels: Vec<Panel>,
+    /// What an author adds to the data.
+    pub marks: Vec<Mark>,
     /// What bars or bands for intervals mean, in a few words; empty where none are drawn.
     pub intervals: String,
     /// What a reader must know, one sentence each.
@@ -187,8 +244,8 @@ pub(super) fn panel_of(panels: &mut Vec<Panel>, title: String) -> &mut Panel {
 impl Chart {
     /// A chart without panels.
     pub fn new(title: impl Into<String>, geometry: Geometry, x: Axis, y: Axis) -> Self {
-        let (panels, intervals, notes) = (Vec::new(), String::new(), Vec::new());
-        Self { title: title.into(), geometry, x, y, panels, intervals, notes }
+        let (panels, marks, intervals, notes) = (Vec::new(), Vec::new(), String::new(), Vec::new());
+        Self { title: title.into(), geometry, x, y, panels, marks, intervals, notes }
     }
 
     /// All series of all panels.
@@ -219,6 +276,16 @@ impl Chart {
         let draws = matches!(self.geometry, Bars | Lines | Scaling | Effects | Tornado | Profile | Scatter);
         let points = self.series().filter(|_| draws).flat_map(|series| &series.points);
         points.filter(|point| point.value.interval.is_some()).map(|point| (point.value.method, point.value.n)).collect()
+    }
+
+    /// Whether it has an axis of values: fields of colours have none, and rows of what went on when have names there.
+    pub fn has_values(&self) -> bool {
+        !matches!(self.geometry, Geometry::Heat | Geometry::Gantt)
+    }
+
+    /// Whether its values can stand on a logarithmic axis: shares have no logarithm that says anything.
+    pub fn can_be_log(&self) -> bool {
+        self.has_values() && !matches!(self.geometry, Geometry::Percent | Geometry::Stacked) && self.y.unit != "%"
     }
 
     /// Whether there is nothing to draw.

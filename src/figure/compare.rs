@@ -308,7 +308,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     charts.iter_mut().for_each(|chart| chart.intervals = intervals_note(chart, are_pairs));
     add_marks(&mut charts, study, shown);
     if study.log {
-        charts.iter_mut().filter(|chart| can_be_log(chart)).for_each(|chart| chart.y.scale = Scale::Log);
+        charts.iter_mut().filter(|chart| chart.can_be_log()).for_each(|chart| chart.y.scale = Scale::Log);
     }
     let runs = || shown.iter().flat_map(|cell| &cell.runs);
     let done = runs().filter(|run| run.state == RunState::Finished).count();
@@ -336,12 +336,6 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         charts,
         table,
     }
-}
-
-/// Shares have no logarithm that says anything, and fields of colours no axis.
-fn can_be_log(chart: &Chart) -> bool {
-    !matches!(chart.geometry, Geometry::Percent | Geometry::Stacked | Geometry::Heat | Geometry::Gantt)
-        && chart.y.unit != "%"
 }
 
 /// What charts are made from.

@@ -1,13 +1,18 @@
 //! A figure: the charts and the table that a study makes of cells.
 
+use super::baseline::names_cell;
 use super::chart::{Chart, Role};
-use super::compare::{Comparison, SettingLevels, compare};
-use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out};
+use super::compare::{Comparison, SettingLevels, compare, compare_with, level_name};
+use super::number::significant;
+use super::overrides::{Judged, LevelNames, Overrides};
+use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out_with};
 use super::published::OfPaper;
+use super::ratio::{judge_cells, over_baseline};
 use super::render::{Format, render};
 use super::study::{Form, Study};
+use super::style::{PT_PER_MM, Style};
 use super::table::Table;
-use crate::analysis::{Cell, CellKey, Key, Source, cells_pooling};
+use crate::analysis::{Cell, CellKey, Intervals, Key, Source, cells_pooling};
 use crate::plan::Filter;
 
 /// A figure before it is set.
@@ -41,7 +46,7 @@ pub struct Figure {
 /// Makes a figure of the cells of one or more sessions; fails where the study's filter cannot be read.
 pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> {
     Filter::typed(&study.filter)?;
-    let Comparison { mut charts, table, settings, cells, all_cells, measures, missing, of_paper, baseline, .. } =
+    let Comparison { mut charts, table, settings, cells, all_cells, measures, mut missing, of_paper, baseline, .. } =
         compare(sources, study);
     let baseline = baseline.and_then(|(cell, _)| cell);
     // Points that no line joins say nothing of scaling: a note says what to run.
@@ -50,16 +55,68 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
         charts.iter_mut().for_each(|chart| chart.panels.clear());
     }
     let shown = |cell: &&Cell| cells.iter().any(|(key, _)| *key == cell.key());
-    let facts = cells_pooling(sources, &study.pool).iter().filter(shown).map(CellFacts::of).collect();
+    let all = cells_pooling(sources, &study.pool);
+    let judge = |asked: &[(&str, &str)]| judged(study, &all, asked);
+    missing.extend(study.overrides.apply(&mut charts, &names_of(&settings), &judge));
+    let facts = all.iter().filter(shown).map(CellFacts::of).collect();
     let title = charts.first().map_or(study.about.clone(), |chart| chart.title.clone());
     let study = study.clone();
     Ok(Figure { study, title, charts, table, settings, cells, all_cells, baseline, measures, missing, of_paper, facts })
 }
 
+/// Compares the cells of one or more sessions as a screen shows them: with the names, looks, limits and units that the study's author
+/// gives. What an author adds to the data stands on paper alone. The `foremost` cell is drawn in any case.
+pub fn compare_on_screen(sources: &[Source], study: &Study, foremost: Option<&CellKey>) -> Comparison {
+    let mut comparison = compare_with(sources, study, foremost);
+    let overrides = Overrides { annotations: Vec::new(), ..study.overrides.clone() };
+    let wrong = overrides.apply(&mut comparison.charts, &names_of(&comparison.settings), &|_| Vec::new());
+    comparison.missing.extend(wrong);
+    comparison
+}
+
+/// How the levels of settings may be named.
+fn names_of(settings: &[SettingLevels]) -> Vec<LevelNames> {
+    let names = settings.iter().flat_map(|SettingLevels { setting, levels }| {
+        levels.iter().map(|(level, _)| LevelNames {
+            name: level_name(setting, level),
+            bare: level.to_string(),
+            with_key: format!("{}={level}", setting.key),
+        })
+    });
+    names.collect()
+}
+
+/// The cells that brackets name, with the ratio of the second to the first and the verdict on it: one family of verdicts.
+fn judged(study: &Study, all: &[Cell], asked: &[(&str, &str)]) -> Vec<Result<Judged, String>> {
+    let key = study.ratio_of();
+    let named = |name: &str| {
+        let cell = all.iter().filter(|cell| study.admits(cell)).find(|cell| names_cell(name, cell));
+        cell.ok_or_else(|| format!("no cell is {name}"))
+    };
+    let pair = |(from, to): &(&str, &str)| {
+        if !study.form.has_measure() {
+            return Err("a bracket is about one measure, and this form draws several".to_owned());
+        }
+        Ok((named(to)?, named(from)?))
+    };
+    let pairs: Vec<Result<(&Cell, &Cell), String>> = asked.iter().map(pair).collect();
+    let sound: Vec<(&Cell, &Cell)> = pairs.iter().filter_map(|pair| pair.as_ref().ok().copied()).collect();
+    let mut judgements = judge_cells(&sound, &key, study.equal_within).into_iter();
+    let judged = |pair: Result<(&Cell, &Cell), String>| {
+        let (to, from) = pair?;
+        let verdict = judgements.next().map_or("undecided", |judgement| judgement.verdict.name());
+        let ratio = over_baseline(to, Some(from), &key, Intervals::ByCount);
+        let ratio = ratio.ok_or_else(|| format!("one of its cells has no {key}"))?;
+        let text = format!("{}×, {verdict}", significant(ratio.median));
+        Ok(Judged { from: from.key(), to: to.key(), text })
+    };
+    pairs.into_iter().map(judged).collect()
+}
+
 impl Figure {
     /// The figure as it is set.
     pub fn scene(&self) -> Scene {
-        lay_out(&self.charts, &self.study.style)
+        lay_out_with(&self.charts, &self.study.style, &self.study.overrides)
     }
 
     /// What a reader must know: of what is missing, of the charts, then of the numbers.
@@ -74,6 +131,32 @@ impl Figure {
             }
         }
         notes
+    }
+
+    /// What would not do in print, one line each: text that is too small, a height that its parts do not fit in, names that are cut to
+    /// the same text.
+    pub fn warnings(&self, scene: &Scene) -> Vec<String> {
+        let mut warnings = Vec::new();
+        // Raised powers are smaller than their number in any print.
+        let is_power = |text: &str| text.chars().all(|letter| letter.is_ascii_digit() || letter == '\u{2212}');
+        let letters = || scene.texts().filter(|text| !is_power(&text.text));
+        let least = letters().map(|text| text.size).fold(f64::INFINITY, f64::min);
+        if least < Style::LEGIBLE_PT {
+            warnings.push(format!(
+                "the smallest text has {} pt: print needs {} pt",
+                significant(least),
+                Style::LEGIBLE_PT
+            ));
+        }
+        if let Some(asked) = self.study.overrides.height_mm.filter(|mm| (scene.height / PT_PER_MM - mm).abs() > 0.5) {
+            let height = scene.height / PT_PER_MM;
+            warnings.push(format!("its parts need {height:.0} mm: it is not {asked} mm high"));
+        }
+        let cut: Vec<&str> = letters().map(|text| text.text.as_str()).filter(|text| text.contains('…')).collect();
+        if let Some(same) = cut.iter().find(|text| cut.iter().filter(|other| other == text).count() > 1) {
+            warnings.push(format!("names are cut to the same text, {same}: give shorter ones with --label"));
+        }
+        warnings
     }
 
     /// Where it comes from.

@@ -4,6 +4,7 @@
 //! dash says the same to those who print in grey.
 
 use super::chart::Look;
+pub use super::sign::{DashKind, Hatch, Marker, OwnLook};
 use crate::analysis::Setting;
 use crate::plan::Level;
 
@@ -24,48 +25,6 @@ pub const COLOUR_NAMES: [&str; 8] = ["orange", "sky blue", "green", "yellow", "b
 
 /// What is off, published or extrapolated.
 pub const GREY: [u8; 3] = [0x8c, 0x8c, 0x8c];
-
-/// The shape of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Marker {
-    /// A disc.
-    Circle,
-    /// A square.
-    Square,
-    /// A triangle that points up.
-    Up,
-    /// A square on its tip.
-    Diamond,
-    /// A triangle that points down.
-    Down,
-    /// A multiplication sign.
-    Cross,
-    /// A plus sign.
-    Plus,
-    /// A star of lines.
-    Asterisk,
-}
-
-/// The lines in an area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hatch {
-    /// None: the plain colour.
-    Plain,
-    /// Diagonals that rise to the right.
-    Rising,
-    /// Diagonals that fall to the right.
-    Falling,
-    /// Both diagonals.
-    Lattice,
-    /// Horizontal lines.
-    Horizontal,
-    /// Vertical lines.
-    Vertical,
-    /// Horizontal and vertical lines.
-    Grid,
-    /// Dots.
-    Dots,
-}
 
 /// How a line is broken.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,18 +78,43 @@ impl Look {
         }
     }
 
+    /// The level that it stands for, if it stands for one.
+    pub fn level(&self) -> Option<&Level> {
+        match self {
+            Self::Level(level, _) => Some(level),
+            Self::Own(usual, _) => usual.level(),
+            Self::Place(_) | Self::Grey => None,
+        }
+    }
+
     /// The colour as sRGB bytes on white; grey where a level says that something is off.
     pub fn colour(&self) -> [u8; 3] {
         match self {
             Self::Level(level, _) if level.as_text() == Some("off") => GREY,
             Self::Level(_, place) | Self::Place(place) => COLOURS[place % COLOURS.len()],
             Self::Grey => GREY,
+            Self::Own(usual, own) => own.colour.unwrap_or_else(|| usual.colour()),
         }
     }
 
     /// The second sign. Where colours come round again, signs are shifted: 64 places look different.
     pub fn sign(&self) -> Sign {
-        sign_at(self.place())
+        self.sign_of(0)
+    }
+
+    /// The second sign of a series that is the one of this place among those of one colour.
+    pub(super) fn sign_of(&self, variant: usize) -> Sign {
+        match self {
+            Self::Own(usual, own) => {
+                let Sign { marker, hatch, dash } = usual.sign_of(variant);
+                Sign {
+                    marker: own.marker.unwrap_or(marker),
+                    hatch: own.hatch.unwrap_or(hatch),
+                    dash: own.dash.map_or(dash, |kind| SIGNS[kind as usize].dash),
+                }
+            }
+            look => sign_at(look.place() + variant),
+        }
     }
 
     /// The place that decides both.
@@ -138,6 +122,7 @@ impl Look {
         match self {
             Self::Level(_, place) | Self::Place(place) => *place,
             Self::Grey => 0,
+            Self::Own(usual, _) => usual.place(),
         }
     }
 }
@@ -148,7 +133,7 @@ pub fn on_dark(colour: [u8; 3]) -> [u8; 3] {
 }
 
 /// The second sign of a place.
-pub(super) fn sign_at(place: usize) -> Sign {
+fn sign_at(place: usize) -> Sign {
     SIGNS[(place + place / COLOURS.len()) % SIGNS.len()]
 }
 

@@ -1,5 +1,6 @@
 //! A chart on paper: laid out once as a scene, written as SVG, PDF or PNG with where it comes from.
 
+mod annotations;
 mod axis;
 mod drawn_values;
 mod error;
@@ -22,19 +23,22 @@ mod side;
 mod svg;
 #[cfg(test)]
 mod tests;
+mod vision;
 mod webfont;
 mod write;
 
-pub use super::style::{Family, PT_PER_MM, Palette, Style, Width};
+pub use super::style::{Family, PT_PER_MM, Palette, Style, VENUES, Width};
 pub use drawn_values::{DrawnChart, DrawnPoint};
 pub use error::FigureError;
 pub use font::{Face, Glyph};
+pub(super) use layout::lay_out_with;
 pub use layout::{lay_out, lay_out_on};
 pub use legend::swatch;
 pub use page::Page;
 pub use path::{Area, Segment};
 pub use png::{Pixels, rasterise};
 pub use provenance::{CellFacts, NodeFacts, Origin, PlanText, Provenance};
-pub use read::{ReadError, read_file, read_provenance};
+pub use read::{ReadError, png_dpi, read_file, read_provenance};
 pub use scene::{Colour, Item, Mark, Scene, Stroke, Text};
+pub use vision::Vision;
 pub use write::{PaperFormat, UnknownPaperFormat, encode, write_file};

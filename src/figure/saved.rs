@@ -1,6 +1,7 @@
 //! Studies by name: those that a session keeps and those of a plan's file, beside the built-in ones.
 
 use super::built_in::{preset, presets};
+use super::lenient::explained;
 use super::study::Study;
 use crate::plan::{Filter, NAME_RULE, Plan, PlanError, Problem, StudyEntry, StudyTable, is_name, suggestion};
 
@@ -61,18 +62,11 @@ pub fn check_studies(plan: &Plan, origin: &str) -> Result<(), PlanError> {
 }
 
 fn problems(table: &StudyTable, origin: &str) -> Vec<Problem> {
-    let keys: Vec<String> = match serde_json::to_value(Study::default()) {
-        Ok(serde_json::Value::Object(keys)) => keys.keys().cloned().collect(),
-        _ => Vec::new(),
-    };
     let wrong = |StudyEntry { key, value, .. }: &StudyEntry| {
-        if !keys.contains(key) {
-            return Some(format!("unknown key{}", suggestion(key, &keys)));
-        }
         // One key at a time: the error is that key's, and so is the line.
         match serde_json::from_value::<Study>(serde_json::json!({ key: value })) {
             Ok(study) => Filter::parse(&study.filter).err().map(|error| error.to_string()),
-            Err(error) => Some(error.to_string()),
+            Err(error) => Some(explained(key, &error.to_string())),
         }
     };
     let at = |line: usize, key: &str, message: String| Problem {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use super::number::capitalised;
+use super::overrides::Overrides;
 use super::palette::COLOURS;
 use super::ratio::by_repeat;
 use super::sibling::Against;
@@ -278,6 +279,9 @@ pub struct Study {
     pub paper: Option<Key>,
     /// How it is set on paper.
     pub style: Style,
+    /// What differs from the defaults in its figure.
+    #[serde(skip_serializing_if = "Overrides::is_empty")]
+    pub overrides: Overrides,
 }
 
 impl Default for Study {
@@ -310,6 +314,7 @@ impl Default for Study {
             log: false,
             paper: None,
             style: Style::default(),
+            overrides: Overrides::default(),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Style of figures: width, type size, typeface and palette.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 /// Points per millimetre.
@@ -16,29 +19,134 @@ pub enum Family {
     Serif,
 }
 
-/// Width of a figure.
+/// Width of a figure: that of a venue's column or page, or one's own. In files its name, or millimetres.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "WidthText", into = "WidthText")]
 pub enum Width {
     /// One of two columns: 85 mm.
     #[default]
     Column,
     /// The whole page: 178 mm.
     Page,
+    /// That of a venue: its place among [`VENUES`].
+    Venue(u8),
+    /// In tenths of a millimetre.
+    Tenths(u16),
+}
+
+/// Widths of text in venues: names and millimetres, after the templates that they publish (IEEEtran, acmart sigconf, llncs, elsarticle,
+/// neurips, beamer with 16:9).
+pub const VENUES: [(&str, f64); 11] = [
+    ("ieee-column", 88.9),
+    ("ieee-page", 181.9),
+    ("acm-column", 84.7),
+    ("acm-page", 177.8),
+    ("lncs", 122.0),
+    ("elsevier-column", 90.0),
+    ("elsevier-middle", 140.0),
+    ("elsevier-page", 190.0),
+    ("neurips", 139.7),
+    ("icml-column", 82.6),
+    ("slide", 140.0),
+];
+
+/// A width as files have it.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum WidthText {
+    Name(String),
+    Mm(f64),
+}
+
+impl TryFrom<WidthText> for Width {
+    type Error = String;
+
+    fn try_from(text: WidthText) -> Result<Self, String> {
+        match text {
+            WidthText::Name(name) => name.parse(),
+            WidthText::Mm(mm) => Self::of_mm(mm),
+        }
+    }
+}
+
+impl From<Width> for WidthText {
+    fn from(width: Width) -> Self {
+        match width {
+            Width::Tenths(tenths) => Self::Mm(f64::from(tenths) / 10.0),
+            named => Self::Name(named.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Column => f.write_str("column"),
+            Self::Page => f.write_str("page"),
+            Self::Venue(place) => f.write_str(VENUES[usize::from(*place) % VENUES.len()].0),
+            Self::Tenths(_) => write!(f, "{}mm", self.mm()),
+        }
+    }
+}
+
+impl FromStr for Width {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(known) = Self::named().find(|known| known.to_string() == text) {
+            return Ok(known);
+        }
+        match text.strip_suffix("mm").unwrap_or(text).trim().parse() {
+            Ok(mm) => Self::of_mm(mm),
+            Err(_) => {
+                let names: Vec<String> = Self::named().map(|known| known.to_string()).collect();
+                Err(format!("{text:?} is no width: use {}, or millimetres such as 90mm", names.join(", ")))
+            }
+        }
+    }
 }
 
 impl Width {
+    /// The narrowest and the widest figure, in millimetres.
+    pub const LIMITS_MM: (f64, f64) = (30.0, 500.0);
+
+    /// Those that have a name.
+    pub fn named() -> impl Iterator<Item = Self> {
+        let venues = (0..).zip(VENUES).map(|(place, _)| Self::Venue(place));
+        [Self::Column, Self::Page].into_iter().chain(venues)
+    }
+
+    /// One's own.
+    ///
+    /// # Errors
+    /// It is no width of a figure.
+    pub fn of_mm(mm: f64) -> Result<Self, String> {
+        let (least, most) = Self::LIMITS_MM;
+        if (least..=most).contains(&mm) {
+            Ok(Self::Tenths((10.0 * mm).round() as u16))
+        } else {
+            Err(format!("a figure is from {least} to {most} mm wide, not {mm}"))
+        }
+    }
+
     /// In millimetres.
     pub fn mm(self) -> f64 {
         match self {
             Self::Column => 85.0,
             Self::Page => 178.0,
+            Self::Venue(place) => VENUES[usize::from(place) % VENUES.len()].1,
+            Self::Tenths(tenths) => f64::from(tenths) / 10.0,
         }
     }
 
     /// In points.
     pub fn pt(self) -> f64 {
         self.mm() * PT_PER_MM
+    }
+
+    /// Whether more than two panels stand beside each other.
+    pub(super) fn is_wide(self) -> bool {
+        self.mm() > 130.0
     }
 }
 
@@ -74,10 +182,12 @@ impl Default for Style {
 }
 
 impl Style {
-    /// Smallest type size that is legible in print.
-    pub const LEAST_PT: f64 = 6.0;
-    /// Largest type size: that of the surrounding text.
-    pub const MOST_PT: f64 = 10.0;
+    /// Smallest type size that is legible in print: smaller text is warned of.
+    pub const LEGIBLE_PT: f64 = 6.0;
+    /// Smallest type size.
+    pub const LEAST_PT: f64 = 4.0;
+    /// Largest type size: that of slides.
+    pub const MOST_PT: f64 = 20.0;
 
     /// The type size within its limits.
     pub fn size(&self) -> f64 {

@@ -25,6 +25,7 @@ mod built;
 #[cfg(feature = "window")]
 #[path = "../driven/mod.rs"]
 mod driven;
+#[cfg(feature = "torch")]
 #[path = "../executable/mod.rs"]
 mod executable;
 mod faults;

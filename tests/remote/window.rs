@@ -2,9 +2,7 @@
 
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use multicard::app::{
-    App, Command as Click, NodeCommand, PlanCommand, PlanScreen, RunsCommand, ScreenName, SessionsCommand,
-};
+use multicard::app::{App, Command as Click, PlanCommand, PlanScreen, RunsCommand, ScreenName, SessionsCommand};
 use multicard::store::SessionHeading;
 
 use super::driven::{can_be_changed, open, read_only, until};
@@ -125,6 +123,8 @@ fn the_node_screen_shows_the_disks_and_data_sets_there_and_its_sessions_are_arch
 #[cfg(feature = "torch")]
 #[test]
 fn the_node_screen_has_the_other_machine_measured_there() {
+    use multicard::app::NodeCommand;
+
     let Some(scene) = Scene::alone("window::the_node_screen_has_the_other_machine_measured_there") else { return };
     scene.give_worker();
     let mut window = open(scene.address());

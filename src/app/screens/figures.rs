@@ -1,5 +1,6 @@
 //! The Figures screen: a study set for paper. The preview is exactly the picture that is exported.
 
+mod appearance;
 mod controls;
 mod drawn;
 mod export;
@@ -21,28 +22,37 @@ use crate::app::command_line::{of_session, study_words, style_words};
 use crate::app::desk::{Desk, Intent, News};
 use crate::app::screen::{self, Executes, Keys, Screen};
 use crate::app::task::on_thread;
-use crate::app::words::path_word;
-use crate::figure::paper::{Provenance, ReadError};
-use crate::figure::{Format, Study, Table, preset, render};
+use crate::app::words::{path_word, shell_word};
+use crate::figure::paper::{Provenance, ReadError, Vision};
+use crate::figure::{Format, Overrides, Study, Table, override_words, preset, render};
 use drawn::Drawn;
 use export::Exported;
 
 /// Endings of the files of figures.
 const ENDINGS: [&str; 3] = ["pdf", "svg", "png"];
 
+/// Most changes of the figure that can be undone.
+const MOST_UNDONE: usize = 200;
+
 /// A command of the Figures screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FiguresCommand {
     /// Switch to another study of the same cells.
     Study(Box<Study>),
-    /// Show the edited study.
-    Edit(Box<Study>),
+    /// Show the edited study. Consecutive edits of one kind are undone together.
+    Edit(Box<Study>, Option<EditKind>),
+    /// Undo the last change of the figure.
+    Undo,
+    /// Do it again.
+    Redo,
     /// Focus the filter field.
     FocusFilter,
     /// Set the resolution of a PNG in dpi.
     Dpi(u32),
     /// Set the resolution of the preview in pixels per point.
     Resolution(f64),
+    /// Preview the figure as somebody sees it.
+    Vision(Vision),
     /// Sort the table by the column with this key: ascending, then descending, then not at all.
     Sort(String),
     /// Copy the table as shown.
@@ -66,13 +76,13 @@ impl ScreenCommand for FiguresCommand {
 impl Edits for FiguresCommand {
     type Value = Study;
 
-    fn edit(study: Study, _kind: Option<EditKind>) -> Self {
-        Self::Edit(Box::new(study))
+    fn edit(study: Study, kind: Option<EditKind>) -> Self {
+        Self::Edit(Box::new(study), kind)
     }
 
     fn edited(&self) -> Option<&Study> {
         match self {
-            Self::Edit(study) => Some(study),
+            Self::Edit(study, _) => Some(study),
             _ => None,
         }
     }
@@ -97,6 +107,12 @@ pub struct FiguresScreen {
     said: Option<(String, bool)>,
     /// Pixels per point.
     resolution: f64,
+    /// Who looks at the preview.
+    vision: Vision,
+    /// What was shown before, and what was undone; the last is the nearest.
+    past: Vec<Study>,
+    future: Vec<Study>,
+    last_edit: Option<EditKind>,
     drawn: Option<Result<Drawn, String>>,
     texture: Option<TextureHandle>,
     work: Option<Promise<Result<Drawn, String>>>,
@@ -117,6 +133,10 @@ impl Default for FiguresScreen {
             order: Vec::new(),
             said: None,
             resolution: 2.0,
+            vision: Vision::Usual,
+            past: Vec::new(),
+            future: Vec::new(),
+            last_edit: None,
             drawn: None,
             texture: None,
             work: None,
@@ -142,6 +162,26 @@ impl FiguresScreen {
         Some(Table { rows: rows.collect(), ..table.clone() })
     }
 
+    /// Takes note of a change of the figure, so that it can be undone.
+    fn changed(&mut self, before: Study, kind: Option<EditKind>) {
+        if kind.is_none() || kind != self.last_edit {
+            self.past.push(before);
+            // Nobody goes back further.
+            if self.past.len() > MOST_UNDONE {
+                self.past.remove(0);
+            }
+        }
+        self.future.clear();
+        self.last_edit = kind;
+    }
+
+    fn undo(&mut self, redo: bool) {
+        let (from, to) = if redo { (&mut self.future, &mut self.past) } else { (&mut self.past, &mut self.future) };
+        let Some(study) = from.pop() else { return };
+        to.push(std::mem::replace(&mut self.study, study));
+        (self.last_edit, self.stale) = (None, true);
+    }
+
     fn sort_rows(&mut self) {
         let drawn = self.drawn.as_ref().and_then(|drawn| drawn.as_ref().ok());
         self.order = drawn.map_or(Vec::new(), |drawn| drawn.order(&self.sort));
@@ -162,20 +202,25 @@ impl Executes for FiguresScreen {
 
     fn execute(&mut self, command: FiguresCommand, desk: &mut Desk, context: &Context) {
         let before = (self.study.clone(), self.resolution);
+        let mut kind = None;
         match command {
+            FiguresCommand::Undo => return self.undo(false),
+            FiguresCommand::Redo => return self.undo(true),
             FiguresCommand::Study(study) => {
-                let Study { filter, hidden, held, baseline, log, style, .. } = self.study.clone();
-                // A built-in study does not say which cells, baseline and style: those stay.
+                let Study { filter, hidden, held, baseline, log, style, overrides, .. } = self.study.clone();
+                // A built-in study does not say which cells, baseline and style: those stay, and so do names and looks of levels.
+                let overrides = Overrides { levels: overrides.levels, ..Overrides::default() };
                 self.study = if preset(&study.name).is_ok() {
-                    Study { filter, hidden, held, baseline, log, style, ..*study }
+                    Study { filter, hidden, held, baseline, log, style, overrides, ..*study }
                 } else {
                     *study
                 };
             }
-            FiguresCommand::Edit(study) => self.study = *study,
+            FiguresCommand::Edit(study, of_kind) => (self.study, kind) = (*study, of_kind),
             FiguresCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             FiguresCommand::Dpi(dpi) => self.dpi = dpi,
             FiguresCommand::Resolution(resolution) => self.resolution = resolution,
+            FiguresCommand::Vision(vision) => (self.vision, self.stale) = (vision, true),
             FiguresCommand::Sort(column) => {
                 self.sort = next_sort(&self.sort, column);
                 self.sort_rows();
@@ -194,6 +239,9 @@ impl Executes for FiguresScreen {
             FiguresCommand::Open(file) => self.open(file, desk, context),
         }
         self.stale |= before != (self.study.clone(), self.resolution);
+        if before.0 != self.study {
+            self.changed(before.0, kind);
+        }
     }
 }
 
@@ -222,8 +270,9 @@ impl Screen for FiguresScreen {
         // One at a time, and only while the screen is shown; later changes start another one.
         if self.stale && self.work.is_none() && desk.screen == ScreenName::FIGURES {
             self.stale = false;
-            let (sources, study, resolution) = (desk.sources(), self.drawn_study(desk), self.resolution);
-            self.work = Some(on_thread("figure", context, move || Drawn::new(&sources, &study, resolution)));
+            let (sources, study) = (desk.sources(), self.drawn_study(desk));
+            let (resolution, vision) = (self.resolution, self.vision);
+            self.work = Some(on_thread("figure", context, move || Drawn::new(&sources, &study, resolution, vision)));
         }
     }
 
@@ -234,6 +283,13 @@ impl Screen for FiguresScreen {
     fn asked(&mut self, intent: Intent, desk: &mut Desk, context: &Context) {
         if let Intent::Open(file) = intent {
             self.open(file, desk, context);
+        }
+    }
+
+    fn shortcuts(&self, desk: &Desk, keys: &mut Keys<'_>) {
+        // On another screen it would change what nobody sees.
+        if desk.screen == ScreenName::FIGURES {
+            keys.history(FiguresCommand::Undo, FiguresCommand::Redo);
         }
     }
 
@@ -249,6 +305,8 @@ impl Screen for FiguresScreen {
         let mut entries = vec![
             ("Export the figure".to_owned(), FiguresCommand::Export.into()),
             ("Copy the methods paragraph".to_owned(), FiguresCommand::CopyMethods.into()),
+            ("Undo the last change of the figure".to_owned(), FiguresCommand::Undo.into()),
+            ("Redo the last change of the figure".to_owned(), FiguresCommand::Redo.into()),
         ];
         entries.extend(copies(|format| FiguresCommand::Copy(format).into()));
         entries
@@ -257,7 +315,9 @@ impl Screen for FiguresScreen {
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
         let study = self.drawn_study(desk);
         let out = ["--out".to_owned(), path_word(&self.export_path(desk))];
-        of_session(desk, "figure", &[study_words(desk, &study)?, style_words(&study.style), out.to_vec()].concat())
+        let overrides: Vec<String> = override_words(&study)?.iter().map(|word| shell_word(word)).collect();
+        let asked = study_words(desk, &Study { order: Vec::new(), ..study.clone() })?;
+        of_session(desk, "figure", &[asked, style_words(&study.style), overrides, out.to_vec()].concat())
     }
 }
 

@@ -455,10 +455,7 @@ impl Screen for PlanScreen {
         &[
             ("Ctrl Enter", "launch the plan (Plan)"),
             ("Ctrl O, Ctrl S", "open, save a plan"),
-            (
-                "Ctrl Z, Ctrl Y",
-                "undo, redo an edit of the plan (Plan) or of what is shown (Compare); Ctrl Shift Z redoes, too",
-            ),
+            ("Ctrl Z, Ctrl Y", "undo, redo (Plan, Runs, Compare, Figures); Ctrl Shift Z redoes, too"),
         ]
     }
 

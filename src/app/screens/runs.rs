@@ -346,7 +346,6 @@ impl Screen for RunsScreen {
             ("/", "filter runs or cells (Runs, Live, Compare, Figures)"),
             ("↑ ↓, Del, R", "select, cancel, retry a run (Runs)"),
             ("Alt ↑ ↓, Alt Home", "move a queued run, move it to the top (Runs)"),
-            ("Ctrl Z, Ctrl Shift Z", "undo what was done to the session, do it again (Runs)"),
         ]
     }
 

@@ -31,7 +31,7 @@ impl Ruler {
         let sound = low.is_finite() && high.is_finite() && low <= high;
         let (low, high) = if sound { (low, high) } else { (0.0, 1.0) };
         if axis.scale == Scale::Log && high > 0.0 {
-            return Self::log(axis, low, high, from_zero);
+            return Self::log(axis, low, high, from_zero).with_own_ticks(axis);
         }
         let greatest = low.abs().max(high.abs());
         let (factor, title) = multiple(axis, greatest);
@@ -52,6 +52,9 @@ impl Ruler {
         if low != 0.0 {
             low = if low - start < 0.65 * step { start } else { low - room };
         }
+        let own = limited(axis, low, high);
+        (low, high) = own.unwrap_or((low, high));
+        let step = if own.is_some() { self::step(low, high, count) } else { step };
         let decimals = decimals(step);
         let label = |value: f64| {
             let text = format!("{value:.decimals$}");
@@ -59,11 +62,30 @@ impl Ruler {
             Line::plain(grouped(&text.replace('-', "\u{2212}")))
         };
         let ticks = multiples(step, low, high).into_iter().map(|value| Tick { value, label: Some(label(value)) });
-        Self { low, high, scale: Scale::Linear, ticks: ticks.collect(), factor, title }
+        Self { low, high, scale: Scale::Linear, ticks: ticks.collect(), factor, title }.with_own_ticks(axis)
+    }
+
+    /// The same with the ticks that an author gives, as far as they lie on the axis.
+    fn with_own_ticks(mut self, axis: &Axis) -> Self {
+        if !axis.ticks.is_empty() {
+            let label = |value: f64| Line::plain(grouped(&value.to_string().replace('-', "\u{2212}")));
+            let inside = axis.ticks.iter().filter(|tick| (self.low..=self.high).contains(*tick));
+            self.ticks = inside.map(|tick| Tick { value: *tick, label: Some(label(*tick)) }).collect();
+        }
+        self
+    }
+
+    /// Whether a value of the chart lies on the axis.
+    pub fn shows(&self, value: f64) -> bool {
+        let (value, room) = (value * self.factor, 1e-6 * (self.high - self.low));
+        value >= self.low - room && value <= self.high + room
     }
 
     /// Ticks at given values, such as numbers of GPUs.
     pub fn at(axis: &Axis, values: &[f64]) -> Option<Self> {
+        if axis.limits != (None, None) || !axis.ticks.is_empty() || axis.scale == Scale::Log {
+            return None;
+        }
         let (low, high) = (values.first()?, values.last()?);
         let whole = |value: &f64| value.fract() == 0.0 && (0.0..1e4).contains(value);
         if values.len() > 8 || values.len() < 2 || !values.iter().all(whole) {
@@ -106,6 +128,9 @@ impl Ruler {
             bottom = if from_zero || bottom - down < 0.5 { down } else { bottom };
             top = if up - top < 0.5 { up } else { top };
         }
+        if let Some((low, high)) = limited(axis, 10f64.powf(bottom), 10f64.powf(top)) {
+            (bottom, top) = (low.log10(), high.log10());
+        }
         let (low, high) = (10f64.powf(bottom), 10f64.powf(top));
         let inside = |value: f64| value >= low * 0.999_999 && value <= high * 1.000_001;
         let (first, last) = (bottom.floor() as i32, top.ceil() as i32);
@@ -129,8 +154,11 @@ impl Ruler {
                 .filter(|value| inside(*value))
                 .collect();
             if values.len() < 3 {
-                values =
-                    ticks_between(low, high, 4).into_iter().filter(|value| *value > 0.0 && inside(*value)).collect();
+                // Finer ones where few would be left: between two numbers alone no value can be read.
+                let between = |count: usize| -> Vec<f64> {
+                    ticks_between(low, high, count).into_iter().filter(|value| *value > 0.0 && inside(*value)).collect()
+                };
+                values = (4..10).map(between).find(|ticks| ticks.len() > 2).unwrap_or_else(|| between(4));
             }
             ticks.extend(values.into_iter().map(|value| Tick { value, label: Some(Line::plain(tick_text(value))) }));
         }
@@ -154,6 +182,13 @@ impl Ruler {
     }
 }
 
+/// The ends that an author gives an axis, with the usual ones where it gives one; none where they leave no axis.
+fn limited(axis: &Axis, low: f64, high: f64) -> Option<(f64, f64)> {
+    let ends = (axis.limits.0.unwrap_or(low), axis.limits.1.unwrap_or(high));
+    let is_sound = axis.scale == Scale::Linear || ends.0 > 0.0;
+    (axis.limits != (None, None) && ends.0 < ends.1 && is_sound).then_some(ends)
+}
+
 /// The distance of about `count` ticks. 25, 250, … are round too; 2.5 would need a decimal more than 2 and 5.
 fn step(low: f64, high: f64, count: usize) -> f64 {
     let least = 0.999 * (high - low) / count.max(1) as f64;
@@ -164,7 +199,7 @@ fn step(low: f64, high: f64, count: usize) -> f64 {
 /// The unit or the power of ten in which numbers are short, and the title that says so.
 fn multiple(axis: &Axis, greatest: f64) -> (f64, Line) {
     let titled = |unit: &str| Line::plain(Axis::new(axis.name.clone(), unit).title());
-    if greatest <= 0.0 || !greatest.is_finite() {
+    if axis.keeps_unit || greatest <= 0.0 || !greatest.is_finite() {
         return (1.0, titled(&axis.unit));
     }
     if axis.unit == "s" {

@@ -1,5 +1,6 @@
 //! Lays charts out on a page: panels in a grid, letters, axes, the legend above.
 
+use super::annotations;
 use super::axis::Ruler;
 use super::legend::Legend;
 use super::letter::{Anchor, Line, Typist};
@@ -7,8 +8,9 @@ use super::marks::{self, Field};
 use super::page::Page;
 use super::path::Area;
 use super::scene::Scene;
-use super::side::{Side, Type, wrapped};
-use crate::figure::chart::{Chart, Geometry, Look, Panel, Role};
+use super::side::{Side, Type, runs_across, wrapped};
+use crate::figure::chart::{Chart, Geometry, Look, MarkKind, Panel, Point, Role, Scale, Series};
+use crate::figure::overrides::{LegendPlace, Overrides};
 use crate::figure::style::{Palette, Style};
 
 /// Between panels beside each other, and below each other.
@@ -19,6 +21,8 @@ const MARGIN: f64 = 1.5;
 const LEAST_ON_SCREEN: f64 = 80.0;
 /// Least width of bars that run across, with the values at their ends.
 const LEAST_ACROSS: f64 = 117.0;
+/// The least height of data, in points, however low a figure is asked for.
+const LEAST_HEIGHT: f64 = 24.0;
 
 /// One panel and its axes.
 struct Spot<'a> {
@@ -34,81 +38,176 @@ struct Spot<'a> {
 
 /// Lays charts out on paper, below or beside each other. What cannot be drawn is left out; where nothing can, the page says so.
 pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
-    lay_out_on(charts, &Page::paper(style))
+    lay_out_with(charts, style, &Overrides::default())
 }
 
-/// The same on paper or on a screen.
+/// The same with what an author wants otherwise on the page: title, height, legend, widths of bars and lines, caption.
+pub(in crate::figure) fn lay_out_with(charts: &[Chart], style: &Style, overrides: &Overrides) -> Scene {
+    compose(charts, &Page::paper(style), overrides)
+}
+
+/// Lays charts out on paper or on a screen.
 pub fn lay_out_on(charts: &[Chart], page: &Page) -> Scene {
-    let scene = set(charts, page, 0.0);
-    match page.sight {
-        // How much is left over is known once all else has its place.
-        Some(sight) if scene.height < sight => set(charts, page, sight - scene.height),
-        _ => scene,
-    }
+    compose(charts, page, &Overrides::default())
 }
 
-/// Sets charts; their data takes `spare` more height than it needs, as far as that serves it.
-fn set(charts: &[Chart], page: &Page, spare: f64) -> Scene {
+fn compose(charts: &[Chart], page: &Page, overrides: &Overrides) -> Scene {
     let told_apart = (page.palette == Palette::Grey).then(|| told_apart(charts));
     let charts = told_apart.as_deref().unwrap_or(charts);
     let kind = Type::new(Typist { family: page.family }, page.size);
-    let width = page.width;
     let spots = spots(charts, page, kind);
-    let mut scene = Scene { width, ..Scene::default() };
+    let mut scene = Scene { width: page.width, ..Scene::default() };
     if spots.is_empty() {
         scene.height = 4.0 * kind.size;
-        let at = (width / 2.0, 2.0 * kind.size);
+        let at = (scene.width / 2.0, 2.0 * kind.size);
         kind.typist.set(&mut scene, &Line::plain("Nothing to draw yet"), kind.size, at, Anchor::Middle);
         return scene;
     }
-    let grid = Grid::new(&spots, page, kind, spare);
-    let shown: Vec<&Chart> = spots.iter().map(|spot| spot.chart).collect();
-    let legend = Legend::new(&shown, page.palette, kind, width - 2.0 * MARGIN);
-    legend.draw(&mut scene, kind, (MARGIN, MARGIN));
-    let mut top = MARGIN + legend.height(kind);
-    // Text refers to panels of paper by their letters.
-    let lettered = spots.len() > 1 && !page.is_screen();
-    let captioned = lettered || spots.iter().any(|spot| !spot.panel.title.is_empty());
-    for (row, line) in spots.chunks(grid.columns).enumerate() {
+    let sheet = Sheet::new(&spots, page, overrides, kind);
+    let usual = sheet.set(0.0);
+    // A screen is filled where less is needed: what needs more scrolls.
+    let height = overrides.height_pt().or(page.sight.filter(|sight| *sight > usual.height));
+    // Rows of panels share what is more or less than the usual height.
+    let rows = spots.len().div_ceil(sheet.grid.columns) as f64;
+    height.map_or(usual.clone(), |height| sheet.set((height - usual.height) / rows))
+}
+
+/// All that decides how panels stand on a page.
+struct Sheet<'a> {
+    spots: &'a [Spot<'a>],
+    page: &'a Page,
+    overrides: &'a Overrides,
+    kind: Type,
+    grid: Grid,
+    legend: Legend,
+    /// The legends of panels whose charts name different things by the same looks.
+    own_legends: Vec<Legend>,
+}
+
+impl<'a> Sheet<'a> {
+    fn new(spots: &'a [Spot<'a>], page: &'a Page, overrides: &'a Overrides, kind: Type) -> Self {
+        let whole = page.width - 2.0 * MARGIN;
+        let shown: Vec<&Chart> = spots.iter().map(|spot| spot.chart).collect();
+        let legend = |charts: &[&Chart], width: f64, most| Legend::new(charts, page.palette, kind, width, most);
+        let is_per_panel = spots.len() > 1 && shown.iter().all(|chart| chart.geometry == Geometry::Profile);
+        let common = match overrides.legend {
+            LegendPlace::Off => Legend::empty(),
+            _ if is_per_panel => Legend::empty(),
+            LegendPlace::Right => legend(&shown, 0.4 * whole, Some(1)),
+            LegendPlace::Above | LegendPlace::Below => legend(&shown, whole, overrides.legend_columns),
+        };
+        let aside = if overrides.legend == LegendPlace::Right { common.width(kind) + BETWEEN.0 } else { 0.0 };
+        let grid = Grid::new(spots, page, kind, whole - aside);
+        let own = |spot: &Spot| legend(&[spot.chart], grid.data_width, overrides.legend_columns);
+        let per_panel = is_per_panel && overrides.legend != LegendPlace::Off;
+        let own_legends = spots.iter().filter(|_| per_panel).map(own).collect();
+        Self { spots, page, overrides, kind, grid, legend: common, own_legends }
+    }
+
+    /// Sets the page; the data of each row of panels is so much higher than usual, as far as that serves it.
+    fn set(&self, more: f64) -> Scene {
+        let Self { spots, kind, grid, legend, .. } = self;
+        let mut scene = Scene { width: self.page.width, ..Scene::default() };
+        let mut top = MARGIN + self.title(&mut scene);
+        let first = top;
+        if self.overrides.legend == LegendPlace::Above {
+            legend.draw(&mut scene, *kind, (MARGIN, top));
+            top += legend.height(*kind);
+        }
+        for row in 0..spots.len().div_ceil(grid.columns) {
+            top += self.row(&mut scene, row, top, more) + BETWEEN.1;
+        }
+        scene.height = top - BETWEEN.1 + MARGIN;
+        match self.overrides.legend {
+            LegendPlace::Below => {
+                let top = scene.height + 2.0;
+                legend.draw(&mut scene, *kind, (MARGIN, top));
+                scene.height += 2.0 + legend.height(*kind);
+            }
+            LegendPlace::Right => {
+                let left = scene.width - MARGIN - legend.width(*kind);
+                legend.draw(&mut scene, *kind, (left, first));
+                scene.height = scene.height.max(first + legend.height(*kind) + MARGIN);
+            }
+            LegendPlace::Above | LegendPlace::Off => {}
+        }
+        if self.overrides.caption {
+            say_intervals(&mut scene, *kind, spots);
+        }
+        scene
+    }
+
+    /// Sets the title, and says how high it is.
+    fn title(&self, scene: &mut Scene) -> f64 {
+        let Some(title) = self.overrides.title.as_ref().filter(|title| !title.trim().is_empty()) else { return 0.0 };
+        let (typist, size) = (self.kind.typist, self.kind.size);
+        let room = scene.width - 2.0 * MARGIN;
+        let lines = wrapped(title, room, &|text| typist.width(&Line::strong(text), size));
+        for (nth, line) in lines.iter().enumerate() {
+            let y = MARGIN + nth as f64 * typist.leading(size) + typist.ascent(size);
+            typist.set(
+                scene,
+                &Line::strong(typist.cut(line, size, room)),
+                size,
+                (scene.width / 2.0, y),
+                Anchor::Middle,
+            );
+        }
+        lines.len() as f64 * typist.leading(size) + 3.0
+    }
+
+    /// Sets a row of panels, and says how high it is.
+    fn row(&self, scene: &mut Scene, row: usize, top: f64, more: f64) -> f64 {
+        let Self { spots, page, kind, grid, .. } = self;
+        let (kind, first) = (*kind, row * grid.columns);
+        let line = &spots[first..(first + grid.columns).min(spots.len())];
+        // Text refers to panels of paper by their letters.
+        let lettered = spots.len() > 1 && !page.is_screen();
+        let captioned = lettered || spots.iter().any(|spot| !spot.panel.title.is_empty());
         // Half of the uppermost tick's label stands above the data.
         let above = if captioned { kind.typist.leading(kind.size) + 3.0 } else { 0.6 * kind.typist.ascent(kind.small) };
-        let height = line.iter().map(|spot| grid.data_height(spot, page, kind)).fold(0.0, f64::max);
+        let own = self.own_legends.iter().skip(first).take(line.len());
+        let legends = own.map(|legend| legend.height(kind)).fold(0.0, f64::max);
+        let height_of = |spot: &Spot| grid.data_height(spot, page, kind, more);
+        let height = line.iter().map(height_of).fold(0.0, f64::max);
+        let data_width = grid.width_of_row(spots, first, line);
         let mut below = 0.0_f64;
         let mut left = MARGIN;
         for (column, spot) in line.iter().enumerate() {
             let room = grid.rooms[column];
+            let index = first + column;
             let area = Area {
                 left: left + room,
-                top: top + above,
-                width: grid.data_width - spot.right,
-                height: if matches!(spot.left, Side::Numbers(_)) { height } else { grid.data_height(spot, page, kind) },
+                top: top + above + legends,
+                width: data_width - spot.right,
+                height: if matches!(spot.left, Side::Numbers(_)) { height } else { height_of(spot) },
             };
             if captioned {
-                let letter = lettered.then(|| row * grid.columns + column);
-                caption(&mut scene, kind, spot, letter, &area, grid.data_width);
+                let above = Area { top: area.top - legends, ..area };
+                caption(scene, kind, spot, lettered.then_some(index), &above, data_width);
             }
-            let index = row * grid.columns + column;
-            let titled = ends(&spots, index, grid.columns);
+            if let Some(legend) = self.own_legends.get(index) {
+                legend.draw(scene, kind, (area.left, area.top - legends));
+            }
+            let titled = ends(spots, index, grid.columns);
             let edges = Edges {
                 left: left + room - spot.left.left_room(kind, grid.names_room),
-                shows_left: starts(&spots, index, grid.columns),
+                shows_left: starts(spots, index, grid.columns),
                 // Beside others a title keeps to its panel.
                 title_room: match (titled, grid.columns) {
                     (false, _) => 0.0,
-                    (true, 1) => width - 2.0 * MARGIN,
+                    (true, 1) => scene.width - 2.0 * MARGIN,
                     (true, _) => area.width + BETWEEN.0,
                 },
             };
-            draw(&mut scene, kind, page, spot, &area, &edges);
+            self.draw(scene, spot, &area, &edges);
             below = below.max(area.height - height + spot.bottom.bottom_room(kind, area.width, titled));
-            left += room + grid.data_width + BETWEEN.0;
+            left += room + data_width + BETWEEN.0;
         }
-        scene.inner = inner(&spots, grid.columns, (top, top + above), top + above + height, scene.inner);
-        top += above + height + below + BETWEEN.1;
+        let data = top + above + legends;
+        scene.inner = inner(spots, grid.columns, (top, data), data + height, scene.inner);
+        above + legends + height + below
     }
-    scene.height = top - BETWEEN.1 + MARGIN;
-    say_intervals(&mut scene, kind, &shown);
-    scene
 }
 
 /// What scrolls once a row is laid out, from its captions and its data down to the end of its data: the axis of panels of one chart
@@ -127,12 +226,13 @@ fn inner(
 }
 
 /// Says below everything what bars and bands for intervals mean: a picture goes where its notes do not.
-fn say_intervals(scene: &mut Scene, kind: Type, charts: &[&Chart]) {
+fn say_intervals(scene: &mut Scene, kind: Type, spots: &[Spot]) {
     let typist = kind.typist;
-    let mut texts: Vec<&str> = Vec::new();
-    for chart in charts.iter().filter(|chart| !chart.intervals.is_empty()) {
-        if !texts.contains(&chart.intervals.as_str()) {
-            texts.push(&chart.intervals);
+    let mut texts: Vec<String> = Vec::new();
+    let intervals = spots.iter().map(|spot| spot.chart.intervals.clone()).filter(|text| !text.is_empty());
+    for text in intervals.chain(cautions(spots)) {
+        if !texts.contains(&text) {
+            texts.push(text);
         }
     }
     let room = scene.width - 2.0 * MARGIN;
@@ -153,6 +253,31 @@ fn say_intervals(scene: &mut Scene, kind: Type, charts: &[&Chart]) {
     scene.height += MARGIN;
 }
 
+/// What limits that an author gives hide: a reader would not see it.
+fn cautions(spots: &[Spot]) -> Vec<String> {
+    let is_cut = |spot: &&Spot| spot.is_cut();
+    let beyond = |spot: &Spot| {
+        let (names, values) = spot.sides();
+        let series = spot.panel.series.iter().filter(|series| series.role == Role::Measured);
+        let outside = |point: &&Point| {
+            let ends = point.value.interval.map_or([point.value.median; 2], |ends| [ends.low, ends.high]);
+            !names.shows(point.x) || ends.into_iter().any(|end| !values.shows(end))
+        };
+        series.flat_map(|series| &series.points).filter(outside).count()
+    };
+    let count: usize = spots.iter().filter(is_cut).map(beyond).sum();
+    let reaches = if count == 1 { "1 value reaches" } else { &format!("{count} values reach") };
+    let from_zero = |spot: &Spot| match (spot.sides().1, spot.chart.geometry) {
+        (Side::Numbers(ruler), Geometry::Bars | Geometry::Stacked) => ruler.scale == Scale::Log || ruler.low <= 0.0,
+        _ => true,
+    };
+    let mut cautions: Vec<String> = (count > 0).then(|| format!("{reaches} beyond the axes.")).into_iter().collect();
+    if spots.iter().filter(is_cut).any(|spot| !from_zero(spot)) {
+        cautions.push("Bars do not begin at 0.".to_owned());
+    }
+    cautions
+}
+
 /// The charts with a sign of its own for each look: where colours do not tell them apart, signs must, though a level
 /// then has not the same sign everywhere.
 fn told_apart(charts: &[Chart]) -> Vec<Chart> {
@@ -164,7 +289,8 @@ fn told_apart(charts: &[Chart]) -> Vec<Chart> {
     let mut known: Vec<(Look, usize)> = Vec::new();
     let series =
         charts.iter_mut().filter(lines).flat_map(|chart| &mut chart.panels).flat_map(|panel| &mut panel.series);
-    for series in series.filter(|series| series.role == Role::Measured) {
+    let is_usual = |series: &&mut Series| series.role == Role::Measured && !matches!(series.look, Look::Own(..));
+    for series in series.filter(is_usual) {
         let look = (series.look.clone(), series.variant);
         let place = known.iter().position(|other| *other == look).unwrap_or_else(|| {
             known.push(look);
@@ -210,29 +336,56 @@ fn letter(index: usize) -> String {
     if index < 26 { last.to_string() } else { format!("{}{last}", letter(index / 26 - 1)) }
 }
 
-fn draw(scene: &mut Scene, kind: Type, page: &Page, spot: &Spot, area: &Area, edges: &Edges) {
-    let field = Field {
-        area: *area,
-        left: &spot.left,
-        bottom: &spot.bottom,
-        palette: page.palette,
-        kind,
-        place: [spot.place, spot.panel_place],
-    };
-    if field.is_across() {
-        spot.bottom.draw_grid(scene, area, true);
-    } else if spot.chart.geometry != Geometry::Heat {
-        spot.left.draw_grid(scene, area, false);
+impl Sheet<'_> {
+    fn draw(&self, scene: &mut Scene, spot: &Spot, area: &Area, edges: &Edges) {
+        let (kind, overrides) = (self.kind, self.overrides);
+        let field = Field {
+            area: *area,
+            left: &spot.left,
+            bottom: &spot.bottom,
+            palette: self.page.palette,
+            kind,
+            place: [spot.place, spot.panel_place],
+            bars: overrides.bar_share().map_or(marks::BARS, |share| (share, area.width)),
+            line: overrides.line_pt().unwrap_or(marks::LINE),
+            is_cut: spot.is_cut(),
+        };
+        if field.is_across() {
+            spot.bottom.draw_grid(scene, area, true);
+        } else if spot.chart.geometry != Geometry::Heat {
+            spot.left.draw_grid(scene, area, false);
+        }
+        scene.data.push(*area);
+        annotations::below(scene, &field, spot.chart);
+        marks::draw(scene, &field, spot.chart, spot.panel);
+        annotations::above(scene, &field, spot.chart, spot.panel);
+        if edges.shows_left {
+            spot.left.draw_left(scene, kind, area, edges.left);
+        } else if matches!(spot.left, Side::Numbers(_)) {
+            let stroke = super::scene::Stroke::new(super::look::INK, super::side::AXIS);
+            scene.line(&[(area.left, area.top), (area.left, area.bottom())], stroke);
+        }
+        spot.bottom.draw_bottom(scene, kind, area, edges.title_room);
     }
-    scene.data.push(*area);
-    marks::draw(scene, &field, spot.chart, spot.panel);
-    if edges.shows_left {
-        spot.left.draw_left(scene, kind, area, edges.left);
-    } else if matches!(spot.left, Side::Numbers(_)) {
-        let stroke = super::scene::Stroke::new(super::look::INK, super::side::AXIS);
-        scene.line(&[(area.left, area.top), (area.left, area.bottom())], stroke);
+}
+
+impl Spot<'_> {
+    /// Whether an author gives an axis its ends.
+    fn is_cut(&self) -> bool {
+        [&self.chart.x, &self.chart.y].iter().any(|axis| axis.limits != (None, None))
     }
-    spot.bottom.draw_bottom(scene, kind, area, edges.title_room);
+
+    /// Whether it has bars or repeats that run across, which they do on a screen alone.
+    fn has_bars_across(&self) -> bool {
+        let is_bars =
+            matches!(self.chart.geometry, Geometry::Bars | Geometry::Strip | Geometry::Stacked | Geometry::Percent);
+        is_bars && matches!(self.left, Side::Names(..))
+    }
+
+    /// What names or places stand along, and what values stand along.
+    fn sides(&self) -> (&Side, &Side) {
+        if runs_across(&self.left, &self.bottom) { (&self.left, &self.bottom) } else { (&self.bottom, &self.left) }
+    }
 }
 
 /// How panels stand.
@@ -243,27 +396,24 @@ struct Grid {
     data_width: f64,
     /// The most that names to the left may take.
     names_room: f64,
-    /// By how much data is higher than it needs to be, where that serves it.
-    grow: f64,
 }
 
 impl Grid {
-    fn new(spots: &[Spot], page: &Page, kind: Type, spare: f64) -> Self {
+    fn new(spots: &[Spot], page: &Page, kind: Type, whole: f64) -> Self {
         let mut columns = page.columns.min(spots.len());
         loop {
             // Rows of equal length.
             columns = spots.len().div_ceil(spots.len().div_ceil(columns));
-            let grid = Self::of(spots, page, kind, columns);
+            let grid = Self::of(spots, page, kind, columns, whole);
             let narrow = |spot: &Spot| grid.data_width - spot.right < least_width(spot);
             if columns == 1 || !spots.iter().any(narrow) {
-                return Self { grow: spare / spots.len().div_ceil(columns) as f64, ..grid };
+                return grid;
             }
             columns -= 1;
         }
     }
 
-    fn of(spots: &[Spot], page: &Page, kind: Type, columns: usize) -> Self {
-        let whole = page.width - 2.0 * MARGIN;
+    fn of(spots: &[Spot], page: &Page, kind: Type, columns: usize, whole: f64) -> Self {
         // On a screen names that are cut read alike, and several panels share theirs.
         let least = if page.is_screen() { 0.3 * whole } else { 0.0 };
         let names_room = (0.42 * whole / columns as f64).max(least);
@@ -277,18 +427,30 @@ impl Grid {
         // The last tick's label may stand out by half.
         let last = 0.9 * kind.small;
         let used: f64 = rooms.iter().sum::<f64>() + BETWEEN.0 * (columns - 1) as f64 + last;
-        Self { columns, rooms, data_width: ((whole - used) / columns as f64).max(24.0), names_room, grow: 0.0 }
+        Self { columns, rooms, data_width: ((whole - used) / columns as f64).max(24.0), names_room }
     }
 
-    fn data_height(&self, spot: &Spot, page: &Page, kind: Type) -> f64 {
+    /// The width of each panel's data in a row of panels: a last row of fewer ones fills the page, so that no quarter of it stays blank.
+    fn width_of_row(&self, spots: &[Spot], first: usize, row: &[Spot]) -> f64 {
+        // On a screen bars that run across stay as long as those of the same value above.
+        let goes_on = |spot: &Spot| spots[..first].iter().any(|above| above.place == spot.place);
+        let is_compared = |spot: &Spot| spot.has_bars_across() && goes_on(spot);
+        if row.len() == self.columns || row.iter().any(is_compared) {
+            return self.data_width;
+        }
+        let between = BETWEEN.0 * (self.columns - row.len()) as f64;
+        let rooms: f64 = self.rooms[row.len()..].iter().sum();
+        (self.data_width * self.columns as f64 + rooms + between) / row.len().max(1) as f64
+    }
+
+    /// The height of a panel's data: so much more than usual, but no more than serves it on a screen.
+    fn data_height(&self, spot: &Spot, page: &Page, kind: Type, more: f64) -> f64 {
         let rows = |names: &[String], share: f64| {
             let least = names.len() as f64 * kind.size * share;
             (least, 2.5 * least)
         };
         let (least, most) = match (&spot.left, spot.chart.geometry) {
-            (Side::Names(..), Geometry::Bars | Geometry::Stacked | Geometry::Percent | Geometry::Strip) => {
-                marks::heights_across(spot.chart)
-            }
+            (Side::Names(..), _) if spot.has_bars_across() => marks::heights_across(spot.chart),
             (Side::Names(names, _), Geometry::Effects | Geometry::Tornado) => rows(names, 1.7),
             (Side::Names(names, _), _) => rows(names, 2.1),
             (Side::Numbers(_), _) if page.is_screen() => (LEAST_ON_SCREEN, f64::INFINITY),
@@ -299,7 +461,9 @@ impl Grid {
                 (height, height)
             }
         };
-        (least + self.grow).min(most).max(20.0)
+        let usual = least.max(20.0);
+        let most = if page.is_screen() { most } else { f64::INFINITY };
+        (usual + more).min(most).max(LEAST_HEIGHT.min(usual))
     }
 }
 
@@ -314,11 +478,7 @@ fn within_title(axis: &crate::figure::Axis) -> Vec<String> {
 fn least_width(spot: &Spot) -> f64 {
     let places = spot.chart.x.categories.len().max(1) as f64;
     match spot.chart.geometry {
-        Geometry::Bars | Geometry::Strip | Geometry::Stacked | Geometry::Percent
-            if matches!(spot.left, Side::Names(..)) =>
-        {
-            LEAST_ACROSS - spot.right
-        }
+        _ if spot.has_bars_across() => LEAST_ACROSS - spot.right,
         Geometry::Bars | Geometry::Strip => places * (3.0 + 4.0 * spot.panel.series.len() as f64).min(24.0),
         Geometry::Stacked | Geometry::Percent => places * 8.0,
         Geometry::Heat => places * 22.0,
@@ -357,13 +517,21 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
     let untitled = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::default());
     let from_zero = |axis: &crate::figure::Axis| match chart.geometry {
         Geometry::Lines | Geometry::Strip | Geometry::Profile => false,
-        Geometry::Scatter => axis.scale != crate::figure::Scale::Log,
+        Geometry::Scatter => axis.scale != Scale::Log,
         _ => true,
     };
     // Names of roofs stand above them.
     let is_roofed = chart.geometry == Geometry::Scatter && !from_zero(&chart.y);
     let (low, high) = span(chart);
-    let values = || Ruler::new(&chart.y, (low, if is_roofed { 2.0 * high } else { high }), from_zero(&chart.y), 5);
+    let high = if is_roofed { 2.0 * high } else { high };
+    // Brackets and their words stand above the marks.
+    let brackets = chart.marks.iter().filter(|mark| matches!(mark.kind, MarkKind::Bracket { .. })).count() as f64;
+    let high = match chart.y.scale {
+        _ if brackets == 0.0 => high,
+        Scale::Linear => high + 0.14 * brackets * (high - low.min(0.0)),
+        Scale::Log => high * (high / low).powf(0.14 * brackets).max(1.0),
+    };
+    let values = || Ruler::new(&chart.y, (low, high), from_zero(&chart.y), 5);
     match chart.geometry {
         // On a screen names need no turning, and any number of bars can be scrolled.
         Geometry::Bars | Geometry::Strip | Geometry::Stacked if page.is_screen() => {
@@ -397,7 +565,7 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
             let whole = if chart.geometry == Geometry::Scaling { Ruler::at(&chart.x, &places) } else { None };
             let mut along = whole.unwrap_or_else(|| Ruler::new(&chart.x, ends, false, 5));
             // There is no half epoch.
-            if places.iter().all(|x| x.fract() == 0.0) {
+            if chart.x.ticks.is_empty() && places.iter().all(|x| x.fract() == 0.0) {
                 along.whole_numbers();
             }
             (Side::Numbers(values()), Side::Numbers(along))
@@ -430,7 +598,7 @@ fn span(chart: &Chart) -> (f64, f64) {
         let interval = point.value.interval.map_or([point.value.median; 2], |ends| [ends.low, ends.high]);
         [point.value.median, interval[0], interval[1]]
     });
-    let positive = chart.y.scale == crate::figure::Scale::Log;
+    let positive = chart.y.scale == Scale::Log;
     let ends = ends.filter(|end| end.is_finite() && (!positive || *end > 0.0));
     ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), end| (low.min(end), high.max(end)))
 }

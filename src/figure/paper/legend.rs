@@ -37,7 +37,8 @@ pub(super) struct Legend {
 
 impl Legend {
     /// The legend of charts, in rows of a width; empty where nothing has to be told apart.
-    pub fn new(charts: &[&Chart], palette: Palette, kind: Type, width: f64) -> Self {
+    pub fn new(charts: &[&Chart], palette: Palette, kind: Type, width: f64, most: Option<usize>) -> Self {
+        let most = most.filter(|most| *most > 0).unwrap_or(usize::MAX);
         let mut entries: Vec<Entry> = Vec::new();
         for chart in charts.iter().filter(|chart| needs_one(chart)) {
             for series in chart.legend() {
@@ -77,7 +78,7 @@ impl Legend {
             entry.name = kind.typist.cut(&entry.name, kind.small, width - room);
             let wide = room + kind.typist.width(&Line::plain(&entry.name), kind.small);
             match rows.last_mut() {
-                Some(row) if used + GAP + wide <= width => {
+                Some(row) if used + GAP + wide <= width && row.len() < most => {
                     used += GAP + wide;
                     row.push(entry);
                 }
@@ -88,6 +89,18 @@ impl Legend {
             }
         }
         Self { rows }
+    }
+
+    /// How wide it is.
+    pub fn width(&self, kind: Type) -> f64 {
+        let wide = |entry: &Entry| SAMPLE.0 + SAMPLE.1 + kind.typist.width(&Line::plain(&entry.name), kind.small);
+        let row = |row: &Vec<Entry>| row.iter().map(wide).sum::<f64>() + GAP * row.len().saturating_sub(1) as f64;
+        self.rows.iter().map(row).fold(0.0, f64::max)
+    }
+
+    /// A legend without entries.
+    pub fn empty() -> Self {
+        Self { rows: Vec::new() }
     }
 
     /// How high it is, with the gap below it.

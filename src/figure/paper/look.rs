@@ -3,7 +3,7 @@
 use super::path::{Area, Segment, circle, polygon, rectangle};
 use super::scene::{Colour, Scene, Stroke};
 use crate::figure::chart::Look;
-use crate::figure::palette::{Hatch, Marker, Sign, sign_at};
+use crate::figure::palette::{Hatch, Marker, Sign};
 use crate::figure::style::Palette;
 
 /// What is written and drawn in black.
@@ -32,7 +32,7 @@ impl Paint {
     /// The paint of a look; `variant` distinguishes series of one colour.
     pub fn of(look: &Look, variant: usize, palette: Palette) -> Self {
         let (rgb, place) = (look.colour(), look.place());
-        let sign = sign_at(place + variant);
+        let sign = look.sign_of(variant);
         match palette {
             Palette::Colour => {
                 // Bright colours carry dark lines, dark ones bright lines.
@@ -42,7 +42,11 @@ impl Paint {
                 Self { fill: rgb, hatch: mix(rgb, toward, 0.55), line, sign }
             }
             Palette::Grey => {
-                let grey = AREAS[place % AREAS.len()];
+                let grey = match look {
+                    Look::Own(_, own) => own.colour.map(|colour| (255.0 * luminance(colour).powf(1.0 / 2.2)) as u8),
+                    _ => None,
+                };
+                let grey = grey.unwrap_or(AREAS[place % AREAS.len()]);
                 let hatch = if grey > 0x70 { [0x28; 3] } else { [0xf0; 3] };
                 Self { fill: [grey; 3], hatch, line: [LINES[(place + variant) % LINES.len()]; 3], sign }
             }

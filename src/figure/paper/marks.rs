@@ -5,7 +5,7 @@ use super::letter::{Anchor, Line};
 use super::look::{INK, Paint, bar, hollow, luminance, marker, mix};
 use super::path::{Area, Segment, polygon};
 use super::scene::{Colour, Mark, Scene, Stroke};
-use super::side::{AXIS, Side, Type};
+use super::side::{AXIS, Side, Type, runs_across};
 use crate::analysis::Value;
 use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Panel, Point, Role, Series};
 use crate::figure::number::{short, significant};
@@ -13,9 +13,12 @@ use crate::figure::style::Palette;
 
 /// From the data of a heat map to the numbers of its key.
 const HEAT_KEY: f64 = 13.0;
+/// What lies around an error bar, so that no hatch hides it.
+const CASING: (Colour, f64) = ([0xff; 3], 1.6);
+/// The width of lines.
+pub(super) const LINE: f64 = 1.1;
 /// The share of a place that bars take, and the widest bar.
-const BARS: (f64, f64) = (0.78, 22.0);
-
+pub(super) const BARS: (f64, f64) = (0.78, 22.0);
 /// The least thickness of bars that run across.
 const LEAST_BAR: f64 = 10.7;
 /// Between a bar and its number, and between two numbers.
@@ -32,19 +35,31 @@ pub(super) struct Field<'a> {
     pub kind: Type,
     /// The places of its chart and of its panel.
     pub place: [usize; 2],
+    /// The share of a place that bars take, and the widest bar.
+    pub bars: (f64, f64),
+    /// The width of lines.
+    pub line: f64,
+    /// An author gives limits, so that values may lie beyond the axes.
+    pub is_cut: bool,
 }
 
 impl Field<'_> {
-    fn x(&self, value: f64) -> f64 {
+    /// Whether a point lies on both axes.
+    fn holds(&self, point: &Point) -> bool {
+        let (names, numbers) = if self.is_across() { (self.left, self.bottom) } else { (self.bottom, self.left) };
+        !self.is_cut || names.shows(point.x) && numbers.shows(point.value.median)
+    }
+
+    pub(super) fn x(&self, value: f64) -> f64 {
         self.area.left + self.bottom.place(value) * self.area.width
     }
 
-    fn y(&self, value: f64) -> f64 {
+    pub(super) fn y(&self, value: f64) -> f64 {
         self.area.bottom() - self.left.place(value) * self.area.height
     }
 
     /// The middle of a row; the first is above.
-    fn row(&self, row: f64) -> f64 {
+    pub(super) fn row(&self, row: f64) -> f64 {
         self.area.top + self.left.place(row) * self.area.height
     }
 
@@ -55,7 +70,12 @@ impl Field<'_> {
 
     /// Whether values run to the right and names from top to bottom.
     pub fn is_across(&self) -> bool {
-        matches!((self.left, self.bottom), (Side::Names(..), Side::Numbers(_)))
+        runs_across(self.left, self.bottom)
+    }
+
+    /// The length along the names.
+    fn length(&self) -> f64 {
+        if self.is_across() { self.area.height } else { self.area.width }
     }
 
     /// The middle of a place along the names.
@@ -64,12 +84,12 @@ impl Field<'_> {
     }
 
     /// Where a value lies along the numbers.
-    fn value(&self, value: f64) -> f64 {
+    pub(super) fn value(&self, value: f64) -> f64 {
         if self.is_across() { self.x(value) } else { self.y(value) }
     }
 
     /// The point at a distance along the names and one along the numbers.
-    fn at(&self, along: f64, value: f64) -> (f64, f64) {
+    pub(super) fn at(&self, along: f64, value: f64) -> (f64, f64) {
         if self.is_across() { (value, along) } else { (along, value) }
     }
 
@@ -84,6 +104,11 @@ impl Field<'_> {
 
     /// The ends of an interval with caps, at a distance along the names.
     fn whisker(&self, scene: &mut Scene, along: f64, value: &Value, cap: f64) {
+        self.whisker_in(scene, along, value, cap, &(INK, 0.6));
+    }
+
+    /// The same in a colour and a width.
+    fn whisker_in(&self, scene: &mut Scene, along: f64, value: &Value, cap: f64, (colour, width): &(Colour, f64)) {
         let Some(ends) = value.interval.filter(|ends| ends.low.is_finite() && ends.high.is_finite()) else { return };
         let (low, high) = (self.value(ends.low), self.value(ends.high));
         let line = |(x, y): (f64, f64)| Segment::Line(x, y);
@@ -96,11 +121,7 @@ impl Field<'_> {
             start(self.at(along - cap, high)),
             line(self.at(along + cap, high)),
         ];
-        if self.is_across() {
-            // Apart from the hatch below it.
-            scene.path(segments.clone(), None, Some(Stroke::new([0xff; 3], 2.2)));
-        }
-        scene.path(segments, None, Some(Stroke::new(INK, 0.6)));
+        scene.path(segments, None, Some(Stroke::new(*colour, *width)));
     }
 
     /// Says that an area stands for a point of a series of this panel.
@@ -183,13 +204,13 @@ pub(super) fn draw(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Pane
         Geometry::Scatter => scatter(scene, field, panel),
     }
     let from_zero = matches!(chart.geometry, Geometry::Bars | Geometry::Stacked | Geometry::Percent);
-    if from_zero && field.is_across() {
+    if from_zero && field.is_across() && field.bottom.shows(0.0) {
         let zero = field.value(0.0);
         scene.line(&[(zero, field.area.top), (zero, field.area.bottom())], Stroke::new(INK, AXIS));
     }
 }
 
-fn sound(series: &Series) -> impl Iterator<Item = &Point> {
+pub(super) fn sound(series: &Series) -> impl Iterator<Item = &Point> {
     series.points.iter().filter(|point| point.value.median.is_finite() && point.x.is_finite())
 }
 
@@ -223,12 +244,11 @@ fn slots<'a>(chart: &Chart, panel: &'a Panel) -> Vec<Vec<Option<&'a Series>>> {
 }
 
 /// Calls for each series at each place, with its middle and its width.
-fn each_slot(field: &Field, chart: &Chart, panel: &Panel, mut call: impl FnMut(&Series, usize, f64, f64)) {
+pub(super) fn each_slot(field: &Field, chart: &Chart, panel: &Panel, mut call: impl FnMut(&Series, usize, f64, f64)) {
     let slots = slots(chart, panel);
     let most = slots.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    let length = if field.is_across() { field.area.height } else { field.area.width };
-    let place_width = length / slots.len().max(1) as f64;
-    let width = (BARS.0 * place_width / most as f64).min(BARS.1);
+    let place_width = field.length() / slots.len().max(1) as f64;
+    let width = (field.bars.0 * place_width / most as f64).min(field.bars.1);
     for (place, slot) in slots.iter().enumerate() {
         let first = field.middle(place as f64) - width * (slot.len() as f64 - 1.0) / 2.0;
         for (index, series) in slot.iter().enumerate() {
@@ -248,7 +268,9 @@ fn bars(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
             let ends = (field.value(0.0), field.value(point.value.median));
             let mut area = field.between((middle - half, middle + half), ends);
             bar(scene, &area, &paint);
-            field.whisker(scene, middle, &point.value, (0.5 * half).min(2.2));
+            let cap = (0.5 * half).min(2.2);
+            field.whisker_in(scene, middle, &point.value, cap, &CASING);
+            field.whisker(scene, middle, &point.value, cap);
             if field.is_across() {
                 let last = |value: &Value| field.value(value.interval.map_or(value.median, |ends| ends.high));
                 let end = printed.iter().map(|point| last(&point.value) + 2.0).fold(last(&point.value), f64::max);
@@ -275,8 +297,7 @@ fn sum(panel: &Panel, place: usize) -> f64 {
 }
 
 fn stacked(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel, percent: bool) {
-    let length = if field.is_across() { field.area.height } else { field.area.width };
-    let width = (BARS.0 * length / chart.x.categories.len().max(1) as f64).min(1.4 * BARS.1);
+    let width = (field.bars.0 * field.length() / chart.x.categories.len().max(1) as f64).min(1.4 * field.bars.1);
     for place in 0..chart.x.categories.len() {
         let whole = sum(panel, place);
         let scale = if percent && whole > 0.0 { 100.0 / whole } else { 1.0 };
@@ -316,22 +337,28 @@ fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
     let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
     for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {
         let paint = field.paint(series);
-        let points: Vec<(f64, f64)> =
-            sound(series).map(|point| (field.x(point.x), field.y(point.value.median))).collect();
+        let place = |point: &Point| (field.x(point.x), field.y(point.value.median));
+        let all: Vec<&Point> = sound(series).collect();
+        // A line ends before points that lie beyond an axis.
+        let pieces = all.split(|point| !field.holds(point)).map(|piece| piece.iter().map(|point| place(point)));
+        let pieces = pieces.map(Iterator::collect::<Vec<(f64, f64)>>);
         if series.role == Role::Ideal {
-            scene.line(&points, ideal_stroke(&paint));
+            pieces.for_each(|piece| scene.line(&piece, ideal_stroke(&paint)));
             continue;
         }
-        scene.line(&points, Stroke { round: paint.sign.dash.0.is_empty(), ..paint.stroke(1.1) });
+        let stroke = Stroke { round: paint.sign.dash.0.is_empty(), ..paint.stroke(field.line) };
+        pieces.for_each(|piece| scene.line(&piece, stroke.clone()));
+        let shown = || all.iter().copied().filter(|point| field.holds(point));
         if !bands {
-            sound(series).for_each(|point| field.whisker(scene, field.x(point.x), &point.value, 1.8));
+            shown().for_each(|point| field.whisker(scene, field.x(point.x), &point.value, 1.8));
         }
+        let points: Vec<(f64, f64)> = shown().map(place).collect();
         // Markers where they do not run together.
         let every = (points.len() as f64 * 9.0 / field.area.width).ceil().max(1.0) as usize;
         for point in points.iter().step_by(every) {
             marker(scene, *point, 1.9, &paint);
         }
-        for (point, at) in sound(series).zip(&points) {
+        for (point, at) in shown().zip(&points) {
             field.mark(scene, (panel, series, point), around(*at, 1.9));
         }
         for point in published(panel, series) {
@@ -343,7 +370,11 @@ fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
 fn strip(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     each_slot(field, chart, panel, |series, place, middle, width| {
         let paint = field.paint(series);
-        let repeats: Vec<&Point> = sound(series).filter(|point| point.x as usize == place).collect();
+        let here = sound(series).filter(|point| point.x as usize == place && field.holds(point));
+        let repeats: Vec<&Point> = here.collect();
+        if repeats.is_empty() {
+            return;
+        }
         let half = (0.36 * width).min(8.0);
         let mut values: Vec<f64> = repeats.iter().map(|point| point.value.median).collect();
         values.sort_by(f64::total_cmp);
@@ -489,7 +520,7 @@ fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
             }
             continue;
         }
-        for point in sound(series) {
+        for point in sound(series).filter(|point| field.holds(point)) {
             field.whisker(scene, field.x(point.x), &point.value, 1.8);
             let at = (field.x(point.x), field.y(point.value.median));
             marker(scene, at, 2.2, &paint);
@@ -500,7 +531,9 @@ fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
 
 fn effects(scene: &mut Scene, field: &Field, panel: &Panel, from_one: bool) {
     let one = field.x(1.0);
-    scene.line(&[(one, field.area.top), (one, field.area.bottom())], Stroke::new(INK, 0.6));
+    if field.bottom.shows(1.0) {
+        scene.line(&[(one, field.area.top), (one, field.area.bottom())], Stroke::new(INK, 0.6));
+    }
     for series in &panel.series {
         let paint = field.paint(series);
         for point in sound(series) {
@@ -523,8 +556,10 @@ fn effects(scene: &mut Scene, field: &Field, panel: &Panel, from_one: bool) {
             if let Some(ends) = point.value.interval {
                 scene.line(&[(field.x(ends.low), y), (field.x(ends.high), y)], Stroke::new(paint.line, 1.2));
             }
-            marker(scene, (at, y), 2.2, &paint);
-            field.mark(scene, (panel, series, point), around((at, y), 2.2));
+            if field.bottom.shows(point.value.median) {
+                marker(scene, (at, y), 2.2, &paint);
+                field.mark(scene, (panel, series, point), around((at, y), 2.2));
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What charts are laid out on: paper of a style, or a part of a screen.
 
-use crate::figure::style::{Family, Palette, Style, Width};
+use crate::figure::style::{Family, Palette, Style};
 
 /// What charts are laid out on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,10 +24,7 @@ pub struct Page {
 impl Page {
     /// Paper of a style: as high as the charts are.
     pub fn paper(style: &Style) -> Self {
-        let (columns, high) = match style.width {
-            Width::Column => (2, 132.0),
-            Width::Page => (4, 165.0),
-        };
+        let (columns, high) = if style.width.is_wide() { (4, 165.0) } else { (2, 132.0) };
         let (width, size) = (style.width.pt(), style.size());
         let (family, palette) = (style.font, style.palette);
         Self { width, size, family, palette, columns, heights: (high, 132.0), sight: None }

@@ -113,6 +113,7 @@ pub struct Provenance {
     /// What the figure shows, in a few words.
     pub title: String,
     /// What was asked for: with it, the figure is made again.
+    #[serde(default)]
     pub study: Study,
     /// Whose numbers these are.
     pub sessions: Vec<Origin>,
@@ -125,6 +126,9 @@ pub struct Provenance {
     pub drawn: Vec<DrawnChart>,
     /// What a reader must know, one sentence each.
     pub notes: Vec<String>,
+    /// What a file says of its study and cannot be read, one line each: another version wrote it, or somebody edited it.
+    #[serde(skip)]
+    pub problems: Vec<String>,
 }
 
 impl Provenance {
@@ -139,7 +143,8 @@ impl Provenance {
         notes: Vec<String>,
     ) -> Self {
         let program = PROGRAM.to_owned();
-        Self { multicard_figure: VERSION, program, title, study, sessions, cells, table, drawn, notes }
+        let (multicard_figure, problems) = (VERSION, Vec::new());
+        Self { multicard_figure, program, title, study, sessions, cells, table, drawn, notes, problems }
     }
 
     /// The provenance of a chart that no study asked for.

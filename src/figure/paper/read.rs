@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::provenance::{KEYWORD, Provenance, VERSION};
 use super::svg;
+use crate::figure::lenient::leniently;
 use crate::figure::style::Style;
 use crate::figure::{Study, UnknownPreset, preset};
 use crate::foreign;
@@ -114,6 +115,16 @@ fn read(mut file: impl BufRead + Seek, path: &Path) -> Result<Provenance, ReadEr
     }
 }
 
+/// The resolution of a PNG in dpi, as it says itself.
+pub fn png_dpi(path: &Path) -> Option<u32> {
+    let file = foreign::open(path).ok()?;
+    let mut decoder = png::Decoder::new(BufReader::new(file));
+    decoder.set_limits(png::Limits { bytes: 2 * MOST_METADATA_BYTES });
+    let dims = decoder.read_info().ok()?.info().pixel_dims?;
+    let dpi = (f64::from(dims.xppu) * 0.0254).round() as u32;
+    (dims.unit == png::Unit::Meter && (72..=1200).contains(&dpi)).then_some(dpi)
+}
+
 fn of_png(file: impl BufRead + Seek) -> Result<String, ReadError> {
     let damaged = |reason: png::DecodingError| match reason {
         png::DecodingError::LimitsExceeded => ReadError::TooMuch("PNG"),
@@ -175,7 +186,11 @@ fn parse(format: &'static str, text: &str) -> Result<Provenance, ReadError> {
         let study = spec.study().map_err(ReadError::Preset)?;
         whole.insert("study".to_owned(), serde_json::to_value(study).map_err(damaged)?);
     }
-    serde_json::from_value(whole.into()).map_err(damaged)
+    // What cannot be read of the study costs what it says, not the figure.
+    let study = whole.remove("study").unwrap_or_else(|| serde_json::Value::Object(serde_json::Map::new()));
+    let (study, problems) = leniently::<Study>(study, "study");
+    let provenance: Provenance = serde_json::from_value(whole.into()).map_err(damaged)?;
+    Ok(Provenance { study, problems, ..provenance })
 }
 
 /// What files of the first form (multicard 0.1) say instead of a study.

@@ -50,6 +50,11 @@ impl Type {
     }
 }
 
+/// Whether values run to the right and names from top to bottom.
+pub(super) fn runs_across(left: &Side, bottom: &Side) -> bool {
+    matches!((left, bottom), (Side::Names(..), Side::Numbers(_)))
+}
+
 impl Side {
     fn title(&self) -> &Line {
         match self {
@@ -71,6 +76,22 @@ impl Side {
         match self {
             Self::Numbers(ruler) => value * ruler.factor,
             Self::Names(..) => value,
+        }
+    }
+
+    /// Where a value in the unit that stands on the axis lies, or the middle of a place.
+    pub fn shown_place(&self, value: f64) -> f64 {
+        match self {
+            Self::Numbers(ruler) => ruler.place(value / ruler.factor),
+            Self::Names(..) => self.place(value),
+        }
+    }
+
+    /// Whether a value of the chart lies on it.
+    pub fn shows(&self, value: f64) -> bool {
+        match self {
+            Self::Numbers(ruler) => ruler.shows(value),
+            Self::Names(..) => true,
         }
     }
 

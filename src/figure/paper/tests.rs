@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::analysis::{Interval, Level, Method, RunSummary, Source, Value, fixture, summarise_run};
 use crate::figure::{
-    Axis, Chart, Figure, Geometry, Look, Panel, Place, Point, Role, Scale, Series, Study, figure, preset as study,
+    Annotation, AnnotationKind, Axis, AxisName, Chart, Figure, Geometry, LegendPlace, Look, Nth, Overrides, Panel,
+    Place, Point, Role, Scale, Series, Study, compare_on_screen, figure, preset as study,
 };
 use crate::plan::{CudaState, Node, Worker};
 
@@ -302,6 +303,7 @@ fn chart() -> impl Strategy<Value = Chart> {
                 Chart {
                     title: String::new(),
                     geometry,
+                    marks: Vec::new(),
                     intervals: String::new(),
                     x: Axis { categories: categories.clone(), ..Axis::new(x.clone(), "s") },
                     y: Axis { categories: categories.clone(), scale, ..Axis::new(y.clone(), "images/s") },
@@ -452,4 +454,186 @@ fn a_figures_file_carries_the_values_that_it_draws_and_its_table_the_measure_tha
     assert_eq!(carried, marks.iter().map(|point| point.value.median).collect::<Vec<_>>());
     let groups = &figure.charts[0].x.categories;
     assert!(drawn[0].points.iter().all(|point| groups.contains(&point.x)), "{drawn:?}");
+}
+
+/// The words on a figure's page, in the order of their setting.
+fn words(figure: &Figure) -> Vec<String> {
+    figure.scene().texts().map(|text| text.text.clone()).collect()
+}
+
+fn edited(id: &str, change: impl FnOnce(&mut Overrides)) -> Figure {
+    let mut study = study(id).unwrap();
+    change(&mut study.overrides);
+    figure_of(&study)
+}
+
+#[test]
+fn names_and_looks_of_levels_change_wherever_they_stand() {
+    let figure = edited("times", |one| {
+        one.level_mut("precision=fp16").label = Some("FP16 (AMP)".to_owned());
+        one.level_mut("4 GPUs").label = Some("four".to_owned());
+        one.level_mut("1 GPU").colour = Some("#010203".to_owned());
+        one.level_mut("fp23").label = Some("x".to_owned());
+        one.title = Some("Of my own".to_owned());
+        one.axis_mut(AxisName::Y, Nth(1)).name = Some("Time of training".to_owned());
+    });
+    let words = words(&figure);
+    for part in ["FP16 (AMP)", "four", "Of my own", "Time of training (s)"] {
+        assert!(words.iter().any(|word| word.contains(part)), "{part} in {words:?}");
+    }
+    assert!(!words.iter().any(|word| word.contains("fp16") || word.contains("4 GPUs")), "{words:?}");
+    assert!(String::from_utf8(svg(&figure)).unwrap().contains("#010203"));
+    let missing: Vec<&String> = figure.missing.iter().filter(|line| line.contains("\"fp23\"")).collect();
+    assert_eq!(missing.len(), 1, "{:?}", figure.missing);
+}
+
+#[test]
+fn limits_that_hide_values_are_said_on_the_page() {
+    let figure = edited("times", |one| {
+        let axis = one.axis_mut(AxisName::Y, Nth(1));
+        (axis.low, axis.high) = (Some(1.0), Some(2.0));
+    });
+    let said = words(&figure).join(" ");
+    assert!(said.contains("beyond the axes") && said.contains("Bars do not begin at 0"), "{said}");
+    assert!(!words(&preset("times")).join(" ").contains("beyond"));
+    let wrong = edited("times", |one| {
+        let axis = one.axis_mut(AxisName::Y, Nth(1));
+        (axis.low, axis.high, axis.unit) = (Some(2.0), Some(1.0), Some("GB".to_owned()));
+    });
+    assert_eq!(wrong.missing.iter().filter(|line| line.starts_with("axis ")).count(), 2, "{:?}", wrong.missing);
+    assert_eq!(svg(&wrong), svg(&preset("times")));
+}
+
+#[test]
+fn a_screen_shows_names_looks_and_limits_of_the_author_and_its_marks_say_the_cells_that_are_drawn() {
+    let mut asked = study("times").unwrap();
+    let words = |asked: &Study| -> (Scene, Vec<String>) {
+        let comparison = compare_on_screen(&[Source { session: "", runs: &runs(), reports: &[] }], asked, None);
+        let scene = lay_out_on(&comparison.charts[..1], &Page::screen(640.0, 300.0, 9.0));
+        let words = scene.texts().map(|text| text.text.clone()).collect();
+        (scene, words)
+    };
+    let usual = words(&asked).0;
+    asked.overrides.level_mut("precision=fp16").label = Some("AMP".to_owned());
+    asked.overrides.level_mut("1 GPU").colour = Some("#010203".to_owned());
+    asked.overrides.annotations = vec![Annotation::parse(AnnotationKind::Line, "y=2,on paper alone").unwrap()];
+    let axis = asked.overrides.axis_mut(AxisName::Y, Nth(1));
+    (axis.low, axis.high) = (Some(1.0), Some(2.0));
+    let (scene, words) = words(&asked);
+    let said = words.join(" ");
+    assert!(said.contains("AMP") && !said.contains("fp16") && !said.contains("on paper alone"), "{said}");
+    assert!(said.contains("beyond the axes") && said.contains("Bars do not begin at 0"), "{said}");
+    let is_own = |item: &Item| matches!(item, Item::Path { fill: Some(([1, 2, 3], _)), .. });
+    assert!(scene.items.iter().any(is_own) && !usual.items.iter().any(is_own));
+    let cells = |scene: &Scene| scene.marks.iter().map(|mark| mark.cell.clone()).collect::<Vec<_>>();
+    assert_eq!(cells(&scene), cells(&usual));
+}
+
+#[test]
+fn a_unit_converts_values_and_ticks() {
+    let figure = edited("times", |one| one.axis_mut(AxisName::Y, Nth(1)).unit = Some("min".to_owned()));
+    let value = |figure: &Figure| figure.charts[0].series().next().unwrap().points[0].value.median;
+    assert!((value(&figure) * 60.0 - value(&preset("times"))).abs() < 1e-9);
+    assert!(words(&figure).iter().any(|word| word == "Training time (min)"), "{:?}", words(&figure));
+}
+
+#[test]
+fn a_figure_is_as_high_as_it_is_asked_to_be_or_says_why_not() {
+    for (id, mm) in [("times", 60.0), ("loss", 140.0), ("effects", 50.0)] {
+        let figure = edited(id, |one| one.height_mm = Some(mm));
+        assert!((figure.scene().height / PT_PER_MM - mm).abs() < 0.1, "{id}: {}", figure.scene().height / PT_PER_MM);
+        assert!(figure.warnings(&figure.scene()).is_empty());
+    }
+    let low = edited("loss", |one| one.height_mm = Some(20.0));
+    assert!(low.warnings(&low.scene())[0].contains("it is not 20 mm high"));
+}
+
+#[test]
+fn caption_error_bars_and_legend_are_left_out_where_they_are_off() {
+    let usual = words(&preset("times"));
+    let off = edited("times", |one| one.caption = false);
+    assert!(usual.iter().any(|word| word.contains("Error bars")));
+    assert!(!words(&off).iter().any(|word| word.contains("Error bars")));
+    let bare = edited("times", |one| one.error_bars = false);
+    assert!(bare.charts[0].series().flat_map(|series| &series.points).all(|point| point.value.interval.is_none()));
+    assert!(!words(&bare).iter().any(|word| word.contains("Error bars")));
+    let legend =
+        |place| words(&edited("scaling", |one| one.legend = place)).iter().filter(|word| *word == "fp32").count();
+    assert_eq!(
+        [LegendPlace::Above, LegendPlace::Below, LegendPlace::Right, LegendPlace::Off].map(legend),
+        [1, 1, 1, 0]
+    );
+}
+
+#[test]
+fn a_bracket_says_the_ratio_and_the_verdict_of_its_cells() {
+    let annotations = vec![
+        Annotation::parse(AnnotationKind::Bracket, "precision=fp32,gpus=1 to precision=fp16,gpus=1").unwrap(),
+        Annotation::parse(AnnotationKind::Bracket, "precision=fp32,gpus=1 to precision=fp8,gpus=1").unwrap(),
+        Annotation::parse(AnnotationKind::Line, "y=2,a line").unwrap(),
+        Annotation::parse(AnnotationKind::Text, "nowhere,2,lost").unwrap(),
+    ];
+    let figure = edited("times", |one| one.annotations = annotations);
+    let words = words(&figure);
+    assert!(words.iter().any(|word| word == "4.00×, faster"), "{words:?}");
+    assert!(words.iter().any(|word| word == "a line"));
+    let missing = figure.missing.join("\n");
+    assert!(
+        missing.contains("no cell is precision=fp8,gpus=1") && missing.contains("there is no place \"nowhere\""),
+        "{missing}"
+    );
+}
+
+#[test]
+fn what_differs_travels_in_the_file_and_unknown_entries_are_named() {
+    let figure = edited("times", |one| one.title = Some("Kept".to_owned()));
+    let text =
+        String::from_utf8(encode(&figure.scene(), &figure.provenance(vec![origin()]), PaperFormat::Svg).unwrap());
+    let text = text.unwrap();
+    assert_eq!(read_provenance(text.as_bytes()).unwrap().study, figure.study);
+    let other = text
+        .replace("&quot;title&quot;:&quot;Kept&quot;", "&quot;titel&quot;:&quot;Kept&quot;,&quot;caption&quot;:false");
+    let read = read_provenance(other.as_bytes()).unwrap();
+    assert!(!read.study.overrides.caption);
+    assert_eq!(read.problems, ["study.overrides.titel: unknown key; did you mean \"title\"?"]);
+}
+
+#[test]
+fn widths_have_the_names_of_venues_or_millimetres() {
+    let width = |text: &str| serde_json::from_str::<Width>(text);
+    assert_eq!(width("\"ieee-column\"").unwrap().mm(), 88.9);
+    assert_eq!(width("92.5").unwrap().mm(), 92.5);
+    assert_eq!("92.5mm".parse::<Width>().unwrap(), Width::of_mm(92.5).unwrap());
+    assert!(width("5").unwrap_err().to_string().contains("from 30 to 500 mm"));
+    assert!(width("\"ieee\"").unwrap_err().to_string().contains("ieee-column"));
+    for known in Width::named().chain([Width::Tenths(925)]) {
+        assert_eq!(width(&serde_json::to_string(&known).unwrap()).unwrap(), known);
+    }
+    let style = Style { width: Width::of_mm(60.0).unwrap(), size_pt: 5.0, ..Style::default() };
+    let small = figure_of(&Study { style, ..study("times").unwrap() });
+    assert!((small.scene().width / PT_PER_MM - 60.0).abs() < 1e-9);
+    assert!(small.warnings(&small.scene())[0].contains("print needs 6 pt"));
+}
+
+/// Without the program no font can be listed.
+#[test]
+fn every_font_of_a_pdf_is_embedded_and_none_is_of_type_3() {
+    if std::process::Command::new("pdffonts").arg("-v").output().is_err() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for id in ["times", "loss", "interactions", "roofline", "map"] {
+        let figure = preset(id);
+        let file = folder.path().join(format!("{id}.pdf"));
+        let bytes = encode(&figure.scene(), &figure.provenance(Vec::new()), PaperFormat::Pdf).unwrap();
+        write_file(&file, &bytes).unwrap();
+        let listed = std::process::Command::new("pdffonts").arg(&file).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let fonts: Vec<&str> = listed.lines().skip(2).collect();
+        assert!(!fonts.is_empty(), "{id}");
+        for font in fonts {
+            let embedded = font.split_whitespace().rev().nth(4);
+            assert!(!font.contains("Type 3") && embedded == Some("yes"), "{id}: {font}");
+        }
+    }
 }

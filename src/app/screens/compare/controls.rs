@@ -21,7 +21,7 @@ use crate::app::widgets::{
     card, check_ui, choice, cut_to, fields_on_cards, filter_field, muted, named, strong, text_field, text_width,
     together_ui,
 };
-use crate::figure::{Form, Look, Over, Place, SettingLevels, Study, baseline_name, level_name};
+use crate::figure::{Form, Over, Place, SettingLevels, Study, baseline_name, level_name};
 
 /// Width of the arrow of a drop-down list, and of its widest text.
 const ARROW: f32 = 36.0;
@@ -194,9 +194,7 @@ fn levels_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, levels: &SettingLev
             let hidden = (key.clone(), level.clone());
             let mut keep = !view.own.study.hidden.contains(&hidden);
             let name = level_name(&levels.setting, level);
-            let swatch = series.iter().find(|one| {
-                is_colour && (matches!(&one.look, Look::Level(own, _) if own == level) || one.name == name)
-            });
+            let swatch = series.iter().find(|one| is_colour && (one.look.level() == Some(level) || one.name == name));
             let beside = 22.0 + if swatch.is_some() { 18.0 } else { 0.0 };
             let text = cut_to(ui, &level.to_string(), ui.max_rect().width() - beside);
             let width = text_width(ui, &text) + beside;

@@ -7,7 +7,7 @@ use crate::analysis::{self, CellKey, RunState, cell_keys, cells_of, cells_poolin
 use crate::app::canvas::Canvas;
 use crate::app::cell_table::{Beside, CellTexts, Proof, Sort};
 use crate::app::desk::Source;
-use crate::figure::{Chart, Column, Comparison, Row, Study, compare_with};
+use crate::figure::{Chart, Column, Comparison, Row, Study, compare_on_screen};
 use crate::papers::{Judgement, artefact, judge};
 use crate::plan::{AskedCell, Identity, Mode, Plan, identity, plan_of_cells};
 use crate::store::RunRecord;
@@ -39,7 +39,7 @@ impl Picture {
     /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The `selected` cell is drawn in any case.
     pub fn new(sources: &[Source], study: &Study, selected: Option<&CellKey>) -> Self {
         let named: Vec<_> = sources.iter().map(Source::analysed).collect();
-        let comparison = compare_with(&named, study, selected);
+        let comparison = compare_on_screen(&named, study, selected);
         let keys = Keys(cell_keys(&cells_pooling(&named, &study.pool)));
         let proofs = proofs(sources, &keys);
         let stories = stories(&named, &keys);

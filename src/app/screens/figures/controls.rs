@@ -2,7 +2,7 @@
 
 use eframe::egui::{DragValue, Grid, Id, Role, ScrollArea, Ui, WidgetInfo};
 
-use super::{FiguresCommand, filter_id};
+use super::{FiguresCommand, appearance, filter_id};
 use crate::analysis::Key;
 use crate::app::command::{Command, edit};
 use crate::app::screens::figures::View;
@@ -20,8 +20,13 @@ pub fn side_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     fields_on_cards(ui);
     ScrollArea::vertical().id_salt("figures-side").auto_shrink([false, false]).show(ui, |ui| {
         type Part = fn(&mut Ui, View<'_>, &mut Vec<Command>);
-        let parts: [(&str, Part); 4] =
-            [("Figure", preset_ui), ("Export", export_ui), ("Style", style_ui), ("Cells", cells_ui)];
+        let parts: [(&str, Part); 5] = [
+            ("Figure", preset_ui),
+            ("Export", export_ui),
+            ("Style", style_ui),
+            ("Cells", cells_ui),
+            ("Names, axes and marks", appearance::edit_ui),
+        ];
         for (title, part) in parts {
             card(ui).show(ui, |ui| {
                 ui.take_available_width();
@@ -117,7 +122,7 @@ fn style_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         let range = Style::LEAST_PT..=Style::MOST_PT;
         let drag = DragValue::new(&mut size).range(range).speed(0.05).max_decimals(1).suffix(" pt");
         if ui.add(drag).labelled_by(label.id).changed() {
-            edit::<FiguresCommand>(commands, study, None, |study| study.style.size_pt = size);
+            edit::<FiguresCommand>(commands, study, Some("size"), |study| study.style.size_pt = size);
         }
         ui.end_row();
     });

@@ -5,7 +5,7 @@ use eframe::egui::ColorImage;
 use crate::analysis;
 use crate::app::cell_table::{Beside, CellTexts, Sort};
 use crate::app::desk::Source;
-use crate::figure::paper::{Scene, rasterise};
+use crate::figure::paper::{Scene, Vision, rasterise};
 use crate::figure::{self, Chart, Figure, Study};
 
 /// Sessions as studies see them.
@@ -20,6 +20,8 @@ pub struct Drawn {
     pub figure: Figure,
     /// Its scene on paper.
     pub scene: Scene,
+    /// What would not do in print.
+    pub warnings: Vec<String>,
     /// The scene's pixels.
     pub image: ColorImage,
     /// What its table shows.
@@ -28,14 +30,15 @@ pub struct Drawn {
 
 impl Drawn {
     /// Draws the figure, which takes tens of milliseconds, or more for hundreds of cells.
-    pub fn new(sources: &[Source], study: &Study, resolution: f64) -> Result<Self, String> {
+    pub fn new(sources: &[Source], study: &Study, resolution: f64, vision: Vision) -> Result<Self, String> {
         let figure = figure::figure(&analysed(sources), study).map_err(|error| error.to_string())?;
         let scene = figure.scene();
-        let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?;
+        let warnings = figure.warnings(&scene);
+        let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?.seen_as(vision);
         let size = [pixels.width as usize, pixels.height as usize];
         let image = ColorImage::from_rgba_unmultiplied(size, &pixels.rgba);
         let texts = CellTexts::new(&figure.table, Beside::default(), |column| column.is_measure);
-        Ok(Self { figure, scene, image, texts })
+        Ok(Self { figure, scene, warnings, image, texts })
     }
 
     /// Whether the figure shows nothing.

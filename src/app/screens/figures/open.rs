@@ -10,7 +10,7 @@ use crate::app::desk::Desk;
 use crate::app::engine::Request;
 use crate::app::task::on_thread;
 use crate::figure::paper::{Provenance, read_file};
-use crate::session::default_sessions_folder;
+use crate::session::find_session;
 
 impl FiguresScreen {
     /// Starts reading a figure file.
@@ -34,9 +34,11 @@ impl FiguresScreen {
     fn show_figure(&mut self, file: &Path, provenance: Provenance, desk: &mut Desk) {
         self.study = provenance.study;
         self.stale = true;
+        let problems = provenance.problems.iter().map(|problem| format!("\n{problem}"));
+        let problems: String = problems.collect();
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         let Some(origin) = provenance.sessions.first() else {
-            self.said = Some((format!("opened {name}, which names no session"), true));
+            self.said = Some((format!("opened {name}, which names no session{problems}"), true));
             return;
         };
         let is_open = desk.session.as_ref().is_some_and(|open| open.name() == origin.session);
@@ -46,11 +48,13 @@ impl FiguresScreen {
         } else {
             format!("; it also shows {}: add it on the Compare screen", others.join(", "))
         };
+        // What its file says and cannot be read is left out of the picture.
+        let also = also + &problems;
         if is_open {
             self.said = Some((format!("opened {name}{also}"), true));
             return;
         }
-        match known_session(desk, file, &origin.session) {
+        match find_session(file, &origin.session, &desk.settings.recent) {
             Some(folder) => {
                 self.said = Some((format!("opened {name} with session {}{also}", origin.session), true));
                 desk.open_session(Request::OpenExisting(folder));
@@ -65,16 +69,4 @@ impl FiguresScreen {
             }
         }
     }
-}
-
-/// Finds a session by its name: around or beside the file, among the recent ones, or in the default folder.
-fn known_session(desk: &Desk, file: &Path, name: &str) -> Option<PathBuf> {
-    let named = |folder: &&Path| folder.file_name().is_some_and(|own| own.to_string_lossy() == name);
-    let around = file.ancestors().skip(1).filter(named).map(Path::to_owned);
-    let recent = desk.settings.recent.iter().map(PathBuf::as_path).filter(named).map(Path::to_owned);
-    // A name must not contain a path that leads elsewhere.
-    let plain = Path::new(name).components().count() == 1;
-    let beside = file.parent().filter(|_| plain).map(|folder| folder.join(name));
-    let usual = default_sessions_folder().ok().filter(|_| plain).map(|folder| folder.join(name));
-    around.chain(beside).chain(recent).chain(usual).find(|folder| folder.join("session.toml").exists())
 }

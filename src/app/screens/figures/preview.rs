@@ -38,13 +38,16 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
             ui.label(muted(ui, "updating …"));
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let notes = drawn.figure.notes();
+            let notes: Vec<String> = drawn.figure.notes().into_iter().chain(drawn.warnings.iter().cloned()).collect();
             ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
                 ui.set_max_width(520.0);
                 notes.iter().for_each(|note| drop(ui.label(format!("• {note}"))));
             });
         });
     });
+    for warning in &drawn.warnings {
+        ui.colored_label(palette(ui.visuals()).bad, format!("⚠ {warning}"));
+    }
     ui.add_space(GRID);
     if drawn.is_empty() {
         nothing_ui(ui, drawn);

@@ -53,7 +53,7 @@ fn settle(state: &mut State) -> Vec<Request> {
 fn change(state: &mut State, change: impl FnOnce(&mut Study)) {
     let mut study = state.own::<FiguresScreen>().study.clone();
     change(&mut study);
-    send(state, FiguresCommand::Edit(Box::new(study)));
+    send(state, FiguresCommand::Edit(Box::new(study), None));
 }
 
 fn send(state: &mut State, command: FiguresCommand) -> Vec<Request> {
@@ -285,4 +285,25 @@ fn the_format_of_a_figure_is_chosen_beside_its_path() {
         _ => None,
     });
     assert_eq!(path, Some("/sessions/study/figures/times.svg"));
+}
+
+#[test]
+fn a_change_of_the_figure_is_drawn_undone_and_copied_as_a_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut state = state_with(folder.path(), small());
+    change(&mut state, |study| study.overrides.title = Some("A title".to_owned()));
+    settle(&mut state);
+    let texts = |state: &State| -> Vec<String> {
+        let drawn = state.own::<FiguresScreen>().drawn().unwrap().as_ref().unwrap();
+        drawn.scene.texts().map(|text| text.text.clone()).collect()
+    };
+    assert!(texts(&state).contains(&"A title".to_owned()));
+    let line = state.own::<FiguresScreen>().command_line(&state.desk).unwrap();
+    assert!(line.contains("--title 'A title'"), "{line}");
+    send(&mut state, FiguresCommand::Undo);
+    settle(&mut state);
+    assert!(!texts(&state).contains(&"A title".to_owned()));
+    send(&mut state, FiguresCommand::Redo);
+    settle(&mut state);
+    assert!(texts(&state).contains(&"A title".to_owned()));
 }

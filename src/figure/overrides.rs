@@ -1,0 +1,488 @@
+//! What an author wants otherwise in a figure: names, units, limits and ticks of axes, names and looks of levels, legend, sizes,
+//! annotations. Only what differs from the defaults is kept; numbers stay those of the session.
+
+mod annotation;
+mod unit;
+
+pub use annotation::{Annotation, AnnotationKind, AxisName};
+
+use serde::{Deserialize, Serialize};
+use strum::{EnumMessage, VariantArray};
+
+use super::chart::{Axis, Chart, Geometry, Look, Role, Scale, Series};
+use super::palette::{COLOUR_NAMES, COLOURS, DashKind, GREY, Hatch, Marker, OwnLook};
+use crate::plan::suggestion;
+pub use annotation::{Judge, Judged};
+
+/// Where the legend stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, VariantArray, EnumMessage)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum LegendPlace {
+    /// Above the panels.
+    #[default]
+    Above,
+    /// Below the panels.
+    Below,
+    /// Right of the panels.
+    Right,
+    /// Nowhere.
+    Off,
+}
+
+/// What differs on one axis of one chart of a figure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AxisOverride {
+    /// Which axis; y is that of values, also where it lies below the data.
+    pub axis: AxisName,
+    /// The chart of the figure, from 1.
+    #[serde(skip_serializing_if = "annotation::is_first")]
+    pub chart: Nth,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The unit that values are converted to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Its lower end, in the unit that stands on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Its upper end, in the unit that stands on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Its ticks, in the unit that stands on it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ticks: Vec<f64>,
+    /// Whether it is logarithmic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<bool>,
+}
+
+/// The number of a chart or a panel, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nth(pub usize);
+
+impl Default for Nth {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+/// What differs in how a level, or a series of another name, is called and drawn.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LevelOverride {
+    /// The level: `bf16`, `4 GPUs` or `precision=bf16`; or the name of a series.
+    pub level: String,
+    /// What it is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Its colour: a name among [`COLOUR_NAMES`], `grey`, or `#rrggbb`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub colour: Option<String>,
+    /// The hatch of its bars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hatch: Option<Hatch>,
+    /// The shape of its points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marker: Option<Marker>,
+    /// The dash of its lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dash: Option<DashKind>,
+}
+
+/// What differs from the defaults in a figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Overrides {
+    /// A title above the figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The height of the whole figure in millimetres.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub height_mm: Option<f64>,
+    /// Axes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub axes: Vec<AxisOverride>,
+    /// Levels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LevelOverride>,
+    /// What is written and drawn into charts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub annotations: Vec<Annotation>,
+    /// Where the legend stands.
+    #[serde(skip_serializing_if = "is_default")]
+    pub legend: LegendPlace,
+    /// The most entries of the legend beside each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub legend_columns: Option<usize>,
+    /// The share of their place that bars take, from 0.1 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bar_width: Option<f64>,
+    /// The width of lines in points, from 0.3 to 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_width: Option<f64>,
+    /// The line below the figure that says what error bars mean is drawn.
+    #[serde(skip_serializing_if = "is_on")]
+    pub caption: bool,
+    /// Error bars and bands are drawn.
+    #[serde(skip_serializing_if = "is_on")]
+    pub error_bars: bool,
+    /// What papers print is drawn beside what was measured.
+    #[serde(skip_serializing_if = "is_on")]
+    pub published: bool,
+}
+
+impl Default for Overrides {
+    fn default() -> Self {
+        Self {
+            title: None,
+            height_mm: None,
+            axes: Vec::new(),
+            levels: Vec::new(),
+            annotations: Vec::new(),
+            legend: LegendPlace::Above,
+            legend_columns: None,
+            bar_width: None,
+            line_width: None,
+            caption: true,
+            error_bars: true,
+            published: true,
+        }
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn is_on(value: &bool) -> bool {
+    *value
+}
+
+impl Overrides {
+    /// Heights of figures in millimetres.
+    pub const HEIGHTS_MM: (f64, f64) = (20.0, 300.0);
+    /// Shares of their place that bars may take.
+    pub const BARS: (f64, f64) = (0.1, 1.0);
+    /// Widths of lines in points.
+    pub const LINES_PT: (f64, f64) = (0.3, 4.0);
+
+    /// Whether nothing differs from the defaults.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What differs on an axis of a chart, to be changed; where it is left without a difference, [`Overrides::tidy`] removes it.
+    pub fn axis_mut(&mut self, axis: AxisName, chart: Nth) -> &mut AxisOverride {
+        let known = self.axes.iter().position(|one| one.axis == axis && one.chart == chart);
+        let place = known.unwrap_or(self.axes.len());
+        if known.is_none() {
+            self.axes.push(AxisOverride { axis, chart, ..AxisOverride::default() });
+        }
+        &mut self.axes[place]
+    }
+
+    /// What differs on an axis of a chart.
+    pub fn axis(&self, axis: AxisName, chart: Nth) -> AxisOverride {
+        let known = self.axes.iter().find(|one| one.axis == axis && one.chart == chart);
+        known.cloned().unwrap_or_default()
+    }
+
+    /// What differs in a level, to be changed.
+    pub fn level_mut(&mut self, level: &str) -> &mut LevelOverride {
+        let known = self.levels.iter().position(|one| one.level == level);
+        let place = known.unwrap_or(self.levels.len());
+        if known.is_none() {
+            self.levels.push(LevelOverride { level: level.to_owned(), ..LevelOverride::default() });
+        }
+        &mut self.levels[place]
+    }
+
+    /// Removes entries that change nothing.
+    pub fn tidy(&mut self) {
+        self.axes.retain(|one| *one != AxisOverride { axis: one.axis, chart: one.chart, ..AxisOverride::default() });
+        self.levels.retain(|one| *one != LevelOverride { level: one.level.clone(), ..LevelOverride::default() });
+    }
+
+    /// A number that a figure is set with, where it lies within its limits.
+    fn within(value: Option<f64>, (least, most): (f64, f64)) -> Option<f64> {
+        value.filter(|value| (least..=most).contains(value))
+    }
+
+    /// The height in points that was asked for.
+    pub(super) fn height_pt(&self) -> Option<f64> {
+        Self::within(self.height_mm, Self::HEIGHTS_MM).map(|mm| mm * super::style::PT_PER_MM)
+    }
+
+    /// The share of their place that bars take.
+    pub(super) fn bar_share(&self) -> Option<f64> {
+        Self::within(self.bar_width, Self::BARS)
+    }
+
+    /// The width of lines in points.
+    pub(super) fn line_pt(&self) -> Option<f64> {
+        Self::within(self.line_width, Self::LINES_PT)
+    }
+
+    /// Numbers beyond their limits, one line each: the default is used in their place.
+    fn out_of_limits(&self) -> Vec<String> {
+        let numbers = [
+            ("height_mm", self.height_mm, Self::HEIGHTS_MM),
+            ("bar_width", self.bar_width, Self::BARS),
+            ("line_width", self.line_width, Self::LINES_PT),
+        ];
+        let wrong = numbers.into_iter().filter_map(|(name, value, limits)| {
+            let value = value.filter(|_| Self::within(value, limits).is_none())?;
+            Some(format!("{name} = {value} is not from {} to {}: the default is used", limits.0, limits.1))
+        });
+        let columns = self.legend_columns.filter(|columns| *columns == 0);
+        wrong.chain(columns.map(|_| "legend_columns = 0: the default is used".to_owned())).collect()
+    }
+
+    /// Changes charts. `judge` finds the cells of brackets and judges them. What cannot be changed is named, one line each, and the
+    /// rest is changed.
+    pub(super) fn apply(&self, charts: &mut [Chart], levels: &[LevelNames], judge: Judge<'_>) -> Vec<String> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut wrong = self.out_of_limits();
+        annotation::add(&self.annotations, charts, judge, &mut wrong);
+        for axis in &self.axes {
+            let count = charts.len();
+            match charts.get_mut(axis.chart.0.wrapping_sub(1)) {
+                Some(chart) => wrong.extend(change_axis(chart, axis)),
+                None => wrong.push(format!("axis {}: the figure has {count} charts, not {}", axis.axis, axis.chart.0)),
+            }
+        }
+        let names = Names::new(charts, levels);
+        for level in &self.levels {
+            wrong.extend(paint(charts, level, &names));
+        }
+        for level in &self.levels {
+            wrong.extend(rename(charts, level, &names));
+        }
+        for chart in charts.iter_mut() {
+            if !self.error_bars && chart.geometry != Geometry::Gantt {
+                chart.intervals.clear();
+                let points = chart.panels.iter_mut().flat_map(|panel| &mut panel.series);
+                points.flat_map(|series| &mut series.points).for_each(|point| point.value.interval = None);
+            }
+            if !self.published {
+                for panel in &mut chart.panels {
+                    panel.series.retain(|series| series.role != Role::Published);
+                }
+            }
+        }
+        wrong
+    }
+}
+
+/// Changes an axis of a chart; what cannot be changed is named.
+fn change_axis(chart: &mut Chart, change: &AxisOverride) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let is_y = change.axis == AxisName::Y;
+    let has_numbers = if is_y { chart.has_values() } else { chart.x.categories.is_empty() };
+    let can_be_log = chart.can_be_log();
+    if let Some(unit) = &change.unit {
+        let axis = if is_y { &chart.y } else { &chart.x };
+        match unit::factor(&axis.unit, unit) {
+            Some(factor) if has_numbers => scale_points(chart, is_y, factor, unit),
+            _ => wrong.push(unit::refused(&axis.title(), &axis.unit, unit)),
+        }
+    }
+    let axis: &mut Axis = if is_y { &mut chart.y } else { &mut chart.x };
+    if let Some(name) = &change.name {
+        axis.name.clone_from(name);
+    }
+    let asks_numbers =
+        change.low.is_some() || change.high.is_some() || !change.ticks.is_empty() || change.log.is_some();
+    if asks_numbers && !has_numbers {
+        wrong.push(format!("axis {}: it has names, no numbers: limits, ticks and scale are left out", change.axis));
+        return wrong;
+    }
+    match change.log {
+        Some(true) if is_y && !can_be_log => {
+            wrong.push(format!("axis {}: shares and parts of a whole have no logarithmic axis", change.axis));
+        }
+        Some(log) => axis.scale = if log { Scale::Log } else { Scale::Linear },
+        None => {}
+    }
+    let limits = (change.low, change.high);
+    let is_finite = |end: Option<f64>| end.is_none_or(f64::is_finite);
+    let in_order = limits.0.zip(limits.1).is_none_or(|(low, high)| low < high);
+    let has_logarithm = axis.scale == Scale::Linear || [limits.0, limits.1].into_iter().flatten().all(|end| end > 0.0);
+    if is_finite(limits.0) && is_finite(limits.1) && in_order && has_logarithm {
+        axis.limits = limits;
+    } else {
+        let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
+        let why = if has_logarithm { "the lower end is below the upper one" } else { "a logarithmic axis is above 0" };
+        wrong.push(format!("axis {}: limits {},{}: {why}", change.axis, end(limits.0), end(limits.1)));
+    }
+    axis.ticks = change.ticks.iter().copied().filter(|tick| tick.is_finite()).collect();
+    wrong
+}
+
+/// Converts the values along an axis.
+fn scale_points(chart: &mut Chart, is_y: bool, factor: f64, unit: &str) {
+    for point in chart.panels.iter_mut().flat_map(|panel| &mut panel.series).flat_map(|series| &mut series.points) {
+        if is_y {
+            point.value = super::ratio::scaled(point.value, factor);
+        } else {
+            point.x *= factor;
+        }
+    }
+    let axis = if is_y { &mut chart.y } else { &mut chart.x };
+    unit.clone_into(&mut axis.unit);
+    axis.keeps_unit = true;
+}
+
+/// What stands between the parts of a name.
+const BETWEEN: [&str; 3] = [" · ", " × ", " over "];
+
+/// A name part by part, what stands between them included.
+fn parts(name: &str) -> Vec<(&str, bool)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while let Some((at, sign)) = BETWEEN.iter().filter_map(|sign| Some((rest.find(sign)?, *sign))).min() {
+        parts.extend([(&rest[..at], true), (sign, false)]);
+        rest = &rest[at + sign.len()..];
+    }
+    parts.push((rest, true));
+    parts
+}
+
+/// How a level may be named.
+pub(super) struct LevelNames {
+    /// In words that stand alone: `4 GPUs`.
+    pub(super) name: String,
+    /// As in a plan: `4`.
+    pub(super) bare: String,
+    /// With its factor: `gpus=4`.
+    pub(super) with_key: String,
+}
+
+/// The names in a figure and the levels that they stand for.
+struct Names<'a> {
+    levels: &'a [LevelNames],
+    shown: Vec<String>,
+}
+
+impl<'a> Names<'a> {
+    fn new(charts: &[Chart], levels: &'a [LevelNames]) -> Self {
+        let mut shown: Vec<String> = Vec::new();
+        for name in charts.iter().flat_map(names) {
+            for part in std::iter::once(name).chain(parts(name).into_iter().filter(|part| part.1).map(|part| part.0)) {
+                if !part.is_empty() && !shown.iter().any(|known| known == part) {
+                    shown.push(part.to_owned());
+                }
+            }
+        }
+        Self { levels, shown }
+    }
+
+    /// What a level is called in the figure; the error lists what there is.
+    fn of(&self, asked: &str) -> Result<Vec<&str>, String> {
+        let is = |text: &str| text.eq_ignore_ascii_case(asked);
+        let is_shown = |name: &&str| self.shown.iter().any(|known| known == name);
+        let known = self.levels.iter().filter(|level| is(&level.name) || is(&level.bare) || is(&level.with_key));
+        let mut found: Vec<&str> = known.flat_map(|level| [level.name.as_str(), level.bare.as_str()]).collect();
+        found.extend(self.shown.iter().map(String::as_str).filter(|name| is(name)));
+        found.retain(is_shown);
+        if found.is_empty() {
+            Err(format!("no level or series in this figure is called {asked:?}{}", suggestion(asked, &self.shown)))
+        } else {
+            Ok(found)
+        }
+    }
+}
+
+/// The names of a chart's panels, places and series.
+fn names(chart: &Chart) -> impl Iterator<Item = &str> {
+    let titles = chart.panels.iter().map(|panel| panel.title.as_str());
+    let places = chart.x.categories.iter().chain(&chart.y.categories).map(String::as_str);
+    titles.chain(places).chain(chart.series().map(|series| series.name.as_str()))
+}
+
+/// Gives a level another name wherever it stands.
+fn rename(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Option<String> {
+    let label = change.label.as_ref()?;
+    let asked = match names.of(&change.level) {
+        Ok(asked) => asked,
+        Err(message) => return Some(message),
+    };
+    let renamed = |name: &mut String| {
+        if asked.contains(&name.as_str()) {
+            name.clone_from(label);
+            return;
+        }
+        let parts = parts(name).into_iter().map(|(part, _)| if asked.contains(&part) { label } else { part });
+        *name = parts.collect();
+    };
+    for chart in charts {
+        chart.x.categories.iter_mut().chain(&mut chart.y.categories).for_each(renamed);
+        for panel in &mut chart.panels {
+            renamed(&mut panel.title);
+            panel.series.iter_mut().for_each(|series| renamed(&mut series.name));
+        }
+    }
+    None
+}
+
+/// A colour by its name, or as `#rrggbb`.
+///
+/// # Errors
+/// The colours that there are.
+pub fn colour_of(text: &str) -> Result<[u8; 3], String> {
+    if let Some(place) = COLOUR_NAMES.iter().position(|name| name.eq_ignore_ascii_case(text)) {
+        return Ok(COLOURS[place]);
+    }
+    if ["grey", "gray"].contains(&text) {
+        return Ok(GREY);
+    }
+    let hex = text.strip_prefix('#').filter(|hex| hex.len() == 6 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let number = hex.and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let names = COLOUR_NAMES.join(", ");
+    number
+        .map(|number| [(number >> 16) as u8, (number >> 8) as u8, number as u8])
+        .ok_or_else(|| format!("{text:?} is no colour: use {names}, grey or #rrggbb"))
+}
+
+/// Gives a level another look.
+fn paint(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Option<String> {
+    let LevelOverride { level, colour, hatch, marker, dash, .. } = change;
+    if colour.is_none() && hatch.is_none() && marker.is_none() && dash.is_none() {
+        return None;
+    }
+    let colour = match colour.as_deref().map(colour_of).transpose() {
+        Ok(colour) => colour,
+        Err(message) => return Some(format!("level {level}: {message}")),
+    };
+    let own = OwnLook { colour, hatch: *hatch, marker: *marker, dash: *dash };
+    let asked = names.of(level);
+    let is_asked = |series: &Series| {
+        let of_look = matches!(&series.look, Look::Level(known, _) if known.to_string().eq_ignore_ascii_case(level));
+        let is_named = |asked: &Vec<&str>| {
+            asked.contains(&series.name.as_str()) || parts(&series.name).iter().any(|part| asked.contains(&part.0))
+        };
+        of_look || asked.as_ref().is_ok_and(is_named)
+    };
+    let mut found = false;
+    for series in charts.iter_mut().flat_map(|chart| &mut chart.panels).flat_map(|panel| &mut panel.series) {
+        if is_asked(series) {
+            found = true;
+            series.look = Look::Own(Box::new(series.look.clone()), own);
+        }
+    }
+    match asked {
+        _ if found => None,
+        Err(message) => Some(message),
+        Ok(_) => Some(format!("level {level}: no bar, line or point here has a look of its own")),
+    }
+}
+
+#[cfg(test)]
+#[path = "overrides/tests.rs"]
+mod tests;

@@ -1,0 +1,255 @@
+//! What an author writes and draws into charts: text, brackets with a verdict, reference lines, shaded regions.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use strum::{EnumMessage, VariantArray};
+
+use super::Nth;
+use crate::analysis::CellKey;
+use crate::figure::chart::{Chart, Mark, MarkKind};
+use crate::plan::suggestion;
+
+/// An axis: that of values, or the other one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, VariantArray, EnumMessage)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum AxisName {
+    /// Groups, epochs, GPUs.
+    X,
+    /// Values.
+    #[default]
+    Y,
+}
+
+impl fmt::Display for AxisName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::X { "x" } else { "y" })
+    }
+}
+
+/// What an annotation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, VariantArray, EnumMessage)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum AnnotationKind {
+    /// Words at a place.
+    #[default]
+    Text,
+    /// A bracket over two bars or points, with the ratio of the cells and the verdict on it.
+    Bracket,
+    /// A line at a value.
+    Line,
+    /// A shaded region between two values.
+    Region,
+}
+
+/// Something that an author adds to a chart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Annotation {
+    /// What it is.
+    pub kind: AnnotationKind,
+    /// The chart of the figure, from 1.
+    #[serde(skip_serializing_if = "is_first")]
+    pub chart: Nth,
+    /// The panel of the chart, from 1; without it text stands in the first and lines and regions in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub panel: Option<Nth>,
+    /// What it says; a bracket without words says ratio and verdict.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// The axis of a line or a region.
+    pub axis: AxisName,
+    /// The place of text along x: a name or a number.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub x: String,
+    /// The value of a line, or of text along y, in the unit of the axis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<f64>,
+    /// Where a region begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Where it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// The cell that a bracket begins at, as a baseline names one: `precision=fp32,gpus=1`. The other cell's ratio is over it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// The cell that it ends at.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub to: String,
+}
+
+pub(super) fn is_first(nth: &Nth) -> bool {
+    *nth == Nth::default()
+}
+
+/// A bracket's cells, and what is to be said of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The cell that it begins at.
+    pub from: CellKey,
+    /// The cell that it ends at.
+    pub to: CellKey,
+    /// The ratio of the second to the first, and the verdict on it.
+    pub text: String,
+}
+
+/// `X,Y,TEXT`, `y=VALUE[,TEXT]`, `y=LOW..HIGH[,TEXT]`, `CELL to CELL`: what the command line says of each kind.
+impl Annotation {
+    /// Reads one of this kind.
+    ///
+    /// # Errors
+    /// The form that it has.
+    pub fn parse(kind: AnnotationKind, text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+        let read = || match kind {
+            AnnotationKind::Text => {
+                let mut parts = text.splitn(3, ',');
+                let (x, at, text) = (parts.next()?, number(parts.next()?)?, parts.next()?);
+                Some(Self { x: x.trim().to_owned(), at: Some(at), text: text.trim().to_owned(), ..Self::default() })
+            }
+            AnnotationKind::Bracket => {
+                let (from, to) = text.split_once(" to ")?;
+                Some(Self { from: from.trim().to_owned(), to: to.trim().to_owned(), ..Self::default() })
+            }
+            AnnotationKind::Line | AnnotationKind::Region => {
+                let (axis, rest) = text.split_once('=')?;
+                let axis = match axis.trim() {
+                    "x" => AxisName::X,
+                    "y" => AxisName::Y,
+                    _ => return None,
+                };
+                let (place, text) = rest.split_once(',').unwrap_or((rest, ""));
+                let text = text.trim().to_owned();
+                if kind == AnnotationKind::Line {
+                    return Some(Self { axis, at: Some(number(place)?), text, ..Self::default() });
+                }
+                let (low, high) = place.split_once("..")?;
+                Some(Self { axis, low: Some(number(low)?), high: Some(number(high)?), text, ..Self::default() })
+            }
+        };
+        let form = match kind {
+            AnnotationKind::Text => "X,Y,TEXT",
+            AnnotationKind::Bracket => "CELL to CELL, such as \"precision=fp32,gpus=1 to precision=bf16,gpus=1\"",
+            AnnotationKind::Line => "y=VALUE or y=VALUE,TEXT (x for the other axis)",
+            AnnotationKind::Region => "y=LOW..HIGH or y=LOW..HIGH,TEXT (x for the other axis)",
+        };
+        read().map(|read| Self { kind, ..read }).ok_or_else(|| format!("give {form}"))
+    }
+
+    /// The words that [`Annotation::parse`] reads; none where they cannot say all of it.
+    pub fn words(&self) -> Option<String> {
+        let text = if self.text.is_empty() { String::new() } else { format!(",{}", self.text) };
+        let words = match self.kind {
+            AnnotationKind::Text => format!("{},{}{text}", self.x, self.at?),
+            AnnotationKind::Bracket => format!("{} to {}", self.from, self.to),
+            AnnotationKind::Line => format!("{}={}{text}", self.axis, self.at?),
+            AnnotationKind::Region => format!("{}={}..{}{text}", self.axis, self.low?, self.high?),
+        };
+        (Self::parse(self.kind, &words).as_ref() == Ok(self)).then_some(words)
+    }
+}
+
+/// What finds the pairs of cells that brackets name, and judges them.
+pub type Judge<'a> = &'a dyn Fn(&[(&str, &str)]) -> Vec<Result<Judged, String>>;
+
+/// Adds annotations to charts; those that have no place are named.
+pub(super) fn add(annotations: &[Annotation], charts: &mut [Chart], judge: Judge<'_>, wrong: &mut Vec<String>) {
+    let is_bracket = |one: &&Annotation| one.kind == AnnotationKind::Bracket;
+    let asked: Vec<(&str, &str)> =
+        annotations.iter().filter(is_bracket).map(|one| (one.from.as_str(), one.to.as_str())).collect();
+    // All verdicts of a figure are one family.
+    let mut judged = judge(&asked).into_iter();
+    for annotation in annotations {
+        let (nth, count) = (annotation.chart.0, charts.len());
+        let verdict = if is_bracket(&annotation) { judged.next() } else { None };
+        let added = match charts.get_mut(nth.wrapping_sub(1)) {
+            None => Err(format!("the figure has {count} charts, not {nth}")),
+            Some(chart) => mark(annotation, chart, verdict).map(|mark| chart.marks.push(mark)),
+        };
+        if let Err(message) = added {
+            wrong.push(format!("{} {:?}: {message}", annotation.name(), annotation.shown()));
+        }
+    }
+}
+
+impl Annotation {
+    fn name(&self) -> &'static str {
+        self.kind.get_serializations().first().copied().unwrap_or_default()
+    }
+
+    fn shown(&self) -> String {
+        self.words().unwrap_or_else(|| self.text.clone())
+    }
+}
+
+fn mark(annotation: &Annotation, chart: &Chart, verdict: Option<Result<Judged, String>>) -> Result<Mark, String> {
+    let Annotation { kind, panel, text, axis, at, low, high, .. } = annotation;
+    let panels = chart.panels.len();
+    let panel = panel.map(|nth| nth.0.wrapping_sub(1));
+    if panel.is_some_and(|panel| panel >= panels) {
+        return Err(format!("the chart has {panels} panels"));
+    }
+    let is_x = *axis == AxisName::X;
+    let numbers = if is_x { chart.x.categories.is_empty() } else { chart.has_values() };
+    let finite = |value: &Option<f64>, name: &str| {
+        value.filter(|value| value.is_finite()).ok_or_else(|| format!("{name} is no number"))
+    };
+    if matches!(kind, AnnotationKind::Line | AnnotationKind::Region) && !numbers {
+        return Err(format!("axis {axis} has names, no numbers"));
+    }
+    let (panel, kind) = match kind {
+        AnnotationKind::Text => {
+            if !chart.has_values() {
+                return Err("this chart has no axis of values".to_owned());
+            }
+            (Some(panel.unwrap_or(0)), MarkKind::Text { x: place(annotation, chart)?, y: finite(at, "its value")? })
+        }
+        AnnotationKind::Line => (panel, MarkKind::Line { is_x, at: finite(at, "its value")? }),
+        AnnotationKind::Region => {
+            let (low, high) = (finite(low, "its lower end")?, finite(high, "its upper end")?);
+            if low >= high {
+                return Err("its lower end is below the upper one".to_owned());
+            }
+            (panel, MarkKind::Region { is_x, low, high })
+        }
+        AnnotationKind::Bracket => {
+            let judged = verdict.unwrap_or_else(|| Err("it names no cells".to_owned()))?;
+            let found = |cell: &CellKey| {
+                let mut places = chart.panels.iter().enumerate().flat_map(|(panel, of)| {
+                    let series = of.series.iter().enumerate();
+                    series.flat_map(move |(nth, series)| {
+                        series
+                            .points
+                            .iter()
+                            .filter(|point| point.cell.as_ref() == Some(cell))
+                            .map(move |point| (panel, (nth, point.x)))
+                    })
+                });
+                places.next().ok_or_else(|| "one of its cells is not drawn in this chart".to_owned())
+            };
+            let (from, to) = (found(&judged.from)?, found(&judged.to)?);
+            if from.0 != to.0 {
+                return Err("its cells stand in two panels".to_owned());
+            }
+            let text = if text.is_empty() { judged.text } else { text.clone() };
+            return Ok(Mark { panel: Some(from.0), text, kind: MarkKind::Bracket { from: from.1, to: to.1 } });
+        }
+    };
+    Ok(Mark { panel, text: text.clone(), kind })
+}
+
+/// Where text stands along x.
+fn place(annotation: &Annotation, chart: &Chart) -> Result<f64, String> {
+    let names = &chart.x.categories;
+    if let Some(place) = names.iter().position(|name| name.eq_ignore_ascii_case(&annotation.x)) {
+        return Ok(place as f64);
+    }
+    let number = annotation.x.parse::<f64>().ok().filter(|number| names.is_empty() && number.is_finite());
+    number.ok_or_else(|| match names.is_empty() {
+        true => format!("{:?} is no number", annotation.x),
+        false => format!("there is no place {:?}{}", annotation.x, suggestion(&annotation.x, names)),
+    })
+}

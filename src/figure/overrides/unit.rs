@@ -1,0 +1,40 @@
+//! Units that values can be converted to.
+
+/// Units of one quantity, each with how many of the first it is.
+const QUANTITIES: [&[(&str, f64)]; 6] = [
+    &[("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("us", 1e-6), ("ns", 1e-9), ("min", 60.0), ("h", 3600.0)],
+    &[
+        ("B", 1.0),
+        ("kB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("TB", 1e12),
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+    ],
+    &[("J", 1.0), ("kJ", 1e3), ("MJ", 1e6), ("Wh", 3600.0), ("kWh", 3.6e6)],
+    &[("W", 1.0), ("kW", 1e3)],
+    &[("FLOP/s", 1.0), ("GFLOP/s", 1e9), ("TFLOP/s", 1e12), ("PFLOP/s", 1e15)],
+    &[("×", 1.0), ("%", 0.01)],
+];
+
+/// Times this, a value in one unit is one in another.
+pub(super) fn factor(from: &str, to: &str) -> Option<f64> {
+    if from == to {
+        return Some(1.0);
+    }
+    QUANTITIES.iter().find_map(|units| {
+        let of = |asked: &str| units.iter().find(|(name, _)| *name == asked).map(|(_, factor)| *factor);
+        Some(of(from)? / of(to)?)
+    })
+}
+
+/// Why values are not converted.
+pub(super) fn refused(axis: &str, from: &str, to: &str) -> String {
+    let same = QUANTITIES.iter().find(|units| units.iter().any(|(name, _)| *name == from));
+    let known: Vec<&str> = same.into_iter().flat_map(|units| units.iter().map(|(name, _)| *name)).collect();
+    let offer =
+        if known.is_empty() { "its unit cannot be changed".to_owned() } else { format!("use {}", known.join(", ")) };
+    format!("axis {axis:?}: {to:?} is no unit of its values: {offer}")
+}

@@ -1,0 +1,80 @@
+//! Second signs of looks, by which those who print in grey tell series apart, and what an author gives a series of them.
+
+use serde::{Deserialize, Serialize};
+use strum::{EnumMessage, VariantArray};
+
+/// The shape of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Marker {
+    /// A disc.
+    Circle,
+    /// A square.
+    Square,
+    /// A triangle that points up.
+    Up,
+    /// A square on its tip.
+    Diamond,
+    /// A triangle that points down.
+    Down,
+    /// A multiplication sign.
+    Cross,
+    /// A plus sign.
+    Plus,
+    /// A star of lines.
+    Asterisk,
+}
+
+/// The lines in an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Hatch {
+    /// None: the plain colour.
+    Plain,
+    /// Diagonals that rise to the right.
+    Rising,
+    /// Diagonals that fall to the right.
+    Falling,
+    /// Both diagonals.
+    Lattice,
+    /// Horizontal lines.
+    Horizontal,
+    /// Vertical lines.
+    Vertical,
+    /// Horizontal and vertical lines.
+    Grid,
+    /// Dots.
+    Dots,
+}
+
+/// How a line is broken, among the dashes of levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum DashKind {
+    /// Not at all.
+    Solid,
+    /// In strokes.
+    Dashed,
+    /// In dots.
+    Dotted,
+    /// In strokes and dots in turn.
+    DashDot,
+    /// In long strokes.
+    Long,
+}
+
+/// What an author gives a series in place of its usual look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OwnLook {
+    /// Its colour as sRGB bytes.
+    pub colour: Option<[u8; 3]>,
+    /// The shape of its points.
+    pub marker: Option<Marker>,
+    /// The hatch of its bars.
+    pub hatch: Option<Hatch>,
+    /// The dash of its lines.
+    pub dash: Option<DashKind>,
+}

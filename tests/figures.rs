@@ -1,0 +1,101 @@
+//! Figure files from the command line: changed, drawn again, all of a folder, set in LaTeX.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A home with a session.
+fn session() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let archive = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/sessions/gpu.zip");
+    let imported = run(home.path(), &["session", "import", archive, "--session", "gpu"]);
+    assert!(imported.status.success(), "{}", said(&imported));
+    home
+}
+
+fn run(home: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    command.args(arguments).current_dir(home).env("HOME", home).env("XDG_DATA_HOME", home.join("data"));
+    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
+}
+
+fn drawn(home: &Path, arguments: &[&str]) -> String {
+    let output = run(home, &[&["figure"], arguments].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+    said(&output)
+}
+
+#[test]
+fn a_folder_of_figures_is_drawn_again_with_all_that_was_changed_in_each() {
+    let home = session();
+    let home = home.path();
+    fs::create_dir(home.join("figures")).unwrap();
+    drawn(home, &["gpu", "--out", "figures/times.svg", "--label", "bf16=BF16 (AMP)", "--height", "60mm"]);
+    drawn(home, &["gpu", "--preset", "effects", "--out", "figures/effects.png", "--dpi", "150", "--width", "lncs"]);
+    fs::write(home.join("figures/foreign.svg"), "<svg/>").unwrap();
+    let before = fs::read(home.join("figures/times.svg")).unwrap();
+    let again = drawn(home, &["--all", "figures"]);
+    assert!(again.contains("0 figures drawn anew, 2 as they were, 0 not drawn"), "{again}");
+    // A picture that is of an older drawing becomes one of now.
+    let text = String::from_utf8(before.clone()).unwrap();
+    fs::write(home.join("figures/times.svg"), text.replacen("</svg>", "<g/></svg>", 1)).unwrap();
+    let again = drawn(home, &["--all", "figures"]);
+    assert!(again.contains("1 figures drawn anew, 1 as they were"), "{again}");
+    assert_eq!(fs::read(home.join("figures/times.svg")).unwrap(), before);
+
+    // One with changes of its own, from the file alone.
+    drawn(home, &["figures/times.svg", "--out", "figures/more.svg", "--title", "Another"]);
+    let more = fs::read_to_string(home.join("figures/more.svg")).unwrap();
+    assert!(more.contains(">Another<") && more.contains("BF16 (AMP)"));
+}
+
+#[test]
+fn figures_of_sessions_that_are_gone_and_with_unknown_entries_are_named_and_stay() {
+    let home = session();
+    let home = home.path();
+    fs::create_dir(home.join("figures")).unwrap();
+    drawn(home, &["gpu", "--out", "figures/times.svg", "--title", "Kept"]);
+    let text = fs::read_to_string(home.join("figures/times.svg")).unwrap();
+    let edited = text.replace("&quot;title&quot;:&quot;Kept&quot;", "&quot;titel&quot;:&quot;Kept&quot;");
+    fs::write(home.join("figures/edited.svg"), &edited).unwrap();
+    let output = run(home, &["figure", "--all", "figures"]);
+    assert!(!output.status.success());
+    assert!(said(&output).contains("study.overrides.titel: unknown key; did you mean \"title\"?"), "{}", said(&output));
+    assert_eq!(fs::read_to_string(home.join("figures/edited.svg")).unwrap(), edited);
+    drawn(home, &["figures/edited.svg", "--out", "rest.svg"]);
+
+    fs::rename(home.join("gpu"), home.join("elsewhere")).unwrap();
+    let output = run(home, &["figure", "--all", "figures"]);
+    assert!(said(&output).contains("of session gpu, which is neither beside it nor"), "{}", said(&output));
+    drawn(home, &["figures/times.svg", "--of", "elsewhere", "--out", "rest.svg"]);
+}
+
+/// Where LaTeX is not installed, the text alone is looked at.
+#[test]
+fn a_figure_is_set_in_latex_with_a_caption_that_says_n_and_intervals() {
+    let home = session();
+    let home = home.path();
+    drawn(home, &["gpu", "--out", "times.pdf", "--tex", "times.tex", "--caption", "off", "--width", "ieee-column"]);
+    let tex = fs::read_to_string(home.join("times.tex")).unwrap();
+    for part in
+        ["\\includegraphics{times.pdf}", "medians of 2 repeats", "range of repeats (n = 2)", "\\label{fig:times}"]
+    {
+        assert!(tex.contains(part), "{part} in {tex}");
+    }
+    let table = run(home, &["table", "gpu", "--format", "latex"]);
+    fs::write(home.join("table.tex"), table.stdout).unwrap();
+    let document = "\\documentclass{article}\n\\usepackage[T1]{fontenc}\\usepackage{lmodern}\n\
+                    \\usepackage{booktabs, siunitx, graphicx}\n\
+                    \\begin{document}\n\\input{times}\n\\tiny\\input{table}\n\\end{document}\n";
+    fs::write(home.join("paper.tex"), document).unwrap();
+    let mut compiler = Command::new("pdflatex");
+    compiler.args(["-interaction=nonstopmode", "-halt-on-error", "paper.tex"]).current_dir(home);
+    if let Ok(compiled) = compiler.output() {
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stdout));
+    }
+}
