@@ -434,8 +434,7 @@ impl Screen for TimelineScreen {
         &[
             ("W S, A D, F", "zoom, move, show all (Timeline)"),
             ("↑ ↓, ← →, Enter", "choose a row, step through its events, show the event (Timeline)"),
-            ("M, G, P, /", "set a mark, align at another start, write the view as a figure, search (Timeline)"),
-            ("X, H", "align at the selected event, fold the chosen row's rank (Timeline)"),
+            ("M, G X, H, P, /", "mark, align at another start or the selected event, fold, figure, search (Timeline)"),
         ]
     }
 
