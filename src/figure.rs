@@ -37,7 +37,7 @@ pub use arguments::{arguments, filter_of, override_words};
 pub use baseline::{baseline_name, has_baseline};
 pub use built_in::{UnknownPreset, preset, presets};
 pub use chart::{
-    Axis, BOX_REPEATS, Chart, Geometry, Look, Mark, MarkKind, PUBLISHED, Panel, Point, Role, Scale, Series,
+    Addition, AdditionKind, Axis, BOX_REPEATS, Chart, Geometry, Look, PUBLISHED, Panel, Point, Role, Scale, Series,
 };
 pub use claims::{claimed, claims_table};
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, compare_with, level_name, table};

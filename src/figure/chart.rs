@@ -154,18 +154,18 @@ pub struct Panel {
 
 /// What an author adds to the data of a chart.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mark {
+pub struct Addition {
     /// The place of its panel; none for all panels.
     pub panel: Option<usize>,
     /// What it says; may be empty.
     pub text: String,
     /// What it is.
-    pub kind: MarkKind,
+    pub kind: AdditionKind,
 }
 
-/// A kind of mark with its places, in the units that stand on the axes.
+/// A kind of addition with its places, in the units that stand on the axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MarkKind {
+pub enum AdditionKind {
     /// Words.
     Text {
         /// Along x: a number, or the place of a category.
@@ -212,7 +212,7 @@ pub struct Chart {
     /// One or more, beside each other.
     pub panels: Vec<Panel>,
     /// What an author adds to the data.
-    pub marks: Vec<Mark>,
+    pub additions: Vec<Addition>,
     /// What bars or bands for intervals mean, in a few words; empty where none are drawn.
     pub intervals: String,
     /// What a reader must know, one sentence each.
@@ -244,8 +244,8 @@ pub(super) fn panel_of(panels: &mut Vec<Panel>, title: String) -> &mut Panel {
 impl Chart {
     /// A chart without panels.
     pub fn new(title: impl Into<String>, geometry: Geometry, x: Axis, y: Axis) -> Self {
-        let (panels, marks, intervals, notes) = (Vec::new(), Vec::new(), String::new(), Vec::new());
-        Self { title: title.into(), geometry, x, y, panels, marks, intervals, notes }
+        let (panels, additions, intervals, notes) = (Vec::new(), Vec::new(), String::new(), Vec::new());
+        Self { title: title.into(), geometry, x, y, panels, additions, intervals, notes }
     }
 
     /// All series of all panels.

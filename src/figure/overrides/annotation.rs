@@ -7,7 +7,7 @@ use strum::{EnumMessage, VariantArray};
 
 use super::Nth;
 use crate::analysis::CellKey;
-use crate::figure::chart::{Chart, Mark, MarkKind};
+use crate::figure::chart::{Addition, AdditionKind, Chart};
 use crate::plan::suggestion;
 
 /// An axis: that of values, or the other one.
@@ -167,7 +167,7 @@ pub(super) fn add(annotations: &[Annotation], charts: &mut [Chart], judge: Judge
         let verdict = if is_bracket(&annotation) { judged.next() } else { None };
         let added = match charts.get_mut(nth.wrapping_sub(1)) {
             None => Err(format!("the figure has {count} charts, not {nth}")),
-            Some(chart) => mark(annotation, chart, verdict).map(|mark| chart.marks.push(mark)),
+            Some(chart) => addition(annotation, chart, verdict).map(|added| chart.additions.push(added)),
         };
         if let Err(message) = added {
             wrong.push(format!("{} {:?}: {message}", annotation.name(), annotation.shown()));
@@ -185,7 +185,11 @@ impl Annotation {
     }
 }
 
-fn mark(annotation: &Annotation, chart: &Chart, verdict: Option<Result<Judged, String>>) -> Result<Mark, String> {
+fn addition(
+    annotation: &Annotation,
+    chart: &Chart,
+    verdict: Option<Result<Judged, String>>,
+) -> Result<Addition, String> {
     let Annotation { kind, panel, text, axis, at, low, high, .. } = annotation;
     let panels = chart.panels.len();
     let panel = panel.map(|nth| nth.0.wrapping_sub(1));
@@ -205,15 +209,15 @@ fn mark(annotation: &Annotation, chart: &Chart, verdict: Option<Result<Judged, S
             if !chart.has_values() {
                 return Err("this chart has no axis of values".to_owned());
             }
-            (Some(panel.unwrap_or(0)), MarkKind::Text { x: place(annotation, chart)?, y: finite(at, "its value")? })
+            (Some(panel.unwrap_or(0)), AdditionKind::Text { x: place(annotation, chart)?, y: finite(at, "its value")? })
         }
-        AnnotationKind::Line => (panel, MarkKind::Line { is_x, at: finite(at, "its value")? }),
+        AnnotationKind::Line => (panel, AdditionKind::Line { is_x, at: finite(at, "its value")? }),
         AnnotationKind::Region => {
             let (low, high) = (finite(low, "its lower end")?, finite(high, "its upper end")?);
             if low >= high {
                 return Err("its lower end is below the upper one".to_owned());
             }
-            (panel, MarkKind::Region { is_x, low, high })
+            (panel, AdditionKind::Region { is_x, low, high })
         }
         AnnotationKind::Bracket => {
             let judged = verdict.unwrap_or_else(|| Err("it names no cells".to_owned()))?;
@@ -235,10 +239,10 @@ fn mark(annotation: &Annotation, chart: &Chart, verdict: Option<Result<Judged, S
                 return Err("its cells stand in two panels".to_owned());
             }
             let text = if text.is_empty() { judged.text } else { text.clone() };
-            return Ok(Mark { panel: Some(from.0), text, kind: MarkKind::Bracket { from: from.1, to: to.1 } });
+            return Ok(Addition { panel: Some(from.0), text, kind: AdditionKind::Bracket { from: from.1, to: to.1 } });
         }
     };
-    Ok(Mark { panel, text: text.clone(), kind })
+    Ok(Addition { panel, text: text.clone(), kind })
 }
 
 /// Where text stands along x.

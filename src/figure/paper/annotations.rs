@@ -5,7 +5,7 @@ use super::look::{FAINT, INK};
 use super::marks::{Field, each_slot, sound};
 use super::path::Area;
 use super::scene::{Scene, Stroke};
-use crate::figure::chart::{Chart, Geometry, MarkKind, Panel};
+use crate::figure::chart::{AdditionKind, Chart, Geometry, Panel};
 
 /// The gap between a bracket and what is below it, and the length of its ends.
 const BRACKET: (f64, f64) = (4.0, 2.5);
@@ -15,10 +15,10 @@ fn is_turned(field: &Field, chart: &Chart) -> bool {
     field.is_across() && chart.geometry != Geometry::Gantt
 }
 
-/// The marks of a panel: those of all panels, and its own.
-fn of_panel(chart: &Chart, place: usize) -> impl Iterator<Item = (&str, MarkKind)> {
-    let own = chart.marks.iter().filter(move |mark| mark.panel.is_none_or(|panel| panel == place));
-    own.map(|mark| (mark.text.as_str(), mark.kind))
+/// What an author adds to the data of a panel: those of all panels, and its own.
+fn of_panel(chart: &Chart, place: usize) -> impl Iterator<Item = (&str, AdditionKind)> {
+    let own = chart.additions.iter().filter(move |addition| addition.panel.is_none_or(|panel| panel == place));
+    own.map(|addition| (addition.text.as_str(), addition.kind))
 }
 
 /// Along an axis: the place on the page, and whether the axis is the lower one.
@@ -35,7 +35,7 @@ fn along(field: &Field, chart: &Chart, is_x: bool, value: f64) -> (f64, bool) {
 /// Draws what lies below the data.
 pub(super) fn below(scene: &mut Scene, field: &Field, chart: &Chart) {
     for (text, kind) in of_panel(chart, field.place[1]) {
-        let MarkKind::Region { is_x, low, high } = kind else { continue };
+        let AdditionKind::Region { is_x, low, high } = kind else { continue };
         let ((low, is_lower), (high, _)) = (along(field, chart, is_x, low), along(field, chart, is_x, high));
         let area = if is_lower {
             Area::between((low, field.area.top), (high, field.area.bottom()))
@@ -52,7 +52,7 @@ pub(super) fn above(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Pan
     let mut taken: Vec<Area> = Vec::new();
     for (text, kind) in of_panel(chart, field.place[1]) {
         match kind {
-            MarkKind::Line { is_x, at } => {
+            AdditionKind::Line { is_x, at } => {
                 let (at, is_lower) = along(field, chart, is_x, at);
                 let stroke = Stroke { dash: vec![4.0, 2.0], ..Stroke::new(INK, 0.7) };
                 if is_lower {
@@ -64,7 +64,7 @@ pub(super) fn above(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Pan
                     say(scene, field, text, (field.area.right() - 2.0, above), Anchor::End);
                 }
             }
-            MarkKind::Text { x, y } => {
+            AdditionKind::Text { x, y } => {
                 let (x, y) = if is_turned(field, chart) {
                     (along(field, chart, false, y).0, field.row(x))
                 } else {
@@ -73,8 +73,8 @@ pub(super) fn above(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Pan
                 let top = y - field.kind.typist.leading(field.kind.small) / 2.0;
                 say(scene, field, text, (x, top), Anchor::Middle);
             }
-            MarkKind::Bracket { from, to } => bracket(scene, field, (chart, panel), (from, to), text, &mut taken),
-            MarkKind::Region { .. } => {}
+            AdditionKind::Bracket { from, to } => bracket(scene, field, (chart, panel), (from, to), text, &mut taken),
+            AdditionKind::Region { .. } => {}
         }
     }
 }

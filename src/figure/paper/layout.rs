@@ -9,7 +9,7 @@ use super::page::Page;
 use super::path::Area;
 use super::scene::Scene;
 use super::side::{Side, Type, runs_across, wrapped};
-use crate::figure::chart::{Chart, Geometry, Look, MarkKind, Panel, Point, Role, Scale, Series};
+use crate::figure::chart::{AdditionKind, Chart, Geometry, Look, Panel, Point, Role, Scale, Series};
 use crate::figure::overrides::{LegendPlace, Overrides};
 use crate::figure::style::{Palette, Style};
 
@@ -525,7 +525,7 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
     let (low, high) = span(chart);
     let high = if is_roofed { 2.0 * high } else { high };
     // Brackets and their words stand above the marks.
-    let brackets = chart.marks.iter().filter(|mark| matches!(mark.kind, MarkKind::Bracket { .. })).count() as f64;
+    let brackets = chart.additions.iter().filter(|one| matches!(one.kind, AdditionKind::Bracket { .. })).count() as f64;
     let high = match chart.y.scale {
         _ if brackets == 0.0 => high,
         Scale::Linear => high + 0.14 * brackets * (high - low.min(0.0)),

@@ -303,7 +303,7 @@ fn chart() -> impl Strategy<Value = Chart> {
                 Chart {
                     title: String::new(),
                     geometry,
-                    marks: Vec::new(),
+                    additions: Vec::new(),
                     intervals: String::new(),
                     x: Axis { categories: categories.clone(), ..Axis::new(x.clone(), "s") },
                     y: Axis { categories: categories.clone(), scale, ..Axis::new(y.clone(), "images/s") },

@@ -52,7 +52,7 @@ pub fn chart(state: &TimelineScreen) -> Chart {
     let mut chart = Chart {
         title: "Activity".to_owned(),
         geometry: Geometry::Gantt,
-        marks: Vec::new(),
+        additions: Vec::new(),
         intervals: String::new(),
         x: Axis::new(format!("Time since {anchor}"), "s"),
         y: Axis::default(),
