@@ -23,6 +23,7 @@ mod curves;
 mod deliberate;
 mod desk;
 mod engine;
+mod history;
 mod keys;
 mod listing;
 mod look;

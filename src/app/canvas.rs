@@ -22,7 +22,7 @@ const SCROLL_BAR: f32 = 12.0;
 const LEAST_INNER: f32 = 72.0;
 /// Least width and height of what can be pointed at.
 const LEAST_TARGET: f32 = 12.0;
-/// Of more marks than these, only those in sight can be reached.
+/// If a chart has more marks, keys and screen readers reach only those in sight.
 const MOST_REACHED: usize = 1000;
 /// Lines into which a curve is broken.
 const CURVE_LINES: usize = 6;

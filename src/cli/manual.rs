@@ -78,12 +78,12 @@ fn chapters() -> Vec<Chapter> {
     chapters.extend(workloads().iter().filter_map(|spec| {
         Some(chapter(Part::Reference, &format!("workload-{}", spec.key), &workload_page(spec, &[]).ok()?))
     }));
-    let made = |link: &str, title: &str, body| {
+    let reference = |link: &str, title: &str, body| {
         let (link, title) = (link.to_owned(), title.to_owned());
         Chapter { part: Part::Reference, link, title, body }
     };
-    chapters.push(made("commands", "Commands", commands()));
-    chapters.push(made("measures", "Measures", measures()));
+    chapters.push(reference("commands", "Commands", commands()));
+    chapters.push(reference("measures", "Measures", measures()));
     chapters
 }
 

@@ -109,25 +109,25 @@ pub fn override_words(study: &Study) -> Result<Vec<String>, String> {
         add("order", Some(format!("{key}={}", levels.join(","))));
     }
     for LevelOverride { level, label, colour, hatch, marker, dash } in &overrides.levels {
-        let of = |value: Option<String>| value.map(|value| format!("{level}={value}"));
-        add("label", of(label.clone()));
-        add("level-colour", of(colour.clone()));
-        add("hatch", of(hatch.as_ref().map(variant)));
-        add("marker", of(marker.as_ref().map(variant)));
-        add("dash", of(dash.as_ref().map(variant)));
+        let of_level = |value: Option<String>| value.map(|value| format!("{level}={value}"));
+        add("label", of_level(label.clone()));
+        add("level-colour", of_level(colour.clone()));
+        add("hatch", of_level(hatch.as_ref().map(variant)));
+        add("marker", of_level(marker.as_ref().map(variant)));
+        add("dash", of_level(dash.as_ref().map(variant)));
     }
     for AxisOverride { axis, chart, name, unit, low, high, ticks, log } in &overrides.axes {
-        let of = |value: Option<String>| {
+        let of_chart = |value: Option<String>| {
             value.map(|value| if chart.0 == 1 { value } else { format!("{}:{value}", chart.0) })
         };
         let number = |end: &Option<f64>| end.map_or(String::new(), |end| end.to_string());
         let ends = (low.is_some() || high.is_some()).then(|| format!("{},{}", number(low), number(high)));
         let ticks: Vec<String> = ticks.iter().map(ToString::to_string).collect();
-        add(&format!("{axis}-name"), of(name.clone()));
-        add(&format!("{axis}-unit"), of(unit.clone()));
-        add(&format!("{axis}-limits"), of(ends));
-        add(&format!("{axis}-ticks"), of(Some(ticks.join(",")).filter(|ticks| !ticks.is_empty())));
-        add(&format!("{axis}-scale"), of(log.map(|log| if log { "log" } else { "linear" }.to_owned())));
+        add(&format!("{axis}-name"), of_chart(name.clone()));
+        add(&format!("{axis}-unit"), of_chart(unit.clone()));
+        add(&format!("{axis}-limits"), of_chart(ends));
+        add(&format!("{axis}-ticks"), of_chart(Some(ticks.join(",")).filter(|ticks| !ticks.is_empty())));
+        add(&format!("{axis}-scale"), of_chart(log.map(|log| if log { "log" } else { "linear" }.to_owned())));
     }
     add("title", overrides.title.clone());
     add("height", overrides.height_mm.map(|mm| format!("{mm}mm")));

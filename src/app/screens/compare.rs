@@ -29,6 +29,7 @@ use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::command_line::{of_session, study_words};
 use crate::app::desk::{Desk, Intent, Looks, News, Source};
 use crate::app::engine::Request;
+use crate::app::history::History;
 use crate::app::look;
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen};
 use crate::app::task::{choose_session, on_thread};
@@ -37,9 +38,6 @@ use crate::app::widgets::{main_button, muted, strong, text_width};
 use crate::figure::{Chart, Comparison, Form, Format, Geometry, Study, baseline_name, capitalised, render};
 use marks::Marks;
 use picture::Picture;
-
-/// Most changes of what is shown that can be undone.
-const MOST_UNDONE: usize = 200;
 
 /// Least height of the charts above the table.
 const LEAST_CHARTS: f32 = 240.0;
@@ -129,10 +127,7 @@ pub struct CompareScreen {
     /// long as it has that measure.
     held: Option<CellKey>,
     /// What was shown before, and what was undone; the last is the nearest.
-    past: Vec<Study>,
-    future: Vec<Study>,
-    /// The kind of the last change: more of that kind is the same change.
-    last_edit: Option<EditKind>,
+    history: History<Study>,
     /// Whether claims are shown in place of charts and table.
     pub claims: bool,
     /// The table's order: a column's key, and whether it is descending.
@@ -154,7 +149,7 @@ impl CompareScreen {
     /// Another session was opened.
     fn session_changed(&mut self) {
         (self.held, self.stale) = (None, true);
-        (self.past, self.future) = (Vec::new(), Vec::new());
+        self.history = History::default();
     }
 
     /// Whether the picture is out of date.
@@ -188,23 +183,16 @@ impl CompareScreen {
 
     /// Takes note of a change of what is shown, so that it can be undone.
     fn changed(&mut self, before: Study, kind: Option<EditKind>) {
-        if kind.is_none() || kind != self.last_edit {
-            self.past.push(before);
-            // Nobody goes back further.
-            if self.past.len() > MOST_UNDONE {
-                self.past.remove(0);
-            }
-        }
-        self.future.clear();
-        (self.last_edit, self.stale) = (kind, true);
+        self.history.edited(before, kind);
+        self.stale = true;
     }
 
     fn undo(&mut self, redo: bool, desk: &mut Desk) {
-        let (from, to) = if redo { (&mut self.future, &mut self.past) } else { (&mut self.past, &mut self.future) };
-        let Some(study) = from.pop() else { return };
-        to.push(std::mem::replace(&mut self.study, study));
-        (self.last_edit, self.stale) = (None, true);
-        self.tell_looks(desk);
+        let is_changed = if redo { self.history.redo(&mut self.study) } else { self.history.undo(&mut self.study) };
+        if is_changed {
+            self.stale = true;
+            self.tell_looks(desk);
+        }
     }
 
     fn next_baseline(&mut self) {

@@ -20,6 +20,7 @@ use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::command_line::{of_session, study_words, style_words};
 use crate::app::desk::{Desk, Intent, News};
+use crate::app::history::History;
 use crate::app::screen::{self, Executes, Keys, Screen};
 use crate::app::task::on_thread;
 use crate::app::words::{path_word, shell_word};
@@ -30,9 +31,6 @@ use export::Exported;
 
 /// Endings of the files of figures.
 const ENDINGS: [&str; 3] = ["pdf", "svg", "png"];
-
-/// Most changes of the figure that can be undone.
-const MOST_UNDONE: usize = 200;
 
 /// A command of the Figures screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,9 +108,7 @@ pub struct FiguresScreen {
     /// Who looks at the preview.
     vision: Vision,
     /// What was shown before, and what was undone; the last is the nearest.
-    past: Vec<Study>,
-    future: Vec<Study>,
-    last_edit: Option<EditKind>,
+    history: History<Study>,
     drawn: Option<Result<Drawn, String>>,
     texture: Option<TextureHandle>,
     work: Option<Promise<Result<Drawn, String>>>,
@@ -134,9 +130,7 @@ impl Default for FiguresScreen {
             said: None,
             resolution: 2.0,
             vision: Vision::Usual,
-            past: Vec::new(),
-            future: Vec::new(),
-            last_edit: None,
+            history: History::default(),
             drawn: None,
             texture: None,
             work: None,
@@ -162,24 +156,9 @@ impl FiguresScreen {
         Some(Table { rows: rows.collect(), ..table.clone() })
     }
 
-    /// Takes note of a change of the figure, so that it can be undone.
-    fn changed(&mut self, before: Study, kind: Option<EditKind>) {
-        if kind.is_none() || kind != self.last_edit {
-            self.past.push(before);
-            // Nobody goes back further.
-            if self.past.len() > MOST_UNDONE {
-                self.past.remove(0);
-            }
-        }
-        self.future.clear();
-        self.last_edit = kind;
-    }
-
     fn undo(&mut self, redo: bool) {
-        let (from, to) = if redo { (&mut self.future, &mut self.past) } else { (&mut self.past, &mut self.future) };
-        let Some(study) = from.pop() else { return };
-        to.push(std::mem::replace(&mut self.study, study));
-        (self.last_edit, self.stale) = (None, true);
+        let is_changed = if redo { self.history.redo(&mut self.study) } else { self.history.undo(&mut self.study) };
+        self.stale |= is_changed;
     }
 
     fn sort_rows(&mut self) {
@@ -240,7 +219,7 @@ impl Executes for FiguresScreen {
         }
         self.stale |= before != (self.study.clone(), self.resolution);
         if before.0 != self.study {
-            self.changed(before.0, kind);
+            self.history.edited(before.0, kind);
         }
     }
 }

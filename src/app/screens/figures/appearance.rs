@@ -18,8 +18,8 @@ pub(super) fn edit_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) 
     let study = &view.own.study;
     ui.horizontal(|ui| {
         for (name, command, ready) in [
-            ("Undo", FiguresCommand::Undo, !view.own.past.is_empty()),
-            ("Redo", FiguresCommand::Redo, !view.own.future.is_empty()),
+            ("Undo", FiguresCommand::Undo, view.own.history.can_undo()),
+            ("Redo", FiguresCommand::Redo, view.own.history.can_redo()),
         ] {
             if ui.add_enabled(ready, eframe::egui::Button::new(name)).clicked() {
                 commands.push(command.into());

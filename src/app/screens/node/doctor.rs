@@ -12,14 +12,14 @@ pub fn checks_ui(ui: &mut Ui, places: Option<&Places>) {
         ui.weak("reading …");
         return;
     };
-    let of = |health: Health| places.checks.iter().filter(move |check| check.health == health);
-    of(Health::Bad).chain(of(Health::Absent)).for_each(|check| check_ui(ui, check));
-    let good: Vec<&str> = of(Health::Good).map(|check| check.name.as_str()).collect();
+    let with = |health: Health| places.checks.iter().filter(move |check| check.health == health);
+    with(Health::Bad).chain(with(Health::Absent)).for_each(|check| check_ui(ui, check));
+    let good: Vec<&str> = with(Health::Good).map(|check| check.name.as_str()).collect();
     if good.is_empty() {
         return;
     }
     let line = RichText::new(format!("✓ {}", good.join(", "))).color(palette(ui.visuals()).good);
-    let found = || of(Health::Good).map(|check| format!("{}: {}", check.name, check.found)).collect::<Vec<_>>();
+    let found = || with(Health::Good).map(|check| format!("{}: {}", check.name, check.found)).collect::<Vec<_>>();
     ui.add(Label::new(line).wrap()).on_hover_ui(|ui| {
         ui.label(found().join("\n"));
     });

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::app::command::EditKind;
+use crate::app::history::History;
 use crate::plan::{Block, Plan};
-
-/// Number of edits that can be undone.
-const UNDO_STEPS: usize = 500;
 
 /// An earlier plan, and its file.
 #[derive(Clone, Debug)]
@@ -30,10 +28,8 @@ struct PlanFile {
 #[derive(Clone, Debug)]
 pub(super) struct Document {
     now: Snapshot,
-    undo: Vec<Snapshot>,
-    redo: Vec<Snapshot>,
+    history: History<Snapshot>,
     files: Vec<PlanFile>,
-    last_edit: Option<EditKind>,
     /// Which of the plan's blocks is edited, from 0.
     block: usize,
     /// The plan with that block as its first.
@@ -45,8 +41,7 @@ impl Document {
         let plan = Arc::new(plan);
         let files = vec![PlanFile { path: None, saved: plan.clone() }];
         let shown = Arc::clone(&plan);
-        let (undo, redo) = (Vec::new(), Vec::new());
-        Self { now: Snapshot { plan, file: 0 }, undo, redo, files, last_edit: None, block: 0, shown }
+        Self { now: Snapshot { plan, file: 0 }, history: History::default(), files, block: 0, shown }
     }
 
     pub(super) fn plan(&self) -> &Arc<Plan> {
@@ -65,7 +60,8 @@ impl Document {
 
     /// Chooses the block that is edited.
     pub(super) fn choose(&mut self, block: usize) {
-        (self.block, self.last_edit) = (block, None);
+        self.block = block;
+        self.history.part();
         self.show();
     }
 
@@ -114,11 +110,11 @@ impl Document {
     }
 
     pub(super) fn can_undo(&self) -> bool {
-        !self.undo.is_empty()
+        self.history.can_undo()
     }
 
     pub(super) fn can_redo(&self) -> bool {
-        !self.redo.is_empty()
+        self.history.can_redo()
     }
 
     /// Replaces the plan by an edited one. Consecutive edits of one `merge` kind are undone together.
@@ -130,20 +126,14 @@ impl Document {
         if plan == *self.now.plan {
             return;
         }
-        if merge.is_none() || merge != self.last_edit {
-            self.keep();
-        }
-        self.redo.clear();
-        self.last_edit = merge;
+        self.history.edited(self.now.clone(), merge);
         self.now.plan = Arc::new(plan);
         self.show();
     }
 
     /// Switches to another plan; undo returns to this one.
     pub(super) fn open(&mut self, plan: Plan, path: Option<PathBuf>) {
-        self.keep();
-        self.redo.clear();
-        self.last_edit = None;
+        self.history.edited(self.now.clone(), None);
         let plan = Arc::new(plan);
         self.files.push(PlanFile { path, saved: plan.clone() });
         self.now = Snapshot { plan, file: self.files.len() - 1 };
@@ -165,26 +155,15 @@ impl Document {
     }
 
     pub(super) fn undo(&mut self) {
-        if let Some(before) = self.undo.pop() {
-            self.redo.push(std::mem::replace(&mut self.now, before));
-            self.last_edit = None;
+        if self.history.undo(&mut self.now) {
             self.show();
         }
     }
 
     pub(super) fn redo(&mut self) {
-        if let Some(after) = self.redo.pop() {
-            self.undo.push(std::mem::replace(&mut self.now, after));
-            self.last_edit = None;
+        if self.history.redo(&mut self.now) {
             self.show();
         }
-    }
-
-    fn keep(&mut self) {
-        if self.undo.len() == UNDO_STEPS {
-            self.undo.remove(0);
-        }
-        self.undo.push(self.now.clone());
     }
 }
 
