@@ -36,7 +36,7 @@ impl Part {
 /// A page that `multicard help NAME` prints, after the help of the subcommand of that name if there is one, and a chapter of the manual.
 pub(super) struct Topic {
     pub(super) name: &'static str,
-    about: &'static str,
+    pub(super) about: &'static str,
     pub(super) part: Part,
     pub(super) text: fn() -> String,
 }

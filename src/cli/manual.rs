@@ -9,6 +9,7 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use super::help::{Part, TOPICS, workload_page};
 use super::{OK, Outcome, say};
 use crate::analysis::Measures;
+use crate::figure::capitalised;
 use crate::foreign::{self, cache_folder};
 use crate::plan::workloads;
 use crate::text_table::{TextTable, html_text};
@@ -74,9 +75,9 @@ fn page() -> String {
 
 fn chapters() -> Vec<Chapter> {
     let mut chapters: Vec<Chapter> =
-        TOPICS.iter().map(|topic| chapter(topic.part, topic.name, &(topic.text)())).collect();
+        TOPICS.iter().map(|topic| chapter(topic.part, (topic.name, topic.about), &(topic.text)())).collect();
     chapters.extend(workloads().iter().filter_map(|spec| {
-        Some(chapter(Part::Reference, &format!("workload-{}", spec.key), &workload_page(spec, &[]).ok()?))
+        Some(chapter(Part::Reference, (&format!("workload-{}", spec.key), &spec.name), &workload_page(spec, &[]).ok()?))
     }));
     let reference = |link: &str, title: &str, body| {
         let (link, title) = (link.to_owned(), title.to_owned());
@@ -87,12 +88,12 @@ fn chapters() -> Vec<Chapter> {
     chapters
 }
 
-/// A chapter of a page in Markdown, whose first heading is its title.
-fn chapter(part: Part, link: &str, markdown: &str) -> Chapter {
+/// A chapter of a page in Markdown, whose first heading is its title; the second text is the title of a page that begins without one.
+fn chapter(part: Part, (link, about): (&str, &str), markdown: &str) -> Chapter {
     let markdown = markdown.trim_start();
     let (title, text) = match markdown.strip_prefix("# ").and_then(|rest| rest.split_once('\n')) {
         Some((title, text)) => (title.replace('`', ""), text),
-        None => (link.to_owned(), markdown),
+        None => (capitalised(about), markdown),
     };
     Chapter { part, link: link.to_owned(), title, body: html_of(text) }
 }
@@ -223,7 +224,7 @@ mod tests {
                 spec.factors.iter().filter(|factor| !page.contains(&format!("<h3>{}</h3>", factor.key))).collect();
             assert!(missing.is_empty(), "{}: {missing:?}", spec.key);
         }
-        assert!(page.contains("<td>training_time_s</td>"));
+        assert!(page.contains("<td>training_time_s</td>") && page.contains("<h1>The session's folder</h1>"));
         for part in ["src=\"http", "href=\"http", "<link", "@import"] {
             assert!(!page.contains(part), "{part}: it is one file");
         }
