@@ -18,6 +18,8 @@ unexport LIBTORCH_BYPASS_VERSION_CHECK
 ALL := --workspace
 # With the tests that start the worker.
 TESTS := $(ALL) --features torch
+# OpenMP's threads sleep at barriers: where they spin, ranks on a busy machine take each other's processors.
+PATIENT = OMP_WAIT_POLICY=PASSIVE
 # The CUDA part of the shim is built wherever its headers lie beside the linked libtorch.
 CUDA_PART = $(if $(wildcard target/libtorch/../nvidia/cu13/include/crt/.),MULTICARD_BUILD_CUDA=1)
 TORCH_CARGO = $(CUDA_PART) cargo
@@ -49,7 +51,7 @@ window: quick ## build and open the window
 
 test: test-packages ## run every test: library, window, both programs, end to end
 	$(call beside,.ci/libtorch && .ci/dali > /dev/null && .ci/readers > /dev/null,cargo test --features torch --no-run)
-	$(TORCH_CARGO) test $(TESTS)
+	$(PATIENT) $(TORCH_CARGO) test $(TESTS)
 
 test-gpu: libtorch dali ## run the tests that need NVIDIA GPUs, as far as this machine has them
 	@$(CUDA_PART) .ci/test-gpu
