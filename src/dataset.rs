@@ -17,7 +17,7 @@ pub mod text;
 pub use bilinear::{Axis, Real, enlarge, nearest_byte};
 pub use error::DatasetError;
 pub use fetch::{MNIST_URLS, Wanted, checksum, fetch_files, fetch_mnist};
-pub use files::{FileSet, ImageFiles, Picture, decode, list_files, read_image};
+pub use files::{FileSet, ImageFiles, Picture, class_count, decode, list_files, read_image};
 pub use folder::{data_folder, load, whereabouts};
 pub use images::{ImageSet, Images};
 pub use make::make_digits;

@@ -55,7 +55,7 @@ pub use study::{StudyEntry, StudyTable};
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracer, Tracing};
 pub use workload::{
-    Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, GPUS, Kernels, OptimizerImpl, Request, USUAL_DATA,
-    USUAL_STEP, Unit, WorkloadSpec, command, image, llm, obtainable, offered_levels, usual_workload, workload,
-    workload_or_unknown, workloads,
+    Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, GPUS, Kernels, OptimizerImpl, Passes, Request,
+    USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, command, image, llm, obtainable, offered_levels, usual_workload,
+    workload, workload_or_unknown, workloads,
 };

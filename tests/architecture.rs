@@ -137,6 +137,7 @@ const ORDINARY_WORDS: &[&str] = &[
     "plain",
     "rows",
     "run",
+    "training",
 ];
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -268,7 +269,7 @@ fn names_of_workloads() -> (BTreeSet<String>, BTreeSet<String>) {
         assert!(texts.remove(*word), "{word:?} names nothing of a workload: take it off the list");
     }
     let modules = plan::workloads().iter().map(|spec| spec.key.to_string());
-    (modules.chain(["Kernels", "OptimizerImpl"].map(str::to_owned)).collect(), texts)
+    (modules.chain(["Kernels", "OptimizerImpl", "Passes"].map(str::to_owned)).collect(), texts)
 }
 
 /// What of a module's code names a workload.

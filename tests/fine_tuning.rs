@@ -72,7 +72,12 @@ fn a_killed_run_of_sharded_ranks_continues_with_the_losses_of_one_that_was_not()
 
 #[test]
 fn a_killed_run_of_each_technique_continues_with_the_losses_of_one_that_was_not() {
-    for levels in ["technique = \"qlora\"", "technique = \"dpo\"", "technique = \"qat\"\nqat_group = 32"] {
+    for levels in [
+        "technique = \"qlora\"",
+        "technique = \"dpo\"",
+        "technique = \"dpo-full\"",
+        "technique = \"qat\"\nqat_group = 32",
+    ] {
         continues(&format!("{PLAN}{levels}\n"), 1);
     }
 }
@@ -89,7 +94,7 @@ fn continues(plan: &str, ranks: usize) {
     let adapters = |session: &Path| {
         let run = fs::read_dir(session.join("runs")).unwrap().map(|run| run.unwrap().path()).max().unwrap();
         assert!(!run.join("checkpoint").exists(), "a finished run keeps no checkpoint");
-        if plan.contains("qat") {
+        if plan.contains("qat") || plan.contains("dpo-full") {
             return fs::read(run.join("model/model.safetensors")).unwrap();
         }
         let config: Value = serde_json::from_slice(&fs::read(run.join("model/adapter_config.json")).unwrap()).unwrap();

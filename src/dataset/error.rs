@@ -25,7 +25,17 @@ pub enum DatasetError {
     /// A folder of image files without class folders.
     #[error("{} holds no folders of images: it needs one folder per class", .0.display())]
     NoClasses(PathBuf),
-    /// Too many classes, or different ones in the two parts.
+    /// More classes than labels can count.
+    #[error("{} has {found} folders of images, one per class; at most {most} are read: remove some", folder.display())]
+    TooManyClasses {
+        /// The part's folder.
+        folder: PathBuf,
+        /// Number of classes found.
+        found: usize,
+        /// Greatest number of classes.
+        most: usize,
+    },
+    /// The two parts have different classes.
     #[error("{} has the classes {found:?}; {expected}", folder.display())]
     Classes {
         /// The part's folder.

@@ -9,8 +9,8 @@ use image::{ImageFormat, ImageReader, Limits};
 use super::DatasetError;
 use crate::foreign;
 
-/// Number of classes of the model.
-const MOST_CLASSES: usize = 10;
+/// Most classes of a set: as many as labels can count.
+const MOST_CLASSES: usize = 1 << 16;
 /// Greatest width and height that are decoded, in pixels.
 const LARGEST_SIDE: u32 = 16_384;
 /// Longest file that is decoded: more than the pixels of most cameras take without compression.
@@ -22,7 +22,7 @@ pub struct ImageFiles {
     /// Paths of the files.
     pub paths: Vec<PathBuf>,
     /// Class of each file.
-    pub labels: Vec<u8>,
+    pub labels: Vec<u16>,
 }
 
 impl ImageFiles {
@@ -54,6 +54,8 @@ impl ImageFiles {
 /// The two parts of a folder of image files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSet {
+    /// Number of classes.
+    pub classes: usize,
     /// Training images.
     pub train: ImageFiles,
     /// Test images.
@@ -82,27 +84,38 @@ pub fn list_files(folder: &Path) -> Result<FileSet, DatasetError> {
     let (test_classes, test) = list_part(&test_folder)?;
     let wrong = |folder, found, expected| Err(DatasetError::Classes { folder, found, expected });
     if train_classes.len() > MOST_CLASSES {
-        return wrong(train_folder, train_classes, format!("the model has {MOST_CLASSES}: remove some"));
+        let found = train_classes.len();
+        return Err(DatasetError::TooManyClasses { folder: train_folder, found, most: MOST_CLASSES });
     }
     if test_classes != train_classes {
         let expected = format!("those of {} are {train_classes:?}: both must be the same", train_folder.display());
         return wrong(test_folder, test_classes, expected);
     }
-    Ok(FileSet { train, test })
+    Ok(FileSet { classes: train_classes.len(), train, test })
+}
+
+/// The number of classes of a folder of image files, by the folders in its training part. Files are not looked at.
+///
+/// # Errors
+/// When the training part is missing or holds no folders.
+pub fn class_count(folder: &Path) -> Result<usize, DatasetError> {
+    class_folders(&folder.join("train")).map(|classes| classes.len())
+}
+
+fn class_folders(part: &Path) -> Result<Vec<PathBuf>, DatasetError> {
+    let classes = sorted(part, Path::is_dir)?;
+    if classes.is_empty() { Err(DatasetError::NoClasses(part.to_owned())) } else { Ok(classes) }
 }
 
 fn list_part(folder: &Path) -> Result<(Vec<String>, ImageFiles), DatasetError> {
-    let classes = sorted(folder, Path::is_dir)?;
-    if classes.is_empty() {
-        return Err(DatasetError::NoClasses(folder.to_owned()));
-    }
+    let classes = class_folders(folder)?;
     let lists = classes.iter().map(|class| sorted(class, is_image)).collect::<Result<Vec<_>, _>>()?;
     let mut files = ImageFiles::default();
     for turn in 0..lists.iter().map(Vec::len).max().unwrap_or(0) {
         for (label, list) in lists.iter().enumerate() {
             if let Some(path) = list.get(turn) {
                 files.paths.push(path.clone());
-                files.labels.push(label as u8);
+                files.labels.push(label as u16);
             }
         }
     }
@@ -224,12 +237,17 @@ mod tests {
         fs::remove_dir_all(folder.path().join("test/b")).unwrap();
         let error = list_files(folder.path()).unwrap_err().to_string();
         assert!(error.contains("test holds no folders of images"), "{error}");
-        for class in 0..11 {
-            touch(folder.path(), &[&format!("train/{class}/1.png")]);
-            touch(folder.path(), &[&format!("test/{class}/1.png")]);
+    }
+
+    #[test]
+    fn a_set_has_as_many_classes_as_folders_and_labels_count_beyond_a_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        for class in 0..300 {
+            touch(folder.path(), &[&format!("train/{class:03}/1.png"), &format!("test/{class:03}/1.png")]);
         }
-        let error = list_files(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("the model has 10"), "{error}");
+        let set = list_files(folder.path()).unwrap();
+        assert_eq!((set.classes, class_count(folder.path()).unwrap()), (300, 300));
+        assert_eq!(set.test.labels, (0..300).collect::<Vec<u16>>());
     }
 
     #[test]

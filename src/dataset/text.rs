@@ -20,7 +20,7 @@ pub use tokens::{IGNORED_LABEL, Sample, TOKEN_BYTES, TokenRows};
 pub use weights::{Located, NumberType, Weights, expected_weights};
 
 use super::DatasetError;
-use crate::plan::llm::{DataSet, LlmData, LlmSettings, Model, ModelConfig, Source, Technique};
+use crate::plan::llm::{DataSet, LlmData, LlmSettings, Model, ModelConfig, Source};
 use crate::plan::{Data, Levels};
 use preference::Pairing;
 use rows::{Place, Then, bad};
@@ -137,7 +137,7 @@ fn made(settings: &LlmSettings, model: &ModelConfig) -> TextSet {
     let cut = |length: usize| max_tokens.map_or(length, |limit| length.min(limit));
     lengths.iter_mut().for_each(|length| *length = cut(*length));
     let rows = settings.rows.unwrap_or(data_set.published_rows().unwrap_or(0) as usize);
-    let pairs = settings.technique == Technique::Dpo;
+    let pairs = settings.technique.prefers();
     let of = |range| match pairs {
         true => preference::made_pairs(data_set, range, &lengths, model.vocabulary, train_on_input, max_tokens),
         false => TokenRows::stand_in(data_set, range, &lengths, model.vocabulary, train_on_input),
@@ -232,7 +232,7 @@ fn tokenized(
     let LlmSettings { template, train_on_input, max_tokens, test_rows, .. } = *settings;
     let (train, test) = (TokenRows::default(), TokenRows::default());
     let mut samples = Samples { settings, model, tokenizer, room, train, test };
-    let mut pairing = (settings.technique == Technique::Dpo).then(|| Pairing::new(template, train_on_input));
+    let mut pairing = settings.technique.prefers().then(|| Pairing::new(template, train_on_input));
     let wrong = |path: &Path, place: Place| {
         let path = path.to_owned();
         move |reason: String| bad(&path, Some(place), reason)

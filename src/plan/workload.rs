@@ -21,7 +21,7 @@ mod machine;
 mod typed;
 
 pub use command::Command;
-pub use typed::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, OptimizerImpl};
+pub use typed::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, OptimizerImpl, Passes};
 
 /// What most workloads call a step.
 pub const USUAL_STEP: &str = "step";

@@ -14,10 +14,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use multicard::plan::Kernels;
+use multicard::dataset;
 use multicard::plan::image::{
     CudnnBenchmark, DataSet, ImageSettings, Layout, Precision, Scenario, Strategy, Tf32, UpdateRule,
 };
+use multicard::plan::{Kernels, Passes};
 use multicard::protocol::{Event, Evidence, FailureKind, Job};
 use tch::{Device, Kind, Reduction, TchError, Tensor};
 
@@ -35,8 +36,8 @@ pub use mobilenet_v2::MobileNetV2;
 #[cfg(test)]
 pub use mobilenet_v2::frozen;
 
-/// Digits.
-const CLASSES: i64 = 10;
+/// Classes that the model tells apart at least: the ten digits. A set of files may have more.
+const LEAST_CLASSES: usize = 10;
 /// SGD momentum.
 const MOMENTUM: f64 = 0.9;
 /// Weight decay of `torch.optim.AdamW`.
@@ -47,6 +48,8 @@ const IGNORED_LABEL: i64 = -100;
 /// Classification of images.
 pub struct Image {
     settings: ImageSettings,
+    /// Number of classes that the model tells apart.
+    classes: usize,
 }
 
 /// What this rank's evaluation steps add up, on the device.
@@ -60,7 +63,7 @@ pub struct Totals {
 impl Image {
     /// The task of a cell without a job.
     pub fn with(settings: ImageSettings) -> Self {
-        Self { settings }
+        Self { settings, classes: LEAST_CLASSES }
     }
 }
 
@@ -72,7 +75,13 @@ impl Task for Image {
     type Totals = Totals;
 
     fn new(job: &Job) -> Result<Self, String> {
-        check(job).map(|settings| Self { settings })
+        let settings = check(job)?;
+        // A folder that cannot be read is named when its files are.
+        let found = match settings.scenario {
+            Scenario::A => 0,
+            Scenario::B => dataset::class_count(&job.data_folder).unwrap_or_default(),
+        };
+        Ok(Self { settings, classes: found.max(LEAST_CLASSES) })
     }
 
     fn epochs(&self) -> u32 {
@@ -81,6 +90,10 @@ impl Task for Image {
 
     fn strategy(&self) -> &str {
         self.settings.strategy.name()
+    }
+
+    fn passes(&self) -> Passes {
+        self.settings.passes
     }
 
     fn flags(&self) -> Flags {
@@ -116,7 +129,7 @@ impl Task for Image {
             // Evaluation is cuDNN's here, too: without trials, but with kernels compiled at run time. Where none can be kept it takes 2 s more.
             let _slower = keep_plans(false);
         }
-        let network = MobileNetV2::new(CLASSES, width_multiplier, device, weights, layout == Layout::Nhwc)?;
+        let network = MobileNetV2::new(self.classes as i64, width_multiplier, device, weights, layout == Layout::Nhwc)?;
         network.units().iter().try_for_each(|unit| made(unit))?;
         Ok(network.over_ranks(batch_norm).with_kernels(kernels))
     }
@@ -140,7 +153,7 @@ impl Task for Image {
     }
 
     fn work(&self, module: &MobileNetV2, [images, _]: &[Tensor; 2], kind: Kind) -> Work {
-        module.work(images, Counted { kind, train: true })
+        module.work(images, Counted { kind, train: self.passes() == Passes::Training })
     }
 
     fn totals(&self, device: Device) -> Result<Totals, TchError> {

@@ -20,10 +20,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use multicard::dataset::text::{self, IGNORED_LABEL, TextSet, expected_weights};
-use multicard::plan::Kernels;
 use multicard::plan::llm::{
     FsdpGather, FsdpWrap, LlmData, LlmSettings, ModelConfig, Precision, Sharding, Technique, Tf32,
 };
+use multicard::plan::{Kernels, Passes};
 use multicard::protocol::{Event, Evidence, Job};
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -73,13 +73,12 @@ impl Llm {
 
     /// Whether it learns from preference pairs.
     fn prefers(&self) -> bool {
-        self.settings.technique == Technique::Dpo
+        self.settings.technique.prefers()
     }
 
-    /// The loss and rewards of pairs. The reference is the model without its adapters; its pass comes first because it keeps no
-    /// activations.
+    /// The loss and rewards of pairs. The reference's pass comes first because it keeps no activations.
     fn preference(&self, forward: &mut Forward<Llama>, inputs: &Vec<Tensor>) -> Result<Tensor, TchError> {
-        let reference = forward.module().without_adapters(|| forward.without_gradients(inputs))?;
+        let reference = forward.module().as_reference(|| forward.without_gradients(inputs))?;
         preferences(&forward.run(inputs)?, &reference, self.settings.dpo_beta)
     }
 
@@ -148,6 +147,10 @@ impl Task for Llm {
         Sharding::KEY
     }
 
+    fn passes(&self) -> Passes {
+        self.settings.passes
+    }
+
     fn flags(&self) -> Flags {
         let tf32_matmul = self.settings.tf32 == Tf32::All && self.settings.precision == Precision::Fp32;
         Flags { cudnn_benchmark: false, tf32_conv: false, tf32_matmul, deterministic: self.settings.deterministic }
@@ -180,13 +183,16 @@ impl Task for Llm {
         if options.fused && device.is_cuda() {
             shim::llama::use_cuda_kernels()?;
         }
-        let llama = Llama::new(&self.config, options, device, weights, &mut |unit| {
+        let mut llama = Llama::new(&self.config, options, device, weights, &mut |unit| {
             if let Some(checkpoint) = &self.checkpoint {
                 checkpoint.copy_to(&unit.weights)?;
             }
             made(&unit.parameters)
         })?;
         self.checkpoint.as_ref().map_or(Ok(()), |checkpoint| llama.load_nf4(checkpoint))?;
+        if self.prefers() && options.lora.is_none() {
+            llama.keep_reference(&self.config, device, weights)?;
+        }
         Ok(llama)
     }
 
@@ -245,9 +251,9 @@ impl Task for Llm {
         let parts = self.settings.gradient_accumulation as i64;
         let size = inputs[0].size();
         let (rows, tokens) = (size[0] / parts, size[1]);
-        let policy = module.work(rows, tokens, Counted { kind, train: true });
+        let policy = module.work(rows, tokens, Counted { kind, train: self.passes() == Passes::Training });
         let pass = || module.work(rows, tokens, Counted { kind, train: false });
-        let reference = if self.prefers() { module.without_adapters(pass) } else { Work::default() };
+        let reference = if self.prefers() { module.as_reference(pass) } else { Work::default() };
         (policy + reference) * parts as f64
     }
 
@@ -293,7 +299,7 @@ impl Task for Llm {
     }
 
     fn save_every(&self) -> Option<u64> {
-        self.settings.save_every.map(|steps| steps as u64)
+        self.settings.save_every.filter(|_| self.passes() == Passes::Training).map(|steps| steps as u64)
     }
 
     fn export(&self, module: &Llama, folder: &Path) -> std::io::Result<()> {

@@ -60,6 +60,11 @@ pub trait Module: Send + 'static {
         parameters
     }
 
+    /// Size of frozen weights that belong to no unit, in bytes: each rank holds all of them.
+    fn reference_bytes(&self) -> u64 {
+        0
+    }
+
     /// State that training passes change, such as running statistics, in the same order on all ranks.
     fn buffers(&self) -> Vec<Tensor> {
         Vec::new()

@@ -1,6 +1,6 @@
 //! Evidence that the factors shared by all workloads are in effect.
 
-use multicard::plan::CUDA_GRAPH_WARM_UP_STEPS;
+use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Passes};
 use multicard::protocol::Evidence;
 use sha2::{Digest, Sha256};
 use tch::{Device, Kind, TchError, Tensor};
@@ -9,6 +9,8 @@ use crate::graph::Replays;
 use crate::module::Module;
 use crate::parallel::{Peers, Strategy};
 use crate::shim::Combine;
+use crate::task::Task;
+use crate::trainer::Trainer;
 
 /// The evidence for one factor.
 pub fn evidence(factor: &str, asked: &str, seen: String, in_effect: bool) -> Evidence {
@@ -18,6 +20,19 @@ pub fn evidence(factor: &str, asked: &str, seen: String, in_effect: bool) -> Evi
 /// The level of a switch.
 pub fn on_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
+}
+
+/// Whether steps leave gradients, and updates keep numbers between them. Asked for after the first step.
+pub fn passes<T: Task>(asked: Passes, trainer: &Trainer<T>) -> Result<Evidence, TchError> {
+    let trained = trainer.parameters()?;
+    let with_gradient = trained.iter().filter(|parameter| parameter.grad().defined()).count();
+    let kept = trainer.optimizer().kept();
+    let seen = format!(
+        "{with_gradient} of {} parameters have a gradient, updates keep {kept} numbers a weight",
+        trained.len()
+    );
+    let found = if with_gradient == 0 && kept == 0 { Passes::Inference } else { Passes::Training };
+    Ok(evidence(Passes::KEY, asked.name(), seen, found == asked))
 }
 
 /// The number of replayed steps of a whole run.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
+use multicard::plan::Passes;
 use multicard::protocol::{Evidence, Job, RankPlace};
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -57,6 +58,11 @@ pub trait Task: Sized {
     /// The key of the parallelism factor.
     fn strategy_key(&self) -> &'static str {
         "strategy"
+    }
+
+    /// What a step does.
+    fn passes(&self) -> Passes {
+        Passes::Training
     }
 
     /// libtorch's global switches.
@@ -120,7 +126,7 @@ pub trait Task: Sized {
         totals: &mut Self::Totals,
     ) -> Result<(), TchError>;
 
-    /// The model's work in the forward and backward passes of a step with these inputs, whose products compute in `kind`. Only shapes
+    /// The model's work in the [passes](Self::passes) of a step with these inputs, whose products compute in `kind`. Only shapes
     /// are looked at. Passes that recompute what a model that has room for it would keep are no work of the model.
     fn work(&self, module: &Self::Module, inputs: &Self::Inputs, kind: Kind) -> Work;
 
@@ -282,6 +288,27 @@ pub trait Optimizer {
     /// the norm of those that this optimizer has.
     fn measured(&self, _norm: Norm) -> Result<Vec<Tensor>, TchError> {
         Ok(Vec::new())
+    }
+}
+
+/// Updates nothing: the optimizer of inference.
+pub struct NoUpdates;
+
+impl Optimizer for NoUpdates {
+    fn zero(&mut self) -> Result<(), TchError> {
+        Ok(())
+    }
+
+    fn step(&mut self, _scale: Option<&LossScale>) -> Result<(), TchError> {
+        Ok(())
+    }
+
+    fn kept(&self) -> u32 {
+        0
+    }
+
+    fn relaid(&self) -> i64 {
+        0
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use multicard::plan::Passes;
 use tch::{Device, TchError, Tensor};
 
 use crate::checkpoint::Checkpoint;
@@ -10,7 +11,7 @@ use crate::module::{Module, byte_count};
 use crate::parallel::{self, Cutting, Peers, Strategy};
 use crate::precision::Arithmetic;
 use crate::shim::{LossScale, NvtxRange};
-use crate::task::{Forward, Optimizer, Readings, Task};
+use crate::task::{Forward, NoUpdates, Optimizer, Readings, Task};
 use crate::work::Work;
 
 /// Makes training and evaluation steps.
@@ -48,9 +49,15 @@ impl<T: Task> Trainer<T> {
         tch::manual_seed(seed.wrapping_add(1 + u64::from(rank)) as i64);
         let strategy = parallel::strategy(&task, &module, &arithmetic, devices, peers, cutting)?;
         let parameters = strategy.parameters(&module)?;
-        let optimizer = task.optimizer(&parameters)?;
-        // Reads gradients; reads and writes parameters and what it keeps for each.
-        let passes = 1 + 2 * (1 + u64::from(optimizer.kept()));
+        let (optimizer, passes): (Box<dyn Optimizer>, u64) = match task.passes() {
+            Passes::Inference => (Box::new(NoUpdates), 0),
+            Passes::Training => {
+                let optimizer = task.optimizer(&parameters)?;
+                // Reads gradients; reads and writes parameters and what it keeps for each.
+                let passes = 1 + 2 * (1 + u64::from(optimizer.kept()));
+                (optimizer, passes)
+            }
+        };
         let update_bytes = (passes * parameters.iter().map(byte_count).sum::<u64>()) as f64;
         Ok(Self { graph, device, task, arithmetic, module, optimizer, strategy, update_bytes })
     }
@@ -119,7 +126,7 @@ impl<T: Task> Trainer<T> {
         let bytes = |tensors: &[Tensor]| tensors.iter().map(byte_count).sum::<u64>();
         // What cannot be read now counts with the rest.
         let trained = self.parameters().unwrap_or_default();
-        let all = self.strategy.parameter_bytes(&self.module).unwrap_or_default();
+        let all = self.strategy.parameter_bytes(&self.module).unwrap_or_default() + self.module.reference_bytes();
         let gradients: Vec<_> = trained.iter().map(Tensor::grad).filter(Tensor::defined).collect();
         let optimizer = self.optimizer.state().unwrap_or_default();
         let [trained, gradients, optimizer] = [trained, gradients, optimizer].map(|tensors| bytes(&tensors));
@@ -142,7 +149,7 @@ impl<T: Task> Trainer<T> {
         self.graph.as_ref().map(StepGraph::replays).unwrap_or_default()
     }
 
-    /// Forward pass, backward pass and update. Returns the loss before the update and the [measures](Self::measures) as one tensor
+    /// Forward pass, backward pass and update, or the forward pass alone. Returns the loss before the update and the [measures](Self::measures) as one tensor
     /// on the device. The next replay of a graph overwrites it.
     pub fn step(&mut self, inputs: &T::Inputs) -> Result<Tensor, TchError> {
         self.optimizer.begin()?;
@@ -153,19 +160,14 @@ impl<T: Task> Trainer<T> {
     }
 
     fn eager_step(&mut self, inputs: &T::Inputs) -> Result<Tensor, TchError> {
+        if self.task.passes() == Passes::Inference {
+            let loss = |trainer: &mut Self, part: &T::Inputs, share: Option<&Tensor>| trainer.loss(part, share, false);
+            return tch::no_grad(|| self.each_part(inputs, loss));
+        }
         self.optimizer.zero()?;
-        let parts = self.task.parts(inputs)?;
         let counted = self.task.counted(inputs)?;
         let weight = counted.map_or(Ok(None), |counted| self.strategy.weight(&counted))?;
-        let mut losses = Vec::new();
-        for (part, share) in &parts {
-            losses.push(self.gradients(part, Some(share), weight.as_ref())?);
-        }
-        let seen = if losses.is_empty() {
-            self.gradients(inputs, None, weight.as_ref())?
-        } else {
-            Tensor::f_stack(&losses, 0)?.f_sum_dim_intlist(0, false, losses[0].kind())?
-        };
+        let seen = self.each_part(inputs, |trainer, part, share| trainer.gradients(part, share, weight.as_ref()))?;
         {
             let _range = NvtxRange::new(c"all_reduce");
             self.strategy.after_backward()?;
@@ -181,6 +183,29 @@ impl<T: Task> Trainer<T> {
         Tensor::f_cat(&[seen.f_reshape([-1])?, Tensor::f_stack(&measured, 0)?], 0)
     }
 
+    /// Runs the passes of each micro-batch, with its share of the loss, or of a batch that is not split. Returns the sum of what they
+    /// return.
+    fn each_part(
+        &mut self,
+        inputs: &T::Inputs,
+        mut passes: impl FnMut(&mut Self, &T::Inputs, Option<&Tensor>) -> Result<Tensor, TchError>,
+    ) -> Result<Tensor, TchError> {
+        let mut losses = Vec::new();
+        for (part, share) in &self.task.parts(inputs)? {
+            losses.push(passes(self, part, Some(share))?);
+        }
+        if losses.is_empty() {
+            return passes(self, inputs, None);
+        }
+        Tensor::f_stack(&losses, 0)?.f_sum_dim_intlist(0, false, losses[0].kind())
+    }
+
+    /// The loss and measures of a batch or micro-batch, multiplied by `share`.
+    fn loss(&mut self, inputs: &T::Inputs, share: Option<&Tensor>, train: bool) -> Result<Tensor, TchError> {
+        let _range = NvtxRange::new(c"forward");
+        times(&self.pass(train, |task, forward| task.loss(forward, inputs))?, share)
+    }
+
     /// Adds the gradients of a batch or micro-batch, multiplied by `share` and `weight`. Returns the loss and measures multiplied by
     /// `share`.
     fn gradients(
@@ -189,14 +214,7 @@ impl<T: Task> Trainer<T> {
         share: Option<&Tensor>,
         weight: Option<&Tensor>,
     ) -> Result<Tensor, TchError> {
-        let seen = {
-            let _range = NvtxRange::new(c"forward");
-            self.pass(true, |task, forward| task.loss(forward, inputs))?
-        };
-        let times = |loss: &Tensor, factor: Option<&Tensor>| {
-            factor.map_or_else(|| Ok(loss.shallow_clone()), |factor| loss.f_mul(factor))
-        };
-        let seen = times(&seen, share)?;
+        let seen = self.loss(inputs, share, true)?;
         let loss = if seen.dim() == 0 { seen.shallow_clone() } else { seen.f_get(0)? };
         let weighed = times(&loss, weight)?;
         let _range = NvtxRange::new(c"backward");
@@ -244,6 +262,11 @@ impl<T: Task> Trainer<T> {
         let (module, strategy, arithmetic) = (&self.module, &mut *self.strategy, &self.arithmetic);
         work(&self.task, &mut Forward { module, strategy, arithmetic, train })
     }
+}
+
+/// The loss, multiplied by the factor if there is one.
+fn times(loss: &Tensor, factor: Option<&Tensor>) -> Result<Tensor, TchError> {
+    factor.map_or_else(|| Ok(loss.shallow_clone()), |factor| loss.f_mul(factor))
 }
 
 #[cfg(test)]

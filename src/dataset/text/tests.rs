@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::*;
-use crate::plan::llm::{self, Template};
+use crate::plan::llm::{self, Technique, Template};
 use crate::plan::{Data, Level};
 
 fn fixtures() -> PathBuf {

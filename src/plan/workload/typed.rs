@@ -18,7 +18,7 @@ macro_rules! levels {
             pub const NAMES: &'static [&'static str] = &[$($level),+];
 
             /// The level's name.
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $level),+ }
             }
 
@@ -44,6 +44,16 @@ levels! {
         Foreach = "foreach",
         /// Several kernels per parameter.
         Loop = "loop",
+    }
+}
+
+levels! {
+    /// What a step does.
+    Passes = "passes" {
+        /// Forward pass, backward pass and update.
+        Training = "training",
+        /// The forward pass alone, without gradients.
+        Inference = "inference",
     }
 }
 

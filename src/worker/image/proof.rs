@@ -1,13 +1,13 @@
 //! What is seen of the factors of images while they should be in effect.
 
 use multicard::plan::image::{CudnnBenchmark, ImageSettings, Layout, Loader, Precision, Tf32, UpdateRule, WireDtype};
-use multicard::plan::{Kernels, OptimizerImpl};
+use multicard::plan::{Kernels, OptimizerImpl, Passes};
 use multicard::protocol::Evidence;
 use tch::{TchError, Tensor};
 
 use super::{Image, dali};
 use crate::image::data::{Batch, Origin};
-use crate::proof::{evidence, on_off};
+use crate::proof::{evidence, on_off, passes};
 use crate::shim::{self, Flags, KeptPlans, kept_plans};
 use crate::trainer::Trainer;
 
@@ -24,9 +24,11 @@ pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, 
         wire_dtype(settings, batch),
         pin_memory(settings.pin_memory, batch.origin),
         loader(settings, batch),
-        optimizer(settings, trainer)?,
-        update_rule(settings.optimizer, trainer),
+        passes(settings.passes, trainer)?,
     ];
+    if settings.passes == Passes::Training {
+        found.extend([optimizer(settings, trainer)?, update_rule(settings.optimizer, trainer)]);
+    }
     let cuda = batch.images().device().is_cuda();
     found.extend(switches(settings, Flags::in_effect()?, plans(settings, batch)?, cuda));
     Ok(found)

@@ -176,7 +176,8 @@ fn held(images: Images, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> 
     };
     let pixels = Pixels::Shared(shared(images.len(), image_bytes, peers, copy)?);
     let shape = [images.rows, images.columns, 1];
-    Ok(Samples { labels: images.labels, content: Content::Bytes { shape, pixels } })
+    let labels = images.labels.into_iter().map(u16::from).collect();
+    Ok(Samples { labels, content: Content::Bytes { shape, pixels } })
 }
 
 /// The ranks to share with, where sharing is asked for.

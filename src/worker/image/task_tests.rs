@@ -67,6 +67,48 @@ fn a_scenario_needs_its_kind_of_set() {
 }
 
 #[test]
+fn a_set_with_more_classes_than_digits_gets_as_many_outputs() {
+    let folder = tempfile::tempdir().unwrap();
+    let levels = [("scenario", Level::text("b")), ("width_multiplier", Level::Number(0.35))];
+    for (classes, outputs) in [(3, 10), (12, 12)] {
+        for class in 0..classes {
+            std::fs::create_dir_all(folder.path().join(format!("train/{class}"))).unwrap();
+        }
+        let data = DataSet::files(&folder.path().display().to_string()).into();
+        let task = Image::new(&Job { data, data_folder: folder.path().into(), ..job(&levels, 1) }).unwrap();
+        let network = task.module(Device::Cpu, Kind::Float, &mut |_| Ok(())).unwrap();
+        let bias = network.parameters().pop().unwrap();
+        assert_eq!(bias.size(), [outputs], "{classes} classes");
+    }
+}
+
+#[test]
+fn inference_computes_the_loss_of_an_evaluation_and_leaves_weights_and_statistics_as_they_are() {
+    let _generator = generator();
+    let settings = ImageSettings { passes: Passes::Inference, ..testing::settings() };
+    let mut trainer = Trainer::new(Image::with(settings), &[Device::Cpu], None, 1, false).unwrap();
+    let inputs = batch(Device::Cpu);
+    let values = |trainer: &Trainer<Image>| {
+        let module = trainer.module();
+        module.parameters().iter().chain(&module.buffers()).map(Tensor::copy).collect::<Vec<_>>()
+    };
+    let before = values(&trainer);
+    let losses = [0, 1].map(|_| trainer.step(&inputs).unwrap().double_value(&[]));
+    assert_eq!(values(&trainer), before);
+    let mut totals = trainer.totals().unwrap();
+    trainer.evaluate(&inputs, &mut totals).unwrap();
+    let (_, evaluated) = trainer.score(&totals).unwrap()[0];
+    assert_eq!(losses[0], losses[1]);
+    assert!((losses[0] - evaluated).abs() < 1e-5 * evaluated, "{losses:?} {evaluated}");
+    assert_eq!(trainer.held()[2..], [("gradients", 0), ("optimizer", 0)]);
+    assert!(crate::proof::passes(Passes::Inference, &trainer).unwrap().in_effect);
+    // The passes of a step are the forward pass alone.
+    let trained = Trainer::new(Image::with(testing::settings()), &[Device::Cpu], None, 1, false).unwrap();
+    let [infers, trains] = [&trainer, &trained].map(|trainer| trainer.work(&inputs));
+    assert!(trains.flop > 2.8 * infers.flop && trains.flop < 3.0 * infers.flop, "{trains:?} {infers:?}");
+}
+
+#[test]
 fn only_steps_that_use_cudnn_have_it_try_its_algorithms() {
     let tried = |kernels, deterministic| {
         flags(&ImageSettings { kernels, deterministic, cudnn_benchmark: CudnnBenchmark::On, ..testing::settings() })

@@ -9,7 +9,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::block::{Batch, Block, Of, Options, Place, rms_norm};
 use super::weights::Checkpoint;
-use crate::module::{Module, Pass, Tensors};
+use crate::module::{Module, Pass, Tensors, byte_count};
 use crate::shim::llama::{self, Adapted, Weight};
 use crate::work::{Counted, Product, Work};
 
@@ -56,6 +56,8 @@ pub struct Llama {
     epsilon: f64,
     /// Whether adapters are enabled.
     adapted: Cell<bool>,
+    /// A frozen copy of the weights, if passes as the reference need one.
+    reference: Option<Box<Self>>,
 }
 
 impl Llama {
@@ -90,7 +92,8 @@ impl Llama {
             let (rotary, epsilon) = (rotary(config, device)?, config.norm_eps);
             let adapted = Cell::new(true);
             let output_group = if config.tied { None } else { place.group(dim) };
-            Ok(Self { options, embedding, blocks, norm, output, output_group, rotary, epsilon, adapted })
+            let reference = None;
+            Ok(Self { options, embedding, blocks, norm, output, output_group, rotary, epsilon, adapted, reference })
         })
     }
 
@@ -116,8 +119,27 @@ impl Llama {
         counts
     }
 
-    /// Runs passes with adapters disabled.
-    pub fn without_adapters<R>(&self, passes: impl FnOnce() -> R) -> R {
+    /// Keeps a frozen copy of the weights as they are now, for a model whose weights are all trained.
+    pub fn keep_reference(&mut self, config: &ModelConfig, device: Device, weights: Kind) -> Result<(), TchError> {
+        let copy = Self::new(config, self.options, device, weights, &mut |_| Ok(()))?;
+        let [own, copied] = [&*self, &copy].map(|llama| llama.named_weights(&Tensor::f_detach));
+        for ((_, from), (_, mut to)) in own?.into_iter().zip(copied?) {
+            to.f_copy_(&from)?;
+        }
+        for weight in copy.units().into_iter().flatten() {
+            let _frozen = weight.set_requires_grad(false);
+        }
+        self.reference = Some(Box::new(copy));
+        Ok(())
+    }
+
+    /// Whether it has a frozen copy of its weights.
+    pub fn has_reference(&self) -> bool {
+        self.reference.is_some()
+    }
+
+    /// Runs passes as the model that training started from: with the frozen copy of the weights if there is one, else without adapters.
+    pub fn as_reference<R>(&self, passes: impl FnOnce() -> R) -> R {
         self.adapted.set(false);
         let result = passes();
         self.adapted.set(true);
@@ -267,6 +289,10 @@ impl Llama {
 impl Module for Llama {
     type Input = Vec<Tensor>;
 
+    fn reference_bytes(&self) -> u64 {
+        self.reference.iter().flat_map(|reference| reference.units()).flatten().map(|weight| byte_count(&weight)).sum()
+    }
+
     fn units(&self) -> Vec<Vec<Tensor>> {
         let mut units = vec![vec![self.embedding.shallow_clone()]];
         for index in 0..self.blocks.len() {
@@ -278,6 +304,9 @@ impl Module for Llama {
 
     /// The cross entropy of predicting each token's successor `[batch, tokens]`, in fp32; 0 for the last token and ignored labels.
     fn forward(&self, input: &Vec<Tensor>, pass: &Pass) -> Result<Tensor, TchError> {
+        if let Some(reference) = self.reference.as_deref().filter(|_| !self.adapted.get()) {
+            return reference.forward(input, pass);
+        }
         let hidden = self.hidden(input, pass)?;
         let labels = next(&input[1])?;
         pass.unit(1 + self.blocks.len(), &hidden, |hidden| self.losses(hidden, &labels))

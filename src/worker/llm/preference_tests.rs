@@ -18,7 +18,7 @@ fn loss_rewards_and_gradients_are_torchtunes_plain_fused_and_checkpointed() {
     let batch: Vec<Tensor> = golden.batch().iter().map(|rows| rows.index_select(0, &order)).collect();
     for (fused, checkpointing) in [(false, false), (true, false), (false, true), (true, true)] {
         let llama = golden.with_adapters(Options { lora: Some(LORA), fused, checkpointing, ..Options::default() });
-        let reference = tch::no_grad(|| llama.without_adapters(|| llama.forward(&batch, &Pass::default()))).unwrap();
+        let reference = tch::no_grad(|| llama.as_reference(|| llama.forward(&batch, &Pass::default()))).unwrap();
         let policy = llama.forward(&batch, &Pass { train: true, ..Pass::default() }).unwrap();
         let seen = preferences(&policy, &reference, 0.1).unwrap();
         for (place, name) in ["loss", "chosen", "rejected", "margin", "accuracy"].into_iter().enumerate() {

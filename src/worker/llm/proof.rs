@@ -1,13 +1,13 @@
 //! Evidence that the factors of a language model are in effect.
 
 use multicard::plan::llm::{Precision, Technique, Tf32};
-use multicard::plan::{Kernels, OptimizerImpl};
+use multicard::plan::{Kernels, OptimizerImpl, Passes};
 use multicard::protocol::Evidence;
 use tch::{Kind, TchError};
 
 use super::data::TextBatch;
 use super::{Llm, nf4};
-use crate::proof::{evidence, on_off};
+use crate::proof::{evidence, on_off, passes};
 use crate::shim::Flags;
 use crate::task::Batch as _;
 use crate::trainer::Trainer;
@@ -25,26 +25,22 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
     let mut found =
         vec![evidence(Precision::KEY, settings.precision.name(), seen, (weights, trained) == expected), start(trainer)];
 
+    if settings.passes == Passes::Training {
+        found.push(optimizer(settings.optimizer_impl, trainer)?);
+    }
     let parameters = trainer.parameters()?;
-    let calls = match settings.optimizer_impl {
-        OptimizerImpl::Fused => "one call of _fused_adamw_".to_owned(),
-        OptimizerImpl::Foreach => "ten calls of _foreach_ functions".to_owned(),
-        OptimizerImpl::Loop => format!("{} calls", 9 * parameters.len()),
-    };
-    let relaid = trainer.optimizer().relaid();
-    let seen = format!(
-        "{calls} for {} parameters, {relaid} gradients copied into their parameter's strides",
-        parameters.len()
-    );
-    found.push(evidence(OptimizerImpl::KEY, settings.optimizer_impl.name(), seen, relaid == 0));
-
     let technique = settings.technique.name();
     let adapters = trainer.module().adapters();
     let mut seen = format!("{adapters} tensors of adapters, {} trained tensors", parameters.len());
     let mut in_effect = (adapters == 0) == settings.lora.is_none();
-    if settings.technique == Technique::Dpo {
+    if settings.technique.prefers() {
         let rows = batch.inputs()[0].size()[0];
-        seen += &format!("; {rows} rows a step, in pairs; the reference is the model without adapters");
+        let reference = match trainer.module().has_reference() {
+            true => "a frozen copy of the first weights",
+            false => "the model without adapters",
+        };
+        seen += &format!("; {rows} rows a step, in pairs; the reference is {reference}");
+        in_effect &= trainer.module().has_reference() == settings.lora.is_none();
         in_effect &= rows == 2 * (settings.batch_size * settings.gradient_accumulation) as i64;
     }
     let (nf4, fake) = trainer.module().quantised();
@@ -59,6 +55,7 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
     in_effect &= (fake > 0) == (settings.technique == Technique::Qat);
     found.push(evidence("technique", technique, seen, in_effect));
 
+    found.push(passes(settings.passes, trainer)?);
     let flags = Flags::in_effect()?;
     if batch.inputs()[0].device().is_cuda() {
         if settings.precision == Precision::Fp32 {
@@ -77,6 +74,19 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
     let asked = settings.deterministic;
     found.push(evidence("deterministic", on_off(asked), seen, flags.deterministic == asked));
     Ok(found)
+}
+
+/// How many calls an update makes, and what it copies before.
+fn optimizer(asked: OptimizerImpl, trainer: &Trainer<Llm>) -> Result<Evidence, TchError> {
+    let parameters = trainer.parameters()?.len();
+    let calls = match asked {
+        OptimizerImpl::Fused => "one call of _fused_adamw_".to_owned(),
+        OptimizerImpl::Foreach => "ten calls of _foreach_ functions".to_owned(),
+        OptimizerImpl::Loop => format!("{} calls", 9 * parameters),
+    };
+    let relaid = trainer.optimizer().relaid();
+    let seen = format!("{calls} for {parameters} parameters, {relaid} gradients copied into their parameter's strides");
+    Ok(evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0))
 }
 
 /// The origin of the initial weights, which determines losses but not times.

@@ -4,7 +4,7 @@
 use multicard::plan::{CUDA_GRAPH_WARM_UP_STEPS, Level, llm};
 
 use super::*;
-use crate::module::Module;
+use crate::module::{Module, Pass};
 use crate::parallel::Peers;
 use crate::shim::cuda;
 use crate::testing::generator;
@@ -110,6 +110,44 @@ fn micro_batches_add_up_to_the_batch() {
     });
     for (whole, parts) in whole.iter().flatten().zip(parts.iter().flatten()) {
         assert!((whole - parts).abs() < 1e-4 * whole.abs(), "{whole} {parts}");
+    }
+}
+
+#[test]
+fn preferences_of_all_weights_are_learned_against_a_frozen_copy_of_the_first_ones() {
+    let _generator = generator();
+    let batches = [batch(Device::Cpu, 4, 16)];
+    let mut trainer = trainer(Device::Cpu, &[("technique", "dpo-full")]);
+    let weights = ModelConfig::tiny().parameters() * 4;
+    assert_eq!(trainer.held()[..2], [("frozen weights", weights), ("trained weights", weights)]);
+    let reference = |trainer: &Trainer<Llm>| {
+        let llama = trainer.module();
+        tch::no_grad(|| llama.as_reference(|| llama.forward(&batches[0], &Pass::default()))).unwrap()
+    };
+    let first = reference(&trainer);
+    let seen = train(&mut trainer, &batches, 10);
+    // The policy starts as its own reference, whose loss is a coin's, and moves away from it.
+    assert!((seen[0][0] - 2.0_f64.ln()).abs() < 1e-6 && seen[9][0] < 0.5, "{seen:?}");
+    assert_eq!(reference(&trainer), first);
+    assert!(crate::proof::passes(Passes::Training, &trainer).unwrap().in_effect);
+}
+
+#[test]
+fn inference_computes_the_loss_of_a_step_for_each_technique_and_trains_nothing() {
+    let _generator = generator();
+    let inputs = batch(Device::Cpu, 4, 16);
+    for technique in ["lora", "qlora", "dpo", "full", "dpo-full"] {
+        for parts in ["1", "2"] {
+            let levels = [("technique", technique), ("gradient_accumulation", parts)];
+            let mut infers = trainer(Device::Cpu, &[&levels[..], &[("passes", "inference")]].concat());
+            let mut trains = trainer(Device::Cpu, &levels);
+            let loss = |trainer: &mut Trainer<Llm>| trainer.step(&inputs).unwrap().flatten(0, -1).double_value(&[0]);
+            let (first, expected) = (loss(&mut infers), loss(&mut trains));
+            assert!((first - expected).abs() < 1e-5, "{technique}: {first} {expected}");
+            assert_eq!(loss(&mut infers), first, "{technique}: nothing was trained");
+            assert!(crate::proof::passes(Passes::Inference, &infers).unwrap().in_effect);
+            assert!(!crate::proof::passes(Passes::Inference, &trains).unwrap().in_effect);
+        }
     }
 }
 

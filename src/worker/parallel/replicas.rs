@@ -150,9 +150,7 @@ impl<M: Module> Strategy<M> for Replicas<M> {
         self.replicate()?;
         let device = input.all().first().map_or(Device::Cpu, Tensor::device);
         let mut parts = self.scatter(input)?;
-        if train {
-            self.rows.iter_mut().zip(&parts).for_each(|(sum, (_, rows))| *sum += rows.unsigned_abs());
-        }
+        self.rows.iter_mut().zip(&parts).for_each(|(sum, (_, rows))| *sum += rows.unsigned_abs());
         let others = parts.split_off(parts.len().min(1));
         let working = &self.replicas[..others.len()];
         for (replica, (input, _)) in working.iter().zip(others) {
@@ -171,8 +169,8 @@ impl<M: Module> Strategy<M> for Replicas<M> {
     }
 
     fn seen(&self) -> Result<(u32, String), TchError> {
-        let trained = self.rows.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        let computed = self.rows.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         let working = self.rows.iter().filter(|rows| **rows > 0).count();
-        Ok((working as u32, format!("one process with {} models, which trained on {trained} rows", self.rows.len())))
+        Ok((working as u32, format!("one process with {} models, which computed {computed} rows", self.rows.len())))
     }
 }

@@ -3,7 +3,7 @@
 use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
 use super::estimate::Costs;
 use super::{DataSet, Decode, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32};
-use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, Limits, Node, OptimizerImpl};
+use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, Limits, Node, OptimizerImpl, Passes};
 
 /// A combination of levels, and what it would run on.
 pub(super) struct Candidate<'a> {
@@ -112,6 +112,7 @@ fn steps_can_be_fused(candidate: &Candidate) -> Option<String> {
     }
     let one_of = [
         (settings.precision == Precision::Fp64, "computes in fp32, fp16 and bf16", "another precision"),
+        (settings.passes == Passes::Inference, "computes training steps", "passes = training"),
         (settings.layout == Layout::Nchw, "reads images channels last", "layout = nhwc"),
         (settings.deterministic, "adds up in no fixed order", "deterministic = off"),
         (

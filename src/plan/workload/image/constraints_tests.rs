@@ -252,6 +252,7 @@ fn fused_kernels_need_a_gpu_and_what_they_compute() {
         (("precision", "fp64"), "computes in fp32, fp16 and bf16"),
         (("deterministic", "on"), "use deterministic = off"),
         (("width_multiplier", "2"), "widths from 0.375 to 1.6"),
+        (("passes", "inference"), "computes training steps: use passes = training"),
     ] {
         refused(
             &[("kernels", "fused"), ("layout", "nhwc")]

@@ -2,7 +2,7 @@
 
 use super::super::machine::usable_gpus;
 use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, Precision, Strategy, UpdateRule, WireDtype};
-use crate::plan::{Estimate, Gpu, Kernels, Node, OptimizerImpl};
+use crate::plan::{Estimate, Gpu, Kernels, Node, OptimizerImpl, Passes};
 
 /// What a run will roughly take, and what of it are copies of the set.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,8 @@ const PREFETCH: f64 = 2.0;
 const GRAPH_STEP_S: f64 = 2.2e-3;
 /// A step's forward pass is about a third of its work.
 const FORWARD_SHARE: f64 = 1.0 / 3.0;
+/// The part of a training step's activations that lives at a time where no backward pass needs them: inputs and outputs of the widest layers.
+const PASSING_SHARE: f64 = 0.2;
 /// Memory bandwidth of GPUs in TB/s, from their data sheets, by a part of the product name.
 const BANDWIDTH_TB_S: &[(&str, f64)] = &[
     ("B200", 8.0),
@@ -139,7 +141,8 @@ fn training_s(settings: &ImageSettings, data: &DataSet, node: &Node, gpu: Option
     };
     // The last batch of training is dropped where it is not full; that of the test is not.
     let test_steps = (settings.test_images as f64 / batch).ceil() * FORWARD_SHARE / settings.gpus.max(1) as f64;
-    (settings.steps() as f64 + settings.epochs as f64 * test_steps) * step_s
+    let step_share = if settings.passes == Passes::Inference { FORWARD_SHARE } else { 1.0 };
+    (settings.steps() as f64 * step_share + settings.epochs as f64 * test_steps) * step_s
 }
 
 fn gpu_step_s(settings: &ImageSettings, node: &Node, gpu: &Gpu) -> f64 {
@@ -204,7 +207,9 @@ fn peak_bytes(settings: &ImageSettings, image_bytes: f64, on_gpu: bool) -> f64 {
     let scalar_bytes = if settings.precision == Precision::Fp64 { 8.0 } else { 4.0 };
     // Weights, gradients, and what the update keeps of each.
     let kept = if settings.optimizer == UpdateRule::Sgd { 1.0 } else { 2.0 };
-    let states = (2.0 + kept) * PARAMETERS * settings.width_multiplier.powi(2) * scalar_bytes;
+    let infers = settings.passes == Passes::Inference;
+    let numbers = if infers { 1.0 } else { 2.0 + kept };
+    let states = numbers * PARAMETERS * settings.width_multiplier.powi(2) * scalar_bytes;
     let activation = match settings.precision {
         Precision::Fp32 if settings.kernels == Kernels::Fused => 0.5,
         _ if settings.kernels == Kernels::Fused => 0.25,
@@ -212,7 +217,8 @@ fn peak_bytes(settings: &ImageSettings, image_bytes: f64, on_gpu: bool) -> f64 {
         Precision::Fp64 => 2.0,
         Precision::Fp16 | Precision::Bf16 => 0.6,
     };
-    let image = ACTIVATION_BYTES * activation * settings.width_multiplier * pixels(settings) / (224.0 * 224.0);
+    let share = if infers { PASSING_SHARE } else { 1.0 };
+    let image = ACTIVATION_BYTES * share * activation * settings.width_multiplier * pixels(settings) / (224.0 * 224.0);
     let input = 2.0 * pixels(settings) * wire_bytes_per_pixel(settings);
     let runtime = if on_gpu { CUDA_CONTEXT_BYTES } else { PROCESS_BYTES };
     let resident = settings.loader == Loader::Device;

@@ -2,8 +2,9 @@
 
 use super::super::typed::{graphs, pinned};
 use super::{CudnnBenchmark, DataCopy, Layout, Loader, Precision, Scenario, Strategy, Tf32, UpdateRule, WireDtype};
-use crate::plan::{Binding, Factor, GPUS, GpuChoice, Hint, Kernels, NumberFormat, OptimizerImpl};
+use crate::plan::{Binding, Factor, GPUS, GpuChoice, Hint, Kernels, NumberFormat, OptimizerImpl, Passes};
 
+const INFERENCE: &[&str] = &[Passes::Inference.name()];
 const OFF_ON: &[&str] = &["off", "on"];
 const ON_OFF: &[&str] = &["on", "off"];
 
@@ -40,6 +41,8 @@ pub(super) fn factors() -> Vec<Factor> {
             .hints(Layout::ALL.iter().map(|level| (level.name(), Hint::Layout(level.order()))))
             .help("Memory format of images and weights; tensor cores prefer nhwc (channels last).")
             .finding("nhwc brings PyTorch's DataLoader close to DALI on 1 and 2 GPUs (2505.22905 Fig. 9)."),
+        Factor::named(Passes::KEY, "Passes", Passes::NAMES)
+            .help("What a step does. training: forward pass, backward pass and update. inference: the forward pass alone, without gradients."),
         Factor::named(Kernels::KEY, "Kernels", Kernels::NAMES)
             .help("What computes a training step. plain: libtorch's and cuDNN's operations. fused: matrix products and kernels that normalise \
                    and activate where values are read, on GPUs in nhwc."),
@@ -86,18 +89,22 @@ pub(super) fn factors() -> Vec<Factor> {
             .idle_where("data.decode", &["each_epoch"])
             .help("One copy of the data set in memory per rank, or one per node."),
         Factor::named("broadcast_buffers", "Broadcast buffers", ON_OFF)
+            .idle_where(Passes::KEY, INFERENCE)
             .help("Sends rank 0's batch-norm statistics to all ranks before each forward pass."),
         Factor::named("sync_batch_norm", "Synchronised batch norm", OFF_ON)
             .idle_where(Strategy::KEY, &["single", "dp"])
+            .idle_where(Passes::KEY, INFERENCE)
             .help("Computes batch statistics over all ranks: closer to one large batch, with more communication."),
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)
             .hints(graphs())
             .help("Captures the whole step once and replays it from step 12 on: removes launch costs, which limit small images."),
         Factor::named(UpdateRule::KEY, "Update rule", UpdateRule::NAMES)
             .speaks_for_itself()
+            .idle_where(Passes::KEY, INFERENCE)
             .help("sgd: momentum 0.9. adam: betas 0.9 and 0.999; adamw: the same with weight decay 0.01. Adam wants a smaller learning rate, \
                    and keeps one more number a weight."),
         Factor::named(OptimizerImpl::KEY, "Optimizer", OptimizerImpl::NAMES)
+            .idle_where(Passes::KEY, INFERENCE)
             .help("The update as one kernel for all parameters, a few kernels, or several per parameter."),
         Factor::named(CudnnBenchmark::KEY, "cuDNN benchmark", CudnnBenchmark::NAMES)
             .idle_where(Kernels::KEY, &["fused"])
@@ -120,6 +127,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .help("Passes over the training set.")
             .finding("98-99 % accuracy within 20 epochs (2505.22905 section 4.1)."),
         Factor::number("learning_rate", "Learning rate", 0.0..=100.0, 0.01)
+            .idle_where(Passes::KEY, INFERENCE)
             .usual(&[0.001, 0.003, 0.01, 0.03, 0.1])
             .help("The step size of updates."),
         Factor::number("width_multiplier", "Width multiplier", 0.1..=4.0, 1.0)

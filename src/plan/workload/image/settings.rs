@@ -3,7 +3,7 @@
 use super::super::typed::{binding, count, levels, number, switch};
 use crate::plan::{
     Binding, CUDA_GRAPH_WARM_UP_STEPS, GPUS, GpuChoice, Hint, Kernels, Levels, NumberFormat, OptimizerImpl,
-    Parallelism, Shape, TensorLayout,
+    Parallelism, Passes, Shape, TensorLayout,
 };
 
 levels! {
@@ -185,6 +185,8 @@ pub struct ImageSettings {
     pub pin_memory: bool,
     /// The memory format of images and weights.
     pub layout: Layout,
+    /// What a step does.
+    pub passes: Passes,
     /// The kernels that compute a training step.
     pub kernels: Kernels,
     /// Who prepares batches.
@@ -270,6 +272,7 @@ impl ImageSettings {
             wire_dtype: WireDtype::read(levels)?,
             pin_memory: switch("pin_memory")?,
             layout: Layout::read(levels)?,
+            passes: Passes::read(levels)?,
             kernels: Kernels::read(levels)?,
             loader: Loader::read(levels)?,
             loader_workers: count("loader_workers")?,

@@ -26,6 +26,7 @@ type Constraint = fn(&Candidate) -> Option<String>;
 /// The constraints in the order they are asked: what contradicts itself, what the data set lacks, what the machine lacks.
 const CONSTRAINTS: &[Constraint] = &[
     four_bit_weights_are_on_one_gpu,
+    references_are_whole,
     rows_come_from_somewhere,
     template_fits,
     files_have_a_tokenizer,
@@ -57,6 +58,15 @@ fn four_bit_weights_are_on_one_gpu(candidate: &Candidate) -> Option<String> {
             "technique = qlora trains on one GPU, whose 4-bit weights are not cut over {gpus}: use gpus = 1 or \
              technique = lora"
         )
+    })
+}
+
+fn references_are_whole(candidate: &Candidate) -> Option<String> {
+    let settings = candidate.settings;
+    (settings.technique == Technique::DpoFull && settings.sharded()).then(|| {
+        "technique = dpo-full compares with a frozen copy of the model, and sharding = fsdp does not shard that copy: use sharding = ddp, \
+         gpus = 1 or technique = dpo"
+            .to_owned()
     })
 }
 
@@ -133,8 +143,10 @@ fn packs_have_a_length(candidate: &Candidate) -> Option<String> {
 
 fn pairs_are_not_packed(candidate: &Candidate) -> Option<String> {
     let LlmSettings { packed, technique, .. } = *candidate.settings;
-    (packed && technique == Technique::Dpo)
-        .then(|| "packed = on mixes rows, and technique = dpo compares pairs of them: use packed = off".to_owned())
+    (packed && technique.prefers()).then(|| {
+        let name = technique.name();
+        format!("packed = on mixes rows, and technique = {name} compares pairs of them: use packed = off")
+    })
 }
 
 /// NF4 has one scale per 64 numbers.
@@ -174,7 +186,7 @@ fn first_step_is_full(candidate: &Candidate) -> Option<String> {
     (settings.steps_per_epoch(samples) == 0).then(|| {
         let what = if settings.packed {
             "packs"
-        } else if settings.technique == Technique::Dpo {
+        } else if settings.technique.prefers() {
             "pairs"
         } else {
             "rows"

@@ -4,7 +4,7 @@ use super::super::machine::usable_gpus;
 use super::model::ModelConfig;
 use super::settings::{FsdpWrap, LlmSettings, Precision, Technique};
 use super::stand_in::Lengths;
-use crate::plan::{Estimate, Kernels, MemoryKinds, Node, OptimizerImpl};
+use crate::plan::{Estimate, Kernels, MemoryKinds, Node, OptimizerImpl, Passes};
 
 /// CUDA's context and libraries on a GPU, which the allocator does not count.
 const CUDA_CONTEXT_BYTES: f64 = 0.6e9;
@@ -17,6 +17,8 @@ const WORKSPACE_BYTES: f64 = 0.2e9;
 
 /// Rows of logits that the fused loss computes at a time.
 const FUSED_LOGIT_ROWS: f64 = 1024.0;
+/// Parts of a batch whose logits the plain loss computes one after another.
+const LOGIT_PARTS: f64 = 8.0;
 /// Bandwidth at which a rank receives over NVLink: a guess below what NCCL's tests show between two H200s.
 const GATHER_BYTES_PER_S: f64 = 300e9;
 /// Size of a number in NF4: half a byte plus its share of the block's scale and of the scales' factor.
@@ -99,6 +101,8 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         model.projections().iter().map(|(_, from, out)| (from * out) as f64).sum::<f64>() * model.layers as f64;
     let weights = match settings.technique {
         Technique::Qlora => (parameters - matrices) * weight + matrices * NF4_BYTES,
+        // With the frozen copy that it is compared with.
+        Technique::DpoFull => 2.0 * parameters * weight,
         _ => parameters * weight,
     };
 
@@ -108,14 +112,23 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         if settings.technique == Technique::Qat { (model.heads * model.head_dim) as f64 * arithmetic } else { 0.0 };
     let block = kept_by_block(settings.kernels, model, arithmetic) + fake;
     let (layers, dim) = (model.layers as f64, model.dim as f64);
-    let kept = if settings.activation_checkpointing { layers * dim * arithmetic + block } else { layers * block };
+    let infers = settings.passes == Passes::Inference;
+    let kept = if infers {
+        block
+    } else if settings.activation_checkpointing {
+        layers * dim * arithmetic + block
+    } else {
+        layers * block
+    };
     let (logits, library) = match settings.kernels {
+        Kernels::Plain if infers => (tokens / LOGIT_PARTS * (arithmetic + 4.0), WORKSPACE_BYTES),
         Kernels::Plain => (tokens * (arithmetic + 4.0), WORKSPACE_BYTES),
         Kernels::Fused => (tokens.min(FUSED_LOGIT_ROWS) * arithmetic, 0.0),
     };
 
+    let updated = if infers { 0.0 } else { trainable };
     // foreach needs one more copy of the trained parameters.
-    let update = if settings.optimizer_impl == OptimizerImpl::Foreach { trainable * trained } else { 0.0 };
+    let update = if settings.optimizer_impl == OptimizerImpl::Foreach && !infers { trainable * trained } else { 0.0 };
     // Each product first restores its quantised matrix.
     let read = match settings.technique {
         Technique::Qlora => {
@@ -129,8 +142,8 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         weights: weights * share,
         adapters: adapters * trained * share,
         gathered: if settings.sharded() { gathered(settings, model, weight) } else { 0.0 },
-        gradients: trainable * trained * share,
-        optimizer: 2.0 * trainable * trained * share,
+        gradients: updated * trained * share,
+        optimizer: 2.0 * updated * trained * share,
         activations: tokens * kept,
         logits: logits * model.vocabulary as f64,
         workspace: library.min(0.1 * parameters * weight) + update + read as f64 * arithmetic,
@@ -164,7 +177,7 @@ fn gathered(settings: &LlmSettings, model: &ModelConfig, weight: f64) -> f64 {
 /// Estimates one run.
 ///
 /// A step multiplies each token by every weight once forward, once backward, and once more for gradients of trained weights: 4
-/// or 6 operations per parameter and token. DPO multiplies once more, for the reference. GPUs are assumed to reach 400 (half
+/// or 6 operations per parameter and token; inference is the first of them. DPO multiplies once more, for the reference. GPUs are assumed to reach 400 (half
 /// precision), 200 (TF32) and 44 Tflop/s (fp32, as measured on an H100), to gather sharded weights at 300 GB/s meanwhile, and
 /// to launch the kernels of a block in 2.8 ms without a graph. A CPU core reaches 15 Gflop/s. Files are read at 1 GB/s.
 pub(super) fn run(
@@ -178,11 +191,15 @@ pub(super) fn run(
     let steps = rows.samples.map_or(0, |samples| settings.steps(samples)) as f64;
     let tokens =
         rows.mean_tokens.unwrap_or(rows.longest as f64) * (settings.batch_size * settings.gradient_accumulation) as f64;
+    let infers = settings.passes == Passes::Inference;
     let operations = match settings.technique {
+        Technique::Dpo | Technique::DpoFull if infers => 4.0,
+        _ if infers => 2.0,
         Technique::Lora | Technique::Qlora => 4.0,
         Technique::Dpo | Technique::Qat | Technique::Full => 6.0,
+        Technique::DpoFull => 8.0,
     };
-    let again = if settings.activation_checkpointing { 4.0 / 3.0 } else { 1.0 };
+    let again = if settings.activation_checkpointing && !infers { 4.0 / 3.0 } else { 1.0 };
     // Each pass restores quantised matrices: at 2 TB/s on a GPU, at 1 GB/s per core.
     let made = match settings.technique {
         Technique::Qlora | Technique::Qat => 2.0 * model.parameters() as f64 * sizes(settings.precision).2,
@@ -198,10 +215,11 @@ pub(super) fn run(
             _ => 400e12,
         };
         // The reference's forward pass adds about a third to the launches of a forward and backward pass.
-        let passes = if settings.technique == Technique::Dpo { 4.0 / 3.0 } else { 1.0 };
+        let reference = if settings.technique.prefers() { 1.0 / 3.0 } else { 0.0 };
+        let passes = reference + if infers { 1.0 / 3.0 } else { 1.0 };
         let launch = if settings.cuda_graph { 0.0 } else { 2.8e-3 * model.layers as f64 * micro_batches * passes };
         let sharded = if settings.sharded() { 1.0 - 1.0 / settings.gpus as f64 } else { 0.0 };
-        let gatherings = if settings.technique == Technique::Dpo { 3.0 } else { 2.0 };
+        let gatherings = f64::from(u8::from(settings.technique.prefers())) + if infers { 1.0 } else { 2.0 };
         let gathering = micro_batches * gatherings * sharded * weights / GATHER_BYTES_PER_S;
         launch.max(work / rate + made * micro_batches / 2e12).max(gathering)
     } else {

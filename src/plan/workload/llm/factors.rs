@@ -4,19 +4,22 @@ use super::super::typed::{graphs, pinned};
 use super::settings::{
     DataSet, FsdpGather, FsdpWrap, LoraTargets, Model, Precision, Sharding, Technique, Template, Tf32, TrainOnInput,
 };
-use crate::plan::{Binding, Factor, GPUS, GpuChoice, Hint, Kernels, OptimizerImpl};
+use crate::plan::{Binding, Factor, GPUS, GpuChoice, Hint, Kernels, OptimizerImpl, Passes};
 
+const INFERENCE: &[&str] = &[Passes::Inference.name()];
 const OFF_ON: &[&str] = &["off", "on"];
 const ON_OFF: &[&str] = &["on", "off"];
-const WITHOUT_ADAPTERS: &[&str] = &["qat", "full"];
+const WITHOUT_ADAPTERS: &[&str] = &["qat", "full", "dpo-full"];
 
 /// The factors of the `llm` workload, in the order of columns and cards.
 pub(super) fn factors() -> Vec<Factor> {
     vec![
         Factor::named(Technique::KEY, "Technique", Technique::NAMES)
             .help("What is trained: low-rank adapters (lora), the same over 4-bit weights (qlora) or from preferences (dpo), all \
-                   weights (full), or all weights with simulated 4-bit quantisation (qat).")
+                   weights (full), the same from preferences (dpo-full), or all weights with simulated 4-bit quantisation (qat).")
             .finding("LoRA's iterations are 30-40 % faster than DPO's; QAT fits on four GPUs only (2505.22905 section 5.4.3)."),
+        Factor::named(Passes::KEY, "Passes", Passes::NAMES)
+            .help("What a step does. training: forward pass, backward pass and update. inference: the forward pass alone, without gradients."),
         Factor::named(Model::KEY, "Model", Model::NAMES)
             .help("The network. tiny has 1.0 million parameters and trains on a laptop; config reads a config.json.")
             .finding("The papers fine-tune Llama 3 8B (2505.22905 section 5)."),
@@ -53,8 +56,10 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named("packed", "Packing", OFF_ON)
             .help("Short rows share one of max_tokens, each attending only to itself: no arithmetic is spent on padding."),
         Factor::named("activation_checkpointing", "Activation checkpointing", OFF_ON)
+            .idle_where(Passes::KEY, INFERENCE)
             .help("Blocks keep only their input and are recomputed in the backward pass: less memory, a third more work."),
         Factor::named(OptimizerImpl::KEY, "Optimizer", OptimizerImpl::NAMES)
+            .idle_where(Passes::KEY, INFERENCE)
             .help("AdamW's update as one kernel for all parameters, a few kernels, or several per parameter."),
         Factor::count("lora_rank", "LoRA rank", 1..=4096, 8)
             .idle_where(Technique::KEY, WITHOUT_ADAPTERS)
@@ -72,7 +77,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .usual(&[0.05, 0.1, 0.5])
             .help("How strongly DPO keeps the model close to the one without adapters. TorchTune's default is 0.1."),
         Factor::count("qat_group", "QAT group", 2..=65_536, 256)
-            .idle_where(Technique::KEY, &["lora", "qlora", "dpo", "full"])
+            .idle_where(Technique::KEY, &["lora", "qlora", "dpo", "full", "dpo-full"])
             .unit("weights")
             .usual(&[32.0, 64.0, 128.0, 256.0])
             .help("Weights of a row that share a scale in the simulated 4-bit quantisation. 256 is TorchTune's default, which the papers leave."),
@@ -110,9 +115,11 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named("shuffle", "Shuffle", ON_OFF)
             .help("Gives each epoch its own order of rows, by the plan's seed."),
         Factor::number("learning_rate", "Learning rate", 0.0..=100.0, 3e-4)
+            .idle_where(Passes::KEY, INFERENCE)
             .usual(&[1e-5, 1e-4, 3e-4, 1e-3, 1e-2])
             .help("AdamW's highest step size: reached after warmup_steps, then falling to 0 along a cosine. Weight decay is 0.01."),
         Factor::count("warmup_steps", "Warm-up of the rate", 0..=1_000_000, 100)
+            .idle_where(Passes::KEY, INFERENCE)
             .unit("steps")
             .usual(&[0.0, 10.0, 100.0])
             .help("Steps during which the learning rate rises from 0."),
@@ -120,6 +127,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .usual(&[1.0, 2.0, 3.0])
             .help("Passes over the rows."),
         Factor::count("save_every", "Checkpoints", 0..=1_000_000, 0)
+            .idle_where(Passes::KEY, INFERENCE)
             .unit("steps apart")
             .usual(&[0.0, 50.0, 500.0])
             .help("Steps between checkpoints, from which an interrupted run resumes; the trained model is kept too. 0: none."),

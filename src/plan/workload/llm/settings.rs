@@ -1,7 +1,7 @@
 //! The levels of one `llm` cell as types.
 
 use super::super::typed::{binding, count, levels, number, switch};
-use crate::plan::{Binding, GPUS, GpuChoice, Hint, Kernels, Levels, NumberFormat, OptimizerImpl, Parallelism};
+use crate::plan::{Binding, GPUS, GpuChoice, Hint, Kernels, Levels, NumberFormat, OptimizerImpl, Parallelism, Passes};
 
 levels! {
     /// What is trained, and how.
@@ -16,6 +16,8 @@ levels! {
         Qat = "qat",
         /// Training of all weights.
         Full = "full",
+        /// Direct preference optimisation of all weights.
+        DpoFull = "dpo-full",
     }
 }
 levels! {
@@ -134,6 +136,18 @@ levels! {
         Collectives = "collectives",
         /// Copies between GPUs by their copy engines.
         Copies = "copies",
+    }
+}
+
+impl Technique {
+    /// Whether it learns from pairs of rows, one preferred to the other.
+    pub fn prefers(self) -> bool {
+        matches!(self, Self::Dpo | Self::DpoFull)
+    }
+
+    /// Whether adapters are trained and all weights are frozen.
+    pub fn has_adapters(self) -> bool {
+        matches!(self, Self::Lora | Self::Qlora | Self::Dpo)
     }
 }
 
@@ -275,6 +289,8 @@ pub struct LlmSettings {
     pub gpu_choice: GpuChoice,
     /// Binding to NUMA nodes.
     pub numa: Binding,
+    /// What a step does.
+    pub passes: Passes,
     /// The kernels that compute a layer.
     pub kernels: Kernels,
     /// Whether the whole step is captured, once per length, and replayed.
@@ -310,7 +326,7 @@ impl LlmSettings {
         };
         let train_on_input = match TrainOnInput::read(levels)? {
             TrainOnInput::Own => match data_set {
-                DataSet::AlpacaCleaned => technique != Technique::Dpo,
+                DataSet::AlpacaCleaned => !technique.prefers(),
                 other => other == DataSet::Uniform,
             },
             said => said == TrainOnInput::On,
@@ -333,7 +349,7 @@ impl LlmSettings {
             gradient_accumulation: count("gradient_accumulation")?,
             activation_checkpointing: switch("activation_checkpointing")?,
             optimizer_impl: OptimizerImpl::read(levels)?,
-            lora: Some(lora).filter(|_| !matches!(technique, Technique::Qat | Technique::Full)),
+            lora: Some(lora).filter(|_| technique.has_adapters()),
             dpo_beta: number(levels, "dpo_beta")?,
             qat_group: count("qat_group")?,
             sharding: Sharding::read(levels)?,
@@ -345,6 +361,7 @@ impl LlmSettings {
             gpus: count(GPUS)?,
             gpu_choice: GpuChoice::read(levels)?,
             numa: binding(levels)?,
+            passes: Passes::read(levels)?,
             kernels: Kernels::read(levels)?,
             cuda_graph: switch("cuda_graph")?,
             deterministic: switch("deterministic")?,
@@ -365,7 +382,7 @@ impl LlmSettings {
 
     /// Rows per sample: 2 for preference pairs.
     pub fn rows_per_sample(&self) -> usize {
-        if self.technique == Technique::Dpo { 2 } else { 1 }
+        if self.technique.prefers() { 2 } else { 1 }
     }
 
     /// Samples (rows, packs or pairs) per step, over all ranks and micro-batches.

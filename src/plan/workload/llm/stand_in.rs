@@ -4,7 +4,7 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::settings::{DataSet, LlmSettings, Technique};
+use super::settings::{DataSet, LlmSettings};
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Shape};
 
 /// Number of rows with known totals (the papers' subsets). Lengths repeat after them.
@@ -114,7 +114,7 @@ impl Lengths {
             let packs = rows.filter(|rows| *rows <= MAX_PACKED_ROWS).and_then(|rows| packs(&lengths, rows, limit));
             return Self { samples: packs, mean_tokens: Some(limit as f64), longest: limit, assumed: false };
         }
-        if settings.technique == Technique::Dpo {
+        if settings.technique.prefers() {
             let with_rejected = |row| [lengths[row], cut(settings.data_set.rejected_tokens(&lengths, row))];
             let pairs: Vec<[usize; 2]> = (0..lengths.len()).map(with_rejected).collect();
             return Self::of_samples(settings, rows, &pairs);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::fixture::{cpu_node, gpu_node};
-use crate::plan::{Data, Level, Matrix, Node, Plan, expand};
+use crate::plan::{Data, Estimate, Level, Matrix, Node, Plan, expand};
 
 fn level(text: &str) -> Level {
     let number = || text.parse().ok().map(Level::Number);
@@ -97,6 +97,30 @@ fn each_technique_is_refused_below_its_estimate_with_numbers_by_kind() {
         let reason = reason_of(&plan, &gpu_node(1));
         assert!(reason.starts_with("does not fit: ") && reason.contains(kind), "{technique}: {reason}");
     }
+}
+
+#[test]
+fn preferences_of_all_weights_take_a_second_copy_of_them_that_is_not_sharded() {
+    let of = |technique| peak_gib(&[("technique", technique), ("model", "llama3.2-1b"), ("precision", "bf16")]);
+    let weights = 2.0 * ModelConfig::llama3_2_1b().parameters() as f64 / f64::from(1 << 30);
+    // Pairs keep the activations of twice as many rows.
+    assert!(of("dpo-full") - of("full") > weights, "{} {}", of("dpo-full"), of("full"));
+    let model = [("technique", "dpo-full"), ("model", "llama3.2-1b"), ("gpus", "2")];
+    let reason = refused(&model, &gpu_node(2));
+    assert!(reason.contains("does not shard that copy") && reason.contains("sharding = ddp"), "{reason}");
+    assert_eq!(refused(&[&model[..], &[("sharding", "ddp")]].concat(), &gpu_node(2)), "");
+}
+
+#[test]
+fn inference_is_estimated_below_training_in_time_and_memory() {
+    let of = |passes| {
+        let levels = [("passes", passes), ("technique", "full"), ("model", "llama3.2-1b"), ("rows", "5000")];
+        expand(&plan(&levels), &gpu_node(1)).cells.remove(0).estimate
+    };
+    let (infers, trains) = (of("inference"), of("training"));
+    assert!(infers.peak_bytes < trains.peak_bytes / 3, "{infers:?} {trains:?}");
+    let steps_s = |estimate: Estimate| estimate.duration_s - estimate.start_s;
+    assert!(steps_s(infers) < 0.4 * steps_s(trains), "{infers:?} {trains:?}");
 }
 
 #[test]

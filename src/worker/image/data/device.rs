@@ -39,7 +39,8 @@ impl DeviceSource {
         };
         let shape = [samples.len(), *rows, *columns, *channels].map(|count| count as i64);
         let pixels = Tensor::f_from_slice(pixels)?.f_reshape(shape)?.f_to_device(device)?.f_permute([0, 3, 1, 2])?;
-        let labels = Tensor::f_from_slice(&samples.labels)?.f_to_device(device)?.f_to_kind(Kind::Int64)?;
+        let labels: Vec<i64> = samples.labels.iter().copied().map(i64::from).collect();
+        let labels = Tensor::f_from_slice(&labels)?.f_to_device(device)?;
         let computed = if settings.precision == Precision::Fp64 { Kind::Double } else { Kind::Float };
         Ok(Self {
             pixels,

@@ -8,7 +8,7 @@ use multicard::dataset::Images;
 use multicard::plan::image::{
     BatchNorm, CudnnBenchmark, DataCopy, Loader as Level, Scenario, Strategy, Tf32, UpdateRule,
 };
-use multicard::plan::{Binding, GpuChoice, Kernels, OptimizerImpl};
+use multicard::plan::{Binding, GpuChoice, Kernels, OptimizerImpl, Passes};
 
 use super::super::loader::{Epoch, Loader, Source};
 use super::super::staging::no_fence;
@@ -23,6 +23,7 @@ fn settings() -> ImageSettings {
         wire_dtype: WireDtype::Run,
         pin_memory: false,
         layout: Layout::Nchw,
+        passes: Passes::Training,
         kernels: Kernels::Plain,
         loader: Level::Host,
         loader_workers: 2,

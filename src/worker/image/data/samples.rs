@@ -10,7 +10,7 @@ use super::mapping::Mapping;
 /// One part of the data set.
 pub struct Samples {
     /// The class of each image.
-    pub labels: Vec<u8>,
+    pub labels: Vec<u16>,
     /// Their pixels, or where those are.
     pub content: Content,
 }
@@ -51,7 +51,7 @@ impl From<Images> for Samples {
     fn from(images: Images) -> Self {
         let shape = [images.rows.max(1), images.columns.max(1), 1];
         let content = Content::Bytes { shape, pixels: Pixels::Own(images.pixels) };
-        Self { labels: images.labels, content }
+        Self { labels: images.labels.into_iter().map(u16::from).collect(), content }
     }
 }
 
