@@ -32,7 +32,7 @@ pub(super) struct Memory {
     pub(super) weights: f64,
     /// Weights of adapters.
     pub(super) adapters: f64,
-    /// For a sharded model, the units that are whole at a time.
+    /// For a sharded model, the units that are gathered at the same time.
     pub(super) gathered: f64,
     /// Gradients of trained parameters.
     pub(super) gradients: f64,
@@ -163,10 +163,10 @@ fn gathered(settings: &LlmSettings, model: &ModelConfig, weight: f64) -> f64 {
 
 /// Estimates one run.
 ///
-/// A step multiplies each token by every weight once forward, once backward, and once more for gradients of trained weights: 4
-/// or 6 operations per parameter and token. DPO multiplies once more, for the reference. GPUs are assumed to reach 400 (half
-/// precision), 200 (TF32) and 44 Tflop/s (fp32, as measured on an H100), to gather sharded weights at 300 GB/s meanwhile, and
-/// to launch the kernels of a block in 2.8 ms without a graph. A CPU core reaches 15 Gflop/s. Files are read at 1 GB/s.
+/// A step multiplies each token by every weight once forward, once backward, and once more for gradients of trained weights: 4 or 6
+/// operations per parameter and token. DPO multiplies once more, for the reference. GPUs are assumed to reach 400 (half precision), 200
+/// (TF32) and 44 Tflop/s (fp32, as measured on an H100), to gather sharded weights at 300 GB/s at the same time, and to launch the kernels
+/// of a block in 2.8 ms without a graph. A CPU core reaches 15 Gflop/s. Files are read at 1 GB/s.
 pub(super) fn run(
     settings: &LlmSettings,
     model: &ModelConfig,
