@@ -60,16 +60,16 @@ impl Manifest {
         }
         let inside = |path: &&&str| path.match_indices('/').any(|(at, _)| seen.contains(&path[..at]));
         if let Some(path) = seen.iter().find(inside) {
-            return Err(damaged(format!("{path:?} lies inside a file")));
+            return Err(damaged(format!("{path:?} lies inside another entry that is a file")));
         }
         if !seen.contains("session.toml") {
-            return Err(damaged("it holds no session.toml, so no session".to_owned()));
+            return Err(damaged("it contains no session.toml, so it is not a session".to_owned()));
         }
         Ok(manifest)
     }
 }
 
-/// Reason why a name is rejected; none if it is allowed.
+/// The reason why a name is rejected; `None` if it is allowed.
 pub(super) fn rejection(path: &str) -> Option<&'static str> {
     let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     if path.len() > 4096 {
@@ -84,7 +84,7 @@ pub(super) fn rejection(path: &str) -> Option<&'static str> {
     None
 }
 
-/// Whether an archive leaves out a path: the index, the lock, unfinished files, and what says that the session came with an archive.
+/// Whether archives leave out a path: the index, the lock, unfinished files, and the file that marks a session as imported.
 pub(super) fn is_left_out(path: &str) -> bool {
     path.starts_with("session.sqlite")
         || path == "session.lock"
