@@ -1,4 +1,4 @@
-//! Recordings of runs: what Nsight Systems recorded, and what ranks recorded themselves. Says where the time of GPUs and host went.
+//! Recordings of runs by Nsight Systems or by the ranks themselves, and the analysis of where the time of GPUs and host went.
 //!
 //! ```text
 //! source: reports of nsys ─────────────────────┐
@@ -6,7 +6,7 @@
 //!                    └▶ tile ─▶ timeline              └▶ perfetto
 //! ```
 //!
-//! A source hands out events, kind by kind, on several threads; folds make sums of them and keep no event. [`import`] makes one pass
+//! A source provides events, kind by kind, on several threads; folds turn them into sums and keep no event. [`import`] makes one pass
 //! over each kind. Timelines draw tiles, which sum up events at each zoom level, and read events only where few are in view. Rows that
 //! name people, hosts, commands or environment variables are not read.
 

@@ -3,12 +3,12 @@
 use super::value::{Gap, Statistics, Trace};
 use crate::text_table::{Field, TextTable, markdown_text};
 
-/// Maximum rows of a Markdown list; the other formats have all.
+/// Maximum rows of a Markdown list; the other formats contain all.
 const SHOWN: usize = 20;
 /// Maximum length of a name in Markdown, in characters.
 const NAME: usize = 100;
 
-/// The trace as Markdown: the most important first, long lists truncated.
+/// The trace as Markdown: the most important parts first, long lists truncated.
 pub fn markdown(trace: &Trace) -> String {
     [head(trace), metrics(trace), copies(trace), allocations(trace), gaps(&trace.gaps), calls(trace), proof(trace)]
         .concat()
@@ -154,7 +154,7 @@ fn calls(trace: &Trace) -> String {
 
 fn proof(trace: &Trace) -> String {
     if trace.metrics.is_empty() {
-        return "\n## Proof\n\nNone of factors: no work of GPUs was recorded.\n".to_owned();
+        return "\n## Proof\n\nNo factor could be checked: no work of GPUs was recorded.\n".to_owned();
     }
     let proof = &trace.proof;
     format!(
@@ -189,7 +189,7 @@ fn section<T>(title: &str, head: &[&str], items: &[T], row: impl Fn(&T) -> Vec<S
     }
     let rest = match items.len().saturating_sub(SHOWN) {
         0 => String::new(),
-        more => format!("\n{more} more; `--format csv` and `json` have them all.\n"),
+        more => format!("\n{more} more; `--format csv` and `--format json` list all of them.\n"),
     };
     format!("\n## {title}\n\n{}{rest}", table.markdown())
 }
@@ -280,14 +280,14 @@ pub fn csv(trace: &Trace) -> String {
     table.csv()
 }
 
-/// The numbers of a row of CSV that has statistics.
+/// The fields of a CSV row with statistics.
 fn times(of: &Statistics, percent: Option<f64>, bytes: Option<u64>) -> [String; 9] {
     let [calls, total_ns, .., percent, bytes] = total(of.calls, of.total_ns, percent, bytes);
     let [avg, med, std] = [of.avg_ns, of.med_ns, of.std_ns].map(|ns| ns.to_string());
     [calls, total_ns, avg, med, of.min_ns.to_string(), of.max_ns.to_string(), std, percent, bytes]
 }
 
-/// The numbers of a row of CSV that has only a sum.
+/// The fields of a CSV row with only a sum.
 fn total(calls: u64, total_ns: u64, percent: Option<f64>, bytes: Option<u64>) -> [String; 9] {
     let percent = percent.map_or(String::new(), |percent| percent.to_string());
     let bytes = bytes.map_or(String::new(), |bytes| bytes.to_string());

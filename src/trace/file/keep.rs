@@ -15,7 +15,7 @@ use crate::trace::event::{Event, Kind, Name, What, nameless};
 use crate::trace::progress::{Progress, Watch};
 use crate::trace::source::{Detail, Reading, Source};
 
-/// Writes all events of a source to a file, which must not exist yet. It appears when it is whole.
+/// Writes all events of a source to a file, which must not exist yet. The file appears only when it is complete.
 pub(in crate::trace) fn keep(
     source: &impl Source,
     kept: &Path,
@@ -37,7 +37,7 @@ pub(in crate::trace) fn keep(
         processes: HashSet::new(),
         failed: None,
     });
-    // On one thread, so that lanes come in the order of their first events.
+    // On a single thread, so that lanes are in the order of their first events.
     let reading = Reading { detail: Detail::Whole, threads: 1 };
     let scanned = Kind::TIMED.into_iter().try_for_each(|kind| {
         let done = source.scan(kind, reading, watch, |(): &mut (), event| {
@@ -65,9 +65,9 @@ pub(in crate::trace) fn keep(
 
 struct Conversion {
     writer: EventsWriter,
-    /// Ids of names: in the source and in the file.
+    /// For each id of a name in the source, its id in the file.
     ids: HashMap<i64, u32>,
-    /// Domains that have a name.
+    /// Domains that already have a name.
     domains: HashSet<i64>,
     processes: HashSet<i64>,
     failed: Option<io::Error>,
@@ -97,7 +97,7 @@ impl Conversion {
             {
                 Ok(*self.ids.entry(id).or_insert_with(|| self.writer.new_name()))
             }
-            // Copies, memsets, graphs and allocations have none.
+            // Copies, memsets, graphs and allocations have no name.
             Name::Id(_) => Ok(0),
         };
         let (start, end) = event.span;

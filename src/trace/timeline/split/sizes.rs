@@ -1,4 +1,4 @@
-//! Sizes of collectives on GPUs: kernels do not tell them, but the host does while it launches them.
+//! Sizes of collectives on GPUs. Kernels do not record them, but the host does while it launches the collective.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,8 +11,8 @@ use crate::trace::timeline::split::TELL_EVENTS;
 /// Sizes in bytes, by process and the correlation of the call that launched the collective's kernel.
 pub(super) type Sizes = HashMap<(i64, i64), u64>;
 
-/// The size of each collective that a host launched: a call belongs to the collective during which it was made. Where two of a process
-/// overlap, neither tells a size. Empty for recordings without collectives of hosts or without GPUs.
+/// The size of each collective that a host launched: a call belongs to the collective during which it was made. If two collectives of a
+/// process overlap, neither gets a size. Empty for recordings without collectives of hosts or without GPUs.
 ///
 /// # Errors
 ///
