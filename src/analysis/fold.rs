@@ -1,4 +1,4 @@
-//! From the readings of ranks to one value an epoch and one a run, as the registry says.
+//! Folds the readings of ranks into one value for each epoch and one for the run, as the registry says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,22 +8,22 @@ use crate::plan::Key;
 use crate::statistics::median;
 use crate::store::{RankRecord, StepRecord};
 
-/// Where in a run a reading belongs: its epoch and step; none for the whole run.
+/// The position of a reading in a run: its epoch and step; both `None` for the whole run.
 type Moment = (Option<u32>, Option<u64>);
 
-/// The readings of one key: by moment, the values that each rank said there, in order.
+/// The readings of one key: for each moment, the values of each rank, in order.
 type Said<'a> = BTreeMap<Moment, Vec<(&'a RankRecord, Vec<f64>)>>;
 
 /// The readings of a run, folded.
 #[derive(Default)]
 pub(super) struct Folded {
-    /// By key.
+    /// The value of each key for the run.
     pub of_run: BTreeMap<Key, f64>,
-    /// By epoch and key.
+    /// The values of each epoch, by key.
     pub of_epochs: BTreeMap<u32, BTreeMap<Key, f64>>,
-    /// A median over epochs without warm-up was asked for, and each has some.
+    /// Whether a median over epochs without warm-up was requested, but each epoch has some warm-up.
     pub includes_warm_up: bool,
-    /// Keys of readings that were left out because their measure cannot have the value.
+    /// Keys of readings that were left out because the value is impossible for their measure.
     pub impossible: BTreeSet<Key>,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
     let warm_up = WarmUp::of(ranks);
     for (key, moments) in said {
         let origin = measures.find(key).map(|measure| measure.origin);
-        // A derived measure is not read; a rank that says its key all the same is not believed.
+        // A derived measure is computed and never read; readings under its key are ignored.
         let (over_ranks, over_time) = match origin {
             Some(Origin::Derived) => continue,
             Some(Origin::Readings(over_ranks, over_time)) => (over_ranks, over_time),
@@ -71,7 +71,7 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
             folded.of_epochs.entry(epoch).or_default().extend(value.map(|value| (key.clone(), value)));
         }
         if over_time == OverTime::Last && values.iter().any(|((epoch, _), _)| epoch.is_some()) {
-            // The value of an epoch before the last one would look like the run's.
+            // Without the value of the last epoch, an earlier value would look like the run's.
             values.retain(|((epoch, _), _)| *epoch == last_epoch);
         }
         if over_time == OverTime::MedianOfSteady {
@@ -89,7 +89,7 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
 }
 
 impl OverTime {
-    /// The values of one rank or run in their order as one; none of none.
+    /// Folds the values of one rank or run, in order; `None` without values.
     fn fold(self, values: &[f64]) -> Option<f64> {
         let last = *values.last()?;
         Some(match self {
@@ -102,7 +102,7 @@ impl OverTime {
 }
 
 impl OverRanks {
-    /// The values of ranks in their order as one.
+    /// Folds the values of ranks, in order.
     fn fold(self, told: &[(&RankRecord, f64)], slowest: Option<&RankRecord>, moment: Moment) -> Option<f64> {
         let values = || told.iter().map(|(_, value)| *value);
         match self {
@@ -127,7 +127,7 @@ impl OverRanks {
     }
 }
 
-/// The units that a rank processed: in a step, in an epoch, in all its steps.
+/// The units that a rank processed: in a step, in an epoch, or in all its steps.
 fn units(rank: &RankRecord, moment: Moment) -> Option<f64> {
     match moment {
         (_, Some(step)) => at_step(rank, step).map(|step| f64::from(step.units)),
@@ -143,7 +143,7 @@ fn at_step(rank: &RankRecord, step: u64) -> Option<&StepRecord> {
     rank.steps.binary_search_by_key(&step, |record| record.step).ok().map(|place| &rank.steps[place])
 }
 
-/// The warm-up of a run: the epochs that hold some of it, and its steps.
+/// The warm-up of a run: the epochs that contain some of it, and its steps.
 struct WarmUp<'a> {
     epochs: Vec<u32>,
     ranks: &'a [RankRecord],

@@ -73,13 +73,13 @@ fn listed(device: &Device<'_>) -> Result<Listed, NvmlError> {
     })
 }
 
-/// The newest CUDA that the driver serves: `13.0`.
+/// The newest CUDA version that the driver supports: `13.0`.
 pub(super) fn cuda_version(nvml: &Nvml) -> Option<String> {
     let version = nvml.sys_cuda_driver_version().ok()?;
     Some(format!("{}.{}", version / 1000, version % 1000 / 10))
 }
 
-/// Settings of a GPU; none where it does not tell.
+/// Settings of a GPU; `None` where it does not report them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GpuSettings {
     /// The power limit in effect, in watts.

@@ -59,7 +59,7 @@ fn what_a_pair_lacks_is_named() {
     let refused = |template, row: &str| pairs(template, &[row]).unwrap_err();
     assert!(refused(Template::Chat, r#"{"prompt":"q","chosen":"a"}"#).contains("the column rejected is missing"));
     let error = refused(Template::Chat, r#"{"prompt":"q","chosen":"a","rejected":[]}"#);
-    assert!(error.contains("chosen is a text and rejected a list: both are texts"), "{error}");
+    assert!(error.contains("chosen is a text and rejected a list: both must be texts"), "{error}");
     assert!(
         refused(Template::Chat, r#"{"chosen":[],"rejected":[]}"#).contains("chosen: a conversation has at least two")
     );
