@@ -1,6 +1,7 @@
-//! A table of cells, as Compare and Figures show it: sortable by its headings, with details in tooltips.
+//! A table of cells, for Compare and Figures: sortable by its headings, with details in tooltips.
 //!
-//! The ratio and its verdict stand beside the levels, and stay in sight while the rest is scrolled sideways, where that leaves it room.
+//! The ratio and its verdict are next to the levels, and stay visible while the other columns are scrolled sideways, if there is enough
+//! room.
 
 mod texts;
 
@@ -28,33 +29,33 @@ const ROW: f32 = 24.0;
 const LINE: f32 = 16.0;
 /// Height of a heading: name above unit.
 const HEAD: f32 = 40.0;
-/// Width at which words go on in the next line, by the width of the table: the verdict is whole in the narrowest one.
+/// The width at which text wraps, by the width of the table: the verdict fits completely even in the narrowest one.
 const WRAPS: [(f32, f32); 3] = [(800.0, 164.0), (1500.0, 236.0), (f32::INFINITY, 420.0)];
-/// The share of the width that columns may have that stay in sight.
+/// The share of the width that fixed columns may take.
 const MOST_PINNED: f32 = 0.62;
 
 /// A table of cells.
 #[derive(Clone, Copy)]
 pub struct CellTable<'a> {
-    /// What tells it from other tables.
+    /// Distinguishes it from other tables.
     pub id: &'a str,
     /// Its values.
     pub table: &'a Table,
-    /// What of them is shown.
+    /// The texts to show for these values.
     pub texts: &'a CellTexts,
-    /// The places of the displayed columns, in their order.
+    /// The indexes of the displayed columns, in order.
     pub places: &'a [usize],
-    /// The displayed rows in their order.
+    /// The indexes of the displayed rows, in order.
     pub order: &'a [usize],
-    /// The column that they are sorted by.
+    /// The sort order.
     pub sort: &'a Sort,
     /// The cells with their names, in the order of the rows.
     pub cells: &'a [(CellKey, String)],
-    /// The charts whose signs stand beside the levels that they are of.
+    /// The charts whose colours and markers are shown next to the levels.
     pub charts: &'a [Chart],
-    /// The column of these levels.
+    /// The key of the column with these levels.
     pub swatched: Option<&'a str>,
-    /// The cell that ratios are over.
+    /// The baseline of ratios.
     pub baseline: Option<&'a CellKey>,
     /// Whether rows can be selected and opened.
     pub is_choosable: bool,
@@ -62,12 +63,12 @@ pub struct CellTable<'a> {
     pub selected: Option<&'a CellKey>,
 }
 
-/// What was asked for in a table.
+/// What was requested in a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// Sort by the column with this key.
     Sort(String),
-    /// Select a cell, or none.
+    /// Select a cell, or no cell.
     Select(Option<CellKey>),
     /// Show the runs of a cell.
     Open(CellKey),
@@ -80,7 +81,7 @@ impl CellTable<'_> {
         let room = ui.available_width();
         let wrap = WRAPS.into_iter().find(|(most, _)| room < *most).map_or(f32::INFINITY, |(_, wrap)| wrap);
         let widths: Vec<f32> = self.places.iter().map(|place| self.width(ui, *place, wrap)).collect();
-        // The grid fits columns to the rows in sight: words of the others need their width, too.
+        // The grid fits columns to the visible rows; the texts of the other rows need their width, too.
         let least = |place: usize, width: f32| if self.wraps(place) { width } else { 0.0 };
         let column = |(place, width): (&usize, &f32)| {
             egui_table::Column::new(*width).resizable(true).range(least(*place, *width)..=f32::INFINITY)
@@ -111,7 +112,7 @@ impl CellTable<'_> {
         self.places.iter().filter_map(|place| self.texts.columns.get(*place))
     }
 
-    /// How many of the first columns stay in sight: those up to the verdict, if enough room is left for the others.
+    /// The number of columns that stay visible: those up to the verdict, if enough room is left for the others.
     fn pinned(&self, widths: &[f32], room: f32) -> usize {
         let is_last = |shown: &Shown| matches!(shown, Shown::Value(place) if is_verdict(&self.table.columns[*place]));
         let count = self.shown().position(is_last).map_or(0, |place| place + 1);
@@ -119,7 +120,7 @@ impl CellTable<'_> {
         if width <= MOST_PINNED * room { count } else { 0 }
     }
 
-    /// The top of each row, and the bottom of the last one: words of several lines make a row higher.
+    /// The top of each row, and the bottom of the last one; wrapped texts make a row higher.
     fn offsets(&self, ui: &Ui, wrap: f32) -> Vec<f32> {
         let height = |row: &usize| {
             let texts = self.places.iter().filter(|place| self.wraps(**place)).map(|place| self.text(*row, *place));
@@ -137,7 +138,7 @@ impl CellTable<'_> {
         self.texts.texts.get(row).and_then(|texts| texts.get(place)).map_or("", String::as_str)
     }
 
-    /// Whether a column holds words, which may take several lines.
+    /// Whether a column contains texts that may wrap.
     fn wraps(&self, place: usize) -> bool {
         match &self.texts.columns[place] {
             Shown::Value(value) => {
@@ -198,9 +199,9 @@ struct Delegate<'a> {
     offsets: Vec<f32>,
     /// The table's left edge.
     left: f32,
-    /// Width at which words go on in the next line.
+    /// Width at which texts wrap.
     wrap: f32,
-    /// How many columns stay in sight.
+    /// The number of columns that stay visible.
     pinned: usize,
     asked: Option<Asked>,
 }
@@ -251,10 +252,10 @@ impl TableDelegate for Delegate<'_> {
     fn row_ui(&mut self, ui: &mut Ui, row_nr: u64) {
         let Some(row) = self.row(row_nr) else { return };
         if ui.clip_rect().width() < 2.0 {
-            // The table draws each row twice, also where no column stays in sight.
+            // The table draws each row twice, even if no column is fixed.
             return;
         }
-        // A row is one thing for the keyboard and for readers of the screen: what is drawn at the left.
+        // A row is one element for the keyboard and for screen readers: the part that is drawn on the left.
         let is_first = self.pinned == 0 || ui.clip_rect().left() < self.left + 1.0;
         let rect = ui.max_rect();
         let palette = palette(ui.visuals());
@@ -271,7 +272,7 @@ impl TableDelegate for Delegate<'_> {
             ui.painter().rect_filled(stripe, 0.0, palette.accent);
         }
         let id = ui.scope_id().with(if is_first { "row" } else { "scrolled part of the row" });
-        // An effect is of no one cell that could be chosen.
+        // An effect does not belong to a single cell that could be selected.
         if key.cell.is_empty() || !of.is_choosable {
             if is_first {
                 let words = of.texts.texts[row].last().map_or("", String::as_str);
@@ -332,15 +333,15 @@ impl TableDelegate for Delegate<'_> {
     }
 }
 
-/// The formats in which a table is copied.
+/// The formats in which a table can be copied.
 const FORMATS: [(&str, Format); 3] = [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)];
 
-/// What copies a table, by name; `copy` is the command for a format.
+/// The menu items that copy a table, with their names; `copy` gives the command for a format.
 pub fn copies(copy: impl Fn(Format) -> Command) -> impl Iterator<Item = (String, Command)> {
     FORMATS.into_iter().map(move |(name, format)| (format!("Copy the table as {name}"), copy(format)))
 }
 
-/// Draws the menu that copies a table; `copy` is the command for a format.
+/// Draws the menu that copies a table; `copy` gives the command for a format.
 pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, commands: &mut Vec<Command>) {
     ui.menu_button("Copy as", |ui| {
         for (name, format) in FORMATS {
@@ -350,7 +351,7 @@ pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, commands: &mut Vec
                 commands.push(copy(format));
             }
         }
-        let command = ui.button("Command").on_hover_text("Copy the command that gives the same in a terminal");
+        let command = ui.button("Command").on_hover_text("Copy the command that prints the same table in a terminal");
         command.widget_info(|| named("Copy as command"));
         if command.clicked() {
             commands.push(Command::CopyCommand);
@@ -358,12 +359,12 @@ pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, commands: &mut Vec
     });
 }
 
-/// Words that go on in the next line where they are long.
+/// Text that wraps if it is long.
 fn wrapped(ui: &Ui, text: &str, colour: Color32, wrap: f32) -> Arc<Galley> {
     ui.painter().layout(text.to_owned(), FontId::proportional(BODY), colour, wrap)
 }
 
-/// A ratio's text with its sign behind the number, before what is said of it: `0.156× (n = 1)`.
+/// A ratio's text with the sign × after the number: `0.156× (n = 1)`.
 pub fn with_times(text: &str) -> String {
     match text.split_once(' ') {
         _ if text == "–" => text.to_owned(),
@@ -405,7 +406,8 @@ fn padded(ui: &mut Ui, right: bool, content: impl FnOnce(&mut Ui) -> Response) -
 }
 
 impl CellTable<'_> {
-    /// The look of a row's cell in the chart, if it has one: parts of a cell differ, and fields of a map have the colours of values.
+    /// The look of a row's cell in the chart; `None` if parts of the cell have different looks, or if colours stand for values, as in a
+    /// map.
     fn look_of(&self, row: usize) -> Option<Look> {
         let key = self.table.rows[row].key();
         let charts = self.charts.iter().filter(|chart| chart.geometry != Geometry::Heat);
@@ -415,7 +417,7 @@ impl CellTable<'_> {
         looks.all(|other| other == look).then(|| look.clone())
     }
 
-    /// Tooltip of a cell: the value with all digits and its origin, or full texts.
+    /// Tooltip of a cell: the value with all digits and its origin, or the full text.
     fn hover(&self, ui: &mut Ui, row: usize, shown: &Shown) {
         ui.set_max_width(440.0);
         let (table, beside) = (self.table, &self.texts.beside);
@@ -426,9 +428,11 @@ impl CellTable<'_> {
                 CellValue::Level(level) => drop(ui.label(format!("{} = {level}", table.columns[*place].key))),
                 CellValue::Count(count) => drop(ui.label(format!("{count} finished runs of cell {}", cell.cell))),
                 CellValue::Missing if beside.quick.get(row) == Some(&true) => {
-                    drop(ui.label("No finished run has it: quick runs tell no accuracy and no losses of epochs"));
+                    drop(
+                        ui.label("No finished run has this value: quick runs give no accuracy and no losses of epochs"),
+                    );
                 }
-                CellValue::Missing => drop(ui.label("No finished run has it")),
+                CellValue::Missing => drop(ui.label("No finished run has this value")),
                 CellValue::Text(text) => drop(ui.label(text)),
                 CellValue::Verdict(judged) => judged_ui(ui, judged),
             },
@@ -447,7 +451,7 @@ impl CellTable<'_> {
     }
 }
 
-/// What a verdict rests on.
+/// Shows the grounds of a verdict.
 fn judged_ui(ui: &mut Ui, judged: &Judgement) {
     for line in judged.grounds() {
         ui.label(line);

@@ -1,4 +1,4 @@
-//! Cache of drawn points: most frames draw the same points again, as when only the pointer moves.
+//! Cache of drawn points: most frames draw the same points again, for example when only the pointer moves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Key {
     pub columns: usize,
 }
 
-/// Points drawn in the last two passes.
+/// Points drawn in this pass and in the one before, so that unchanged curves are not reduced again.
 #[derive(Clone, Default)]
 struct Drawn {
     pass: u64,
