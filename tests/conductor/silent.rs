@@ -54,7 +54,7 @@ fn a_stopped_conductor_is_named_by_every_command_that_needs_it_and_stop_now_ends
     let started = commands.map(|command| scene.start(command));
     for (child, command) in started.into_iter().zip(commands) {
         let (code, said) = ended_in_time(child);
-        let named = format!("its conductor (process {conductor}, which is stopped) has said nothing for 10 s");
+        let named = format!("its conductor (process {conductor}, which is stopped) has sent nothing for 10 s");
         assert!(code == Some(2) && said.contains(&named), "{command:?}: {code:?} {said}");
         assert!(said.contains(&format!("kill -CONT {conductor}")) && said.contains("stop --now"), "{said}");
     }
