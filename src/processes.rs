@@ -222,16 +222,16 @@ pub fn executable(program: &str, folder: &std::path::Path, search: Option<&OsStr
         };
     }
     let search = search.unwrap_or(OsStr::from_bytes(b"/usr/local/bin:/usr/bin:/bin"));
-    let mut there = None;
+    let mut denied = None;
     for candidate in std::env::split_paths(search).map(|path| folder.join(path).join(program)) {
         if is_executable(&candidate) {
             return Ok(candidate);
         }
-        if there.is_none() && candidate.is_file() {
-            there = Some(candidate);
+        if denied.is_none() && candidate.is_file() {
+            denied = Some(candidate);
         }
     }
-    Err(match there {
+    Err(match denied {
         Some(path) => format!("the program {} is not executable: make it so with `chmod +x`", path.display()),
         None => format!(
             "the program {program:?} is not found in PATH ({}): install it, or write its path",

@@ -143,7 +143,7 @@ fn failing(before: &[&Cell], after: &[&Cell]) -> Option<(usize, usize)> {
 /// Judges cells as one family. `margin` is the share by which a cell may become worse, and also the bound for equality.
 pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64) -> Vec<SessionJudgement> {
     let bound = margin.max(0.0).ln_1p();
-    let told: Vec<Option<&Contrast>> = family.iter().map(|one| one.contrast.as_ref()).collect();
+    let by_own_clock: Vec<Option<&Contrast>> = family.iter().map(|one| one.contrast.as_ref()).collect();
     let arrived: Vec<Option<&Contrast>> = family
         .iter()
         .map(|one| one.by_arrival.as_ref().map(|(contrast, _)| contrast).or(one.contrast.as_ref()))
@@ -161,11 +161,11 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let equalities = of_all(&|one, rounding| one.equality(bound, rounding));
         of_all(&|one, rounding| one.difference(rounding)).into_iter().zip(equalities).collect()
     };
-    let (unrounded, by_arrival) = (adjusted(&told, false), adjusted(&arrived, true));
+    let (unrounded, by_arrival) = (adjusted(&by_own_clock, false), adjusted(&arrived, true));
     let comparisons: Vec<Comparison> =
         family.iter().map(|one| Comparison { checks: one.checks.clone(), ..Comparison::of_logs(Vec::new()) }).collect();
     let checked = super::judge_comparisons(&comparisons, 0, of_speed, margin);
-    let adjusted = adjusted(&told, true);
+    let adjusted = adjusted(&by_own_clock, true);
     let judgement = |(place, checked): (usize, Judgement)| {
         let one = &family[place];
         let judgement = judgement_of(one.contrast.as_ref(), adjusted[place], of_speed, margin);
@@ -174,14 +174,14 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let reason = match one {
             _ if one.reason.is_some() => one.reason.clone(),
             _ if one.ratio.is_some() && one.contrast.is_none() => Some(Incomparable::OneSession),
-            _ if verdict(told[place], unrounded[place]) != judgement.verdict => {
+            _ if verdict(by_own_clock[place], unrounded[place]) != judgement.verdict => {
                 Some(Incomparable::CoarseClock { resolution: one.rounding })
             }
             _ if judgement.verdict == Verdict::Undecided => None,
             _ if verdict(arrived[place], by_arrival[place]) != judgement.verdict => {
-                one.ratio.zip(one.by_arrival.as_ref()).map(|(told, (_, by_lines))| {
+                one.ratio.zip(one.by_arrival.as_ref()).map(|(own_ratio, (_, by_lines))| {
                     let is_open = verdict(arrived[place], by_arrival[place]) == Verdict::Undecided;
-                    Incomparable::of_clocks(is_open, told, *by_lines)
+                    Incomparable::of_clocks(is_open, own_ratio, *by_lines)
                 })
             }
             _ => None,
@@ -190,7 +190,7 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let judgement = Judgement {
             verdict,
             reason,
-            detectable: told[place].map(|contrast| contrast.detectable(family.len(), 1)),
+            detectable: by_own_clock[place].map(|contrast| contrast.detectable(family.len(), 1)),
             n: one.sessions,
             counts: "session",
             family: family.len(),
@@ -201,7 +201,7 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let no_worse = |contrast: Option<&Contrast>| {
             contrast.is_some_and(|contrast| contrast.no_worse((bound - one.rounding).max(0.0)) < ERROR)
         };
-        let is_no_worse = one.reason.is_none() && no_worse(told[place]) && no_worse(arrived[place]);
+        let is_no_worse = one.reason.is_none() && no_worse(by_own_clock[place]) && no_worse(arrived[place]);
         SessionJudgement { judgement, is_no_worse, failing: one.failing }
     };
     checked.into_iter().enumerate().map(judgement).collect()

@@ -179,17 +179,17 @@ pub struct Setting {
 
 impl Setting {
     /// A factor of a workload as a setting; a factor that the workload does not know is named by its key.
-    pub fn of_factor(of: &WorkloadSpec, key: &Key) -> Self {
-        Self::of_factors([of], key)
+    pub fn of_factor(workload: &WorkloadSpec, key: &Key) -> Self {
+        Self::of_factors([workload], key)
     }
 
     /// A factor of several workloads as a setting: the first workload names it, all of them offer levels.
-    fn of_factors<'a>(of: impl IntoIterator<Item = &'a WorkloadSpec> + Clone, key: &Key) -> Self {
-        let known = of.clone().into_iter().chain(workloads().iter().map(|spec| &**spec));
+    fn of_factors<'a>(specs: impl IntoIterator<Item = &'a WorkloadSpec> + Clone, key: &Key) -> Self {
+        let known = specs.clone().into_iter().chain(workloads().iter().map(|spec| &**spec));
         let speaks_for_itself = known.filter_map(|spec| spec.factor(key)).any(|factor| factor.speaks_for_itself);
-        let setting = match of.clone().into_iter().find_map(|spec| spec.factor(key)) {
+        let setting = match specs.clone().into_iter().find_map(|spec| spec.factor(key)) {
             Some(Factor { name, unit, .. }) => {
-                let offered = offered_levels(key, of).into();
+                let offered = offered_levels(key, specs).into();
                 Self { name: name.clone(), unit: unit.clone(), offered, ..Self::without_unit(key, "") }
             }
             None if **key == *AA_COPY => Self::without_unit(key, "A/A copy"),

@@ -262,14 +262,14 @@ impl Check {
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::None => f.write_str("no check value: the runs tell neither accuracy nor loss"),
+            Self::None => f.write_str("no check value: the runs report neither accuracy nor loss"),
             Self::Same => f.write_str("check values are equal within their margins"),
             Self::Differs { measure, over, base } => write!(f, "{measure} differs: {over} against {base}"),
             Self::Unknown { measure, needed: Some(needed) } => {
-                write!(f, "these repeats cannot tell whether {measure} is the same: it takes about {needed}")
+                write!(f, "these repeats are too few to tell whether {measure} is the same: about {needed} are needed")
             }
             Self::Unknown { measure, needed: None } => {
-                write!(f, "one repeat cannot tell whether {measure} is the same")
+                write!(f, "one repeat is too few to tell whether {measure} is the same")
             }
         }
     }

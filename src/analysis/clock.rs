@@ -88,38 +88,38 @@ impl Clock {
 impl fmt::Display for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Confirmed => write!(f, "its lines arrived as far apart as it tells"),
+            Self::Confirmed => write!(f, "its lines arrived at the intervals that it reports"),
             Self::Impossible(Contradiction::LongerThanPassed { told_s, passed_s }) => {
                 write!(
                     f,
-                    "impossible step times: it tells {} s of steps, and {} s passed meanwhile",
+                    "impossible step times: it reports {} s of steps, but only {} s passed",
                     digits(*told_s),
                     digits(*passed_s)
                 )?;
                 match told_s / passed_s {
-                    300.0..3e4 => write!(f, "; does it say milliseconds as seconds?"),
-                    3e5.. => write!(f, "; does it say microseconds as seconds?"),
+                    300.0..3e4 => write!(f, "; does it report milliseconds as seconds?"),
+                    3e5.. => write!(f, "; does it report microseconds as seconds?"),
                     _ => Ok(()),
                 }
             }
             Self::Impossible(Contradiction::ShorterThanBusy { told_s, busy_s }) => write!(
                 f,
-                "impossible step times: it tells {} s a step, and its GPUs worked for {} s in each: it does not wait for the GPU \
-                 before it reads the clock",
+                "impossible step times: it reports {} s a step, but its GPUs worked for {} s in each: it does not wait for the GPU \
+                     before it reads the clock",
                 digits(*told_s),
                 digits(*busy_s)
             ),
             Self::Unconfirmed(Doubt::FartherApart { told_s, apart_s }) => write!(
                 f,
-                "the clock could not be confirmed: it tells {} s a step, its lines arrived every {} s; either it does other things \
-                 between steps, or it does not wait for the GPU before it reads the clock",
+                "the clock could not be confirmed: it reports {} s a step, its lines arrived every {} s; either it does other work \
+                     between steps, or it does not wait for the GPU before it reads the clock",
                 digits(*told_s),
                 digits(*apart_s)
             ),
             Self::Unconfirmed(Doubt::Together { steps, arrivals }) => write!(
                 f,
-                "the clock could not be confirmed: {steps} steps arrived at {arrivals} times, as output that is not flushed at each \
-                 line does, or a short run"
+                "the clock could not be confirmed: {steps} steps arrived at only {arrivals} times: the output is not flushed after each \
+                     line, or the run is short"
             ),
         }
     }

@@ -94,18 +94,18 @@ impl Incomparable {
     /// What to do about it.
     pub fn advice(&self) -> &'static str {
         match self {
-            Self::Sessions => "hold sessions against each other with `multicard diff`, several on each side",
+            Self::Sessions => "compare whole sessions with `multicard diff`, several on each side",
             Self::Mixed => "compare sessions whose runs were made with the same machine, builds and files",
-            Self::OneSession => "give several sessions on one side at least: multicard diff A1 A2 A3 -- B",
+            Self::OneSession => "give several sessions on at least one side: multicard diff A1 A2 A3 -- B",
             Self::OneAfterTheOther { .. } | Self::FarApart { .. } | Self::NoPartners { .. } => {
                 "run both cells again in one launch, which interleaves their repeats"
             }
             Self::CoarseClock { .. } => "let the program print more digits of its durations",
             Self::Unconfirmed { .. } => {
-                "print each step as it ends, on a machine that is quiet, or run more repeats: lines have to arrive when steps end"
+                "print each step when it ends, on a quiet machine, or run more repeats: lines must arrive when steps end"
             }
             Self::ClocksDisagree { .. } | Self::ImpossibleClock => {
-                "let the program wait for the GPU before it reads the clock (torch.cuda.synchronize), and print each step as it ends"
+                "let the program wait for the GPU before it reads the clock (torch.cuda.synchronize), and print each step when it ends"
             }
         }
     }
@@ -120,14 +120,14 @@ impl fmt::Display for Incomparable {
         };
         match self {
             Self::Sessions => f.write_str("measured in different sessions"),
-            Self::OneSession => f.write_str("each side is one session, and how far sessions differ is not known"),
+            Self::OneSession => f.write_str("each side is one session, so it is unknown how much sessions differ"),
             Self::OneAfterTheOther { gap_s, with } => {
                 write!(f, "one was run {} after the other{}", long_time(*gap_s), changed(with))
             }
             Self::FarApart { gap_s, with } => {
                 write!(f, "their repeats were run {} apart{}", long_time(*gap_s), changed(with))
             }
-            Self::Mixed => f.write_str("a session holds runs of it that were made with different things"),
+            Self::Mixed => f.write_str("a session holds runs of it that were made in different environments"),
             Self::NoPartners { with } => {
                 let with =
                     if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
@@ -145,7 +145,7 @@ impl fmt::Display for Incomparable {
                     "{told:.2}× by the program's clock is not confirmed by the arrival of its lines ({arrived:.2}×)"
                 )
             }
-            Self::ImpossibleClock => f.write_str("the program told impossible times"),
+            Self::ImpossibleClock => f.write_str("the program reported impossible times"),
         }
     }
 }
@@ -216,8 +216,9 @@ impl Comparison {
         let value = |run: &RunSummary| run.value_alone(run.measures.find(key)?);
         let mut pairs: Vec<_> = paired(cell, base);
         pairs.retain(|(own, other)| value(own).is_some() && value(other).is_some());
-        let told = |run: &&RunSummary| value(run).is_some();
-        let least = super::finished(cell).filter(told).count().min(super::finished(base).filter(told).count());
+        let has_value = |run: &&RunSummary| value(run).is_some();
+        let least =
+            super::finished(cell).filter(has_value).count().min(super::finished(base).filter(has_value).count());
         let (near, reason) = Self::design(cell, base, &pairs);
         let log = |pair: &(&RunSummary, &RunSummary), scale: &dyn Fn(&RunSummary) -> f64| {
             let ratio = value(pair.0)? * scale(pair.0) / (value(pair.1)? * scale(pair.1));

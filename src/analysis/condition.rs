@@ -38,14 +38,14 @@ fn finished<'a>(cell: &Cell<'a>) -> Vec<&'a RunSummary> {
 /// The repeats of a cell whose GPU clock or temperature differs from the others'.
 pub fn conditions(cell: &Cell) -> Vec<Condition> {
     let runs = finished(cell);
-    let told = |key: &str| -> Vec<(&RunSummary, f64)> {
+    let runs_with_value = |key: &str| -> Vec<(&RunSummary, f64)> {
         runs.iter().filter_map(|run| Some((*run, run.value(key)?))).collect()
     };
-    let middle_of = |told: &[(&RunSummary, f64)]| {
-        (told.len() >= LEAST_REPEATS).then(|| median(&told.iter().map(|(_, value)| *value).collect::<Vec<_>>()))
+    let middle_of = |values: &[(&RunSummary, f64)]| {
+        (values.len() >= LEAST_REPEATS).then(|| median(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>()))
     };
     let mut found = Vec::new();
-    let clocks = told("sm_clock_mhz");
+    let clocks = runs_with_value("sm_clock_mhz");
     if let Some(middle) = middle_of(&clocks).filter(|middle| *middle > 0.0) {
         found.extend(clocks.iter().filter(|(_, clock)| *clock <= middle * (1.0 - SLOW_CLOCK)).map(|(run, clock)| {
             let below = 100.0 * (1.0 - clock / middle);
@@ -53,7 +53,7 @@ pub fn conditions(cell: &Cell) -> Vec<Condition> {
             Condition { run: run.run.clone(), label: "slow clock", text }
         }));
     }
-    let temperatures = told("temperature_c");
+    let temperatures = runs_with_value("temperature_c");
     if let Some(middle) = middle_of(&temperatures) {
         found.extend(temperatures.iter().filter(|(_, heat)| *heat >= middle + WARM_C).map(|(run, heat)| {
             let text = format!("GPU at {heat:.0} °C, {:.0} °C above the median of its cell", heat - middle);
@@ -81,11 +81,11 @@ pub struct SessionDrift {
 pub fn session_drift(cells: &[Cell], measure: &Measure) -> Option<SessionDrift> {
     let mut runs: Vec<(f64, f64, &RunSummary)> = Vec::new();
     for cell in cells {
-        let told: Vec<(&RunSummary, f64)> =
+        let values: Vec<(&RunSummary, f64)> =
             finished(cell).into_iter().filter_map(|run| Some((run, run.value_alone(measure)?))).collect();
-        let middle = median(&told.iter().map(|(_, value)| *value).collect::<Vec<_>>());
-        if told.len() > 1 && middle > 0.0 {
-            runs.extend(told.iter().filter_map(|(run, value)| Some((run.value("run_order")?, value / middle, *run))));
+        let middle = median(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>());
+        if values.len() > 1 && middle > 0.0 {
+            runs.extend(values.iter().filter_map(|(run, value)| Some((run.value("run_order")?, value / middle, *run))));
         }
     }
     if runs.len() < LEAST_RUNS {
@@ -95,8 +95,9 @@ pub fn session_drift(cells: &[Cell], measure: &Measure) -> Option<SessionDrift> 
     let shares: Vec<f64> = runs.iter().map(|(_, share, _)| *share).collect();
     let fifth = runs.len() / 5;
     let (first, last) = (&runs[..fifth], &runs[runs.len() - fifth..]);
-    let of = |part: &[(f64, f64, &RunSummary)]| median(&part.iter().map(|(_, share, _)| *share).collect::<Vec<_>>());
-    let change = of(last) / of(first) - 1.0;
+    let median_share =
+        |part: &[(f64, f64, &RunSummary)]| median(&part.iter().map(|(_, share, _)| *share).collect::<Vec<_>>());
+    let change = median_share(last) / median_share(first) - 1.0;
     if !(change.abs() >= LEAST_SESSION_DRIFT && is_certain(&shares)) {
         return None;
     }

@@ -66,8 +66,8 @@ impl Contrast {
 
     /// How many more repeats would show this difference, or show that it is within the margin, in about 80 % of cases.
     pub(super) fn repeats_needed(&self, family: usize, looks: u32, margin: f64) -> Option<u32> {
-        let made = self.freedom + 1.0;
-        let deviation = self.error * made.sqrt();
+        let repeats_made = self.freedom + 1.0;
+        let deviation = self.error * repeats_made.sqrt();
         let far = self.mean.abs();
         let alpha = ERROR * spent_at(looks) / family as f64;
         let suffices = |n: &u32| {
@@ -77,7 +77,7 @@ impl Contrast {
             (student_t_quantile(alpha / 2.0, freedom) + power) * error <= far
                 || (student_t_quantile(alpha, freedom) + power) * error <= margin - far
         };
-        let (mut too_few, mut enough) = (made as u32, made as u32 + MOST_MORE_REPEATS);
+        let (mut too_few, mut enough) = (repeats_made as u32, repeats_made as u32 + MOST_MORE_REPEATS);
         if !suffices(&enough) {
             return None;
         }
@@ -86,7 +86,7 @@ impl Contrast {
             let middle = too_few.midpoint(enough);
             if suffices(&middle) { enough = middle } else { too_few = middle }
         }
-        Some(enough - made as u32)
+        Some(enough - repeats_made as u32)
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Folded {
 
 /// Folds all readings of a run. `slowest` is the rank whose steady steps took longest.
 pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures: &Measures) -> Folded {
-    let mut said: BTreeMap<&Key, Said> = BTreeMap::new();
+    let mut readings_by_key: BTreeMap<&Key, Said> = BTreeMap::new();
     let mut folded = Folded::default();
     for rank in ranks {
         for reading in &rank.readings {
@@ -37,17 +37,17 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
                 folded.impossible.insert(reading.key.clone());
                 continue;
             }
-            let moments = said.entry(&reading.key).or_default();
-            let told = moments.entry((reading.epoch, reading.step)).or_default();
-            match told.last_mut() {
+            let moments = readings_by_key.entry(&reading.key).or_default();
+            let ranks = moments.entry((reading.epoch, reading.step)).or_default();
+            match ranks.last_mut() {
                 Some((of, values)) if of.rank == rank.rank => values.push(reading.value),
-                _ => told.push((rank, vec![reading.value])),
+                _ => ranks.push((rank, vec![reading.value])),
             }
         }
     }
-    let last_epoch = said.values().flat_map(BTreeMap::keys).filter_map(|(epoch, _)| *epoch).max();
+    let last_epoch = readings_by_key.values().flat_map(BTreeMap::keys).filter_map(|(epoch, _)| *epoch).max();
     let warm_up = WarmUp::of(ranks);
-    for (key, moments) in said {
+    for (key, moments) in readings_by_key {
         let origin = measures.find(key).map(|measure| measure.origin);
         // A derived measure is computed and never read; readings under its key are ignored.
         let (over_ranks, over_time) = match origin {
@@ -59,10 +59,12 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
             },
         };
         let mut values: Vec<(Moment, f64)> = Vec::new();
-        for (moment, told) in moments {
-            let told: Vec<(&RankRecord, f64)> =
-                told.into_iter().filter_map(|(rank, values)| Some((rank, over_time.fold(&values)?))).collect();
-            values.extend(over_ranks.fold(&told, slowest, moment).map(|value| (moment, value)));
+        for (moment, values_of_ranks) in moments {
+            let ranks: Vec<(&RankRecord, f64)> = values_of_ranks
+                .into_iter()
+                .filter_map(|(rank, values)| Some((rank, over_time.fold(&values)?)))
+                .collect();
+            values.extend(over_ranks.fold(&ranks, slowest, moment).map(|value| (moment, value)));
         }
         for of_epoch in values.chunk_by(|a, b| a.0.0 == b.0.0) {
             let Some(epoch) = of_epoch[0].0.0 else { continue };
@@ -103,21 +105,21 @@ impl OverTime {
 
 impl OverRanks {
     /// Folds the values of ranks, in order.
-    fn fold(self, told: &[(&RankRecord, f64)], slowest: Option<&RankRecord>, moment: Moment) -> Option<f64> {
-        let values = || told.iter().map(|(_, value)| *value);
+    fn fold(self, ranks: &[(&RankRecord, f64)], slowest: Option<&RankRecord>, moment: Moment) -> Option<f64> {
+        let values = || ranks.iter().map(|(_, value)| *value);
         match self {
             Self::Max => values().max_by(f64::total_cmp),
-            Self::Sum => (!told.is_empty()).then(|| values().sum()),
+            Self::Sum => (!ranks.is_empty()).then(|| values().sum()),
             Self::First => values().next(),
             Self::Slowest => {
                 let slowest = slowest?.rank;
-                told.iter().find(|(rank, _)| rank.rank == slowest).map(|(_, value)| *value)
+                ranks.iter().find(|(rank, _)| rank.rank == slowest).map(|(_, value)| *value)
             }
             Self::MeanByUnits => {
-                let weighed = told.iter().filter_map(|(rank, value)| Some((units(rank, moment)?, *value)));
+                let weighed = ranks.iter().filter_map(|(rank, value)| Some((units(rank, moment)?, *value)));
                 let weighed: Vec<(f64, f64)> = weighed.collect();
                 if weighed.is_empty() {
-                    return (!told.is_empty()).then(|| values().sum::<f64>() / told.len() as f64);
+                    return (!ranks.is_empty()).then(|| values().sum::<f64>() / ranks.len() as f64);
                 }
                 let all: f64 = weighed.iter().map(|(units, _)| units).sum();
                 let sum: f64 = weighed.iter().map(|(units, value)| value * units).sum();
@@ -132,8 +134,8 @@ fn units(rank: &RankRecord, moment: Moment) -> Option<f64> {
     match moment {
         (_, Some(step)) => at_step(rank, step).map(|step| f64::from(step.units)),
         (Some(epoch), None) => {
-            let mut told = rank.readings_of("units").filter(|reading| reading.epoch == Some(epoch));
-            told.next_back().map(|reading| reading.value)
+            let mut units = rank.readings_of("units").filter(|reading| reading.epoch == Some(epoch));
+            units.next_back().map(|reading| reading.value)
         }
         (None, None) => (!rank.steps.is_empty()).then(|| rank.steps.iter().map(|step| f64::from(step.units)).sum()),
     }

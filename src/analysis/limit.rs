@@ -95,13 +95,13 @@ fn devices(record: &RunRecord) -> f64 {
 /// The sum of a rank's reported values over its steady steps; `None` if one of the steps has no value.
 fn of_steady(rank: &RankRecord, key: &str) -> Option<f64> {
     let first_of = |epoch: u32| rank.steps.iter().find(|step| step.epoch == epoch).map(|step| step.step);
-    let mut said: Vec<(u64, f64)> = Vec::new();
+    let mut values: Vec<(u64, f64)> = Vec::new();
     for reading in rank.readings_of(key) {
         let from = reading.step.or_else(|| reading.epoch.and_then(first_of)).unwrap_or(0);
-        said.push((from, reading.value));
+        values.push((from, reading.value));
     }
-    said.sort_by_key(|(from, _)| *from);
-    let (mut next, mut holds, mut sum) = (said.iter().peekable(), None, 0.0);
+    values.sort_by_key(|(from, _)| *from);
+    let (mut next, mut holds, mut sum) = (values.iter().peekable(), None, 0.0);
     for step in &rank.steps {
         while let Some((_, value)) = next.next_if(|(from, _)| *from <= step.step) {
             holds = Some(*value).filter(|value| (0.0..=MOST).contains(value));

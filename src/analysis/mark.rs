@@ -152,8 +152,9 @@ impl Mark {
         if record.tracer.is_on() {
             add(Self::Traced);
         }
-        let made = record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
-        if made || record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
+        let has_made_answers =
+            record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
+        if has_made_answers || record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
             add(Self::Synthetic);
         }
         match &record.trace {
@@ -250,7 +251,9 @@ impl Mark {
                     range(all(|mark| if let Self::SkippedUpdates(count) = mark { Some(*count) } else { None })?)?;
                 Some(format!("{counts} updates skipped"))
             }
-            Self::SharedNode(_) => Some("ran beside others; their times, rates and energy enter no table".to_owned()),
+            Self::SharedNode(_) => {
+                Some("ran at the same time as others; its times, rates and energy are left out of tables".to_owned())
+            }
             _ => None,
         }
     }
@@ -270,33 +273,38 @@ impl fmt::Display for Mark {
             Self::Throttled(reasons) => write!(f, "clocks held down by {}", reasons.join(", ")),
             Self::Shared => write!(f, "another process used one of its GPUs"),
             Self::SharedNode(others) => {
-                write!(f, "ran beside {}; its times, rates and energy enter no table", others.join(", "))
+                write!(
+                    f,
+                    "ran at the same time as {}; its times, rates and energy are left out of tables",
+                    others.join(", ")
+                )
             }
             Self::FactorNotInEffect { factor, asked, seen } => {
-                write!(f, "{factor} = {asked} not in effect, seen: {seen}")
+                write!(f, "{factor} = {asked} was not in effect; seen: {seen}")
             }
             Self::SkippedUpdates(1) => write!(f, "1 update skipped"),
             Self::SkippedUpdates(count) => write!(f, "{count} updates skipped"),
             Self::Tried(tried_s) => write!(
                 f,
-                "tried cuDNN's engines for {tried_s:.1} s: its steps can be slower than those of runs that take kept plans"
+                "tried cuDNN's engines for {tried_s:.1} s: its steps can be slower than those of runs that use stored plans"
             ),
             Self::TelemetryHole(hole_s) => write!(f, "no telemetry for {hole_s:.1} s"),
             Self::Contended { others, stolen, busy, cpus } => write!(
                 f,
-                "others kept {others:.2} of {cpus} CPUs busy while its steps counted, {busy:.2} were busy in all and {stolen:.2} stolen"
+                "other processes kept {others:.2} of {cpus} CPUs busy while its steps counted; {busy:.2} were busy in all and \
+                     {stolen:.2} were taken by other virtual machines"
             ),
             Self::Quick { steps, planned } => write!(f, "{}", quick(&steps.to_string(), &planned.to_string())),
             Self::NotPrecise { found: Some(found), asked } => write!(
                 f,
-                "its steps were over with the mean step known to ±{:.2} %, not to ±{} %",
+                "its steps ended when the mean step was known to ±{:.2} %, not to ±{} %",
                 found * 100.0,
                 (asked * 1e8).round() / 1e6
             ),
             Self::NotPrecise { found: None, .. } => {
                 write!(
                     f,
-                    "its steps were over before there were enough steady ones to tell how well their mean is known"
+                    "its steps ended before there were enough steady ones to tell how precisely their mean is known"
                 )
             }
             Self::IncludesWarmUp => write!(f, "epoch time includes warm-up steps"),
@@ -310,23 +318,22 @@ impl fmt::Display for Mark {
             }
             Self::UnevenClocks(share) => write!(
                 f,
-                "one of its GPUs ran at a clock {:.0} % below the others': steps wait for the slowest",
+                "one of its GPUs ran at a clock {:.0} % below that of the others, and steps wait for the slowest",
                 100.0 * (1.0 - share)
             ),
-            Self::NoSteadySteps => write!(f, "all steps are warm-up, none counts"),
+            Self::NoSteadySteps => write!(f, "all steps are warm-up, so none counts"),
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
             Self::Impossible(key) => {
-                write!(
-                    f,
-                    "{key} was logged with a value that it cannot have, such as a negative time, which is left out"
-                )
+                write!(f, "{key} was logged with an impossible value, such as a negative time, which is left out")
             }
-            Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),
+            Self::ClockSet => {
+                write!(f, "the machine's clock was set while it ran, so the times of its events are unknown")
+            }
             Self::Clock(clock) => write!(f, "{clock}"),
-            Self::Traced => write!(f, "a profiler recorded it, which costs time"),
+            Self::Traced => write!(f, "recorded by a profiler, which costs time"),
             Self::Synthetic => write!(
                 f,
-                "its data, or its rejected answers, were made here: losses are not those of the published set"
+                "its data or its rejected answers were generated, so losses are not those of the published data set"
             ),
             Self::NoTrace(reason) => write!(f, "{reason}"),
             Self::Warned(message) => write!(f, "{message}"),

@@ -49,9 +49,9 @@ pub struct Outlier {
 /// have none.
 pub fn outliers(cell: &Cell, measure: &Measure) -> Vec<Outlier> {
     let finished = || cell.runs.iter().copied().filter(|run| run.state == RunState::Finished);
-    let told: Vec<(&RunSummary, f64)> = finished().filter_map(|run| Some((run, run.value_alone(measure)?))).collect();
-    let Some((_, critical)) = CRITICAL.iter().rev().find(|(n, _)| *n <= told.len()) else { return Vec::new() };
-    let values: Vec<f64> = told.iter().map(|(_, value)| *value).collect();
+    let runs: Vec<(&RunSummary, f64)> = finished().filter_map(|run| Some((run, run.value_alone(measure)?))).collect();
+    let Some((_, critical)) = CRITICAL.iter().rev().find(|(n, _)| *n <= runs.len()) else { return Vec::new() };
+    let values: Vec<f64> = runs.iter().map(|(_, value)| *value).collect();
     let middle = median(&values);
     let deviation = median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>());
     let stands_off = |(run, value): (&RunSummary, f64)| {
@@ -64,10 +64,10 @@ pub fn outliers(cell: &Cell, measure: &Measure) -> Vec<Outlier> {
             value,
             median: middle,
             score,
-            reasons: reasons(run, &told, &conditions(cell)),
+            reasons: reasons(run, &runs, &conditions(cell)),
         })
     };
-    told.iter().copied().filter_map(stands_off).collect()
+    runs.iter().copied().filter_map(stands_off).collect()
 }
 
 fn reasons(run: &RunSummary, others: &[(&RunSummary, f64)], conditions: &[Condition]) -> Vec<&'static str> {

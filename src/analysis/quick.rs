@@ -31,10 +31,10 @@ pub fn has_warmed_up(durations_s: &[f64]) -> bool {
     let means: Vec<f64> =
         durations_s.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
     let error = |left_out: &usize| {
-        let kept = &means[*left_out..];
-        let count = kept.len() as f64;
-        let mean = kept.iter().sum::<f64>() / count;
-        kept.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count * count)
+        let rest = &means[*left_out..];
+        let count = rest.len() as f64;
+        let mean = rest.iter().sum::<f64>() / count;
+        rest.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count * count)
     };
     let best = (0..=means.len().saturating_sub(LEAST_KEPT)).min_by(|a, b| error(a).total_cmp(&error(b)));
     means.len() >= LEAST_BATCHES && best.is_some_and(|best| 2 * best < means.len())

@@ -392,8 +392,8 @@ fn copies(record: &RunRecord) -> f64 {
         true => record.ranks.len() as f64,
         false => 1.0,
     };
-    let said = record.ranks.iter().find_map(|rank| rank.last_reading("unit_copies"));
-    said.filter(|copies| copies.is_finite() && *copies >= 1.0).unwrap_or_else(by_level)
+    let copies = record.ranks.iter().find_map(|rank| rank.last_reading("unit_copies"));
+    copies.filter(|copies| copies.is_finite() && *copies >= 1.0).unwrap_or_else(by_level)
 }
 
 /// The mean wait for data in steps; steps with an unknown wait are left out.

@@ -37,12 +37,12 @@ impl Smoother {
         }
         let distances = self.last_x.map_or(1.0, |last| ((x - last) / self.distance).max(0.0));
         // Most points have the same distance, and `powf` is expensive.
-        let kept = if (distances - 1.0).abs() < 0.05 { self.factor } else { self.factor.powf(distances) };
+        let factor = if (distances - 1.0).abs() < 0.05 { self.factor } else { self.factor.powf(distances) };
         // A point at the same position as the previous one has the weight of one point.
-        let gained = if kept < 1.0 { 1.0 - kept } else { 1.0 - self.factor };
+        let gained = if factor < 1.0 { 1.0 - factor } else { 1.0 - self.factor };
         self.last_x = Some(x);
-        self.sum = kept * self.sum + gained * y;
-        self.weight = kept * self.weight + gained;
+        self.sum = factor * self.sum + gained * y;
+        self.weight = factor * self.weight + gained;
         self.sum / self.weight
     }
 }

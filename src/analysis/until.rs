@@ -81,10 +81,14 @@ pub fn next_repeats(repeats: &[f64], precision: f64) -> Option<u32> {
     if relative_precision(repeats).is_some_and(|found| found <= precision) {
         return None;
     }
-    let made = repeats.len() as u32;
+    let repeats_made = repeats.len() as u32;
     let needed = spread(repeats).and_then(|spread| repeats_reaching(spread, precision, IN_HALF)).unwrap_or(u32::MAX);
-    let least = made + 1;
-    Some(if made < INTERVAL_REPEATS as u32 { INTERVAL_REPEATS as u32 } else { needed.clamp(least, 2 * made) })
+    let least = repeats_made + 1;
+    Some(if repeats_made < INTERVAL_REPEATS as u32 {
+        INTERVAL_REPEATS as u32
+    } else {
+        needed.clamp(least, 2 * repeats_made)
+    })
 }
 
 /// The training times of a cell's finished runs, without runs that shared the machine.

@@ -185,10 +185,10 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
     let margin = equal_within.max(0.0).ln_1p();
     let contrasts = contrasts_of(family.iter().map(|one| one.logs.as_slice()));
     let tested = contrasts.iter().flatten().count() + others;
-    let told: Vec<&[f64]> = family.iter().map(|one| one.logs.as_slice()).collect();
-    let clocked = decide(family, &told, &contrasts, others, margin, |one| one.rounding);
+    let own_logs: Vec<&[f64]> = family.iter().map(|one| one.logs.as_slice()).collect();
+    let clocked = decide(family, &own_logs, &contrasts, others, margin, |one| one.rounding);
     // What the program's clock gives, and what the arrival of lines gives.
-    let unrounded = decide(family, &told, &contrasts, others, margin, |_| 0.0);
+    let unrounded = decide(family, &own_logs, &contrasts, others, margin, |_| 0.0);
     let lines: Vec<&[f64]> = family.iter().map(|one| one.by_arrival.as_deref().unwrap_or(&one.logs)).collect();
     let arrived = contrasts_of(lines.iter().copied());
     let by_arrival = decide(family, &lines, &arrived, others, margin, |one| one.rounding);
@@ -202,10 +202,10 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
                 return Some(Incomparable::CoarseClock { resolution: one.rounding });
             }
             let ratio = |contrast: &Option<Contrast>| contrast.as_ref().map_or(1.0, |contrast| contrast.mean.exp());
-            let (told, arrived) = (ratio(&contrasts[place]), ratio(&arrived[place]));
+            let (own_ratio, arrived) = (ratio(&contrasts[place]), ratio(&arrived[place]));
             let by_arrival = by_arrival[place].decision;
             (found.decision != by_arrival && found.decision != Decision::Open)
-                .then(|| Incomparable::of_clocks(by_arrival == Decision::Open, told, arrived))
+                .then(|| Incomparable::of_clocks(by_arrival == Decision::Open, own_ratio, arrived))
         });
         let plain = judgement_of(contrast, (found.p_adjusted, None), of_speed, equal_within);
         let cannot = reason.is_some() && (one.reason.is_some() || found.decision != Decision::Open);

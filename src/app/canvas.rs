@@ -188,8 +188,8 @@ impl Laid {
         // Cut at whole points, so that no line is cut in two, and the line of the axis stays with its ticks.
         let top = on_screen(top).floor();
         let bottom = (on_screen(bottom) - 1.0).floor().max(top);
-        let kept = top + whole - bottom;
-        if whole > height && height - kept < LEAST_INNER { 0.0..whole } else { top..bottom }
+        let fixed_height = top + whole - bottom;
+        if whole > height && height - fixed_height < LEAST_INNER { 0.0..whole } else { top..bottom }
     }
 
     /// Paints the part of the scene between two heights.

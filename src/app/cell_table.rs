@@ -155,14 +155,14 @@ impl CellTable<'_> {
         let shown = &self.texts.columns[place];
         let texts = self.texts.texts.iter().filter_map(|row| row.get(place));
         let size = if matches!(shown, Shown::Interval(_)) { SMALL } else { BODY };
-        let of = |text: &str, size: f32| {
+        let width = |text: &str, size: f32| {
             let font = FontId::proportional(size);
             ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
         };
-        let longest = texts.max_by_key(|text| text.chars().count()).map_or(0.0, |text| of(text, size));
+        let longest = texts.max_by_key(|text| text.chars().count()).map_or(0.0, |text| width(text, size));
         let longest = if self.wraps(place) { longest.min(wrap) } else { longest };
         let (name, unit) = heading(self.table, shown);
-        let head = (of(&name, BODY) + 18.0).max(of(&unit, SMALL));
+        let head = (width(&name, BODY) + 18.0).max(width(&unit, SMALL));
         let least = if self.is_swatched(shown) { longest + 20.0 } else { longest };
         (least.max(head) + 5.0 * GRID).clamp(40.0, 360.0).round()
     }
@@ -259,24 +259,24 @@ impl TableDelegate for Delegate<'_> {
         let is_first = self.pinned == 0 || ui.clip_rect().left() < self.left + 1.0;
         let rect = ui.max_rect();
         let palette = palette(ui.visuals());
-        let of = self.of;
-        let key = of.table.rows[row].key();
-        let chosen = of.selected == Some(&key);
+        let cell_table = self.of;
+        let key = cell_table.table.rows[row].key();
+        let chosen = cell_table.selected == Some(&key);
         if chosen {
             ui.painter().rect_filled(rect, 0.0, palette.accent.gamma_multiply(0.22));
         } else if row_nr % 2 == 1 {
             ui.painter().rect_filled(rect, 0.0, ui.visuals().faint_bg_color);
         }
-        if is_first && of.is_baseline(row) {
+        if is_first && cell_table.is_baseline(row) {
             let stripe = Rect::from_min_max(rect.min, Pos2::new(rect.left() + 3.0, rect.bottom()));
             ui.painter().rect_filled(stripe, 0.0, palette.accent);
         }
         let id = ui.scope_id().with(if is_first { "row" } else { "scrolled part of the row" });
         // An effect does not belong to a single cell that could be selected.
-        if key.cell.is_empty() || !of.is_choosable {
+        if key.cell.is_empty() || !cell_table.is_choosable {
             if is_first {
-                let words = of.texts.texts[row].last().map_or("", String::as_str);
-                let name = match of.cells.get(row) {
+                let words = cell_table.texts.texts[row].last().map_or("", String::as_str);
+                let name = match cell_table.cells.get(row) {
                     Some((_, name)) if !key.cell.is_empty() => format!("Cell {name}"),
                     _ => format!("Effect: {words}"),
                 };
@@ -287,7 +287,7 @@ impl TableDelegate for Delegate<'_> {
         }
         let response = ui.interact(rect, id, if is_first { Sense::click() } else { Sense::CLICK });
         if is_first {
-            let name = of.cells.get(row).map_or("", |cell| cell.1.as_str());
+            let name = cell_table.cells.get(row).map_or("", |cell| cell.1.as_str());
             response.widget_info(|| WidgetInfo::selected(Role::Row, true, chosen, format!("Cell {name}")));
         }
         if response.double_clicked() {
@@ -300,24 +300,24 @@ impl TableDelegate for Delegate<'_> {
     fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
         let Some(row) = self.row(cell.row_nr) else { return };
         let Some((place, shown)) = self.shown(cell.col_nr) else { return };
-        let (of, wrap) = (self.of, self.wrap);
-        let text = of.text(row, place);
+        let (cell_table, wrap) = (self.of, self.wrap);
+        let text = cell_table.text(row, place);
         let palette = palette(ui.visuals());
-        let response = padded(ui, of.is_right(shown), |ui| match shown {
+        let response = padded(ui, cell_table.is_right(shown), |ui| match shown {
             Shown::Value(value) => {
-                let column = &of.table.columns[*value];
-                if of.is_swatched(shown)
-                    && let Some(look) = of.look_of(row)
+                let column = &cell_table.table.columns[*value];
+                if cell_table.is_swatched(shown)
+                    && let Some(look) = cell_table.look_of(row)
                 {
                     crate::app::look::swatch_ui(ui, &look);
                 }
-                if of.wraps(place) {
+                if cell_table.wraps(place) {
                     return label(ui, wrapped(ui, text, ui.visuals().text_color(), wrap));
                 }
                 label(ui, if *column.key == *"ratio" { with_times(text) } else { text.to_owned() })
             }
             Shown::Interval(place) => {
-                let is_baseline = *of.table.columns[*place].key == *"ratio" && of.is_baseline(row);
+                let is_baseline = *cell_table.table.columns[*place].key == *"ratio" && cell_table.is_baseline(row);
                 let text = if is_baseline { "baseline" } else { text };
                 label(ui, muted(ui, text).size(SMALL))
             }
@@ -328,7 +328,7 @@ impl TableDelegate for Delegate<'_> {
             }
         });
         if response.contains_pointer() {
-            response.on_hover_ui(|ui| of.hover(ui, row, shown));
+            response.on_hover_ui(|ui| cell_table.hover(ui, row, shown));
         }
     }
 }

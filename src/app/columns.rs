@@ -99,8 +99,8 @@ fn chooser_ui(ui: &mut Ui, now: &Columns, named: &[Named]) -> Option<Columns> {
             for (sign, word, other) in [("▲", "up", place.checked_sub(1)), ("▼", "down", Some(place + 1))] {
                 let other = other.filter(|other| *other < ordered.len());
                 let button = ui.add_enabled(other.is_some(), Button::new(sign).small());
-                let said = format!("Move column {name} {word}");
-                button.widget_info(|| WidgetInfo::labeled(Role::Button, other.is_some(), &said));
+                let label = format!("Move column {name} {word}");
+                button.widget_info(|| WidgetInfo::labeled(Role::Button, other.is_some(), &label));
                 if let (true, Some(other)) = (button.clicked(), other) {
                     let mut columns = now.clone();
                     columns.exchange(&keys, (place, other));

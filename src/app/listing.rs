@@ -176,8 +176,8 @@ impl Listing {
         let mut attempts = HashMap::new();
         let entry = |run: &RunRecord| {
             let at = attempts.len();
-            let of = (run.plan.clone(), run.data.set.to_string(), run.tracer, run.repeat, run.levels.clone());
-            let attempt_at = *attempts.entry(of).or_insert(at);
+            let repeat_key = (run.plan.clone(), run.data.set.to_string(), run.tracer, run.repeat, run.levels.clone());
+            let attempt_at = *attempts.entry(repeat_key).or_insert(at);
             Arc::new(Entry::of(run, &columns, name(run, &differing, are_twins, are_repeated), attempt_at))
         };
         let entries: Vec<Arc<Entry>> = runs.iter().map(entry).collect();

@@ -200,9 +200,9 @@ pub(super) fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::
     let client = match Far::of(folder)? {
         Some(far) if matches!(order, Order::Attach(..)) => {
             let (address, host) = (far.address(), far.address().host());
-            let there = address.there(&format!("{} trace FILE --session", address.program()));
+            let remote_command = address.there(&format!("{} trace FILE --session", address.program()));
             return Err(format!(
-                "the report is a file on this machine: copy it to {host} and import it there: {there}"
+                "the report is a file on this machine: copy it to {host} and import it there: {remote_command}"
             )
             .into());
         }

@@ -275,14 +275,14 @@ impl Following {
 
     /// Follows until the given runs have ended; `None` if they were stopped because of an interrupt or a closed stdout.
     pub fn until_ended(&mut self, runs: &[String]) -> Result<Option<Outcomes>, Box<dyn Error>> {
-        let of: HashSet<&str> = runs.iter().map(String::as_str).collect();
+        let wanted: HashSet<&str> = runs.iter().map(String::as_str).collect();
         let is_over = |queue: &QueueView| {
             // A run that the queue does not have ended under an earlier conductor.
-            let is_open = queue.rows.iter().any(|row| !row.state.is_final() && of.contains(row.run.as_str()));
-            !is_open && !queue.importing.iter().any(|name| of.contains(name.as_str()))
+            let is_open = queue.rows.iter().any(|row| !row.state.is_final() && wanted.contains(row.run.as_str()));
+            !is_open && !queue.importing.iter().any(|name| wanted.contains(name.as_str()))
         };
         let is_whole = self.follow(is_over)?;
-        let outcomes = Outcomes::of(&self.queue, &of, &self.folder)?;
+        let outcomes = Outcomes::of(&self.queue, &wanted, &self.folder)?;
         if is_whole.is_none() {
             say(format_args!("{} finished, {} did not finish", outcomes.finished, outcomes.unfinished));
         }

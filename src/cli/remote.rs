@@ -136,8 +136,8 @@ pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Erro
 pub(super) fn only_here(argument: &Path, arguments: &str) -> Result<(), Box<dyn Error>> {
     match Address::parse(argument)? {
         Some(address) => {
-            let there = address.there(&format!("{} {arguments}", address.program()));
-            Err(format!("{address} is on another machine; type this there: {there}").into())
+            let remote_command = address.there(&format!("{} {arguments}", address.program()));
+            Err(format!("{address} is on another machine; type this there: {remote_command}").into())
         }
         None => Ok(()),
     }

@@ -193,8 +193,8 @@ impl Shown {
         }
         let mut table = TextTable::new("llr", ["Fact", "Value", "Runs"]);
         for fact in &self.environment {
-            let told: usize = fact.values.values().sum();
-            let differs = if fact.values.len() > 1 || told < started { " (differs)" } else { "" };
+            let runs_with_fact: usize = fact.values.values().sum();
+            let differs = if fact.values.len() > 1 || runs_with_fact < started { " (differs)" } else { "" };
             for (value, count) in &fact.values {
                 table.row([format!("{}{differs}", fact.name).into(), value.as_str().into(), (*count).into()]);
             }

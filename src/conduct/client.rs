@@ -228,12 +228,12 @@ fn start(session: &Path) -> Result<Started, ConductError> {
     command.arg("conduct").arg(DETACHED_OPTION).arg(session);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
     let mut child = child.map_err(|error| failed(format!("{}: {error}", program.display())))?;
-    let mut said = String::new();
+    let mut output = String::new();
     if let Some(stdout) = child.stdout.take() {
         // A conductor that ends early prints nothing, or the reason.
-        let _ = BufReader::new(stdout).read_line(&mut said);
+        let _ = BufReader::new(stdout).read_line(&mut output);
     }
-    if said.trim() == READY {
+    if output.trim() == READY {
         // This process is its parent and must collect its exit status.
         let _ = thread::Builder::new().name("reap".to_owned()).spawn(move || child.wait());
         return Ok(Started::Ready);
@@ -246,5 +246,5 @@ fn start(session: &Path) -> Result<Started, ConductError> {
         let text = text.strip_prefix("multicard: ").unwrap_or(&text).to_owned();
         if text.is_empty() { format!("it ended without a message; see {}", log.display()) } else { text }
     };
-    if said.trim() == LOCKED { Ok(Started::Locked(reason())) } else { Err(failed(reason())) }
+    if output.trim() == LOCKED { Ok(Started::Locked(reason())) } else { Err(failed(reason())) }
 }

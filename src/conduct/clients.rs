@@ -126,8 +126,8 @@ pub(super) fn serve(
 /// Tells a client why it is not served. Everything that the client still sends is read, because the system discards data that the client
 /// has not read yet if the other end closes with unread data.
 fn refuse(stream: &UnixStream, problem: String) {
-    let told = lines::write(stream, &News::Problem(problem)).and_then(|()| stream.shutdown(Shutdown::Write));
-    if told.is_ok() && stream.set_read_timeout(Some(REFUSED_PATIENCE)).is_ok() {
+    let sent = lines::write(stream, &News::Problem(problem)).and_then(|()| stream.shutdown(Shutdown::Write));
+    if sent.is_ok() && stream.set_read_timeout(Some(REFUSED_PATIENCE)).is_ok() {
         let _ = io::copy(&mut &*stream, &mut io::sink());
     }
 }

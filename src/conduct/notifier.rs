@@ -51,8 +51,8 @@ fn show(notifications: &Receiver<Notification>) -> zbus::Result<()> {
         let actions: Vec<&str> = Vec::new();
         let icon = "";
         let usual_time = -1_i32;
-        let said = ("multicard", shown, icon, summary, body, actions, hints, usual_time);
-        let reply = bus.call_method(Some(NAME), "/org/freedesktop/Notifications", Some(NAME), "Notify", &said)?;
+        let arguments = ("multicard", shown, icon, summary, body, actions, hints, usual_time);
+        let reply = bus.call_method(Some(NAME), "/org/freedesktop/Notifications", Some(NAME), "Notify", &arguments)?;
         shown = reply.body().deserialize()?;
     }
     Ok(())

@@ -45,9 +45,9 @@ impl ImageFiles {
     /// Removes files by index.
     pub fn remove(&mut self, unwanted: &[usize]) {
         let keep = |index: &usize| !unwanted.contains(index);
-        let kept: Vec<usize> = (0..self.len()).filter(keep).collect();
-        self.paths = kept.iter().map(|&index| self.paths[index].clone()).collect();
-        self.labels = kept.iter().map(|&index| self.labels[index]).collect();
+        let indexes: Vec<usize> = (0..self.len()).filter(keep).collect();
+        self.paths = indexes.iter().map(|&index| self.paths[index].clone()).collect();
+        self.labels = indexes.iter().map(|&index| self.labels[index]).collect();
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
         fs::create_dir_all(folder.path().join("train/b")).unwrap();
         fs::remove_dir_all(folder.path().join("test/b")).unwrap();
         let error = list_files(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("test holds no folders of images"), "{error}");
+        assert!(error.contains("test contains no folders of images"), "{error}");
         for class in 0..11 {
             touch(folder.path(), &[&format!("train/{class}/1.png")]);
             touch(folder.path(), &[&format!("test/{class}/1.png")]);

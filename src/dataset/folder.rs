@@ -36,9 +36,10 @@ pub fn whereabouts(data: &Data) -> Option<Result<String, String>> {
         Ok(folder) => folder,
         Err(error) => return Some(Err(error.to_string())),
     };
-    let there = ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"].iter().any(|name| folder.join(name).exists());
+    let has_mnist_files =
+        ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"].iter().any(|name| folder.join(name).exists());
     let folder = folder.display();
-    Some(if there {
+    Some(if has_mnist_files {
         Ok(format!("MNIST found in {folder}"))
     } else {
         Err(format!("MNIST not found in {folder}: {remedy}"))

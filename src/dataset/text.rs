@@ -138,15 +138,15 @@ fn made(settings: &LlmSettings, model: &ModelConfig) -> TextSet {
     lengths.iter_mut().for_each(|length| *length = cut(*length));
     let rows = settings.rows.unwrap_or(data_set.published_rows().unwrap_or(0) as usize);
     let pairs = settings.technique == Technique::Dpo;
-    let of = |range| match pairs {
+    let part_of = |range| match pairs {
         true => preference::made_pairs(data_set, range, &lengths, model.vocabulary, train_on_input, max_tokens),
         false => TokenRows::stand_in(data_set, range, &lengths, model.vocabulary, train_on_input),
     };
     let assumed = data_set.assumed();
     let assumed = if assumed.is_empty() { String::new() } else { format!("; {assumed}") };
     TextSet {
-        train: of(0..rows),
-        test: of(rows..rows + settings.test_rows),
+        train: part_of(0..rows),
+        test: part_of(rows..rows + settings.test_rows),
         padding: model.vocabulary as u32 - 1,
         packs_of: max_tokens.filter(|_| settings.packed),
         pairs,
@@ -264,14 +264,14 @@ fn tokenized(
         let pair = pairing.end().map_err(|reason| bad(&path, None, reason))?;
         pair.map_or(Ok(()), |pair| samples.push(&pair.rows).map_err(wrong(&pair.path, pair.place)))?;
     }
-    let there = samples.trained() + samples.tested();
+    let rows_present = samples.trained() + samples.tested();
     let asked = settings.rows.unwrap_or(samples.trained().max(1)) + test_rows;
-    if there < asked {
-        return Err(DatasetError::FewRows { path, files: files.len(), there, asked });
+    if rows_present < asked {
+        return Err(DatasetError::FewRows { path, files: files.len(), there: rows_present, asked });
     }
     let named = files.first().map_or(String::new(), |file| file.display().to_string());
     let more = if files.len() > 1 { format!(" and {} more files", files.len() - 1) } else { String::new() };
-    let made = pairing.as_ref().map_or(String::new(), Pairing::source);
+    let pairing_source = pairing.as_ref().map_or(String::new(), Pairing::source);
     let Samples { train, test, .. } = samples;
     Ok(TextSet {
         train,
@@ -281,7 +281,7 @@ fn tokenized(
         packs_of: max_tokens.filter(|_| settings.packed),
         pairs: pairing.is_some(),
         made_pairs: pairing.as_ref().map_or(0, |pairing| pairing.made),
-        source: format!("read from {named}{more}{made}"),
+        source: format!("read from {named}{more}{pairing_source}"),
     })
 }
 

@@ -294,10 +294,10 @@ fn of_run(summary: &RunSummary, rows: &mut Rows) -> Result<(), ExportError> {
 /// The steps of a rank with its readings of single steps.
 fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), ExportError> {
     let of_column = |column: &Column| {
-        let mut told: Vec<(u64, f64)> =
+        let mut values: Vec<(u64, f64)> =
             rank.readings_of(&column.name).filter_map(|reading| Some((reading.step?, reading.value))).collect();
-        told.sort_by_key(|(step, _)| *step);
-        told
+        values.sort_by_key(|(step, _)| *step);
+        values
     };
     let readings: Vec<Vec<(u64, f64)>> = columns.iter().map(of_column).collect();
     let mut places = vec![0; readings.len()];
@@ -315,9 +315,9 @@ fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), E
             step.units.into(),
             step.warm_up.into(),
         ]);
-        for (told, place) in readings.iter().zip(&mut places) {
+        for (column, place) in readings.iter().zip(&mut places) {
             let mut value = Value::Unknown;
-            while let Some((of, number)) = told.get(*place).filter(|(of, _)| *of <= step.step) {
+            while let Some((of, number)) = column.get(*place).filter(|(of, _)| *of <= step.step) {
                 // A reading told more than once in a step keeps its last value.
                 if *of == step.step {
                     value = Value::Number(*number);

@@ -51,9 +51,9 @@ pub fn temporary_folder() -> Option<PathBuf> {
     (about.is_dir() && about.uid() == user && about.mode() & 0o077 == 0).then_some(folder)
 }
 
-fn folder(of: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, String> {
+fn folder(choose: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, String> {
     let places = Xdg::new().map_err(|error| format!("this user has no home folder: {error}"))?;
-    let folder = of(&places).ok_or("this user has no such folder")?;
+    let folder = choose(&places).ok_or("this user has no such folder")?;
     let home = places.home_dir();
     if folder.starts_with(home) && !home.is_dir() {
         return Err(format!("the home folder {} does not exist: set HOME to one that does", home.display()));
@@ -63,8 +63,8 @@ fn folder(of: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, String> {
 
 /// Free bytes for this user and total bytes of the file system of a folder, which need not exist yet.
 pub fn disk_space(folder: &Path) -> Option<(u64, u64)> {
-    let there = folder.ancestors().find(|folder| folder.exists())?;
-    let found = rustix::fs::statvfs(there).ok()?;
+    let existing = folder.ancestors().find(|folder| folder.exists())?;
+    let found = rustix::fs::statvfs(existing).ok()?;
     Some((found.f_bavail.saturating_mul(found.f_frsize), found.f_blocks.saturating_mul(found.f_frsize)))
 }
 

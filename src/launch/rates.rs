@@ -105,8 +105,8 @@ pub fn measure_rates(
             let end = Instant::now() + WORDS_LIMIT;
             let rest = || words.recv_timeout(end.saturating_duration_since(Instant::now())).ok();
             keep_last(&mut last_words, std::iter::from_fn(rest));
-            let said = if last_words.is_empty() { "it printed nothing" } else { &last_words };
-            Err(format!("the worker {shown} ended while it measured ({exit:?}): {said}"))
+            let output = if last_words.is_empty() { "it printed nothing" } else { &last_words };
+            Err(format!("the worker {shown} ended while it measured ({exit:?}): {output}"))
         }
     }
 }

@@ -67,10 +67,12 @@ impl Tail {
     pub(super) fn is_kept(&self) -> bool {
         let Some(lines) = &self.lines else { return true };
         let Counted { file, bytes } = lines.reader();
-        let there = fs::symlink_metadata(&self.path);
+        let current = fs::symlink_metadata(&self.path);
         let ours = file.get_ref().metadata();
         ours.is_ok_and(|ours| {
-            there.is_ok_and(|there| (there.ino(), there.dev()) == (ours.ino(), ours.dev()) && there.len() >= *bytes)
+            current.is_ok_and(|current| {
+                (current.ino(), current.dev()) == (ours.ino(), ours.dev()) && current.len() >= *bytes
+            })
         })
     }
 }

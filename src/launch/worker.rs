@@ -245,9 +245,9 @@ fn crashed(path: &Path, exit: Exit, stderr: &str) -> Failure {
         Exit::Signal(signal) => format!("signal {signal}"),
     };
     let first: Vec<_> = lines.by_ref().take(3).collect();
-    let said = if first.is_empty() { "nothing on stderr".into() } else { first.join(" | ") };
+    let output = if first.is_empty() { "nothing on stderr".into() } else { first.join(" | ") };
     let shown = path.display();
-    Failure::Other(format!("the worker {shown} crashed ({how}): {said}: run `{shown} describe` to see more"))
+    Failure::Other(format!("the worker {shown} crashed ({how}): {output}: run `{shown} describe` to see more"))
 }
 
 fn understand(path: &Path, stdout: &str) -> Result<Worker, String> {

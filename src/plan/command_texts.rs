@@ -78,9 +78,9 @@ impl CommandTexts {
         };
         let levels = |levels: &[Level]| joined(&levels.iter().map(Level::to_string).collect::<Vec<_>>(), ", ");
         let factors = factors.iter().map(|(key, ticked)| {
-            let said = command.factors.iter().find(|said| said.key == *key).cloned().unwrap_or_default();
+            let texts = command.factors.iter().find(|texts| texts.key == *key).cloned().unwrap_or_default();
             let text = Option::unwrap_or_default;
-            let (name, unit, help) = (text(said.name), text(said.unit), text(said.help));
+            let (name, unit, help) = (text(texts.name), text(texts.unit), text(texts.help));
             FactorTexts { key: key.to_string(), levels: levels(ticked), name, unit, help }
         });
         let measures = declared(spec).map(|measure| MeasureTexts {
@@ -143,9 +143,9 @@ impl CommandTexts {
             if ticked.iter().any(|(known, _)| *known == key) {
                 return Err(format!("{key} is a factor already: add levels to it"));
             }
-            let said = Said { key: key.clone(), name: filled(name), unit: filled(unit), help: filled(help) };
-            if said != (Said { key: key.clone(), ..Said::default() }) {
-                command.factors.push(said);
+            let filled_texts = Said { key: key.clone(), name: filled(name), unit: filled(unit), help: filled(help) };
+            if filled_texts != (Said { key: key.clone(), ..Said::default() }) {
+                command.factors.push(filled_texts);
             }
             ticked.push((key, levels_of(&split(levels, |letter| letter == ',')?)));
         }

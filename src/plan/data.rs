@@ -179,14 +179,14 @@ pub struct DataSetRule {
 impl DataSetRule {
     /// The set for a plan that gives only its name.
     pub fn default_data(&self) -> Data {
-        let said = self.keys.iter().filter(|key| key.domain != Domain::Path);
-        Data { set: self.key.clone(), keys: said.map(|key| (key.key.clone(), key.default.clone())).collect() }
+        let without_paths = self.keys.iter().filter(|key| key.domain != Domain::Path);
+        Data { set: self.key.clone(), keys: without_paths.map(|key| (key.key.clone(), key.default.clone())).collect() }
     }
 
     /// The set when it is chosen in the window, with a default folder if it needs one.
     pub fn chosen(&self) -> Data {
-        let said = self.keys.iter().filter(|key| key.default != Level::text(""));
-        Data { set: self.key.clone(), keys: said.map(|key| (key.key.clone(), key.default.clone())).collect() }
+        let with_defaults = self.keys.iter().filter(|key| key.default != Level::text(""));
+        Data { set: self.key.clone(), keys: with_defaults.map(|key| (key.key.clone(), key.default.clone())).collect() }
     }
 
     /// The value of a setting that a plan does not give.

@@ -167,8 +167,8 @@ fn number(text: &str) -> Option<f64> {
 
 /// A name normalised for comparison: lower-case letters, digits and dots.
 fn plain(text: &str) -> String {
-    let kept = |c: &char| c.is_alphanumeric() || *c == '.';
-    text.chars().filter(kept).flat_map(char::to_lowercase).collect()
+    let is_part_of_word = |c: &char| c.is_alphanumeric() || *c == '.';
+    text.chars().filter(is_part_of_word).flat_map(char::to_lowercase).collect()
 }
 
 impl Filter {

@@ -63,9 +63,11 @@ impl GpuChoice {
         let usable: Vec<&Gpu> = node.gpus.iter().filter(|gpu| !gpu.mig).collect();
         if let Some(listed) = self.listed() {
             let found = |index: &u32| node.gpus.iter().find(|gpu| gpu.index == *index);
-            let there = usable.iter().map(|gpu| gpu.index.to_string()).collect::<Vec<_>>().join(", ");
+            let usable_indexes = usable.iter().map(|gpu| gpu.index.to_string()).collect::<Vec<_>>().join(", ");
             if let Some(index) = listed.iter().find(|index| found(index).is_none()) {
-                return Some(format!("{key} = {self}: {hostname} has no GPU {index}, only {there}: use those"));
+                return Some(format!(
+                    "{key} = {self}: {hostname} has no GPU {index}, only {usable_indexes}: use those"
+                ));
             }
             if let Some(index) = listed.iter().find(|index| found(index).is_some_and(|gpu| gpu.mig)) {
                 return Some(format!(

@@ -84,10 +84,10 @@ impl Head {
             text.push_str(&line("data", &Level::text(&data.set)));
         }
         let rule = spec.data_set(&data.set);
-        let mut said: Vec<&(Key, Level)> = data.keys.iter().collect();
-        said.retain(|(key, level)| rule.and_then(|rule| rule.default_of(key)) != Some(level));
-        said.sort_by(|a, b| a.0.cmp(&b.0));
-        text.extend(said.into_iter().map(|(key, level)| format!("data.{}", line(key, level))));
+        let mut stated: Vec<&(Key, Level)> = data.keys.iter().collect();
+        stated.retain(|(key, level)| rule.and_then(|rule| rule.default_of(key)) != Some(level));
+        stated.sort_by(|a, b| a.0.cmp(&b.0));
+        text.extend(stated.into_iter().map(|(key, level)| format!("data.{}", line(key, level))));
         if let Some(command) = &spec.command {
             text.push_str(&line("command", &Level::text(&command.digest())));
         }

@@ -166,8 +166,8 @@ fn known_to_constraints(plan: &Plan) -> Vec<(&str, Known<'_>)> {
         ("data", Known::Names(specs().flat_map(|spec| &spec.data_sets).map(|rule| &*rule.key).collect())),
     ];
     for factor in specs().flat_map(|spec| &spec.factors) {
-        let there = known.iter_mut().find(|(key, _)| *key == &*factor.key);
-        match (&factor.domain, there) {
+        let known_domain = known.iter_mut().find(|(key, _)| *key == &*factor.key);
+        match (&factor.domain, known_domain) {
             (Domain::Names(names), Some((_, Known::Names(all)))) => all.extend(names.iter().map(|name| &**name)),
             (Domain::Names(names), None) => {
                 known.push((&factor.key, Known::Names(names.iter().map(|name| &**name).collect())));
@@ -318,9 +318,9 @@ fn set_level(data: &Table, spec: &WorkloadSpec) -> Option<Level> {
 
 /// The data set that a table names, with its settings.
 fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
-    let said = |rule: &DataSetRule| rule.keys.iter().map(|key| key.key.clone()).collect::<Vec<_>>();
+    let rule_keys = |rule: &DataSetRule| rule.keys.iter().map(|key| key.key.clone()).collect::<Vec<_>>();
     let mut keys: Vec<Key> = vec!["set".into()];
-    keys.extend(spec.data_sets.iter().flat_map(said));
+    keys.extend(spec.data_sets.iter().flat_map(rule_keys));
     keys.extend(spec.cuts.iter().cloned());
     keys.dedup();
     table.check_keys(&keys, &spec.factors, problems);
@@ -338,7 +338,7 @@ fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
                 let with: Vec<String> = spec
                     .data_sets
                     .iter()
-                    .filter(|set| said(set).contains(&other.key))
+                    .filter(|set| rule_keys(set).contains(&other.key))
                     .map(|set| format!("{:?}", &*set.key))
                     .collect();
                 let message =

@@ -259,8 +259,8 @@ impl WorkloadSpec {
     /// Why it cannot run on this machine, and what to do.
     pub fn check_kept(&self, request: &Request) -> Result<(Shape, Estimate), String> {
         // An unknown workload has no known factors: its check says so.
-        let kept = request.levels.iter().filter(|_| !self.factors.is_empty());
-        for (key, level) in kept {
+        let stored_levels = request.levels.iter().filter(|_| !self.factors.is_empty());
+        for (key, level) in stored_levels {
             let unknown = match self.factor(key) {
                 None => format!("{key} is a factor that this version does not know"),
                 Some(factor) if !factor.admits(level) => {

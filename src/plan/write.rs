@@ -138,15 +138,16 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
     if !block.data.set.is_empty() && before.is_none_or(|before| before.data != block.data) {
         let data = table(top, "data");
         put(data, "set", block.data.set.as_str().into());
-        let said = block.spec.data_sets.iter().flat_map(|rule| &rule.keys).map(|key| &key.key);
-        for key in said.filter(|key| block.data.get(key).is_none()) {
+        let rule_keys = block.spec.data_sets.iter().flat_map(|rule| &rule.keys).map(|key| &key.key);
+        for key in rule_keys.filter(|key| block.data.get(key).is_none()) {
             data.remove(key);
         }
         block.data.keys.iter().for_each(|(key, level)| put(data, key, value(level)));
     }
-    let said = |block: &Block| block.spec.command.clone().map(|command| (command, block.spec.measures.clone()));
+    let command_and_measures =
+        |block: &Block| block.spec.command.clone().map(|command| (command, block.spec.measures.clone()));
     match &block.spec.command {
-        Some(_) if before.is_some_and(|before| said(before) == said(block)) => {}
+        Some(_) if before.is_some_and(|before| command_and_measures(before) == command_and_measures(block)) => {}
         Some(command) => command::write(&block.spec, command, top),
         None => drop(top.remove(command::KEY)),
     }
@@ -173,14 +174,14 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
 
 /// The table with this name, which is added at the end if it is missing.
 fn table<'t>(top: &'t mut Table, name: &str) -> &'t mut dyn TableLike {
-    let made = || {
+    let new_table = || {
         let mut table = Table::new();
         table.decor_mut().set_prefix("\n");
         Item::Table(table)
     };
-    let item = top.entry(name).or_insert_with(made);
+    let item = top.entry(name).or_insert_with(new_table);
     if !item.is_table_like() {
-        *item = made();
+        *item = new_table();
     }
     match item {
         Item::Table(table) => table,

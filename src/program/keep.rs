@@ -60,7 +60,7 @@ impl<W: Write> Keep<W> {
     }
 
     /// The last lines of the stream that are not empty, on one line.
-    pub fn told(&self) -> String {
+    pub fn last_lines(&self) -> String {
         let bytes: Vec<u8> = self.last.iter().skip(self.last.len().saturating_sub(TOLD_BYTES)).copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let plain = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>();
@@ -81,9 +81,9 @@ mod tests {
         let mut short = Keep::new(Vec::new(), "standard output");
         assert_eq!(short.push(b"one\n\x1b[31mtwo\x00\n\n").unwrap(), None);
         short.finish().unwrap();
-        assert_eq!((short.log.as_slice(), &*short.told()), (&b"one\n\x1b[31mtwo\x00\n\n"[..], "one | [31mtwo"));
+        assert_eq!((short.log.as_slice(), &*short.last_lines()), (&b"one\n\x1b[31mtwo\x00\n\n"[..], "one | [31mtwo"));
         short.push(b"3\n4\n5\n6\n7\n").unwrap();
-        assert_eq!(short.told(), "3 | 4 | 5 | 6 | 7", "the last five lines");
+        assert_eq!(short.last_lines(), "3 | 4 | 5 | 6 | 7", "the last five lines");
         let mut long = Keep::new(Vec::new(), "standard output");
         let line = [b"0123456789abcde".as_slice(), b"\n"].concat();
         let chunk = line.repeat(4096);

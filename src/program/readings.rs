@@ -195,8 +195,8 @@ pub fn sources(spec: &ReadingsSpec, files: &[String], place: &Place) -> Vec<Box<
 }
 
 /// The source that reads a program's file of a certain kind.
-fn file_source(path: &Path, said: &str, spec: &ReadingsSpec) -> Box<dyn Source> {
-    match ReadFile::of(said) {
+fn file_source(path: &Path, name: &str, spec: &ReadingsSpec) -> Box<dyn Source> {
+    match ReadFile::of(name) {
         Some(ReadFile::JsonLines) => Box::new(json::JsonLines::declared(path.to_owned(), spec)),
         Some(ReadFile::Csv) => Box::new(csv::Csv::new(path.to_owned(), spec)),
         _ => Box::new(tensorboard::EventFiles::declared(path, spec)),

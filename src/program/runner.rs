@@ -122,7 +122,8 @@ impl Runner {
         let readings = Readings::new(spec, &files, &place, warm_up);
         let (executable, command) = self.command(&filled.run, &filled, &folder).map_err(input)?;
         self.record(&filled, &executable, &folder);
-        let Ended { exit, told, time } = watch(command, Some(readings), &mut self.log, &self.signal).map_err(input)?;
+        let Ended { exit, last_lines, time } =
+            watch(command, Some(readings), &mut self.log, &self.signal).map_err(input)?;
         self.log.reading(PROGRAM_TIME, time.as_secs_f64());
         self.log.reading(CPU_TIME, children_cpu_s());
         match exit {
@@ -131,7 +132,7 @@ impl Runner {
                 if let Exit::Code(code) = exit {
                     self.log.reading("exit_code", f64::from(code));
                 }
-                if exit.is_success() { Ok(End::Well) } else { Err(failure(&filled.run, exit, &told)) }
+                if exit.is_success() { Ok(End::Well) } else { Err(failure(&filled.run, exit, &last_lines)) }
             }
         }
     }
@@ -161,7 +162,7 @@ impl Runner {
         }
         let (_, command) =
             self.command(&filled.setup, filled, folder).map_err(|error| input(format!("setup: {error}")))?;
-        let Ended { exit, told, .. } = watch(command, None, &mut self.log, &self.signal).map_err(input)?;
+        let Ended { exit, last_lines, .. } = watch(command, None, &mut self.log, &self.signal).map_err(input)?;
         match exit {
             None => Ok(false),
             Some(exit) if exit.is_success() => {
@@ -169,7 +170,7 @@ impl Runner {
                 Ok(true)
             }
             Some(exit) => {
-                let Failure { kind, message } = failure(&filled.setup, exit, &told);
+                let Failure { kind, message } = failure(&filled.setup, exit, &last_lines);
                 Err(Failure { kind, message: format!("setup: {message}") })
             }
         }
@@ -269,8 +270,8 @@ impl Runner {
 }
 
 /// Why a program failed, with the end of its output.
-fn failure(words: &[String], exit: Exit, told: &str) -> Failure {
-    let lower = told.to_lowercase();
+fn failure(words: &[String], exit: Exit, last_lines: &str) -> Failure {
+    let lower = last_lines.to_lowercase();
     let kind = if lower.contains("out of memory") || lower.contains("outofmemory") {
         FailureKind::OutOfMemory
     } else {
@@ -287,6 +288,10 @@ fn failure(words: &[String], exit: Exit, told: &str) -> Failure {
             signal_hook::low_level::signal_name(signal).map_or(format!("signal {signal}"), str::to_owned)
         ),
     };
-    let said = if told.is_empty() { "; it printed nothing".to_owned() } else { format!("; end of its output: {told}") };
-    Failure { kind, message: format!("{name} {how}{said}") }
+    let output_note = if last_lines.is_empty() {
+        "; it printed nothing".to_owned()
+    } else {
+        format!("; end of its output: {last_lines}")
+    };
+    Failure { kind, message: format!("{name} {how}{output_note}") }
 }

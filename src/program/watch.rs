@@ -73,7 +73,7 @@ pub struct Ended {
     /// Its exit; `None` if it was asked to end.
     pub exit: Option<Exit>,
     /// The end of its output.
-    pub told: String,
+    pub last_lines: String,
     /// From its start to its exit.
     pub time: Duration,
 }
@@ -142,8 +142,8 @@ pub fn watch(
     }
     watched.unkillable(&left);
     reap_orphans();
-    let told = watched.finish();
-    Ok(Ended { exit: (!asked).then_some(exit), told, time })
+    let last_lines = watched.finish();
+    Ok(Ended { exit: (!asked).then_some(exit), last_lines, time })
 }
 
 /// A piece of output.
@@ -259,8 +259,8 @@ impl Watched<'_> {
                 self.log.warn(format!("cannot write the program's output: {error}"));
             }
         }
-        let told = self.errors.told();
-        if told.is_empty() { self.output.told() } else { told }
+        let stderr = self.errors.last_lines();
+        if stderr.is_empty() { self.output.last_lines() } else { stderr }
     }
 }
 

@@ -94,7 +94,7 @@ impl RemoteError {
     }
 
     pub(super) fn broken(place: &str, why: &io::Error) -> Self {
-        let said = if why.kind() == io::ErrorKind::UnexpectedEof { "it broke".to_owned() } else { why.to_string() };
-        Self::Broken { place: place.to_owned(), said }
+        let reason = if why.kind() == io::ErrorKind::UnexpectedEof { "it broke".to_owned() } else { why.to_string() };
+        Self::Broken { place: place.to_owned(), said: reason }
     }
 }

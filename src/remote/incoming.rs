@@ -92,14 +92,14 @@ pub(super) fn receive(compressed: impl BufRead, copy: &Copy, take: &mut dyn FnMu
 ///
 /// # Errors
 /// Why a connection would end there.
-pub fn replay(mut said: &[u8], copy: &Path) -> Result<(usize, Vec<String>), String> {
+pub fn replay(mut bytes: &[u8], copy: &Path) -> Result<(usize, Vec<String>), String> {
     let copy = Copy::new(copy).map_err(|error| error.to_string())?;
-    let greeting = greeting(&mut said).map_err(|error| error.to_string())?;
+    let greeting = greeting(&mut bytes).map_err(|error| error.to_string())?;
     if greeting.frames != VERSION {
         return Err(format!("it is multicard {}", greeting.multicard));
     }
     let (mut count, mut shown) = (0, Vec::new());
-    let received = receive(said, &copy, &mut |down, _| {
+    let received = receive(bytes, &copy, &mut |down, _| {
         count += 1;
         match down {
             Down::Problem(message) | Down::Closed { reason: Some(message), .. } => shown.push(message),

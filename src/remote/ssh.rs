@@ -81,12 +81,12 @@ impl Ssh {
         ssh.args(["--", &address.place(), &address.command()]);
         let started = ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = started.map_err(|_| no_ssh())?;
-        let said = Arc::<Mutex<Vec<u8>>>::default();
+        let stderr_bytes = Arc::<Mutex<Vec<u8>>>::default();
         let listener = child.stderr.take().and_then(|stderr| {
-            let said = Arc::clone(&said);
-            thread::Builder::new().name("ssh-stderr".to_owned()).spawn(move || listen(stderr, &said)).ok()
+            let stderr_bytes = Arc::clone(&stderr_bytes);
+            thread::Builder::new().name("ssh-stderr".to_owned()).spawn(move || listen(stderr, &stderr_bytes)).ok()
         });
-        Ok(Self { child, place: address.place(), program: address.program().to_owned(), said, listener })
+        Ok(Self { child, place: address.place(), program: address.program().to_owned(), said: stderr_bytes, listener })
     }
 
     /// Kills ssh.
@@ -107,13 +107,13 @@ impl Ssh {
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = String::from_utf8_lossy(&said);
+        let stderr_bytes = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let stderr_text = String::from_utf8_lossy(&stderr_bytes);
         match status {
             // Neither its exit code nor its earlier messages are the reason.
             _ if is_ended_here => RemoteError::broken(&self.place, found),
-            Ok(status) if !was_greeted => self.meaning(status, &said, found),
-            _ => match last_line(&said) {
+            Ok(status) if !was_greeted => self.meaning(status, &stderr_text, found),
+            _ => match last_line(&stderr_text) {
                 Some(said) => RemoteError::Broken { place: self.place.clone(), said },
                 None => RemoteError::broken(&self.place, found),
             },
@@ -121,17 +121,17 @@ impl Ssh {
     }
 
     /// The meaning of the end of an ssh that never reached the relay.
-    fn meaning(&self, status: ExitStatus, said: &str, found: &io::Error) -> RemoteError {
+    fn meaning(&self, status: ExitStatus, stderr_text: &str, found: &io::Error) -> RemoteError {
         const SSH_FAILED: i32 = 255;
         let place = self.place.clone();
-        let has = |words: &str| said.contains(words);
-        let last = last_line(said).unwrap_or_else(|| match (status.code(), status.signal()) {
+        let has = |words: &str| stderr_text.contains(words);
+        let last = last_line(stderr_text).unwrap_or_else(|| match (status.code(), status.signal()) {
             (Some(code), _) => format!("ssh ended with exit code {code}"),
             (None, Some(signal)) => format!("ssh was ended by signal {signal}"),
             (None, None) => found.to_string(),
         });
         match status.code() {
-            Some(NO_SSH) if said.is_empty() => RemoteError::NoSsh { command: ssh_command() },
+            Some(NO_SSH) if stderr_text.is_empty() => RemoteError::NoSsh { command: ssh_command() },
             Some(SSH_FAILED) if has("Could not resolve hostname") => RemoteError::UnknownHost { place, said: last },
             Some(SSH_FAILED) if has("Host key verification failed") || has("host key") => {
                 RemoteError::HostKey { place, said: last }
@@ -159,7 +159,7 @@ fn listen(mut stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
     }
 }
 
-fn last_line(said: &str) -> Option<String> {
-    let line = said.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+fn last_line(stderr_text: &str) -> Option<String> {
+    let line = stderr_text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     Some(foreign::message(line.trim_end_matches('.')).into_owned())
 }

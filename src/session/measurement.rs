@@ -74,17 +74,17 @@ impl Measurement {
 
     /// Its current activity in words: `measuring bf16 of NVIDIA H100 (2 of 4)`.
     pub fn doing(&self) -> String {
-        let of = if self.devices > 1 {
+        let progress = if self.devices > 1 {
             format!(" ({} of {})", (self.measured + 1).min(self.devices), self.devices)
         } else {
             String::new()
         };
         match &self.stage {
             Stage::Waits => "waits until the runs and imports under way have ended".to_owned(),
-            Stage::Opens => format!("starting the worker{of}"),
+            Stage::Opens => format!("starting the worker{progress}"),
             Stage::Measures { device, key } => {
                 let device = if device == CPUS { "the CPUs" } else { device };
-                format!("measuring {key} of {device}{of}")
+                format!("measuring {key} of {device}{progress}")
             }
             Stage::Measured => "measured".to_owned(),
             Stage::Cancelled if self.measured > 0 => {

@@ -275,8 +275,8 @@ impl Session {
     pub(super) fn take_measured(&mut self) {
         let Some(measuring) = &self.measuring else { return self.start_measuring() };
         let has_ended = measuring.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        for told in measuring.told.try_iter().collect::<Vec<_>>() {
-            match told {
+        for message in measuring.told.try_iter().collect::<Vec<_>>() {
+            match message {
                 Told::At(measurement) => self.measurement = Some(measurement),
                 Told::Rates(rates) => self.record(Decision::RatesMeasured { rates: *rates }),
             }

@@ -12,7 +12,7 @@ use super::{Notice, Session, SessionError};
 use crate::plan::{Capture, Levels, Node, Tracer, WorkloadSpec};
 use crate::protocol::{EVENTS_FILE, Job, TraceOutcome};
 use crate::store::{Decision, RunRecord, Store};
-use crate::trace::{self, Progress, Stage, ToldStep, Trace, TraceError, Window};
+use crate::trace::{self, Progress, ReportedStep, Stage, Trace, TraceError, Window};
 
 /// File name of the profiler's report in a run's folder, without extension.
 const REPORT: &str = "trace";
@@ -31,15 +31,15 @@ struct Planned {
     spec: Arc<WorkloadSpec>,
     levels: Levels,
     /// The steps that its program reported, which mark the steps of its recording.
-    steps: Vec<ToldStep>,
+    steps: Vec<ReportedStep>,
 }
 
 impl Planned {
     fn of(record: RunRecord) -> Self {
         let is_program = record.workload.command.is_some();
-        let told = record.ranks.iter().filter(|_| is_program).take(1).flat_map(|rank| &rank.steps);
-        let told = told.map(|step| ToldStep { start_s: step.time_s - step.duration_s, end_s: step.time_s });
-        let steps = told.filter(|step| step.start_s.is_finite() && step.end_s.is_finite()).collect();
+        let reported = record.ranks.iter().filter(|_| is_program).take(1).flat_map(|rank| &rank.steps);
+        let reported = reported.map(|step| ReportedStep { start_s: step.time_s - step.duration_s, end_s: step.time_s });
+        let steps = reported.filter(|step| step.start_s.is_finite() && step.end_s.is_finite()).collect();
         Self { steps, spec: record.workload, levels: record.levels }
     }
 }

@@ -114,8 +114,8 @@ pub fn index_path(folder: &Path) -> PathBuf {
 /// The folder for indexes outside sessions: in the user's state folder, or in a temporary one if that cannot be written.
 fn state_folder() -> Option<PathBuf> {
     let can_be_made = |folder: &PathBuf| {
-        let there = folder.ancestors().find(|folder| folder.exists());
-        there.is_some_and(|there| !is_read_only(there))
+        let existing = folder.ancestors().find(|folder| folder.exists());
+        existing.is_some_and(|existing| !is_read_only(existing))
     };
     foreign::state_folder().ok().filter(can_be_made).or_else(foreign::temporary_folder)
 }

@@ -54,7 +54,7 @@ impl LoadFold {
             let from_s = self.start_s + place as f64 * self.width_s;
             (from_s, from_s + self.width_s)
         };
-        let kept = |is_kept: &dyn Fn(f64, f64) -> bool| -> Vec<Piece> {
+        let pieces_where = |is_kept: &dyn Fn(f64, f64) -> bool| -> Vec<Piece> {
             let pieces = self.pieces.iter().enumerate();
             pieces.filter(|(place, _)| is_kept(span(*place).0, span(*place).1)).map(|(_, piece)| *piece).collect()
         };
@@ -65,9 +65,9 @@ impl LoadFold {
         let touches = |from_s: f64, to_s: f64| {
             counted.is_none_or(|times| times.iter().any(|(first, last)| from_s <= *last && to_s >= *first))
         };
-        let mut pieces = kept(&within);
+        let mut pieces = pieces_where(&within);
         if pieces.is_empty() {
-            pieces = kept(&touches);
+            pieces = pieces_where(&touches);
         }
         let all = joined(&pieces);
         let mean =

@@ -319,10 +319,10 @@ struct LogFile {
 impl LogFile {
     /// The log with this name in the folder of a run; `None` for other files.
     fn of_run(folder: &Path, run: &str, name: &str) -> Option<Result<Self, StoreError>> {
-        let of = run.to_owned();
+        let run_name = run.to_owned();
         let kind = match folder::rank_of(name) {
-            Some(rank) => Kind::Rank { run: of, rank },
-            None if name == "samples.jsonl" => Kind::Samples { run: of },
+            Some(rank) => Kind::Rank { run: run_name, rank },
+            None if name == "samples.jsonl" => Kind::Samples { run: run_name },
             None => return None,
         };
         Some(Self::look(folder, kind, format!("runs/{run}/{name}")))

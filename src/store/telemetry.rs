@@ -95,8 +95,8 @@ impl TelemetryFold {
         if let Some(hole_s) = sample.hole_s {
             self.longest_hole_s = Some(self.longest_hole_s.map_or(hole_s, |longest| longest.max(hole_s)));
         }
-        let told = |gpu: &GpuSample| gpu.energy_j.is_some() || gpu.power_w.is_some();
-        if !sample.gpus.is_empty() && sample.gpus.iter().all(told) {
+        let has_energy = |gpu: &GpuSample| gpu.energy_j.is_some() || gpu.power_w.is_some();
+        if !sample.gpus.is_empty() && sample.gpus.iter().all(has_energy) {
             let taken_j: f64 = self.energy.values().map(|energy| energy.taken_j().unwrap_or(0.0)).sum();
             self.course.add(sample.time_s, taken_j);
         }

@@ -21,13 +21,13 @@ pub fn read_environment(node: &Node, gpus: &[&Gpu]) -> Environment {
     if let Ok(nvml) = gpu::open() {
         environment.set("cuda_driver", gpu::cuda_version(&nvml));
         let settings: Vec<GpuSettings> = gpus.iter().map(|gpu| gpu::settings(&nvml, &gpu.uuid)).collect();
-        let of = |fact: fn(&GpuSettings) -> Option<String>| {
+        let gpus_fact = |fact: fn(&GpuSettings) -> Option<String>| {
             // A fact that is known only for some of the GPUs is left out.
             settings.iter().map(fact).collect::<Option<Vec<_>>>().map(|values| distinct(&values))
         };
-        environment.set("gpu_power_limit_w", of(|one| one.power_limit_w.map(|watts| watts.to_string())));
-        environment.set("gpu_ecc", of(|one| one.ecc.map(|on| on_off(on).to_owned())));
-        environment.set("gpu_mig", of(|one| one.mig.map(|on| on_off(on).to_owned())));
+        environment.set("gpu_power_limit_w", gpus_fact(|one| one.power_limit_w.map(|watts| watts.to_string())));
+        environment.set("gpu_ecc", gpus_fact(|one| one.ecc.map(|on| on_off(on).to_owned())));
+        environment.set("gpu_mig", gpus_fact(|one| one.mig.map(|on| on_off(on).to_owned())));
     }
     environment
 }

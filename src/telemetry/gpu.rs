@@ -121,10 +121,10 @@ pub(super) fn link(nvml: &Nvml, uuid: &str, other: &str) -> Option<LinkKind> {
 /// to all GPUs.
 fn nvlinks(a: &Device<'_>, b: &Device<'_>) -> Option<u32> {
     let target = b.pci_info().ok()?.bus_id;
-    let there = link_ends(a);
-    let straight = there.iter().filter(|end| **end == target).count();
+    let ends = link_ends(a);
+    let straight = ends.iter().filter(|end| **end == target).count();
     let switched = |ends: &[String]| ends.iter().filter(|end| !is_display_device(end)).count();
-    let links = if straight > 0 { straight } else { switched(&there).min(switched(&link_ends(b))) };
+    let links = if straight > 0 { straight } else { switched(&ends).min(switched(&link_ends(b))) };
     u32::try_from(links).ok().filter(|links| *links > 0)
 }
 

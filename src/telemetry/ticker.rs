@@ -136,8 +136,8 @@ impl Run {
         let mut before = std::mem::take(&mut self.below);
         for (rank, root) in self.ranks.iter().map(|reader| (reader.rank, reader.pid)) {
             for pid in processes::descendants(root).into_iter().map(|process| process.pid) {
-                let kept = before.iter().position(|reader| (reader.rank, reader.pid) == (rank, pid));
-                let reader = kept.map(|index| before.swap_remove(index));
+                let index = before.iter().position(|reader| (reader.rank, reader.pid) == (rank, pid));
+                let reader = index.map(|index| before.swap_remove(index));
                 self.below.push(reader.unwrap_or_else(|| RankReader::new(roots, rank, pid)));
             }
         }
@@ -240,8 +240,8 @@ impl<'nvml> Ticker<'nvml> {
             run.trees = watch.trees.then(Instant::now);
             let mut before = std::mem::take(&mut run.ranks);
             for &(rank, pid) in &watch.ranks {
-                let kept = before.iter().position(|reader| (reader.rank, reader.pid) == (rank, pid));
-                let reader = kept.map(|index| before.swap_remove(index));
+                let index = before.iter().position(|reader| (reader.rank, reader.pid) == (rank, pid));
+                let reader = index.map(|index| before.swap_remove(index));
                 run.ranks.push(reader.unwrap_or_else(|| RankReader::new(&self.roots, rank, pid)));
             }
         }

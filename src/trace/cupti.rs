@@ -14,8 +14,8 @@ use super::TraceError;
 use super::event::{Kind, What, check_allocation, check_span, nameless};
 use super::file::{Entry, EventsFile, EventsWriter, Lane, Row, extras};
 use super::progress::{Progress, Watch};
+use super::reported_steps::{ReportedStep, mark_steps};
 use super::source::Head;
-use super::told::{ToldStep, mark_steps};
 use super::unfinished::Unfinished;
 use super::value::{BUILT_IN, GpuInfo};
 use crate::foreign::Output;
@@ -100,7 +100,7 @@ fn is_raw_name(path: &Path) -> bool {
 /// If a file cannot be read or written, or `tell` cancelled: all raw files still exist then.
 pub fn gather(
     folder: &Path,
-    steps: &[ToldStep],
+    steps: &[ReportedStep],
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), TraceError> {
     let found = raw_files(folder);
@@ -256,8 +256,9 @@ impl<'a> Gathering<'a> {
             }
         }
         self.head.without_cuda = !self.has_work && !problems.is_empty();
-        let said = problems.into_iter().map(|problem| format!("CUDA calls and kernels are not recorded: {problem}"));
-        self.head.warnings.extend(said);
+        let warnings =
+            problems.into_iter().map(|problem| format!("CUDA calls and kernels are not recorded: {problem}"));
+        self.head.warnings.extend(warnings);
         let mut warn = |warning: Option<String>| self.head.warnings.extend(warning);
         warn((lost > 0).then(|| format!("{lost} records of process {} were lost by CUPTI", raw.process)));
         let (impossible, first) = (self.impossible, self.first_impossible.take().unwrap_or_default());

@@ -37,8 +37,8 @@ impl PrivateFolder {
     /// Creates the folder next to a file, where there is more likely enough space than in the temporary folder; or in the temporary folder
     /// if the file's folder is not writable.
     pub fn beside(file: &Path) -> Result<Self, TraceError> {
-        let made = private_folder(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
-        Ok(Self(made))
+        let folder = private_folder(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
+        Ok(Self(folder))
     }
 
     /// The path of a file in the folder.
@@ -150,15 +150,15 @@ fn export_with(
     };
     let mut child =
         command.spawn().map_err(|error| failed(format!("{} did not start", nsys.display()), &error.to_string()))?;
-    let mut said = String::new();
-    let followed = follow(&mut child, &mut said, tell);
+    let mut output = String::new();
+    let followed = follow(&mut child, &mut output, tell);
     if followed.is_err() {
         end(&mut child);
     }
     let status = child.wait().map_err(io)?;
     followed?;
     if !status.success() || !exported.file().exists() {
-        return Err(failed(status.to_string(), &said));
+        return Err(failed(status.to_string(), &output));
     }
     Ok(exported)
 }

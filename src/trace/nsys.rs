@@ -124,8 +124,8 @@ fn ask(nsys: &Path, arguments: &[&str]) -> Result<String, String> {
     if output.status.success() {
         return Ok(out);
     }
-    let said = complaints.trim();
-    Err(failed(format!("{}: {}", output.status, if said.is_empty() { out.trim() } else { said })))
+    let stderr = complaints.trim();
+    Err(failed(format!("{}: {}", output.status, if stderr.is_empty() { out.trim() } else { stderr })))
 }
 
 /// The command prefix that records a program with nsys: CUDA, NVTX and, if supported, NCCL, kernels within CUDA graphs and memory use; no

@@ -120,9 +120,9 @@ impl Output<'_> {
             return Ok(());
         }
         self.write(source, kind, event).map_err(|error| {
-            let said = error.to_string();
+            let message = error.to_string();
             self.failed = Some(error);
-            said
+            message
         })
     }
 
@@ -204,11 +204,11 @@ impl Output<'_> {
             return Ok(*numbers);
         }
         let (process, gpu, track, is_synchronisation) = row;
-        let whose = source.process_name(process);
+        let process_name = source.process_name(process);
         let pid = self.place(process, gpu, source)?;
         let tid = self.rows.len() + 1;
         let name = match gpu {
-            Some(_) => format!("stream {track} of {whose}"),
+            Some(_) => format!("stream {track} of {process_name}"),
             None if is_synchronisation => format!("waits for stream {track}"),
             None => format!("thread {track}"),
         };

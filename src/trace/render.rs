@@ -202,15 +202,15 @@ fn short(text: &str) -> String {
     }
 }
 
-fn statistics(of: &Statistics) -> Vec<String> {
+fn statistics(durations: &Statistics) -> Vec<String> {
     vec![
-        of.calls.to_string(),
-        of.total_ns.to_string(),
-        tenths(of.avg_ns),
-        tenths(of.med_ns),
-        of.min_ns.to_string(),
-        of.max_ns.to_string(),
-        tenths(of.std_ns),
+        durations.calls.to_string(),
+        durations.total_ns.to_string(),
+        tenths(durations.avg_ns),
+        tenths(durations.med_ns),
+        durations.min_ns.to_string(),
+        durations.max_ns.to_string(),
+        tenths(durations.std_ns),
     ]
 }
 
@@ -246,16 +246,16 @@ pub fn csv(trace: &Trace) -> String {
         let detail = format!("{} to {}", copy.src, copy.dst);
         row(["memcpy", &copy.kind, &detail], total(copy.count, copy.total_ns, None, Some(copy.bytes)));
     }
-    for of in &trace.allocations {
-        let gpu = of.gpu.map_or_else(|| "host".to_owned(), |gpu| format!("GPU {gpu}"));
+    for allocation in &trace.allocations {
+        let gpu = allocation.gpu.map_or_else(|| "host".to_owned(), |gpu| format!("GPU {gpu}"));
         for (what, count, bytes) in [
-            ("allocated", of.allocated, of.allocated_bytes),
-            ("released", of.released, of.released_bytes),
-            ("released of earlier memory", of.unseen, of.unseen_bytes),
-            ("most live of what was allocated", 1, of.most_bytes),
-            ("live at the end of what was allocated", 1, of.last_bytes),
+            ("allocated", allocation.allocated, allocation.allocated_bytes),
+            ("released", allocation.released, allocation.released_bytes),
+            ("released of earlier memory", allocation.unseen, allocation.unseen_bytes),
+            ("most live of what was allocated", 1, allocation.most_bytes),
+            ("live at the end of what was allocated", 1, allocation.last_bytes),
         ] {
-            row(["allocations", &of.memory, &format!("{gpu}: {what}")], total(count, 0, None, Some(bytes)));
+            row(["allocations", &allocation.memory, &format!("{gpu}: {what}")], total(count, 0, None, Some(bytes)));
         }
     }
     for family in &trace.families {
@@ -281,10 +281,10 @@ pub fn csv(trace: &Trace) -> String {
 }
 
 /// The fields of a CSV row with statistics.
-fn times(of: &Statistics, percent: Option<f64>, bytes: Option<u64>) -> [String; 9] {
-    let [calls, total_ns, .., percent, bytes] = total(of.calls, of.total_ns, percent, bytes);
-    let [avg, med, std] = [of.avg_ns, of.med_ns, of.std_ns].map(|ns| ns.to_string());
-    [calls, total_ns, avg, med, of.min_ns.to_string(), of.max_ns.to_string(), std, percent, bytes]
+fn times(durations: &Statistics, percent: Option<f64>, bytes: Option<u64>) -> [String; 9] {
+    let [calls, total_ns, .., percent, bytes] = total(durations.calls, durations.total_ns, percent, bytes);
+    let [avg, med, std] = [durations.avg_ns, durations.med_ns, durations.std_ns].map(|ns| ns.to_string());
+    [calls, total_ns, avg, med, durations.min_ns.to_string(), durations.max_ns.to_string(), std, percent, bytes]
 }
 
 /// The fields of a CSV row with only a sum.

@@ -55,9 +55,9 @@ impl Checkpoint {
     /// A tensor that is missing or has another shape.
     pub fn restore(&self, part: Option<u32>, tensors: &[(String, Tensor)]) -> Result<(), TchError> {
         let path = self.folder.join(tensors_file(part));
-        let kept: HashMap<_, _> = Tensor::read_safetensors(&path)?.into_iter().collect();
+        let saved: HashMap<_, _> = Tensor::read_safetensors(&path)?.into_iter().collect();
         for (name, place) in tensors {
-            let found = kept.get(name).filter(|found| found.size() == place.size());
+            let found = saved.get(name).filter(|found| found.size() == place.size());
             let found = found.ok_or_else(|| {
                 TchError::Torch(format!("{} lacks {name} of the shape {:?}", path.display(), place.size()))
             })?;

@@ -90,13 +90,14 @@ impl<I: Tensors> StepGraph<I> {
 
     /// The counts until now.
     pub fn replays(&self) -> Replays {
-        let of = |count: fn(&cuda::Graph) -> u64| self.captured.last().map_or(0, |captured| count(&captured.graph));
+        let count_of_last =
+            |count: fn(&cuda::Graph) -> u64| self.captured.last().map_or(0, |captured| count(&captured.graph));
         Replays {
             steps: self.replays,
             shapes: self.captured.len() as u64,
             late_shapes: self.late_shapes,
-            kernels: of(|graph| graph.kernels),
-            nodes: of(|graph| graph.nodes),
+            kernels: count_of_last(|graph| graph.kernels),
+            nodes: count_of_last(|graph| graph.nodes),
         }
     }
 }

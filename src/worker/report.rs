@@ -68,8 +68,8 @@ impl Stop {
     /// A failure of libtorch or another library, classified by its message.
     pub fn engine(text: &str) -> Self {
         // What follows is the C++ stack.
-        let told = text.lines().take_while(|line| !line.starts_with("Exception raised from"));
-        let message = told.take(3).collect::<Vec<_>>().join("\n");
+        let lines = text.lines().take_while(|line| !line.starts_with("Exception raised from"));
+        let message = lines.take(3).collect::<Vec<_>>().join("\n");
         let says = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
         let kind = if says(&["out of memory", "can't allocate memory"]) {
             FailureKind::OutOfMemory

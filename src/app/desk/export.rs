@@ -187,9 +187,9 @@ fn menu_ui(ui: &mut Ui, desk: &Desk, filter: &str, others: bool, commands: &mut 
     if text != data.path {
         send(DataCommand::Path(text));
     }
-    let whose =
+    let which_runs =
         if filter.trim().is_empty() { "All runs of the session".to_owned() } else { format!("Runs with {filter}") };
-    ui.add(Label::new(muted(ui, whose).size(SMALL)).wrap());
+    ui.add(Label::new(muted(ui, which_runs).size(SMALL)).wrap());
     if others {
         ui.add(
             Label::new(muted(ui, "Only the open session is exported; export others after opening them.").size(SMALL))

@@ -91,9 +91,9 @@ impl Browser {
 fn read(known: &[Known], others: &[PathBuf]) -> Vec<Known> {
     let before: HashMap<&Path, &Known> = known.iter().map(|known| (&*known.heading.folder, known)).collect();
     let mut folders: BTreeSet<PathBuf> = others.iter().cloned().collect();
-    let there = default_sessions_folder().ok().and_then(|folder| std::fs::read_dir(folder).ok());
+    let entries = default_sessions_folder().ok().and_then(|folder| std::fs::read_dir(folder).ok());
     let visible = |path: &PathBuf| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-    folders.extend(there.into_iter().flatten().flatten().map(|entry| entry.path()).filter(visible));
+    folders.extend(entries.into_iter().flatten().flatten().map(|entry| entry.path()).filter(visible));
     let mut all: Vec<Known> = folders
         .iter()
         .filter_map(|folder| {
@@ -165,19 +165,19 @@ impl Browser {
             }
             SessionsCommand::Archive(folder, archive) => {
                 let text = archived(self.heading(&folder).map_or("", |heading| &heading.note), archive);
-                let said =
+                let message =
                     if archive { "Archived: search for “archived” to see it." } else { "No longer archived." };
-                self.act(context, move || note(&folder, None, text).map(|()| Done::Said(said.to_owned())));
+                self.act(context, move || note(&folder, None, text).map(|()| Done::Said(message.to_owned())));
             }
             SessionsCommand::Rename(folder, name) => match plain_name(&name) {
                 Err(message) => self.said = Some(Err(message)),
                 Ok(name) => {
                     if let Some(address) = elsewhere(&folder) {
                         let (host, command) = (address.host(), address.renaming(&name));
-                        let said = format!(
+                        let message = format!(
                             "The session is on {host}: type `{command}` there, and open the session at its new address."
                         );
-                        self.said = Some(Err(said));
+                        self.said = Some(Err(message));
                         return;
                     }
                     self.act(context, move || {
@@ -189,10 +189,10 @@ impl Browser {
             SessionsCommand::Delete(was) => {
                 if let Some(address) = elsewhere(&was) {
                     let (host, command, copy) = (address.host(), address.there("rm -r"), was.display());
-                    let said = format!(
+                    let message = format!(
                         "The session is on {host}: type `{command}` there to delete it. Its copy on this machine is in {copy}."
                     );
-                    self.said = Some(Err(said));
+                    self.said = Some(Err(message));
                     return;
                 }
                 self.act(context, move || {
@@ -242,9 +242,9 @@ impl Browser {
                     }
                     Done::Renamed { from, to } => {
                         settings.renamed(&from, &to);
-                        let said = format!("Renamed to {}.", to.display());
+                        let message = format!("Renamed to {}.", to.display());
                         self.picked = Some(to);
-                        said
+                        message
                     }
                     Done::PutBack(at) => {
                         self.deleted.retain(|(known, _)| *known != at);

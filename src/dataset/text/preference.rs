@@ -158,7 +158,7 @@ pub(super) fn made_pairs(
     train_on_input: bool,
     limit: Option<usize>,
 ) -> TokenRows {
-    let mut made = TokenRows::default();
+    let mut generated = TokenRows::default();
     for row in rows {
         let chosen = made_row(data_set, row, lengths, vocabulary);
         let prompt = data_set.prompt_tokens(chosen.len());
@@ -177,10 +177,10 @@ pub(super) fn made_pairs(
         let masked = if train_on_input { 1 } else { prompt };
         for tokens in [chosen, rejected] {
             let masks: Vec<bool> = (0..tokens.len()).map(|place| place < masked).collect();
-            made.push(&tokens, &masks);
+            generated.push(&tokens, &masks);
         }
     }
-    made
+    generated
 }
 
 #[cfg(test)]

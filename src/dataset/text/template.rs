@@ -93,8 +93,8 @@ pub(super) fn filled<'a, const COUNT: usize>(
             Some(Value::String(text)) => text,
             Some(other) => return Err(format!("the column {column} is {}, not a text", kind(other))),
             None => {
-                let there: Vec<&str> = row.keys().map(String::as_str).take(8).collect();
-                return Err(format!("the column {column} is missing; the columns are {}", there.join(", ")));
+                let columns: Vec<&str> = row.keys().map(String::as_str).take(8).collect();
+                return Err(format!("the column {column} is missing; the columns are {}", columns.join(", ")));
             }
         };
     }

@@ -83,8 +83,8 @@ impl Tokenizer {
         let wrong = |reason: String| DatasetError::Tokenizer { path: path.to_owned(), reason };
         let bytes = foreign::read(path, MOST_BYTES).map_err(DatasetError::read(path))?;
         let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-        let made = if is_json { Self::of_json(&bytes) } else { Self::of_pairs(&bytes) };
-        made.map_err(wrong)
+        let tokenizer = if is_json { Self::of_json(&bytes) } else { Self::of_pairs(&bytes) };
+        tokenizer.map_err(wrong)
     }
 
     fn of_json(bytes: &[u8]) -> Result<Self, String> {

@@ -104,8 +104,8 @@ impl TokenRows {
     pub fn write(&self, rows: Range<usize>, padding: u32, into: Sample) {
         let range = self.range(rows.clone());
         let filled = range.len();
-        let of = self.tokens[range.clone()].iter().zip(&self.masked[range]);
-        for ((token, label), (from, masked)) in into.tokens.iter_mut().zip(into.labels.iter_mut()).zip(of) {
+        let source = self.tokens[range.clone()].iter().zip(&self.masked[range]);
+        for ((token, label), (from, masked)) in into.tokens.iter_mut().zip(into.labels.iter_mut()).zip(source) {
             *token = i64::from(*from);
             *label = if *masked { IGNORED_LABEL } else { i64::from(*from) };
         }
@@ -133,15 +133,15 @@ impl TokenRows {
         vocabulary: usize,
         train_on_input: bool,
     ) -> Self {
-        let mut made = Self::default();
+        let mut generated = Self::default();
         for row in rows {
             let tokens = made_row(data_set, row, lengths, vocabulary);
             // The first mark is never learned; the answer always is.
             let prompt = if train_on_input { 1 } else { data_set.prompt_tokens(tokens.len()) };
             let masked: Vec<bool> = (0..tokens.len()).map(|place| place < prompt).collect();
-            made.push(&tokens, &masked);
+            generated.push(&tokens, &masked);
         }
-        made
+        generated
     }
 }
 

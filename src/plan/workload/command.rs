@@ -165,8 +165,8 @@ pub(in crate::plan) fn spec(
     measures: Vec<DeclaredMeasure>,
 ) -> WorkloadSpec {
     let factors = ticked.into_iter().map(|(key, levels)| {
-        let said = command.factors.iter().find(|said| said.key == key);
-        factor(&key, &levels, said)
+        let texts = command.factors.iter().find(|texts| texts.key == key);
+        factor(&key, &levels, texts)
     });
     let one = unit.strip_suffix('s').filter(|one| !one.is_empty()).unwrap_or(unit);
     WorkloadSpec {
@@ -203,7 +203,7 @@ pub(in crate::plan) fn own_measures() -> Vec<DeclaredMeasure> {
 
 /// A factor made from its levels. If a built-in workload has the same key, the factor takes over its name, its unit, and the order of
 /// levels that decides colours.
-fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
+fn factor(key: &Key, levels: &[Level], texts: Option<&Said>) -> Factor {
     let known = workloads().iter().find_map(|spec| spec.factor(key));
     let first = levels.first().cloned().unwrap_or(Level::text(""));
     let names: Vec<Arc<str>> = levels.iter().filter_map(|level| level.as_text().map(Arc::from)).collect();
@@ -240,10 +240,11 @@ fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
             usual
         }
     };
-    let name = said.and_then(|said| said.name.as_deref()).or(known.map(|known| &*known.name)).unwrap_or(key.as_str());
+    let name =
+        texts.and_then(|texts| texts.name.as_deref()).or(known.map(|known| &*known.name)).unwrap_or(key.as_str());
     // A unit such as "per GPU" of a built-in workload need not fit the program.
     let known_unit = known.map(|known| &*known.unit).filter(|unit| !unit.contains(" per "));
-    let unit = said.and_then(|said| said.unit.as_deref()).or(known_unit).unwrap_or_default();
+    let unit = texts.and_then(|texts| texts.unit.as_deref()).or(known_unit).unwrap_or_default();
     Factor {
         key: key.clone(),
         name: name.into(),
@@ -256,7 +257,7 @@ fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
         usual,
         speaks_for_itself: false,
         hints: Vec::new(),
-        help: said.and_then(|said| said.help.clone()).unwrap_or_default(),
+        help: texts.and_then(|texts| texts.help.clone()).unwrap_or_default(),
         finding: String::new(),
     }
 }

@@ -36,13 +36,13 @@ pub(super) fn no_devices(node: &Node, ranks: usize) -> Option<String> {
 }
 
 /// The needed and the available memory in words, in GB; `None` if there is enough.
-pub(super) fn shortage(needed: u64, there: u64) -> Option<String> {
-    (needed > there).then(|| {
-        let (needed, there) = (needed as f64 / 1e9, there as f64 / 1e9);
+pub(super) fn shortage(needed: u64, available: u64) -> Option<String> {
+    (needed > available).then(|| {
+        let (needed, available) = (needed as f64 / 1e9, available as f64 / 1e9);
         // The needed amount is rounded up and the available one down, so that 94.2 of 94 does not read "94 of 94".
-        let scale = if there < 10.0 { 10.0 } else { 1.0 };
-        let (needed, there) = ((needed * scale).ceil() / scale, (there * scale).floor() / scale);
-        format!("{needed} of {there} GB")
+        let scale = if available < 10.0 { 10.0 } else { 1.0 };
+        let (needed, available) = ((needed * scale).ceil() / scale, (available * scale).floor() / scale);
+        format!("{needed} of {available} GB")
     })
 }
 

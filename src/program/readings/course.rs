@@ -340,32 +340,32 @@ struct Steps {
 }
 
 impl Steps {
-    fn number_of(&self, said: u64) -> u64 {
-        said.saturating_add(u64::from(self.from_zero)).saturating_add(self.before)
+    fn number_of(&self, number: u64) -> u64 {
+        number.saturating_add(u64::from(self.from_zero)).saturating_add(self.before)
     }
 
     /// The number over the run for a reported step number.
-    fn next(&mut self, said: u64, end: Option<u64>, epoch: Option<u32>) -> u64 {
-        self.from_zero |= said == 0 && self.newest.is_none();
-        let said = said.saturating_add(u64::from(self.from_zero)).max(1);
+    fn next(&mut self, number: u64, end: Option<u64>, epoch: Option<u32>) -> u64 {
+        self.from_zero |= number == 0 && self.newest.is_none();
+        let number = number.saturating_add(u64::from(self.from_zero)).max(1);
         if let Some((newest, newest_end, newest_epoch)) = self.newest
-            && said < newest
+            && number < newest
         {
             let is_next_epoch = epoch > newest_epoch && newest_epoch.is_some();
             if is_next_epoch || newest_end == Some(newest) {
                 self.before = self.before.saturating_add(newest_end.unwrap_or(newest).max(newest));
             }
         }
-        self.newest = Some((said, end, epoch));
-        said.saturating_add(self.before)
+        self.newest = Some((number, end, epoch));
+        number.saturating_add(self.before)
     }
 
     /// The number over the run for a step that was reported without a number.
     fn following(&mut self) -> u64 {
         let (newest, end, epoch) = self.newest.unwrap_or_default();
-        let said = newest.saturating_add(1);
-        self.newest = Some((said, end, epoch));
-        said.saturating_add(self.before)
+        let number = newest.saturating_add(1);
+        self.newest = Some((number, end, epoch));
+        number.saturating_add(self.before)
     }
 }
 
@@ -377,13 +377,13 @@ struct Epochs {
 }
 
 impl Epochs {
-    fn number_of(&mut self, said: f64) -> u32 {
-        self.in_fractions |= said.fract() != 0.0;
-        self.from_zero |= said == 0.0;
+    fn number_of(&mut self, number: f64) -> u32 {
+        self.in_fractions |= number.fract() != 0.0;
+        self.from_zero |= number == 0.0;
         if self.in_fractions {
-            said.ceil().max(1.0) as u32
+            number.ceil().max(1.0) as u32
         } else {
-            (said as u32).saturating_add(self.from_zero.into())
+            (number as u32).saturating_add(self.from_zero.into())
         }
     }
 }

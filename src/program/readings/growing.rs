@@ -67,8 +67,8 @@ impl Growing {
     /// Passes what is new to `take`: everything if `all`, otherwise a few megabytes at most.
     pub fn read(&mut self, all: bool, mut take: impl FnMut(Part)) -> Result<(), String> {
         let failed = |error: io::Error, path: &Path| format!("cannot read {}: {error}", path.display());
-        let there = self.open().map_err(|error| failed(error, &self.path))?;
-        if !there {
+        let exists = self.open().map_err(|error| failed(error, &self.path))?;
+        if !exists {
             return Ok(());
         }
         if self.was_written_anew().map_err(|error| failed(error, &self.path))? {

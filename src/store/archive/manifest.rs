@@ -43,10 +43,10 @@ impl Manifest {
         }
         let damaged = |reason: String| ArchiveError::damaged(archive, format!("{MANIFEST}: {reason}"));
         // The version comes first: the rest of a newer manifest may differ.
-        let said: VersionOnly = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
-        if said.version > u64::from(ARCHIVE_VERSION) {
+        let header: VersionOnly = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
+        if header.version > u64::from(ARCHIVE_VERSION) {
             let archive = archive.to_owned();
-            return Err(ArchiveError::Newer { archive, found: said.version, known: ARCHIVE_VERSION });
+            return Err(ArchiveError::Newer { archive, found: header.version, known: ARCHIVE_VERSION });
         }
         let manifest: Self = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
         let mut seen = BTreeSet::new();

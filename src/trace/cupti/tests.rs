@@ -309,7 +309,7 @@ fn a_program_that_marks_no_steps_has_those_that_its_lines_told_and_one_that_does
     let begin = now_ns();
     let epoch_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
     let of_clock = epoch_s - begin as f64 * 1e-9;
-    let told = |from: i64, to: i64| ToldStep {
+    let told = |from: i64, to: i64| ReportedStep {
         start_s: (begin + from) as f64 * 1e-9 + of_clock,
         end_s: (begin + to) as f64 * 1e-9 + of_clock,
     };

@@ -74,7 +74,7 @@ struct Conversion {
 }
 
 impl Conversion {
-    fn take(&mut self, source: &impl Source, of: Kind, event: &Event<'_>) -> Result<(), String> {
+    fn take(&mut self, source: &impl Source, source_kind: Kind, event: &Event<'_>) -> Result<(), String> {
         let gpu = event.what.is_on_gpu().then(|| source.gpu(event.process, event.device));
         let (kind, what) = match event.what {
             What::Domain { domain } if !self.domains.insert(domain) => return Ok(()),
@@ -82,9 +82,12 @@ impl Conversion {
             What::Collective { .. } => (Kind::Collective, event.what),
             What::Copy { bytes, kind, src, dst, src_device, dst_device } => {
                 let on = |device: Option<i64>| device.map(|device| source.gpu(event.process, device));
-                (of, What::Copy { bytes, kind, src, dst, src_device: on(src_device), dst_device: on(dst_device) })
+                (
+                    source_kind,
+                    What::Copy { bytes, kind, src, dst, src_device: on(src_device), dst_device: on(dst_device) },
+                )
             }
-            what => (of, what),
+            what => (source_kind, what),
         };
         if self.processes.insert(event.process) {
             self.writer.process(event.process, source.process_name(event.process));
@@ -103,9 +106,9 @@ impl Conversion {
         let (start, end) = event.span;
         let row = |name| Row { start, end, name, correlation: event.correlation, extras: extras(what) };
         named.and_then(|name| self.writer.push(lane, row(name))).map_err(|error| {
-            let said = error.to_string();
+            let message = error.to_string();
             self.failed = Some(error);
-            said
+            message
         })
     }
 }

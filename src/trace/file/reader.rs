@@ -291,11 +291,11 @@ impl<'a> EventsFile<'a> {
         }
         let cut: Vec<u16> = unfinished.iter().filter(|(_, is)| **is).map(|(writer, _)| *writer).collect();
         if !cut.is_empty() || unfinished.is_empty() {
-            let of = cut.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-            let of = if of.is_empty() { String::new() } else { format!(" of writer {of}") };
+            let writers = cut.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+            let writers = if writers.is_empty() { String::new() } else { format!(" of writer {writers}") };
             self.lost(
                 self.size,
-                format!("the end{of} is missing: the recording was interrupted or the file was cut off; all complete parts were read"),
+                format!("the end{writers} is missing: the recording was interrupted or the file was cut off; all complete parts were read"),
             );
         }
     }
@@ -341,9 +341,10 @@ impl<'a> EventsFile<'a> {
     }
 
     fn blocks(&self, kind: Kind) -> Vec<(&Block, &KnownLane)> {
-        let of = |found: Kind| found == kind || kind == Kind::Range && matches!(found, Kind::Collective | Kind::Domain);
+        let is_wanted =
+            |found: Kind| found == kind || kind == Kind::Range && matches!(found, Kind::Collective | Kind::Domain);
         let known = self.blocks.iter().filter_map(|block| Some((block, self.lane(block)?)));
-        known.filter(|(_, known)| of(known.lane.kind)).collect()
+        known.filter(|(_, known)| is_wanted(known.lane.kind)).collect()
     }
 
     /// The rows of a block; `None` if it is damaged.
@@ -466,11 +467,11 @@ impl Source for EventsFile<'_> {
 
     fn losses(&self) -> Vec<String> {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told: Vec<String> = losses.values().take(MOST_LOSSES).cloned().collect();
+        let mut reported: Vec<String> = losses.values().take(MOST_LOSSES).cloned().collect();
         if losses.len() > MOST_LOSSES {
-            told.push(format!("{} more places of the file are damaged", losses.len() - MOST_LOSSES));
+            reported.push(format!("{} more places of the file are damaged", losses.len() - MOST_LOSSES));
         }
-        told
+        reported
     }
 
     fn damaged(&self, kinds: &[Kind], problem: String) -> TraceError {

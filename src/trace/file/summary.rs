@@ -58,9 +58,9 @@ impl EventsFile<'_> {
     /// The texts of a writer's names by number, up to the last known one.
     pub fn texts(&self, writer: u16) -> Vec<String> {
         let first = name_id(writer, 0);
-        let of = self.names.keys().filter(|id| **id >= first && **id <= name_id(writer, u32::MAX));
+        let writer_ids = self.names.keys().filter(|id| **id >= first && **id <= name_id(writer, u32::MAX));
         // A damaged file may contain arbitrarily large numbers.
-        let count = of.map(|id| id - first + 1).max().unwrap_or(0).min(self.names.len() as i64 * 4 + 16);
+        let count = writer_ids.map(|id| id - first + 1).max().unwrap_or(0).min(self.names.len() as i64 * 4 + 16);
         (0..count as u32)
             .map(|number| self.text(writer, number).map_or_else(|| nameless(number.into()), str::to_owned))
             .collect()
@@ -72,11 +72,11 @@ impl EventsFile<'_> {
 
     /// The blocks of a lane that touch a span, by start.
     fn blocks_of(&self, lane: LaneKey, (from, to): (i64, i64)) -> Vec<&Block> {
-        let mut of: Vec<&Block> = (self.blocks.iter())
+        let mut blocks: Vec<&Block> = (self.blocks.iter())
             .filter(|block| (block.writer, block.lane) == lane && block.span.1 >= from && block.span.0 <= to)
             .collect();
-        of.sort_by_key(|block| block.span.0);
-        of
+        blocks.sort_by_key(|block| block.span.0);
+        blocks
     }
 
     /// Passes on the events in those blocks of a lane that touch a span, in order of start, until `each` stops. Only overlapping blocks are
@@ -147,8 +147,8 @@ impl EventsFile<'_> {
                 events += u64::from(tile.events);
             }
         }
-        let of = self.blocks.iter().filter(|block| (block.writer, block.lane) == lane);
-        let all: u64 = of.map(|block| u64::from(block.count)).sum();
+        let lane_blocks = self.blocks.iter().filter(|block| (block.writer, block.lane) == lane);
+        let all: u64 = lane_blocks.map(|block| u64::from(block.count)).sum();
         let in_order = by_shelf.iter().all(|tiles| tiles.is_sorted_by_key(|tile| tile.start));
         Ok((events == all && in_order).then_some(by_shelf))
     }
@@ -167,11 +167,11 @@ impl EventsFile<'_> {
     /// Appends the tiles of all lanes to the file.
     pub fn keep_tiles(&self) -> Result<(), TraceError> {
         for (lane, ..) in self.lanes() {
-            let of: Vec<(u8, Tile)> = (0..SHELVES)
+            let shelf_tiles: Vec<(u8, Tile)> = (0..SHELVES)
                 .zip(self.made_tiles(lane)?)
                 .flat_map(|(shelf, tiles)| tiles.into_iter().map(move |tile| (shelf, tile)))
                 .collect();
-            for part in of.chunks(MOST_TILES) {
+            for part in shelf_tiles.chunks(MOST_TILES) {
                 let start = part.iter().map(|(_, tile)| tile.start).min().unwrap_or(0);
                 let end = part.iter().map(|(_, tile)| tile.end).max().unwrap_or(0);
                 let content = Content::Tiles { lane: lane.1, count: part.len() as u32, start, end };

@@ -124,10 +124,10 @@ impl EventsWriter {
     }
 
     fn write_rows(&mut self, lane: u32) -> io::Result<()> {
-        let (of, rows) = &mut self.lanes[lane as usize];
+        let (lane_info, rows) = &mut self.lanes[lane as usize];
         let Some(end) = rows.iter().map(|row| row.end).max() else { return Ok(()) };
         rows.sort_unstable_by_key(|row| (row.start, row.end));
-        let bytes = encode(of.kind, rows);
+        let bytes = encode(lane_info.kind, rows);
         let content = Content::Rows { lane, count: rows.len() as u32, start: rows[0].start, end };
         rows.clear();
         self.write(content, &bytes)

@@ -72,25 +72,26 @@ fn sum(sums: &mut BTreeMap<Place, Sum>, effect: &Effect<Place>, limits: Limits) 
     }
     let is_within = limits.holds(effect.at);
     if is_within {
-        let of = sums.entry(effect.place).or_default();
-        let tally = if effect.is_release { &mut of.released } else { &mut of.allocated };
+        let sum = sums.entry(effect.place).or_default();
+        let tally = if effect.is_release { &mut sum.released } else { &mut sum.allocated };
         tally.add(effect.bytes);
         if effect.is_of_unseen {
-            of.unseen.add(effect.bytes);
+            sum.unseen.add(effect.bytes);
         }
     }
     for (place, live) in &effect.live {
-        let of = sums.entry(*place).or_default();
+        let sum = sums.entry(*place).or_default();
         // The memory that is live at the window's start is a lower bound for the maximum.
-        of.most = if is_within { of.most.max(*live) } else { *live };
-        of.last = *live;
+        sum.most = if is_within { sum.most.max(*live) } else { *live };
+        sum.last = *live;
     }
 }
 
 /// `None` if a sum exceeds 64 bits.
 fn row(((memory, gpu), sum): (Place, Sum)) -> Option<Allocations> {
-    let of = |tally: Tally| Some((tally.count, u64::try_from(tally.bytes).ok()?));
-    let [allocated, released, unseen] = [of(sum.allocated)?, of(sum.released)?, of(sum.unseen)?];
+    let count_and_bytes = |tally: Tally| Some((tally.count, u64::try_from(tally.bytes).ok()?));
+    let [allocated, released, unseen] =
+        [count_and_bytes(sum.allocated)?, count_and_bytes(sum.released)?, count_and_bytes(sum.unseen)?];
     Some(Allocations {
         memory: memory_name(memory),
         gpu,

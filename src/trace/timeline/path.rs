@@ -232,19 +232,20 @@ impl Walk<'_> {
     /// The other rank that began the same collective last, and when; the n-th collectives of all ranks in the step belong together. `None`
     /// if this rank was the last.
     fn started_last(&self, id: i64, span: (i64, i64)) -> Option<(i64, i64)> {
-        let of = |process: &Process| -> Vec<(i64, i64)> {
+        let later_collectives = |process: &Process| -> Vec<(i64, i64)> {
             process.collectives.iter().copied().filter(|collective| collective.1 > self.begin).collect()
         };
-        let own = of(self.processes.get(&id)?);
+        let own = later_collectives(self.processes.get(&id)?);
         let place = own.iter().position(|known| *known == span)?;
         let ranks: Vec<(i64, Vec<(i64, i64)>)> = (self.processes.iter())
-            .map(|(id, process)| (*id, of(process)))
+            .map(|(id, process)| (*id, later_collectives(process)))
             .filter(|(_, collectives)| !collectives.is_empty())
             .collect();
         if ranks.len() < 2 || ranks.iter().any(|(_, collectives)| collectives.len() != own.len()) {
             return None;
         }
-        let (other, begun) = ranks.iter().map(|(id, collectives)| (*id, collectives[place].0)).max_by_key(|of| of.1)?;
+        let (other, begun) =
+            ranks.iter().map(|(id, collectives)| (*id, collectives[place].0)).max_by_key(|rank| rank.1)?;
         (other != id && begun > span.0 && begun < span.1).then_some((other, begun))
     }
 
@@ -288,8 +289,8 @@ impl Walk<'_> {
         self.segments.reverse();
         let mut parts = [0; Part::COUNT];
         for part in Part::iter() {
-            let of = self.segments.iter().filter(|segment| segment.part == part);
-            parts[part as usize] = of.map(|segment| segment.span.1.abs_diff(segment.span.0)).sum();
+            let part_segments = self.segments.iter().filter(|segment| segment.part == part);
+            parts[part as usize] = part_segments.map(|segment| segment.span.1.abs_diff(segment.span.0)).sum();
         }
         CriticalPath { segments: self.segments, parts }
     }

@@ -274,9 +274,9 @@ pub(super) fn rows_of(
 pub(super) fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, Lane, u64)], name: impl Fn(i64) -> String) {
     let mut gpus: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for (_, lane, _) in lanes {
-        let of = gpus.entry(lane.process).or_default();
-        of.extend(lane.gpu.filter(|gpu| !of.contains(gpu)));
-        of.sort_unstable();
+        let process_gpus = gpus.entry(lane.process).or_default();
+        process_gpus.extend(lane.gpu.filter(|gpu| !process_gpus.contains(gpu)));
+        process_gpus.sort_unstable();
     }
     rows.sort_by_key(|row| {
         let first = gpus.get(&row.process).and_then(|gpus| gpus.first()).copied().unwrap_or(i64::MAX);
@@ -297,11 +297,11 @@ pub(super) fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, Lane, u64
         (first, row.lane.0, row.process, kind, is_below, row.lane.1)
     });
     for row in rows {
-        let of = gpus.get(&row.process).map_or(&[][..], Vec::as_slice);
-        let gpus: String = of.iter().map(|gpu| format!(" · GPU {gpu}")).collect();
+        let process_gpus = gpus.get(&row.process).map_or(&[][..], Vec::as_slice);
+        let gpus: String = process_gpus.iter().map(|gpu| format!(" · GPU {gpu}")).collect();
         row.group = format!("{}{gpus}", name(row.process));
         let lane = lanes.iter().find(|(key, ..)| *key == row.lane).filter(|_| row.kind == Kind::Allocation);
-        if let Some(gpu) = lane.and_then(|(_, lane, _)| lane.gpu).filter(|_| of.len() > 1) {
+        if let Some(gpu) = lane.and_then(|(_, lane, _)| lane.gpu).filter(|_| process_gpus.len() > 1) {
             row.name += &format!(" · GPU {gpu}");
         }
     }

@@ -231,8 +231,8 @@ impl Split {
     /// The steps of the first rank.
     pub fn first_rank(&self) -> &[StepSplit] {
         let first = self.steps.first().map(|step| step.process);
-        let of = self.steps.iter().take_while(|step| Some(step.process) == first).count();
-        &self.steps[..of]
+        let first_rank_steps = self.steps.iter().take_while(|step| Some(step.process) == first).count();
+        &self.steps[..first_rank_steps]
     }
 
     /// The median over steps after the warm-up of a part's share of the ranks' time, with a 95 % interval of the median from order
@@ -334,12 +334,12 @@ pub(super) fn split(
 /// runs replace steps.
 pub fn over_repeats(splits: &[&Split]) -> Vec<PartTime> {
     let all = Part::iter().filter_map(|part| {
-        let of = |value: fn(&PartTime) -> f64| {
+        let median_over_steps = |value: fn(&PartTime) -> f64| {
             let mut values: Vec<f64> = splits.iter().map(|split| split.part(part).map_or(0.0, value)).collect();
             values.sort_by(f64::total_cmp);
             values
         };
-        let (shares, times_s) = (of(|time| time.share), of(|time| time.median_s));
+        let (shares, times_s) = (median_over_steps(|time| time.share), median_over_steps(|time| time.median_s));
         let range = (*shares.first()?, *shares.last()?);
         let interval = median_interval(&shares, linear).map_or(range, |Interval { low, high }| (low, high));
         let (median_s, share) = (median_of_sorted(&times_s), median_of_sorted(&shares));
@@ -467,11 +467,12 @@ fn wait_for_slowest(processes: &mut BTreeMap<i64, Process>) {
 
 /// The times of a process's steps.
 fn windows(marks: &[Mark], process: i64) -> Spans {
-    let of = |kind| marks.iter().filter(move |mark| mark.process == process && mark.kind == kind).map(|mark| mark.span);
-    let epochs: Vec<i64> = of(MarkKind::Epoch).map(|span| span.0).collect();
+    let spans_of_kind =
+        |kind| marks.iter().filter(move |mark| mark.process == process && mark.kind == kind).map(|mark| mark.span);
+    let epochs: Vec<i64> = spans_of_kind(MarkKind::Epoch).map(|span| span.0).collect();
     let mut windows: Spans = Vec::new();
     let mut before: Option<i64> = None;
-    for (start, end) in of(MarkKind::Step) {
+    for (start, end) in spans_of_kind(MarkKind::Step) {
         // A step within another step is part of it.
         if before.is_some_and(|before| end <= before) {
             continue;

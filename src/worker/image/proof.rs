@@ -140,9 +140,14 @@ fn optimizer(settings: &ImageSettings, trainer: &Trainer<Image>) -> Result<Evide
 
 /// What an update stores for each weight: the momentum, or the two means of Adam.
 fn update_rule(asked: UpdateRule, trainer: &Trainer<Image>) -> Evidence {
-    let kept = trainer.optimizer().kept();
+    let values_kept = trainer.optimizer().kept();
     let expected = if asked == UpdateRule::Sgd { 1 } else { 2 };
-    evidence(UpdateRule::KEY, asked.name(), format!("updates keep {kept} numbers a weight"), kept == expected)
+    evidence(
+        UpdateRule::KEY,
+        asked.name(),
+        format!("updates keep {values_kept} numbers a weight"),
+        values_kept == expected,
+    )
 }
 
 /// Where cuDNN's plans come from.
@@ -170,8 +175,8 @@ fn switches(settings: &ImageSettings, flags: Flags, plans: Option<KeptPlans>, cu
             (false, Kernels::Fused) => ", as steps with fused kernels call no cuDNN",
             (false, Kernels::Plain) => "",
         };
-        let kept = plans.as_ref().map_or_else(String::new, |plans| format!(", {}", kept(plans)));
-        let seen = format!("cuDNN's benchmark {}{reason}{kept}", on_off(flags.cudnn_benchmark));
+        let plans_text = plans.as_ref().map_or_else(String::new, |plans| format!(", {}", kept(plans)));
+        let seen = format!("cuDNN's benchmark {}{reason}{plans_text}", on_off(flags.cudnn_benchmark));
         let used = plans.is_none_or(|plans| plans.replayed + plans.found > 0);
         let in_effect = flags.cudnn_benchmark == asked.cudnn_benchmark && used;
         found.push(evidence(CudnnBenchmark::KEY, settings.cudnn_benchmark.name(), seen, in_effect));

@@ -265,8 +265,8 @@ fn copies(settings: &ImageSettings, parts: [&Samples; 2], peers: Option<&Rc<Peer
     let asked = settings.data_copy;
     let (seen, in_effect) = match peers.filter(|_| asked == DataCopy::Shared) {
         Some(peers) => {
-            let of = |combine| peers.combine(&inodes, combine).map_err(|error| peers.explain(Stop::from(error)));
-            let same = of(Combine::Min)? == of(Combine::Max)? && inodes.iter().all(|&inode| inode != 0);
+            let combined = |combine| peers.combine(&inodes, combine).map_err(|error| peers.explain(Stop::from(error)));
+            let same = combined(Combine::Min)? == combined(Combine::Max)? && inodes.iter().all(|&inode| inode != 0);
             let [train, test] = inodes;
             let alike = if same { "all the same" } else { "not all the same" };
             (format!("{ranks} ranks map {bytes} bytes, objects {train} and {test}, {alike}"), same)

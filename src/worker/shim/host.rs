@@ -134,10 +134,10 @@ pub(super) unsafe fn write_error(error: TchError, text: *mut c_char, room: usize
         TchError::Torch(text) => text,
         other => other.to_string(),
     };
-    let told = error.as_bytes();
-    let length = told.len().min(room.saturating_sub(1));
+    let message = error.as_bytes();
+    let length = message.len().min(room.saturating_sub(1));
     // SAFETY: as the caller promises.
-    unsafe { ptr::copy_nonoverlapping(told.as_ptr(), text.cast(), length) };
+    unsafe { ptr::copy_nonoverlapping(message.as_ptr(), text.cast(), length) };
 }
 
 /// Calls `hook` in a backward pass when the tensor's gradient is complete, before the backward pass continues to the operation that made

@@ -254,11 +254,11 @@ where
         room: usize,
     ) -> *mut C_tensor {
         // SAFETY: the box made in `checkpoint`, which lives until `release`; the clone takes a reference of its own.
-        let made = unsafe {
+        let output = unsafe {
             let part = &*owner.cast::<F>();
             own(torch_sys::at_shallow_clone(input.cast_mut())).and_then(|input| part(&input))
         };
-        match made {
+        match output {
             // SAFETY: as above; the shim takes ownership of the result.
             Ok(tensor) => unsafe { torch_sys::at_shallow_clone(tensor.as_ptr().cast_mut()) },
             Err(error) => {

@@ -26,8 +26,8 @@ pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mu
             levels.levels.iter().for_each(|(level, _)| level_ui(ui, study, levels, level, commands));
             order_ui(ui, study, levels, commands);
         });
-        let said = held.map_or("all levels".to_owned(), |level| format!("held at {level}"));
-        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}: {said}")));
+        let state = held.map_or("all levels".to_owned(), |level| format!("held at {level}"));
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}: {state}")));
         response.on_hover_text("Show only one level of this factor; change the order and colours of its levels");
     });
 }

@@ -26,9 +26,9 @@ pub struct NextStep {
 /// How many more pairs of repeats would decide a comparison, and whether more may be needed. At most the present number is suggested,
 /// because the spread of few repeats is uncertain.
 fn more_pairs(judged: &Judgement) -> (u32, bool) {
-    let made = judged.n as u32;
-    let least = (INTERVAL_REPEATS as u32).saturating_sub(made).max(1);
-    let most = made.max(least);
+    let repeats_made = judged.n as u32;
+    let least = (INTERVAL_REPEATS as u32).saturating_sub(repeats_made).max(1);
+    let most = repeats_made.max(least);
     match judged.repeats_needed() {
         Some(needed) => (needed.clamp(least, most), needed > most),
         None => (most, true),
@@ -63,9 +63,9 @@ pub fn more_repeats(
     }
     let count = cells.len() - 1;
     let held = |run: &RunRecord| source.records.held.get(&run.identity());
-    let made = cells.iter().filter_map(|run| held(run)?.repeats.iter().max().copied()).max()?;
+    let repeats_made = cells.iter().filter_map(|run| held(run)?.repeats.iter().max().copied()).max()?;
     let duration_s = cells.iter().filter_map(|run| held(run)?.last_s).sum::<f64>() * f64::from(more);
-    let plan = plan_of(source, &cells, Some(made + more))?;
+    let plan = plan_of(source, &cells, Some(repeats_made + more))?;
     (count > 0).then_some(NextStep { plan, count, more, is_least, duration_s })
 }
 

@@ -43,10 +43,10 @@ impl Picture {
         let keys = Keys(cell_keys(&cells_pooling(&named, &study.pool)));
         let proofs = proofs(sources, &keys);
         let stories = stories(&named, &keys);
-        let of = |row: &Row| proofs.get(&row.key()).cloned().unwrap_or_default();
-        let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(of).collect();
-        let of = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
-        let stories = comparison.table.rows.iter().map(of).collect();
+        let proofs_of_row = |row: &Row| proofs.get(&row.key()).cloned().unwrap_or_default();
+        let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(proofs_of_row).collect();
+        let stories_of_row = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
+        let stories = comparison.table.rows.iter().map(stories_of_row).collect();
         let runs = || sources.iter().flat_map(|source| &source.records.runs);
         let by_cell: HashMap<CellKey, &RunRecord> = sources
             .iter()
@@ -118,12 +118,13 @@ impl Keys<'_> {
 fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) -> Option<Plan> {
     let identity_of = |run: &RunRecord, mode| identity(&run.workload, &run.data, run.tracer, mode, &run.levels);
     let is_done = |run: &&&RunRecord| run.mode.is_full() && run.state == RunState::Finished;
-    let there: HashSet<Identity> = by_cell.values().filter(is_done).map(|run| identity_of(run, Mode::Full)).collect();
+    let done_cells: HashSet<Identity> =
+        by_cell.values().filter(is_done).map(|run| identity_of(run, Mode::Full)).collect();
     let quick = comparison.cells.iter().filter_map(|(key, _)| by_cell.get(key)).filter(|run| !run.mode.is_full());
     let (mut cells, mut first, mut repeats): (Vec<AskedCell>, Option<&RunRecord>, u32) = (Vec::new(), None, 1);
     for run in quick {
         let identity = identity_of(run, Mode::Full);
-        if !there.contains(&identity) && cells.iter().all(|cell| cell.identity != identity) {
+        if !done_cells.contains(&identity) && cells.iter().all(|cell| cell.identity != identity) {
             let RunRecord { workload, data, levels, .. } = *run;
             let (workload, data, levels) = (workload.clone(), data.clone(), levels.clone());
             cells.push(AskedCell { workload, data, levels, tracer: run.tracer, identity });
@@ -178,6 +179,6 @@ fn stories(sources: &[analysis::Source], keys: &Keys) -> HashMap<CellKey, Vec<St
             }
         }
     }
-    let told = |(story, runs): (String, Vec<&str>)| format!("{story} ({})", runs.join(", "));
-    stories.into_iter().map(|(key, stories)| (key, stories.into_iter().map(told).collect())).collect()
+    let story_and_runs = |(story, runs): (String, Vec<&str>)| format!("{story} ({})", runs.join(", "));
+    stories.into_iter().map(|(key, stories)| (key, stories.into_iter().map(story_and_runs).collect())).collect()
 }

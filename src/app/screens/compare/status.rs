@@ -126,7 +126,7 @@ fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<C
 fn columns_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     let comparison = &picture.comparison;
     let named = picture.texts.named(&comparison.table);
-    let there: Vec<&str> = comparison.table.columns.iter().map(|column| &*column.key).collect();
+    let columns: Vec<&str> = comparison.table.columns.iter().map(|column| &*column.key).collect();
     let own = &view.own.study.measures;
     let mut added = None;
     let asked = columns::columns_ui(ui, "Table columns", &view.settings.columns_of(Listed::Compare), &named, |ui| {
@@ -137,7 +137,7 @@ fn columns_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec
         ui.label(muted(ui, "More measures"));
         for (key, name) in &comparison.measures {
             let mut is_added = own.contains(key);
-            if !is_added && there.contains(&&**key) {
+            if !is_added && columns.contains(&&**key) {
                 continue;
             }
             let check = check_ui(ui, &mut is_added, name.clone());

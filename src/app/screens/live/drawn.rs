@@ -58,9 +58,9 @@ pub fn pieces(context: &Context, key: Key, make: impl FnOnce() -> Pieces) -> Arc
         drawn.known(&key)
     });
     known.unwrap_or_else(|| {
-        let made = Arc::new(make());
-        context.data_mut(|data| data.get_temp_mut_or_default::<Drawn>(id).now.insert(key, Arc::clone(&made)));
-        made
+        let pieces = Arc::new(make());
+        context.data_mut(|data| data.get_temp_mut_or_default::<Drawn>(id).now.insert(key, Arc::clone(&pieces)));
+        pieces
     })
 }
 

@@ -130,7 +130,7 @@ impl Form {
     fn fit(ui: &Ui, runs: &[&Listed]) -> Self {
         let room = ui.available_width() - BEFORE_NAME - ui.spacing().scroll.allocated_width();
         let lines = |brief: bool| {
-            let of = |listed: &&Listed| {
+            let name_lines = |listed: &&Listed| {
                 let widest_state = match listed.state {
                     RunState::Starting | RunState::Running => "● 100\u{a0}%",
                     RunState::Finished => "",
@@ -140,7 +140,7 @@ impl Form {
                 job.wrap.max_width = room;
                 ui.fonts_mut(|fonts| fonts.layout_job(job)).rows.len()
             };
-            runs.iter().take(NAMES_MEASURED).map(of).max().unwrap_or(1)
+            runs.iter().take(NAMES_MEASURED).map(name_lines).max().unwrap_or(1)
         };
         match lines(false) {
             lines @ ..=MOST_LINES => Self { brief: false, lines },

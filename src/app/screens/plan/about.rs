@@ -161,9 +161,9 @@ fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     }
     let palette = palette(ui.visuals());
     let host = view.session.as_ref().and_then(|session| session.host());
-    let there = host.map(|host| format!("Checked on {host} when the plan is launched."));
-    let (text, colour) = match (&there, outlook.and_then(|outlook| outlook.data.as_ref())) {
-        (Some(there), Some(_)) => (there, palette.muted),
+    let where_checked = host.map(|host| format!("Checked on {host} when the plan is launched."));
+    let (text, colour) = match (&where_checked, outlook.and_then(|outlook| outlook.data.as_ref())) {
+        (Some(where_checked), Some(_)) => (where_checked, palette.muted),
         (_, None) => (&rule.help, palette.muted),
         (None, Some(Ok(found))) => (found, palette.muted),
         (None, Some(Err(missing))) => (missing, palette.warning),
@@ -235,8 +235,8 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
         }
 
         ui.label("Control");
-        let help = "Runs the first cell twice, as an identical copy. Tables then say whether the two copies seem to differ: such a \
-             difference shows what this session reports where there is none.";
+        let help = "Runs an identical copy of the first cell as well. Tables then say whether the two seem to differ: if they do, \
+             this session reports differences where there are none.";
         if tick_ui(ui, plan.aa, true, "A/A copy of the first cell").on_hover_text(help).clicked() {
             edit::<PlanCommand>(commands, plan, None, |plan| plan.aa = !plan.aa);
         }

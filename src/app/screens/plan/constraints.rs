@@ -52,11 +52,11 @@ impl PlanScreen {
 
     /// What is wrong with each constraint.
     fn constraint_errors(&self) -> Vec<Option<String>> {
-        let said = |(field, error): (&str, String)| match field {
+        let sentence = |(field, error): (&str, String)| match field {
             "reason" => format!("Reason: {error}"),
             _ => format!("Cells: {error}"),
         };
-        let error = |(exclude, reason): &(String, String)| self.plan().constraint(exclude, reason).err().map(said);
+        let error = |(exclude, reason): &(String, String)| self.plan().constraint(exclude, reason).err().map(sentence);
         self.constraint_texts().iter().map(error).collect()
     }
 

@@ -86,9 +86,9 @@ fn heading_ui(ui: &mut Ui, view: View<'_>) {
 /// The memory of the largest cell by kind, if its workload knows it: `peak: weights 32.1 GB, logits 0.3 GB`.
 fn memory_by_kind(outlook: &Outlook) -> Option<String> {
     let largest = outlook.matrix.cells.iter().max_by_key(|cell| cell.estimate.peak_bytes)?;
-    let told = largest.estimate.memory_kinds().filter(|(_, bytes)| *bytes > largest.estimate.peak_bytes / 1000);
-    let told: Vec<_> = told.map(|(name, bytes)| format!("{name} {}", bytes_text(bytes as f64))).collect();
-    (!told.is_empty()).then(|| format!("peak: {}", told.join(", ")))
+    let kinds = largest.estimate.memory_kinds().filter(|(_, bytes)| *bytes > largest.estimate.peak_bytes / 1000);
+    let kinds: Vec<_> = kinds.map(|(name, bytes)| format!("{name} {}", bytes_text(bytes as f64))).collect();
+    (!kinds.is_empty()).then(|| format!("peak: {}", kinds.join(", ")))
 }
 
 /// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`; unknown values are left out.
@@ -147,21 +147,21 @@ fn target(view: View<'_>) -> String {
         return "into a new session".to_owned();
     };
     let name = session.name();
-    let kept = view.own.kept_runs();
+    let kept_runs = view.own.kept_runs();
     let all = view.own.outlook.as_ref().map_or(0, |outlook| outlook.runs);
     let number = |count: u64| grouped(&count.to_string());
-    match (view.records.held.is_empty(), kept) {
+    match (view.records.held.is_empty(), kept_runs) {
         (true, _) => format!("into session {name}, which is empty"),
         (_, 0) => {
-            let there = runs_text(view.records.runs.len());
-            format!("into session {name}, which has {there} of other cells")
+            let present_runs = runs_text(view.records.runs.len());
+            format!("into session {name}, which has {present_runs} of other cells")
         }
         _ if view.own.only_missing => {
-            format!("into session {name}, which has {} of these {} runs", number(kept), number(all))
+            format!("into session {name}, which has {} of these {} runs", number(kept_runs), number(all))
         }
         _ => format!(
             "into session {name}, which has {} of these {} runs: they run again, as further repeats",
-            number(kept),
+            number(kept_runs),
             number(all)
         ),
     }

@@ -103,9 +103,10 @@ impl Kept {
     pub(super) fn new(outlook: &Arc<Outlook>, held: &Arc<HashMap<Identity, HeldCell>>) -> Self {
         let cells = &outlook.matrix.cells;
         let repeats = 1..=outlook.plan.repeats;
-        let kept = |cell: &HeldCell| repeats.clone().filter(|repeat| cell.repeats.contains(repeat)).count() as u64;
+        let kept_repeats =
+            |cell: &HeldCell| repeats.clone().filter(|repeat| cell.repeats.contains(repeat)).count() as u64;
         Self {
-            runs: cells.iter().filter_map(|cell| held.get(&cell.identity)).map(kept).sum(),
+            runs: cells.iter().filter_map(|cell| held.get(&cell.identity)).map(kept_repeats).sum(),
             duration_s: cells.iter().map(|cell| time_of(cell, held).0).sum::<f64>() * f64::from(outlook.plan.repeats),
             outlook: Arc::clone(outlook),
             held: Arc::clone(held),

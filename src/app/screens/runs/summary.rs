@@ -100,9 +100,9 @@ fn epochs_ui(ui: &mut Ui, page: &RunPage) {
     section(ui, "Epochs");
     // The measures that describe the run at the end of each epoch, and the epoch's time.
     let summary = &page.summary;
-    let told = |measure: &&Measure| summary.epochs.iter().any(|epoch| epoch.value(&measure.key).is_some());
+    let has_epochs = |measure: &&Measure| summary.epochs.iter().any(|epoch| epoch.value(&measure.key).is_some());
     let shown = |measure: &&Measure| measure.is_of_epochs() || measure.key == "epoch_time_s";
-    let mut measures: Vec<&Measure> = summary.measures.iter().filter(shown).filter(told).collect();
+    let mut measures: Vec<&Measure> = summary.measures.iter().filter(shown).filter(has_epochs).collect();
     measures.sort_by_key(|measure| measure.is_time());
     Grid::new("run-epochs").num_columns(measures.len() + 2).spacing([16.0, 4.0]).striped(true).show(ui, |ui| {
         right(ui, muted(ui, "Epoch"));

@@ -411,8 +411,8 @@ fn event_at(state: &TimelineScreen, scale: Scale, drawn: &[Drawn], at: Pos2) -> 
     let &(rect, place, row) = drawn.iter().find(|(rect, ..)| rect.contains(at))?;
     let run = state.runs.get(place)?;
     let time = scale.at(at.x).saturating_add(run.zero);
-    let of = run.timeline.rows().get(row)?;
-    let is_memory = of.live().is_some();
+    let drawn_row = run.timeline.rows().get(row)?;
+    let is_memory = drawn_row.live().is_some();
     let shelf = if is_memory { 0 } else { ((at.y - rect.top()) / SHELF) as u8 };
     let reach = (if is_memory { STEP_REACH } else { REACH } * scale.ns_per_point()).ceil() as i64;
     let near = |item: &Item| {
@@ -423,7 +423,7 @@ fn event_at(state: &TimelineScreen, scale: Scale, drawn: &[Drawn], at: Pos2) -> 
     let view = (scale.view.0.saturating_add(run.zero), scale.view.1.saturating_add(run.zero));
     let all = items(run, row, view).into_iter().filter(|item| item.span.1 >= span.0 && item.span.0 <= span.1);
     let item = all.filter_map(|item| Some((near(&item)?, item))).min_by_key(|(away, _)| *away)?.1;
-    let Range { start: top, end: bottom } = layout::shelf(of, shelf);
+    let Range { start: top, end: bottom } = layout::shelf(drawn_row, shelf);
     let x = scale.x(item.span.0 - run.zero)..=scale.x(item.span.1 - run.zero);
     let y = rect.top() + top + 1.0..=rect.top() + bottom - 1.0;
     Some((Pick { run: place, found: Found { row, item } }, Rect::from_x_y_ranges(x, y)))
@@ -497,8 +497,8 @@ fn pointer(
 fn outline_selected(ui: &Ui, state: &TimelineScreen, scale: Scale, drawn: &[Drawn]) {
     let Some(pick) = state.selected else { return };
     let Some(run) = state.runs.get(pick.run) else { return };
-    let of = drawn.iter().find(|(_, place, row)| (*place, *row) == (pick.run, pick.found.row));
-    let Some((rect, ..)) = of else { return };
+    let picked_row = drawn.iter().find(|(_, place, row)| (*place, *row) == (pick.run, pick.found.row));
+    let Some((rect, ..)) = picked_row else { return };
     let (item, Some(row)) = (pick.found.item, run.timeline.rows().get(pick.found.row)) else { return };
     let Range { start: top, end: bottom } = layout::shelf(row, item.shelf);
     let x =

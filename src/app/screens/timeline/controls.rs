@@ -39,14 +39,14 @@ pub fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) 
         }
     });
     for opening in &timeline.opening {
-        let said = format!("Opening {}", opening.name);
-        task_ui(ui, &said, "Cancel opening", opening.task.done(), TimelineCommand::Cancel, commands);
+        let label = format!("Opening {}", opening.name);
+        task_ui(ui, &label, "Cancel opening", opening.task.done(), TimelineCommand::Cancel, commands);
     }
     for (place, run) in timeline.runs.iter().enumerate() {
         if let Some(splitting) = &run.splitting {
-            let said = format!("Adding up where the time of {} went", run.name);
+            let label = format!("Adding up where the time of {} went", run.name);
             let cancel = TimelineCommand::CancelSplit(place);
-            task_ui(ui, &said, "Cancel adding up", splitting.done(), cancel, commands);
+            task_ui(ui, &label, "Cancel adding up", splitting.done(), cancel, commands);
         }
     }
     if let Some(exporting) = &timeline.exporting {
@@ -109,7 +109,7 @@ fn open_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
 /// Runs of the session that have a trace, with the commands that open it.
 fn traced(view: View<'_>) -> Vec<(String, TimelineCommand)> {
     let folder = &view.records.folder;
-    let of = view.records.summaries.iter().filter_map(|summary| {
+    let recorded_runs = view.records.summaries.iter().filter_map(|summary| {
         let trace = summary.trace_summary()?;
         let file = folder.join("runs").join(&summary.run).join(&trace.file);
         // Its number and its distinguishing name, as in the list of runs.
@@ -117,7 +117,7 @@ fn traced(view: View<'_>) -> Vec<(String, TimelineCommand)> {
         let name = row.map_or_else(|| summary.run.clone(), |row| format!("{} · {}", row.number, row.name));
         Some((name.clone(), TimelineCommand::Open(file, name)))
     });
-    of.collect()
+    recorded_runs.collect()
 }
 
 fn anchor_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {

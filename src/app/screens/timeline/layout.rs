@@ -91,8 +91,8 @@ impl Detail {
             if shelves.len() <= shelf {
                 shelves.resize_with(shelf + 1, Default::default);
             }
-            let (of, longest) = &mut shelves[shelf];
-            of.push(item);
+            let (shelf_items, longest) = &mut shelves[shelf];
+            shelf_items.push(item);
             *longest = (*longest).max(item.span.1.saturating_sub(item.span.0));
         }
         Self { span, shelves }
@@ -128,15 +128,15 @@ pub fn items(run: &Shown, row: usize, span: (i64, i64)) -> Vec<Item> {
 
 /// The colour of a class.
 pub fn colour(class: Class, visuals: &Visuals) -> Color32 {
-    let of = |place: usize| Color32::from_rgb(COLOURS[place][0], COLOURS[place][1], COLOURS[place][2]);
+    let colour = |place: usize| Color32::from_rgb(COLOURS[place][0], COLOURS[place][1], COLOURS[place][2]);
     match class {
-        Class::Convolution => of(4),
-        Class::Matrix => of(1),
-        Class::Normalisation => of(6),
-        Class::Elementwise => of(2),
-        Class::Optimizer => of(3),
-        Class::Copy => of(0),
-        Class::Communication => of(5),
+        Class::Convolution => colour(4),
+        Class::Matrix => colour(1),
+        Class::Normalisation => colour(6),
+        Class::Elementwise => colour(2),
+        Class::Optimizer => colour(3),
+        Class::Copy => colour(0),
+        Class::Communication => colour(5),
         Class::Load => visuals.text_color(),
         Class::Other | Class::Range => Color32::from_gray(if visuals.dark_mode { 0x78 } else { 0xa8 }),
         Class::Call => palette(visuals).accent.gamma_multiply(0.75),

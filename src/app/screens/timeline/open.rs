@@ -75,8 +75,9 @@ impl TimelineScreen {
             match task.try_take() {
                 Ok(Ok((timeline, counters))) => {
                     let timeline = Arc::new(timeline);
-                    let of = Arc::clone(&timeline);
-                    let splitting = Some(Task::start("timeline split", context, move |tell| of.split(tell)));
+                    let splitting_timeline = Arc::clone(&timeline);
+                    let splitting =
+                        Some(Task::start("timeline split", context, move |tell| splitting_timeline.split(tell)));
                     let zero = timeline.span().0;
                     let details = std::collections::HashMap::new();
                     let place = self.runs.partition_point(|run| run.order < order);

@@ -108,11 +108,12 @@ fn event_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
 
 /// The splits of all runs; `None`, with a message drawn, if there are none yet.
 fn splits<'a>(ui: &mut Ui, state: &'a TimelineScreen) -> Option<Vec<(&'a Shown, &'a Split)>> {
-    let of: Option<Vec<_>> = state.runs.iter().map(|run| Some((run, run.split.as_ref()?.as_ref().ok()?))).collect();
-    if of.is_none() {
+    let run_splits: Option<Vec<_>> =
+        state.runs.iter().map(|run| Some((run, run.split.as_ref()?.as_ref().ok()?))).collect();
+    if run_splits.is_none() {
         ui.label(muted(ui, "Adding up where the time went …"));
     }
-    of
+    run_splits
 }
 
 /// Right-aligned text.
@@ -171,12 +172,12 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         .filter(|line| line.numbers.iter().flatten().any(|number| *number > 0.0))
         .collect();
     sort(&mut lines, state.sort, if runs > 1 { runs } else { 0 });
-    let of = if splits.iter().any(|(_, split)| split.has_steps) { "step" } else { "recording" };
+    let unit = if splits.iter().any(|(_, split)| split.has_steps) { "step" } else { "recording" };
     ui.label(
         muted(
             ui,
             format!(
-                "Median time in a {of}, in ms, over ranks and steps after the warm-up. The parts of a single step add up to its time; \
+                "Median time in a {unit}, in ms, over ranks and steps after the warm-up. The parts of a single step add up to its time; \
                      their medians need not."
             ),
         )
@@ -200,9 +201,9 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
             for (place, number) in line.numbers.iter().enumerate() {
                 number_ui(ui, *number, place >= runs);
             }
-            if let (1, Some(of)) = (runs, splits[0].1.part(line.of)) {
+            if let (1, Some(time)) = (runs, splits[0].1.part(line.of)) {
                 let [share, low, high] =
-                    [of.share, of.interval.0, of.interval.1].map(|share| significant(100.0 * share));
+                    [time.share, time.interval.0, time.interval.1].map(|share| significant(100.0 * share));
                 ui.label(format!("{share} % [{low}, {high}]"));
             }
             ui.end_row();
@@ -264,12 +265,12 @@ fn step_number(steps: &[&[StepSplit]], step: usize, column: usize) -> Option<f64
 
 /// The steps that the table shows: the first ones in the chosen order.
 pub fn step_order(state: &TimelineScreen) -> Vec<usize> {
-    let of = state.runs.iter().filter_map(|run| run.split.as_ref()?.as_ref().ok());
-    let steps: Vec<&[StepSplit]> = of.map(Split::first_rank).collect();
+    let run_splits = state.runs.iter().filter_map(|run| run.split.as_ref()?.as_ref().ok());
+    let steps: Vec<&[StepSplit]> = run_splits.map(Split::first_rank).collect();
     let usual = if steps.len() > 1 { steps.len() } else { 0 };
     let (column, up) = if state.sort.0 == usize::MAX { (usual, false) } else { state.sort };
     let size = |step: usize| step_number(&steps, step, column).map_or(f64::NEG_INFINITY, f64::abs);
-    let most = steps.iter().map(|of| of.len()).max().unwrap_or(0);
+    let most = steps.iter().map(|steps| steps.len()).max().unwrap_or(0);
     let mut all: Vec<(f64, usize)> = (0..most).map(|step| (size(step), step)).collect();
     let order = |a: &(f64, usize), b: &(f64, usize)| if up { a.0.total_cmp(&b.0) } else { b.0.total_cmp(&a.0) };
     if all.len() > MOST_LINES {
@@ -388,10 +389,10 @@ fn communication_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Time
         ui.label(muted(ui, "No collectives were recorded."));
         return;
     }
-    let said = "Time summed over all ranks, in ms. Hidden: other kernels or copies of the rank ran at the same time; without GPUs, the \
+    let note = "Time summed over all ranks, in ms. Hidden: other kernels or copies of the rank ran at the same time; without GPUs, the \
          rank did not wait for it. Waiting: nothing else ran, and the last rank had not begun; this is unknown, and part of exposed, \
          where ranks began different numbers of collectives.";
-    ui.label(muted(ui, said).small());
+    ui.label(muted(ui, note).small());
     Grid::new("timeline-communication").num_columns(9).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
         let titles =
             ["Run", "Collective", "Size", "Calls", "Total", "Hidden", "Waiting for the slowest", "Exposed", "Longest"];
@@ -400,24 +401,27 @@ fn communication_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Time
         }
         ui.end_row();
         for (run, split) in &splits {
-            for of in &split.collectives {
+            for collective in &split.collectives {
                 ui.label(muted(ui, &run.name));
-                ui.label(&of.name);
-                let size = of.bytes.map(|bytes| bytes_text(bytes as f64));
+                ui.label(&collective.name);
+                let size = collective.bytes.map(|bytes| bytes_text(bytes as f64));
                 right(ui, size.as_deref().unwrap_or("–"));
-                right(ui, of.calls.to_string());
-                right(ui, significant(of.total_ns as f64 / 1e6));
-                for ns in [Some(of.hidden_ns), of.waiting_ns, Some(of.exposed_ns)] {
+                right(ui, collective.calls.to_string());
+                right(ui, significant(collective.total_ns as f64 / 1e6));
+                for ns in [Some(collective.hidden_ns), collective.waiting_ns, Some(collective.exposed_ns)] {
                     let Some(ns) = ns else {
                         right(ui, "not known");
                         continue;
                     };
-                    let share = 100.0 * ns as f64 / of.total_ns.max(1) as f64;
+                    let share = 100.0 * ns as f64 / collective.total_ns.max(1) as f64;
                     right(ui, format!("{} ({share:.0} %)", significant(ns as f64 / 1e6)));
                 }
-                let (start, end) = (of.longest.0 - run.zero, of.longest.1 - run.zero);
-                let name =
-                    [Some(of.name.as_str()), size.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" of ");
+                let (start, end) = (collective.longest.0 - run.zero, collective.longest.1 - run.zero);
+                let name = [Some(collective.name.as_str()), size.as_deref()]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(" of ");
                 show_ui(ui, &format!("Show the longest {name}"), (start, end), time_text(end - start), commands);
                 ui.end_row();
             }
@@ -471,11 +475,11 @@ fn path_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComma
         parts.retain(|(_, ns)| *ns > 0);
         parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         let share = |ns: u64| 100.0 * ns as f64 / length.max(1) as f64;
-        let said: Vec<String> =
+        let shares: Vec<String> =
             parts.iter().map(|(part, ns)| format!("{} {:.0} %", CriticalPath::name(*part), share(*ns))).collect();
         let begin = split.first_rank().get(step).map_or(0, |step| step.span.0);
         ui.label(strong(format!("{}, step {}, {}", run.name, step + 1, time_text(length as i64))));
-        ui.label(said.join(", "));
+        ui.label(shares.join(", "));
         let mut longest = path.segments.clone();
         longest.sort_by_key(|segment| segment.span.0 - segment.span.1);
         Grid::new(("timeline-path", &run.name)).num_columns(4).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {

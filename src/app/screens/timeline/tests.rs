@@ -555,14 +555,17 @@ fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_ste
     let lines = hover(4_000_000).unwrap();
     for told in [
         "device memory allocated\nat 3.00 ms, memory\n2.00 GB\nDone by cudaMalloc, 50.0 µs before",
-        "Live after it: 3.00 GB of what",
+        "Live afterwards: 3.00 GB of the memory",
     ] {
         assert!(lines.contains(told), "{told}: {lines}");
     }
     let lines = hover(7_000_000).unwrap();
-    for told in
-        ["device memory released", "5.00 GB", "Live after it: 2.00 GB of what", "Its allocation was not recorded"]
-    {
+    for told in [
+        "device memory released",
+        "5.00 GB",
+        "Live afterwards: 2.00 GB of the memory",
+        "Its allocation was not recorded",
+    ] {
         assert!(lines.contains(told), "{told}: {lines}");
     }
     assert_eq!(hover(5_000_000), None);

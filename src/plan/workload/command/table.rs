@@ -342,14 +342,14 @@ pub(in crate::plan) fn write(workload: &WorkloadSpec, command: &Command, top: &m
     if !command.factors.is_empty() {
         let mut factors = toml_edit::Table::new();
         factors.set_implicit(true);
-        for said in &command.factors {
+        for texts in &command.factors {
             let mut one = toml_edit::Table::new();
-            for (key, text) in [("name", &said.name), ("unit", &said.unit), ("help", &said.help)] {
+            for (key, text) in [("name", &texts.name), ("unit", &texts.unit), ("help", &texts.help)] {
                 if let Some(text) = text {
                     one.insert(key, Item::Value(text.as_str().into()));
                 }
             }
-            factors.insert(&said.key, Item::Table(one));
+            factors.insert(&texts.key, Item::Table(one));
         }
         table.insert("factor", Item::Table(factors));
     }

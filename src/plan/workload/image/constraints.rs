@@ -204,8 +204,8 @@ fn devices_exist(candidate: &Candidate) -> Option<String> {
 }
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {
-    let there = memory_per_rank_bytes(candidate.node, candidate.limits, candidate.settings.gpus);
-    let shortage = shortage(candidate.costs.estimate.peak_bytes, there)?;
+    let available_bytes = memory_per_rank_bytes(candidate.node, candidate.limits, candidate.settings.gpus);
+    let shortage = shortage(candidate.costs.estimate.peak_bytes, available_bytes)?;
     Some(format!("does not fit: {shortage}: use a smaller batch, image or width"))
 }
 

@@ -203,8 +203,8 @@ fn peak_bytes(settings: &ImageSettings, image_bytes: f64, on_gpu: bool) -> f64 {
     // Weights of mixed precision stay in fp32.
     let scalar_bytes = if settings.precision == Precision::Fp64 { 8.0 } else { 4.0 };
     // Weights, gradients, and the numbers that the update stores for each weight.
-    let kept = if settings.optimizer == UpdateRule::Sgd { 1.0 } else { 2.0 };
-    let states = (2.0 + kept) * PARAMETERS * settings.width_multiplier.powi(2) * scalar_bytes;
+    let values_per_weight = if settings.optimizer == UpdateRule::Sgd { 1.0 } else { 2.0 };
+    let states = (2.0 + values_per_weight) * PARAMETERS * settings.width_multiplier.powi(2) * scalar_bytes;
     let activation = match settings.precision {
         Precision::Fp32 if settings.kernels == Kernels::Fused => 0.5,
         _ if settings.kernels == Kernels::Fused => 0.25,

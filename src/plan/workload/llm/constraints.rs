@@ -103,8 +103,9 @@ fn files_have_a_tokenizer(candidate: &Candidate) -> Option<String> {
 
 /// Generated tokens cover the whole vocabulary except for a few special tokens.
 fn stand_ins_fit_the_vocabulary(candidate: &Candidate) -> Option<String> {
-    let made = candidate.data.source == Source::StandIn;
-    (made && candidate.model.vocabulary < 16).then(|| "the model's vocabulary has fewer than 16 tokens".to_owned())
+    let is_stand_in = candidate.data.source == Source::StandIn;
+    (is_stand_in && candidate.model.vocabulary < 16)
+        .then(|| "the model's vocabulary has fewer than 16 tokens".to_owned())
 }
 
 fn rows_are_there(candidate: &Candidate) -> Option<String> {
@@ -119,12 +120,12 @@ fn rows_are_there(candidate: &Candidate) -> Option<String> {
         );
     }
     let is_read = matches!(candidate.data.source, Source::Files { .. });
-    let (there, part) = match data_set.training_rows().filter(|_| is_read) {
+    let (rows_present, part) = match data_set.training_rows().filter(|_| is_read) {
         Some(rows) => (rows, " to train on"),
         None => (data_set.published_rows()?, ""),
     };
     let wanted = rows.unwrap_or(0) as u64 + test_rows as u64;
-    (wanted > there).then(|| format!("{name} does not have {wanted} rows{part}: use {there} or fewer"))
+    (wanted > rows_present).then(|| format!("{name} does not have {wanted} rows{part}: use {rows_present} or fewer"))
 }
 
 fn packs_have_a_length(candidate: &Candidate) -> Option<String> {
@@ -253,8 +254,8 @@ fn devices_exist(candidate: &Candidate) -> Option<String> {
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
-    let there = memory_per_rank_bytes(candidate.node, candidate.limits, settings.gpus);
-    let shortage = shortage(candidate.estimate.peak_bytes, there)?;
+    let available_bytes = memory_per_rank_bytes(candidate.node, candidate.limits, settings.gpus);
+    let shortage = shortage(candidate.estimate.peak_bytes, available_bytes)?;
     let gb = |bytes: f64| if bytes < 9.95e9 { format!("{:.1}", bytes / 1e9) } else { format!("{:.0}", bytes / 1e9) };
     let kinds = candidate.memory.kinds().into_iter().filter(|(_, bytes)| *bytes >= 5e7);
     let kinds: Vec<String> = kinds.map(|(name, bytes)| format!("{name} {}", gb(bytes))).collect();

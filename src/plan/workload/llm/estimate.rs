@@ -108,7 +108,8 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         if settings.technique == Technique::Qat { (model.heads * model.head_dim) as f64 * arithmetic } else { 0.0 };
     let block = kept_by_block(settings.kernels, model, arithmetic) + fake;
     let (layers, dim) = (model.layers as f64, model.dim as f64);
-    let kept = if settings.activation_checkpointing { layers * dim * arithmetic + block } else { layers * block };
+    let bytes_per_token =
+        if settings.activation_checkpointing { layers * dim * arithmetic + block } else { layers * block };
     let (logits, library) = match settings.kernels {
         Kernels::Plain => (tokens * (arithmetic + 4.0), WORKSPACE_BYTES),
         Kernels::Fused => (tokens.min(FUSED_LOGIT_ROWS) * arithmetic, 0.0),
@@ -131,7 +132,7 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         gathered: if settings.sharded() { gathered(settings, model, weight) } else { 0.0 },
         gradients: trainable * trained * share,
         optimizer: 2.0 * trainable * trained * share,
-        activations: tokens * kept,
+        activations: tokens * bytes_per_token,
         logits: logits * model.vocabulary as f64,
         workspace: library.min(0.1 * parameters * weight) + update + read as f64 * arithmetic,
     }
@@ -184,7 +185,7 @@ pub(super) fn run(
     };
     let again = if settings.activation_checkpointing { 4.0 / 3.0 } else { 1.0 };
     // Each pass restores quantised matrices: at 2 TB/s on a GPU, at 1 GB/s per core.
-    let made = match settings.technique {
+    let restored_bytes = match settings.technique {
         Technique::Qlora | Technique::Qat => 2.0 * model.parameters() as f64 * sizes(settings.precision).2,
         _ => 0.0,
     };
@@ -203,10 +204,12 @@ pub(super) fn run(
         let sharded = if settings.sharded() { 1.0 - 1.0 / settings.gpus as f64 } else { 0.0 };
         let gatherings = if settings.technique == Technique::Dpo { 3.0 } else { 2.0 };
         let gathering = micro_batches * gatherings * sharded * weights / GATHER_BYTES_PER_S;
-        launch.max(work / rate + made * micro_batches / 2e12).max(gathering)
+        launch.max(work / rate + restored_bytes * micro_batches / 2e12).max(gathering)
     } else {
         let cores = (f64::from(node.cpus) / settings.gpus.max(1) as f64).max(1.0);
-        work / (15e9 * cores) + made * micro_batches / (1e9 * cores) + 2e-3 * model.layers as f64 * micro_batches
+        work / (15e9 * cores)
+            + restored_bytes * micro_batches / (1e9 * cores)
+            + 2e-3 * model.layers as f64 * micro_batches
     };
     let runtime = if gpu { CUDA_CONTEXT_BYTES } else { PROCESS_BYTES };
     let peak = memory.sum() + runtime;

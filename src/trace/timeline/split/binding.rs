@@ -29,27 +29,27 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
     }
     // Otherwise the start-up would be taken for what limits the steps.
     if !split.has_steps {
-        let said = "Cannot tell what limits the steps: the recording marks none. Ranges named step, iteration or ProfilerStep would mark them.";
-        return none(said.to_owned());
+        let no_steps = "Cannot tell what limits the steps: the recording marks none. Ranges named step, iteration or ProfilerStep would mark them.";
+        return none(no_steps.to_owned());
     }
     if counted < JUDGED_STEPS {
         return none(format!(
             "Cannot tell what limits the steps: {counted} come after the warm-up, and {JUDGED_STEPS} are needed."
         ));
     }
-    let (of, over) = ("a step", format!(" (median of {counted} steps)"));
+    let (per_step, over) = ("a step", format!(" (median of {counted} steps)"));
     let compute: f64 =
-        Part::iter().filter(|part| part.computes()).filter_map(|part| split.part(part)).map(|of| of.share).sum();
+        Part::iter().filter(|part| part.computes()).filter_map(|part| split.part(part)).map(|time| time.share).sum();
     let mut others: Vec<(Part, f64, (f64, f64))> = Part::iter()
         .filter(|part| !part.computes())
-        .map(|part| split.part(part).map_or((part, 0.0, (0.0, 0.0)), |of| (part, of.share, of.interval)))
+        .map(|part| split.part(part).map_or((part, 0.0, (0.0, 0.0)), |time| (part, time.share, time.interval)))
         .collect();
     others.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some(&(part, share, (low, high))) = others.first() else { return none(String::new()) };
     let second = others.get(1).map_or(0.0, |(_, _, (_, high))| *high);
     let interval = format!(" [{}, {}]", percent(low), percent(high));
     if share >= BINDS && low > second && low > 0.5 * BINDS {
-        let amount = format!("{}{interval} of {of}", percent(share));
+        let amount = format!("{}{interval} of {per_step}", percent(share));
         let sentence = match part {
             Part::Data => format!("Limited by the loader: {amount} is waiting for data{over}."),
             Part::Launch => {
@@ -78,14 +78,15 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
         let most = Part::iter().filter(|part| part.computes()).filter_map(|part| Some((part, split.part(part)?.share)));
         let (most, of_most) = most.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Part::Kernels, 0.0));
         // DistributedDataParallel's collectives run within the backward pass, where the host's ranges do not show them.
-        let on_hosts = processes.len() > 1 && processes.values().all(|of| !of.has_gpu && of.waits.is_none());
+        let on_hosts =
+            processes.len() > 1 && processes.values().all(|process| !process.has_gpu && process.waits.is_none());
         let unsaid = if on_hosts && most == Part::Backward {
             "With several ranks this includes their communication, which this recording does not distinguish."
         } else {
             "The recording cannot tell whether memory or arithmetic limits it."
         };
         let sentence = format!(
-            "Limited by computing: {} of {of}{over}, most of it {} ({}). {unsaid}",
+            "Limited by computing: {} of {per_step}{over}, most of it {} ({}). {unsaid}",
             percent(compute),
             most.name(),
             percent(of_most)
@@ -94,16 +95,20 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
     }
     let named: Vec<String> =
         others.iter().take(2).map(|(part, share, _)| format!("{} {}", part.name(), percent(*share))).collect();
-    none(format!("No single cause stands out: computing {} of {of}{over}, {}.", percent(compute), named.join(", ")))
+    none(format!(
+        "No single cause stands out: computing {} of {per_step}{over}, {}.",
+        percent(compute),
+        named.join(", ")
+    ))
 }
 
 /// Which rank is last, if it is nearly always the same one.
 fn slowest(processes: &BTreeMap<i64, Process>) -> String {
-    let of: Vec<&Process> = processes.values().filter(|process| !process.collectives.is_empty()).collect();
-    let count = of.first().map_or(0, |process| process.collectives.len());
+    let communicating: Vec<&Process> = processes.values().filter(|process| !process.collectives.is_empty()).collect();
+    let count = communicating.first().map_or(0, |process| process.collectives.len());
     let mut last: BTreeMap<usize, usize> = BTreeMap::new();
     for n in 0..count {
-        let slowest = of
+        let slowest = communicating
             .iter()
             .enumerate()
             .filter_map(|(place, process)| Some((process.collectives.get(n)?.span.0, place)))
@@ -112,7 +117,7 @@ fn slowest(processes: &BTreeMap<i64, Process>) -> String {
     }
     match last.into_iter().max_by_key(|(_, times)| *times) {
         Some((place, times)) if times as f64 >= ALWAYS_LAST * count as f64 => {
-            format!(" {} is last in {times} of {count} collectives.", of[place].name)
+            format!(" {} is last in {times} of {count} collectives.", communicating[place].name)
         }
         _ => " The slowest rank is not always the same one.".to_owned(),
     }

@@ -42,7 +42,7 @@ pub(super) fn collectives(timeline: &Timeline, processes: &BTreeMap<i64, Process
         unite(&mut computing);
         for (n, began) in process.collectives.iter().enumerate() {
             let name = short(timeline.name(began.label));
-            let of = all.entry((name, began.bytes)).or_insert_with(|| Collective {
+            let collective_times = all.entry((name, began.bytes)).or_insert_with(|| Collective {
                 name: name.to_owned(),
                 bytes: began.bytes,
                 calls: 0,
@@ -64,13 +64,13 @@ pub(super) fn collectives(timeline: &Timeline, processes: &BTreeMap<i64, Process
             let begun = latest.as_ref().and_then(|latest| latest.get(n)).copied();
             let waiting = begun.map_or(0, |begun| take(&mut left, &[(began.span.0, begun.max(began.span.0))]));
             let total = began.span.1.abs_diff(began.span.0);
-            of.calls += 1;
-            of.total_ns += total;
-            of.hidden_ns += hidden;
-            of.waiting_ns = of.waiting_ns.map(|known| known + waiting);
-            of.exposed_ns += total - hidden - waiting;
-            if total > of.longest.1.abs_diff(of.longest.0) {
-                of.longest = began.span;
+            collective_times.calls += 1;
+            collective_times.total_ns += total;
+            collective_times.hidden_ns += hidden;
+            collective_times.waiting_ns = collective_times.waiting_ns.map(|known| known + waiting);
+            collective_times.exposed_ns += total - hidden - waiting;
+            if total > collective_times.longest.1.abs_diff(collective_times.longest.0) {
+                collective_times.longest = began.span;
             }
         }
     }

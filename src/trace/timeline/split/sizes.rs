@@ -25,9 +25,9 @@ pub(super) fn sizes(timeline: &Timeline, watch: &mut Watch<'_>) -> Result<Sizes,
     let rows = |kind: Kind| timeline.rows.iter().filter(move |row| row.kind == kind);
     let mut launched: BTreeMap<i64, Vec<(i64, i64, u64)>> = BTreeMap::new();
     for row in rows(Kind::Collective) {
-        let of = launched.entry(row.process).or_default();
+        let process_launches = launched.entry(row.process).or_default();
         timeline.file.in_order(row.lane, (i64::MIN, i64::MAX), |event| {
-            of.extend(row.item(event).and_then(|item| Some((item.span.0, item.span.1, item.bytes?))));
+            process_launches.extend(row.item(event).and_then(|item| Some((item.span.0, item.span.1, item.bytes?))));
             true
         })?;
     }

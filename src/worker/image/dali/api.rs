@@ -188,7 +188,7 @@ impl Functions {
         // SAFETY: the string belongs to this thread and lives until its next call.
         let text = unsafe { CStr::from_ptr((self.daliGetLastErrorMessage)()) }.to_string_lossy();
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("C++ context"));
-        let told: Vec<_> = lines.take(6).collect();
-        Err(format!("DALI: {}", told.join(" ")))
+        let first_lines: Vec<_> = lines.take(6).collect();
+        Err(format!("DALI: {}", first_lines.join(" ")))
     }
 }

@@ -65,8 +65,8 @@ impl DeviceSource {
         let asked = Instant::now();
         let indices = task.batch(index).to_vec();
         let count = indices.len();
-        let made = self.gather(task.start(index), count);
-        let inputs = made.map_err(|error| format!("making a batch on the device failed: {error}"))?;
+        let inputs = self.gather(task.start(index), count);
+        let inputs = inputs.map_err(|error| format!("making a batch on the device failed: {error}"))?;
         let set_bytes = self.pixels.numel() + self.labels.numel() * Kind::Int64.elt_size_in_bytes();
         Ok(Batch {
             inputs,

@@ -41,16 +41,16 @@ impl Graph {
             return Err(error_from(functions.mcc_last_error));
         }
         let mut graph = Self { raw, functions, kernels: 0, nodes: 0 };
-        let made = work();
+        let result = work();
         let (mut kernels, mut nodes) = (0, 0);
         // SAFETY: the graph was created above and is freed only in `drop`; both variables live until the call returns. A capture is ended
         // even if its work has failed.
         let ended = check(functions, unsafe { (functions.mcc_graph_end)(raw, &mut kernels, &mut nodes) });
         // If `work` failed, its error is the cause.
-        let made = made?;
+        let result = result?;
         ended?;
         (graph.kernels, graph.nodes) = (kernels.unsigned_abs(), nodes.unsigned_abs());
-        Ok((graph, made))
+        Ok((graph, result))
     }
 
     /// Launches the recorded work on the current stream.

@@ -20,7 +20,7 @@ const STEP: &str = "step";
 
 /// A step as its program reported it, in seconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ToldStep {
+pub struct ReportedStep {
     /// Its start.
     pub start_s: f64,
     /// Its end.
@@ -33,7 +33,7 @@ pub struct ToldStep {
 /// # Errors
 ///
 /// If the file cannot be read or written.
-pub(super) fn mark_steps(events: &Path, steps: &[ToldStep]) -> Result<(), TraceError> {
+pub(super) fn mark_steps(events: &Path, steps: &[ReportedStep]) -> Result<(), TraceError> {
     let failed = |source| TraceError::Io { file: events.to_owned(), source };
     let file = EventsFile::open(events)?;
     let Some(epoch_ns) = file.head()?.epoch_ns.filter(|_| !steps.is_empty()) else { return Ok(()) };
@@ -64,7 +64,7 @@ pub(super) fn mark_steps(events: &Path, steps: &[ToldStep]) -> Result<(), TraceE
         // No thread of the process has this number.
         let lane = writer.lane(&Lane { kind: Kind::Range, process, gpu: None, track: 0 });
         let mut before = i64::MIN;
-        for ToldStep { start_s, end_s } in steps {
+        for ReportedStep { start_s, end_s } in steps {
             let at = |time_s: f64| (time_s * 1e9) as i64 - epoch_ns;
             let (start, end) = (at(*start_s).max(before), at(*end_s));
             if start < end {
