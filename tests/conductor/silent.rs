@@ -93,7 +93,7 @@ fn interrupts_end_what_waits_for_a_stopped_conductor_at_once() {
     assert!(said.next().unwrap().contains("runs under way"));
     signal(conductor, Signal::STOP);
     let told = said.next().unwrap();
-    assert!(told.contains(&format!("(process {conductor}, which is stopped) has said nothing")), "{told}");
+    assert!(told.contains(&format!("(process {conductor}, which is stopped) has sent nothing")), "{told}");
     signal(conductor, Signal::CONT);
     scene.open_gate();
     assert!(said.any(|line| line.contains("nothing is left to run")));

@@ -177,8 +177,7 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
         ui.label("Order of runs");
         ui.horizontal(|ui| {
             for (order, help) in [
-                (Order::Interleaved, "Each repeat runs all cells in a new random order, so that a drift of the machine affects all of \
-                     them alike"),
+                (Order::Interleaved, "Each repeat shuffles all cells, so that drift affects all of them alike"),
                 (Order::Sequential, "All repeats of one cell, then all repeats of the next"),
             ] {
                 let chosen = plan.order == order;

@@ -18,6 +18,31 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
+/// The sentence about a part of the steps that limits them: `amount` is its share of a step, and `over` says over how many steps.
+fn limit(part: Part, amount: &str, over: &str, processes: &BTreeMap<i64, Process>) -> String {
+    match part {
+        Part::Data => format!("Limited by the loader: {amount} is waiting for data{over}."),
+        Part::Launch => {
+            format!("Limited by launches: for {amount} the GPU is idle because work arrives too slowly{over}.")
+        }
+        Part::Copy => format!("Limited by data movement: {amount} is copies that overlap with nothing else{over}."),
+        Part::Straggler => {
+            format!("Limited by the slowest rank: {amount} is waiting for it{over}.{}", slowest(processes))
+        }
+        Part::Communication => {
+            format!("Limited by communication: {amount} is collectives that overlap with nothing else{over}.")
+        }
+        Part::Synchronisation => {
+            format!("Limited by the host's waits: for {amount} the host waits while its GPU is idle{over}.")
+        }
+        _ => {
+            format!(
+                "Nothing in the recording explains {amount}{over}: neither kernels, copies, the loader nor calls of CUDA."
+            )
+        }
+    }
+}
+
 /// The sentence that says what limits the run.
 pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
     let none = |sentence: String| Binding { part: None, sentence };
@@ -37,7 +62,7 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
             "Cannot tell what limits the steps: {counted} come after the warm-up, and {JUDGED_STEPS} are needed."
         ));
     }
-    let (per_step, over) = ("a step", format!(" (median of {counted} steps)"));
+    let over = format!(" (median of {counted} steps)");
     let compute: f64 =
         Part::iter().filter(|part| part.computes()).filter_map(|part| split.part(part)).map(|time| time.share).sum();
     let mut others: Vec<(Part, f64, (f64, f64))> = Part::iter()
@@ -49,28 +74,8 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
     let second = others.get(1).map_or(0.0, |(_, _, (_, high))| *high);
     let interval = format!(" [{}, {}]", percent(low), percent(high));
     if share >= BINDS && low > second && low > 0.5 * BINDS {
-        let amount = format!("{}{interval} of {per_step}", percent(share));
-        let sentence = match part {
-            Part::Data => format!("Limited by the loader: {amount} is waiting for data{over}."),
-            Part::Launch => {
-                format!("Limited by launches: for {amount} the GPU is idle because work arrives too slowly{over}.")
-            }
-            Part::Copy => format!("Limited by data movement: {amount} is copies that overlap with nothing else{over}."),
-            Part::Straggler => {
-                format!("Limited by the slowest rank: {amount} is waiting for it{over}.{}", slowest(processes))
-            }
-            Part::Communication => {
-                format!("Limited by communication: {amount} is collectives that overlap with nothing else{over}.")
-            }
-            Part::Synchronisation => {
-                format!("Limited by the host's waits: for {amount} the host waits while its GPU is idle{over}.")
-            }
-            _ => {
-                format!(
-                    "Nothing in the recording explains {amount}{over}: neither kernels, copies, the loader nor calls of CUDA."
-                )
-            }
-        };
+        let amount = format!("{}{interval} of a step", percent(share));
+        let sentence = limit(part, &amount, &over, processes);
         let part = (!matches!(part, Part::Idle | Part::Step)).then_some(part);
         return Binding { part, sentence };
     }
@@ -86,7 +91,7 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
             "The recording cannot tell whether memory or arithmetic limits it."
         };
         let sentence = format!(
-            "Limited by computing: {} of {per_step}{over}, most of it {} ({}). {unsaid}",
+            "Limited by computing: {} of a step{over}, most of it {} ({}). {unsaid}",
             percent(compute),
             most.name(),
             percent(of_most)
@@ -95,11 +100,7 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
     }
     let named: Vec<String> =
         others.iter().take(2).map(|(part, share, _)| format!("{} {}", part.name(), percent(*share))).collect();
-    none(format!(
-        "No single cause stands out: computing {} of {per_step}{over}, {}.",
-        percent(compute),
-        named.join(", ")
-    ))
+    none(format!("No single cause stands out: computing {} of a step{over}, {}.", percent(compute), named.join(", ")))
 }
 
 /// Which rank is last, if it is nearly always the same one.
