@@ -118,7 +118,7 @@ fn a_journal_whose_lines_are_out_of_order_is_named() {
     // Once a run.
     assert_eq!(report.damaged.len(), before.len(), "{:?}", report.damaged);
     for run in before {
-        let words = format!("it queues the run {}, of which lines before it tell", run.run);
+        let words = format!("it queues the run {}, which earlier lines already mention", run.run);
         assert!(report.damaged.iter().any(|named| named.starts_with("journal.jsonl:") && named.contains(&words)));
     }
     let home = TempDir::new().unwrap();

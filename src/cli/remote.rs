@@ -64,7 +64,7 @@ impl Far {
         }
     }
 
-    /// The message for a broken connection: `node broke; what was queued there goes on: …`.
+    /// The message for a broken connection: `the connection to node broke; the runs queued there go on: …`.
     pub fn broke(&self) -> String {
         let address = self.address();
         format!("the connection to {} broke; the runs queued there go on: multicard attach {address}", address.host())

@@ -121,7 +121,7 @@ fn an_interrupt_without_a_line_leaves_the_runs_and_says_how_to_follow_them() {
     scene.cut();
     hear(&mut run, "trying again in 1 s");
     kill_process(Pid::from_child(&run), Signal::INT).unwrap();
-    hear(&mut run, &format!("what was queued there goes on: multicard attach {}", scene.address()));
+    hear(&mut run, &format!("the runs queued there go on: multicard attach {}", scene.address()));
     assert_eq!(run.wait().unwrap().code(), Some(130));
     assert!(!scene.states().iter().any(|state| state.is_final()));
 }
