@@ -78,6 +78,6 @@ pub use verdict::{
     EQUAL_WITHIN, Judgement, Verdict, judge, judge_comparisons, log_ratios, mean_interval, spread, usual_spread,
 };
 
-// The plan's values that summaries and cells carry, for whoever draws them.
+// The plan's values that summaries and cells contain, for code that draws them.
 pub use crate::plan::{Better, Key, Level, Levels, Mode, RunState};
 pub use crate::protocol::{DeviceRates, Environment, TRACE_METRICS, TraceMetricKind, fact_name};

@@ -73,7 +73,7 @@ use pace::Pace;
 /// The program's name, as in the title of a window without a session.
 pub(crate) const NAME: &str = "multicard";
 
-/// The window's content, and the engine that works for it.
+/// The window's content, and the engine behind it.
 pub struct App {
     window: Window,
     engine: Engine,
@@ -160,7 +160,7 @@ impl eframe::App for App {
     }
 }
 
-/// All keys of the window, a line each.
+/// All keys of the window, one on each line.
 pub fn describe_keys() -> String {
     keys::help(&screens::screens()).iter().map(|(keys, meaning)| format!("{keys:<22}{meaning}\n")).collect()
 }

@@ -55,7 +55,7 @@ use follow::Interrupted;
 #[command(name = "multicard", version, arg_required_else_help = false)]
 #[command(disable_help_subcommand = true, after_help = help::list_topics())]
 struct Arguments {
-    /// Session that the window opens, created if missing: a folder, or one on another machine as ssh://[user@]host/path. Default: the
+    /// Session that the window opens, created if missing: a folder, or a session on another machine as ssh://[user@]host/path. Default: the
     /// last open session.
     #[arg(long, value_name = "DIR|ADDRESS")]
     session: Option<PathBuf>,
@@ -65,21 +65,21 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Describe this machine: GPUs, CPUs, memory, worker; `node measure` measures what it reaches.
+    /// Describe this machine: GPUs, CPUs, memory, worker. `node measure` measures the rates that it reaches.
     Node(node::Arguments),
-    /// Check what runs need of this machine, and say what to type where it is missing. Exit code 1 if something does not work.
+    /// Check what runs need on this machine, and print the command that installs what is missing. Exit code 1 if something does not work.
     Doctor(doctor::Arguments),
-    /// Fetch the libraries of PyTorch or NVIDIA DALI where this machine has none. Goes on where an earlier try was broken off.
+    /// Fetch the libraries of PyTorch or NVIDIA DALI where this machine has none. Continues an earlier download that was interrupted.
     Setup(setup::Arguments),
     /// Show what a plan would run here: cells, estimated time and memory, and cells that cannot run.
     Plan(plan::Arguments),
     /// Run a plan and record it in a session.
     Run(run::Arguments),
-    /// Run a session's queue in a process that others attach to; started by the window and by `run --detach`.
+    /// Run a session's queue in a process that other programs attach to; started by the window and by `run --detach`.
     Conduct(conduct::ConductArguments),
-    /// Follow the runs of a session that another process runs, until nothing is left to do. Ctrl-C leaves the runs alone.
+    /// Follow the runs of a session that another process runs, until nothing is left to do. Ctrl-C does not end the runs.
     Attach(conduct::AttachArguments),
-    /// Stop all runs of a session, whoever runs them.
+    /// Stop all runs of a session, whichever process runs them.
     Stop(conduct::StopArguments),
     /// Print a table of a session's results.
     Table(table::Arguments),
@@ -89,11 +89,12 @@ enum Command {
     Figure(Box<figure::Arguments>),
     /// Compare the cells of two sessions: which became faster or slower. Exit code 1 if one became worse.
     Diff(difference::Arguments),
-    /// Judge the papers' claims by a session's runs: holds, fails, undecided, not judged, untested. Exit code 1 if one fails.
+    /// Judge the papers' claims by a session's runs: holds, fails, undecided, not judged, untested. Exit code 1 if a claim fails.
     Claims(claims::Arguments),
-    /// List the tables and figures of the papers; print the values, contradictions and claims of one; write a report of a reproduction.
+    /// List the tables and figures of the papers; print the values, contradictions and claims of one of them; or write a report that
+    /// compares sessions with the papers.
     Papers(papers::Arguments),
-    /// Export a session's runs, steps, epochs, samples or evidence as a long table for pandas, DuckDB and the like.
+    /// Export a session's runs, steps, epochs, samples or evidence as a long table for pandas, DuckDB and similar programs.
     Export(export::Arguments),
     /// Print how to cite multicard, and the measurements of a session.
     Cite(cite::Arguments),
@@ -103,7 +104,7 @@ enum Command {
     Report(report::Arguments),
     /// Summarise a report of Nsight Systems: metrics, kernels, API calls, copies, gaps.
     Trace(trace::Arguments),
-    /// Show recordings in the window, one below the other on an axis of time.
+    /// Show recordings in the window, one below the other on one time axis.
     Timeline {
         /// Reports of Nsight Systems or events files.
         #[arg(required = true)]
@@ -115,7 +116,7 @@ enum Command {
     /// Try a plan's own program.
     #[command(subcommand)]
     Command(command::Command),
-    /// Print a helper module for programs that say their own readings.
+    /// Print a helper module for programs that report their own readings.
     Adapter(command::AdapterArguments),
     /// Show, rebuild, export or import a session.
     #[command(subcommand)]
@@ -225,7 +226,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the arguments. A session that stands where a command does is named as what it is.
+/// Explains what is wrong with the arguments. If a session stands in the place of a subcommand, the message says so.
 fn misunderstood(error: &clap::Error) -> ExitCode {
     let given = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string);
     if let Some(folder) = given.filter(|given| Path::new(given).join("session.toml").is_file()) {
@@ -254,7 +255,7 @@ fn window_at(figure: PathBuf) -> Outcome {
     Ok(OK)
 }
 
-/// Opens the window with recordings on its timeline.
+/// Opens the window with recordings on the Timeline screen.
 #[cfg(feature = "window")]
 fn timeline(recordings: Vec<PathBuf>) -> Outcome {
     use crate::app::TimelineCommand;

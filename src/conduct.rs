@@ -1,5 +1,5 @@
 //! The conductor of a session: a process, or a thread of `multicard run`, that owns the session's queue, its runs, the sampler and
-//! the writer, and the clients that watch and steer it.
+//! the writer, and the clients that watch and control it.
 //!
 //! ```text
 //! window ────────┐                        ┌─▶ Session: queue, groups, telemetry, store
@@ -7,32 +7,32 @@
 //! stop ──────────┘        ◀── news ───────┘
 //! ```
 //!
-//! Whoever holds the session's lock conducts it; nobody else writes. The conductor listens on a socket in the user's state folder
-//! ([`socket_path`]), which only the user can enter, and checks who connects. [`Client::connect_or_start`] finds it, or starts
-//! `multicard conduct SESSION` in a session of the system of its own (setsid), so that closing the window, the terminal or a login
-//! does not end it. It ends when nothing is left to do and nobody is attached.
+//! The process that holds the session's lock conducts it; no other process writes. The conductor listens on a socket in the user's
+//! state folder ([`socket_path`]), which only the user can enter, and checks the user of each client. [`Client::connect_or_start`]
+//! finds it, or starts `multicard conduct SESSION` as the leader of a new system session (setsid), so that it survives the end of
+//! the window, the terminal or the login. It ends when nothing is left to do and no client is attached.
 //!
 //! # The lines
 //!
-//! Both sides write JSON, one object a line. The conductor begins with [`Conducting`], the client answers with [`Hello`]; then the
-//! client sends [`Letter`]s and the conductor [`News`]: the whole queue first, then what changes. Both must be of one version: the
-//! lines are no interface for other programs.
+//! Both sides write JSON, one object on each line. The conductor begins with [`Conducting`], the client answers with [`Hello`]; then
+//! the client sends [`Letter`]s and the conductor [`News`]: first the whole queue, then its changes. Both must have the same version:
+//! other programs must not rely on these lines.
 //!
 //! # What happens when something dies
 //!
 //! | what dies | consequence |
 //! |---|---|
 //! | a client | nothing; the conductor goes on, and ends once the queue is empty |
-//! | the conductor, while it measures the machine | its worker ends with it; devices that were measured by then are recorded |
-//! | the conductor | the runs under way go on; the next conductor follows them and restores the queue, which is paused until its user resumes it or launches more |
+//! | the conductor, while it measures the machine | its worker ends with it; devices measured before are recorded |
+//! | the conductor | active runs go on; the next conductor follows them and restores the queue, which is paused until its user resumes it or launches more |
 //! | `multicard run` that conducts | the same; if the next conductor is a `multicard run`, it records queued runs as never started |
 //!
-//! A conductor that lives and says nothing, because it is stopped (SIGSTOP) or waits for a disk, is named with its process and state
-//! after 10 s ([`Silent`]); `multicard stop --now` ends it, and has its runs ended by the next one.
+//! If a conductor is alive but silent, because it is stopped (SIGSTOP) or waits for a disk, clients show its process and state
+//! after 10 s ([`Silent`]). `multicard stop --now` ends it, and the next conductor ends its runs.
 //!
 //! A conductor process notifies the desktop, if there is one, when a run fails and when nothing is left to run.
 //!
-//! An interrupt (SIGINT, SIGTERM) has a conductor process leave its runs in the same way.
+//! An interrupt (SIGINT, SIGTERM) makes a conductor process leave its runs in the same way.
 
 mod client;
 mod clients;

@@ -1,5 +1,5 @@
-//! Files and text that other programs wrote: opened without following links or waiting for anyone, read with limits, and shown so
-//! that they cannot control a terminal or mislead a reader. And files that the user names to be written, which may be anything.
+//! Files and text that other programs wrote: opened without following links or waiting for a writer, read with limits, and shown so that
+//! they cannot control a terminal or mislead a reader. Also files that the user names for writing, which may be of any kind.
 
 mod file;
 mod limits;

@@ -3,7 +3,7 @@
 //! [`find_worker`] finds the program that trains, [`place`] gives each rank its GPUs, CPUs and memory, [`Queue`] picks the next
 //! run, and [`Launcher`] starts it, follows it to its end and reports [`Update`]s.
 //!
-//! # Who starts whom
+//! # Which process starts which
 //!
 //! ```text
 //! workbench: Launcher ──▶ [nsys ──▶] supervisor: multicard group JOB ──▶ one process per rank: multicard rank ⇒ worker rank JOB R
@@ -19,8 +19,9 @@
 //! another one that opens the session finds the group ([`find_group`]) and follows it from the start of its logs
 //! ([`Launcher::follow`]).
 //!
-//! The rank of a job with a program is `multicard program JOB`, which starts the program and logs for it (`program`): then there is no
-//! worker, and the supervisor and the follower end what is left of the program by its marker.
+//! If a job has a program of its own, its rank is `multicard program JOB`, which starts the program and writes the log for it
+//! (`program`). No worker is involved then, and the supervisor and the follower find remaining processes of the program by their
+//! marker and end them.
 //!
 //! # How failures are detected
 //!
@@ -30,10 +31,10 @@
 //! | a rank that hangs or is stopped | the other ranks, whose collective times out after 20 s | they name the rank that does not answer, and end |
 //! | a single rank that hangs | the follower, by the silence of its log | the group gets SIGTERM, after 6 s SIGKILL |
 //! | the supervisor | the kernel | the kernel kills the ranks; the follower kills the rest of the process group |
-//! | nsys | the follower | ranks that outlive it are followed to their end; their measurements count |
-//! | the workbench | nobody | the group continues; the next workbench follows it |
+//! | nsys | the follower | ranks that survive it are followed to their end; their measurements count |
+//! | the workbench | no process | the group continues; the next workbench follows it |
 //!
-//! The follower collects all of it in `outcome::Facts`, which determine the outcome of the run and the rank that failed first.
+//! The follower collects all facts in `outcome::Facts`, which determine the outcome of the run and the rank that failed first.
 
 mod answer;
 mod follower;

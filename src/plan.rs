@@ -1,7 +1,7 @@
 //! What to run: factors, workloads, the plan file, the matrix, its order and an estimate of its cost.
 //!
-//! Everything here is a pure value: no clock, no process, no device. The disk is touched only to read a plan, and
-//! the `config.json` of a model that a plan names.
+//! Everything here is a pure value: no clock, no process, no device. The disk is read only for a plan file and for the `config.json` of a
+//! model that a plan names.
 //!
 #![doc = include_str!("plan/plan.md")]
 

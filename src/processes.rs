@@ -1,8 +1,8 @@
-//! The processes of this machine as a tree, and the end of those that belong to a run.
+//! The processes of this machine as a tree, and ending those that belong to a run.
 //!
-//! A program may start others, and they may leave its process group and its session, or lose their parents. Two things hold them
-//! together: whoever starts the program is a *child subreaper* (prctl(2)), so that orphans become its children; and every process
-//! inherits [`MARKER_VARIABLE`], by which others find them when the subreaper itself was killed.
+//! A program may start other processes, which may leave its process group and its session, or lose their parents. Two things keep them
+//! identifiable: the process that starts the program is a *child subreaper* (prctl(2)), so that orphans become its children; and every
+//! process inherits [`MARKER_VARIABLE`], by which they are found if the subreaper itself was killed.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -24,10 +24,10 @@ pub const MARKER_VARIABLE: &str = "MULTICARD_RUN_MARKER";
 
 /// Time that killed processes have to disappear.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
-/// Interval between looks at processes that are to end.
+/// Interval between checks of processes that are to end.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Where the number of the last SIGTERM or SIGINT that this process got is written from now on; 0 before the first.
+/// A number that holds the last SIGTERM or SIGINT that this process received from now on; 0 before the first.
 ///
 /// # Errors
 /// The system refuses a handler.
@@ -50,7 +50,7 @@ pub struct Process {
     pub parent: u32,
     /// Its start, in clock ticks since boot.
     pub start: u64,
-    /// The name of its program, at most 15 bytes of it.
+    /// The name of its program, at most the first 15 bytes.
     pub name: String,
     /// Resident memory.
     pub resident_bytes: u64,
@@ -74,21 +74,21 @@ fn process(pid: u32) -> Option<Process> {
     })
 }
 
-/// What a living process does, by the kernel.
+/// The state of a living process according to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// It runs, or waits for something that is not a device.
+    /// It runs, or waits for something other than a device.
     Lives,
     /// It waits for a device, such as a disk, and cannot be interrupted.
     Device,
-    /// It was stopped by a signal, as by Ctrl-Z.
+    /// It was stopped by a signal, such as Ctrl-Z.
     Stopped,
-    /// A debugger holds it.
+    /// A debugger has stopped it.
     Traced,
 }
 
 impl Doing {
-    /// What it does, as a clause after the process.
+    /// The state as a clause that follows the name of the process.
     pub fn words(self) -> &'static str {
         match self {
             Self::Lives => "which is busy",
@@ -99,7 +99,7 @@ impl Doing {
     }
 }
 
-/// What a process does; none if it has ended.
+/// The state of a process; `None` if it has ended.
 pub fn doing(pid: u32) -> Option<Doing> {
     match Stat::from_file(format!("/proc/{pid}/stat")).ok()?.state {
         'Z' | 'X' => None,
@@ -110,7 +110,7 @@ pub fn doing(pid: u32) -> Option<Doing> {
     }
 }
 
-/// The name of this process, as those of others are told.
+/// The name of this process, in the form in which [`Process::name`] gives others.
 pub fn own_name() -> String {
     process(std::process::id()).map_or(String::new(), |own| own.name)
 }
@@ -132,21 +132,21 @@ pub fn descendants(root: u32) -> Vec<Process> {
     }
 }
 
-/// The living processes of this user that carry a run's marker, but for this one.
+/// The living processes of this user that carry a run's marker, except for this process.
 pub fn marked(marker: &str) -> Vec<Process> {
     let wanted = format!("{MARKER_VARIABLE}={marker}");
     let carries = |process: &Process| {
-        // Only the owner may read it, and a program may have overwritten its own.
+        // Only the owner may read the environment, and a program may have overwritten it.
         let variables = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
         variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
     };
     living().into_iter().filter(|process| process.pid != std::process::id() && carries(process)).collect()
 }
 
-/// Sends a signal to a process, if it still is the one that was found.
+/// Sends a signal to a process, if it is still the same process.
 pub fn signal(process: &Process, signal: Signal) {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return };
-    // The handle names one process for good, so that a new one with its id is not hit.
+    // The handle identifies one process for good, so that a new process with the same id is never signalled.
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     if self::process(process.pid).is_some_and(|now| now.start == process.start) {
         // An error means that it has just ended.
@@ -154,8 +154,8 @@ pub fn signal(process: &Process, signal: Signal) {
     }
 }
 
-/// Ends all processes that `find` finds: SIGTERM, and SIGKILL once `grace` is over, until none is left. Returns those that were there
-/// at first, and those that could not be killed, such as those that wait in the kernel for a hung device.
+/// Ends all processes that `find` finds: SIGTERM, and SIGKILL after `grace`, until none is left. Returns the processes that existed at
+/// first, and those that could not be killed, such as processes that wait in the kernel for a hung device.
 pub fn end(
     find: impl Fn() -> Vec<Process>,
     grace: Duration,
@@ -196,7 +196,7 @@ pub fn named(processes: &[Process]) -> String {
     shown.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// The file that would be executed for a program's name: itself where it has a slash, else the first of the search path.
+/// The file that would be executed for a program's name: the name itself if it contains a slash, else the first match on the search path.
 ///
 /// # Errors
 /// There is none, or it is not executable; the message says what to do.
@@ -222,16 +222,16 @@ pub fn executable(program: &str, folder: &std::path::Path, search: Option<&OsStr
         };
     }
     let search = search.unwrap_or(OsStr::from_bytes(b"/usr/local/bin:/usr/bin:/bin"));
-    let mut there = None;
+    let mut denied = None;
     for candidate in std::env::split_paths(search).map(|path| folder.join(path).join(program)) {
         if is_executable(&candidate) {
             return Ok(candidate);
         }
-        if there.is_none() && candidate.is_file() {
-            there = Some(candidate);
+        if denied.is_none() && candidate.is_file() {
+            denied = Some(candidate);
         }
     }
-    Err(match there {
+    Err(match denied {
         Some(path) => format!("the program {} is not executable: make it so with `chmod +x`", path.display()),
         None => format!(
             "the program {program:?} is not found in PATH ({}): install it, or write its path",

@@ -1,7 +1,7 @@
-//! Programs as workloads: the runner of a run whose plan has a `[command]`, and what it reads from the program.
+//! Programs as workloads: the runner of a run whose plan has a `[command]`, and the readings of the program.
 //!
 //! A run of a program has one rank: `multicard program JOB`, which [`run`]s it. The launcher, the follower and the store see a rank
-//! that logs protocol events, as the worker's do.
+//! that logs protocol events, like the worker's ranks.
 //!
 //! ```text
 //! supervisor ──▶ runner: multicard program JOB ──▶ the program ──▶ whatever it starts
@@ -11,10 +11,10 @@
 //!
 //! # Nothing is left running
 //!
-//! The program leads a process group of its own. The runner is a child subreaper: what the program starts stays below the runner, also
-//! what leaves the group and loses its parent. The runner ends all of it when the program has ended, and when it is told to end: SIGTERM,
-//! and SIGKILL after a grace. If the runner is killed, the kernel kills the program, and the supervisor and the follower end what carries
-//! the run's marker ([`crate::processes`]).
+//! The program leads a process group of its own. The runner is a child subreaper: all processes that the program starts stay
+//! descendants of the runner, even if they leave the group and lose their parent. The runner ends all of them when the program has
+//! ended, and when it is told to end: SIGTERM, then SIGKILL after a grace period. If the runner is killed, the kernel kills the
+//! program, and the supervisor and the follower end all processes with the run's marker ([`crate::processes`]).
 
 mod facts;
 mod keep;
@@ -33,7 +33,7 @@ pub use runner::run;
 /// The file of a run's [`Record`] in its folder.
 pub const RECORD_FILE: &str = "program.json";
 
-/// What a run's program was: its command line as it was executed.
+/// The program of a run, as it was executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The program and its arguments.
@@ -42,6 +42,6 @@ pub struct Record {
     pub executable: PathBuf,
     /// The folder that it ran in.
     pub folder: PathBuf,
-    /// The variables that the plan or multicard set. Those that were inherited are not kept: they may hold secrets.
+    /// The environment variables that the plan or multicard set. Inherited variables are left out, since they may contain secrets.
     pub environment: Vec<(String, String)>,
 }

@@ -60,7 +60,7 @@ const SAMPLES_IN_FLIGHT: usize = 1024;
 /// Longest note.
 const MOST_NOTE_BYTES: usize = 16 << 10;
 
-/// Free space on the session's disk without which no run starts: many times the logs of a short one.
+/// The least free space on the session's disk for a run to start: many times the logs of a short run.
 const RUN_BYTES: u64 = 8 << 20;
 
 /// A session opened for running.
@@ -68,9 +68,9 @@ pub struct Session {
     store: Store,
     node: Node,
     topology: Topology,
-    /// What measures the machine.
+    /// The worker that measures the machine.
     worker: Option<WorkerCommand>,
-    /// `None` only while leaving.
+    /// `None` only while the session is being left.
     launcher: Option<Launcher>,
     sampler: Sampler,
     queue: Queue,
@@ -85,24 +85,24 @@ pub struct Session {
     reported_s: BTreeMap<String, f64>,
     next_run: u32,
     next_plan: u32,
-    /// Decisions that took effect and could not be written, as on a full disk: before anything else happens, they are.
+    /// Decisions that took effect but could not be written, for example on a full disk. They are written before anything else happens.
     unrecorded: VecDeque<Decision>,
-    /// What happened before an error.
+    /// Notices from before an error.
     untold: Vec<Notice>,
     updates: Receiver<Update>,
     samples: Receiver<(String, Sample)>,
     import: Option<tracing::Import>,
     /// Reports waiting for the current import.
     to_import: VecDeque<tracing::ToImport>,
-    /// The measurement that waits or is under way, or the last one.
+    /// The measurement that is waiting or running, or else the last one.
     measurement: Option<Measurement>,
-    /// The one under way.
+    /// The running measurement.
     measuring: Option<rates::Measuring>,
-    /// What is known of the programs of runs.
+    /// Facts about the programs of runs.
     facts: program::Facts,
-    /// What came with an archive.
+    /// The programs that came with an archive.
     from_archive: imported::FromArchive,
-    /// What the next conductor needs of the queue.
+    /// What the next conductor needs to know about the queue.
     kept_queue: kept_queue::KeptQueue,
 }
 
@@ -112,11 +112,11 @@ struct QueuedJob {
     job: Job,
     origin: Origin,
     estimate_s: f64,
-    /// What a rank needs of its device's memory, by estimate.
+    /// The estimated device memory of a rank.
     rank_bytes: u64,
     /// The interconnects of its GPUs.
     links: String,
-    /// It needs the machine to itself.
+    /// Whether it needs the machine to itself.
     exclusive: bool,
 }
 
@@ -155,7 +155,7 @@ impl Machine {
     }
 }
 
-/// What the machine has beside the worker.
+/// The machine without its worker.
 fn node_without_worker() -> Node {
     let mut node = telemetry::read_node();
     node.nsys = trace::find_nsys();
@@ -172,12 +172,12 @@ impl Session {
         Self::open_with(folder, machine, LauncherOptions::default(), false)
     }
 
-    /// The same, but queued runs that an earlier process left are put back into the queue, which is then paused.
+    /// Like [`Session::open_or_create`], but queued runs that an earlier process left are put back into the queue, which is then paused.
     pub fn open_and_restore(folder: &Path, machine: Machine) -> Result<Self, SessionError> {
         Self::open_with(folder, machine, LauncherOptions::default(), true)
     }
 
-    /// The same with a launcher of another patience.
+    /// Like [`Session::open_or_create`], with a launcher that waits for other times.
     fn open_with(
         folder: &Path,
         machine: Machine,
@@ -187,7 +187,7 @@ impl Session {
         let Machine { node, topology, worker } = machine;
         let is_session = folder.join("session.toml").exists();
         let store = match if is_session { Store::open(folder) } else { Store::create(folder, &node) } {
-            // Another program made it meanwhile.
+            // Another program created it in the meantime.
             Err(StoreError::Exists { .. }) => Store::open(folder)?,
             store => store?,
         };
@@ -251,7 +251,7 @@ impl Session {
         Ok(self.store.decide(Decision::StudyDeleted { name: name.to_owned() })?)
     }
 
-    /// Notes something of a run, or of the session if none is named.
+    /// Writes a note on a run, or on the session if none is named.
     pub fn note(&self, run: Option<String>, note: String) -> Result<(), SessionError> {
         noted(&self.store, run, note)
     }
@@ -277,12 +277,12 @@ impl Session {
         self.queue.pause();
     }
 
-    /// Starts runs again, but for those that wait for an order that names them.
+    /// Starts runs again, except those that wait for an order that names them.
     pub fn go_on(&mut self) {
         self.queue.resume();
     }
 
-    /// How many runs that an earlier process left, or that came with an archive, wait until their user goes on with them.
+    /// The number of runs that an earlier process left, or that came with an archive, and that wait for the user to resume them.
     pub fn restored(&self) -> usize {
         self.queue.held().count()
     }
@@ -304,7 +304,7 @@ impl Session {
         self.queue.states()
     }
 
-    /// Moves a queued run to `position` among the queued ones, from 0. A conductor that takes the queue over keeps the order.
+    /// Moves a queued run to `position` among the queued ones, from 0. The next conductor keeps this order.
     pub fn reorder(&mut self, run: &str, position: usize) -> Result<(), SessionError> {
         self.queue.reorder(run, position)?;
         let queued = self.queue.states().filter(|(_, state)| *state == RunState::Queued);
@@ -313,13 +313,14 @@ impl Session {
         Ok(())
     }
 
-    /// Writes what the next conductor needs of the queue. If that fails, as on a full disk, it takes runs as they were queued.
+    /// Writes what the next conductor needs to know about the queue. If that fails, as on a full disk, the next conductor uses the order in
+    /// which runs were queued.
     fn keep_queue(&self) {
         let _ = self.kept_queue.write(self.store.folder());
     }
 
-    /// Closes the session and leaves active runs running. Whoever opens it next reattaches to them; runs that are
-    /// still queued are then recorded as never started.
+    /// Closes the session and leaves active runs running. The next process that opens it reattaches to them; runs that are still queued are
+    /// then recorded as never started.
     pub fn leave(mut self) -> Result<(), SessionError> {
         self.cancel_imports();
         (self.import, self.measuring) = (None, None);
@@ -347,7 +348,7 @@ impl Session {
         Ok(())
     }
 
-    /// Removes a run from the queue, which is recorded with whatever else waits for that.
+    /// Removes a run from the queue. The removal is recorded together with other unwritten decisions.
     fn cancel_queued(&mut self, run: &str) -> Result<(), SessionError> {
         self.queue.cancel(run)?;
         self.progress.withdrawn(self.jobs.get(run).map_or(0.0, |queued| queued.estimate_s));
@@ -391,7 +392,7 @@ impl Session {
 
     fn advance_with(&mut self, patience: Duration, notices: &mut Vec<Notice>) -> Result<(), SessionError> {
         self.record_pending()?;
-        // What active runs say is recorded even if no further one can start.
+        // Messages of active runs are recorded even if no further run can start.
         let started = self.start_next(notices);
         match self.updates.recv_timeout(patience) {
             Ok(update) => self.take(update, notices)?,
@@ -412,7 +413,7 @@ impl Session {
         self.start_next(notices)
     }
 
-    /// Records a decision that has taken effect. If it cannot be written now, nothing else happens until it is.
+    /// Records a decision that has taken effect. If it cannot be written now, nothing else happens until it is written.
     fn record(&mut self, decision: Decision) {
         self.unrecorded.push_back(decision);
         // The next call of `advance` reports the error.
@@ -449,7 +450,7 @@ impl Session {
             let next = session.queue.peek().and_then(|run| session.jobs.get(run));
             next.is_some_and(|queued| queued.job.program.is_some())
         };
-        // An import by nsys would disturb the run, and the run a measurement of the machine.
+        // An import by nsys would disturb a run, and a run would disturb a measurement.
         while self.unrecorded.is_empty()
             && (has_worker || is_program(self))
             && self.import.is_none()
@@ -546,7 +547,7 @@ impl Session {
     }
 }
 
-/// Notes something of a session that nobody conducts, or of one of its runs.
+/// Writes a note on a session that has no conductor, or on one of its runs.
 pub fn note_session(folder: &Path, run: Option<String>, note: String) -> Result<(), SessionError> {
     noted(&Store::open(folder)?, run, note)
 }
@@ -580,22 +581,22 @@ pub fn default_sessions_folder() -> Result<PathBuf, SessionError> {
     Ok(data.join("multicard").join("sessions"))
 }
 
-/// The folder of the session of a name that a file such as a figure's is of: around or beside the file, among `recent` ones, or in the
-/// default folder.
+/// Finds the session with a name that was read from a file such as a figure: in a folder around or next to the file, among `recent`
+/// sessions, or in the default folder.
 pub fn find_session(file: &Path, name: &str, recent: &[PathBuf]) -> Option<PathBuf> {
     let named = |folder: &&Path| folder.file_name().is_some_and(|own| own.to_string_lossy() == name);
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let around = file.ancestors().skip(1).filter(named).map(Path::to_owned);
     let recent = recent.iter().map(PathBuf::as_path).filter(named).map(Path::to_owned);
-    // A name must not contain a path that leads elsewhere.
+    // A name must not contain a path that leads out of the folder.
     let plain = Path::new(name).components().count() == 1;
-    // A folder of figures lies beside its session as well.
+    // A folder of figures may be next to its session as well.
     let beside = file.ancestors().skip(1).take(2).filter(|_| plain).map(|folder| folder.join(name));
     let usual = default_sessions_folder().ok().filter(|_| plain).map(|folder| folder.join(name));
     around.chain(beside).chain(recent).chain(usual).find(|folder| folder.join("session.toml").exists())
 }
 
-/// The folder of a new session in the default place, named after its first plan and the current time.
+/// The folder of a new session in the default folder, named after its first plan and the current time.
 pub fn new_session_folder(plan: &str) -> Result<PathBuf, SessionError> {
     let plain: String = plan.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     let name = format!("{plain}-{}", jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S"));

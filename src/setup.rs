@@ -1,8 +1,8 @@
-//! Libraries that the worker loads and that a package does not hold: PyTorch's and, if asked for, NVIDIA DALI's, fetched into the user's
-//! cache. They are wheels of PyPI, of which only the C++ side is unpacked: no Python is needed.
+//! Fetches libraries that the worker loads and that no package of multicard contains: PyTorch's and, if requested, NVIDIA DALI's. They are
+//! stored in the user's cache. They come from wheels of PyPI, of which only the C++ side is unpacked, so no Python is needed.
 //!
-//! Whatever breaks it off, what has been received is kept and the next try goes on: a download in the middle of a file, an unpacked wheel
-//! whole. `make` shares the folders and the lock.
+//! Whatever interrupts it, received data are kept and the next try continues: a download in the middle of a file, unpacking after the last
+//! complete wheel. `make` uses the same folders and the same lock.
 
 mod wheel;
 
@@ -19,9 +19,9 @@ use wheel::{address, merge, unpack};
 
 /// Version of DALI that the worker is built for.
 const DALI_VERSION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/dali-version")).trim_ascii();
-/// The file in a folder of libraries that lists the wheels it holds.
+/// The file in a folder of libraries that lists the wheels unpacked there.
 const COMPLETE: &str = "complete";
-/// What stands in the list for all of CUDA's libraries; `.ci/libtorch` looks for it.
+/// The entry in that list for all of CUDA's libraries; `.ci/libtorch` looks for it.
 const CUDA_LIBRARIES: &str = "cuda-libraries";
 
 /// Why libraries were not fetched.
@@ -42,8 +42,8 @@ pub enum SetupError {
     },
     /// The disk has too little room.
     #[error(
-        "{:.1} GB of free space are needed in {} while unpacking, {:.1} GB are free: make room, or set XDG_CACHE_HOME to another disk; \
-         what was received is kept", *needed as f64 / 1e9, folder.display(), *free as f64 / 1e9
+        "unpacking needs {:.1} GB of free space in {}, but only {:.1} GB are free: make room, or set XDG_CACHE_HOME to another disk; \
+             what was received is kept", *needed as f64 / 1e9, folder.display(), *free as f64 / 1e9
     )]
     Space {
         /// The folder.
@@ -65,7 +65,7 @@ pub enum SetupError {
         source: zip::result::ZipError,
     },
     /// A file cannot be written.
-    #[error("writing {} failed: {source}; what was received is kept, and `multicard setup` goes on there", path.display())]
+    #[error("writing {} failed: {source}; what was received is kept, and `multicard setup` continues from there", path.display())]
     Write {
         /// The file or folder.
         path: PathBuf,
@@ -81,7 +81,7 @@ impl SetupError {
     }
 }
 
-/// How far it is: what is done now, and bytes of wheels received, of all.
+/// Receives the progress: the current activity, the bytes of wheels received, and their total.
 pub type Progress<'a> = dyn FnMut(&str, u64, u64) + 'a;
 
 /// The folder that a set of libraries is fetched into.
@@ -93,12 +93,12 @@ pub fn folder(set: Set) -> Result<PathBuf, SetupError> {
     .map_err(SetupError::NoFolder)
 }
 
-/// Fetches what a folder does not hold of these wheels yet, and unpacks it there. `from` is a mirror, or a folder with the files,
-/// instead of the addresses in the list.
+/// Fetches the wheels that a folder does not contain yet, and unpacks them there. `from` is a mirror, or a folder with the files, in place
+/// of the addresses in the list.
 ///
 /// # Errors
 ///
-/// Those of [`SetupError`]; the next call goes on.
+/// Those of [`SetupError`]; the next call continues.
 pub fn fetch(
     set: Set,
     wheels: &[Wheel],
@@ -112,7 +112,7 @@ pub fn fetch(
     let mut held = held(folder);
     let missing: Vec<&Wheel> = wheels.iter().filter(|wheel| !held.contains(&wheel.package)).collect();
     let total = missing.iter().map(|wheel| wheel.bytes).sum();
-    // What is received lies beside the libraries, in a folder that goes once all is there.
+    // Received files are next to the libraries, in a folder that is removed once everything is unpacked.
     let received = folder.with_added_extension("received");
     let mut before = 0;
     for wheel in missing {
@@ -149,7 +149,7 @@ pub fn fetch(
     }
 }
 
-/// The wheels that a folder holds.
+/// The wheels that were unpacked into a folder.
 fn held(folder: &Path) -> Vec<String> {
     let text = fs::read_to_string(folder.join(COMPLETE)).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
@@ -167,22 +167,22 @@ fn write_held(set: Set, wheels: &[Wheel], folder: &Path, held: &[String]) -> Res
     fs::rename(&part, &path).map_err(SetupError::write(&path))
 }
 
-/// Waits for another set-up, which `make` may be, and keeps others waiting as long as the file is open.
+/// Waits for another set-up, which may be `make`, and makes others wait as long as the returned file is open.
 fn lock(path: &Path, progress: &mut Progress<'_>) -> Result<File, SetupError> {
     let file = File::options().create(true).append(true).open(path).map_err(SetupError::write(path))?;
     if let Err(fs::TryLockError::WouldBlock) = file.try_lock() {
-        progress(&format!("waiting for another set-up that holds {}", path.display()), 0, 0);
-        // Where there are no locks, as on some network file systems, files are renamed into place all the same.
+        progress(&format!("waiting for another set-up that is using {}", path.display()), 0, 0);
+        // Where locking is not supported, as on some network file systems, moving files by renaming is still safe.
         let _ = file.lock();
     }
     Ok(file)
 }
 
-/// Whether there is room for what is left of a wheel and for what is in it.
+/// Checks that there is room for the rest of a wheel and for its contents.
 fn check_space(folder: &Path, received: &Path, wheel: &Wheel) -> Result<(), SetupError> {
     let part = received.join(wheel.file_name()).with_added_extension("part");
     let had = fs::metadata(part).map_or(0, |part| part.len());
-    // Wheels hold libraries at a third of their size or more.
+    // Wheels compress libraries to a third of their size or more.
     let needed = wheel.bytes.saturating_sub(had) + 3 * wheel.bytes;
     match foreign::disk_space(folder) {
         Some((free, _)) if free < needed => Err(SetupError::Space { folder: folder.to_owned(), needed, free }),

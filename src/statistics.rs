@@ -1,5 +1,5 @@
-//! Statistics that rooms of their own share: medians with intervals from order statistics, and the distributions that intervals and tests
-//! rest on. `multicard help method` says where they are used.
+//! Statistics that several rooms share: medians with intervals from order statistics, and the distributions behind intervals and tests.
+//! `multicard help method` says where they are used.
 
 mod distribution;
 mod order;

@@ -1,18 +1,19 @@
-//! Tables as text: Markdown, CSV, LaTeX and HTML of the same columns and rows, in which nobody's text can act.
+//! Tables as text: Markdown, CSV, LaTeX and HTML from the same columns and rows. Texts are escaped, so that none of them acts as markup or
+//! a formula.
 
 use crate::foreign;
 
-/// What stands at one place of a table.
+/// One field of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Text: each format takes the meaning from characters that it would act on.
+    /// Text, which each format escapes.
     Text(String),
-    /// A number, or markup of the one format that is written.
+    /// A number, or markup of the format that is written.
     Ready(String),
 }
 
 impl Field {
-    /// The text as a format escapes it, or what is ready.
+    /// The text as a format escapes it, or the ready markup.
     fn written(&self, escape: fn(&str) -> String) -> String {
         match self {
             Self::Text(text) => escape(text),
@@ -48,14 +49,14 @@ impl From<usize> for Field {
 /// A table of text.
 #[derive(Clone, Debug)]
 pub struct TextTable {
-    /// The side to which each column is set, as LaTeX writes it: `l` or `r`.
+    /// The alignment of each column, as LaTeX writes it: `l` or `r`.
     sides: String,
     head: Vec<Field>,
     rows: Vec<Vec<Field>>,
 }
 
 impl TextTable {
-    /// A table with these headings and no rows; `sides` has an `l` or an `r` for each column, the side to which it is set.
+    /// A table with these headings and no rows; `sides` has an `l` or an `r` for each column, its alignment.
     pub fn new<F: Into<Field>>(sides: impl Into<String>, head: impl IntoIterator<Item = F>) -> Self {
         Self { sides: sides.into(), head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
@@ -75,7 +76,7 @@ impl TextTable {
         self.rows.is_empty()
     }
 
-    /// Leaves only the first rows.
+    /// Keeps only the first rows.
     pub fn truncate(&mut self, rows: usize) {
         self.rows.truncate(rows);
     }
@@ -164,22 +165,22 @@ pub fn latex_text(text: &str) -> String {
     })
 }
 
-/// A sentence for Markdown: as `markdown_text`, but what stands between backticks is code.
+/// A sentence for Markdown: as `markdown_text`, but text between backticks is code.
 pub fn markdown_prose(text: &str) -> String {
     prose(text, markdown_text, |code| format!("`{}`", one_line(code)))
 }
 
-/// A sentence for HTML: as `html_text`, but what stands between backticks is code.
+/// A sentence for HTML: as `html_text`, but text between backticks is code.
 pub fn html_prose(text: &str) -> String {
     prose(text, html_text, |code| format!("<code>{}</code>", html_text(code)))
 }
 
-/// A sentence for LaTeX: as `latex_text`, but what stands between backticks is code.
+/// A sentence for LaTeX: as `latex_text`, but text between backticks is code.
 pub fn latex_prose(text: &str) -> String {
     prose(text, latex_text, |code| format!("\\texttt{{{}}}", latex_text(code)))
 }
 
-/// A sentence whose backticks come in pairs round code. A backtick without a partner is text.
+/// A sentence with code between pairs of backticks. A backtick without a partner is plain text.
 fn prose(text: &str, plain: fn(&str) -> String, code: impl Fn(&str) -> String) -> String {
     let mut parts: Vec<&str> = text.split('`').collect();
     let unpaired = if parts.len().is_multiple_of(2) { parts.pop() } else { None };
@@ -192,8 +193,8 @@ fn one_line(text: &str) -> String {
     escaped(text, |_| None)
 }
 
-/// Text as a field of a CSV file. A spreadsheet would compute a text that begins with `=`, `+`, `-` or `@`: an apostrophe before it
-/// keeps it text.
+/// Text as a field of a CSV file. A spreadsheet would compute a text that begins with `=`, `+`, `-` or `@`; an apostrophe in front prevents
+/// that.
 pub fn csv_text(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = foreign::printable(text);
@@ -201,7 +202,7 @@ pub fn csv_text(text: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
 }
 
-/// Text with some characters replaced, and those that control a terminal or end the line by spaces.
+/// Text with some characters replaced, and with spaces in place of line breaks and characters that control a terminal.
 fn escaped(text: &str, replaced: impl Fn(char) -> Option<String>) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! Recordings of runs: what Nsight Systems recorded, and what ranks recorded themselves. Says where the time of GPUs and host went.
+//! Recordings of runs by Nsight Systems or by the ranks themselves, and the analysis of where the time of GPUs and host went.
 //!
 //! ```text
 //! source: reports of nsys ─────────────────────┐
@@ -6,7 +6,7 @@
 //!                    └▶ tile ─▶ timeline              └▶ perfetto
 //! ```
 //!
-//! A source hands out events, kind by kind, on several threads; folds make sums of them and keep no event. [`import`] makes one pass
+//! A source provides events, kind by kind, on several threads; folds turn them into sums and keep no event. [`import`] makes one pass
 //! over each kind. Timelines draw tiles, which sum up events at each zoom level, and read events only where few are in view. Rows that
 //! name people, hosts, commands or environment variables are not read.
 
@@ -24,12 +24,12 @@ mod perfetto;
 mod progress;
 mod recorder;
 mod render;
+mod reported_steps;
 mod source;
 #[cfg(test)]
 mod tests;
 mod tile;
 mod timeline;
-mod told;
 mod unfinished;
 mod value;
 mod window;
@@ -41,11 +41,11 @@ pub use nsys::{find_nsys, nsys_path, profile_command};
 pub use progress::{Progress, Stage};
 pub use recorder::{Recorder, now_ns, this_thread};
 pub use render::{csv, markdown};
+pub use reported_steps::ReportedStep;
 pub use timeline::{
     Binding, Class, Collective, CriticalPath, Found, Item, Mark, MarkKind, Part, PartTime, Segment, Shelf, Split,
     StepSplit, Steps, Stretch, Timeline, TimelineRow, keep_for_timeline, over_repeats,
 };
-pub use told::ToldStep;
 pub use value::{
     Allocations, Entry, FORMAT_VERSION, FamilyTime, Gap, GpuInfo, GpuTime, GraphProof, HostCall, LayoutProof, Memcpy,
     MemoryOperation, Memset, Metric, NvtxRange, PinProof, PrecisionProof, Proof, RankProof, Statistics, StrategyProof,

@@ -158,7 +158,7 @@ fn a_wrong_filter_or_folder_leaves_no_file_and_says_what_is_wrong() {
     let (code, text) = said(&["--what", "steps", "--output", "missing/steps.parquet"]);
     assert!(code == Some(2) && text.contains("writing missing/steps.parquet"), "{text}");
     let (code, text) = said(&["--what", "steps", "--filter", "precision=fp99", "--output", "none.parquet"]);
-    assert!(code == Some(0) && text.contains("no run of the session meets it"), "{text}");
+    assert!(code == Some(0) && text.contains("no run of the session matches"), "{text}");
     assert!(folder.path().join("none.parquet").exists());
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".part")), "{left:?}");

@@ -118,7 +118,7 @@ fn a_journal_whose_lines_are_out_of_order_is_named() {
     // Once a run.
     assert_eq!(report.damaged.len(), before.len(), "{:?}", report.damaged);
     for run in before {
-        let words = format!("it queues the run {}, of which lines before it tell", run.run);
+        let words = format!("it queues the run {}, which earlier lines already mention", run.run);
         assert!(report.damaged.iter().any(|named| named.starts_with("journal.jsonl:") && named.contains(&words)));
     }
     let home = TempDir::new().unwrap();
@@ -269,9 +269,9 @@ fn pipes_into_which_nobody_writes_are_refused_and_others_are_read() {
     fs::write(&plan, "version = 1\n[command]\nrun = [\"true\"]\n").unwrap();
     let [pipe, plan] = [pipe, plan].map(|path| path.display().to_string());
     for (arguments, found) in [
-        (&["plan", &pipe][..], "a pipe into which nobody writes"),
-        (&["run", &pipe], "a pipe into which nobody writes"),
-        (&["command", "test", &plan, "--log", &pipe], "a pipe into which nobody writes"),
+        (&["plan", &pipe][..], "a pipe that no program writes to"),
+        (&["run", &pipe], "a pipe that no program writes to"),
+        (&["command", "test", &plan, "--log", &pipe], "a pipe that no program writes to"),
         (&["trace", &pipe], "not a regular file"),
         (&["session", "import", &pipe, "--session", "to"], "not a regular file"),
     ] {

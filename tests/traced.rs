@@ -187,7 +187,7 @@ fn ranks_record_themselves_on_one_clock_without_a_profiler() {
     for of in &split.collectives {
         assert_eq!(of.hidden_ns + of.waiting_ns.unwrap() + of.exposed_ns, of.total_ns, "{of:?}");
     }
-    assert!(!split.binding.sentence.contains("does not tell apart"), "{}", split.binding.sentence);
+    assert!(!split.binding.sentence.contains("does not distinguish"), "{}", split.binding.sentence);
     for step in split.first_rank() {
         let path = timeline.critical_path(step).unwrap();
         assert_eq!(path.parts.iter().sum::<u64>(), step.span.1.abs_diff(step.span.0));

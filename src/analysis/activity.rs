@@ -1,16 +1,16 @@
-//! What each rank of a run did when: starting, warming up, training, testing.
+//! The phases of each rank of a run over time: starting, warming up, training, testing.
 
 use strum::{IntoStaticStr, VariantArray};
 
 use super::wall_clock::was_set;
 use crate::store::{RankRecord, RunRecord};
 
-/// What a rank did for a while.
+/// A phase of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, VariantArray, IntoStaticStr)]
 pub enum Phase {
-    /// Processes start, data is loaded, the model is built: until the first step.
+    /// From the start of the processes to the first step: loading data, building the model.
     Start,
-    /// Steps that do not count.
+    /// Warm-up steps, which do not count.
     #[strum(serialize = "Warm-up")]
     WarmUp,
     /// Steps that count.
@@ -29,20 +29,20 @@ impl Phase {
     }
 }
 
-/// One rank in one phase, in seconds since its run was started.
+/// One phase of one rank, in seconds since its run was started.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activity {
-    /// Whose.
+    /// The rank.
     pub rank: u32,
-    /// What.
+    /// The phase.
     pub phase: Phase,
-    /// From when.
+    /// Its start.
     pub start_s: f64,
-    /// Until when; not before `start_s`.
+    /// Its end, which is not before `start_s`.
     pub end_s: f64,
 }
 
-/// The phases of a run's ranks by rank and time; its record must hold the steps.
+/// The phases of a run's ranks, sorted by rank and time; the record must contain the steps.
 pub(super) fn activity(record: &RunRecord) -> Vec<Activity> {
     if was_set(record) {
         return Vec::new();

@@ -7,15 +7,16 @@ use std::sync::{Mutex, PoisonError};
 use super::{RunSummary, summarise_run};
 use crate::store::{Reader, StoreError};
 
-/// Up to this many runs are summarised on the calling thread alone.
+/// Up to this number of runs, everything is summarised on the calling thread.
 const FEW_RUNS: usize = 20;
-/// Most threads that summarise runs.
+/// The most threads that summarise runs.
 const MOST_THREADS: usize = 8;
 
-/// Summarises runs by their ids, one record in memory for each thread; `take` receives results now and then, in any order, and an error of it ends the work.
+/// Summarises runs by their ids, with one record in memory for each thread. `take` receives results from time to time, in any order, and an
+/// error that it returns ends the work.
 ///
 /// # Errors
-/// The index cannot be read. The inner error is that of `take`.
+/// The index cannot be read. The inner error is the one of `take`.
 pub fn summarise_runs<E>(
     reader: &Reader,
     runs: &[String],
@@ -38,7 +39,7 @@ pub fn summarise_runs<E>(
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
     let helpers = if runs.len() > FEW_RUNS { cpus.min(MOST_THREADS) - 1 } else { 0 };
     std::thread::scope(|scope| {
-        // Fewer helpers only take longer.
+        // With fewer helper threads it only takes longer.
         for reader in (0..helpers).filter_map(|_| reader.another().ok()) {
             let one = &one;
             let help = move || while one(&reader) {};

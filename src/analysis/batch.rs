@@ -1,40 +1,39 @@
 //! The mean of correlated times within one run, by batch means.
 //!
-//! Neighbouring steps are correlated, so that the standard error of independent values would be too small. The means of a few long
-//! batches are nearly independent (A. M. Law, *Simulation Modeling and Analysis*, 5th edition, 2015, section 9.5.3; B. Schmeiser,
-//! Batch size effects in the analysis of simulation output, *Operations Research* 30(3), 1982). What correlation is left between
-//! them widens the interval, as in Skart (A. Tafazzoli, J. R. Wilson, E. K. Lada and N. M. Steiger, *INFORMS Journal on Computing*
-//! 23(2), 2011).
+//! Neighbouring steps are correlated, so the standard error for independent values would be too small. The means of a few long batches are
+//! nearly independent (A. M. Law, *Simulation Modeling and Analysis*, 5th edition, 2015, section 9.5.3; B. Schmeiser, Batch size effects in
+//! the analysis of simulation output, *Operations Research* 30(3), 1982). The remaining correlation between batches widens the interval, as
+//! in Skart (A. Tafazzoli, J. R. Wilson, E. K. Lada and N. M. Steiger, *INFORMS Journal on Computing* 23(2), 2011).
 
 use crate::statistics::{Interval, student_t_quantile};
 
-/// How many batches.
+/// The number of batches.
 pub(super) const BATCHES: usize = 20;
-/// Steps that a batch must have at least.
+/// The least number of steps in a batch.
 const BATCH_STEPS: usize = 5;
-/// More correlation than this between 20 batches cannot be told from a trend.
+/// With 20 batches, a higher correlation cannot be distinguished from a trend.
 const MOST_CORRELATION: f64 = 0.85;
 
-/// The mean step time of one run. Its interval knows nothing of other runs: repeats differ by more than it says.
+/// The mean step time of one run. Its interval does not cover differences between runs, which are larger than the interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchMeans {
     /// The mean of all steps, in seconds.
     pub mean_s: f64,
-    /// The standard error of the mean, the correlation of steps counted; none below 100 steps.
+    /// The standard error of the mean, allowing for the correlation of steps; `None` below 100 steps.
     pub error_s: Option<f64>,
-    /// The 95 % interval of the mean; none below 100 steps.
+    /// The 95 % interval of the mean; `None` below 100 steps.
     pub interval: Option<Interval>,
-    /// How many batches the interval rests on; 0 without one.
+    /// The number of batches behind the interval; 0 without an interval.
     pub batches: usize,
-    /// How many steps.
+    /// The number of steps.
     pub n: usize,
-    /// Correlation of neighbouring batch means, which the interval counts.
+    /// Correlation of neighbouring batch means, which the interval allows for.
     pub lag_one: Option<f64>,
 }
 
-/// The mean of step times in the order they were measured, in seconds; `None` without steps, or where one is not finite.
+/// The mean of step times in the order they were measured, in seconds; `None` without steps, or if one is not finite.
 ///
-/// The interval leaves out the few first steps that fill no batch; the mean does not.
+/// The interval ignores the first few steps that do not fill a batch; the mean includes them.
 pub fn batch_means(step_times_s: &[f64]) -> Option<BatchMeans> {
     let n = step_times_s.len();
     let mean_s = mean(step_times_s);
@@ -49,7 +48,7 @@ pub fn batch_means(step_times_s: &[f64]) -> Option<BatchMeans> {
     let squares: f64 = means.iter().map(|value| (value - middle).powi(2)).sum();
     let products: f64 = means.windows(2).map(|pair| (pair[0] - middle) * (pair[1] - middle)).sum();
     let lag_one = (squares > 0.0).then(|| products / squares);
-    // The estimate from few values is too low: by (1 + 4ρ) / k (M. G. Kendall, Biometrika 41, 1954).
+    // The estimate from few values is too low by (1 + 4ρ) / k (M. G. Kendall, Biometrika 41, 1954).
     let correlation = lag_one.map_or(0.0, |rho| (rho + (1.0 + 4.0 * rho) / k).clamp(0.0, MOST_CORRELATION));
     let inflation = (1.0 + correlation) / (1.0 - correlation);
     let error_s = (squares / (k - inflation).max(1.0) / k * inflation).sqrt();
@@ -59,7 +58,7 @@ pub fn batch_means(step_times_s: &[f64]) -> Option<BatchMeans> {
     Some(BatchMeans { mean_s, error_s: Some(error_s), interval: Some(interval), batches: BATCHES, n, lag_one })
 }
 
-/// The means of [`BATCHES`] batches of equal length; none of too few steps.
+/// The means of [`BATCHES`] batches of equal length; `None` for too few steps.
 pub(super) fn means_of_batches(step_times_s: &[f64]) -> Option<Vec<f64>> {
     let n = step_times_s.len();
     let length = n / BATCHES;

@@ -1,9 +1,9 @@
-//! Sessions as replicates: one cell in the sessions before a change against the same cell in those after it.
+//! Compares one cell in the sessions before a change with the same cell in the sessions after it, with sessions as replicates.
 //!
-//! What changes from session to session (clocks, temperature, neighbours on the machine) is common to all repeats of one, so that a
-//! session is one observation, however many repeats it has. Each gives the mean of the logarithms of its repeats; the spread between
-//! sessions is pooled over both sides, so that one side may be a single session where the other has several: history of unchanged
-//! code on that machine tells how far sessions differ.
+//! Conditions that change from session to session (clocks, temperature, neighbours on the machine) affect all repeats of a session in the
+//! same way. A session is therefore one observation, however many repeats it has: the mean of the logarithms of its repeats. The spread
+//! between sessions is pooled over both sides, so one side may be a single session if the other has several: earlier sessions of unchanged
+//! code on the same machine show how much sessions differ.
 
 use super::check::{CheckPairs, check_pairs, paired};
 use super::comparison;
@@ -14,35 +14,38 @@ use crate::statistics::{Interval, student_t_quantile};
 
 /// A cell before a change and after it.
 pub struct SessionComparison {
-    /// The difference of the sides' means on the scale of logarithms, above 0 where after is better; none of fewer than three sessions.
+    /// The difference between the sides' means on the scale of logarithms, above 0 if the cell became better; `None` for fewer than three
+    /// sessions.
     contrast: Option<Contrast>,
-    /// The ratio of the sides, above 1 where after is better; none without finished runs on both sides.
+    /// The ratio of the sides, above 1 if the cell became better; `None` without finished runs on both sides.
     ratio: Option<f64>,
     sessions: usize,
-    /// Runs after the change that ended without finishing, of those that ended, where all finished before or none does after.
+    /// The number of runs after the change that failed, and the number that ended, if all finished before the change or none finishes after
+    /// it.
     failing: Option<(usize, usize)>,
     checks: Vec<CheckPairs>,
-    /// How far rounding by clocks can move the difference.
+    /// The largest change of the difference that rounding by clocks can cause.
     rounding: f64,
-    /// The same difference by the arrival of a program's lines, with its ratio, where these are known.
+    /// The same difference measured by the arrival of a program's lines, with its ratio, if these times are known.
     by_arrival: Option<(Contrast, f64)>,
-    /// Why nothing can be said, whatever the numbers are.
+    /// Why the cells cannot be compared, whatever the numbers are.
     reason: Option<Incomparable>,
 }
 
-/// What sessions say of a change to a cell.
+/// The result of comparing a cell between sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionJudgement {
-    /// Faster or slower, by the spread between sessions.
+    /// Whether the cell became faster or slower, judged by the spread between sessions.
     pub judgement: Judgement,
-    /// It is shown to be no worse than the margin allows.
+    /// Whether the cell is shown to be no worse than the margin allows.
     pub is_no_worse: bool,
-    /// Runs after the change that ended without finishing, of those that ended, where all finished before or none does after.
+    /// The number of runs after the change that failed, and the number that ended, if all finished before the change or none finishes after
+    /// it.
     pub failing: Option<(usize, usize)>,
 }
 
 impl SessionJudgement {
-    /// The cell became slower, fails, or computes something else.
+    /// Whether the cell became slower, fails, or computes something else.
     pub fn is_worse(&self) -> bool {
         let slower = matches!(self.judgement.verdict, Verdict::Slower | Verdict::Lower);
         slower || self.failing.is_some() || matches!(self.judgement.check, super::Check::Differs { .. })
@@ -50,7 +53,7 @@ impl SessionJudgement {
 }
 
 impl SessionComparison {
-    /// One cell in the sessions of each side that have it, by a measure; `lower_is_better` turns the ratio round.
+    /// Compares one cell in the sessions of each side that have it, by a measure; `lower_is_better` inverts the ratio.
     pub fn of(before: &[&Cell], after: &[&Cell], key: &str, lower_is_better: bool) -> Self {
         let of_shifted = |shift: &dyn Fn(&RunSummary) -> f64| {
             Self::of_means(&means(before, key, shift), &means(after, key, shift), lower_is_better)
@@ -62,7 +65,7 @@ impl SessionComparison {
         let is_rate = cells().find_map(|cell| cell.measure(key)).is_some_and(|measure| !measure.is_time());
         let timed = || cells().flat_map(|cell| finished(cell)).filter(|_| is_speed);
         let has_arrivals = timed().any(|run| run.clock.is_some());
-        // What arrives later than it was told makes a time longer and a rate lower.
+        // A line that arrives later than the program reports makes a time longer and a rate lower.
         let sign = if is_rate { 1.0 } else { -1.0 };
         let by_arrival = has_arrivals.then(|| of_shifted(&|run| sign * comparison::clock_ratio(run).ln()));
         Self {
@@ -75,7 +78,7 @@ impl SessionComparison {
         }
     }
 
-    /// The same where a session's runs of the cell were not all made with the same things: nothing can be said.
+    /// The same, but marked as not comparable, because a session's runs of the cell were made in different environments.
     pub fn mixed(self) -> Self {
         Self { reason: Some(Incomparable::Mixed), ..self }
     }
@@ -113,7 +116,8 @@ impl SessionComparison {
     }
 }
 
-/// The mean of the logarithms of a cell's repeats in each session, each with `shift` added; sessions without a finished repeat say nothing.
+/// The mean of the logarithms of a cell's repeats in each session, with `shift` added to each repeat; sessions without a finished repeat
+/// are left out.
 fn means(cells: &[&Cell], key: &str, shift: &dyn Fn(&RunSummary) -> f64) -> Vec<f64> {
     let mean = |cell: &&Cell| {
         let log = |run: &RunSummary| Some(run.value_alone(run.measures.find(key)?)?.ln() + shift(run));
@@ -127,7 +131,7 @@ fn means(cells: &[&Cell], key: &str, shift: &dyn Fn(&RunSummary) -> f64) -> Vec<
 fn failing(before: &[&Cell], after: &[&Cell]) -> Option<(usize, usize)> {
     let failed = |cells: &[&Cell]| {
         let ended = || cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.state.is_final());
-        // A run that the user cancelled says nothing.
+        // Runs that the user cancelled are ignored.
         let lost = ended().filter(|run| !matches!(run.state, RunState::Finished | RunState::Cancelled));
         (lost.count(), ended().count())
     };
@@ -136,10 +140,10 @@ fn failing(before: &[&Cell], after: &[&Cell]) -> Option<(usize, usize)> {
     (had_finished && new.0 > 0 && (old.0 == 0 || new.0 == new.1)).then_some(new)
 }
 
-/// Judges cells as one family; `margin`: the share by which a cell may become worse, which is also the bound of equality.
+/// Judges cells as one family. `margin` is the share by which a cell may become worse, and also the bound for equality.
 pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64) -> Vec<SessionJudgement> {
     let bound = margin.max(0.0).ln_1p();
-    let told: Vec<Option<&Contrast>> = family.iter().map(|one| one.contrast.as_ref()).collect();
+    let by_own_clock: Vec<Option<&Contrast>> = family.iter().map(|one| one.contrast.as_ref()).collect();
     let arrived: Vec<Option<&Contrast>> = family
         .iter()
         .map(|one| one.by_arrival.as_ref().map(|(contrast, _)| contrast).or(one.contrast.as_ref()))
@@ -157,11 +161,11 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let equalities = of_all(&|one, rounding| one.equality(bound, rounding));
         of_all(&|one, rounding| one.difference(rounding)).into_iter().zip(equalities).collect()
     };
-    let (unrounded, by_arrival) = (adjusted(&told, false), adjusted(&arrived, true));
+    let (unrounded, by_arrival) = (adjusted(&by_own_clock, false), adjusted(&arrived, true));
     let comparisons: Vec<Comparison> =
         family.iter().map(|one| Comparison { checks: one.checks.clone(), ..Comparison::of_logs(Vec::new()) }).collect();
     let checked = super::judge_comparisons(&comparisons, 0, of_speed, margin);
-    let adjusted = adjusted(&told, true);
+    let adjusted = adjusted(&by_own_clock, true);
     let judgement = |(place, checked): (usize, Judgement)| {
         let one = &family[place];
         let judgement = judgement_of(one.contrast.as_ref(), adjusted[place], of_speed, margin);
@@ -170,14 +174,14 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let reason = match one {
             _ if one.reason.is_some() => one.reason.clone(),
             _ if one.ratio.is_some() && one.contrast.is_none() => Some(Incomparable::OneSession),
-            _ if verdict(told[place], unrounded[place]) != judgement.verdict => {
+            _ if verdict(by_own_clock[place], unrounded[place]) != judgement.verdict => {
                 Some(Incomparable::CoarseClock { resolution: one.rounding })
             }
             _ if judgement.verdict == Verdict::Undecided => None,
             _ if verdict(arrived[place], by_arrival[place]) != judgement.verdict => {
-                one.ratio.zip(one.by_arrival.as_ref()).map(|(told, (_, by_lines))| {
+                one.ratio.zip(one.by_arrival.as_ref()).map(|(own_ratio, (_, by_lines))| {
                     let is_open = verdict(arrived[place], by_arrival[place]) == Verdict::Undecided;
-                    Incomparable::of_clocks(is_open, told, *by_lines)
+                    Incomparable::of_clocks(is_open, own_ratio, *by_lines)
                 })
             }
             _ => None,
@@ -186,18 +190,18 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
         let judgement = Judgement {
             verdict,
             reason,
-            detectable: told[place].map(|contrast| contrast.detectable(family.len(), 1)),
+            detectable: by_own_clock[place].map(|contrast| contrast.detectable(family.len(), 1)),
             n: one.sessions,
             counts: "session",
             family: family.len(),
             check: checked.check,
             ..judgement
         };
-        // Each cell has to be shown: no cell may be worse, so that nothing is gained by many of them.
+        // "No worse" has to be shown for each cell separately, so having many cells gives no advantage and needs no correction.
         let no_worse = |contrast: Option<&Contrast>| {
             contrast.is_some_and(|contrast| contrast.no_worse((bound - one.rounding).max(0.0)) < ERROR)
         };
-        let is_no_worse = one.reason.is_none() && no_worse(told[place]) && no_worse(arrived[place]);
+        let is_no_worse = one.reason.is_none() && no_worse(by_own_clock[place]) && no_worse(arrived[place]);
         SessionJudgement { judgement, is_no_worse, failing: one.failing }
     };
     checked.into_iter().enumerate().map(judgement).collect()

@@ -1,4 +1,4 @@
-//! Runs joined into cells, and what tells the cells apart.
+//! Joins runs into cells, and finds the settings that distinguish cells.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -11,75 +11,75 @@ use crate::plan::{
     workloads,
 };
 
-/// The key of the workload where it stands among factors.
+/// The key of the workload as a setting.
 const WORKLOAD: &str = "workload";
-/// The key of the data set where it stands among factors.
+/// The key of the data set as a setting.
 const DATA: &str = "data";
-/// The key of what recorded the cell's runs.
+/// The key of the tracer as a setting.
 const TRACE: &str = Tracer::KEY;
-/// The key of how far the cell's runs go.
+/// The key of the mode (full or quick) as a setting.
 const MODE: &str = "mode";
-/// The key of the cell's id where nothing else tells cells apart.
+/// The key of the cell's id, which is used if no setting distinguishes cells.
 const CELL: &str = "cell";
-/// The key of the session where cells of several are compared.
+/// The key of the session as a setting, if cells of several sessions are compared.
 const SESSION: &str = "session";
-/// The key of what the cell's runs were made with.
+/// The key of the environment in which the cell's runs were made.
 pub const MADE_WITH: &str = "made_with";
 
 /// The runs of one session.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// The session's name; empty where there is only one, so that it is no setting.
+    /// The session's name; empty if there is only one session, so that it is not a setting.
     pub session: &'a str,
     /// Its runs.
     pub runs: &'a [RunSummary],
-    /// Reports that stand alone.
+    /// Standalone reports.
     pub reports: &'a [RunSummary],
 }
 
-/// What names one cell among those of several sessions.
+/// Identifies one cell among the cells of several sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CellKey {
-    /// The session's name; empty where there is only one.
+    /// The session's name; empty if there is only one.
     pub session: String,
     /// The cell's id.
     pub cell: String,
-    /// What its runs were made with; empty where that differs within no cell.
+    /// The environment of its runs; empty if no cell is split by environments.
     pub made_with: String,
 }
 
 /// The repeats of one cell.
 #[derive(Clone, Debug)]
 pub struct Cell<'a> {
-    /// The session it was measured in; empty where there is only one.
+    /// The session in which it was measured; empty if there is only one.
     pub session: &'a str,
-    /// Its id: that of its first run.
+    /// Its id, which is the id of its first run.
     pub id: &'a str,
-    /// Its workload; one without a key for a report that stands alone.
+    /// Its workload; for a standalone report, a workload without a key.
     pub workload: &'a Arc<WorkloadSpec>,
     /// The level of every factor.
     pub levels: &'a Levels,
     /// Its data set, in words.
     pub data: &'a str,
-    /// What its runs were made with, as far as that differs within cells; empty where it differs within none.
+    /// The facts of its runs' environment that differ within cells; empty if none differ.
     pub made_with: Arc<str>,
     /// Its runs, finished or not, by repeat.
     pub runs: Vec<&'a RunSummary>,
 }
 
 impl<'a> Cell<'a> {
-    /// The cells that it is split into, each of repeats that were made with the same things.
+    /// The parts of the cell; the repeats of each part were made in the same environment.
     fn parts(&self, split: &Split<'a>) -> Vec<Self> {
         let parts = split.parts(&self.runs).into_iter();
         parts.map(|(made_with, runs)| Self { made_with, runs, ..self.clone() }).collect()
     }
 
-    /// Whether a profiler recorded its runs: all or none of them.
+    /// Whether a profiler recorded its runs: all of them or none.
     pub fn recording(&self) -> Recording {
         self.runs.first().map_or(Recording::Plain, |run| run.recording)
     }
 
-    /// How far its runs go: all of them as far.
+    /// The mode of all of its runs.
     pub fn mode(&self) -> Mode {
         self.runs.first().map_or(Mode::Full, |run| run.mode)
     }
@@ -89,13 +89,14 @@ impl<'a> Cell<'a> {
         self.runs.first()?.measures.find(key)
     }
 
-    /// Its name among cells of several sessions.
+    /// Identifies it among cells of several sessions.
     pub fn key(&self) -> CellKey {
         CellKey { session: self.session.to_owned(), cell: self.id.to_owned(), made_with: self.made_with.to_string() }
     }
 
-    /// Whether two cells differ in nothing but some settings, and in levels that mean nothing in one of them: the fp64 sibling of an
-    /// fp32 cell with `tf32 = conv` has `tf32 = off`. Where the workload may differ, what counts is the levels that both have.
+    /// Whether two cells differ only in the given settings, and in levels that have no effect in one of them: the fp64 cell that
+    /// corresponds to an fp32 cell with `tf32 = conv` has `tf32 = off`. If the workload may differ, only the factors that both have are
+    /// compared.
     pub fn is_like(&self, other: &Cell, but: &[&str]) -> bool {
         let any_workload = but.contains(&WORKLOAD);
         let same = |key: &Key| {
@@ -114,7 +115,7 @@ impl<'a> Cell<'a> {
             && self.levels.iter().chain(other.levels.iter()).all(|(key, _)| same(key))
     }
 
-    /// Whether a condition holds of the level of a setting, or of what earlier versions called it.
+    /// Whether a condition holds for the level of a setting, or for the name that earlier versions used for it.
     pub fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
         let was_on = key == TRACE && matches!(self.recording(), Recording::Traced | Recording::Report);
         self.level(key).is_some_and(|level| meets(&level)) || was_on && meets(&Level::text(Tracer::EARLIER_NSYS))
@@ -135,29 +136,29 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// The finished runs of a cell: those whose numbers count.
+/// The finished runs of a cell, whose numbers count.
 pub fn finished<'c, 'a>(cell: &'c Cell<'a>) -> impl Iterator<Item = &'a RunSummary> + use<'c, 'a> {
     cell.runs.iter().copied().filter(|run| run.state == RunState::Finished)
 }
 
-/// A measure of a cell's finished runs, each with its repeat.
+/// A measure of a cell's finished runs, with the number of the repeat.
 pub fn by_repeat(cell: &Cell, key: &str) -> Vec<(u32, f64)> {
     let Some(measure) = cell.measure(key) else { return Vec::new() };
     finished(cell).filter_map(|run| Some((run.repeat, run.value_alone(measure)?))).collect()
 }
 
-/// A measure by its key: that of the first cell that has one, or a built-in one.
+/// A measure by its key: from the first cell that has it, or a built-in one.
 pub fn measure_of<'a>(cells: &[Cell<'a>], key: &str) -> Option<&'a Measure> {
     cells.iter().find_map(|cell| cell.measure(key)).or_else(|| measure(key))
 }
 
-/// What the workloads of cells call a step; the usual word where they differ.
+/// The word for a step in the workloads of these cells; the default word if they differ.
 pub fn step_of<'a>(cells: &[Cell<'a>]) -> &'a str {
     let mut words = cells.iter().map(|cell| &*cell.workload.step);
     words.next().filter(|first| words.all(|word| word == *first)).unwrap_or(USUAL_STEP)
 }
 
-/// What may differ between cells: a factor, the workload, the data set, the session, or the cell itself.
+/// Something that can differ between cells: a factor, the workload, the data set, the session, or the cell's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The factor's key, `workload`, `data`, `session`, `made_with` or `cell`.
@@ -166,29 +167,29 @@ pub struct Setting {
     pub name: Arc<str>,
     /// The unit of its levels; empty for names and counts.
     pub unit: Arc<str>,
-    /// Its named levels are understood without its name.
+    /// Whether its named levels are clear without its name.
     pub speaks_for_itself: bool,
     /// The levels that are offered, in the order that decides colours.
     pub offered: Arc<[Level]>,
-    /// The levels in the order that a study puts them in; others follow. Empty where it says nothing.
+    /// The order in which a study puts its levels; other levels follow. Empty if the study states none.
     pub order: Arc<[Level]>,
-    /// The places of the colours that a study gives to levels.
+    /// The indexes of the colours that a study gives to levels.
     pub colours: Arc<[(Level, usize)]>,
 }
 
 impl Setting {
-    /// A factor of a workload as a setting; one that the workload does not know is called so.
-    pub fn of_factor(of: &WorkloadSpec, key: &Key) -> Self {
-        Self::of_factors([of], key)
+    /// A factor of a workload as a setting; a factor that the workload does not know is named by its key.
+    pub fn of_factor(workload: &WorkloadSpec, key: &Key) -> Self {
+        Self::of_factors([workload], key)
     }
 
-    /// A factor of several workloads: the first one names it, all of them offer levels.
-    fn of_factors<'a>(of: impl IntoIterator<Item = &'a WorkloadSpec> + Clone, key: &Key) -> Self {
-        let known = of.clone().into_iter().chain(workloads().iter().map(|spec| &**spec));
+    /// A factor of several workloads as a setting: the first workload names it, all of them offer levels.
+    fn of_factors<'a>(specs: impl IntoIterator<Item = &'a WorkloadSpec> + Clone, key: &Key) -> Self {
+        let known = specs.clone().into_iter().chain(workloads().iter().map(|spec| &**spec));
         let speaks_for_itself = known.filter_map(|spec| spec.factor(key)).any(|factor| factor.speaks_for_itself);
-        let setting = match of.clone().into_iter().find_map(|spec| spec.factor(key)) {
+        let setting = match specs.clone().into_iter().find_map(|spec| spec.factor(key)) {
             Some(Factor { name, unit, .. }) => {
-                let offered = offered_levels(key, of).into();
+                let offered = offered_levels(key, specs).into();
                 Self { name: name.clone(), unit: unit.clone(), offered, ..Self::without_unit(key, "") }
             }
             None if **key == *AA_COPY => Self::without_unit(key, "A/A copy"),
@@ -209,26 +210,26 @@ impl Setting {
         }
     }
 
-    /// The place of a level among those that are offered.
+    /// The index of a level among the offered ones.
     pub fn place(&self, level: &Level) -> Option<usize> {
         self.offered.iter().position(|offered| offered == level)
     }
 }
 
-/// Joins runs of the same cell. Cells stand in the order of the registry: the default level first, numbers by value.
+/// Joins the runs of each cell. Cells are sorted in the order of the registry: the default level first, numbers by value.
 pub fn cells(runs: &[RunSummary]) -> Vec<Cell<'_>> {
     cells_of(&[Source { session: "", runs, reports: &[] }])
 }
 
-/// The same over several sessions; a session is then one more setting of its cells.
+/// Joins the runs of several sessions; the session is then one more setting of the cells.
 pub fn cells_of<'a>(sources: &[Source<'a>]) -> Vec<Cell<'a>> {
     cells_pooling(sources, &[])
 }
 
-/// The same with cells that join repeats although some facts of what they were made with differ; see [`super::splitting_facts`].
+/// Like [`cells_of`], but joins repeats even if they differ in the `pooled` facts of their environments; see [`super::splitting_facts`].
 pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell> = Vec::new();
-    // Reports that stand alone have no identity but their name.
+    // Standalone reports have no identity, so they are joined by name.
     let mut places: HashMap<(&str, Result<Identity, &str>), usize> = HashMap::new();
     for (session, run) in
         sources.iter().flat_map(|source| source.runs.iter().chain(source.reports).map(|run| (source.session, run)))
@@ -248,7 +249,7 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }
     let order = settings(&cells);
-    // The session comes last: the same cell of two sessions stands side by side.
+    // The session comes last, so that the same cell of two sessions is adjacent.
     cells.sort_by(|a, b| a.session.cmp(b.session));
     let order: Vec<&Setting> = order.iter().filter(|setting| setting.key != SESSION).collect();
     sort(&mut cells, &order);
@@ -268,17 +269,17 @@ pub fn sort(cells: &mut [Cell], settings: &[&Setting]) {
     });
 }
 
-/// The settings whose level is not the same in all cells.
+/// The settings whose level differs between cells.
 pub fn varying(cells: &[Cell]) -> Vec<Setting> {
-    // A report that stands alone has no levels: that makes no setting one that differs.
+    // A standalone report has no levels, which does not count as a difference.
     let planned: Vec<&Cell> = cells.iter().filter(|cell| cell.recording() != Recording::Report).collect();
     let differs = |setting: &Setting| match &*setting.key {
         CELL => true,
         TRACE => planned.iter().any(|cell| cell.recording() != planned[0].recording()),
         key @ (SESSION | MODE | MADE_WITH) => cells.iter().any(|cell| cell.level(key) != cells[0].level(key)),
         key => {
-            // Where it means nothing, a level is no difference: cells of fp64 have no tf32, and those of a program no loader. A
-            // factor that no workload here knows is always shown.
+            // A level without effect is not a difference: fp64 cells have no tf32, and a program's cells no loader. A factor that is
+            // unknown to every workload here is always shown.
             let is_known = planned.iter().any(|cell| cell.workload.factor(key).is_some());
             let lacks = |cell: &Cell| {
                 let knows = cell.workload.factors.is_empty() || cell.workload.factor(key).is_some();
@@ -300,12 +301,12 @@ pub fn varying(cells: &[Cell]) -> Vec<Setting> {
     varying
 }
 
-/// The settings that all cells share, with their level.
+/// The settings whose level is the same in all cells, with that level.
 pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
     let same = |setting: Setting| {
         let level = cells[0].level(&setting.key)?;
         let shared = cells.iter().all(|cell| cell.level(&setting.key).as_ref() == Some(&level));
-        // That no profiler had a part in it goes without saying, and so do the workload and full runs.
+        // The defaults are not mentioned: no tracer, the usual workload, full runs.
         let unsaid = match &*setting.key {
             CELL | TRACE | WORKLOAD => true,
             MODE => level.as_text() == Some(Mode::Full.name()),
@@ -316,7 +317,7 @@ pub fn held(cells: &[Cell]) -> Vec<(Setting, Level)> {
     settings(cells).into_iter().filter_map(same).collect()
 }
 
-/// All settings of the cells: session, workload and data set, the factors in the order of their registry, the cell's id last.
+/// All settings of the cells: session, workload and data set, then the factors in the order of their registry, and the cell's id last.
 fn settings(cells: &[Cell]) -> Vec<Setting> {
     let mut settings = vec![
         Setting::without_unit(SESSION, "Session"),
@@ -356,8 +357,8 @@ pub fn compare_levels(setting: &Setting, a: &Cell, b: &Cell) -> Ordering {
     compare(setting, a.level(&setting.key).as_ref(), b.level(&setting.key).as_ref())
 }
 
-/// The levels that a study puts in order, then named levels by their place among those that are known, so that defaults come first; all
-/// others by value.
+/// Compares levels: first by the order of a study, then named levels by their index among the known ones, so that defaults come first, and
+/// all others by value.
 fn compare(setting: &Setting, a: Option<&Level>, b: Option<&Level>) -> Ordering {
     let own = |level: Option<&Level>| {
         let place = level.and_then(|level| setting.order.iter().position(|known| known == level));

@@ -1,8 +1,8 @@
-//! Whether two cells learned the same: the check that stands beside each comparison of their speeds.
+//! Checks whether two cells did the same work. The check is shown with each comparison of their speeds.
 //!
-//! A fast program may compute something else. Accuracy and losses say so, as far as repeats can tell: each is held against a margin,
-//! above which a difference bars a cell from being called faster. The two one-sided tests of equivalence are those of verdicts
-//! ([`super::contrast`]).
+//! A faster program may have computed something else. Accuracy and losses show that, as far as repeats can tell. The difference of each is
+//! compared with a margin; a difference beyond the margin prevents a cell from being called faster. The two one-sided tests of equivalence
+//! are the same as for verdicts ([`super::contrast`]).
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -16,26 +16,26 @@ use crate::statistics::{median, student_t_quantile};
 /// A measure by which work is checked.
 struct CheckMeasure {
     key: Key,
-    /// As it stands in a sentence.
+    /// Its name in a sentence.
     name: Arc<str>,
     margin: Margin,
-    /// What its values are multiplied by where they are shown, and the unit that they have then.
+    /// The factor for shown values, and their unit.
     shown: (f64, Arc<str>),
 }
 
-/// The last losses of a run, where it tells no loss of an epoch.
+/// The last loss of a run, used if the run reports no loss of an epoch.
 const LAST_LOSS: &str = "last_loss";
 
-/// Measures that take all steps of a run, by their keys.
+/// The keys of measures that cover all steps of a run.
 const OF_ALL_STEPS: [&str; 2] = ["training_time_s", "total_time_s"];
-/// The steps of a run.
+/// The number of steps of a run.
 const STEPS: &str = "steps";
 static STEP_COUNT: LazyLock<Arc<CheckMeasure>> = LazyLock::new(|| {
     let (name, margin) = ("number of steps".into(), Margin::Absolute(0.5));
     Arc::new(CheckMeasure { key: STEPS.into(), name, margin, shown: (1.0, "".into()) })
 });
 
-/// What work is checked by where plans say nothing, the first one that both cells tell first.
+/// The check measures for plans that name none. The first one that both cells report is preferred.
 static USUAL: LazyLock<[Arc<CheckMeasure>; 4]> = LazyLock::new(|| {
     let usual = |key: &str, name: &str, margin, shown: (f64, &str)| {
         Arc::new(CheckMeasure { key: key.into(), name: name.into(), margin, shown: (shown.0, shown.1.into()) })
@@ -49,7 +49,7 @@ static USUAL: LazyLock<[Arc<CheckMeasure>; 4]> = LazyLock::new(|| {
 });
 
 impl CheckMeasure {
-    /// A measure that a run's plan names.
+    /// A check measure that a run's plan names.
     fn of(checked: &Checked, run: &RunSummary) -> Self {
         let known = run.measures.find(&checked.measure);
         let (factor, unit) = known.map_or((1.0, ""), |measure| (measure.shown_factor, &*measure.shown_unit));
@@ -64,7 +64,7 @@ impl CheckMeasure {
             return training.map(|training| training.steps as f64);
         }
         if *self.key != *LAST_LOSS {
-            // What is no number was taken out of the run's values, and is told by its mark.
+            // A value that is not finite was removed from the run's values, and is reported by its mark.
             let is_marked = |mark: &Mark| matches!(mark, Mark::NotFinite(key) if *key == self.key);
             return run.value(&self.key).or_else(|| run.marks.iter().any(is_marked).then_some(f64::NAN));
         }
@@ -106,7 +106,7 @@ impl CheckMeasure {
     }
 }
 
-/// What cells are checked by, with its margins: `val_loss (within 2 %)`.
+/// The check measures of cells with their margins: `val_loss (within 2 %)`.
 pub fn checked_by(cells: &[Cell]) -> String {
     let mut named: Vec<String> = Vec::new();
     for checked in cells.iter().flat_map(|cell| &cell.runs).flat_map(|run| run.checked.iter()) {
@@ -121,7 +121,7 @@ pub fn checked_by(cells: &[Cell]) -> String {
     }
 }
 
-/// What pairs of runs are checked by: what their plans name, or the usual measures.
+/// The check measures of pairs of runs: those that their plans name, or the default ones.
 fn measures(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<Arc<CheckMeasure>> {
     let mut named: Vec<Arc<CheckMeasure>> = Vec::new();
     for run in pairs.iter().flat_map(|(over, base)| [*over, *base]) {
@@ -134,20 +134,20 @@ fn measures(pairs: &[(&RunSummary, &RunSummary)]) -> Vec<Arc<CheckMeasure>> {
     if named.is_empty() { USUAL.to_vec() } else { named }
 }
 
-/// One check value of two cells, repeat by repeat.
+/// The values of one check measure in two cells, repeat by repeat.
 #[derive(Clone)]
 pub(super) struct CheckPairs {
     of: Arc<CheckMeasure>,
     over: f64,
     base: f64,
-    /// Each with its repeat.
+    /// The difference in each repeat, with the repeat's number.
     differences: Vec<(u32, f64)>,
-    /// In how many pairs the cell's value alone is no finite number, and in how many the value that it is held against.
+    /// The number of pairs in which only the cell's value is not finite, and the number in which only the baseline's is not.
     not_finite: (usize, usize),
 }
 
 impl CheckPairs {
-    /// From values of partners with their repeat. A pair without a finite number says nothing.
+    /// From the values of paired repeats. A pair in which both values are not finite is left out.
     fn of(of: Arc<CheckMeasure>, values: Vec<(u32, f64, f64)>) -> Option<Self> {
         let (finite, others): (Vec<_>, Vec<_>) =
             values.into_iter().partition(|(_, over, base)| over.is_finite() && base.is_finite());
@@ -162,7 +162,7 @@ impl CheckPairs {
         (!finite.is_empty() || not_finite != (0, 0)).then_some(Self { of, over, base, differences, not_finite })
     }
 
-    /// One side's median; or that it is no finite number in some repeats.
+    /// The median of one side in words; or the statement that it is not finite in some repeats.
     fn shown(&self, value: f64, not_finite: usize) -> String {
         match not_finite {
             0 => self.of.shown(value),
@@ -170,7 +170,7 @@ impl CheckPairs {
         }
     }
 
-    /// As many steps are no check of what was learned.
+    /// Whether it checks what was learned; equal numbers of steps do not show that.
     fn counts(&self) -> bool {
         *self.of.key != *STEPS || self.differences.iter().any(|(_, difference)| *difference != 0.0)
     }
@@ -180,9 +180,9 @@ impl CheckPairs {
     }
 }
 
-/// The check values that the runs of both cells tell, over pairs of their repeats, of a comparison by a measure. By times of all steps,
-/// own programs are checked by how many they made, too: what takes half the time may be half the work. Workloads of the worker train the
-/// epochs that their factors say.
+/// The check values of paired runs of two cells, for a comparison by `measure`. If the measure covers all steps, programs of the plan's own
+/// are also checked by their number of steps, since half the time may mean half the work. The worker's workloads always train the epochs
+/// that their factors name.
 pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)], measure: &str) -> Vec<CheckPairs> {
     let pairs_of = |of: Arc<CheckMeasure>| {
         let values: Vec<(u32, f64, f64)> =
@@ -190,7 +190,7 @@ pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)], measure: &str) -
         CheckPairs::of(of, values)
     };
     let mut all: Vec<CheckPairs> = measures(pairs).into_iter().filter_map(pairs_of).collect();
-    // Last losses stand in where nothing else is told.
+    // The last losses are used if nothing else is reported.
     if all.len() > 1 {
         all.retain(|one| *one.of.key != *LAST_LOSS);
     }
@@ -198,7 +198,7 @@ pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)], measure: &str) -
     all.into_iter().chain(steps).collect()
 }
 
-/// The check values of several pairs of cells together: the means of their differences in the repeats that all pairs have.
+/// The check values of several pairs of cells together: the means of their differences over the repeats that all pairs have.
 pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
     let mut known: Vec<&Arc<CheckMeasure>> = Vec::new();
     for one in pairs.iter().flatten() {
@@ -221,28 +221,28 @@ pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
     known.into_iter().filter_map(merge).collect()
 }
 
-/// What repeats say of a comparison's check values.
+/// The result of checking a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Check {
-    /// The runs tell no accuracy and no loss.
+    /// The runs report neither accuracy nor loss.
     #[default]
     None,
-    /// They are shown to be equal within their margins.
+    /// The check values are shown to be equal within their margins.
     Same,
-    /// One is shown to differ by more than its margin.
+    /// A check value is shown to differ by more than its margin.
     Differs {
-        /// What differs: `accuracy`.
+        /// The measure: `accuracy`.
         measure: Arc<str>,
         /// Its median in the cell, as shown: `10`.
         over: String,
-        /// Its median in the cell that it is held against, with its unit: `98 %`.
+        /// Its median in the baseline, with its unit: `98 %`.
         base: String,
     },
-    /// These repeats cannot tell.
+    /// These repeats cannot decide it.
     Unknown {
-        /// What cannot be told: `accuracy`.
+        /// The measure: `accuracy`.
         measure: Arc<str>,
-        /// Repeats that would tell, if check values go on to spread as they do; none of fewer than two.
+        /// The number of repeats that would decide it, if the spread of check values stays the same; `None` for fewer than two repeats.
         needed: Option<u32>,
     },
 }
@@ -262,31 +262,31 @@ impl Check {
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::None => f.write_str("no check value: the runs tell neither accuracy nor loss"),
+            Self::None => f.write_str("no check value: the runs report neither accuracy nor loss"),
             Self::Same => f.write_str("check values are equal within their margins"),
             Self::Differs { measure, over, base } => write!(f, "{measure} differs: {over} against {base}"),
             Self::Unknown { measure, needed: Some(needed) } => {
-                write!(f, "these repeats cannot tell whether {measure} is the same: it takes about {needed}")
+                write!(f, "these repeats are too few to tell whether {measure} is the same: about {needed} are needed")
             }
             Self::Unknown { measure, needed: None } => {
-                write!(f, "one repeat cannot tell whether {measure} is the same")
+                write!(f, "one repeat is too few to tell whether {measure} is the same")
             }
         }
     }
 }
 
-/// Whether two cells that are compared by a measure learned the same, held against each other alone.
+/// Checks whether two cells that are compared by a measure did the same work, as a single comparison.
 pub fn check_between(over: &Cell, base: &Cell, measure: &str) -> Check {
     judge_checks(&[&check_pairs(&paired(over, base), measure)]).pop().unwrap_or_default()
 }
 
-/// Judges the check values of a family of comparisons.
+/// Checks a family of comparisons.
 pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
     let family: Vec<Vec<&CheckPairs>> =
         family.iter().map(|checks| checks.iter().filter(|one| one.counts()).collect()).collect();
     let contrasts: Vec<Vec<Option<Contrast>>> =
         family.iter().map(|checks| checks.iter().map(|one| one.contrast()).collect()).collect();
-    // Differences beyond margins are corrected over all check values of the family: chance alone must not bar a cell.
+    // Differences beyond margins are corrected over all check values of the family, so that chance alone does not exclude a cell.
     let beyond = |contrast: &Option<Contrast>, one: &CheckPairs| {
         contrast.as_ref().map_or(1.0, |contrast| contrast.beyond(one.of.margin()))
     };
@@ -319,7 +319,7 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
     family.iter().zip(&contrasts).map(check).collect()
 }
 
-/// Repeats after which values that spread as these do could be shown to be equal within a margin.
+/// The number of repeats after which values with this spread could be shown to be equal within a margin.
 fn needed(contrast: &Contrast, margin: f64) -> u32 {
     let deviation = contrast.error * (contrast.freedom + 1.0).sqrt();
     let suffices =
@@ -327,7 +327,7 @@ fn needed(contrast: &Contrast, margin: f64) -> u32 {
     (2..1_000).find(suffices).unwrap_or(1_000).max(contrast.freedom as u32 + 2)
 }
 
-/// The finished runs of two cells that form pairs, by the number of their repeat; each run is used once.
+/// The finished runs of two cells as pairs with the same repeat number; each run is used once.
 pub(super) fn paired<'a>(over: &Cell<'a>, base: &Cell<'a>) -> Vec<(&'a RunSummary, &'a RunSummary)> {
     let mut rest: Vec<&RunSummary> = super::finished(base).collect();
     let partner = |run: &'a RunSummary| {

@@ -1,125 +1,125 @@
-//! The two clocks of a program: the times that it tells for its steps, and the times at which its lines arrived.
+//! Compares the two clocks of a program: the times that it reports for its steps, and the times at which its lines of output arrived.
 //!
-//! A program may time a GPU without waiting for it, say milliseconds as seconds, or leave out what it does between steps. When its
-//! lines arrived is known without it, and so is how long its GPUs worked. Lines that a buffer held back arrive together: only the
-//! last of them tells a time, which is late by two steps at most.
+//! A program may time a GPU without waiting for it, report milliseconds as seconds, or leave out what it does between steps. The arrival of
+//! its lines is measured independently, and so is how long its GPUs worked. Lines that were held back in a buffer arrive together; only the
+//! last of them gives a time, which is late by two steps at most.
 
 use std::fmt;
 
 use crate::statistics::median;
 use crate::store::{RankRecord, RunRecord, StepRecord};
 
-/// Arrivals that are this close to each other, and closer than a tenth of the step between them, are one.
+/// Arrivals that are closer than this, and closer than a tenth of a step, count as one.
 const TOGETHER_S: f64 = 0.002;
-/// With fewer arrivals in a row than this nothing is confirmed.
+/// With fewer consecutive arrivals, the program's clock cannot be confirmed.
 const LEAST_ARRIVALS: usize = 8;
-/// From this share of the time between arrivals on, the told time agrees with it.
+/// The reported time agrees with the time between arrivals if their ratio is at least this …
 const LEAST_RATIO: f64 = 0.9;
-/// Up to this share it does.
+/// … and at most this.
 const MOST_RATIO: f64 = 1.1;
-/// More told time than has passed is impossible beyond this share, …
+/// Reported times are impossible if they exceed the elapsed time by more than this share, …
 const IMPOSSIBLE_RATIO: f64 = 1.02;
-/// … and beyond the time for which a line can be on its way: files are read five times a second.
+/// … and by more than the time that a line may be delayed: files are read five times a second.
 const LATE_S: f64 = 0.2;
-/// Told time below this share of what GPUs worked is impossible; NVML's busy time is a mean over its own samples.
+/// Reported times are impossible if they are below this share of the GPUs' busy time; the busy time of NVML is a mean over its own samples.
 const LEAST_OF_BUSY: f64 = 0.8;
-/// Told times agree with those between arrivals to this only where the latter were taken for them.
+/// If reported times equal the times between arrivals within this, they were computed from the arrivals.
 const EXACT_S: f64 = 2e-6;
-/// NVML's samples say something of periods this long.
+/// NVML's busy time is meaningful for periods of at least this length.
 const BUSY_S: f64 = 1.0;
 
-/// Whether the times that a program tells for its steps stand.
+/// Whether the step times that a program reports are correct.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clock {
-    /// The lines of its steps arrived as far apart as it tells.
+    /// Its lines arrived at the same intervals as it reports.
     Confirmed,
-    /// It tells what cannot be.
+    /// It reports impossible times.
     Impossible(Contradiction),
-    /// Nothing shows that it is right.
+    /// Nothing shows whether it is right.
     Unconfirmed(Doubt),
 }
 
-/// Why told times cannot be.
+/// Why the reported times are impossible.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Contradiction {
-    /// Steps are told to have taken longer in all than the time in which they were made, in seconds.
+    /// The reported step times add up to more than the time that passed, in seconds.
     LongerThanPassed {
-        /// The sum of the told times.
+        /// The sum of the reported times.
         told_s: f64,
-        /// The time that passed meanwhile.
+        /// The elapsed time.
         passed_s: f64,
     },
-    /// A step is told to be shorter than the GPUs worked for it, in seconds.
+    /// The reported step time is shorter than the time the GPUs worked in a step, in seconds.
     ShorterThanBusy {
-        /// The mean of the told times.
+        /// The mean of the reported step times.
         told_s: f64,
-        /// How long the GPUs worked in a step, at least.
+        /// The least time that the GPUs worked in a step.
         busy_s: f64,
     },
 }
 
-/// Why told times are not confirmed.
+/// Why the reported times could not be confirmed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Doubt {
-    /// Steps arrived farther apart than they are told to last, in seconds a step.
+    /// Lines of steps arrived farther apart than the reported step times, in seconds per step.
     FartherApart {
-        /// The mean of the told times.
+        /// The mean of the reported step times.
         told_s: f64,
         /// The mean time between the arrivals of steps.
         apart_s: f64,
     },
-    /// Too many steps arrived together.
+    /// Too many lines arrived together.
     Together {
-        /// Steps that count.
+        /// The number of steps that count.
         steps: usize,
-        /// How many times some of them arrived.
+        /// The number of different times at which they arrived.
         arrivals: usize,
     },
 }
 
 impl Clock {
-    /// Whether the told times cannot be.
+    /// Whether the reported times are impossible.
     pub fn is_impossible(&self) -> bool {
         matches!(self, Self::Impossible(_))
     }
 }
 
-/// What the mark says.
+/// The text of the mark.
 impl fmt::Display for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Confirmed => write!(f, "its lines arrived as far apart as it tells"),
+            Self::Confirmed => write!(f, "its lines arrived at the intervals that it reports"),
             Self::Impossible(Contradiction::LongerThanPassed { told_s, passed_s }) => {
                 write!(
                     f,
-                    "impossible step times: it tells {} s of steps, and {} s passed meanwhile",
+                    "impossible step times: it reports {} s of steps, but only {} s passed",
                     digits(*told_s),
                     digits(*passed_s)
                 )?;
                 match told_s / passed_s {
-                    300.0..3e4 => write!(f, "; does it say milliseconds as seconds?"),
-                    3e5.. => write!(f, "; does it say microseconds as seconds?"),
+                    300.0..3e4 => write!(f, "; does it report milliseconds as seconds?"),
+                    3e5.. => write!(f, "; does it report microseconds as seconds?"),
                     _ => Ok(()),
                 }
             }
             Self::Impossible(Contradiction::ShorterThanBusy { told_s, busy_s }) => write!(
                 f,
-                "impossible step times: it tells {} s a step, and its GPUs worked for {} s in each: it does not wait for the GPU \
-                 before it reads the clock",
+                "impossible step times: it reports {} s a step, but its GPUs worked for {} s in each: it does not wait for the GPU \
+                     before it reads the clock",
                 digits(*told_s),
                 digits(*busy_s)
             ),
             Self::Unconfirmed(Doubt::FartherApart { told_s, apart_s }) => write!(
                 f,
-                "the clock could not be confirmed: it tells {} s a step, its lines arrived every {} s; either it does other things \
-                 between steps, or it does not wait for the GPU before it reads the clock",
+                "the clock could not be confirmed: it reports {} s a step, its lines arrived every {} s; either it does other work \
+                     between steps, or it does not wait for the GPU before it reads the clock",
                 digits(*told_s),
                 digits(*apart_s)
             ),
             Self::Unconfirmed(Doubt::Together { steps, arrivals }) => write!(
                 f,
-                "the clock could not be confirmed: {steps} steps arrived at {arrivals} times, as output that is not flushed at each \
-                 line does, or a short run"
+                "the clock could not be confirmed: {steps} steps arrived at only {arrivals} times: the output is not flushed after each \
+                     line, or the run is short"
             ),
         }
     }
@@ -132,16 +132,16 @@ fn digits(time_s: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// What is known of a program's clock.
+/// The findings about a program's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Witness {
     pub clock: Clock,
-    /// Told time over the time in which the same steps arrived; none where they arrived at one time.
+    /// Reported time over the time in which the same steps arrived; `None` if they all arrived at the same time.
     pub ratio: Option<f64>,
 }
 
-/// The clock of a run's program; none for workloads that are no programs, without steps that count, and where the program tells no times:
-/// its steps are timed by the arrival of their lines.
+/// Examines the clock of a run's program. `None` for workloads other than programs, without steps that count, and if the program reports no
+/// times, so that the arrival of its lines gives the step times.
 pub(super) fn witness(record: &RunRecord) -> Option<Witness> {
     record.workload.command.as_ref()?;
     let rank = record.ranks.iter().find(|rank| rank.steps.iter().any(|step| !step.warm_up))?;
@@ -160,8 +160,8 @@ pub(super) fn witness(record: &RunRecord) -> Option<Witness> {
     Some(Witness { clock: arrivals.clock(record.telemetry.load.gpus_busy), ratio })
 }
 
-/// Whether the times of steps that count are those between the arrivals of their lines: exactly, mostly. Steps that arrived at once share
-/// that time, and the first one after another phase is timed from its end.
+/// Whether the step times equal the times between the arrivals of lines, exactly and for most steps. Steps that arrived together share that
+/// time, and the first step after another phase is timed from the end of that phase.
 fn are_by_arrival(steps: &[StepRecord]) -> bool {
     let (mut exact, mut all) = (0, 0);
     let mut before: Option<&StepRecord> = None;
@@ -184,36 +184,36 @@ fn life_s(record: &RunRecord, rank: &RankRecord) -> Option<f64> {
     rank.duration_s.or_else(by_clock_s).filter(|life_s| life_s.is_finite() && *life_s > 0.0)
 }
 
-/// Steps between two arrivals of a program's lines.
+/// The steps between two arrivals of a program's lines.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// Steps, those that no line told included.
+    /// The number of steps, including those without a line.
     steps: f64,
-    /// The sum of told times, each of them the time of one step.
+    /// The sum of reported times, if each line reports the time of one step.
     each_s: f64,
-    /// The same where a line tells the time of all steps since the line before.
+    /// The sum of reported times, if each line reports the time of all steps since the previous line.
     since_line_s: f64,
-    /// Between the arrivals.
+    /// The time between the arrivals.
     passed_s: f64,
 }
 
-/// When the steps of a rank that count arrived.
+/// When the counted steps of a rank arrived.
 #[derive(Debug)]
 struct Arrivals {
     pieces: Vec<Piece>,
-    /// Whether told times are those of all steps since the line before.
+    /// Whether reported times cover all steps since the previous line.
     is_since_line: bool,
-    /// Steps that count, and how many times some of them arrived.
+    /// The number of counted steps, and the number of different times at which they arrived.
     steps: usize,
     times: usize,
-    /// From the first to the last step that counts, whatever lies between: steps, and seconds.
+    /// From the first to the last counted step, including everything in between: the number of steps, and the seconds.
     span: (f64, f64),
 }
 
 impl Arrivals {
     fn of(rank: &RankRecord) -> Self {
         let counted: Vec<&StepRecord> = rank.steps.iter().filter(|step| !step.warm_up).collect();
-        // The last step of each arrival, and whether it came alone.
+        // The last step of each arrival, and whether it arrived alone.
         let mut ends: Vec<(usize, bool)> = Vec::new();
         let mut is_alone = true;
         for place in 0..counted.len() {
@@ -224,7 +224,7 @@ impl Arrivals {
             is_alone = !joins;
         }
         let times = ends.len();
-        // What a buffer held back to the end arrived when the program ended, whenever its steps did.
+        // Lines that a buffer held back to the end arrived when the program ended, whenever their steps ended.
         if ends.last().is_some_and(|(_, is_alone)| !is_alone) {
             ends.pop();
         }
@@ -235,7 +235,7 @@ impl Arrivals {
         let passed_s: f64 = pieces.iter().map(|piece| piece.passed_s).sum();
         let off = |sum_s: f64| (sum_s / passed_s).ln().abs();
         let sum = |of: fn(&Piece) -> f64| pieces.iter().map(of).sum::<f64>();
-        // A program that prints each tenth step may tell the time of one or of ten: the one that is nearer to what passed.
+        // A program that prints every tenth step may report the time of one step or of ten; the one closer to the elapsed time is assumed.
         let is_since_line = off(sum(|piece| piece.since_line_s)) < off(sum(|piece| piece.each_s));
         let span = counted.last().zip(counted.first());
         let span = span.map(|(last, first)| (last.step.saturating_sub(first.step) as f64, last.time_s - first.time_s));
@@ -246,7 +246,7 @@ impl Arrivals {
         if self.is_since_line { piece.since_line_s } else { piece.each_s }
     }
 
-    /// Steps, their told time, and the time that passed, over all pieces.
+    /// The number of steps, their reported time, and the elapsed time, summed over all pieces.
     fn sums(&self) -> (f64, f64, f64) {
         let add = |(steps, told_s, passed_s): (f64, f64, f64), piece: &Piece| {
             (steps + piece.steps, told_s + self.told_s(piece), passed_s + piece.passed_s)
@@ -278,15 +278,14 @@ impl Arrivals {
         let ratio = told_s / passed_s;
         match (self.pieces.len() >= LEAST_ARRIVALS, ratio) {
             (true, ratio) if agrees(ratio) => Clock::Confirmed,
-            // A pause now and then, as for a test, is no step's.
+            // An occasional pause, for example for a test, does not belong to a step.
             (true, ratio) if ratio < LEAST_RATIO && agrees(median(&ratios)) => Clock::Confirmed,
             (true, ratio) if ratio < LEAST_RATIO => Clock::Unconfirmed(Doubt::FartherApart { told_s: step_s, apart_s }),
             _ => together,
         }
     }
 
-    /// How long GPUs that were busy for this share of the time worked in a step, at least: what lies between steps may all have been
-    /// work, too.
+    /// The least time that the GPUs worked in a step, if they were busy for this share of the time: all work between steps is subtracted.
     fn busy_s(&self, gpus_busy: Option<f64>) -> Option<f64> {
         let (steps, span_s) = self.span;
         let share = gpus_busy.filter(|_| span_s >= BUSY_S && steps > 0.0)?;
@@ -297,13 +296,13 @@ impl Arrivals {
     }
 }
 
-/// Whether two steps that follow each other arrived together.
+/// Whether two consecutive steps arrived together.
 fn together(step: &StepRecord, next: &StepRecord) -> bool {
     let apart_s = next.time_s - step.time_s;
     apart_s <= 0.0 || apart_s < TOGETHER_S.min(next.duration_s / 10.0)
 }
 
-/// The steps after the first of these; none where something else than steps lies between them.
+/// The steps after the first one as a piece; `None` if something other than steps lies between them.
 fn piece(steps: &[&StepRecord]) -> Option<Piece> {
     let (first, last) = (steps.first()?, steps.last()?);
     let mut piece = Piece { steps: 0.0, each_s: 0.0, since_line_s: 0.0, passed_s: last.time_s - first.time_s };

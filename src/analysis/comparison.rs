@@ -1,9 +1,9 @@
-//! Two cells held against each other by a measure: the pairs of repeats that a verdict rests on, and what the design of the
-//! experiment lets them say.
+//! Compares two cells by a measure: collects the pairs of repeats for a verdict, and checks what the design of the experiment allows to
+//! conclude.
 //!
-//! Statistics cannot see how runs were made. If one cell was run today and the other a week ago, whatever changed meanwhile goes with
-//! the difference between them, and no number of repeats tells the two apart. A [`Comparison`] takes note of that before anything is
-//! tested, and the verdict refuses to be one.
+//! Statistics cannot see how runs were made. If one cell was run today and the other a week ago, everything that changed in between is
+//! mixed with the difference between the cells, and no number of repeats can separate the two. A [`Comparison`] records such problems
+//! before anything is tested, and no verdict is given then.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,64 +13,64 @@ use super::environment::machine_differs;
 use super::{Cell, Clock, Doubt, RunState, RunSummary};
 use crate::statistics::median;
 
-/// Partners may always be started this far apart.
+/// Paired runs may always be started this far apart.
 const NEAR_S: f64 = 3_600.0;
-/// Beyond that they may be as far apart as so many repeats of one cell are.
+/// Beyond that, they may be as far apart as this number of repeats of one cell usually are.
 const NEAR_REPEATS: f64 = 3.0;
 
 /// Why two cells cannot be compared.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incomparable {
-    /// They were measured in different sessions: everything that changed between these goes with the difference.
+    /// They were measured in different sessions: everything that changed between the sessions is mixed with the difference.
     Sessions,
-    /// Each side is one session, so that how far sessions differ is not known.
+    /// Each side is a single session, so the difference between sessions of the same cell is unknown.
     OneSession,
     /// All runs of one cell were started before all runs of the other.
     OneAfterTheOther {
-        /// From the last start of one to the first of the other, in seconds.
+        /// From the last start of one cell to the first start of the other, in seconds.
         gap_s: f64,
-        /// Facts of the machine that changed as well, by their names.
+        /// Names of facts about the machine that changed as well.
         with: Vec<String>,
     },
-    /// Repeats that would form pairs were started too far from each other.
+    /// Paired repeats were started too far apart.
     FarApart {
-        /// The usual distance of partners, in seconds.
+        /// The usual time between paired runs, in seconds.
         gap_s: f64,
-        /// Facts of the machine that changed as well, by their names.
+        /// Names of facts about the machine that changed as well.
         with: Vec<String>,
     },
-    /// A session holds runs of the cell that were made with different things.
+    /// A session contains runs of the cell that were made in different environments.
     Mixed,
-    /// No repeat of one has a partner among those of the other.
+    /// No repeat of one cell has a partner in the other.
     NoPartners {
-        /// Facts of the machine in which they differ, by their names.
+        /// Names of facts about the machine in which they differ.
         with: Vec<String>,
     },
-    /// The difference is below what the clock resolves.
+    /// The difference is smaller than the resolution of the clock.
     CoarseClock {
-        /// How much of a value the clock's resolution is, as a share.
+        /// The resolution of the clock, as a share of a value.
         resolution: f64,
     },
-    /// The time that the program tells gives another verdict than the time at which its lines arrived.
+    /// The times that the program reports give another verdict than the times at which its lines arrived.
     ClocksDisagree {
         /// The ratio by the program's own clock.
         told: f64,
         /// The ratio by the arrival of its lines.
         arrived: f64,
     },
-    /// The time at which lines arrived spreads too much to give the verdict that the program's own clock gives.
+    /// The arrival times of lines spread too much to give the same verdict as the program's own clock.
     Unconfirmed {
         /// The ratio by the program's own clock.
         told: f64,
         /// The ratio by the arrival of its lines.
         arrived: f64,
     },
-    /// A program told times that cannot be: more than passed, or less than its GPUs worked.
+    /// A program reported impossible times: more than the elapsed time, or less than its GPUs worked.
     ImpossibleClock,
 }
 
 impl Incomparable {
-    /// Two clocks that do not give the same verdict; the arrival of lines may give none.
+    /// The reason if two clocks do not give the same verdict; the arrival of lines may give none.
     pub(super) fn of_clocks(arrival_is_open: bool, told: f64, arrived: f64) -> Self {
         if arrival_is_open { Self::Unconfirmed { told, arrived } } else { Self::ClocksDisagree { told, arrived } }
     }
@@ -94,18 +94,18 @@ impl Incomparable {
     /// What to do about it.
     pub fn advice(&self) -> &'static str {
         match self {
-            Self::Sessions => "hold sessions against each other with `multicard diff`, several on each side",
+            Self::Sessions => "compare whole sessions with `multicard diff`, several on each side",
             Self::Mixed => "compare sessions whose runs were made with the same machine, builds and files",
-            Self::OneSession => "give several sessions on one side at least: multicard diff A1 A2 A3 -- B",
+            Self::OneSession => "give several sessions on at least one side: multicard diff A1 A2 A3 -- B",
             Self::OneAfterTheOther { .. } | Self::FarApart { .. } | Self::NoPartners { .. } => {
                 "run both cells again in one launch, which interleaves their repeats"
             }
             Self::CoarseClock { .. } => "let the program print more digits of its durations",
             Self::Unconfirmed { .. } => {
-                "print each step as it ends, on a machine that is quiet, or run more repeats: lines have to arrive when steps end"
+                "print each step when it ends, on a quiet machine, or run more repeats: lines must arrive when steps end"
             }
             Self::ClocksDisagree { .. } | Self::ImpossibleClock => {
-                "let the program wait for the GPU before it reads the clock (torch.cuda.synchronize), and print each step as it ends"
+                "let the program wait for the GPU before it reads the clock (torch.cuda.synchronize), and print each step when it ends"
             }
         }
     }
@@ -120,14 +120,14 @@ impl fmt::Display for Incomparable {
         };
         match self {
             Self::Sessions => f.write_str("measured in different sessions"),
-            Self::OneSession => f.write_str("each side is one session, and how far sessions differ is not known"),
+            Self::OneSession => f.write_str("each side is one session, so it is unknown how much sessions differ"),
             Self::OneAfterTheOther { gap_s, with } => {
                 write!(f, "one was run {} after the other{}", long_time(*gap_s), changed(with))
             }
             Self::FarApart { gap_s, with } => {
                 write!(f, "their repeats were run {} apart{}", long_time(*gap_s), changed(with))
             }
-            Self::Mixed => f.write_str("a session holds runs of it that were made with different things"),
+            Self::Mixed => f.write_str("a session holds runs of it that were made in different environments"),
             Self::NoPartners { with } => {
                 let with =
                     if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };
@@ -145,12 +145,12 @@ impl fmt::Display for Incomparable {
                     "{told:.2}× by the program's clock is not confirmed by the arrival of its lines ({arrived:.2}×)"
                 )
             }
-            Self::ImpossibleClock => f.write_str("the program told impossible times"),
+            Self::ImpossibleClock => f.write_str("the program reported impossible times"),
         }
     }
 }
 
-/// A share in percent with two digits; whole from 10 % on.
+/// A share in percent with two digits; a whole number from 10 % on.
 pub(super) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     match percent {
@@ -161,7 +161,7 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// A time in the largest unit that it fills: `26 h`.
+/// A time in the largest unit that fits: `26 h`.
 fn long_time(time_s: f64) -> String {
     match time_s {
         172_800.0.. => format!("{:.0} days", time_s / 86_400.0),
@@ -171,36 +171,36 @@ fn long_time(time_s: f64) -> String {
     }
 }
 
-/// What a verdict on two cells rests on.
+/// Everything that a verdict on two cells is based on.
 #[derive(Default)]
 pub struct Comparison {
-    /// The logarithms of the ratios of partners.
+    /// The logarithms of the ratios of pairs.
     pub(super) logs: Vec<f64>,
-    /// How far rounding by the clock can move each of them.
+    /// The largest change of each logarithm that rounding by the clock can cause.
     pub(super) rounding: f64,
-    /// The same ratios by the arrival of a program's lines, where these are known.
+    /// The same ratios from the arrival of a program's lines, if these times are known.
     pub(super) by_arrival: Option<Vec<f64>>,
-    /// How often the cells were looked at: once for each launch that added repeats, and once more if some were cancelled.
+    /// How often somebody could have looked at the results: once for each launch that added repeats, and once more if some were cancelled.
     pub(super) looks: u32,
-    /// Repeats that are still to come.
+    /// The number of repeats that are still queued or active.
     pub(super) to_come: usize,
-    /// Finished repeats of the cell that has fewer.
+    /// The number of finished repeats of the cell that has fewer.
     pub(super) least: usize,
-    /// The longest time between the starts of partners, in seconds, where starts are known.
+    /// The longest time between the starts of paired runs, in seconds, if starts are known.
     pub(super) gap_s: Option<f64>,
-    /// Why nothing can be said.
+    /// Why no verdict is possible.
     pub(super) reason: Option<Incomparable>,
-    /// Accuracy and losses of the partners.
+    /// The check values of the pairs.
     pub(super) checks: Vec<CheckPairs>,
 }
 
 impl Comparison {
-    /// Ratios by their logarithms, without their runs.
+    /// A comparison from logarithms of ratios, without runs.
     pub fn of_logs(logs: Vec<f64>) -> Self {
         Self { least: logs.len(), logs, looks: 1, ..Self::default() }
     }
 
-    /// The same, with repeats that were added after so many looks.
+    /// The same, with repeats that were added after this number of looks.
     pub fn looked_at(self, looks: u32) -> Self {
         Self { looks, ..self }
     }
@@ -210,13 +210,15 @@ impl Comparison {
         Self { rounding: resolution, ..self }
     }
 
-    /// A cell over another by a measure that both tell; `inverse` for the other over the cell, so that half the time is 2.
+    /// Compares a cell with a base by a measure that both have; `inverse` for the ratio of the base to the cell, so that half the time
+    /// gives 2.
     pub fn between(cell: &Cell, base: &Cell, key: &str, inverse: bool) -> Self {
         let value = |run: &RunSummary| run.value_alone(run.measures.find(key)?);
         let mut pairs: Vec<_> = paired(cell, base);
         pairs.retain(|(own, other)| value(own).is_some() && value(other).is_some());
-        let told = |run: &&RunSummary| value(run).is_some();
-        let least = super::finished(cell).filter(told).count().min(super::finished(base).filter(told).count());
+        let has_value = |run: &&RunSummary| value(run).is_some();
+        let least =
+            super::finished(cell).filter(has_value).count().min(super::finished(base).filter(has_value).count());
         let (near, reason) = Self::design(cell, base, &pairs);
         let log = |pair: &(&RunSummary, &RunSummary), scale: &dyn Fn(&RunSummary) -> f64| {
             let ratio = value(pair.0)? * scale(pair.0) / (value(pair.1)? * scale(pair.1));
@@ -246,9 +248,8 @@ impl Comparison {
         }
     }
 
-    /// What the design lets several pairs of cells say together: the first reason why one of them cannot be compared, and the check
-    /// values of those repeats that all pairs have.
-    /// `of_speed`: the measure, by its key, is one that the runs' clocks tell.
+    /// The limits of the design for several pairs of cells together: the first reason why one of them cannot be compared, and the check
+    /// values of the repeats that all pairs have. `of_speed` says that the clocks of the runs give the measure with this key.
     pub(super) fn of_design(pairs: &[(&Cell, &Cell)], measure: &str, of_speed: bool) -> Self {
         let mut all = Self { looks: 1, ..Self::default() };
         let mut checks = Vec::new();
@@ -265,7 +266,7 @@ impl Comparison {
         all
     }
 
-    /// The pairs that stand near each other in time, and why the cells cannot be compared.
+    /// The pairs of runs that were made at nearby times, and the reason if the cells cannot be compared.
     fn design<'a>(
         cell: &Cell<'a>,
         base: &Cell<'a>,
@@ -288,12 +289,12 @@ impl Comparison {
     }
 }
 
-/// The time between the starts of partners.
+/// The time between the starts of paired runs.
 fn gap_s((own, other): &(&RunSummary, &RunSummary)) -> Option<f64> {
     Some((own.started_s? - other.started_s?).abs())
 }
 
-/// The usual time between the starts of one repeat of a cell and of the next; 0 of a single one.
+/// The usual time between the starts of consecutive repeats of a cell; 0 for a single repeat.
 fn usual_spacing_s(cell: &Cell) -> f64 {
     let mut starts: Vec<f64> = super::finished(cell).filter_map(|run| run.started_s).collect();
     starts.sort_by(f64::total_cmp);
@@ -301,7 +302,8 @@ fn usual_spacing_s(cell: &Cell) -> f64 {
     if spacings.is_empty() { 0.0 } else { median(&spacings) }
 }
 
-/// How long after the last run of one side the first of the other was started, if each of two pairs or more is in that order.
+/// The time from the last run of one side to the first run of the other, if there are two or more pairs and all runs of one side were
+/// started first.
 fn separated_s(pairs: &[(&RunSummary, &RunSummary)]) -> Option<f64> {
     if pairs.len() < 2 {
         return None;
@@ -314,7 +316,7 @@ fn separated_s(pairs: &[(&RunSummary, &RunSummary)]) -> Option<f64> {
     [least(&own) - most(&other), least(&other) - most(&own)].into_iter().find(|gap_s| *gap_s > 0.0)
 }
 
-/// How often somebody could look at two cells and decide to go on.
+/// How often somebody could have looked at two cells and decided to add repeats.
 fn looks(cell: &Cell, base: &Cell) -> u32 {
     let runs = || cell.runs.iter().chain(&base.runs);
     let launches: BTreeSet<&str> =
@@ -323,7 +325,7 @@ fn looks(cell: &Cell, base: &Cell) -> u32 {
     launches.len().max(1) as u32 + u32::from(was_cut_short)
 }
 
-/// Whether a run's program told times that cannot be.
+/// Whether a run's program reported impossible times.
 pub(super) fn is_impossible(run: &RunSummary) -> bool {
     run.clock.is_some_and(|clock| clock.is_impossible())
 }
@@ -333,19 +335,19 @@ fn impossible_clock(pairs: &[(&RunSummary, &RunSummary)]) -> Option<Incomparable
     is_one.then_some(Incomparable::ImpossibleClock)
 }
 
-/// How far rounding by clocks can move the logarithm of a ratio of partners, at most.
+/// The largest change of the logarithm of a pair's ratio that rounding by the clock can cause.
 fn rounding(pairs: &[(&RunSummary, &RunSummary)]) -> f64 {
     let of_pair = pairs.iter().map(|(own, other)| (clock_resolution(own) + clock_resolution(other)) / 2.0);
     of_pair.fold(0.0, f64::max)
 }
 
-/// The resolution of the clock that timed a run's steps, as a share of a step; 0 where it is finer than anything that is told.
+/// The resolution of the clock that timed a run's steps, as a share of a step; 0 if the resolution does not matter.
 pub(super) fn clock_resolution(run: &RunSummary) -> f64 {
     let share = run.told_resolution_s.zip(run.value("step_time_s")).map(|(resolution_s, step_s)| resolution_s / step_s);
     share.filter(|share| share.is_finite()).unwrap_or(0.0)
 }
 
-/// Told time over the time in which the same lines arrived; 1 where there is no second clock, or where it cannot tell.
+/// Reported time over the time in which the same lines arrived; 1 if there is no second clock, or if it is not usable.
 pub(super) fn clock_ratio(run: &RunSummary) -> f64 {
     let is_held_back = matches!(run.clock, Some(Clock::Unconfirmed(Doubt::Together { .. })));
     run.value("clock_ratio").filter(|ratio| !is_held_back && *ratio > 0.0 && ratio.is_finite()).unwrap_or(1.0)

@@ -1,33 +1,33 @@
-//! Conditions that differ between runs and may explain their times: a GPU clock below that of the other repeats, a warmer GPU, and
-//! drift over the session.
+//! Conditions that differ between runs and may explain their times: a GPU clock below that of the other repeats, a warmer GPU, and drift
+//! over the session.
 
 use super::{Cell, Measure, RunState, RunSummary};
 use crate::statistics::median;
 
-/// A clock this far below its cell's median is named: times of arithmetic are inversely proportional to the clock, and 3 % is the
-/// drift within a run that is marked.
+/// A clock this far below its cell's median is reported: times of arithmetic are inversely proportional to the clock, and drifts of 3 %
+/// within a run are marked, too.
 const SLOW_CLOCK: f64 = 0.03;
-/// A GPU this much warmer than its cell's median is named: several times the few degrees by which settled repeats differ.
+/// A GPU this much warmer than its cell's median is reported: several times the few degrees by which settled repeats differ.
 const WARM_C: f64 = 10.0;
-/// Fewer repeats have no median to stand off.
+/// With fewer repeats, the median is not a useful reference.
 const LEAST_REPEATS: usize = 3;
-/// Fewer runs show no trend over the session.
+/// With fewer runs, a trend over the session cannot be shown.
 const LEAST_RUNS: usize = 10;
-/// A drift over the session that is smaller is not worth a word, however certain it is.
+/// A smaller drift over the session is not reported, even if it is certain.
 const LEAST_SESSION_DRIFT: f64 = 0.01;
-/// Standard deviations of Kendall's S beyond which a trend is certain: chance exceeds it in 0.1 % of sessions.
+/// Standard deviations of Kendall's S beyond which a trend is certain: chance exceeds this in 0.1 % of sessions.
 const CERTAIN: f64 = 3.29;
-/// Runs whose trend is judged one by one; of more, means of so many parts are.
+/// Up to this number, runs are judged one by one; more runs are first averaged into this number of parts.
 const MOST_RUNS: usize = 200;
 
-/// What sets a run apart from the other repeats of its cell.
+/// A condition that distinguishes a run from the other repeats of its cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     /// Its run.
     pub run: String,
-    /// In two words: `slow clock`, `warm GPU`.
+    /// Two words: `slow clock`, `warm GPU`.
     pub label: &'static str,
-    /// With numbers.
+    /// The description with numbers.
     pub text: String,
 }
 
@@ -35,17 +35,17 @@ fn finished<'a>(cell: &Cell<'a>) -> Vec<&'a RunSummary> {
     cell.runs.iter().copied().filter(|run| run.state == RunState::Finished).collect()
 }
 
-/// The repeats of a cell whose GPUs' clock or temperature stands off the others'.
+/// The repeats of a cell whose GPU clock or temperature differs from the others'.
 pub fn conditions(cell: &Cell) -> Vec<Condition> {
     let runs = finished(cell);
-    let told = |key: &str| -> Vec<(&RunSummary, f64)> {
+    let runs_with_value = |key: &str| -> Vec<(&RunSummary, f64)> {
         runs.iter().filter_map(|run| Some((*run, run.value(key)?))).collect()
     };
-    let middle_of = |told: &[(&RunSummary, f64)]| {
-        (told.len() >= LEAST_REPEATS).then(|| median(&told.iter().map(|(_, value)| *value).collect::<Vec<_>>()))
+    let middle_of = |values: &[(&RunSummary, f64)]| {
+        (values.len() >= LEAST_REPEATS).then(|| median(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>()))
     };
     let mut found = Vec::new();
-    let clocks = told("sm_clock_mhz");
+    let clocks = runs_with_value("sm_clock_mhz");
     if let Some(middle) = middle_of(&clocks).filter(|middle| *middle > 0.0) {
         found.extend(clocks.iter().filter(|(_, clock)| *clock <= middle * (1.0 - SLOW_CLOCK)).map(|(run, clock)| {
             let below = 100.0 * (1.0 - clock / middle);
@@ -53,7 +53,7 @@ pub fn conditions(cell: &Cell) -> Vec<Condition> {
             Condition { run: run.run.clone(), label: "slow clock", text }
         }));
     }
-    let temperatures = told("temperature_c");
+    let temperatures = runs_with_value("temperature_c");
     if let Some(middle) = middle_of(&temperatures) {
         found.extend(temperatures.iter().filter(|(_, heat)| *heat >= middle + WARM_C).map(|(run, heat)| {
             let text = format!("GPU at {heat:.0} °C, {:.0} °C above the median of its cell", heat - middle);
@@ -63,29 +63,29 @@ pub fn conditions(cell: &Cell) -> Vec<Condition> {
     found
 }
 
-/// How a measure drifted over a session, in the order in which its runs were started.
+/// The drift of a measure over a session, in the order in which its runs were started.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SessionDrift {
-    /// Runs that it was judged by.
+    /// The number of runs behind it.
     pub runs: usize,
-    /// The last fifth of runs over the first fifth, each run by the median of its cell, less 1.
+    /// The last fifth of runs over the first fifth, minus 1; each run is divided by the median of its cell.
     pub change: f64,
-    /// The same of the GPUs' clock.
+    /// The same for the GPU clock.
     pub clock: Option<f64>,
-    /// By how much warmer the GPUs were.
+    /// By how many degrees the GPUs became warmer.
     pub warmer_c: Option<f64>,
 }
 
-/// The drift of a measure over a session; none of few runs, and where the trend is small or may be chance. Each run counts by its
-/// share of its cell's median, so that cells may differ; cells of one run say nothing.
+/// The drift of a measure over a session; `None` for few runs, and if the trend is small or may be chance. Each run counts by its ratio to
+/// its cell's median, so that cells may differ; cells with one run are left out.
 pub fn session_drift(cells: &[Cell], measure: &Measure) -> Option<SessionDrift> {
     let mut runs: Vec<(f64, f64, &RunSummary)> = Vec::new();
     for cell in cells {
-        let told: Vec<(&RunSummary, f64)> =
+        let values: Vec<(&RunSummary, f64)> =
             finished(cell).into_iter().filter_map(|run| Some((run, run.value_alone(measure)?))).collect();
-        let middle = median(&told.iter().map(|(_, value)| *value).collect::<Vec<_>>());
-        if told.len() > 1 && middle > 0.0 {
-            runs.extend(told.iter().filter_map(|(run, value)| Some((run.value("run_order")?, value / middle, *run))));
+        let middle = median(&values.iter().map(|(_, value)| *value).collect::<Vec<_>>());
+        if values.len() > 1 && middle > 0.0 {
+            runs.extend(values.iter().filter_map(|(run, value)| Some((run.value("run_order")?, value / middle, *run))));
         }
     }
     if runs.len() < LEAST_RUNS {
@@ -95,8 +95,9 @@ pub fn session_drift(cells: &[Cell], measure: &Measure) -> Option<SessionDrift> 
     let shares: Vec<f64> = runs.iter().map(|(_, share, _)| *share).collect();
     let fifth = runs.len() / 5;
     let (first, last) = (&runs[..fifth], &runs[runs.len() - fifth..]);
-    let of = |part: &[(f64, f64, &RunSummary)]| median(&part.iter().map(|(_, share, _)| *share).collect::<Vec<_>>());
-    let change = of(last) / of(first) - 1.0;
+    let median_share =
+        |part: &[(f64, f64, &RunSummary)]| median(&part.iter().map(|(_, share, _)| *share).collect::<Vec<_>>());
+    let change = median_share(last) / median_share(first) - 1.0;
     if !(change.abs() >= LEAST_SESSION_DRIFT && is_certain(&shares)) {
         return None;
     }
@@ -113,7 +114,7 @@ pub fn session_drift(cells: &[Cell], measure: &Measure) -> Option<SessionDrift> 
     })
 }
 
-/// Whether values rise or fall in their order more than chance lets them (H. B. Mann, *Econometrica* 13(3), 1945).
+/// Whether values rise or fall over their order more than chance explains (H. B. Mann, *Econometrica* 13(3), 1945).
 fn is_certain(values: &[f64]) -> bool {
     let width = values.len().div_ceil(MOST_RUNS);
     let means: Vec<f64> = values.chunks(width).map(|part| part.iter().sum::<f64>() / part.len() as f64).collect();

@@ -1,19 +1,19 @@
-//! Tests of a mean over repeats: of a difference, of equality within a margin, and their correction for families and looks.
+//! Tests of a mean over repeats: for a difference, for equality within a margin, and their correction for families and repeated looks.
 //!
 //! Student's t; equivalence by two one-sided tests (D. J. Schuirmann, *Journal of Pharmacokinetics and Biopharmaceutics* 15(6), 1987);
 //! families by S. Holm, A simple sequentially rejective multiple test procedure, *Scandinavian Journal of Statistics* 6(2), 1979.
 
 use crate::statistics::{CONFIDENCE, errors_to_show, student_t_above, student_t_quantile};
 
-/// Probability of a false verdict of difference in a family, and in one of equality.
+/// The probability of a false verdict of difference in a family, and of a false verdict of equality.
 pub(super) const ERROR: f64 = 1.0 - CONFIDENCE;
-/// The share of [`ERROR`] that is kept for looks after the first.
+/// The share of [`ERROR`] that is reserved for looks after the first.
 const LATER_LOOKS: f64 = 0.2;
-/// The power at which a difference counts as one that repeats could show.
+/// The power with which repeats must detect a difference for it to count as detectable.
 pub(super) const POWER: f64 = 0.8;
-/// More repeats than anybody adds to decide one comparison.
+/// The most further repeats that are suggested for one comparison.
 const MOST_MORE_REPEATS: u32 = 200;
-/// The mean of values on a scale on which 0 is no difference, and its standard error.
+/// The mean of values on a scale on which 0 means no difference, with its standard error.
 pub(super) struct Contrast {
     pub(super) mean: f64,
     pub(super) error: f64,
@@ -25,7 +25,7 @@ impl Contrast {
         let n = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / n;
         let deviation = standard_deviation(logs)?;
-        // Values that are equal but for rounding say that nothing spreads, not that rounding does.
+        // If values are equal except for rounding, the spread counts as zero instead of the rounding error.
         let error = if deviation < 1e-14 { 0.0 } else { deviation / n.sqrt() };
         let mean = if mean.abs() < 1e-14 { 0.0 } else { mean };
         mean.is_finite().then_some(Self { mean, error, freedom: n - 1.0 })
@@ -40,22 +40,22 @@ impl Contrast {
         }
     }
 
-    /// The probability of a mean as far from 0 if none differs, should rounding have moved it away by `rounding`.
+    /// The probability of a mean this far from 0 if there is no difference, allowing for a shift by `rounding`.
     pub(super) fn difference(&self, rounding: f64) -> f64 {
         (2.0 * student_t_above(self.t((self.mean.abs() - rounding).max(0.0)), self.freedom)).min(1.0)
     }
 
-    /// That the mean lies outside of ± margin is refused by two one-sided tests.
+    /// The p of two one-sided tests against the hypothesis that the mean lies outside ± margin.
     pub(super) fn equality(&self, margin: f64, rounding: f64) -> f64 {
         student_t_above(self.t(margin - self.mean.abs() - rounding), self.freedom)
     }
 
-    /// That the mean lies below −margin is refused by one test.
+    /// The p of a test against the hypothesis that the mean lies below −margin.
     pub(super) fn no_worse(&self, margin: f64) -> f64 {
         student_t_above(self.t(self.mean + margin), self.freedom)
     }
 
-    /// That the mean lies within ± margin is refused by one test on the side on which it lies.
+    /// The p of a test, on the mean's side, against the hypothesis that the mean lies within ± margin.
     pub(super) fn beyond(&self, margin: f64) -> f64 {
         student_t_above(self.t(self.mean.abs() - margin), self.freedom)
     }
@@ -64,10 +64,10 @@ impl Contrast {
         (errors_to_show(ERROR * spent_at(looks) / family.max(1) as f64, self.freedom, POWER) * self.error).exp_m1()
     }
 
-    /// How many repeats more would show this difference, or that it is within the margin, in about 80 % of cases.
+    /// How many more repeats would show this difference, or show that it is within the margin, in about 80 % of cases.
     pub(super) fn repeats_needed(&self, family: usize, looks: u32, margin: f64) -> Option<u32> {
-        let made = self.freedom + 1.0;
-        let deviation = self.error * made.sqrt();
+        let repeats_made = self.freedom + 1.0;
+        let deviation = self.error * repeats_made.sqrt();
         let far = self.mean.abs();
         let alpha = ERROR * spent_at(looks) / family as f64;
         let suffices = |n: &u32| {
@@ -77,21 +77,21 @@ impl Contrast {
             (student_t_quantile(alpha / 2.0, freedom) + power) * error <= far
                 || (student_t_quantile(alpha, freedom) + power) * error <= margin - far
         };
-        let (mut too_few, mut enough) = (made as u32, made as u32 + MOST_MORE_REPEATS);
+        let (mut too_few, mut enough) = (repeats_made as u32, repeats_made as u32 + MOST_MORE_REPEATS);
         if !suffices(&enough) {
             return None;
         }
-        // More repeats never show less.
+        // More repeats never detect less.
         while enough - too_few > 1 {
             let middle = too_few.midpoint(enough);
             if suffices(&middle) { enough = middle } else { too_few = middle }
         }
-        Some(enough - made as u32)
+        Some(enough - repeats_made as u32)
     }
 }
 
-/// The share of [`ERROR`] that may be spent at a look: most of it at the first, which is the only one of most sessions, and a fifth of
-/// what is left at each that follows, so that all of them together spend no more than 1.
+/// The share of [`ERROR`] that may be spent at a look: most of it at the first, since most sessions have only one, and a fifth of the
+/// remainder at each later look, so that all looks together spend no more than 1.
 pub(super) fn spent_at(look: u32) -> f64 {
     (1.0 - LATER_LOOKS) * LATER_LOOKS.powi(look.max(1) as i32 - 1)
 }
@@ -101,7 +101,7 @@ pub(super) fn holm(p: &[f64]) -> Vec<f64> {
     holm_among(p, 0)
 }
 
-/// The same where `others` comparisons more belong to the family, none of which is taken to show anything.
+/// The same if the family has `others` more comparisons, which are assumed to show nothing.
 pub(super) fn holm_among(p: &[f64], others: usize) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -114,7 +114,7 @@ pub(super) fn holm_among(p: &[f64], others: usize) -> Vec<f64> {
     adjusted
 }
 
-/// The sample standard deviation; none of fewer than two values.
+/// The sample standard deviation; `None` for fewer than two values.
 pub(super) fn standard_deviation(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

@@ -14,7 +14,7 @@ const CASES: usize = 1_500;
 /// The shares in percent of the table behind a heading: row by row.
 fn documented(name: &str) -> Vec<Vec<f64>> {
     let text = include_str!("method.md");
-    let table = text.split_once(&format!("Percent of {name}:")).unwrap().1;
+    let table = text.split_once(&format!("Percentage of {name}:")).unwrap().1;
     let rows = table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| repeats"));
     let numbers = |line: &str| line.split('|').filter_map(|cell| cell.trim().parse().ok()).skip(1).collect();
     rows.take(REPEATS.len()).map(numbers).collect()

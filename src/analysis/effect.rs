@@ -1,5 +1,5 @@
-//! Effects in a factorial experiment: what changes when a level takes the place of its factor's first one, and how two factors
-//! change each other's effect. Worked out on logarithms, told as ratios.
+//! Effects in a factorial experiment: what changes when a level replaces its factor's first level, and how two factors change each other's
+//! effect. Computed on logarithms, reported as ratios.
 //!
 //! G. E. P. Box, J. S. Hunter and W. G. Hunter, *Statistics for Experimenters*, 2nd edition, 2005, chapter 5.
 
@@ -10,56 +10,57 @@ use super::value::{Intervals, complete_blocks};
 use super::verdict::judge_comparisons;
 use super::{Cell, Comparison, Judgement, Level, Setting, Value, varying};
 
-/// Interactions that are worked out; an experiment with more has levels that nobody compares one by one.
+/// The most interactions that are computed; nobody compares more of them one by one.
 pub const MOST_INTERACTIONS: usize = 1_000;
 
-/// One level in the place of another.
+/// One level that replaces another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// The factor.
     pub setting: Setting,
-    /// The level that is held against: the first in the order of cells.
+    /// The replaced level: the first in the order of cells.
     pub base: Level,
-    /// The level that takes its place.
+    /// The level that replaces it.
     pub level: Level,
 }
 
-/// The main effect of one change, or the interaction of two.
+/// The main effect of one change, or the interaction of two changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effect {
-    /// One change, or two of different factors.
+    /// One change, or two changes of different factors.
     pub changes: Vec<Change>,
-    /// The ratio. For one change: the measure after it over that before, the geometric mean over all groups. For two: the effect of
-    /// the first at the second's level over its effect at the second's base; 1 means no interaction. The interval is over
-    /// repeats.
+    /// The ratio. For one change: the measure after the change over the measure before it, as the geometric mean over all groups. For two:
+    /// the effect of the first change at the second's level over its effect at the second's base; 1 means no interaction. The interval is
+    /// over repeats.
     pub value: Value,
-    /// Groups of cells that differ in these changes alone: pairs of one change, fours of two.
+    /// The number of groups of cells that differ only in these changes: pairs for one change, fours for two.
     pub groups: usize,
-    /// Repeats of the group that has most. The effect rests on those that all groups have, as many as its value has.
+    /// The number of repeats of the group that has most. The effect uses only the repeats that all groups have; their number is in its
+    /// value.
     pub repeats_seen: usize,
-    /// What the repeats say, with all effects of the experiment as the family.
+    /// The verdict on the effect; all effects of the experiment are one family.
     pub judgement: Judgement,
 }
 
-/// How effects are read.
+/// How effects are computed and judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
     /// The key of the measure.
     pub measure: &'a str,
-    /// Ratios are base over level, so that half the time is 2.
+    /// Whether ratios are base over level, so that half the time gives 2.
     pub inverse: bool,
-    /// Above 1 is faster.
+    /// Whether a ratio above 1 means faster.
     pub of_speed: bool,
-    /// The bound of equality as a share.
+    /// The bound for equality as a share.
     pub equal_within: f64,
     /// What intervals show.
     pub intervals: Intervals,
-    /// Effects of the experiment that a filter hides: they belong to the family.
+    /// The number of effects of the experiment that a filter hides, which still belong to the family.
     pub others: usize,
 }
 
-/// The main effects of all settings that differ among cells, setting by setting, then the interactions of any two of them. `values`
-/// are a cell's repeats, each with its number. A level without two cells that are otherwise equal has none.
+/// The main effects of all settings that differ between cells, setting by setting, then the interactions of any two of them. `values` are a
+/// cell's repeats with their numbers. A level without two cells that are equal in everything else has no effect.
 pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, reading: Reading<'_>) -> Vec<Effect> {
     let design = Design::new(cells, values);
     let changes: Vec<(usize, usize)> = (0..design.settings.len())
@@ -86,7 +87,7 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         combined.by_repeat.iter_mut().for_each(|(_, log)| *log *= sign);
         comparison.logs = combined.logs();
         comparison.least = comparison.logs.len();
-        // A step that arrived later than it was told makes a time longer and a rate lower: both make a speed lower.
+        // A step that arrived later than the program reports makes a time longer and a rate lower: both mean a lower speed.
         let clocks =
             comparison.by_arrival.take().filter(|clocks| reading.of_speed && clocks.len() == comparison.logs.len());
         comparison.by_arrival =
@@ -96,14 +97,14 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         found.into_iter().map(|(changes, combined, comparison)| ((changes, combined), comparison)).unzip();
     let judged = judge_comparisons(&family, reading.others, reading.of_speed, reading.equal_within);
     let effect = |((changes, combined), judgement): ((Vec<Change>, Combined), Judgement)| {
-        // Without a repeat that all groups have there is no effect to show.
+        // Without a repeat that all groups have, there is no effect to show.
         let value = combined.value(reading.intervals)?;
         Some(Effect { changes, value, groups: combined.groups, repeats_seen: combined.seen, judgement })
     };
     named.into_iter().zip(judged).filter_map(effect).collect()
 }
 
-/// The geometric mean of a measure over cells that stand for the levels of two settings, all else averaged.
+/// The geometric mean of a measure over the cells with two given levels of two settings, averaged over everything else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeanCell {
     /// The level of the first setting.
@@ -112,12 +113,12 @@ pub struct MeanCell {
     pub second: Level,
     /// The mean, with its interval over repeats.
     pub value: Value,
-    /// Cells that it is over.
+    /// The number of cells in it.
     pub cells: usize,
 }
 
-/// Means over all combinations of the other settings that every pair of levels has, so that they compare; none where no combination
-/// has all.
+/// Means for all pairs of levels of two settings. Only combinations of the other settings that every pair has are used, so that the means
+/// are comparable; empty if no combination has all.
 pub fn mean_cells(
     cells: &[Cell],
     values: &dyn Fn(&Cell) -> Vec<(u32, f64)>,
@@ -136,7 +137,7 @@ pub fn mean_cells(
         (code[first], code[second]) = (a, b);
         design.places.get(&code).copied()
     };
-    // What a level of its own has no cells for, nothing is held against.
+    // A level of its own that has no cells is left out.
     let whole: Vec<&Vec<usize>> = design
         .codes
         .iter()
@@ -163,12 +164,12 @@ struct Design<'a, 'r> {
     settings: Vec<Setting>,
     /// Levels of each setting, in the order of cells.
     levels: Vec<Vec<Level>>,
-    /// Places of the levels of each cell that has values.
+    /// The indexes of the levels of each cell.
     codes: Vec<Vec<usize>>,
     places: HashMap<Vec<usize>, usize>,
-    /// Logarithms of each cell's values, by repeat.
+    /// The logarithms of each cell's values, by repeat.
     logs: Vec<Vec<(u32, f64)>>,
-    /// Logarithms of told time over the time in which its lines arrived, of the same runs.
+    /// For the same runs, the logarithms of reported time over the time in which the lines arrived.
     clocks: Vec<Vec<(u32, f64)>>,
 }
 
@@ -203,7 +204,7 @@ impl<'a, 'r> Design<'a, 'r> {
         design
     }
 
-    /// The places of a cell's levels; none where it lacks a setting that others have.
+    /// The indexes of a cell's levels; `None` if it lacks a setting that others have.
     fn code(&mut self, cell: &Cell) -> Option<Vec<usize>> {
         let place = |(setting, levels): (&Setting, &mut Vec<Level>)| {
             let level = cell.level(&setting.key)?;
@@ -224,7 +225,8 @@ impl<'a, 'r> Design<'a, 'r> {
         changes.iter().map(change).collect()
     }
 
-    /// The places of the cells of each group: one for each way to make the changes or not, the first bit for the first change.
+    /// The indexes of the cells of each group: one for each combination of making the changes or not; the first bit stands for the first
+    /// change.
     fn groups(&self, changes: &[(usize, usize)]) -> Vec<Vec<usize>> {
         let is_base = |code: &&Vec<usize>| changes.iter().all(|(setting, _)| code[*setting] == 0);
         let place = |code: &[usize], made: u32| {
@@ -241,14 +243,14 @@ impl<'a, 'r> Design<'a, 'r> {
         self.codes.iter().filter(is_base).filter_map(group).collect()
     }
 
-    /// What one change does in each group, or two do together beyond what each does alone.
+    /// The effect of one change in each group, or the effect of two changes together beyond the effect of each alone.
     fn contrasts(&self, groups: &[Vec<usize>], logs: &[Vec<(u32, f64)>]) -> Vec<Vec<(u32, f64)>> {
         groups.iter().map(|group| Self::contrast(group, logs)).collect()
     }
 
-    /// The same in one group, in each repeat that all its cells have.
+    /// The same in one group, for each repeat that all its cells have.
     fn contrast(group: &[usize], logs: &[Vec<(u32, f64)>]) -> Vec<(u32, f64)> {
-        // Cells with an even number of changes not made count for, the others against.
+        // Cells with an even number of changes not made count positively, the others negatively.
         let all = group.len() as u32 - 1;
         let sign = |made: u32| if (all ^ made).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         let logs = |place: &usize| &logs[*place];
@@ -259,7 +261,7 @@ impl<'a, 'r> Design<'a, 'r> {
         logs(&group[0]).iter().filter_map(|(repeat, _)| Some((*repeat, sum(*repeat)?))).collect()
     }
 
-    /// What the design lets groups say: each cell is held against the one without its last change.
+    /// The limits of the design for the groups: each cell is compared with the one without its last change.
     fn comparison(&self, groups: &[Vec<usize>], reading: &Reading<'_>) -> Comparison {
         let pairs = |group: &Vec<usize>| -> Vec<(&Cell<'r>, &Cell<'r>)> {
             let without_last = |made: usize| made & !(1 << made.ilog2());
@@ -274,13 +276,13 @@ impl<'a, 'r> Design<'a, 'r> {
 struct Combined {
     by_repeat: Vec<(u32, f64)>,
     groups: usize,
-    /// Repeats of the group that has most.
+    /// The number of repeats of the group that has most.
     seen: usize,
 }
 
 impl Combined {
-    /// Only repeats that all groups have count. In place of a repeat that a group lacks no value can stand: its mean would have no
-    /// noise, and what is left of the noisier groups would pass for the noise of all. Groups without any repeat do not count.
+    /// Only repeats that all groups have count. A missing repeat of a group cannot be replaced by the group's mean: the mean has no noise,
+    /// so the noise of the remaining groups would be taken for the noise of all. Groups without any repeat are ignored.
     fn of(groups: &[Vec<(u32, f64)>]) -> Option<Self> {
         let groups: Vec<&Vec<(u32, f64)>> = groups.iter().filter(|group| !group.is_empty()).collect();
         let seen = groups.iter().map(|group| group.len()).max()?;

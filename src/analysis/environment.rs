@@ -1,4 +1,4 @@
-//! What differs in the environments of runs: within a session, and between two.
+//! Differences between the environments of runs: within a session, and between two sessions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use super::made_with::{self, splitting_facts};
 use super::{Cell, RunState, RunSummary, counted};
 use crate::protocol::Environment;
 
-/// A fact that is not the same for all runs.
+/// A fact that differs between runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Differing {
     /// Its name.
     pub name: String,
-    /// Its values, each with the places of the runs that have it; `None` where the fact is not known.
+    /// Its values, each with the indexes of the runs that have it; `None` if the fact is unknown.
     pub values: BTreeMap<Option<String>, Vec<usize>>,
 }
 
 /// The facts in which environments differ, in the order in which they are shown.
 fn differing<'a>(environments: impl Iterator<Item = (usize, &'a Arc<Environment>)>) -> Vec<Differing> {
-    // Runs share equal environments, mostly.
+    // Most runs share equal environments.
     let mut distinct: Vec<(&Arc<Environment>, Vec<usize>)> = Vec::new();
     for (place, environment) in environments {
         match distinct.iter_mut().find(|(known, _)| Arc::ptr_eq(known, environment) || *known == environment) {
@@ -45,7 +45,7 @@ fn differing<'a>(environments: impl Iterator<Item = (usize, &'a Arc<Environment>
     differing
 }
 
-/// The names of facts that are known of two groups of runs and have no value in common.
+/// The names of facts that are known for two groups of runs and have no value in common.
 pub(super) fn machine_differs<'a>(
     own: impl Iterator<Item = &'a RunSummary>,
     others: impl Iterator<Item = &'a RunSummary>,
@@ -62,7 +62,7 @@ pub(super) fn machine_differs<'a>(
     differing(all).into_iter().filter(is_split).map(|fact| fact.name).collect()
 }
 
-/// The runs of each cell that stands in several parts, which were made with different things, all parts together.
+/// The runs of each cell that is split into several parts because of different environments, all parts together.
 fn wholes<'a>(cells: &[Cell<'a>]) -> Vec<Vec<&'a RunSummary>> {
     let mut parts: BTreeMap<(&str, &str), Vec<&Cell>> = BTreeMap::new();
     for cell in cells {
@@ -72,25 +72,25 @@ fn wholes<'a>(cells: &[Cell<'a>]) -> Vec<Vec<&'a RunSummary>> {
     split.map(|parts| parts.iter().flat_map(|part| part.runs.iter().copied()).collect()).collect()
 }
 
-/// The facts by which cells stand in several parts, by their keys.
+/// The keys of the facts by which cells are split.
 pub fn split_by(cells: &[Cell]) -> Vec<&'static str> {
     let differing: Vec<Vec<&str>> = wholes(cells).iter().map(|runs| made_with::differing(runs)).collect();
     splitting_facts().iter().copied().filter(|key| differing.iter().any(|facts| facts.contains(key))).collect()
 }
 
-/// What to say of cells in several parts: how many, by which facts, and how to pool them.
+/// The note about split cells: how many there are, by which facts they are split, and how to pool them.
 pub fn split_note(cells: &[Cell]) -> Option<String> {
     let facts = split_by(cells);
     (!facts.is_empty()).then(|| {
         format!(
-            "repeats of {} were not made with the same things: each row holds those that were; `--pool {}` joins them",
+            "repeats of {} were made in different environments: each row holds those made in the same one; `--pool {}` joins them",
             counted(wholes(cells).len(), "cell"),
             facts.join(",")
         )
     })
 }
 
-/// Finished runs: those that enter tables.
+/// Finished runs, which enter tables.
 fn finished<'a>(cells: &'a [Cell]) -> Vec<&'a RunSummary> {
     cells.iter().flat_map(|cell| cell.runs.iter().copied()).filter(|run| run.state == RunState::Finished).collect()
 }
@@ -99,8 +99,7 @@ fn shown(value: Option<&String>) -> &str {
     value.map_or("not known", String::as_str)
 }
 
-/// Sentences on facts that differ between the finished runs of cells, and on runs without a recorded environment beside others with
-/// one.
+/// Sentences on facts that differ between the finished runs of cells, and on runs without a recorded environment among others with one.
 pub fn environment_notes(cells: &[Cell]) -> Vec<String> {
     let runs = finished(cells);
     let recorded = runs.iter().enumerate().filter_map(|(place, run)| Some((place, run.environment.as_ref()?)));
@@ -129,7 +128,7 @@ pub fn environment_notes(cells: &[Cell]) -> Vec<String> {
     notes
 }
 
-/// Sentences on what differs between the environments of two sessions' finished runs.
+/// Sentences on differences between the environments of two sessions' finished runs.
 pub fn environments_between(before: &[Cell], after: &[Cell]) -> Vec<String> {
     let (before, after) = (finished(before), finished(after));
     let count = |runs: &[&RunSummary]| runs.iter().filter(|run| run.environment.is_some()).count();

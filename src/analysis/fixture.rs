@@ -125,7 +125,7 @@ pub(crate) fn reading_record(key: &str, value: f64, epoch: Option<u32>) -> Readi
     ReadingRecord { key: key.into(), value, epoch, step: None, time_s: 1_010.0 }
 }
 
-/// A reading of an epoch, to change it.
+/// A reading of an epoch that the test can change.
 pub(crate) fn reading<'a>(rank: &'a mut RankRecord, key: &str, epoch: u32) -> &'a mut f64 {
     let found = rank.readings.iter_mut().find(|one| one.key == *key && one.epoch == Some(epoch));
     &mut found.expect("a reading of that key and epoch").value
@@ -158,10 +158,10 @@ pub(crate) fn traced(repeat: u32, copies_s: f64) -> RunRecord {
     record
 }
 
-/// How far three repeats are off.
+/// The relative deviations of three repeats.
 const NOISE: [f64; 3] = [0.0, 0.012, -0.007];
 
-/// A step's time: levels that make it longer or shorter, each by a factor.
+/// A step's time: each level multiplies it by a factor.
 fn step_time_s(cell: &AskedCell) -> f64 {
     let gpus = cell.levels.get("gpus").and_then(Level::as_number).unwrap();
     let factor = |key: &str, level: &Level| match (key, level.as_text().unwrap_or_default()) {
@@ -184,7 +184,7 @@ fn step_time_s(cell: &AskedCell) -> f64 {
     0.2 * of_levels * (1.0 + 0.06 * (gpus - 1.0))
 }
 
-/// What a profiler saw of a run whose steps took so long.
+/// A profiler's report of a run with this step time.
 fn whole_trace(gpus: u32, step_time_s: f64) -> TraceSummary {
     let wall_s = 100.0 * step_time_s;
     let metric = |(place, kind): (usize, &TraceMetricKind)| {
@@ -210,7 +210,7 @@ fn whole_trace(gpus: u32, step_time_s: f64) -> TraceSummary {
     }
 }
 
-/// FLOP and bytes of a step: narrower numbers are fewer bytes.
+/// FLOP and bytes of a step: narrower numbers take fewer bytes.
 fn work_of(cell: &AskedCell) -> (f64, f64) {
     let width = match cell.levels.get("precision").and_then(Level::as_text) {
         Some("fp64") => 8.0,
@@ -220,7 +220,7 @@ fn work_of(cell: &AskedCell) -> (f64, f64) {
     (4e11, 5e9 * width)
 }
 
-/// Rates of what the runs' device is called.
+/// Rates of the runs' device.
 pub fn rates() -> DeviceRates {
     let rate = |(key, per_s): (&str, f64)| Rate {
         key: key.into(),
@@ -243,7 +243,7 @@ pub fn rates() -> DeviceRates {
     }
 }
 
-/// What a tracer makes of a step's time in a plan with twins.
+/// How much a tracer changes a step's time in a plan with several tracers.
 fn cost(tracer: Tracer, plan: &Plan) -> f64 {
     match tracer {
         Tracer::BuiltIn => 1.08,
@@ -252,7 +252,7 @@ fn cost(tracer: Tracer, plan: &Plan) -> f64 {
     }
 }
 
-/// A run long enough for every chart: 200 steps, energy of 500 W a GPU, and if nsys traces it a report.
+/// A run that is long enough for every chart: 200 steps, energy of 500 W per GPU, and a report if nsys traces it.
 fn long_run_of(cell: &AskedCell, plan: &Plan, repeat: u32) -> RunRecord {
     let cost = cost(cell.tracer, plan);
     let step_time_s = step_time_s(cell) * (1.0 + NOISE[repeat as usize - 1]) * cost;
@@ -265,7 +265,7 @@ fn long_run_of(cell: &AskedCell, plan: &Plan, repeat: u32) -> RunRecord {
     record.telemetry.steady_time_s = Some(steady_time_s);
     record.telemetry.steady_energy_j = Some(500.0 * gpus * steady_time_s);
     for rank in &mut record.ranks {
-        // Enough of them to tell how steady they are.
+        // Enough steps to show how steady they are.
         let last = rank.steps[19];
         rank.steps.extend((21..=200_u64).map(|step| StepRecord {
             step,
@@ -273,7 +273,7 @@ fn long_run_of(cell: &AskedCell, plan: &Plan, repeat: u32) -> RunRecord {
             duration_s: last.duration_s * (1.0 + 0.01 * [0.0, 1.0, -0.5, 2.0, -1.0][step as usize % 5]),
             ..last
         }));
-        // A clock that is behind the durations would have been set meanwhile.
+        // A clock behind the durations would count as set during the run.
         let mut time_s = 1_002.0;
         for step in &mut rank.steps {
             time_s += step.duration_s;

@@ -1,4 +1,4 @@
-//! From the readings of ranks to one value an epoch and one a run, as the registry says.
+//! Folds the readings of ranks into one value for each epoch and one for the run, as the registry says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,28 +8,28 @@ use crate::plan::Key;
 use crate::statistics::median;
 use crate::store::{RankRecord, StepRecord};
 
-/// Where in a run a reading belongs: its epoch and step; none for the whole run.
+/// The position of a reading in a run: its epoch and step; both `None` for the whole run.
 type Moment = (Option<u32>, Option<u64>);
 
-/// The readings of one key: by moment, the values that each rank said there, in order.
+/// The readings of one key: for each moment, the values of each rank, in order.
 type Said<'a> = BTreeMap<Moment, Vec<(&'a RankRecord, Vec<f64>)>>;
 
 /// The readings of a run, folded.
 #[derive(Default)]
 pub(super) struct Folded {
-    /// By key.
+    /// The value of each key for the run.
     pub of_run: BTreeMap<Key, f64>,
-    /// By epoch and key.
+    /// The values of each epoch, by key.
     pub of_epochs: BTreeMap<u32, BTreeMap<Key, f64>>,
-    /// A median over epochs without warm-up was asked for, and each has some.
+    /// Whether a median over epochs without warm-up was requested, but each epoch has some warm-up.
     pub includes_warm_up: bool,
-    /// Keys of readings that were left out because their measure cannot have the value.
+    /// Keys of readings that were left out because the value is impossible for their measure.
     pub impossible: BTreeSet<Key>,
 }
 
 /// Folds all readings of a run. `slowest` is the rank whose steady steps took longest.
 pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures: &Measures) -> Folded {
-    let mut said: BTreeMap<&Key, Said> = BTreeMap::new();
+    let mut readings_by_key: BTreeMap<&Key, Said> = BTreeMap::new();
     let mut folded = Folded::default();
     for rank in ranks {
         for reading in &rank.readings {
@@ -37,19 +37,19 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
                 folded.impossible.insert(reading.key.clone());
                 continue;
             }
-            let moments = said.entry(&reading.key).or_default();
-            let told = moments.entry((reading.epoch, reading.step)).or_default();
-            match told.last_mut() {
+            let moments = readings_by_key.entry(&reading.key).or_default();
+            let ranks = moments.entry((reading.epoch, reading.step)).or_default();
+            match ranks.last_mut() {
                 Some((of, values)) if of.rank == rank.rank => values.push(reading.value),
-                _ => told.push((rank, vec![reading.value])),
+                _ => ranks.push((rank, vec![reading.value])),
             }
         }
     }
-    let last_epoch = said.values().flat_map(BTreeMap::keys).filter_map(|(epoch, _)| *epoch).max();
+    let last_epoch = readings_by_key.values().flat_map(BTreeMap::keys).filter_map(|(epoch, _)| *epoch).max();
     let warm_up = WarmUp::of(ranks);
-    for (key, moments) in said {
+    for (key, moments) in readings_by_key {
         let origin = measures.find(key).map(|measure| measure.origin);
-        // A derived measure is not read; a rank that says its key all the same is not believed.
+        // A derived measure is computed and never read; readings under its key are ignored.
         let (over_ranks, over_time) = match origin {
             Some(Origin::Derived) => continue,
             Some(Origin::Readings(over_ranks, over_time)) => (over_ranks, over_time),
@@ -59,10 +59,12 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
             },
         };
         let mut values: Vec<(Moment, f64)> = Vec::new();
-        for (moment, told) in moments {
-            let told: Vec<(&RankRecord, f64)> =
-                told.into_iter().filter_map(|(rank, values)| Some((rank, over_time.fold(&values)?))).collect();
-            values.extend(over_ranks.fold(&told, slowest, moment).map(|value| (moment, value)));
+        for (moment, values_of_ranks) in moments {
+            let ranks: Vec<(&RankRecord, f64)> = values_of_ranks
+                .into_iter()
+                .filter_map(|(rank, values)| Some((rank, over_time.fold(&values)?)))
+                .collect();
+            values.extend(over_ranks.fold(&ranks, slowest, moment).map(|value| (moment, value)));
         }
         for of_epoch in values.chunk_by(|a, b| a.0.0 == b.0.0) {
             let Some(epoch) = of_epoch[0].0.0 else { continue };
@@ -71,7 +73,7 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
             folded.of_epochs.entry(epoch).or_default().extend(value.map(|value| (key.clone(), value)));
         }
         if over_time == OverTime::Last && values.iter().any(|((epoch, _), _)| epoch.is_some()) {
-            // The value of an epoch before the last one would look like the run's.
+            // Without the value of the last epoch, an earlier value would look like the run's.
             values.retain(|((epoch, _), _)| *epoch == last_epoch);
         }
         if over_time == OverTime::MedianOfSteady {
@@ -89,7 +91,7 @@ pub(super) fn fold(ranks: &[RankRecord], slowest: Option<&RankRecord>, measures:
 }
 
 impl OverTime {
-    /// The values of one rank or run in their order as one; none of none.
+    /// Folds the values of one rank or run, in order; `None` without values.
     fn fold(self, values: &[f64]) -> Option<f64> {
         let last = *values.last()?;
         Some(match self {
@@ -102,22 +104,22 @@ impl OverTime {
 }
 
 impl OverRanks {
-    /// The values of ranks in their order as one.
-    fn fold(self, told: &[(&RankRecord, f64)], slowest: Option<&RankRecord>, moment: Moment) -> Option<f64> {
-        let values = || told.iter().map(|(_, value)| *value);
+    /// Folds the values of ranks, in order.
+    fn fold(self, ranks: &[(&RankRecord, f64)], slowest: Option<&RankRecord>, moment: Moment) -> Option<f64> {
+        let values = || ranks.iter().map(|(_, value)| *value);
         match self {
             Self::Max => values().max_by(f64::total_cmp),
-            Self::Sum => (!told.is_empty()).then(|| values().sum()),
+            Self::Sum => (!ranks.is_empty()).then(|| values().sum()),
             Self::First => values().next(),
             Self::Slowest => {
                 let slowest = slowest?.rank;
-                told.iter().find(|(rank, _)| rank.rank == slowest).map(|(_, value)| *value)
+                ranks.iter().find(|(rank, _)| rank.rank == slowest).map(|(_, value)| *value)
             }
             Self::MeanByUnits => {
-                let weighed = told.iter().filter_map(|(rank, value)| Some((units(rank, moment)?, *value)));
+                let weighed = ranks.iter().filter_map(|(rank, value)| Some((units(rank, moment)?, *value)));
                 let weighed: Vec<(f64, f64)> = weighed.collect();
                 if weighed.is_empty() {
-                    return (!told.is_empty()).then(|| values().sum::<f64>() / told.len() as f64);
+                    return (!ranks.is_empty()).then(|| values().sum::<f64>() / ranks.len() as f64);
                 }
                 let all: f64 = weighed.iter().map(|(units, _)| units).sum();
                 let sum: f64 = weighed.iter().map(|(units, value)| value * units).sum();
@@ -127,13 +129,13 @@ impl OverRanks {
     }
 }
 
-/// The units that a rank processed: in a step, in an epoch, in all its steps.
+/// The units that a rank processed: in a step, in an epoch, or in all its steps.
 fn units(rank: &RankRecord, moment: Moment) -> Option<f64> {
     match moment {
         (_, Some(step)) => at_step(rank, step).map(|step| f64::from(step.units)),
         (Some(epoch), None) => {
-            let mut told = rank.readings_of("units").filter(|reading| reading.epoch == Some(epoch));
-            told.next_back().map(|reading| reading.value)
+            let mut units = rank.readings_of("units").filter(|reading| reading.epoch == Some(epoch));
+            units.next_back().map(|reading| reading.value)
         }
         (None, None) => (!rank.steps.is_empty()).then(|| rank.steps.iter().map(|step| f64::from(step.units)).sum()),
     }
@@ -143,7 +145,7 @@ fn at_step(rank: &RankRecord, step: u64) -> Option<&StepRecord> {
     rank.steps.binary_search_by_key(&step, |record| record.step).ok().map(|place| &rank.steps[place])
 }
 
-/// The warm-up of a run: the epochs that hold some of it, and its steps.
+/// The warm-up of a run: the epochs that contain some of it, and its steps.
 struct WarmUp<'a> {
     epochs: Vec<u32>,
     ranks: &'a [RankRecord],

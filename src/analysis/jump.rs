@@ -1,30 +1,30 @@
-//! A jump within a session: from some run on, all of them are slower or faster, whatever their cell.
+//! Finds a jump within a session: from one run on, all runs are slower or faster, whatever their cell.
 
 use std::collections::BTreeMap;
 
 use super::{Cell, Measure, RunState, RunSummary};
 use crate::statistics::student_t_quantile;
 
-/// Fewer runs show no jump.
+/// With fewer runs, a jump cannot be shown.
 const LEAST_RUNS: usize = 6;
-/// A jump that is smaller is not worth a word, however certain it is.
+/// A smaller jump is not reported, even if it is certain.
 const LEAST_CHANGE: f64 = 0.01;
-/// On each side of a jump there are so many runs at least, and this share of all.
+/// Each side of a jump must have this number of runs, and this share of all runs.
 const LEAST_SIDE: usize = 3;
 const SIDE_SHARE: usize = 10;
-/// How often chance makes a jump of a session, at most.
+/// The highest probability that a session without a jump appears to have one.
 const CHANCE: f64 = 0.002;
 
-/// How a measure jumped within a session, in the order in which its runs were started.
+/// A jump of a measure within a session, in the order in which its runs were started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionJump {
-    /// Runs that it was judged by.
+    /// The number of runs behind it.
     pub runs: usize,
-    /// How many of them were before it.
+    /// The number of runs before the jump.
     pub before: usize,
-    /// The id of the first run after it.
+    /// The id of the first run after the jump.
     pub first_after: String,
-    /// What runs after it tell over what those before it do, less 1.
+    /// The mean after the jump over the mean before it, minus 1.
     pub change: f64,
 }
 
@@ -33,11 +33,11 @@ struct InOrder<'a> {
     run: &'a RunSummary,
     order: f64,
     cell: usize,
-    /// Its logarithm, less the mean of its cell's.
+    /// The logarithm of its value, minus the mean of its cell.
     log: f64,
 }
 
-/// A least-squares fit of one slope beside a mean for each cell.
+/// A least-squares fit of one slope, with a separate mean for each cell.
 #[derive(Clone, Copy)]
 struct Fit {
     slope: f64,
@@ -46,7 +46,8 @@ struct Fit {
 }
 
 impl Fit {
-    /// From the sums of squares of what explains, of products with the logarithms, and of the logarithms, each less its cell's means.
+    /// From sums of squares and products: of the explaining variable, of its products with the logarithms, and of the logarithms; each with
+    /// its cell's means subtracted.
     fn of(xx: f64, xy: f64, yy: f64, freedom: f64) -> Option<Self> {
         let slope = xy / xx;
         let error = ((yy - slope * xy).max(0.0) / freedom / xx).sqrt();
@@ -54,10 +55,10 @@ impl Fit {
     }
 }
 
-/// The jump of a measure within a session, by the split of its runs that explains most, with a mean of its own for each cell; none of few
-/// runs, where it is small or may be chance, and where a straight drift explains more. Cells of one run say nothing.
+/// Finds the jump of a measure within a session: the split of its runs that explains most, with a separate mean for each cell. `None` for
+/// few runs, if the jump is small or may be chance, and if a straight drift explains more. Cells with one run are left out.
 ///
-/// Each split is tested by Student's t at [`CHANCE`] over the number of splits.
+/// Each split is tested by Student's t at [`CHANCE`] divided by the number of splits.
 pub fn session_jump(cells: &[Cell], measure: &Measure) -> Option<SessionJump> {
     let runs = in_order(cells, measure);
     let n = runs.len();
@@ -72,7 +73,7 @@ pub fn session_jump(cells: &[Cell], measure: &Measure) -> Option<SessionJump> {
     let mut after: BTreeMap<usize, f64> = BTreeMap::new();
     let (mut xx, mut xy, mut splits) = (0.0, 0.0, 0);
     let mut best: Option<(Fit, usize)> = None;
-    // From the last run on, one run after the other is one after the jump.
+    // The split moves from the end: in each round, one more run is after the jump.
     for place in (side..n).rev() {
         let one = &runs[place];
         let (size, after) = (sizes[&one.cell], after.entry(one.cell).or_default());

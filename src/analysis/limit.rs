@@ -1,5 +1,5 @@
-//! Distance to the limits of the hardware: the model's work in steady steps, and what share that is of what the session's devices were
-//! measured to reach.
+//! How close a run comes to the limits of the hardware: the model's work in steady steps, as a share of the measured rates of the session's
+//! devices.
 
 use std::sync::Arc;
 
@@ -8,47 +8,47 @@ use crate::plan::{Hint, NumberFormat};
 use crate::protocol::DeviceRates;
 use crate::store::{RankRecord, RunRecord};
 
-/// What ranks say of their steps: a value holds for the steps that follow, until another is said.
+/// Readings of ranks about their steps: a value holds for all following steps, until another value is reported.
 pub(super) const FLOP: &str = "flop_per_step";
 pub(super) const BYTES: &str = "bytes_per_step";
-/// FLOP for each byte.
+/// FLOP per byte.
 pub(super) const INTENSITY: &str = "intensity";
-/// FLOP and bytes in each second, of one device.
+/// FLOP and bytes per second, for one device.
 pub(super) const FLOP_RATE: &str = "flop_per_s";
 pub(super) const BYTES_RATE: &str = "bytes_per_s";
-/// These over the device's measured rates.
+/// These rates over the device's measured rates.
 pub(super) const FLOP_SHARE: &str = "flop_share";
 pub(super) const BYTES_SHARE: &str = "bytes_share";
 
-/// The name of a rank's device that is no GPU.
+/// The name of a rank's device if it is not a GPU.
 const CPU: &str = "cpu";
-/// The most that a step can have.
+/// The largest possible value for a step.
 const MOST: f64 = 1e30;
 
 /// The limits of a run's devices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// The rates of its device; of the first, where there are several.
+    /// The rates of its device; if there are several, of the first.
     pub rates: Arc<DeviceRates>,
-    /// The key of the rate of its arithmetic; none if nothing says which precision it computes in, or that was not measured.
+    /// The key of the rate of its arithmetic; `None` if no level tells the precision, or if that rate was not measured.
     pub arithmetic: Option<Key>,
 }
 
 impl Limits {
-    /// None if its device was not measured.
+    /// `None` if its device was not measured.
     pub(super) fn of(record: &RunRecord) -> Option<Self> {
         let device = record.ranks.iter().find_map(|rank| rank.device.as_ref())?;
-        // Rates of a CPU that others worked on are too low to be held against.
+        // Rates that were measured while other programs used the CPUs are too low for a comparison.
         let is_same = |rates: &&Arc<DeviceRates>| rates.device == *device && !rates.is_contended();
         let is_alike = |rates: &&Arc<DeviceRates>| rates.device.name == device.name && !rates.is_contended();
-        // GPUs of one name are alike; their identities are missing from anonymous archives.
+        // GPUs with the same name are assumed to be alike; their UUIDs are missing in anonymous archives.
         let rates = record.rates.iter().rfind(is_same).or_else(|| record.rates.iter().rfind(is_alike))?;
         let arithmetic = number_format(record).map(NumberFormat::name).filter(|key| rates.find(key).is_some());
         Some(Self { rates: Arc::clone(rates), arithmetic: arithmetic.map(Into::into) })
     }
 }
 
-/// The format of the numbers that a run multiplies; none if no level says.
+/// The format of the numbers that a run multiplies; `None` if no level tells it.
 fn number_format(record: &RunRecord) -> Option<NumberFormat> {
     let hints = || record.workload.all_hints(&record.levels);
     let asked = hints().find_map(|hint| if let Hint::Multiplies(asked) = hint { Some(*asked) } else { None })?;
@@ -81,7 +81,7 @@ pub(super) fn values(record: &RunRecord, steps: usize, time_s: f64, limits: Opti
     values.into_iter().filter_map(|(key, value)| Some((key.into(), value?))).collect()
 }
 
-/// The GPUs of a run; 1 for all of its ranks on CPUs, which share those.
+/// The number of GPUs of a run; 1 for all of its ranks on CPUs, which share those.
 fn devices(record: &RunRecord) -> f64 {
     let gpus = |rank: &RankRecord| {
         let is_gpu = rank.device.as_ref().is_some_and(|device| device.name != CPU);
@@ -92,16 +92,16 @@ fn devices(record: &RunRecord) -> f64 {
     record.ranks.iter().map(gpus).sum::<usize>().max(1) as f64
 }
 
-/// The sum of what a rank said of its steady steps; none if it said nothing of one of them.
+/// The sum of a rank's reported values over its steady steps; `None` if one of the steps has no value.
 fn of_steady(rank: &RankRecord, key: &str) -> Option<f64> {
     let first_of = |epoch: u32| rank.steps.iter().find(|step| step.epoch == epoch).map(|step| step.step);
-    let mut said: Vec<(u64, f64)> = Vec::new();
+    let mut values: Vec<(u64, f64)> = Vec::new();
     for reading in rank.readings_of(key) {
         let from = reading.step.or_else(|| reading.epoch.and_then(first_of)).unwrap_or(0);
-        said.push((from, reading.value));
+        values.push((from, reading.value));
     }
-    said.sort_by_key(|(from, _)| *from);
-    let (mut next, mut holds, mut sum) = (said.iter().peekable(), None, 0.0);
+    values.sort_by_key(|(from, _)| *from);
+    let (mut next, mut holds, mut sum) = (values.iter().peekable(), None, 0.0);
     for step in &rank.steps {
         while let Some((_, value)) = next.next_if(|(from, _)| *from <= step.step) {
             holds = Some(*value).filter(|value| (0.0..=MOST).contains(value));

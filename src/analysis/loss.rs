@@ -2,7 +2,7 @@
 
 use crate::store::{RankRecord, StepRecord};
 
-/// A run's steps are joined into so many pieces at most.
+/// The most pieces into which a run's steps are joined.
 const PIECES: u64 = 120;
 
 /// The mean loss over a piece of a run.
@@ -10,19 +10,19 @@ const PIECES: u64 = 120;
 pub struct LossPoint {
     /// The last step of the piece, counted over the whole run from 1.
     pub step: u64,
-    /// The time spent in steps until its end: that of the rank whose steps took longest.
+    /// The time spent in steps until the end of the piece, by the rank whose steps took longest.
     pub time_s: f64,
     /// The mean over its steps and all ranks, weighted by units.
     pub loss: f64,
 }
 
-/// The losses of a run in pieces of as many steps each; a piece with a loss or time that is no number is left out.
+/// The losses of a run in pieces with equal numbers of steps; a piece whose loss or time is not a number is left out.
 pub(super) fn losses(ranks: &[RankRecord]) -> Vec<LossPoint> {
     let last = ranks.iter().flat_map(|rank| rank.steps.last()).map(|step| step.step).max().unwrap_or(0);
     let time_of = |rank: &&RankRecord| rank.steps.iter().map(|step| step.duration_s).sum::<f64>();
     let Some(slowest) = ranks.iter().max_by(|a, b| time_of(a).total_cmp(&time_of(b))) else { return Vec::new() };
     let pieces = last.min(PIECES);
-    // Each rank's steps are in order: a place in them that only goes on finds each piece.
+    // Each rank's steps are in order, so one pass over them finds each piece.
     let mut rest: Vec<&[StepRecord]> = ranks.iter().map(|rank| rank.steps.as_slice()).collect();
     let (mut slowest_rest, mut time_s) = (slowest.steps.as_slice(), 0.0);
     let mut points = Vec::with_capacity(pieces as usize);
@@ -44,7 +44,7 @@ pub(super) fn losses(ranks: &[RankRecord]) -> Vec<LossPoint> {
     points
 }
 
-/// Takes the steps up to and with a number off the front.
+/// Removes the steps up to and including a number from the front.
 fn taken<'a>(rest: &mut &'a [StepRecord], until: u64) -> &'a [StepRecord] {
     let (taken, left) = rest.split_at(rest.partition_point(|step| step.step <= until));
     *rest = left;

@@ -1,8 +1,8 @@
-//! What runs were made with: the machine, the driver, the builds and the program's own files.
+//! The environment in which runs were made: the machine, the driver, the builds and the program's own files.
 //!
-//! Repeats of a cell are repeats of one thing. A session that is resumed after an upgrade, on another machine or with an edited program
-//! holds runs of several things under one cell's id; one median over all of them would be the value of none. Such a cell is split into
-//! cells that are told apart by the facts that differ within it.
+//! The repeats of a cell should all measure the same thing. A session that is resumed after an upgrade, on another machine or with an
+//! edited program contains runs in different environments under one cell's id, and a median over all of them would describe none of them.
+//! Such a cell is split into parts by the facts that differ within it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{Key, RunState, RunSummary};
 use crate::protocol::fact_name;
 
-/// The facts of a run's environment that make runs different things, by their keys.
+/// The keys of the facts that make runs incomparable if they differ.
 const FACTS: [&str; 13] = [
     "hostname",
     "cpu_model",
@@ -26,20 +26,21 @@ const FACTS: [&str; 13] = [
     "program_python",
     "program_packages",
 ];
-/// Longer values are told by their place in the order of their first use: `Python packages, 2nd`.
+/// Longer values are shown as a number in the order of their first use: `Python packages, 2nd`.
 const MOST_SHOWN: usize = 24;
-/// So many digits tell a commit.
+/// The number of digits shown of a commit.
 const COMMIT_DIGITS: usize = 12;
 
-/// The keys of the facts by which cells are split, with which pooling can be asked for.
+/// The keys of the facts by which cells are split; pooling over them can be requested.
 pub fn splitting_facts() -> &'static [&'static str] {
     &FACTS
 }
 
-/// A fact of a run that finished; whatever became of others is in no value.
+/// A fact of a finished run; unfinished runs contribute to no value.
 fn value<'a>(run: &'a RunSummary, key: &str) -> Option<&'a str> {
     let value = run.environment.as_ref().filter(|_| run.state == RunState::Finished)?.get(key)?;
-    // How many tracked files differ from the commit: results that a run writes are among them, and the digest of its files tells edits.
+    // The number of changed files is ignored: results that a run writes are among them, and the digest of the program's files detects
+    // edits.
     Some(if key == "program_git" { value.split(',').next().unwrap_or(value) } else { value })
 }
 
@@ -47,7 +48,7 @@ fn values<'a>(runs: &[&'a RunSummary], key: &str) -> BTreeSet<&'a str> {
     runs.iter().filter_map(|run| value(run, key)).collect()
 }
 
-/// The values of a fact by their first use.
+/// The values of a fact in the order of their first use.
 fn in_order<'a>(runs: &[&'a RunSummary], key: &str) -> Vec<&'a str> {
     let mut known = Vec::new();
     for value in runs.iter().filter_map(|run| value(run, key)) {
@@ -58,18 +59,18 @@ fn in_order<'a>(runs: &[&'a RunSummary], key: &str) -> Vec<&'a str> {
     known
 }
 
-/// The facts in which finished runs differ, by their keys.
+/// The keys of the facts in which finished runs differ.
 pub(super) fn differing(runs: &[&RunSummary]) -> Vec<&'static str> {
     FACTS.into_iter().filter(|key| values(runs, key).len() > 1).collect()
 }
 
-/// Facts that differ within cells, each with its values in the order of their first use.
+/// The facts that differ within cells, each with its values in the order of their first use.
 pub(super) struct Split<'a> {
     facts: Vec<(&'static str, Vec<&'a str>)>,
 }
 
 impl<'a> Split<'a> {
-    /// By the runs of each cell; none where nothing differs within any, but for facts that are `pooled`.
+    /// Made from the runs of each cell; `None` if no fact differs within a cell, apart from the `pooled` ones.
     pub(super) fn of(cells: &[&[&'a RunSummary]], pooled: &[Key]) -> Option<Self> {
         let is_pooled = |key: &str| pooled.iter().any(|pooled| **pooled == *key);
         let differs = |key: &&str| cells.iter().any(|runs| values(runs, key).len() > 1);
@@ -80,8 +81,8 @@ impl<'a> Split<'a> {
         (!facts.is_empty()).then_some(Self { facts })
     }
 
-    /// The runs of a cell by what they were made with, in the order of first use. Runs that did not finish stand with the last. Cells
-    /// that are whole are one part, which is told all the same, so that each finds partners that were made alike.
+    /// The runs of a cell grouped by environment, in the order of first use. Runs that did not finish belong to the last group. A cell with
+    /// a single environment is one part, which is named as well, so that each part finds partners made in the same environment.
     pub(super) fn parts(&self, runs: &[&'a RunSummary]) -> Vec<(Arc<str>, Vec<&'a RunSummary>)> {
         let mut runs = runs.to_vec();
         runs.sort_by(|a, b| a.started_s.unwrap_or(f64::MAX).total_cmp(&b.started_s.unwrap_or(f64::MAX)));

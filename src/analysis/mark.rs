@@ -1,4 +1,4 @@
-//! What a reader must know of a run beside its numbers.
+//! Marks: what a reader must know about a run in addition to its numbers.
 
 use std::fmt;
 
@@ -10,32 +10,33 @@ use crate::store::{LoadRecord, RunRecord};
 /// A reason to doubt or to explain a run's numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mark {
-    /// It did not finish: its state's name, and why.
+    /// It did not finish: the name of its state, and the reason.
     Failed(String),
-    /// Its GPUs' clocks were held down while its steps counted: NVML's names of the reasons.
+    /// Its GPUs' clocks were limited while its steps counted: NVML's names of the reasons.
     Throttled(Vec<String>),
     /// Another process used one of its GPUs.
     Shared,
-    /// Other runs of the session were on the machine at the same time: their ids. Its times are not its own.
+    /// Other runs of the session were on the machine at the same time (their ids), so its times are affected.
     SharedNode(Vec<String>),
-    /// A factor's level was read back as something else.
+    /// Another level of a factor was observed than requested.
     FactorNotInEffect {
         /// The factor's key.
         factor: String,
-        /// The level that was asked for.
+        /// The requested level.
         asked: String,
-        /// What was seen.
+        /// The observed level.
         seen: String,
     },
-    /// So many updates were skipped because scaled gradients overflowed.
+    /// This number of updates was skipped because scaled gradients overflowed.
     SkippedUpdates(u64),
-    /// It tried cuDNN's engines for so long, in seconds, to keep the fastest for later runs, whose steps can be faster than its own.
+    /// It spent this time, in seconds, on trying cuDNN's engines and kept the fastest for later runs, whose steps can be faster than its
+    /// own.
     Tried(f64),
-    /// Telemetry was silent for so long, in seconds: peaks, energy and throttling may be missed.
+    /// There was no telemetry for this time, in seconds: peaks, energy and throttling may be missed.
     TelemetryHole(f64),
-    /// The machine had too few CPUs for it and for others while its steps counted. CPUs are numbers of whole ones.
+    /// The machine had too few CPUs for it and for other programs while its steps counted. CPUs are counted in whole CPUs.
     Contended {
-        /// CPUs that others kept busy.
+        /// CPUs that other programs kept busy.
         others: f64,
         /// CPUs that a hypervisor gave to other machines.
         stolen: f64,
@@ -44,55 +45,55 @@ pub enum Mark {
         /// CPUs of the machine.
         cpus: u32,
     },
-    /// It ended once its steps were known, before its plan's epochs were over.
+    /// It ended once its step time was known, before the epochs of its plan were over.
     Quick {
         /// Its steps.
         steps: u64,
-        /// Those of the plan.
+        /// The steps of the plan.
         planned: u64,
     },
-    /// It was to know its mean step better than its steps did.
+    /// Its mean step is known less precisely than requested.
     NotPrecise {
-        /// Half the width of the mean's 95 % interval, as a share; none where there were too few steady steps to tell.
+        /// Half the width of the mean's 95 % interval, as a share; `None` if there were too few steady steps.
         found: Option<f64>,
-        /// The same as it was asked for.
+        /// The requested half width.
         asked: f64,
     },
-    /// Each of its epochs holds warm-up steps, and so does `epoch_time_s`.
+    /// Each of its epochs contains warm-up steps, and so does `epoch_time_s`.
     IncludesWarmUp,
     /// Its steps became slower or faster while it ran.
     Drifts {
-        /// The last fifth of steps over the first, less 1.
+        /// The last fifth of steps over the first, minus 1.
         change: f64,
-        /// By how much the clock of its GPUs changed meanwhile, as a share.
+        /// By how much the clock of its GPUs changed in the same time, as a share.
         clock: Option<f64>,
-        /// By how much its GPUs became warmer meanwhile.
+        /// By how many degrees its GPUs became warmer in the same time.
         warmer_c: Option<f64>,
     },
     /// One of its GPUs ran at a lower clock than the others: its clock over the median of all.
     UnevenClocks(f64),
-    /// All of its steps are warm-up: it has no step time and no throughput.
+    /// All of its steps are warm-up, so it has no step time and no throughput.
     NoSteadySteps,
     /// A measure was not a finite number and is left out: its key.
     NotFinite(Key),
-    /// A measure was said to have a value that it cannot have, such as a negative time or an accuracy above 1, which is left out: its key.
+    /// A measure had an impossible value, such as a negative time or an accuracy above 1, which is left out: its key.
     Impossible(Key),
-    /// The machine's clock was set while it ran: what it did when is not known.
+    /// The machine's clock was set while it ran, so the times of its events are unknown.
     ClockSet,
-    /// The times that its program tells cannot be, or could not be confirmed.
+    /// The step times that its program reports are impossible, or could not be confirmed.
     Clock(Clock),
     /// A profiler recorded it, which costs time.
     Traced,
-    /// Its data was made in the likeness of a published set, or some of its answers were.
+    /// Its data, or some of its answers, were generated to resemble a published set.
     Synthetic,
-    /// It was to be traced and there is no trace: why.
+    /// It should have been traced, but there is no trace: the reason.
     NoTrace(String),
-    /// A rank warned of something.
+    /// A rank gave a warning.
     Warned(String),
 }
 
 impl Mark {
-    /// What must be known of a run's record.
+    /// The marks of a run's record.
     pub(super) fn of_run(record: &RunRecord) -> Vec<Self> {
         let mut marks = Vec::new();
         let mut add = |mark: Self| {
@@ -128,7 +129,7 @@ impl Mark {
                 seen: evidence.seen.clone(),
             });
         }
-        // All ranks skip together: the count of the one that skipped most is the run's.
+        // All ranks skip the same updates: the highest count is the run's.
         let skipped =
             record.ranks.iter().map(|rank| rank.readings_of("skipped_updates").map(|one| one.value).sum::<f64>());
         if let Some(skipped) = skipped.max_by(f64::total_cmp).filter(|skipped| *skipped > 0.0) {
@@ -151,8 +152,9 @@ impl Mark {
         if record.tracer.is_on() {
             add(Self::Traced);
         }
-        let made = record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
-        if made || record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
+        let has_made_answers =
+            record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
+        if has_made_answers || record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
             add(Self::Synthetic);
         }
         match &record.trace {
@@ -165,7 +167,7 @@ impl Mark {
         marks
     }
 
-    /// Whether something befell the run; it did not finish, or was asked to be so, is not meant.
+    /// Whether the mark reports a disturbance of the run; marks for runs that did not finish or that are as requested are not disturbances.
     pub fn is_disturbance(&self) -> bool {
         let asked = matches!(
             self,
@@ -174,7 +176,7 @@ impl Mark {
         !asked
     }
 
-    /// The few words that stand beside a row.
+    /// The short label in a row.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Failed(_) => "not finished",
@@ -205,21 +207,21 @@ impl Mark {
     }
 }
 
-/// The measure that says which share of preference pairs has a made answer.
+/// The measure for the share of preference pairs with a generated answer.
 const MADE_ANSWERS: &str = "made_answers_share";
-/// Others matter that keep so many CPUs busy, or this share of all, where hardly any is idle.
+/// If hardly any CPU is idle, other programs matter from this number of busy CPUs on, or from this share of all.
 const OTHERS_CPUS: f64 = 0.25;
 const OTHERS_SHARE: f64 = 0.05;
-/// A GPU whose clock is at most this share of the median of the run's GPUs holds all of them up: ranks go in step, and 3 % is the
-/// drift within a run that is marked.
+/// A GPU whose clock is at most this share of the median of the run's GPUs slows down all of them, since ranks run in lockstep. Drifts of 3
+/// % within a run are marked, too.
 const UNEVEN_CLOCK: f64 = 0.97;
-/// From this share on hardly any CPU is idle.
+/// From this share of busy CPUs on, hardly any CPU is idle.
 const FULL_SHARE: f64 = 0.9;
-/// A hypervisor matters that takes so many CPUs away, or this share of all.
+/// A hypervisor matters if it takes this number of CPUs away, or this share of all.
 const STOLEN_CPUS: f64 = 0.05;
 const STOLEN_SHARE: f64 = 0.01;
 
-/// Whether a run lost CPUs to others. The thresholds stand in the method's documentation.
+/// The mark if a run lost CPUs to other programs. The documentation of the method states the thresholds.
 fn marks_of_load(load: &LoadRecord) -> Option<Mark> {
     let (cpus, busy, others) = (load.cpus?, load.cpus_busy?, load.others_cpus?);
     let (all, stolen) = (f64::from(cpus), load.stolen_cpus.unwrap_or(0.0));
@@ -229,7 +231,8 @@ fn marks_of_load(load: &LoadRecord) -> Option<Mark> {
 }
 
 impl Mark {
-    /// The story of several runs that bear one mark with other numbers, by the range of those; none where each story stands alone.
+    /// One text for several runs with the same mark but different numbers, which gives the range of the numbers; `None` if they cannot be
+    /// joined.
     pub fn of_several(marks: &[&Self]) -> Option<String> {
         let range = |numbers: Vec<u64>| -> Option<String> {
             let (low, high) = (numbers.iter().min()?, numbers.iter().max()?);
@@ -248,7 +251,9 @@ impl Mark {
                     range(all(|mark| if let Self::SkippedUpdates(count) = mark { Some(*count) } else { None })?)?;
                 Some(format!("{counts} updates skipped"))
             }
-            Self::SharedNode(_) => Some("ran beside others; their times, rates and energy enter no table".to_owned()),
+            Self::SharedNode(_) => {
+                Some("ran at the same time as others; its times, rates and energy are left out of tables".to_owned())
+            }
             _ => None,
         }
     }
@@ -260,7 +265,7 @@ fn quick(steps: &str, planned: &str) -> String {
     )
 }
 
-/// The whole story, in one line.
+/// The full text, on one line.
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -268,33 +273,38 @@ impl fmt::Display for Mark {
             Self::Throttled(reasons) => write!(f, "clocks held down by {}", reasons.join(", ")),
             Self::Shared => write!(f, "another process used one of its GPUs"),
             Self::SharedNode(others) => {
-                write!(f, "ran beside {}; its times, rates and energy enter no table", others.join(", "))
+                write!(
+                    f,
+                    "ran at the same time as {}; its times, rates and energy are left out of tables",
+                    others.join(", ")
+                )
             }
             Self::FactorNotInEffect { factor, asked, seen } => {
-                write!(f, "{factor} = {asked} not in effect, seen: {seen}")
+                write!(f, "{factor} = {asked} was not in effect; seen: {seen}")
             }
             Self::SkippedUpdates(1) => write!(f, "1 update skipped"),
             Self::SkippedUpdates(count) => write!(f, "{count} updates skipped"),
             Self::Tried(tried_s) => write!(
                 f,
-                "tried cuDNN's engines for {tried_s:.1} s: its steps can be slower than those of runs that take kept plans"
+                "tried cuDNN's engines for {tried_s:.1} s: its steps can be slower than those of runs that use stored plans"
             ),
             Self::TelemetryHole(hole_s) => write!(f, "no telemetry for {hole_s:.1} s"),
             Self::Contended { others, stolen, busy, cpus } => write!(
                 f,
-                "others kept {others:.2} of {cpus} CPUs busy while its steps counted, {busy:.2} were busy in all and {stolen:.2} stolen"
+                "other processes kept {others:.2} of {cpus} CPUs busy while its steps counted; {busy:.2} were busy in all and \
+                     {stolen:.2} were taken by other virtual machines"
             ),
             Self::Quick { steps, planned } => write!(f, "{}", quick(&steps.to_string(), &planned.to_string())),
             Self::NotPrecise { found: Some(found), asked } => write!(
                 f,
-                "its steps were over with the mean step known to ±{:.2} %, not to ±{} %",
+                "its steps ended when the mean step was known to ±{:.2} %, not to ±{} %",
                 found * 100.0,
                 (asked * 1e8).round() / 1e6
             ),
             Self::NotPrecise { found: None, .. } => {
                 write!(
                     f,
-                    "its steps were over before there were enough steady ones to tell how well their mean is known"
+                    "its steps ended before there were enough steady ones to tell how precisely their mean is known"
                 )
             }
             Self::IncludesWarmUp => write!(f, "epoch time includes warm-up steps"),
@@ -308,23 +318,22 @@ impl fmt::Display for Mark {
             }
             Self::UnevenClocks(share) => write!(
                 f,
-                "one of its GPUs ran at a clock {:.0} % below the others': steps wait for the slowest",
+                "one of its GPUs ran at a clock {:.0} % below that of the others, and steps wait for the slowest",
                 100.0 * (1.0 - share)
             ),
-            Self::NoSteadySteps => write!(f, "all steps are warm-up, none counts"),
+            Self::NoSteadySteps => write!(f, "all steps are warm-up, so none counts"),
             Self::NotFinite(key) => write!(f, "{key} is not a finite number and is left out"),
             Self::Impossible(key) => {
-                write!(
-                    f,
-                    "{key} was logged with a value that it cannot have, such as a negative time, which is left out"
-                )
+                write!(f, "{key} was logged with an impossible value, such as a negative time, which is left out")
             }
-            Self::ClockSet => write!(f, "the machine's clock was set while it ran: what it did when is not known"),
+            Self::ClockSet => {
+                write!(f, "the machine's clock was set while it ran, so the times of its events are unknown")
+            }
             Self::Clock(clock) => write!(f, "{clock}"),
-            Self::Traced => write!(f, "a profiler recorded it, which costs time"),
+            Self::Traced => write!(f, "recorded by a profiler, which costs time"),
             Self::Synthetic => write!(
                 f,
-                "its data, or its rejected answers, were made here: losses are not those of the published set"
+                "its data or its rejected answers were generated, so losses are not those of the published data set"
             ),
             Self::NoTrace(reason) => write!(f, "{reason}"),
             Self::Warned(message) => write!(f, "{message}"),

@@ -1,4 +1,4 @@
-//! The registry of measures: what each is, and how readings of it become one number of a run.
+//! The registry of measures: what each one is, and how its readings become one number for a run.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -8,73 +8,72 @@ use super::training::{PLANNED_STEPS, TRAINING_TIME};
 use crate::plan::{Better, DeclaredMeasure, Key, USUAL_STEP, WorkloadSpec, usual_workload};
 use crate::protocol::{MOST_STEPS, TRACE_METRICS, TraceMetricKind};
 
-/// The key under which a study asks for the distinct units in each second, whatever a workload counts: `images_per_s` of images.
+/// The key that studies use for the distinct units per second, whatever a workload counts: `images_per_s` for images.
 pub const THROUGHPUT: &str = "throughput";
-/// Longest time that a measure can have: 30 years.
+/// Longest possible time: 30 years.
 const MOST_S: f64 = 1e9;
-/// Most memory that a measure can have.
+/// Most possible memory.
 const MOST_BYTES: f64 = 1e18;
-/// What a share of something that is counted can be.
+/// The possible values of a share.
 const SHARE: (f64, f64) = (0.0, 1.0);
-/// What a count can be: larger ones are not exact.
+/// The possible values of a count: larger ones are not exact.
 const COUNT: (f64, f64) = (0.0, MOST_STEPS as f64);
-/// The key of how many epochs it takes until a run reaches [`GOAL`].
+/// The key of the number of epochs until a run reaches [`GOAL`].
 pub(super) const EPOCHS_TO_GOAL: &str = "epochs_to_98_percent";
 /// The accuracy that both papers aim at (2503.15252 section 3.3, 2505.22905 section 4.1): the lower end of their 98-99 %.
 pub(super) const GOAL: f64 = 0.98;
-/// The key of the time of a step.
+/// The key of the step time.
 const STEP_TIME: &str = "step_time_s";
 
-/// How the values of ranks become one.
+/// How the values of ranks become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverRanks {
-    /// The greatest.
+    /// The maximum.
     Max,
     /// The sum.
     Sum,
-    /// The mean, weighted by the units that each rank processed; the plain mean where no rank says how many.
+    /// The mean, weighted by the units that each rank processed; the plain mean if no rank reports units.
     MeanByUnits,
-    /// That of the first rank that has one: all ranks say the same.
+    /// The value of the first rank that has one, since all ranks report the same.
     First,
-    /// That of the rank whose steady steps took longest in all.
+    /// The value of the rank whose steady steps took longest in total.
     Slowest,
 }
 
-/// How the values of a run's epochs or steps become one.
+/// How the values of a run's epochs or steps become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverTime {
-    /// That of the run's last epoch; without epochs, the last one.
+    /// The value of the last epoch; without epochs, the last value.
     Last,
     /// The median of all.
     Median,
-    /// The median of those without warm-up steps; of all where each has some, which is marked.
+    /// The median over epochs without warm-up steps; if each epoch has some, over all epochs, which is marked.
     MedianOfSteady,
-    /// The greatest.
+    /// The maximum.
     Max,
     /// The sum.
     Sum,
 }
 
-/// Where the values of a measure come from.
+/// The source of a measure's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// Readings of ranks under the measure's key: first over ranks, then over time.
     Readings(OverRanks, OverTime),
-    /// Worked out from steps, telemetry, the journal or a profiler's report.
+    /// Computed from steps, telemetry, the journal or a profiler's report.
     Derived,
 }
 
-/// What becomes of a measure on more GPUs if nothing is lost. Batches are per GPU: a step stays as long, and an epoch
-/// has fewer of them.
+/// How a measure changes ideally with more GPUs. Batches are per GPU: a step takes the same time, and an epoch has fewer steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scaling {
-    /// It grows with the GPUs.
+    /// It grows in proportion to the GPUs.
     Linear,
-    /// It shrinks with them.
+    /// It shrinks in proportion to the GPUs.
     Inverse,
-    /// It stays.
+    /// It stays the same.
     Constant,
-    /// There is no ideal to hold it against.
+    /// There is no ideal value.
     None,
 }
 
@@ -89,22 +88,22 @@ pub struct Measure {
     pub unit: String,
     /// The unit on paper and on screen.
     pub shown_unit: String,
-    /// Times this, a value in `unit` is one in `shown_unit`.
+    /// The factor from `unit` to `shown_unit`.
     pub shown_factor: f64,
     /// Which values are good.
     pub better: Better,
-    /// It depends on the speed of the machine: other runs beside it change it.
+    /// Whether it depends on the speed of the machine, so that other runs at the same time affect it.
     pub on_speed: bool,
-    /// Where its values come from.
+    /// The source of its values.
     pub origin: Origin,
-    /// What becomes of it on more GPUs.
+    /// How it changes ideally with more GPUs.
     pub scaling: Scaling,
-    /// The least and the greatest value that it can have; others are left out and marked.
+    /// The smallest and the largest possible value; other values are left out and marked.
     pub possible: (f64, f64),
 }
 
 impl Measure {
-    /// A measure that is known by its key alone: the last value of the first rank that says one.
+    /// A measure of which only the key is known: the last value of the first rank that reports one.
     pub fn new(key: impl Into<Key>) -> Self {
         let key = key.into();
         Self {
@@ -121,7 +120,7 @@ impl Measure {
         }
     }
 
-    /// Whether it can have a value. What is not finite is refused where runs are summed up.
+    /// Whether a value is possible for it. Values that are not finite are rejected elsewhere, when runs are summarised.
     pub fn is_possible(&self, value: f64) -> bool {
         !value.is_finite() || (self.possible.0..=self.possible.1).contains(&value)
     }
@@ -141,7 +140,7 @@ impl Measure {
         Self::named(key, name, "")
     }
 
-    /// A share that is worked out, in percent on screen.
+    /// A computed share, shown in percent.
     fn share(key: &str, name: &str) -> Self {
         Self { shown_unit: "%".to_owned(), shown_factor: 100.0, ..Self::derived(key, name, "") }
     }
@@ -151,7 +150,7 @@ impl Measure {
         Self { shown_unit, shown_factor, better: Better::Lower, possible, ..Self::named(key, name, "B") }
     }
 
-    /// What a workload declares: the last value of the first rank that says one.
+    /// A measure that a workload declares: the last value of the first rank that reports one.
     fn declared(declared: &DeclaredMeasure) -> Self {
         let DeclaredMeasure { key, name, unit, better, on_speed } = declared;
         let measure = if &**unit == "B" { Self::bytes(key, name) } else { Self::named(&**key, &**name, unit) };
@@ -174,40 +173,40 @@ impl Measure {
         Self { scaling, ..self }
     }
 
-    /// Whether its values are times, whose ratios are told the other way round: twice as fast is 2.
+    /// Whether its values are times, whose ratios are inverted: twice as fast is 2.
     pub fn is_time(&self) -> bool {
         self.unit == "s"
     }
 
-    /// Whether its ratios, times the other way round, are of speed: above 1 is faster.
+    /// Whether its ratios (inverted for times) are speeds, so that above 1 means faster.
     pub fn is_speed(&self) -> bool {
         self.is_time() || self.on_speed && self.better == Better::Higher
     }
 
-    /// Whether each epoch has a value of it that stands for the run so far: losses, accuracy.
+    /// Whether its value in each epoch describes the run up to that epoch, as for losses and accuracy.
     pub fn is_of_epochs(&self) -> bool {
         matches!(self.origin, Origin::Readings(_, OverTime::Last))
     }
 }
 
-/// The measures of a kind of run, in the order of columns: the built-in ones, and those that a plan brings.
+/// The measures of a kind of run, in the order of columns: the built-in ones, and those that come with a plan.
 #[derive(Clone, Debug)]
 pub struct Measures {
     /// What steps process: `images`, `tokens`.
     units: Arc<str>,
-    /// What steps are called: `step`, `iteration`.
+    /// The word for a step: `step`, `iteration`.
     step: Arc<str>,
-    /// The key of the distinct units in each second: `images_per_s`.
+    /// The key of the distinct units per second: `images_per_s`.
     pub(super) distinct_rate: Key,
-    /// The key of the units of all ranks in each second: `processed_images_per_s`.
+    /// The key of the units of all ranks per second: `processed_images_per_s`.
     pub(super) processed_rate: Key,
-    /// Those to choose from.
+    /// The measures that can be chosen.
     list: Vec<Measure>,
-    /// What profilers' reports say: metrics in each of their units, bytes of copies.
+    /// The measures from profilers' reports: metrics in each of their units, bytes of copies.
     metrics: Vec<Measure>,
 }
 
-// Runs share their registry, mostly.
+// Most runs share their registry.
 impl PartialEq for Measures {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || (&self.list, &self.metrics) == (&other.list, &other.metrics)
@@ -220,7 +219,7 @@ impl Measures {
         Self::of_steps(units, USUAL_STEP)
     }
 
-    /// The same where steps are called `step`.
+    /// The same if steps are called `step`.
     fn of_steps(units: &str, step: &str) -> Self {
         let [distinct_rate, processed_rate] =
             ["", "processed_"].map(|which| Key::from(format!("{which}{units}_per_s")));
@@ -236,7 +235,7 @@ impl Measures {
         &BUILT_IN
     }
 
-    /// The measures of a workload's runs, with those that it declares. Runs of alike workloads share them.
+    /// The measures of a workload's runs, including those that it declares. Runs of similar workloads share them.
     pub fn of_workload(spec: &WorkloadSpec) -> Arc<Self> {
         type Known = Vec<(Vec<DeclaredMeasure>, Arc<Measures>)>;
         static OTHERS: Mutex<Known> = Mutex::new(Vec::new());
@@ -255,11 +254,11 @@ impl Measures {
         measures
     }
 
-    /// These measures and more; one with a known key takes the place of that measure.
+    /// These measures and further ones; one with a known key replaces that measure.
     pub fn with(mut self, more: impl IntoIterator<Item = Measure>) -> Self {
         for measure in more {
             match self.list.iter_mut().find(|known| known.key == measure.key) {
-                // What is meant by its own name is still that, such as an accuracy without a unit.
+                // A declaration that only names a built-in measure, such as an accuracy without a unit, keeps the built-in one.
                 Some(known) if known.unit == measure.unit => *known = Measure { possible: known.possible, ..measure },
                 Some(known) => *known = measure,
                 None => self.list.push(measure),
@@ -268,7 +267,7 @@ impl Measures {
         self
     }
 
-    /// The measures to choose from, in the order of columns. Metrics of profilers' reports are not among them.
+    /// The measures that can be chosen, in the order of columns, without the metrics of profilers' reports.
     pub fn iter(&self) -> std::slice::Iter<'_, Measure> {
         self.list.iter()
     }
@@ -278,8 +277,8 @@ impl Measures {
         self.metrics.iter().any(|measure| measure.key == *key)
     }
 
-    /// A measure by its key, metrics included. [`THROUGHPUT`] is the distinct rate, and `iteration_time_s` the step time where steps
-    /// are called iterations.
+    /// A measure by its key, including metrics. [`THROUGHPUT`] is the distinct rate, and `iteration_time_s` is the step time if steps are
+    /// called iterations.
     pub fn find(&self, key: &str) -> Option<&Measure> {
         let is_step_time = || key.strip_suffix("_time_s") == Some(&*self.step);
         let key = match key {
@@ -307,7 +306,7 @@ pub fn measure(key: &str) -> Option<&'static Measure> {
     Measures::built_in().find(key)
 }
 
-/// The measure of a metric; none of a key that no metric has.
+/// The measure of a metric; `None` if no metric has this key.
 pub fn metric_measure(key: &str, unit: MetricUnit) -> Option<&'static Measure> {
     measure(&key_in(key, unit))
 }
@@ -371,7 +370,7 @@ fn list(units: &str, step: &str, [distinct_rate, processed_rate]: [&Key; 2]) -> 
     list
 }
 
-/// Measures that say how a run's numbers came about.
+/// Measures of the circumstances of a run.
 fn circumstances(units: &str, step: &str) -> Vec<Measure> {
     use Better::Lower;
     use OverRanks::{First, Max};

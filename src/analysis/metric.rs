@@ -6,8 +6,8 @@ use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use crate::plan::Key;
 use crate::protocol::{CopiedBytes, TraceMetric, TraceSummary};
 
-/// The unit of a profiler's metrics. Each has its name on the command line, in files and on screen; the line that documents it is also
-/// its help.
+/// The unit of a profiler's metrics. The name on the command line, in files and on screen is given by attributes; the doc comment is also
+/// the help.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
 )]
@@ -17,7 +17,7 @@ pub enum MetricUnit {
     #[serde(rename = "seconds")]
     #[strum(to_string = "seconds", message = "seconds")]
     Seconds,
-    /// Time (%) in the list of nsys that holds the metric: calls, kernels or memory operations.
+    /// Time (%) in the list of nsys that contains the metric: calls, kernels or memory operations.
     #[serde(rename = "percent_of_report")]
     #[strum(serialize = "percent-of-report", to_string = "percent_of_report", message = "% of report")]
     OfReport,
@@ -35,7 +35,7 @@ pub enum MetricUnit {
     Of720,
 }
 
-/// The window that the papers record of language models (2503.15252 section 4.4, 2505.22905 section 5.4.2), in seconds.
+/// The window in seconds that the papers record for language models (2503.15252 section 4.4, 2505.22905 section 5.4.2).
 pub const WINDOW_S: f64 = 720.0;
 
 impl MetricUnit {
@@ -52,13 +52,13 @@ impl MetricUnit {
         self.get_message().unwrap_or_default()
     }
 
-    /// What it means.
+    /// The help text.
     pub fn help(self) -> &'static str {
         self.get_documentation().unwrap_or_default()
     }
 }
 
-/// Bytes of copies: from hosts to GPUs, within GPUs, from GPUs to hosts, all three.
+/// Bytes of copies: from hosts to GPUs, within GPUs, from GPUs to hosts, and all together.
 pub(super) const COPIED: [(&str, &str); 4] = [
     ("host_to_device_bytes", "Copied host to device"),
     ("device_to_device_bytes", "Copied device to device"),
@@ -66,7 +66,7 @@ pub(super) const COPIED: [(&str, &str); 4] = [
     ("copied_bytes", "Copied in all"),
 ];
 
-/// What a report says, under the keys of its measures.
+/// The values in a report, under the keys of their measures.
 pub(super) fn metric_values<'a>(trace: &'a TraceSummary) -> impl Iterator<Item = (Key, f64)> + 'a {
     let values = |metric: &'a TraceMetric| {
         let value = |unit| match unit {
@@ -86,7 +86,7 @@ pub(super) fn metric_values<'a>(trace: &'a TraceSummary) -> impl Iterator<Item =
     trace.metrics.iter().flat_map(values).chain(copied.map(|((key, _), bytes)| (key.into(), bytes)))
 }
 
-/// Seconds of a report scaled to [`WINDOW_S`]; none of a report that covers no time.
+/// Seconds of a report scaled to [`WINDOW_S`]; `None` for a report that covers no time.
 pub fn of_window(seconds: f64, trace: &TraceSummary) -> Option<f64> {
     (trace.wall_s > 0.0).then(|| seconds * WINDOW_S / trace.wall_s)
 }

@@ -1,13 +1,14 @@
-//! Repeats that stand far off the others of their cell. They are named, never dropped.
+//! Finds repeats that are far from the others of their cell. They are reported, never dropped.
 
 use super::condition::{Condition, conditions};
 use super::{Cell, Measure, RunState, RunSummary};
 use crate::plan::Key;
 use crate::statistics::median;
 
-/// The smallest distance from its cell's median at which a repeat is named, however close the others stand.
+/// The smallest relative distance from its cell's median at which a repeat is reported, however close together the others are.
 const LEAST_DEVIATION: f64 = 0.01;
-/// By how many repeats: the modified z-score that the farthest of so many normal values exceeds in 1 % of cells, by simulation.
+/// Critical values by the number of repeats: the modified z-score that the farthest of that many normal values exceeds in 1 % of cases, by
+/// simulation.
 const CRITICAL: [(usize, f64); 14] = [
     (3, 108.8),
     (4, 15.9),
@@ -27,30 +28,30 @@ const CRITICAL: [(usize, f64); 14] = [
 /// The median absolute deviation of the standard normal distribution.
 const NORMAL_MAD: f64 = 0.674_489_750_196_081_7;
 
-/// A repeat far off the others.
+/// A repeat that is far from the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlier {
     /// Its run.
     pub run: String,
-    /// The measure in which it stands off.
+    /// The measure in which it differs.
     pub measure: Key,
     /// Its value.
     pub value: f64,
     /// The median of its cell.
     pub median: f64,
-    /// The modified z-score: its distance from the median in standard deviations, judged by the median absolute deviation.
+    /// The modified z-score: its distance from the median in standard deviations, estimated from the median absolute deviation.
     pub score: f64,
-    /// Labels of the run's marks that no other repeat of its cell bears, and of conditions that set it apart: what may be the reason.
+    /// Possible reasons: labels of the run's marks that no other repeat of its cell has, and of conditions that distinguish it.
     pub reasons: Vec<&'static str>,
 }
 
-/// The outliers of a cell in a measure (B. Iglewicz and D. C. Hoaglin, *How to Detect and Handle Outliers*, 1993). Fewer than three
-/// repeats have none.
+/// The outliers of a cell in a measure (B. Iglewicz and D. C. Hoaglin, *How to Detect and Handle Outliers*, 1993). Fewer than three repeats
+/// have none.
 pub fn outliers(cell: &Cell, measure: &Measure) -> Vec<Outlier> {
     let finished = || cell.runs.iter().copied().filter(|run| run.state == RunState::Finished);
-    let told: Vec<(&RunSummary, f64)> = finished().filter_map(|run| Some((run, run.value_alone(measure)?))).collect();
-    let Some((_, critical)) = CRITICAL.iter().rev().find(|(n, _)| *n <= told.len()) else { return Vec::new() };
-    let values: Vec<f64> = told.iter().map(|(_, value)| *value).collect();
+    let runs: Vec<(&RunSummary, f64)> = finished().filter_map(|run| Some((run, run.value_alone(measure)?))).collect();
+    let Some((_, critical)) = CRITICAL.iter().rev().find(|(n, _)| *n <= runs.len()) else { return Vec::new() };
+    let values: Vec<f64> = runs.iter().map(|(_, value)| *value).collect();
     let middle = median(&values);
     let deviation = median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>());
     let stands_off = |(run, value): (&RunSummary, f64)| {
@@ -63,10 +64,10 @@ pub fn outliers(cell: &Cell, measure: &Measure) -> Vec<Outlier> {
             value,
             median: middle,
             score,
-            reasons: reasons(run, &told, &conditions(cell)),
+            reasons: reasons(run, &runs, &conditions(cell)),
         })
     };
-    told.iter().copied().filter_map(stands_off).collect()
+    runs.iter().copied().filter_map(stands_off).collect()
 }
 
 fn reasons(run: &RunSummary, others: &[(&RunSummary, f64)], conditions: &[Condition]) -> Vec<&'static str> {

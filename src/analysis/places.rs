@@ -1,20 +1,20 @@
-//! Where the values of a long curve are, with landmarks among them: a million places do not fit into a cache.
+//! The x positions of a long curve, with landmarks for fast searching, because a million positions do not fit into a cache.
 
 use std::ops::Deref;
 
-/// Places between two landmarks.
+/// The number of positions between two landmarks.
 pub(super) const STRIDE: usize = 8;
 
-/// Ascending places, which grow at their end.
+/// Ascending positions; new ones are added at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Places {
     all: Vec<f64>,
-    /// Every [`STRIDE`]th place, the first one included.
+    /// Every [`STRIDE`]th position, including the first.
     landmarks: Vec<f64>,
 }
 
 impl Places {
-    /// Adds a place that is not before the last one.
+    /// Adds a position, which must not be before the last one.
     pub fn push(&mut self, place: f64) {
         if self.all.len().is_multiple_of(STRIDE) {
             self.landmarks.push(place);
@@ -22,7 +22,7 @@ impl Places {
         self.all.push(place);
     }
 
-    /// Where each block of [`STRIDE`] places begins.
+    /// The first position of each block of [`STRIDE`] positions.
     pub(super) fn landmarks(&self) -> &[f64] {
         &self.landmarks
     }

@@ -1,20 +1,20 @@
-//! Long curves drawn with few points: extremes of blocks of blocks, and from them what one screen's width can show.
+//! Draws long curves with few points: keeps the extremes of blocks, and of blocks of blocks, and derives from them what a screen's width
+//! can show.
 //!
-//! Where more than four points fall onto one column of pixels, the first, the least, the greatest and the last of
-//! them are drawn in their stead (the M4 of Jugel and others, 2014): the picture is the same, no extreme is lost, and
-//! none is made up. Values that are no number are gaps.
+//! If more than four points fall into one column of pixels, only the first, the lowest, the highest and the last of them are drawn (M4 of
+//! Jugel and others, 2014): the picture is the same, no extreme is lost, and none is invented. Values that are not numbers are gaps.
 
 use std::ops::Range;
 
 use super::places::{Places, STRIDE};
 
-/// Values in a block of one level.
+/// The number of values in a block of the lowest level.
 const BLOCK: usize = STRIDE;
 
-/// Levels whose blocks are drawn as a whole, and the values of a block: where a column holds four of them and more.
+/// Levels whose blocks are drawn as a whole, with the number of values in a block: used if a column contains at least four such blocks.
 const DRAWN_WHOLE: [(usize, usize); 2] = [(1, BLOCK * BLOCK), (0, BLOCK)];
 
-/// Least and greatest of some values; least above greatest where there are none.
+/// The lowest and the highest of some values; if there are none, the lowest is above the highest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Extent {
     min: f64,
@@ -24,7 +24,7 @@ struct Extent {
 impl Extent {
     const NONE: Self = Self { min: f64::INFINITY, max: f64::NEG_INFINITY };
 
-    // `f64::min` and `max` pass over NaN.
+    // `f64::min` and `max` ignore NaN.
     fn with(self, value: f64) -> Self {
         Self { min: self.min.min(value), max: self.max.max(value) }
     }
@@ -34,27 +34,27 @@ impl Extent {
     }
 }
 
-/// The values of a curve, and the extremes of their blocks. It grows at its end.
+/// The values of a curve, and the extremes of their blocks. New values are added at the end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pyramid {
     values: Vec<f64>,
-    /// `levels[k][i]` is of the values from `i * BLOCK^(k + 1)` on, as many as a block of that level has.
+    /// `levels[k][i]` covers the values from `i * BLOCK^(k + 1)` on, as many as a block of that level has.
     levels: Vec<Vec<Extent>>,
 }
 
-/// What to draw of a curve: where it is asked for, and how finely.
+/// The part of a curve to draw, and the resolution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
     /// The left edge.
     pub from: f64,
     /// The right edge.
     pub to: f64,
-    /// Columns of pixels between them.
+    /// The number of pixel columns between the edges.
     pub columns: usize,
 }
 
 impl Pyramid {
-    /// Adds a value at the end. One that is not finite is a gap.
+    /// Adds a value at the end. A value that is not finite is a gap.
     pub fn push(&mut self, value: f64) {
         let value = if value.is_finite() { value } else { f64::NAN };
         let index = self.values.len();
@@ -62,7 +62,7 @@ impl Pyramid {
         let mut size = BLOCK;
         for level in 0.. {
             if level == self.levels.len() {
-                // One block over everything tells nothing that a few blocks below it do not.
+                // A single block over everything is no better than the few blocks below it.
                 if self.values.len() <= size {
                     break;
                 }
@@ -91,12 +91,12 @@ impl Pyramid {
         &self.values
     }
 
-    /// Whether there is any value that is no gap.
+    /// Whether there is any value other than gaps.
     pub fn has_values(&self) -> bool {
         self.extent(0, self.values.len()).is_some()
     }
 
-    /// The least and the greatest of the values from `from` up to but without `to`; none where all are gaps.
+    /// The lowest and the highest of the values from `from` up to but excluding `to`; `None` if all are gaps.
     pub fn extent(&self, from: usize, to: usize) -> Option<(f64, f64)> {
         let extent = self.extent_of(from, to.min(self.values.len()));
         (extent.min <= extent.max).then_some((extent.min, extent.max))
@@ -108,7 +108,7 @@ impl Pyramid {
         if to.saturating_sub(from) < 2 * BLOCK || self.levels.is_empty() {
             return plain(extent, self.values.get(from..to).unwrap_or_default());
         }
-        // What does not fill a block at either end, then the same one level up.
+        // First the incomplete blocks at both ends, then the same one level higher.
         let (first, last) = (from.next_multiple_of(BLOCK), to / BLOCK * BLOCK);
         extent = plain(extent, &self.values[from..first]);
         extent = plain(extent, &self.values[last..to]);
@@ -126,16 +126,16 @@ impl Pyramid {
         extent
     }
 
-    /// The pieces of the curve in a view, each without gaps, with about four points a column; `places` are where the
-    /// values are. A piece that crosses an edge goes on to the next point outside.
+    /// The pieces of the curve in a view, each without gaps, with about four points per column; `places` are the x positions. A piece that
+    /// crosses an edge continues to the next point outside.
     ///
-    /// Where a column holds many blocks of values, whole blocks are taken instead of values: extremes of a block stand in the
-    /// column in which it begins, at most a quarter of a column beside their place.
+    /// If a column contains many blocks of values, whole blocks are used instead of values: the extremes of a block are drawn in the column
+    /// in which it begins, which shifts them by at most a quarter of a column.
     pub fn pieces(&self, places: &Places, view: View) -> Vec<Vec<[f64; 2]>> {
         let length = self.values.len().min(places.len());
         let (xs, width) = (&places[..length], (view.to - view.from) / view.columns.max(1) as f64);
         let mut pieces = Pieces::default();
-        // Also refuses edges that are no numbers.
+        // This also rejects edges that are not numbers.
         if length == 0 || !(width > 0.0 && width.is_finite()) {
             return pieces.all;
         }
@@ -153,7 +153,7 @@ impl Pyramid {
                 if at.is_multiple_of(size) {
                     at = self.blocks(level, size, places.landmarks(), at..end, width, &mut pieces);
                 }
-                // Up to where blocks may be taken again.
+                // Up to where blocks may be used again.
                 until = end.min((at + 1).next_multiple_of(size));
             }
             let Some(&x) = xs[..end].get(at) else { break };
@@ -167,8 +167,8 @@ impl Pyramid {
         pieces.finish()
     }
 
-    /// Draws columns by whole blocks of a level, as far as blocks are narrow and lie within `range`, which begins with one;
-    /// where it stopped.
+    /// Draws columns from whole blocks of a level, as far as the blocks are narrow and lie within `range`, which begins with a block;
+    /// returns where it stopped.
     fn blocks(
         &self,
         level: usize,
@@ -180,7 +180,7 @@ impl Pyramid {
     ) -> usize {
         let Some(extents) = self.levels.get(level) else { return range.start };
         let place = |block: usize| landmarks[block * size / STRIDE];
-        // A block ends where the next one begins: the last one of all is left to be drawn by its values.
+        // A block ends where the next one begins, so the very last block is left to be drawn from its values.
         let blocks = (range.end / size).min(landmarks.len().saturating_sub(1) * STRIDE / size);
         let is_narrow = |block: usize| block < blocks && place(block + 1) - place(block) <= width / 4.0;
         let mut block = range.start / size;
@@ -192,7 +192,7 @@ impl Pyramid {
                 block += 1;
             }
             if extent.min <= extent.max {
-                // A point in each column, also of a flat curve: what comes next begins here.
+                // Each column gets a point even if the curve is flat: the next part begins here.
                 pieces.point(x, extent.min);
                 pieces.extremes(x, extent.min, extent.max);
             } else {
@@ -208,7 +208,7 @@ impl Pyramid {
             return;
         }
         let (first, last) = (self.values[from], self.values[to - 1]);
-        // A gap at either end may be seen; one within is narrower than a pixel.
+        // A gap at either end may be visible; a gap inside is narrower than a pixel.
         pieces.point(xs[from], first);
         if let Some((min, max)) = self.extent(from, to) {
             pieces.extremes(xs[from], min, max);
@@ -219,13 +219,13 @@ impl Pyramid {
     }
 }
 
-/// Where the column of a place ends. Columns are counted from 0, not from the edge, so that a curve that moves does not shimmer.
+/// The end of the column that contains a position. Columns are counted from 0, not from the edge, so that a moving curve does not shimmer.
 fn column_end(x: f64, width: f64) -> f64 {
     ((x / width).floor() + 1.0) * width
 }
 
-/// The first index of `xs` that is at `edge` or beyond. It is looked for around a guess, in ever greater steps: a million
-/// places do not fit into a cache, and columns are mostly about as full as the one before.
+/// The first index of `xs` at or beyond `edge`. The search starts at a guess and takes growing steps: a million positions do not fit into a
+/// cache, and most columns have about as many points as the previous one.
 fn first_from(xs: &[f64], edge: f64, guess: usize) -> usize {
     let guess = guess.min(xs.len());
     let (mut low, mut high, mut step) = (guess, guess, 1);
@@ -256,7 +256,7 @@ impl Pieces {
         }
     }
 
-    /// Both at the same place: apart, they would be joined by a slope that is not there.
+    /// Both extremes at the same position: at different positions they would be joined by a slope that does not exist.
     fn extremes(&mut self, x: f64, min: f64, max: f64) {
         for extreme in [min, max] {
             if self.last() != Some(extreme) {
@@ -265,7 +265,7 @@ impl Pieces {
         }
     }
 
-    /// The last value of the piece that is being made.
+    /// The last value of the current piece.
     fn last(&self) -> Option<f64> {
         self.piece.last().map(|point| point[1])
     }

@@ -1,45 +1,46 @@
-//! When a quick run has warmed up, and when its steady steps are enough.
+//! Decides when a quick run has warmed up, and when it has enough steady steps.
 //!
-//! The warm-up is found by MSER-5 (K. P. White, An effective truncation heuristic for bias reduction in simulation output,
-//! *Simulation* 69(6), 1997): of the means of batches of five steps those from the `d`th on are kept for which their squared standard
-//! error is least. While that leaves out half of the batches or more, step times are still changing.
+//! The end of the warm-up is found by MSER-5 (K. P. White, An effective truncation heuristic for bias reduction in simulation output,
+//! *Simulation* 69(6), 1997): steps are averaged in batches of five, and the batches before the `d`th are dropped, where `d` minimises
+//! the squared standard error of the remaining means. As long as that drops half of the batches or more, step times are still changing.
 //!
-//! Steady steps are enough when the 95 % interval of their mean ([`batch_means`], which counts their correlation) is narrow enough. Of
-//! steps that are not worth 50 independent ones, correlation shows too little of itself: a run that ends at the first interval that looks
-//! narrow enough would too often end by chance. Their mean is known to five standard deviations of single steps, and no better.
+//! Steady steps are enough when the 95 % interval of their mean ([`batch_means`], which allows for their correlation) is narrow enough.
+//! As long as the steps are worth fewer than 50 independent ones, their correlation cannot be estimated well, and a run that ended at
+//! the first interval that looks narrow enough would too often end by chance. For these, the mean is taken to be known only to five
+//! standard deviations of single steps.
 
 use super::batch_means;
 use super::steadiness::lag_one;
 
-/// Steps of a batch, by which MSER-5 goes.
+/// The number of steps in a batch of MSER-5.
 const BATCH: usize = 5;
-/// Below so many batches nothing is said.
+/// With fewer batches, nothing is decided.
 const LEAST_BATCHES: usize = 8;
-/// So many batches are kept at least.
+/// The least number of batches that are kept.
 const LEAST_KEPT: usize = 4;
-/// Independent steps that steady ones must be worth. With this, intervals at which runs end cover the mean in 95 % of cases (see
-/// `multicard help method`); with none, in 91 % at a correlation of 0.9 and in 80 % at 0.99.
+/// The number of independent steps that steady steps must be worth. With it, the intervals at which runs end cover the mean in 95 % of
+/// cases (see `multicard help method`); without it, in 91 % at a correlation of 0.9 and in 80 % at 0.99.
 const LEAST_INDEPENDENT: f64 = 50.0;
-/// Of steps that are worth fewer, the mean is known to so many standard deviations of single steps.
+/// If steps are worth fewer, their mean is taken to be known to this number of standard deviations of single steps.
 const SPREADS_OF_FEW: f64 = 5.0;
-/// The greatest correlation that is counted.
+/// The largest correlation that is taken into account.
 const MOST_CORRELATION: f64 = 0.999;
 
-/// Whether steps of these durations, in the order they were made, have settled: from here on they are steady.
+/// Whether the end of the warm-up is reached after steps with these durations, so that further steps are steady.
 pub fn has_warmed_up(durations_s: &[f64]) -> bool {
     let means: Vec<f64> =
         durations_s.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
     let error = |left_out: &usize| {
-        let kept = &means[*left_out..];
-        let count = kept.len() as f64;
-        let mean = kept.iter().sum::<f64>() / count;
-        kept.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count * count)
+        let rest = &means[*left_out..];
+        let count = rest.len() as f64;
+        let mean = rest.iter().sum::<f64>() / count;
+        rest.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count * count)
     };
     let best = (0..=means.len().saturating_sub(LEAST_KEPT)).min_by(|a, b| error(a).total_cmp(&error(b)));
     means.len() >= LEAST_BATCHES && best.is_some_and(|best| 2 * best < means.len())
 }
 
-/// Half the width of the 95 % interval of the mean of steady steps, as a share of it; none where they are too few.
+/// Half the width of the 95 % interval of the mean of steady steps, as a share of the mean; `None` if there are too few steps.
 pub fn relative_half_width(durations_s: &[f64]) -> Option<f64> {
     let means = batch_means(durations_s)?;
     let interval = means.interval?;
@@ -55,7 +56,7 @@ fn standard_deviation(values: &[f64]) -> f64 {
     (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
 }
 
-/// How many independent steps tell the mean as well as these, by the correlation of neighbours (its bias taken out: M. G. Kendall,
+/// The number of independent steps that would give the mean equally well, computed from the correlation of neighbours (without its bias: M. G. Kendall,
 /// *Biometrika* 41, 1954).
 fn independent_steps(durations_s: &[f64]) -> f64 {
     let count = durations_s.len() as f64;

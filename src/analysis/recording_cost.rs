@@ -1,16 +1,17 @@
-//! What recording a part of a run's steps costs, by the run itself: whole runs, with a tracer and without, differ by more than a tracer
-//! costs where the host binds.
+//! The cost of recording a part of a run's steps, measured within the run. Comparing whole runs with and without a tracer is less precise:
+//! if the host is the bottleneck, runs differ by more than a tracer costs.
 
 use crate::statistics::median;
 
-/// At least so many steps of either kind tell something.
+/// The least number of steps of either kind.
 const LEAST_STEPS: usize = 10;
 
-/// How much longer the steps from `first` to `last`, which were recorded, took than as many before them, or what there is of those: the
-/// ratio of the medians, less 1. `steps` are steady ones with their durations, in order. None where there are fewer than ten of either.
+/// By what share the recorded steps, from `first` to `last`, took longer than an equal number of steps before them, or as many as there
+/// are: the ratio of the medians, minus 1. `steps` are steady ones with their durations, in order. `None` if there are fewer than ten of
+/// either.
 ///
-/// The first step of the window does not count: the wait for the recorder is in its time. Nor do those after the window: a recorder that
-/// has ended has still work to do (steps under Nsight Systems stay as slow for a while).
+/// The first step of the window is left out, since its time includes waiting for the recorder. Steps after the window are left out as well,
+/// because a recorder still has work to do after its end (steps under Nsight Systems stay slow for a while).
 pub fn recording_cost(steps: &[(u64, f64)], first: u64, last: u64) -> Option<f64> {
     let durations_s = |of: &dyn Fn(u64) -> bool| -> Vec<f64> {
         steps.iter().filter(|(step, _)| of(*step)).map(|(_, duration_s)| *duration_s).collect()

@@ -1,15 +1,15 @@
-//! The resolution of a clock, seen in the times that it gave.
+//! The resolution of a clock, estimated from the times that it gave.
 
-/// The finest step that is looked for: 10⁻⁹ s. A clock that is as fine has no resolution that matters.
+/// The finest step that is searched for: 10⁻⁹ s. A finer resolution does not matter.
 const MOST_DECIMALS: i32 = 9;
-/// So many different values, or more, have no common divisor but that of their clock.
+/// The number of different values from which a common divisor must come from the clock.
 const LEAST_DIFFERENT: usize = 3;
 
-/// The greatest step, in seconds, that all of these durations are whole multiples of: 0.001 for a program that prints whole
-/// milliseconds, 0.015625 for one whose clock ticks 64 times a second. None where there is none of a nanosecond or more, and of fewer than
-/// two durations; what is not above 0 is left out.
+/// The greatest step, in seconds, of which all of these durations are whole multiples: 0.001 for a program that prints whole milliseconds,
+/// 0.015625 for one whose clock ticks 64 times a second. `None` if there is no such step of a nanosecond or more, and for fewer than two
+/// durations; durations that are not above 0 are ignored.
 ///
-/// Of durations that hardly differ it is the last decimal that they have: ten times 0.012 s is a resolution of 0.001 s.
+/// If durations hardly differ, it is the unit of their last decimal: ten times 0.012 s gives a resolution of 0.001 s.
 pub fn resolution(durations_s: &[f64]) -> Option<f64> {
     let durations_s: Vec<f64> = durations_s.iter().copied().filter(|s| s.is_finite() && *s > 0.0).collect();
     if durations_s.len() < 2 {
@@ -23,7 +23,7 @@ pub fn resolution(durations_s: &[f64]) -> Option<f64> {
     Some(common as f64 / 10_f64.powi(decimals))
 }
 
-/// The durations in units of a decimal; none where one of them is no whole number of it.
+/// The durations in units of a decimal; `None` if one of them is not a whole multiple of it.
 fn multiples(durations_s: &[f64], decimals: i32) -> Option<Vec<u64>> {
     let multiple = |time_s: &f64| {
         let exact = time_s * 10_f64.powi(decimals);

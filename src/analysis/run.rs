@@ -1,7 +1,6 @@
-//! The measures of one run, from what its ranks said and what telemetry saw.
+//! The measures of one run, computed from its ranks' logs and telemetry.
 //!
-//! Warm-up steps are left out. Ranks go in step, so that the slowest one times the run: the rank whose steady steps
-//! took longest in all.
+//! Warm-up steps are left out. Ranks run in lockstep, so the slowest rank times the run: the rank whose steady steps took longest in total.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use crate::store::{LoadRecord, RankRecord, RunRecord, StepRecord};
 pub struct EpochSummary {
     /// The epoch, from 1.
     pub epoch: u32,
-    /// It holds a warm-up step.
+    /// Whether it contains a warm-up step.
     pub warm_up: bool,
     /// Its last step, counted over the whole run from 1.
     pub last_step: Option<u64>,
@@ -40,22 +39,22 @@ impl EpochSummary {
     }
 }
 
-/// Whether a profiler had a part in a run's times.
+/// Whether and how the run was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Recording {
-    /// None.
+    /// It was not recorded.
     #[default]
     Plain,
     /// Nsight Systems recorded the run, which costs time.
     Traced,
-    /// The run's ranks recorded themselves, which costs time too.
+    /// The run's ranks recorded themselves, which costs time, too.
     BuiltIn,
-    /// There is only its report, of a run that is not in the session.
+    /// There is only a report, of a run that is not in the session.
     Report,
 }
 
 impl Recording {
-    /// Who recorded the run; none of a report alone, which does not tell.
+    /// Which tracer recorded the run; `None` for a standalone report, which does not tell.
     pub fn tracer(self) -> Option<Tracer> {
         match self {
             Self::Plain => Some(Tracer::Off),
@@ -66,66 +65,66 @@ impl Recording {
     }
 }
 
-/// The measures of one run. A measure that the run does not tell is `None`, never 0.
+/// The measures of one run. A measure that the run does not have is `None`, never 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
     /// Its id.
     pub run: String,
     /// Its cell's id.
     pub cell: String,
-    /// What its cell is, whatever id the session gave it; none for a report that stands alone.
+    /// The identity of its cell, independent of the session's id; `None` for a standalone report.
     pub identity: Option<Identity>,
-    /// The workload that it is a run of; one without a key for a report that stands alone.
+    /// Its workload; for a standalone report, a workload without a key.
     pub workload: Arc<WorkloadSpec>,
     /// The level of every factor.
     pub levels: Levels,
     /// Its data set, in words.
     pub data: String,
-    /// Where its first rank computed.
+    /// The device of its first rank.
     pub device: Option<String>,
-    /// Which repeat of the cell, from 1.
+    /// Number of the repeat of the cell, from 1.
     pub repeat: u32,
-    /// When its processes were started, in seconds since the Unix epoch; none before, and of a report that stands alone.
+    /// When its processes were started, in seconds since the Unix epoch; `None` before, and for a standalone report.
     pub started_s: Option<f64>,
-    /// The launch of its session that queued it: `p1`, `p2`, …; empty for a report that stands alone.
+    /// The launch in its session that queued it: `p1`, `p2`, …; empty for a standalone report.
     pub launch: String,
-    /// Where it stands.
+    /// Its state.
     pub state: RunState,
-    /// The measures that its values are of.
+    /// The registry of its measures.
     pub measures: Arc<Measures>,
-    /// Its measures by key, readings without an entry in the registry too.
+    /// Its measures by key, including readings without an entry in the registry.
     pub values: BTreeMap<Key, f64>,
-    /// The mean of steady steps within this run, with the interval that batch means give.
+    /// The mean of its steady steps, with the interval from batch means.
     pub step_mean: Option<BatchMeans>,
     /// How long the host of the slowest rank waits for data in a steady step, in seconds: the mean over the steps of `step_mean`.
     pub step_wait_s: Option<f64>,
-    /// Whether the times that its program tells stand; none of runs of a worker, which measures its own, of a program that tells no times,
-    /// whose steps are timed by the arrival of their lines, and without steps that count.
+    /// Whether the step times that its program reports are correct. `None` for runs of the worker, which measures the times itself; for
+    /// programs that report no times, whose steps are timed by the arrival of their lines; and without steps that count.
     pub clock: Option<Clock>,
-    /// The resolution of the step times that its program tells, in seconds; see [`resolution`]. None of runs of a worker, whose clocks are
-    /// as fine as numbers are.
+    /// The resolution of the step times that its program reports, in seconds; see [`resolution`]. `None` for runs of the worker, whose
+    /// clocks are fine enough.
     pub told_resolution_s: Option<f64>,
-    /// What training takes in all epochs of the plan, by its steady steps.
+    /// The time that all epochs of the plan would take, from its steady steps.
     pub training: Option<TrainingTime>,
-    /// What its devices were measured to reach; none if they were not measured.
+    /// The measured rates of its devices; `None` if they were not measured.
     pub limits: Option<Limits>,
-    /// How far it went.
+    /// How long it trained.
     pub mode: Mode,
-    /// What its plan says its work is checked by; empty where the plan says nothing.
+    /// The check measures of its plan; empty if the plan has none.
     pub checked: Arc<[Checked]>,
     /// Its epochs, in order.
     pub epochs: Vec<EpochSummary>,
-    /// What its ranks did when.
+    /// The phases of its ranks.
     pub activity: Vec<Activity>,
-    /// Its training loss, thinned, in the order of its steps.
+    /// Its training loss by step, thinned.
     pub losses: Vec<LossPoint>,
-    /// What a reader must know.
+    /// What a reader must know about it.
     pub marks: Vec<Mark>,
-    /// What it ran in, where that was recorded.
+    /// The environment it ran in, if it was recorded.
     pub environment: Option<Arc<Environment>>,
-    /// Whether a profiler recorded it.
+    /// Whether and how it was recorded.
     pub recording: Recording,
-    /// What came of the profiler's report, once that is known.
+    /// The result of importing its profiler's report, once known.
     pub trace: Option<TraceOutcome>,
 }
 
@@ -141,7 +140,7 @@ impl RunSummary {
         self.values.iter().filter(move |(key, _)| !known(key)).map(|(key, value)| (key, *value))
     }
 
-    /// What is kept of its profiler's report.
+    /// The summary of its profiler's report.
     pub fn trace_summary(&self) -> Option<&TraceSummary> {
         match &self.trace {
             Some(TraceOutcome::Imported(trace)) => Some(trace),
@@ -155,7 +154,7 @@ impl RunSummary {
     }
 }
 
-/// A report that stands alone, as a run that tells nothing but its metrics.
+/// A standalone report as a run that has only metrics.
 pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
     let marks = trace.warnings.iter().map(|warning| Mark::Warned(format!("{}: {warning}", trace.file))).collect();
     RunSummary {
@@ -191,28 +190,28 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
 }
 
 impl RunSummary {
-    /// A measure as tables take it: none where it depends on the machine's speed and other runs were on the machine.
+    /// A measure for tables: `None` if it depends on the machine's speed and other runs were on the machine.
     pub fn value_alone(&self, measure: &Measure) -> Option<f64> {
         if measure.on_speed && self.had_company() { None } else { self.value(&measure.key) }
     }
 
-    /// Whether other runs of the session were on the machine at the same time, so that its times are not its own.
+    /// Whether other runs of the session were on the machine at the same time, which affects its times.
     pub fn had_company(&self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::SharedNode(_)))
     }
 
-    /// Whether others on the machine took CPUs that it needed.
+    /// Whether other programs took CPUs that it needed.
     pub fn was_contended(&self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::Contended { .. }))
     }
 }
 
-/// Sums up one run by the measures of its workload; its record must hold the steps.
+/// Summarises one run with the measures of its workload; its record must contain the steps.
 pub fn summarise_run(record: &RunRecord) -> RunSummary {
     summarise_run_by(record, &Measures::of_workload(&record.workload))
 }
 
-/// Sums up one run by the measures of a registry; its record must hold the steps.
+/// Summarises one run with the measures of a registry; its record must contain the steps.
 pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSummary {
     let steady = Steady::of(record);
     let folded = fold(&record.ranks, steady.slowest, measures);
@@ -289,7 +288,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
     summary
 }
 
-/// The measures that follow from a run's steady steps and its telemetry.
+/// The measures that are computed from a run's steady steps and its telemetry.
 fn derived(
     record: &RunRecord,
     measures: &Measures,
@@ -330,12 +329,12 @@ fn derived(
     values.into_iter().filter_map(|(key, value)| Some((key, value?)))
 }
 
-/// The mark of a program's clock that is not confirmed.
+/// The mark if a program's clock is not confirmed.
 fn doubts(witness: Option<Witness>) -> Option<Mark> {
     witness.map(|witness| witness.clock).filter(|clock| *clock != Clock::Confirmed).map(Mark::Clock)
 }
 
-/// What a run's mode says of how far its steps went; a full run has no such marks.
+/// The marks about the precision of a quick run; none for a full run.
 fn quick_marks(mode: Mode, training: TrainingTime) -> Vec<Mark> {
     let Some(asked) = mode.step_precision() else { return Vec::new() };
     let (steps, planned, found) = (training.steps, training.planned_steps as u64, training.step_precision);
@@ -365,7 +364,7 @@ impl<'a> Steady<'a> {
         let slowest = record.ranks.iter().max_by(|a, b| time_of(a).total_cmp(&time_of(b)));
         let times_s: Vec<f64> = slowest.into_iter().flat_map(steady).map(|step| step.duration_s).collect();
         let processed_units: f64 = record.ranks.iter().map(units_of).sum();
-        // Where ranks process the same units, the slowest one's count, times the groups of ranks with the same.
+        // If ranks process the same units, the units of the slowest rank count once for each group of ranks with the same units.
         let groups = record.ranks.len() as f64 / copies(record);
         let repeated = groups < record.ranks.len() as f64;
         let distinct_units =
@@ -374,13 +373,12 @@ impl<'a> Steady<'a> {
         Self { time_s: times_s.iter().sum(), times_s, slowest, distinct_units, processed_units, load_wait_s }
     }
 
-    /// Joules for each distinct unit.
+    /// Joules per distinct unit.
     fn energy_per_unit_j(&self, energy_j: Option<f64>) -> Option<f64> {
         energy_j.filter(|_| self.distinct_units > 0.0).map(|energy_j| energy_j / self.distinct_units)
     }
 
-    /// Units a second; steps whose units nobody knows and a clock that did not move forward tell none, and a time that is not finite
-    /// has no rate.
+    /// Units per second; `None` if the units of a step are unknown, if the clock did not advance, and if the time is not finite.
     fn rate(&self, units: f64) -> Option<f64> {
         let rate = if self.time_s.is_finite() { units / self.time_s } else { f64::NAN };
         (!self.times_s.is_empty() && units > 0.0 && (self.time_s > 0.0 || rate.is_nan())).then_some(rate)
@@ -389,16 +387,16 @@ impl<'a> Steady<'a> {
 
 /// How many ranks process each unit.
 fn copies(record: &RunRecord) -> f64 {
-    // Under protocol 1 no rank said it.
+    // In protocol 1 ranks do not report this.
     let by_level = || match record.workload.all_hints(&record.levels).any(|hint| *hint == Hint::SharedUnits) {
         true => record.ranks.len() as f64,
         false => 1.0,
     };
-    let said = record.ranks.iter().find_map(|rank| rank.last_reading("unit_copies"));
-    said.filter(|copies| copies.is_finite() && *copies >= 1.0).unwrap_or_else(by_level)
+    let copies = record.ranks.iter().find_map(|rank| rank.last_reading("unit_copies"));
+    copies.filter(|copies| copies.is_finite() && *copies >= 1.0).unwrap_or_else(by_level)
 }
 
-/// The mean wait for data in steps; those whose wait nobody knows are left out.
+/// The mean wait for data in steps; steps with an unknown wait are left out.
 fn mean_wait<'s>(steps: impl Iterator<Item = &'s StepRecord>) -> Option<f64> {
     let waits = steps.map(|step| step.load_wait_s).filter(|wait_s| !wait_s.is_nan());
     let (count, wait_s) = waits.fold((0_u64, 0.0), |(count, sum), wait_s| (count + 1, sum + wait_s));
@@ -409,9 +407,9 @@ fn steady(rank: &RankRecord) -> impl Iterator<Item = &StepRecord> {
     rank.steps.iter().filter(|step| !step.warm_up)
 }
 
-/// The epochs that ranks told something of, in order.
+/// The epochs for which ranks reported something, in order.
 fn epochs(ranks: &[RankRecord], values: BTreeMap<u32, BTreeMap<Key, f64>>) -> Vec<EpochSummary> {
-    // Steps are many: they are passed over once. Of each epoch: whether one is warm-up, and the last.
+    // There are many steps, so one pass finds for each epoch whether it contains warm-up, and its last step.
     let mut steps: HashMap<u32, (bool, u64)> = HashMap::new();
     for step in ranks.iter().flat_map(|rank| &rank.steps) {
         let (warm_up, last) = steps.entry(step.epoch).or_default();
@@ -425,7 +423,7 @@ fn epochs(ranks: &[RankRecord], values: BTreeMap<u32, BTreeMap<Key, f64>>) -> Ve
     values.into_iter().map(summary).collect()
 }
 
-/// Takes out measures that are not finite, and says so.
+/// Removes measures that are not finite, and marks them.
 fn refuse_not_finite(summary: &mut RunSummary) {
     let RunSummary { measures, values, epochs, marks, .. } = summary;
     let of_all = std::iter::once(values).chain(epochs.iter_mut().map(|epoch| &mut epoch.values));

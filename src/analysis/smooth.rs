@@ -1,10 +1,10 @@
-//! Smoothing that forgets with time: an exponential moving average with its bias taken out.
+//! Smoothing over time: an exponential moving average without bias at the start.
 
 /// An exponential moving average over points of ascending x.
 ///
-/// At the usual distance of points, each keeps `factor` of what was before it; over a longer distance the old is
-/// forgotten as if points had come all along. The start is not pulled to 0: the average is divided by the weight that
-/// has come together so far (as Adam does it). A gap starts it anew.
+/// At the usual distance between points, each new point keeps `factor` of the previous average; over a longer distance, the old values
+/// decay as if points had come at the usual distance. The start is not pulled towards 0: the average is divided by the total weight so far
+/// (as in Adam). A gap restarts it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Smoother {
     factor: f64,
@@ -15,13 +15,13 @@ pub struct Smoother {
 }
 
 impl Smoother {
-    /// `factor` from 0 (nothing is smoothed) to below 1; `distance` is the usual one between points.
+    /// `factor` ranges from 0 (no smoothing) to below 1; `distance` is the usual distance between points.
     pub fn new(factor: f64, distance: f64) -> Self {
         let factor = if factor.is_nan() { 0.0 } else { factor.clamp(0.0, 0.9999) };
         Self { factor, distance, last_x: None, sum: 0.0, weight: 0.0 }
     }
 
-    /// The usual distance between ascending points: the median of the first ones, which later points do not change.
+    /// The usual distance between ascending points: the median over the first points, so that later points do not change it.
     pub fn usual_distance(xs: &[f64]) -> f64 {
         let first = &xs[..xs.len().min(65)];
         let mut distances: Vec<f64> = first.windows(2).map(|pair| pair[1] - pair[0]).filter(|d| *d > 0.0).collect();
@@ -29,20 +29,20 @@ impl Smoother {
         distances.get(distances.len() / 2).copied().unwrap_or(1.0)
     }
 
-    /// The average with one more point.
+    /// Adds a point and returns the average.
     pub fn next(&mut self, x: f64, y: f64) -> f64 {
         if !y.is_finite() {
             (self.last_x, self.sum, self.weight) = (None, 0.0, 0.0);
             return f64::NAN;
         }
         let distances = self.last_x.map_or(1.0, |last| ((x - last) / self.distance).max(0.0));
-        // Points come mostly at the same distance, and `powf` is dear.
-        let kept = if (distances - 1.0).abs() < 0.05 { self.factor } else { self.factor.powf(distances) };
-        // A point at the place of the one before counts as much as one.
-        let gained = if kept < 1.0 { 1.0 - kept } else { 1.0 - self.factor };
+        // Most points have the same distance, and `powf` is expensive.
+        let factor = if (distances - 1.0).abs() < 0.05 { self.factor } else { self.factor.powf(distances) };
+        // A point at the same position as the previous one has the weight of one point.
+        let gained = if factor < 1.0 { 1.0 - factor } else { 1.0 - self.factor };
         self.last_x = Some(x);
-        self.sum = kept * self.sum + gained * y;
-        self.weight = kept * self.weight + gained;
+        self.sum = factor * self.sum + gained * y;
+        self.weight = factor * self.weight + gained;
         self.sum / self.weight
     }
 }

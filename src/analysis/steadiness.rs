@@ -1,11 +1,11 @@
-//! How steady a run was: how far its steps spread, whether they drift, how they hang together.
+//! The steadiness of a run: how much its steps spread, whether they drift, and how they are correlated.
 
 use super::batch::{BatchMeans, means_of_batches};
 use crate::statistics::median;
 
-/// Steps from which on spread, drift and correlation say something.
+/// From this number of steps on, spread, drift and correlation are meaningful.
 const LEAST_STEPS: usize = 20;
-/// A drift below this is not worth a mark, however certain it is.
+/// A smaller drift is not marked, even if it is certain.
 const MARKED_DRIFT: f64 = 0.03;
 /// Kendall's S of 20 values beyond which a trend is certain: P(|S| ≥ 104) = 0.001 (normal approximation).
 const CERTAIN_TREND: i32 = 104;
@@ -13,16 +13,16 @@ const CERTAIN_TREND: i32 = 104;
 /// The steadiness of a run's steady steps, in shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Steadiness {
-    /// Half of what holds the middle 68 % of steps, over their median: the standard deviation of normal times, untouched by a
-    /// few slow steps.
+    /// Half the range of the middle 68 % of steps, over their median: for normal times this is the standard deviation; a few slow steps do
+    /// not affect it.
     pub spread: Option<f64>,
-    /// The median of the last fifth over that of the first, less 1.
+    /// The median of the last fifth over the median of the first fifth, minus 1.
     pub drift: Option<f64>,
     /// The correlation of neighbouring steps.
     pub lag_one: Option<f64>,
-    /// The standard error of the mean within the run, over the mean; the correlation of steps counted.
+    /// The standard error of the mean within the run, over the mean, allowing for the correlation of steps.
     pub error: Option<f64>,
-    /// The drift is certain, and large enough to say so.
+    /// Whether the drift is certain, and large enough to be marked.
     pub drifts: bool,
 }
 
@@ -50,7 +50,7 @@ impl Steadiness {
     }
 }
 
-/// Kendall's S of a series against time: pairs that rise less pairs that fall (H. B. Mann, *Econometrica* 13(3), 1945).
+/// Kendall's S of a series over time: rising pairs minus falling pairs (H. B. Mann, *Econometrica* 13(3), 1945).
 pub(super) fn kendall(values: &[f64]) -> i32 {
     let sign = |a: f64, b: f64| i32::from(b > a) - i32::from(b < a);
     (0..values.len())
@@ -59,7 +59,7 @@ pub(super) fn kendall(values: &[f64]) -> i32 {
         .sum()
 }
 
-/// The correlation of neighbouring values; none of equal ones.
+/// The correlation of neighbouring values; `None` if all are equal.
 pub(super) fn lag_one(values: &[f64]) -> Option<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

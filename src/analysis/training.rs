@@ -1,14 +1,14 @@
-//! How long training takes: steady steps extrapolated to all epochs of the plan. Start, warm-up, the start of the loader in each epoch
-//! and evaluation are no part of it.
+//! The time of training: steady steps extrapolated to all epochs of the plan. The start, the warm-up, the start of the loader in each epoch
+//! and evaluation are not included.
 
 use super::{Interval, batch_means, relative_half_width};
 use crate::plan::RunState;
 use crate::store::{RankRecord, RunRecord};
 
-/// How many steps a rank would make in all epochs of its plan.
+/// The reading for the number of steps of a rank in all epochs of its plan.
 pub(super) const PLANNED_STEPS: &str = "planned_steps";
 
-/// The key of the time that training takes.
+/// The key of the training time.
 pub(super) const TRAINING_TIME: &str = "training_time_s";
 
 /// The time of a run's training: the mean of its slowest rank's steady steps times `planned_steps`.
@@ -16,23 +16,23 @@ pub(super) const TRAINING_TIME: &str = "training_time_s";
 pub struct TrainingTime {
     /// The time, in seconds.
     pub time_s: f64,
-    /// Its 95 % interval by the steps of this run alone; none below 100 of them.
+    /// Its 95 % interval from the steps of this run alone; `None` below 100 steps.
     pub interval: Option<Interval>,
-    /// Half the width of the interval of the mean step, as a share of it, autocorrelation counted; none below 100 steps.
+    /// Half the width of the interval of the mean step, as a share of the mean, allowing for autocorrelation; `None` below 100 steps.
     pub step_precision: Option<f64>,
     /// Steps that were made.
     pub steps: u64,
-    /// Steady steps that it rests on.
+    /// The number of steady steps that it is based on.
     pub steady_steps: usize,
-    /// Steps of all epochs of the plan.
+    /// The number of steps in all epochs of the plan.
     pub planned_steps: f64,
 }
 
 impl TrainingTime {
-    /// None for a run that did not finish, without steady steps, or whose steps are not finite.
+    /// `None` for a run that did not finish, has no steady steps, or has steps that are not finite.
     pub(super) fn of(record: &RunRecord, slowest: Option<&RankRecord>) -> Option<Self> {
         let rank = slowest.filter(|_| record.state == RunState::Finished)?;
-        // The first step of an epoch holds the start of the loader, of which a short run would have another share.
+        // The first step of an epoch includes the start of the loader, whose share would differ in a short run.
         let mut epoch = None;
         let (mut within, mut opening) = (Vec::new(), Vec::new());
         for step in &rank.steps {

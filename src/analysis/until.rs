@@ -1,4 +1,5 @@
-//! How many repeats it takes to know the cells of a session well enough: before they are launched, and while they run.
+//! The number of repeats that are needed to know a session's cells precisely enough: estimated before the launch, and decided while they
+//! run.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use super::{INTERVAL_REPEATS, RunSummary, counted, spread, summarise};
 use crate::plan::{Identity, Key, MAX_REPEATS, Plan, RunState};
 use crate::statistics::median;
 
-/// The measure that repeats are made for.
+/// The measure whose precision decides the number of repeats.
 pub const UNTIL_MEASURE: &str = "training_time_s";
 
 /// The standard error of the median of normal values over that of their mean: √(π / 2).
@@ -14,21 +15,22 @@ const MEDIAN_OVER_MEAN: f64 = 1.253_314_137_315_500_3;
 /// The 97.5 % and the 80 % quantile of the standard normal distribution.
 const NORMAL_975: f64 = 1.959_963_984_540_054;
 const NORMAL_80: f64 = 0.841_621_233_572_914_3;
-/// Half the width of a median's interval is that of endless repeats times 1 + x / n^¼ in half of cells, and in four of five: the ends are
-/// order statistics, which spread themselves. By simulation of normal repeats, for n from 6 to 1000.
+/// For n repeats, half the width of a median's interval is larger than in the limit of many repeats: in half of all cells by at least a
+/// factor 1 + x / n^¼, since the ends are order statistics, which vary themselves. The two values are for half of the cells and for four of
+/// five. By simulation of normal repeats, for n from 6 to 1000.
 const IN_HALF: f64 = 0.45;
 const IN_FOUR_OF_FIVE: f64 = 1.2;
-/// More repeats than anybody makes.
+/// The most repeats that are considered.
 const MOST_REPEATS: u32 = 10_000;
 
-/// How many repeats it takes until the 95 % interval of a cell's median reaches ± `precision` (a share: 0.01 for 1 %) in four of five
-/// cells whose repeats spread by `spread` (see [`spread`]); at least [`INTERVAL_REPEATS`]. `None` where no number of repeats that anybody
-/// makes does it.
+/// The number of repeats after which the 95 % interval of a cell's median is within ± `precision` (a share: 0.01 for 1 %) in four of five
+/// cells whose repeats have this `spread` (see [`spread`]); at least [`INTERVAL_REPEATS`]. `None` if no reasonable number of repeats is
+/// enough.
 pub fn repeats_for(spread: f64, precision: f64) -> Option<u32> {
     repeats_reaching(spread, precision, IN_FOUR_OF_FIVE)
 }
 
-/// The same in the share of cells that `excess` stands for: 1.96 · 1.2533 · spread / √n · (1 + excess / n^¼) ≤ ln(1 + precision).
+/// The same for the share of cells that `excess` stands for: 1.96 · 1.2533 · spread / √n · (1 + excess / n^¼) ≤ ln(1 + precision).
 fn repeats_reaching(spread: f64, precision: f64, excess: f64) -> Option<u32> {
     let half = precision.ln_1p();
     if !(spread.is_finite() && spread >= 0.0 && half > 0.0) {
@@ -42,7 +44,7 @@ fn repeats_reaching(spread: f64, precision: f64, excess: f64) -> Option<u32> {
     if reaches(least) {
         return Some(least);
     }
-    // More repeats never reach less.
+    // More repeats never make it less precise.
     let (mut too_few, mut enough) = (least, MOST_REPEATS);
     if !reaches(enough) {
         return None;
@@ -54,14 +56,14 @@ fn repeats_reaching(spread: f64, precision: f64, excess: f64) -> Option<u32> {
     Some(enough)
 }
 
-/// The value that chi-square over its degrees of freedom exceeds with a chance, given by the normal quantile of what lies below (E. B.
-/// Wilson and M. M. Hilferty, The distribution of chi-square, *PNAS* 17(12), 1931).
+/// The value that chi-square over its degrees of freedom exceeds with a given probability; the argument is the normal quantile of the
+/// complement (E. B. Wilson and M. M. Hilferty, The distribution of chi-square, *PNAS* 17(12), 1931).
 fn chi_square_share(normal_quantile: f64, freedom: f64) -> f64 {
     let ninth = 2.0 / (9.0 * freedom);
     (1.0 - ninth + normal_quantile * ninth.sqrt()).powi(3)
 }
 
-/// How well repeats are known: half the width of the 95 % interval of their median, as a share of it. None of fewer than
+/// The precision of repeats: half the width of the 95 % interval of their median, as a share of the median. `None` for fewer than
 /// [`INTERVAL_REPEATS`], which have no such interval.
 pub fn relative_precision(repeats: &[f64]) -> Option<f64> {
     if repeats.len() < INTERVAL_REPEATS {
@@ -73,38 +75,42 @@ pub fn relative_precision(repeats: &[f64]) -> Option<f64> {
     half.is_finite().then_some(half)
 }
 
-/// How many repeats a cell with these should have next, so that it is known to ± `precision`; none once it is. At most twice as many
-/// as there are: a spread of few repeats tells little.
+/// The total number of repeats that a cell with these repeats should have next to be known to ± `precision`; `None` once it is. At most
+/// twice the present number, because the spread of a few repeats is uncertain.
 pub fn next_repeats(repeats: &[f64], precision: f64) -> Option<u32> {
     if relative_precision(repeats).is_some_and(|found| found <= precision) {
         return None;
     }
-    let made = repeats.len() as u32;
+    let repeats_made = repeats.len() as u32;
     let needed = spread(repeats).and_then(|spread| repeats_reaching(spread, precision, IN_HALF)).unwrap_or(u32::MAX);
-    let least = made + 1;
-    Some(if made < INTERVAL_REPEATS as u32 { INTERVAL_REPEATS as u32 } else { needed.clamp(least, 2 * made) })
+    let least = repeats_made + 1;
+    Some(if repeats_made < INTERVAL_REPEATS as u32 {
+        INTERVAL_REPEATS as u32
+    } else {
+        needed.clamp(least, 2 * repeats_made)
+    })
 }
 
-/// The training times of a cell's finished runs, of those that were alone.
+/// The training times of a cell's finished runs, without runs that shared the machine.
 pub fn repeats_of(runs: &[RunSummary], cell: &Identity) -> Vec<f64> {
     let of_cell = runs.iter().filter(|run| run.identity.as_ref() == Some(cell) && run.state == RunState::Finished);
     of_cell.filter_map(|run| run.value_alone(run.measures.find(UNTIL_MEASURE)?)).collect()
 }
 
-/// What the cells of a session tell of how far repeats spread.
+/// The spread of repeats in a session's cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpreadSeen {
-    /// The usual spread of a cell's training times, as a share: the median over cells, each without the bias of few repeats.
+    /// The usual spread of a cell's training times, as a share: the median over cells, each corrected for the bias of few repeats.
     pub spread: f64,
-    /// Cells with two finished repeats or more, which it is seen in.
+    /// The number of cells behind it, which have two finished repeats or more.
     pub cells: usize,
-    /// Repeats of these beyond one of each: with few, the spread may be higher than it seems.
+    /// The number of their repeats beyond the first of each cell: if it is small, the true spread may be higher.
     pub freedom: usize,
 }
 
 impl SpreadSeen {
-    /// By the keys of workloads: one says nothing of how steady another is, and runs that shared their CPUs nothing of those that do not.
-    /// None of a workload of which no cell has two finished repeats.
+    /// The spread for each workload, by its key, because workloads differ in steadiness. Runs that shared their CPUs are left out. A
+    /// workload without a cell that has two finished repeats is missing.
     pub fn by_workload(runs: &[RunSummary]) -> BTreeMap<Key, Self> {
         let mut workloads: BTreeMap<Key, BTreeMap<Identity, Vec<f64>>> = BTreeMap::new();
         for run in runs.iter().filter(|run| run.state == RunState::Finished && !run.was_contended()) {
@@ -116,26 +122,26 @@ impl SpreadSeen {
         workloads.into_iter().filter_map(|(key, cells)| Some((key, Self::of_cells(cells.into_values())?))).collect()
     }
 
-    /// By the repeats of cells.
+    /// The spread from the repeats of cells.
     fn of_cells(cells: impl Iterator<Item = Vec<f64>>) -> Option<Self> {
         let (mut spreads, mut freedom) = (Vec::new(), 0);
         for repeats in cells {
             let Some(spread) = spread(&repeats) else { continue };
-            // The spread of two repeats is too low in more than half of cells.
+            // The estimate from two repeats is too low in more than half of cells.
             spreads.push(spread / chi_square_share(0.0, (repeats.len() - 1) as f64).sqrt());
             freedom += repeats.len() - 1;
         }
         (!spreads.is_empty()).then(|| Self { spread: median(&spreads), cells: spreads.len(), freedom })
     }
 
-    /// That of a plan's workloads; of several, the one that spreads most.
+    /// The spread for a plan's workloads; for several, the largest one.
     pub fn of_plan(seen: &BTreeMap<Key, Self>, plan: &Plan) -> Option<Self> {
         let of_blocks = plan.blocks().filter_map(|block| seen.get(&block.spec.key).copied());
         of_blocks.max_by(|a, b| a.spread.total_cmp(&b.spread))
     }
 
-    /// Repeats until the median is known to ± `precision` in four of five cells that spread like these, with a spread that the true one
-    /// exceeds in one of five sessions.
+    /// The number of repeats until the median is known to ± `precision` in four of five cells with this spread. The true spread is assumed
+    /// to be so high that only one session in five exceeds it.
     pub fn repeats_for(&self, precision: f64) -> Option<u32> {
         let freedom = self.freedom.max(1) as f64;
         let higher = chi_square_share(0.0, freedom) / chi_square_share(-NORMAL_80, freedom);

@@ -1,4 +1,4 @@
-//! A measure over repeats: its median, with an interval as far as the repeats allow one.
+//! A measure over repeats: its median, with an interval if there are enough repeats.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::statistics::{
     median_of_sorted,
 };
 
-/// How an interval was made.
+/// How an interval was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Method {
-    /// There is none: one repeat, or a value that is fixed by definition.
+    /// There is no interval: one repeat, or a value that is fixed by definition.
     One,
-    /// From the least to the greatest repeat. It covers the median in 1 − 2^(1−n) of cases.
+    /// From the lowest to the highest repeat. It covers the median in 1 − 2^(1−n) of cases.
     Range,
     /// A 95 % interval of the median of 6 or more repeats, from order statistics.
     OrderStatistics,
     /// A 95 % interval of a ratio by Student's t between sessions; the count is of sessions.
     BetweenSessions,
-    /// A ratio of two medians of which no repeats form a pair: there is no interval.
+    /// A ratio of two medians whose repeats form no pairs, without an interval.
     Unpaired,
 }
 
@@ -32,21 +32,21 @@ impl Method {
     }
 }
 
-/// A measure over repeats. Method and count are part of it.
+/// A measure over repeats, with the method and the number of repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
     /// The median of the repeats.
     pub median: f64,
-    /// The interval; always holds the median.
+    /// The interval, which always contains the median.
     pub interval: Option<Interval>,
-    /// How many repeats; of a ratio: how many pairs of them.
+    /// The number of repeats; for a ratio, the number of pairs.
     pub n: usize,
-    /// How the interval was made.
+    /// How the interval was computed.
     pub method: Method,
 }
 
 impl Value {
-    /// The share of cases in which such an interval holds the median that endless repeats would have; none without an interval.
+    /// The share of cases in which such an interval covers the true median; `None` without an interval.
     pub fn coverage(&self) -> Option<f64> {
         self.interval?;
         match self.method {
@@ -57,32 +57,30 @@ impl Value {
     }
 }
 
-/// What intervals show. A picture shows one kind.
+/// The kind of intervals. A picture shows only one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Intervals {
-    /// What the number of repeats allows: the range, or from [`INTERVAL_REPEATS`] on the 95 % interval of the median.
+    /// The interval that the number of repeats allows: the range, or from [`INTERVAL_REPEATS`] on the 95 % interval of the median.
     #[default]
     ByCount,
-    /// The range, however many repeats there are.
+    /// The range, for any number of repeats.
     Range,
 }
 
 impl Intervals {
-    /// The median of repeats and its interval; the same for any order of `values`.
+    /// The median of repeats and its interval, which do not depend on the order of `values`.
     ///
-    /// `None` where there are no values, and where one of them is not finite: leaving that one out would make a diverged
-    /// repeat look like a good one.
+    /// `None` without values, and if one of them is not finite: leaving that one out would make a diverged repeat look like a good one.
     pub fn of(self, values: &[f64]) -> Option<Value> {
         let sorted = sorted(values.iter().copied())?;
         Some(self.of_sorted(&sorted, median_of_sorted(&sorted), linear))
     }
 
-    /// The ratio `over / base` of two measures; each value comes with its repeat.
+    /// The ratio `over / base` of two measures; each value comes with the number of its repeat.
     ///
-    /// Repeats are paired by their number: they share a seed and stand near each other in time, so that what both have in common
-    /// cancels. The ratio is the median of the pairs' ratios on the scale of logarithms; repeats without a partner do not count.
-    /// Without any pair it is the ratio of medians and has no interval. `None` where a side has no value, or one that is not
-    /// finite or not above 0.
+    /// Values with the same repeat number are paired: such repeats share a seed and are close in time, so that common influences cancel.
+    /// The ratio is the median of the pairs' ratios on the scale of logarithms; repeats without a partner do not count. Without any pair,
+    /// it is the ratio of medians and has no interval. `None` if a side has no value, or one that is not finite or not above 0.
     pub fn of_ratio(self, over: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Value> {
         let is_sound = |(_, value): &(u32, f64)| *value > 0.0 && value.is_finite();
         if over.is_empty() || base.is_empty() || !over.iter().chain(base).all(is_sound) {
@@ -114,7 +112,7 @@ impl Intervals {
             }
             _ => (Method::OrderStatistics, median_interval(sorted, between)),
         };
-        // Rounding can put an end a last bit beyond the median.
+        // Rounding can put an end of the interval on the wrong side of the median by one last bit.
         let interval = interval.map(|ends| Interval { low: ends.low.min(median), high: ends.high.max(median) });
         Value { median, interval, n, method }
     }
@@ -125,17 +123,17 @@ pub fn summarise(values: &[f64]) -> Option<Value> {
     Intervals::ByCount.of(values)
 }
 
-/// The median of repeats and their range, however many there are: for bands of curves.
+/// The median of repeats and their range, for any number of repeats, as for bands of curves.
 pub fn range(values: &[f64]) -> Option<Value> {
     Intervals::Range.of(values)
 }
 
-/// The ratio of two measures, paired by repeat, and the interval that the number of pairs allows; see [`Intervals::of_ratio`].
+/// The ratio of two measures, paired by repeat, with the interval that the number of pairs allows; see [`Intervals::of_ratio`].
 pub fn ratio(over: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Value> {
     Intervals::ByCount.of_ratio(over, base)
 }
 
-/// Values of the same repeat, each used once.
+/// Pairs of values with the same repeat number; each value is used once.
 pub(super) fn pairs(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<(f64, f64)> {
     let mut rest = base.to_vec();
     let partner = |(repeat, value): &(u32, f64)| {
@@ -145,7 +143,7 @@ pub(super) fn pairs(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<(f64, f64)>
     over.iter().filter_map(partner).collect()
 }
 
-/// The means over groups of each repeat that all groups have.
+/// The means over groups for each repeat that all groups have.
 pub(super) fn complete_blocks(groups: &[&Vec<(u32, f64)>]) -> Vec<(u32, f64)> {
     let mut repeats: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
     for (repeat, value) in groups.iter().copied().flatten() {
@@ -166,7 +164,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Option<Vec<f64>> {
     (!values.is_empty() && values.iter().all(|value| value.is_finite())).then_some(values)
 }
 
-/// A ratio may overflow though its parts are finite.
+/// The value if it is finite: a ratio may overflow even though its parts are finite.
 fn finite(value: Value) -> Option<Value> {
     let ends = value.interval.is_none_or(|interval| interval.low.is_finite() && interval.high.is_finite());
     (value.median.is_finite() && ends).then_some(value)

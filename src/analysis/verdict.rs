@@ -1,8 +1,8 @@
-//! Verdicts over a family of comparisons: which differences are real, which are shown to be small, and what is too few repeats to
-//! tell.
+//! Verdicts on a family of comparisons: which differences are real, which are shown to be small, and which cannot be decided with so few
+//! repeats.
 //!
-//! Made here alone, from comparisons that know the design they rest on ([`Comparison`]), by the tests of [`super::contrast`] on
-//! logarithms of ratios of paired repeats.
+//! Verdicts are made only here, from comparisons that know the design of the experiment ([`Comparison`]), with the tests of
+//! [`super::contrast`] on logarithms of ratios of paired repeats.
 
 use std::fmt;
 
@@ -15,28 +15,28 @@ use super::contrast::{Contrast, ERROR, holm_among, spent_at, standard_deviation}
 use super::value::{Intervals, pairs};
 use crate::statistics::{Interval, median, student_t_quantile};
 
-/// What most verdicts count.
+/// The word for what most verdicts count.
 const PAIR: &str = "pair";
-/// Ratios that differ by less than this are equal, unless another bound is asked for.
+/// The default bound: ratios that differ by less than this are equal.
 pub const EQUAL_WITHIN: f64 = 0.01;
 
-/// What repeats say about a ratio.
+/// The verdict on a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Verdict {
-    /// Above 1, of a ratio of speeds.
+    /// Above 1, for a ratio of speeds.
     Faster,
-    /// Below 1, of a ratio of speeds.
+    /// Below 1, for a ratio of speeds.
     Slower,
-    /// Above 1, of any other measure.
+    /// Above 1, for any other measure.
     Higher,
-    /// Below 1, of any other measure.
+    /// Below 1, for any other measure.
     Lower,
     /// Within the bound.
     Equal,
-    /// These repeats cannot tell.
+    /// These repeats cannot decide it.
     Undecided,
-    /// No number of such repeats could tell: see [`Judgement::reason`].
+    /// No number of such repeats could decide it: see [`Judgement::reason`].
     #[strum(serialize = "not comparable")]
     NotComparable,
 }
@@ -62,45 +62,45 @@ impl Verdict {
     }
 }
 
-/// A verdict and what it rests on. Made by [`judge_comparisons`] and, of sessions, by [`super::judge_sessions`] alone; whatever shows a
-/// verdict shows this value.
+/// A verdict and its grounds. It is made only by [`judge_comparisons`] and, for sessions, by [`super::judge_sessions`]; everything that
+/// shows a verdict shows this value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// What the repeats say.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why the cells cannot be compared, where that is the verdict.
+    /// Why the cells cannot be compared, if that is the verdict.
     pub reason: Option<Incomparable>,
-    /// The probability of ratios at least as far from 1 where nothing differs; none of fewer than two pairs.
+    /// The probability of ratios at least this far from 1 if nothing differs; `None` for fewer than two pairs.
     pub p: Option<f64>,
-    /// The same after the corrections for looks and, by Holm, for the family.
+    /// The probability after the corrections for looks and, by Holm, for the family.
     pub p_holm: Option<f64>,
-    /// The smallest difference, as a share, that as many new repeats would show in 80 % of cases in this family; none of fewer than
-    /// two pairs.
+    /// The smallest difference, as a share, that an equal number of new repeats would show in 80 % of cases in this family; `None` for
+    /// fewer than two pairs.
     pub detectable: Option<f64>,
-    /// The bound under which ratios count as equal, as a share.
+    /// The bound within which ratios count as equal, as a share.
     pub equal_within: f64,
-    /// How many pairs of repeats, or sessions.
+    /// The number of pairs of repeats, or of sessions.
     pub n: usize,
-    /// What they are: `pair` or `session`.
+    /// The word for what is counted: `pair` or `session`.
     pub counts: &'static str,
-    /// Finished repeats of the cell that has fewer.
+    /// The number of finished repeats of the cell that has fewer.
     pub least: usize,
-    /// Repeats that are still to come, before which nothing is decided.
+    /// The number of repeats that are still queued or active; nothing is decided before they end.
     pub to_come: usize,
-    /// Comparisons of the family, those that a filter hides included.
+    /// The number of comparisons in the family, including those that a filter hides.
     pub family: usize,
-    /// How often the cells could be looked at before more repeats were added, the last time included.
+    /// How often somebody could have looked at the cells before adding repeats, including the last look.
     pub looks: u32,
-    /// The longest time between the starts of partners, in seconds, where starts are known.
+    /// The longest time between the starts of paired runs, in seconds, if starts are known.
     pub gap_s: Option<f64>,
-    /// Whether accuracy and losses are the same.
+    /// Whether accuracy and losses agree.
     pub check: Check,
-    /// The mean of the logarithms and its standard error; none of fewer than two pairs.
+    /// The mean of the logarithms and its standard error; `None` for fewer than two pairs.
     pub seen: Option<(f64, f64)>,
 }
 
-/// The largest difference, as a share, of which it helps to say that it would show. Where even a doubling would not, the repeats are too
-/// few to say anything.
+/// The largest detectable difference, as a share, that is worth mentioning. If even a doubling could not be detected, the text says that
+/// the repeats are too few.
 const TELLING: f64 = 1.0;
 
 /// In a few words: `faster`, `equal within 1 %`, `undecided: with 3 pairs only differences above 12 % would show`,
@@ -139,8 +139,8 @@ pub fn log_ratios(over: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<f64> {
 }
 
 impl Judgement {
-    /// About how many repeats more would decide an undecided comparison in four of five cases, by the difference and the spread seen;
-    /// none where that is not to be foreseen.
+    /// About how many more repeats would decide an undecided comparison in four of five cases, judged by the observed difference and
+    /// spread; `None` if that cannot be estimated.
     pub fn repeats_needed(&self) -> Option<u32> {
         let is_open = self.verdict == Verdict::Undecided && self.to_come == 0 && self.counts == PAIR;
         let (mean, error) = self.seen.filter(|_| is_open)?;
@@ -148,7 +148,7 @@ impl Judgement {
         contrast.repeats_needed(self.family, self.looks + 1, self.equal_within.ln_1p())
     }
 
-    /// What the verdict rests on, in sentences: the verdict itself first.
+    /// The grounds of the verdict in sentences; the verdict itself comes first.
     pub fn grounds(&self) -> Vec<String> {
         let number = |p: Option<f64>| p.map_or("none".to_owned(), |p| format!("{p:.2e}"));
         let mut lines = vec![capitalised(&self.to_string())];
@@ -173,22 +173,22 @@ impl Judgement {
     }
 }
 
-/// Judges comparisons by the logarithms of their paired ratios alone: nothing is known of their runs. See [`judge_comparisons`].
+/// Judges comparisons by the logarithms of their paired ratios alone, without knowing their runs. See [`judge_comparisons`].
 pub fn judge(family: &[Vec<f64>], of_speed: bool, equal_within: f64) -> Vec<Judgement> {
     let family: Vec<Comparison> = family.iter().cloned().map(Comparison::of_logs).collect();
     judge_comparisons(&family, 0, of_speed, equal_within)
 }
 
-/// Judges a family of comparisons. `others` comparisons belong to the family and are not among these. `of_speed`: above 1 is faster.
-/// `equal_within` is the bound of equality as a share: 0.01 for 1 %.
+/// Judges a family of comparisons. `others` further comparisons belong to the family but are not in the list. `of_speed` means that above 1
+/// is faster. `equal_within` is the bound for equality as a share: 0.01 for 1 %.
 pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, equal_within: f64) -> Vec<Judgement> {
     let margin = equal_within.max(0.0).ln_1p();
     let contrasts = contrasts_of(family.iter().map(|one| one.logs.as_slice()));
     let tested = contrasts.iter().flatten().count() + others;
-    let told: Vec<&[f64]> = family.iter().map(|one| one.logs.as_slice()).collect();
-    let clocked = decide(family, &told, &contrasts, others, margin, |one| one.rounding);
-    // What the clock's own digits would give, and what the arrival of lines gives.
-    let unrounded = decide(family, &told, &contrasts, others, margin, |_| 0.0);
+    let own_logs: Vec<&[f64]> = family.iter().map(|one| one.logs.as_slice()).collect();
+    let clocked = decide(family, &own_logs, &contrasts, others, margin, |one| one.rounding);
+    // What the program's clock gives, and what the arrival of lines gives.
+    let unrounded = decide(family, &own_logs, &contrasts, others, margin, |_| 0.0);
     let lines: Vec<&[f64]> = family.iter().map(|one| one.by_arrival.as_deref().unwrap_or(&one.logs)).collect();
     let arrived = contrasts_of(lines.iter().copied());
     let by_arrival = decide(family, &lines, &arrived, others, margin, |one| one.rounding);
@@ -202,10 +202,10 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
                 return Some(Incomparable::CoarseClock { resolution: one.rounding });
             }
             let ratio = |contrast: &Option<Contrast>| contrast.as_ref().map_or(1.0, |contrast| contrast.mean.exp());
-            let (told, arrived) = (ratio(&contrasts[place]), ratio(&arrived[place]));
+            let (own_ratio, arrived) = (ratio(&contrasts[place]), ratio(&arrived[place]));
             let by_arrival = by_arrival[place].decision;
             (found.decision != by_arrival && found.decision != Decision::Open)
-                .then(|| Incomparable::of_clocks(by_arrival == Decision::Open, told, arrived))
+                .then(|| Incomparable::of_clocks(by_arrival == Decision::Open, own_ratio, arrived))
         });
         let plain = judgement_of(contrast, (found.p_adjusted, None), of_speed, equal_within);
         let cannot = reason.is_some() && (one.reason.is_some() || found.decision != Decision::Open);
@@ -233,7 +233,7 @@ pub fn judge_comparisons(family: &[Comparison], others: usize, of_speed: bool, e
     family.iter().enumerate().map(judgement).collect()
 }
 
-/// The judgement of one contrast by adjusted probabilities of difference and of equality.
+/// The judgement of one contrast from the adjusted probabilities of difference and of equality.
 pub(super) fn judgement_of(
     contrast: Option<&Contrast>,
     (difference, equality): (Option<f64>, Option<f64>),
@@ -265,7 +265,7 @@ pub(super) fn judgement_of(
     }
 }
 
-/// What a test decides.
+/// The decision of a test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Decision {
     Above,
@@ -275,7 +275,7 @@ enum Decision {
 }
 
 impl Decision {
-    /// By adjusted probabilities. Where both hold, the difference is real and too small to matter.
+    /// From the adjusted probabilities. If both tests succeed, the difference is real and too small to matter.
     fn of(contrast: Option<&Contrast>, difference: Option<f64>, equality: Option<f64>) -> Self {
         let holds = |p: Option<f64>| p.is_some_and(|p| p < ERROR);
         match contrast {
@@ -307,7 +307,7 @@ fn contrasts_of<'a>(family: impl Iterator<Item = &'a [f64]>) -> Vec<Option<Contr
     family.map(Contrast::of).collect()
 }
 
-/// Decides a family by the logarithms of each comparison, whose contrasts these are.
+/// Decides a family from the logarithms of each comparison and their contrasts.
 fn decide(
     family: &[Comparison],
     logs: &[&[f64]],
@@ -330,7 +330,7 @@ fn decide(
     let differences = adjusted(&Contrast::difference);
     let equalities = adjusted(&|contrast, rounding| contrast.equality(margin, rounding));
     let decided = |(place, (difference, equality)): (usize, (Option<f64>, Option<f64>))| {
-        // The interval that stands beside the verdict has to say the same.
+        // The interval that is shown with the verdict must agree with it.
         let decision = match Decision::of(contrasts[place].as_ref(), difference, equality) {
             Decision::Above | Decision::Below if !excludes_1(logs[place]) => Decision::Open,
             decision => decision,
@@ -340,20 +340,21 @@ fn decide(
     differences.into_iter().zip(equalities).enumerate().map(decided).collect()
 }
 
-/// The 95 % interval of the mean of values by Student's t, which takes them as normal; none of fewer than two.
+/// The 95 % interval of the mean of values by Student's t, which assumes normal values; `None` for fewer than two.
 pub fn mean_interval(values: &[f64]) -> Option<Interval> {
     let Contrast { mean, error, freedom } = Contrast::of(values)?;
     let half = student_t_quantile(ERROR / 2.0, freedom) * error;
     Some(Interval { low: mean - half, high: mean + half })
 }
 
-/// How far repeats spread, as a share: the standard deviation of their logarithms. None of fewer than two, or not above 0.
+/// The spread of repeats, as a share: the standard deviation of their logarithms. `None` for fewer than two values, or if one is not above
+/// 0.
 pub fn spread(repeats: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = repeats.iter().map(|value| value.ln()).collect();
     standard_deviation(&logs).filter(|spread| spread.is_finite())
 }
 
-/// The usual spread of cells: the median of those that are known.
+/// The usual spread of cells: the median of the known ones.
 pub fn usual_spread(spreads: &[f64]) -> Option<f64> {
     (!spreads.is_empty()).then(|| median(spreads))
 }

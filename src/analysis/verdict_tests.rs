@@ -271,7 +271,7 @@ fn a_verdict_stands_only_where_both_clocks_give_it() {
     for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp16")) {
         run.clock = Some(Clock::Impossible(Contradiction::LongerThanPassed { told_s: 9.0, passed_s: 1.0 }));
     }
-    assert_eq!(verdict(&runs).to_string(), "not comparable: the program told impossible times");
+    assert_eq!(verdict(&runs).to_string(), "not comparable: the program reported impossible times");
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn effects_refuse_what_clocks_do_not_confirm_or_cannot_tell() {
         run.values.remove("clock_ratio");
         run.clock = Some(Clock::Impossible(Contradiction::LongerThanPassed { told_s: 9.0, passed_s: 1.0 }));
     }
-    assert_eq!(effect(&runs), "not comparable: the program told impossible times");
+    assert_eq!(effect(&runs), "not comparable: the program reported impossible times");
     for run in &mut runs {
         (run.clock, run.told_resolution_s) = (None, Some(0.02));
     }

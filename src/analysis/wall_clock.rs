@@ -1,41 +1,40 @@
-//! What the machine's clock says of a run, which may be set at any time, beside what cannot be set.
+//! Compares the machine's clock, which may be set at any time, with durations that cannot be changed.
 
 use crate::store::{RankRecord, RunRecord};
 
-/// Events are told a little after they happened.
+/// Events are reported slightly after they happened.
 const SLACK_S: f64 = 5.0;
 
-/// From the start of a run's processes to their end, which the launcher measured; where that is unknown, the longest life of
-/// a rank.
+/// From the start of a run's processes to their end, as the launcher measured it; if that is unknown, the longest life of a rank.
 pub(super) fn total_time(record: &RunRecord) -> Option<f64> {
     let by_ranks = || record.ranks.iter().filter_map(|rank| rank.duration_s).max_by(f64::total_cmp);
     record.launched_s().or_else(by_ranks)
 }
 
-/// Whether something of a run can have lasted so long by the clock: longer than the run, it is the clock that was set.
+/// Whether something in a run can have lasted this long by the clock: if it is longer than the run, the clock was set.
 pub(super) fn can_have_lasted(record: &RunRecord, duration_s: f64) -> bool {
     total_time(record).is_none_or(|total_s| duration_s <= total_s + SLACK_S)
 }
 
-/// Whether the clock was set while the steps of a run were made. What a program tells of its steps is no witness against the clock.
+/// Whether the clock was set while the steps of a run were made. The times that a program reports for its steps are not used as evidence.
 pub(super) fn was_set(record: &RunRecord) -> bool {
     let is_program = record.workload.command.is_some();
     record.ranks.iter().any(|rank| if is_program { jumps(rank) } else { disagrees(rank) })
 }
 
-/// Steps were logged later than the process lived, or in the past.
+/// Whether steps were logged after the process had ended, or in the past.
 fn jumps(rank: &RankRecord) -> bool {
     let went_back = rank.steps.windows(2).any(|pair| pair[1].time_s < pair[0].time_s - SLACK_S);
     went_back || outlives(rank)
 }
 
-/// By the clock, steps lasted longer than the process lived.
+/// Whether, by the clock, steps lasted longer than the process lived.
 fn outlives(rank: &RankRecord) -> bool {
     let by_clock_s = rank.steps.last().zip(rank.steps.first()).map(|(last, first)| last.time_s - first.time_s);
     by_clock_s.zip(rank.duration_s).is_some_and(|(by_clock_s, life_s)| by_clock_s > life_s + SLACK_S)
 }
 
-/// By the clock the steps cannot last longer than the process lived, nor shorter than they took.
+/// Whether, by the clock, the steps lasted longer than the process lived, or shorter than they took.
 fn disagrees(rank: &RankRecord) -> bool {
     let (Some(first), Some(last)) = (rank.steps.first(), rank.steps.last()) else { return false };
     let by_clock_s = last.time_s - first.time_s;

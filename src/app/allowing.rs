@@ -1,5 +1,5 @@
-//! Programs that came with a session's archive: what would start them waits until their user has seen the command lines and allows them,
-//! once a session.
+//! Permission for programs that came with a session's archive: requests that would start them wait until the user has seen the command
+//! lines and allows them, once a session.
 
 use eframe::egui::{Frame, Label, Margin, Panel, RichText, ScrollArea, Stroke, Ui};
 
@@ -24,13 +24,13 @@ fn may_start(request: &Request) -> bool {
 }
 
 impl Desk {
-    /// Whether a request has to wait for the answer.
+    /// Whether a request has to wait for the user's answer.
     pub(super) fn has_to_ask(&self, request: &Request) -> bool {
         !self.queue.asks.is_empty() && may_start(request)
     }
 
-    /// Takes the answer: what waits for it goes to the engine, after what allows the programs. Without, plans still do: the conductor
-    /// refuses those that name one of the programs.
+    /// Executes the answer. If the programs are allowed, the conductor is told so, and then the waiting requests are sent. If not, only
+    /// plans are sent: the conductor refuses those that name one of the programs.
     pub(super) fn answer(&mut self, allows: bool) {
         let asked = std::mem::take(&mut self.asked);
         if allows {
@@ -55,7 +55,7 @@ pub fn allow_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
         ui.horizontal_wrapped(|ui| {
             ui.colored_label(palette.warning, "⚠");
             ui.label(strong(
-                "This session came with an archive, and somebody else wrote the programs that its runs start:",
+                "This session came with an archive, and its runs start programs that somebody else wrote:",
             ));
         });
         ScrollArea::vertical().max_height(LIST_HEIGHT).auto_shrink([false, true]).show(ui, |ui| {
@@ -65,10 +65,10 @@ pub fn allow_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
             }
         });
         ui.horizontal_wrapped(|ui| {
-            if ui.button("Run these programs").on_hover_text("They run on this machine, as you").clicked() {
+            if ui.button("Run these programs").on_hover_text("They run on this machine, under your account").clicked() {
                 commands.push(Command::Allow(true));
             }
-            if ui.button("Don't run them").on_hover_text("Nothing of the archive starts").clicked() {
+            if ui.button("Don't run them").on_hover_text("No program of the archive starts").clicked() {
                 commands.push(Command::Allow(false));
             }
             ui.label(muted(ui, "Asked once in this session."));

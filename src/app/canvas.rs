@@ -1,5 +1,5 @@
-//! Charts on screen: paints the scene in which they are laid out, and says which of its marks was clicked. Each mark can be pointed at, is
-//! reached by Tab and the arrow keys, and has an accessible name.
+//! Charts on screen: paints the scene of a chart, and tells which of its marks was clicked. Each mark can be pointed at, is reached by Tab
+//! and the arrow keys, and has an accessible name.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -14,20 +14,20 @@ use crate::analysis::CellKey;
 use crate::figure::paper::{self, Face, Item, Mark, Page, Scene, Segment, lay_out_on, swatch};
 use crate::figure::{Chart, Look};
 
-/// Points of the screen per point of a page: lines, ticks and markers are as much larger as its text is than that of print.
+/// Points of the screen per point of a page: lines, ticks and markers are enlarged in the same ratio as text.
 const SCALE: f64 = 1.5;
 /// Room for the bar that scrolls.
 const SCROLL_BAR: f32 = 12.0;
-/// Where less of it could scroll, all of it does.
+/// If the scrolling part would be lower than this, the whole chart scrolls.
 const LEAST_INNER: f32 = 72.0;
-/// Least width and height of what can be pointed at.
+/// Least width and height of a target for the pointer.
 const LEAST_TARGET: f32 = 12.0;
-/// If a chart has more marks, keys and screen readers reach only those in sight.
+/// If a chart has more marks, keys and screen readers reach only the visible ones.
 const MOST_REACHED: usize = 1000;
-/// Lines into which a curve is broken.
+/// The number of straight lines that replace a curve.
 const CURVE_LINES: usize = 6;
 
-/// What marks are called and what is known of them.
+/// Names and tooltips of marks.
 pub trait About {
     /// The accessible name of a mark.
     fn name(&self, mark: &Mark) -> String;
@@ -35,28 +35,28 @@ pub trait About {
     fn hover(&self, ui: &mut Ui, mark: &Mark);
 }
 
-/// What a click on a chart asks for.
+/// What a click on a chart requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
-    /// Select a cell, or none.
+    /// Select a cell, or no cell.
     Select(Option<CellKey>),
     /// Show the runs of a cell.
     Open(CellKey),
 }
 
-/// Charts as they were last laid out: again only if their room or the theme changes.
+/// Charts with their last layout, which is repeated only if their size or the theme changes.
 #[derive(Clone, Debug, Default)]
 pub struct Canvas {
     laid: RefCell<Option<Laid>>,
-    /// How often they were laid out.
+    /// The number of layouts so far.
     layouts: Cell<u64>,
 }
 
-/// What a layout depends on beside the charts.
+/// What a layout depends on, besides the charts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Room {
     size: Vec2,
-    /// The colour behind everything.
+    /// The background colour.
     ground: Color32,
     dark: bool,
 }
@@ -68,19 +68,19 @@ impl Room {
     }
 }
 
-/// Paints the look of a level, as its bars have it.
+/// Paints the look of a level as a small bar.
 pub fn paint_swatch(ui: &Ui, rect: Rect, look: &Look) {
     let [width, height] = [rect.width(), rect.height()].map(|side| f64::from(side) / SCALE);
     let swatch = Laid::of(swatch(look, width, height), Room::of(ui, rect.size()));
     swatch.paint(&ui.painter().with_clip_rect(rect.intersect(ui.clip_rect())), rect.min);
 }
 
-/// One thing of a scene, in points of the screen from the scene's corner.
+/// One item of a scene, in points of the screen relative to the scene's corner.
 #[derive(Clone, Debug)]
 enum Painted {
     /// A part of a path.
     Shape(Shape),
-    /// The text at this place among the items: egui keeps the letters itself.
+    /// The text at this index among the items; egui lays out the letters itself.
     Text(usize),
 }
 
@@ -89,20 +89,20 @@ enum Painted {
 struct Laid {
     room: Room,
     scene: Scene,
-    /// What is painted, each with what it covers.
+    /// What is painted, each item with the area that it covers.
     painted: Vec<(Rect, Painted)>,
 }
 
 impl Canvas {
-    /// How often charts were laid out.
+    /// The number of layouts so far.
     #[cfg(test)]
     pub fn layouts(&self) -> u64 {
         self.layouts.get()
     }
 
-    /// Draws charts, which must be the same in each frame, with the marks of the selected cell outlined.
+    /// Draws charts, which must be the same in each frame. The marks of the selected cell are outlined.
     pub fn ui(&self, ui: &mut Ui, charts: &[Chart], selected: Option<&CellKey>, about: &dyn About) -> Option<Asked> {
-        // Whole points, as everything else: a panel that is moved by less is laid out again for nothing.
+        // Rounded to whole points: a panel that moves by a fraction should not cause a new layout.
         let size = (ui.available_size() - vec2(SCROLL_BAR, 0.0)).floor().max(Vec2::ZERO);
         let room = Room::of(ui, size);
         let mut laid = self.laid.borrow_mut();
@@ -132,13 +132,13 @@ impl Canvas {
 
 impl Laid {
     fn new(charts: &[Chart], room: Room) -> Self {
-        // A point less, so that what fits is not scrolled by what rounding adds.
+        // One point less, so that rounding does not make a fitting chart scroll.
         let [width, height] = [room.size.x, room.size.y - 1.0].map(|side| f64::from(side) / SCALE);
         let scene = lay_out_on(charts, &Page::screen(width, height, f64::from(BODY) / SCALE));
         Self::of(scene, room)
     }
 
-    /// A scene in the theme of its room.
+    /// Prepares a scene for the theme of its area.
     fn of(mut scene: Scene, room: Room) -> Self {
         if room.dark {
             let [red, green, blue, _] = room.ground.to_array();
@@ -159,7 +159,7 @@ impl Laid {
         Self { room, scene, painted }
     }
 
-    /// Paints what is in sight of the painter, from a corner on.
+    /// Paints the visible part, starting at a corner.
     fn paint(&self, painter: &Painter, corner: Pos2) {
         let sight = painter.clip_rect().translate(-corner.to_vec2());
         let in_sight = self.painted.iter().filter(|(area, _)| area.intersects(sight));
@@ -181,18 +181,18 @@ impl Laid {
         vec2(on_screen(self.scene.width), on_screen(self.scene.height).ceil())
     }
 
-    /// What scrolls in so much height: all of it, if the rest would leave it none.
+    /// The part that scrolls within this height: everything, if the fixed parts would leave too little room.
     fn inner(&self, height: f32) -> Range<f32> {
         let whole = self.size().y;
         let (top, bottom) = self.scene.inner.unwrap_or((0.0, self.scene.height));
-        // At whole points nothing is cut in two, and the line of the axis stays with its ticks.
+        // Cut at whole points, so that no line is cut in two, and the line of the axis stays with its ticks.
         let top = on_screen(top).floor();
         let bottom = (on_screen(bottom) - 1.0).floor().max(top);
-        let kept = top + whole - bottom;
-        if whole > height && height - kept < LEAST_INNER { 0.0..whole } else { top..bottom }
+        let fixed_height = top + whole - bottom;
+        if whole > height && height - fixed_height < LEAST_INNER { 0.0..whole } else { top..bottom }
     }
 
-    /// Paints a part of the scene, from one height to another.
+    /// Paints the part of the scene between two heights.
     fn part_ui(&self, ui: &mut Ui, part: Range<f32>) -> Response {
         let size = vec2(self.size().x, part.end - part.start);
         let (place, response) = ui.allocate_exact_size(size, Sense::hover());
@@ -201,7 +201,7 @@ impl Laid {
         response
     }
 
-    /// Makes marks answer the pointer, the keys and readers of the screen.
+    /// Makes marks react to the pointer and the keys, and visible to screen readers.
     fn marks_ui(&self, ui: &Ui, corner: Pos2, selected: Option<&CellKey>, about: &dyn About) -> Option<Asked> {
         let accent = Stroke::new(1.5, palette(ui.visuals()).accent);
         for outline in self.outlines(selected) {
@@ -234,7 +234,7 @@ impl Laid {
         asked
     }
 
-    /// What surrounds the marks of a cell: one outline around marks that touch, as the parts of a bar do.
+    /// The outlines of a cell's marks: one outline around marks that touch, such as the parts of a bar.
     fn outlines(&self, selected: Option<&CellKey>) -> Vec<Rect> {
         let mut outlines: Vec<Rect> = Vec::new();
         for mark in self.scene.marks.iter().filter(|mark| mark.cell.is_some() && mark.cell.as_ref() == selected) {
@@ -249,7 +249,7 @@ impl Laid {
 }
 
 fn mark_ui(ui: &Ui, mark: &Mark, target: Rect, is_selected: bool, about: &dyn About) -> Response {
-    // What sums up several cells can be looked at and selects none.
+    // A mark that sums up several cells has a tooltip but selects none.
     let sense = if mark.cell.is_some() { Sense::click() } else { Sense::focusable_noninteractive() };
     let response = ui.interact(target, ui.scope_id().with(mark.place), sense);
     response.widget_info(|| match mark.cell {
@@ -281,7 +281,7 @@ fn colour([red, green, blue]: paper::Colour, opacity: f64) -> Color32 {
     Color32::from_rgb(red, green, blue).gamma_multiply(opacity as f32)
 }
 
-/// A line of text with its baseline where the scene has it.
+/// A line of text whose baseline is where the scene has it.
 fn letters(painter: &Painter, text: &paper::Text, corner: Pos2) -> Shape {
     let family = match text.face {
         Face::SansStrong | Face::SerifStrong => FontFamily::Name(STRONG.into()),
@@ -290,7 +290,7 @@ fn letters(painter: &Painter, text: &paper::Text, corner: Pos2) -> Shape {
     let ink = colour(text.colour, 1.0);
     let galley = painter.layout_no_wrap(text.text.clone(), FontId::new(on_screen(text.size), family), ink);
     let baseline = galley.rows.first().and_then(|row| Some(row.pos.y + row.glyphs.first()?.pos.y)).unwrap_or(0.0);
-    // Letters are hinted for the screen: what they are longer or shorter by is shared by both ends.
+    // Letters are hinted for the screen: the difference in length is split between both ends.
     let longer = (galley.size().x - on_screen(text.width())) / 2.0;
     let start = corner + point((text.x, text.y)).to_vec2();
     if text.upwards {
@@ -300,7 +300,7 @@ fn letters(painter: &Painter, text: &paper::Text, corner: Pos2) -> Shape {
     TextShape::new(start - vec2(longer, baseline), galley, ink).into()
 }
 
-/// The shapes of a path: what it is filled with, and its lines.
+/// The shapes of a path: its fill, and its lines.
 fn path(
     segments: &[Segment],
     fill: Option<(paper::Colour, f64)>,
@@ -328,7 +328,7 @@ fn path(
     }
 }
 
-/// Fills a shape: one whose corners bulge out, or a band between two lines that run along each other.
+/// Fills a shape, which is convex, or a band between two lines that run along each other.
 fn filled(points: &[Pos2], fill: Color32, shapes: &mut Vec<Shape>) {
     let half = points.len() / 2;
     let is_band = points.len() > 4
@@ -345,7 +345,7 @@ fn filled(points: &[Pos2], fill: Color32, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// The lines of a path, each with whether it ends where it began.
+/// The lines of a path, each with whether it is closed.
 fn lines(segments: &[Segment]) -> Vec<(Vec<Pos2>, bool)> {
     let mut lines: Vec<(Vec<Pos2>, bool)> = Vec::new();
     for segment in segments {
@@ -366,7 +366,7 @@ fn lines(segments: &[Segment]) -> Vec<(Vec<Pos2>, bool)> {
                 }));
             }
             (Segment::Close, Some((line, closed))) => {
-                // A point that stands twice would have no direction.
+                // A repeated point would have no direction.
                 if line.len() > 2 && line.first() == line.last() {
                     line.pop();
                 }

@@ -1,6 +1,7 @@
-//! A table of cells, as Compare and Figures show it: sortable by its headings, with details in tooltips.
+//! A table of cells, for Compare and Figures: sortable by its headings, with details in tooltips.
 //!
-//! The ratio and its verdict stand beside the levels, and stay in sight while the rest is scrolled sideways, where that leaves it room.
+//! The ratio and its verdict are next to the levels, and stay visible while the other columns are scrolled sideways, if there is enough
+//! room.
 
 mod texts;
 
@@ -28,33 +29,33 @@ const ROW: f32 = 24.0;
 const LINE: f32 = 16.0;
 /// Height of a heading: name above unit.
 const HEAD: f32 = 40.0;
-/// Width at which words go on in the next line, by the width of the table: the verdict is whole in the narrowest one.
+/// The width at which text wraps, by the width of the table: the verdict fits completely even in the narrowest one.
 const WRAPS: [(f32, f32); 3] = [(800.0, 164.0), (1500.0, 236.0), (f32::INFINITY, 420.0)];
-/// The share of the width that columns may have that stay in sight.
+/// The share of the width that fixed columns may take.
 const MOST_PINNED: f32 = 0.62;
 
 /// A table of cells.
 #[derive(Clone, Copy)]
 pub struct CellTable<'a> {
-    /// What tells it from other tables.
+    /// Distinguishes it from other tables.
     pub id: &'a str,
     /// Its values.
     pub table: &'a Table,
-    /// What of them is shown.
+    /// The texts to show for these values.
     pub texts: &'a CellTexts,
-    /// The places of the displayed columns, in their order.
+    /// The indexes of the displayed columns, in order.
     pub places: &'a [usize],
-    /// The displayed rows in their order.
+    /// The indexes of the displayed rows, in order.
     pub order: &'a [usize],
-    /// The column that they are sorted by.
+    /// The sort order.
     pub sort: &'a Sort,
     /// The cells with their names, in the order of the rows.
     pub cells: &'a [(CellKey, String)],
-    /// The charts whose signs stand beside the levels that they are of.
+    /// The charts whose colours and markers are shown next to the levels.
     pub charts: &'a [Chart],
-    /// The column of these levels.
+    /// The key of the column with these levels.
     pub swatched: Option<&'a str>,
-    /// The cell that ratios are over.
+    /// The baseline of ratios.
     pub baseline: Option<&'a CellKey>,
     /// Whether rows can be selected and opened.
     pub is_choosable: bool,
@@ -62,12 +63,12 @@ pub struct CellTable<'a> {
     pub selected: Option<&'a CellKey>,
 }
 
-/// What was asked for in a table.
+/// What was requested in a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// Sort by the column with this key.
     Sort(String),
-    /// Select a cell, or none.
+    /// Select a cell, or no cell.
     Select(Option<CellKey>),
     /// Show the runs of a cell.
     Open(CellKey),
@@ -80,7 +81,7 @@ impl CellTable<'_> {
         let room = ui.available_width();
         let wrap = WRAPS.into_iter().find(|(most, _)| room < *most).map_or(f32::INFINITY, |(_, wrap)| wrap);
         let widths: Vec<f32> = self.places.iter().map(|place| self.width(ui, *place, wrap)).collect();
-        // The grid fits columns to the rows in sight: words of the others need their width, too.
+        // The grid fits columns to the visible rows; the texts of the other rows need their width, too.
         let least = |place: usize, width: f32| if self.wraps(place) { width } else { 0.0 };
         let column = |(place, width): (&usize, &f32)| {
             egui_table::Column::new(*width).resizable(true).range(least(*place, *width)..=f32::INFINITY)
@@ -111,7 +112,7 @@ impl CellTable<'_> {
         self.places.iter().filter_map(|place| self.texts.columns.get(*place))
     }
 
-    /// How many of the first columns stay in sight: those up to the verdict, if enough room is left for the others.
+    /// The number of columns that stay visible: those up to the verdict, if enough room is left for the others.
     fn pinned(&self, widths: &[f32], room: f32) -> usize {
         let is_last = |shown: &Shown| matches!(shown, Shown::Value(place) if is_verdict(&self.table.columns[*place]));
         let count = self.shown().position(is_last).map_or(0, |place| place + 1);
@@ -119,7 +120,7 @@ impl CellTable<'_> {
         if width <= MOST_PINNED * room { count } else { 0 }
     }
 
-    /// The top of each row, and the bottom of the last one: words of several lines make a row higher.
+    /// The top of each row, and the bottom of the last one; wrapped texts make a row higher.
     fn offsets(&self, ui: &Ui, wrap: f32) -> Vec<f32> {
         let height = |row: &usize| {
             let texts = self.places.iter().filter(|place| self.wraps(**place)).map(|place| self.text(*row, *place));
@@ -137,7 +138,7 @@ impl CellTable<'_> {
         self.texts.texts.get(row).and_then(|texts| texts.get(place)).map_or("", String::as_str)
     }
 
-    /// Whether a column holds words, which may take several lines.
+    /// Whether a column contains texts that may wrap.
     fn wraps(&self, place: usize) -> bool {
         match &self.texts.columns[place] {
             Shown::Value(value) => {
@@ -154,14 +155,14 @@ impl CellTable<'_> {
         let shown = &self.texts.columns[place];
         let texts = self.texts.texts.iter().filter_map(|row| row.get(place));
         let size = if matches!(shown, Shown::Interval(_)) { SMALL } else { BODY };
-        let of = |text: &str, size: f32| {
+        let width = |text: &str, size: f32| {
             let font = FontId::proportional(size);
             ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
         };
-        let longest = texts.max_by_key(|text| text.chars().count()).map_or(0.0, |text| of(text, size));
+        let longest = texts.max_by_key(|text| text.chars().count()).map_or(0.0, |text| width(text, size));
         let longest = if self.wraps(place) { longest.min(wrap) } else { longest };
         let (name, unit) = heading(self.table, shown);
-        let head = (of(&name, BODY) + 18.0).max(of(&unit, SMALL));
+        let head = (width(&name, BODY) + 18.0).max(width(&unit, SMALL));
         let least = if self.is_swatched(shown) { longest + 20.0 } else { longest };
         (least.max(head) + 5.0 * GRID).clamp(40.0, 360.0).round()
     }
@@ -198,9 +199,9 @@ struct Delegate<'a> {
     offsets: Vec<f32>,
     /// The table's left edge.
     left: f32,
-    /// Width at which words go on in the next line.
+    /// Width at which texts wrap.
     wrap: f32,
-    /// How many columns stay in sight.
+    /// The number of columns that stay visible.
     pinned: usize,
     asked: Option<Asked>,
 }
@@ -251,31 +252,31 @@ impl TableDelegate for Delegate<'_> {
     fn row_ui(&mut self, ui: &mut Ui, row_nr: u64) {
         let Some(row) = self.row(row_nr) else { return };
         if ui.clip_rect().width() < 2.0 {
-            // The table draws each row twice, also where no column stays in sight.
+            // The table draws each row twice, even if no column is fixed.
             return;
         }
-        // A row is one thing for the keyboard and for readers of the screen: what is drawn at the left.
+        // A row is one element for the keyboard and for screen readers: the part that is drawn on the left.
         let is_first = self.pinned == 0 || ui.clip_rect().left() < self.left + 1.0;
         let rect = ui.max_rect();
         let palette = palette(ui.visuals());
-        let of = self.of;
-        let key = of.table.rows[row].key();
-        let chosen = of.selected == Some(&key);
+        let cell_table = self.of;
+        let key = cell_table.table.rows[row].key();
+        let chosen = cell_table.selected == Some(&key);
         if chosen {
             ui.painter().rect_filled(rect, 0.0, palette.accent.gamma_multiply(0.22));
         } else if row_nr % 2 == 1 {
             ui.painter().rect_filled(rect, 0.0, ui.visuals().faint_bg_color);
         }
-        if is_first && of.is_baseline(row) {
+        if is_first && cell_table.is_baseline(row) {
             let stripe = Rect::from_min_max(rect.min, Pos2::new(rect.left() + 3.0, rect.bottom()));
             ui.painter().rect_filled(stripe, 0.0, palette.accent);
         }
         let id = ui.scope_id().with(if is_first { "row" } else { "scrolled part of the row" });
-        // An effect is of no one cell that could be chosen.
-        if key.cell.is_empty() || !of.is_choosable {
+        // An effect does not belong to a single cell that could be selected.
+        if key.cell.is_empty() || !cell_table.is_choosable {
             if is_first {
-                let words = of.texts.texts[row].last().map_or("", String::as_str);
-                let name = match of.cells.get(row) {
+                let words = cell_table.texts.texts[row].last().map_or("", String::as_str);
+                let name = match cell_table.cells.get(row) {
                     Some((_, name)) if !key.cell.is_empty() => format!("Cell {name}"),
                     _ => format!("Effect: {words}"),
                 };
@@ -286,7 +287,7 @@ impl TableDelegate for Delegate<'_> {
         }
         let response = ui.interact(rect, id, if is_first { Sense::click() } else { Sense::CLICK });
         if is_first {
-            let name = of.cells.get(row).map_or("", |cell| cell.1.as_str());
+            let name = cell_table.cells.get(row).map_or("", |cell| cell.1.as_str());
             response.widget_info(|| WidgetInfo::selected(Role::Row, true, chosen, format!("Cell {name}")));
         }
         if response.double_clicked() {
@@ -299,24 +300,24 @@ impl TableDelegate for Delegate<'_> {
     fn cell_ui(&mut self, ui: &mut Ui, cell: &CellInfo) {
         let Some(row) = self.row(cell.row_nr) else { return };
         let Some((place, shown)) = self.shown(cell.col_nr) else { return };
-        let (of, wrap) = (self.of, self.wrap);
-        let text = of.text(row, place);
+        let (cell_table, wrap) = (self.of, self.wrap);
+        let text = cell_table.text(row, place);
         let palette = palette(ui.visuals());
-        let response = padded(ui, of.is_right(shown), |ui| match shown {
+        let response = padded(ui, cell_table.is_right(shown), |ui| match shown {
             Shown::Value(value) => {
-                let column = &of.table.columns[*value];
-                if of.is_swatched(shown)
-                    && let Some(look) = of.look_of(row)
+                let column = &cell_table.table.columns[*value];
+                if cell_table.is_swatched(shown)
+                    && let Some(look) = cell_table.look_of(row)
                 {
                     crate::app::look::swatch_ui(ui, &look);
                 }
-                if of.wraps(place) {
+                if cell_table.wraps(place) {
                     return label(ui, wrapped(ui, text, ui.visuals().text_color(), wrap));
                 }
                 label(ui, if *column.key == *"ratio" { with_times(text) } else { text.to_owned() })
             }
             Shown::Interval(place) => {
-                let is_baseline = *of.table.columns[*place].key == *"ratio" && of.is_baseline(row);
+                let is_baseline = *cell_table.table.columns[*place].key == *"ratio" && cell_table.is_baseline(row);
                 let text = if is_baseline { "baseline" } else { text };
                 label(ui, muted(ui, text).size(SMALL))
             }
@@ -327,20 +328,20 @@ impl TableDelegate for Delegate<'_> {
             }
         });
         if response.contains_pointer() {
-            response.on_hover_ui(|ui| of.hover(ui, row, shown));
+            response.on_hover_ui(|ui| cell_table.hover(ui, row, shown));
         }
     }
 }
 
-/// The formats in which a table is copied.
+/// The formats in which a table can be copied.
 const FORMATS: [(&str, Format); 3] = [("Markdown", Format::Markdown), ("CSV", Format::Csv), ("LaTeX", Format::Latex)];
 
-/// What copies a table, by name; `copy` is the command for a format.
+/// The menu items that copy a table, with their names; `copy` gives the command for a format.
 pub fn copies(copy: impl Fn(Format) -> Command) -> impl Iterator<Item = (String, Command)> {
     FORMATS.into_iter().map(move |(name, format)| (format!("Copy the table as {name}"), copy(format)))
 }
 
-/// Draws the menu that copies a table; `copy` is the command for a format.
+/// Draws the menu that copies a table; `copy` gives the command for a format.
 pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, commands: &mut Vec<Command>) {
     ui.menu_button("Copy as", |ui| {
         for (name, format) in FORMATS {
@@ -350,7 +351,7 @@ pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, commands: &mut Vec
                 commands.push(copy(format));
             }
         }
-        let command = ui.button("Command").on_hover_text("Copy the command that gives the same in a terminal");
+        let command = ui.button("Command").on_hover_text("Copy the command that prints the same table in a terminal");
         command.widget_info(|| named("Copy as command"));
         if command.clicked() {
             commands.push(Command::CopyCommand);
@@ -358,12 +359,12 @@ pub fn copy_ui(ui: &mut Ui, copy: impl Fn(Format) -> Command, commands: &mut Vec
     });
 }
 
-/// Words that go on in the next line where they are long.
+/// Text that wraps if it is long.
 fn wrapped(ui: &Ui, text: &str, colour: Color32, wrap: f32) -> Arc<Galley> {
     ui.painter().layout(text.to_owned(), FontId::proportional(BODY), colour, wrap)
 }
 
-/// A ratio's text with its sign behind the number, before what is said of it: `0.156× (n = 1)`.
+/// A ratio's text with the sign × after the number: `0.156× (n = 1)`.
 pub fn with_times(text: &str) -> String {
     match text.split_once(' ') {
         _ if text == "–" => text.to_owned(),
@@ -405,7 +406,8 @@ fn padded(ui: &mut Ui, right: bool, content: impl FnOnce(&mut Ui) -> Response) -
 }
 
 impl CellTable<'_> {
-    /// The look of a row's cell in the chart, if it has one: parts of a cell differ, and fields of a map have the colours of values.
+    /// The look of a row's cell in the chart; `None` if parts of the cell have different looks, or if colours stand for values, as in a
+    /// map.
     fn look_of(&self, row: usize) -> Option<Look> {
         let key = self.table.rows[row].key();
         let charts = self.charts.iter().filter(|chart| chart.geometry != Geometry::Heat);
@@ -415,7 +417,7 @@ impl CellTable<'_> {
         looks.all(|other| other == look).then(|| look.clone())
     }
 
-    /// Tooltip of a cell: the value with all digits and its origin, or full texts.
+    /// Tooltip of a cell: the value with all digits and its origin, or the full text.
     fn hover(&self, ui: &mut Ui, row: usize, shown: &Shown) {
         ui.set_max_width(440.0);
         let (table, beside) = (self.table, &self.texts.beside);
@@ -426,9 +428,11 @@ impl CellTable<'_> {
                 CellValue::Level(level) => drop(ui.label(format!("{} = {level}", table.columns[*place].key))),
                 CellValue::Count(count) => drop(ui.label(format!("{count} finished runs of cell {}", cell.cell))),
                 CellValue::Missing if beside.quick.get(row) == Some(&true) => {
-                    drop(ui.label("No finished run has it: quick runs tell no accuracy and no losses of epochs"));
+                    drop(
+                        ui.label("No finished run has this value: quick runs give no accuracy and no losses of epochs"),
+                    );
                 }
-                CellValue::Missing => drop(ui.label("No finished run has it")),
+                CellValue::Missing => drop(ui.label("No finished run has this value")),
                 CellValue::Text(text) => drop(ui.label(text)),
                 CellValue::Verdict(judged) => judged_ui(ui, judged),
             },
@@ -447,7 +451,7 @@ impl CellTable<'_> {
     }
 }
 
-/// What a verdict rests on.
+/// Shows the grounds of a verdict.
 fn judged_ui(ui: &mut Ui, judged: &Judgement) {
     for line in judged.grounds() {
         ui.label(line);

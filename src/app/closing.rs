@@ -1,4 +1,4 @@
-//! Closing the window: asks whether to stop active runs or keep them running, and whether to save what was edited.
+//! Closing the window: asks whether to stop active runs or keep them running, and whether to save edits.
 
 use eframe::egui::{Context, Frame, Margin, Panel, Stroke, Ui, ViewportCommand};
 
@@ -18,11 +18,11 @@ pub enum Closing {
     /// It stays open.
     #[default]
     No,
-    /// Runs are active and the question is shown.
+    /// There are active runs, and the question is shown.
     Asked,
     /// It closes once the runs have ended.
     WhenEnded,
-    /// Something edited is not saved and the question is shown.
+    /// There are unsaved edits, and the question is shown.
     EditsAsked,
     /// It closes once the edits are saved.
     WhenSaved,
@@ -43,7 +43,7 @@ impl Closing {
         }
     }
 
-    /// Executes the answer.
+    /// Executes the user's answer.
     pub fn execute(&mut self, command: CloseCommand, desk: &mut Desk, unsaved: Option<&Unsaved>, context: &Context) {
         match command {
             CloseCommand::Stay => *self = Self::No,
@@ -71,17 +71,17 @@ impl Closing {
     pub fn poll(&mut self, desk: &Desk, unsaved: Option<&Unsaved>, context: &Context) {
         let is_active = desk.queue.is_active();
         match self {
-            // Nobody answered: who is asked nothing any longer has not said to close.
+            // The question disappeared without an answer, which does not mean to close.
             Self::Asked if !is_active => *self = Self::No,
             Self::WhenEnded if !is_active => self.runs_settled(unsaved, context),
             Self::WhenSaved if unsaved.is_none() => self.close(context),
-            // The question for a path was closed, or writing failed.
+            // The dialog for a path was closed, or writing failed.
             Self::WhenSaved if unsaved.is_some_and(|unsaved| !unsaved.is_saving) => *self = Self::No,
             _ => {}
         }
     }
 
-    /// No run keeps the window open any longer.
+    /// Continues once no run keeps the window open.
     fn runs_settled(&mut self, unsaved: Option<&Unsaved>, context: &Context) {
         if unsaved.is_some() {
             *self = Self::EditsAsked;
@@ -96,7 +96,7 @@ impl Closing {
     }
 }
 
-/// The question.
+/// The text of the question.
 fn question(desk: &Desk) -> String {
     let active = desk.queue.rows.iter().filter(|row| row.state.is_active()).count();
     let queued = desk.queue.rows.iter().filter(|row| row.state == RunState::Queued).count();
@@ -112,7 +112,7 @@ fn question(desk: &Desk) -> String {
     }
 }
 
-/// Draws the question below the bar. `unsaved` tells what would be lost.
+/// Draws the question below the bar. `unsaved` describes the edits that would be lost.
 pub fn close_ui(
     ui: &mut Ui,
     closing: Closing,
@@ -154,7 +154,7 @@ pub fn close_ui(
                         button(ui, "Close without saving", "The changes are lost", CloseCommand::DiscardEdits);
                     } else {
                         ui.label(strong(format!(
-                            "What is typed in the program's form of {name} is not right yet, so that it cannot be saved."
+                            "The program's form of {name} contains an error, so the plan cannot be saved."
                         )));
                         button(ui, "Close without saving", "What was typed is lost", CloseCommand::DiscardEdits);
                     }
@@ -167,7 +167,7 @@ pub fn close_ui(
                         "All runs go on without the window, the queued ones too; opening the session shows them",
                         CloseCommand::KeepRunning,
                     );
-                    button(ui, "Cancel runs and close", "Stops all runs, then closes", CloseCommand::CancelRuns);
+                    button(ui, "Cancel runs and close", "Stops all runs, then closes the window", CloseCommand::CancelRuns);
                 }
             }
             button(ui, "Don't close", "Keeps the window open", CloseCommand::Stay);

@@ -1,4 +1,4 @@
-//! Which columns a table shows, and in which order: chosen by its user, kept between starts.
+//! Which columns a table shows, and in which order: the user's choice is stored between starts.
 
 use eframe::egui::containers::menu::{MenuButton, MenuConfig};
 use eframe::egui::{Button, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo};
@@ -16,13 +16,13 @@ pub enum Listed {
     Compare,
 }
 
-/// The columns of a table as its user wants them. Columns are named by keys; those of other sessions keep their places.
+/// The columns of a table as the user wants them. Columns are named by keys; the columns of other sessions keep their positions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Columns {
-    /// Those that are hidden.
+    /// Hidden columns.
     pub hidden: Vec<String>,
-    /// Their order; a column that is not named stands behind the one that it stands behind anyway.
+    /// The order of columns; a column that is not named follows the column that it follows by default.
     pub order: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct Columns {
 pub type Named = (String, String);
 
 impl Columns {
-    /// The places of `keys` in the chosen order.
+    /// The indexes of `keys` in the chosen order.
     fn ordered(&self, keys: &[String]) -> Vec<usize> {
         let place = |key: &String| keys.iter().position(|known| known == key);
         let mut ordered: Vec<usize> = self.order.iter().filter_map(place).collect();
@@ -43,7 +43,7 @@ impl Columns {
         ordered
     }
 
-    /// The places of those of `keys` that are shown, in the chosen order. All are shown where none would be.
+    /// The indexes of the visible ones among `keys`, in the chosen order. If none would be visible, all are.
     pub fn shown(&self, keys: &[String]) -> Vec<usize> {
         let mut shown = self.ordered(keys);
         if keys.iter().any(|key| !self.hidden.contains(key)) {
@@ -59,17 +59,17 @@ impl Columns {
         }
     }
 
-    /// Exchanges the columns at two places of the chosen order.
+    /// Swaps the columns at two positions of the chosen order.
     fn exchange(&mut self, keys: &[String], (one, other): (usize, usize)) {
         let mut order: Vec<String> = self.ordered(keys).into_iter().map(|place| keys[place].clone()).collect();
         order.swap(one, other);
-        // Columns of other sessions keep their places at the end.
+        // Columns of other sessions keep their positions at the end.
         let others: Vec<String> = self.order.iter().filter(|key| !order.contains(key)).cloned().collect();
         self.order = order.into_iter().chain(others).collect();
     }
 }
 
-/// Draws the menu of this name that chooses and orders columns, with `more` below them; the choice if it was changed.
+/// Draws the menu with this name for choosing and ordering columns, followed by `more`; returns the new choice if it was changed.
 pub fn columns_ui(
     ui: &mut Ui,
     name: &str,
@@ -99,8 +99,8 @@ fn chooser_ui(ui: &mut Ui, now: &Columns, named: &[Named]) -> Option<Columns> {
             for (sign, word, other) in [("▲", "up", place.checked_sub(1)), ("▼", "down", Some(place + 1))] {
                 let other = other.filter(|other| *other < ordered.len());
                 let button = ui.add_enabled(other.is_some(), Button::new(sign).small());
-                let said = format!("Move column {name} {word}");
-                button.widget_info(|| WidgetInfo::labeled(Role::Button, other.is_some(), &said));
+                let label = format!("Move column {name} {word}");
+                button.widget_info(|| WidgetInfo::labeled(Role::Button, other.is_some(), &label));
                 if let (true, Some(other)) = (button.clicked(), other) {
                     let mut columns = now.clone();
                     columns.exchange(&keys, (place, other));

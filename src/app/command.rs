@@ -1,4 +1,4 @@
-//! Everything a user can ask of the window.
+//! All commands that a user can give to the window.
 
 use std::any::Any;
 use std::fmt;
@@ -8,12 +8,12 @@ use super::columns::{Columns, Listed};
 use super::settings::Theme;
 use crate::export::{Format, What};
 
-/// A screen, by its name on the rail. A new screen needs no constant here: only screens that others send to have one.
+/// A screen, identified by its name on the rail. Only screens that other code refers to have a constant here, so a new screen needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScreenName(pub &'static str);
 
 impl ScreenName {
-    /// What to run.
+    /// The plan to run.
     pub const PLAN: Self = Self("Plan");
     /// The queue and all runs.
     pub const RUNS: Self = Self("Runs");
@@ -23,7 +23,7 @@ impl ScreenName {
     pub const COMPARE: Self = Self("Compare");
     /// Recordings of runs on an axis of time.
     pub const TIMELINE: Self = Self("Timeline");
-    /// Figures for paper.
+    /// Figures for print.
     pub const FIGURES: Self = Self("Figures");
     /// This machine.
     pub const NODE: Self = Self("Node");
@@ -55,7 +55,7 @@ pub enum Command {
     Columns(Listed, Columns),
     /// Copy the command line for what is on screen.
     CopyCommand,
-    /// Close the window, after the questions that it takes.
+    /// Close the window, after any necessary questions.
     Quit,
     /// Open or close the list of keys.
     Help(bool),
@@ -63,9 +63,9 @@ pub enum Command {
     OpenSession(PathBuf),
     /// Dismiss the message with this number.
     Dismiss(u64),
-    /// Undo what was done to the session last.
+    /// Undo the last action on the session.
     Undo,
-    /// Do again what was undone last.
+    /// Redo the last undone action.
     Redo,
     /// Dismiss the notice with this number.
     DismissNotice(u64),
@@ -90,7 +90,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// What kind of command it is, whatever it is applied to: `Plan(OpenFile`.
+    /// The kind of command, without its arguments: `Plan(OpenFile`.
     pub fn kind(&self) -> String {
         let text = match self {
             Self::Screen(own) => format!("{own:?}"),
@@ -124,19 +124,19 @@ impl<C: ScreenCommand> From<C> for Command {
 /// Kind of an edit. Consecutive edits of one kind, such as the steps of dragging a number, are undone together.
 pub type EditKind = &'static str;
 
-/// Commands of a screen that edits a value: they put the edited value in place of the value.
+/// Commands of a screen that edits a value: each edit replaces the value by the edited one.
 pub trait Edits: ScreenCommand {
     /// What is edited.
     type Value: Clone;
 
-    /// The command that puts this value in place.
+    /// The command that sets this value.
     fn edit(value: Self::Value, kind: Option<EditKind>) -> Self;
 
-    /// The value that this command puts in place.
+    /// The value that this command sets.
     fn edited(&self) -> Option<&Self::Value>;
 }
 
-/// Sends the value with a change. Of two changes in one frame the second is made to the value with the first.
+/// Sends the value with a change applied. If there are two changes in one frame, the second is applied to the result of the first.
 pub fn edit<C: Edits>(
     commands: &mut Vec<Command>,
     value: &C::Value,
@@ -149,17 +149,17 @@ pub fn edit<C: Edits>(
     commands.push(C::edit(value, kind).into());
 }
 
-/// A command of a screen that only the screen knows.
+/// A command of a screen whose type is known only to the screen.
 pub trait Boxed: Send {
     /// The screen that executes it.
     fn screen(&self) -> ScreenName;
     /// The command itself.
     fn any(self: Box<Self>) -> Box<dyn Any>;
-    /// The same, to be looked at.
+    /// A reference to the command itself.
     fn any_ref(&self) -> &dyn Any;
-    /// Whether another one asks the same.
+    /// Whether another command is equal.
     fn equals(&self, other: &dyn Boxed) -> bool;
-    /// Another one that asks the same.
+    /// A copy of the command.
     fn cloned(&self) -> Box<dyn Boxed>;
     /// Writes it as [`fmt::Debug`] does.
     fn write(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -227,13 +227,13 @@ pub enum CloseCommand {
 /// A command on sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionsCommand {
-    /// Create a session of this name in the default folder.
+    /// Create a session with this name in the default folder.
     New(String),
     /// Open the session in this folder.
     Open(PathBuf),
     /// Open the sample session.
     OpenSample,
-    /// Close it; new windows do not open it any more.
+    /// Close the sample session; new windows do not open it any more.
     CloseSample,
     /// Choose a folder in the system's file dialog.
     Choose,
@@ -251,32 +251,32 @@ pub enum SessionsCommand {
     Browse(bool),
     /// Search the sessions.
     Search(String),
-    /// Show what is known of a session.
+    /// Show the details of a session.
     Pick(PathBuf),
-    /// Note something of a session.
+    /// Write a note on a session.
     Note(PathBuf, String),
-    /// Take a session into the archive, or out of it.
+    /// Archive a session, or restore it from the archive.
     Archive(PathBuf, bool),
     /// Rename a session.
     Rename(PathBuf, String),
-    /// Delete a session, until the window is closed with undo.
+    /// Delete a session. This can be undone until the window is closed.
     Delete(PathBuf),
-    /// Put back the session that was deleted last.
+    /// Restore the session that was deleted last.
     UndoDelete,
 }
 
 /// A command of the export of data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DataCommand {
-    /// Choose what the rows are.
+    /// Choose what each row describes.
     What(What),
     /// Choose the format.
     Format(Format),
-    /// Type the file's path; an empty one stands for the suggestion.
+    /// Change the file's path; an empty one stands for the suggestion.
     Path(String),
     /// Export the runs that this filter admits.
     Export(String),
-    /// Stop the export; nothing of it is kept.
+    /// Stop the export; nothing is kept.
     Stop,
 }
 

@@ -1,26 +1,26 @@
-//! What is on screen as a command line: what a click did here can be done again in a terminal, a script or a batch system.
+//! Command lines for what is on screen, so that it can be repeated in a terminal, a script or a batch system.
 
 use super::desk::Desk;
 use super::words::shell_word;
 use crate::figure::{Study, arguments, paper};
 
-/// A command of the open session: its words before and behind the session.
+/// A command on the open session, from the words before and after the session.
 ///
 /// # Errors
-/// Says that no session is open.
+/// No session is open.
 pub fn of_session(desk: &Desk, before: &str, behind: &[String]) -> Result<String, String> {
     let session = desk.session.as_ref().ok_or("no session is open")?;
     let words = [before.to_owned(), shell_word(&session.place())];
     Ok(format!("multicard {}", [&words, behind].concat().join(" ")))
 }
 
-/// The arguments that give this study of the open session.
+/// The arguments that produce this study of the open session.
 ///
 /// # Errors
-/// Says why there are none.
+/// Why there are none.
 pub fn study_words(desk: &Desk, study: &Study) -> Result<Vec<String>, String> {
     if desk.sources().len() > 1 {
-        return Err("several sessions are compared, and a command reads one: remove the others".to_owned());
+        return Err("several sessions are compared, but a command reads only one: remove the others".to_owned());
     }
     Ok(arguments(study, &desk.records.studies)?.iter().map(|word| shell_word(word)).collect())
 }

@@ -52,7 +52,7 @@ fn matches(name: &str, query: &str) -> bool {
 /// Draws the command palette.
 pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec<Command>) {
     let (query_id, chosen_id) = (Id::unique("palette-query"), Id::unique("palette-chosen"));
-    // The query is local state, kept in egui's memory.
+    // The text of the search is stored in egui's memory.
     let mut query: String = context.data(|data| data.get_temp(query_id)).unwrap_or_default();
     let mut chosen: usize = context.data(|data| data.get_temp(chosen_id)).unwrap_or_default();
     let found: Vec<_> = entries(window).into_iter().filter(|(name, _)| matches(name, &query)).collect();

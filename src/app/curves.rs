@@ -101,7 +101,7 @@ impl Curves {
         &self.samples
     }
 
-    /// The tracks and columns of a quantity: one for the run, or with `apart` one per rank or GPU, with its name.
+    /// The tracks and columns of a quantity: one for the run, or with `apart` one for each rank or GPU, with its name.
     pub fn of(&self, kind: Kind, apart: bool) -> Vec<(Option<String>, &Track, usize)> {
         if let Some(column) = Kind::OF_STEPS.iter().position(|k| *k == kind) {
             if apart && self.ranks.len() > 1 {

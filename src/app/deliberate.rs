@@ -1,29 +1,30 @@
-//! Clicks that were aimed: a control that cancels, deletes or queues something ignores a press if it came under the pointer a moment ago
-//! without the pointer's doing. A list that moved, or a button that took another's place, is not hit by the second half of a double click.
+//! Guards against accidental clicks: a control that cancels, deletes or queues something ignores a press if the control itself moved under
+//! the pointer a moment ago. Otherwise, after a list has moved or another button has appeared, the second half of a double click could hit
+//! the wrong control.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
 use eframe::egui::{Context, Id, Pos2, Response};
 
-/// How long a control must have been under the pointer before a press counts, if the control came to the pointer.
+/// If a control moved under the pointer, it must have been there for this long before a press counts.
 pub const AIM_S: f64 = 0.5;
 
-/// What is known of the pointer, kept in egui's memory.
+/// The state of the pointer, stored in egui's memory.
 #[derive(Clone, Copy)]
 struct Aim {
-    /// The pass of egui in which this was brought up to date.
+    /// The pass of egui in which it was last updated.
     pass: u64,
-    /// Where the pointer was in the pass before, and where it is.
+    /// The position of the pointer in the previous pass, and now.
     before: Option<Pos2>,
     now: Option<Pos2>,
-    /// When the primary button was pressed last.
+    /// When the primary button was last pressed.
     pressed_s: f64,
-    /// The control under the pointer, since when a press on it counts, and the last pass in which it was there.
+    /// The control under the pointer, the time from which a press on it counts, and the last pass in which it was there.
     at: Option<(Id, f64, u64)>,
 }
 
-/// Takes note of the pointer. The window calls it once a pass, so that it is known where the pointer was before a screen with such
+/// Updates the state of the pointer. The window calls this in each pass, so that the previous position is known before a screen with such
 /// controls is shown.
 pub fn watch(context: &Context) {
     updated(context);
@@ -50,8 +51,8 @@ fn updated(context: &Context) -> Aim {
     aim
 }
 
-/// Whether a control was clicked, and its press was meant for it. `what` names what the control does to which object: the button that
-/// cancels a run is another one than the button that queues the same run again, also if it has its place.
+/// Whether a control was clicked on purpose. `what` identifies the action and its object: a button that cancels a run and a button that
+/// retries the same run are different controls, even at the same position.
 pub fn clicked(response: &Response, what: impl Hash + Debug) -> bool {
     let context = &response.ctx;
     let mut aim = updated(context);
@@ -71,13 +72,13 @@ pub fn clicked(response: &Response, what: impl Hash + Debug) -> bool {
     if !response.clicked() {
         return false;
     }
-    // Keys and screen readers name the control that they press.
+    // Keys and screen readers address the control directly.
     if !is_by_pointer {
         return true;
     }
     let is_aimed_at = aim.at.is_some_and(|(at, since_s, _)| at == what && aim.pressed_s >= since_s);
     if is_aimed_at {
-        // The second half of a double click on the same control asks for nothing more.
+        // The second half of a double click on the same control is ignored.
         aim.at = Some((what, now_s + AIM_S, aim.pass));
         context.data_mut(|data| data.insert_temp(Id::unique("deliberate"), aim));
     }

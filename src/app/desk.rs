@@ -1,5 +1,5 @@
-//! What the screens share: the machine, the open session with its queue and records, messages, and what is asked of the engine and of
-//! other screens. It knows no screen.
+//! What the screens share: the machine, the open session with its queue and records, messages, and requests to the engine and to other
+//! screens. It does not know any screen.
 
 mod compared;
 pub(super) mod export;
@@ -27,9 +27,9 @@ pub use export::DataExport;
 pub use history::{Deed, History, Inverse};
 pub use runs::{Row, Runs};
 
-/// Interval of samples of the machine while nobody touches the window and nothing runs.
+/// Interval of samples of the machine while the window is not used and nothing runs.
 pub(super) const SAMPLES_AT_REST: Duration = Duration::from_secs(20);
-/// Least number, and least share, of CPUs kept busy by others that make a machine busy.
+/// The number and the share of CPUs from which on the use by other programs is reported.
 const BUSY_CPUS: f64 = 0.5;
 const BUSY_SHARE: f64 = 0.1;
 
@@ -42,16 +42,16 @@ pub struct Problem {
     pub screen: ScreenName,
     /// What was tried, what was found and what to do.
     pub message: String,
-    /// The command that failed, by its name; none if it was something else.
+    /// The kind of the command that failed; `None` if something else failed.
     tried: Option<String>,
 }
 
-/// Something that was done, said for a while over whichever screen is shown.
+/// The description of a completed action, shown for a while over the current screen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     /// What was done.
     pub text: String,
-    /// Whether it is what [`Desk::undo`] would undo.
+    /// Whether it describes the action that [`Desk::undo`] would undo.
     pub can_undo: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Notice {
 pub struct OpenSession {
     /// Its folder.
     pub folder: PathBuf,
-    /// Why it is read-only, as a line that says so; none if it can be written.
+    /// Why it is read-only, as a message; `None` if it can be changed.
     pub read_only: Option<String>,
 }
 
@@ -70,18 +70,18 @@ impl OpenSession {
         sample::is_sample(&self.folder)
     }
 
-    /// The machine that it is on, if that is another one.
+    /// The machine that it is on, if it is another one.
     pub fn host(&self) -> Option<&str> {
         remote::host_of_copy(&self.folder)
     }
 
-    /// Where it is, as arguments of commands name it.
+    /// Its location, in the form that arguments of commands use.
     pub fn place(&self) -> String {
         let origin = self.host().and_then(|_| origin(&self.folder));
         origin.unwrap_or_else(|| self.folder.display().to_string())
     }
 
-    /// The session's name: that of its folder, and the machine that it is on if that is another one.
+    /// The session's name: the name of its folder, and its machine if it is another one.
     pub fn name(&self) -> String {
         if self.is_sample() {
             return sample::NAME.to_owned();
@@ -91,58 +91,58 @@ impl OpenSession {
     }
 }
 
-/// What happened, which the desk knows by then.
+/// Something that happened; the desk already contains the new state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// The machine was read.
+    /// The description of the machine was read.
     Node,
     /// A sample of the machine was taken.
     Sample,
-    /// Another session was opened, or the sample was closed: nothing of the former one holds.
+    /// Another session was opened, or the sample was closed: all data of the former one are void.
     Session,
-    /// The open session was opened once more, to be read only or to be written: what is known of it holds until it was read again.
+    /// The open session was opened again, for reading or for writing: its data stay valid until they are read again.
     SessionAgain,
     /// The records of the open session were read.
     Records,
-    /// The queue, or what is known of it, changed.
+    /// The queue, or what is known about it, changed.
     Queue,
     /// The compared sessions changed, or their records.
     Compared,
-    /// The Compare screen shows levels in another order or other colours.
+    /// The order or the colours of levels on the Compare screen changed.
     Looks,
     /// The runs of a plan were queued.
     Launched,
-    /// The conductor executed an order, or can execute none any longer.
+    /// The conductor executed an order, or cannot execute orders any more.
     Answered,
-    /// Something that was asked of the engine failed.
+    /// A request to the engine failed.
     Failed,
 }
 
-/// What one screen asks of another, which is shown.
+/// A request from one screen to another, which is then shown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Intent {
-    /// Only to be shown.
+    /// Show it, nothing more.
     Look,
     /// Open this file.
     Open(PathBuf),
     /// Edit this plan.
     Edit(Box<Plan>),
-    /// Save what is edited.
+    /// Save its edits.
     Save,
 }
 
-/// Which cells the Compare screen shows, and order and colours of levels there; figures without their own take them over.
+/// Which cells the Compare screen shows, and the order and colours of levels there; figures without their own settings use these.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
-    /// Settings whose levels have an order of their own.
+    /// The settings whose levels have a custom order.
     pub order: Vec<(Key, Vec<Level>)>,
-    /// Levels with a colour of their own, by its place in the palette.
+    /// Levels with a custom colour, given as an index into the palette.
     pub colours: Vec<(Key, Level, u8)>,
     /// The filter of cells.
     pub filter: String,
     /// Levels whose cells are left out.
     pub hidden: Vec<(Key, Level)>,
-    /// Factors that are held at a level.
+    /// Factors of which only one level is shown.
     pub held: Vec<(Key, Level)>,
 }
 
@@ -155,9 +155,9 @@ pub struct Desk {
     pub screen: ScreenName,
     /// The machine that runs happen on; `None` while it is being read.
     pub node: Option<Arc<Node>>,
-    /// The latest sample of the whole machine, while the screen shows some of it.
+    /// The latest sample of the whole machine, if the screen shows any.
     pub sample: Option<Sample>,
-    /// Whether it was taken while the window rests, when samples are few.
+    /// Whether the sample was taken while the window was at rest, when samples are rare.
     pub sample_is_of_rest: bool,
     /// The interval at which the machine is sampled.
     pub(super) watched: Option<Duration>,
@@ -171,9 +171,9 @@ pub struct Desk {
     pub creating: Option<PathBuf>,
     /// The state of the queue.
     pub queue: Arc<QueueView>,
-    /// All runs of the open session, as they were recorded.
+    /// All recorded runs of the open session.
     pub records: Arc<Records>,
-    /// All runs of the open session, as recorded and as queued.
+    /// All runs of the open session, recorded or queued.
     pub runs: Runs,
     /// The sessions compared with the open one.
     pub compared: Compared,
@@ -185,25 +185,25 @@ pub struct Desk {
     pub problems: Vec<Problem>,
     /// The export of data.
     pub export: DataExport,
-    /// What was done last, and its number; none once it was dismissed.
+    /// The description of the last action, with its number; `None` once it was dismissed.
     pub notice: Option<(u64, Notice)>,
-    /// What was done to the session and can be undone.
+    /// Actions on the session that can be undone.
     pub history: History,
     next_notice: u64,
     next_problem: u64,
     /// The command that is being executed.
     trying: Option<String>,
     requests: Vec<Request>,
-    /// What waits until programs of an archive are allowed.
+    /// Requests that wait until programs of an archive are allowed.
     pub(super) asked: Vec<Request>,
     sent: VecDeque<Sent>,
 }
 
-/// What is on its way to screens.
+/// A message on its way to screens.
 pub(super) enum Sent {
-    /// To one of them.
+    /// A request to one screen.
     Asked(ScreenName, Intent),
-    /// To all of them.
+    /// News for all screens.
     Told(News),
 }
 
@@ -213,7 +213,7 @@ impl Desk {
         Self { settings, screen, ..Self::default() }
     }
 
-    /// Asks something of the engine. What may start programs of an archive waits until their user allows them.
+    /// Sends a request to the engine. Requests that may start programs of an archive wait until the user allows them.
     pub fn ask(&mut self, request: Request) {
         if self.has_to_ask(&request) { self.asked.push(request) } else { self.send(request) }
     }
@@ -222,33 +222,33 @@ impl Desk {
         self.requests.push(request);
     }
 
-    /// Asks something of the session's conductor.
+    /// Sends an order to the session's conductor.
     pub fn order(&mut self, order: Order) {
         self.ask(Request::Order(order));
     }
 
-    /// What was asked of the engine since the last call.
+    /// The requests to the engine since the last call.
     pub fn take_requests(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.requests)
     }
 
-    /// Shows another screen, and asks something of it.
+    /// Shows another screen and sends it a request.
     pub fn goto(&mut self, screen: ScreenName, intent: Intent) {
         self.screen = screen;
         self.sent.push_back(Sent::Asked(screen, intent));
     }
 
-    /// Tells all screens what happened.
+    /// Sends news to all screens.
     pub fn tell(&mut self, news: News) {
         self.sent.push_back(Sent::Told(news));
     }
 
-    /// What is next on its way to screens.
+    /// The next message on its way to screens.
     pub(super) fn next_sent(&mut self) -> Option<Sent> {
         self.sent.pop_front()
     }
 
-    /// Another session was opened, or none is open: nothing is known of its runs.
+    /// Clears all data about runs, because another session or none is open.
     pub(super) fn forget_runs(&mut self) {
         (self.records, self.runs) = (Arc::default(), Runs::default());
         self.asked.clear();
@@ -257,20 +257,20 @@ impl Desk {
 
     /// Shows a message on a screen.
     pub fn problem(&mut self, screen: ScreenName, message: String) {
-        // A repeated message would only hide others.
+        // Repeating a message would only hide others.
         self.problems.retain(|problem| problem.message != message || problem.screen != screen);
         let tried = self.trying.clone();
         self.problems.push(Problem { number: self.next_problem, screen, message, tried });
         self.next_problem += 1;
     }
 
-    /// Says what was done.
+    /// Shows the description of an action.
     pub fn say(&mut self, notice: Notice) {
         self.notice = Some((self.next_notice, notice));
         self.next_notice += 1;
     }
 
-    /// Says that this text is in the clipboard now.
+    /// Tells the user that this text was copied to the clipboard.
     pub fn copied(&mut self, text: &str) {
         let mut lines = text.lines();
         let first: String = lines.next().unwrap_or_default().chars().take(60).collect();
@@ -279,7 +279,7 @@ impl Desk {
         self.say(Notice { text: format!("Copied: {first}{more}"), can_undo: false });
     }
 
-    /// A command is executed: what an earlier one of its kind could not do is no longer shown.
+    /// A command begins: messages about failures of earlier commands of its kind are removed.
     pub(super) fn begin(&mut self, kind: String) {
         self.problems.retain(|problem| problem.tried.as_ref() != Some(&kind));
         self.trying = Some(kind);
@@ -290,7 +290,7 @@ impl Desk {
         self.trying = None;
     }
 
-    /// An order of a screen succeeded: what kept earlier ones back is obsolete.
+    /// An order of a screen succeeded: messages about earlier failures are obsolete.
     pub(super) fn succeeded(&mut self, screen: ScreenName) {
         self.problems.retain(|problem| problem.screen != screen || problem.tried.is_some());
     }
@@ -308,17 +308,17 @@ impl Desk {
         self.opening.take_if(|opening| opening == folder);
         let Some(reason) = reason else { return };
         let stays = self.session.as_ref().map_or(String::new(), |open| format!("; {} stays open", open.name()));
-        // The request may come from any screen.
+        // The request may have come from any screen.
         self.problem(self.screen, format!("{reason}{stays}"));
     }
 
-    /// Whether a session is being opened, or its records have not been read yet: nothing is known of its runs.
+    /// Whether a session is being opened, or its records have not been read yet, so that its runs are unknown.
     pub fn is_reading_session(&self) -> bool {
         let is_unread = |session: &OpenSession| self.records.folder != session.folder;
         self.opening.is_some() || self.session.as_ref().is_some_and(is_unread)
     }
 
-    /// Why the open session is read-only; none if its runs can be changed.
+    /// Why the open session is read-only; `None` if its runs can be changed.
     pub fn locked(&self) -> Option<&str> {
         self.session.as_ref().and_then(|session| session.read_only.as_deref())
     }
@@ -326,7 +326,7 @@ impl Desk {
     /// Imports a profiler report into the open session.
     pub fn attach(&mut self, file: PathBuf, run: Option<String>) {
         let refusal = match &self.session {
-            None => Some("a report needs a session and none is open: open or create one first".to_owned()),
+            None => Some("a report is attached to a session, and none is open: open or create one first".to_owned()),
             Some(session) => session.read_only.clone(),
         };
         match refusal {
@@ -339,25 +339,25 @@ impl Desk {
     pub(super) fn take_sample(&mut self, sample: Sample) {
         let has_rates = |sample: &Sample| sample.host.cpus_busy.is_some();
         if self.sample.as_ref().is_some_and(has_rates) && !has_rates(&sample) {
-            // The first sample at another interval: rates come with the next one.
+            // The first sample at another interval has no rates yet; they come with the next one.
             return;
         }
         self.sample_is_of_rest = self.has_few_samples();
         self.sample = Some(sample);
     }
 
-    /// Asks for samples of the machine at this interval, or for none.
+    /// Requests samples of the machine at this interval, or none.
     pub(super) fn watch_node(&mut self, wanted: Option<Duration>) {
         if std::mem::replace(&mut self.watched, wanted) != wanted {
             self.ask(Request::WatchNode(wanted));
         }
         if wanted.is_none() {
-            // An old sample says nothing of the time when it is looked at again.
+            // An old sample would be misleading when it is shown again later.
             self.sample = None;
         }
     }
 
-    /// Whether samples are so few that the latest may say little of now.
+    /// Whether samples are so rare that the latest one may be out of date.
     pub fn has_few_samples(&self) -> bool {
         self.watched == Some(SAMPLES_AT_REST)
     }
@@ -367,7 +367,7 @@ impl Desk {
         self.queue.is_running() || self.queue.is_measuring()
     }
 
-    /// What other programs use of the machine; none while the session itself uses it, or nothing is known.
+    /// The use of the machine by other programs, in words; `None` while the session itself uses it, or if it is unknown.
     pub fn use_by_others(&self) -> Option<String> {
         let (node, sample) = (self.node.as_ref()?, self.sample.as_ref()?);
         if self.uses_machine() {
@@ -379,7 +379,7 @@ impl Desk {
         let gpus = sample.gpus.iter().filter_map(|gpu| {
             let signs = signs_of_use(gpu)?;
             let index = node.gpus.iter().find(|known| known.uuid == gpu.uuid)?.index;
-            Some(format!("GPU {index} is in use ({signs})"))
+            Some(format!("GPU {index} is used by other programs ({signs})"))
         });
         let signs: Vec<String> = busy.into_iter().chain(gpus).collect();
         (!signs.is_empty()).then(|| format!("other programs use this machine: {}", signs.join(", ")))

@@ -19,7 +19,7 @@ pub use messages::{LiveBatch, Records, Request, RunCurves, RunPage, SessionPlan,
 const EVENTS_IN_FLIGHT: usize = 256;
 /// Capacity of the channel to each thread.
 const REQUESTS_IN_FLIGHT: usize = 256;
-/// Time that orders have to reach the conductor when the window closes.
+/// Time that waiting orders have to reach the conductor when the window closes.
 const CLOSING_LIMIT: Duration = Duration::from_secs(5);
 
 /// Both threads and their channels.
@@ -79,7 +79,7 @@ impl Engine {
     }
 }
 
-/// Lets orders reach the conductor, which goes on without the window.
+/// Gives waiting orders time to reach the conductor, which continues without the window.
 impl Drop for Engine {
     fn drop(&mut self) {
         // Closing the channels tells the threads that the window is gone.

@@ -1,16 +1,16 @@
-//! What was edited before and after the value that is shown: undo and redo of edits that are whole values.
+//! Undo and redo of edits, by storing the earlier and later values as a whole.
 
 use crate::app::command::EditKind;
 
-/// Nobody goes back further.
+/// The most edits that can be undone.
 const MOST_UNDONE: usize = 500;
 
-/// Earlier and later values of one that is edited.
+/// Earlier and later values of an edited value.
 #[derive(Clone, Debug)]
 pub struct History<T> {
     past: Vec<T>,
     future: Vec<T>,
-    /// The kind of the last edit: further edits of one kind, such as letters of a name, are undone together.
+    /// The kind of the last edit: consecutive edits of one kind, such as letters of a name, are undone together.
     last_edit: Option<EditKind>,
 }
 
@@ -21,7 +21,7 @@ impl<T> Default for History<T> {
 }
 
 impl<T> History<T> {
-    /// Takes note that a value was edited; `before` is what it was.
+    /// Records an edit; `before` is the value before it.
     pub fn edited(&mut self, before: T, kind: Option<EditKind>) {
         if kind.is_none() || kind != self.last_edit {
             self.past.push(before);
@@ -33,17 +33,17 @@ impl<T> History<T> {
         self.last_edit = kind;
     }
 
-    /// The next edit is undone alone, whatever its kind.
+    /// Makes the next edit undone separately, whatever its kind.
     pub fn part(&mut self) {
         self.last_edit = None;
     }
 
-    /// Turns the value into what it was before the last edit; whether there was one.
+    /// Restores the value before the last edit; returns whether there was one.
     pub fn undo(&mut self, now: &mut T) -> bool {
         Self::step(&mut self.past, &mut self.future, &mut self.last_edit, now)
     }
 
-    /// Turns the value into what it was before the last undo; whether there was one.
+    /// Restores the value before the last undo; returns whether there was one.
     pub fn redo(&mut self, now: &mut T) -> bool {
         Self::step(&mut self.future, &mut self.past, &mut self.last_edit, now)
     }
@@ -53,7 +53,7 @@ impl<T> History<T> {
         !self.past.is_empty()
     }
 
-    /// Whether there is an edit to make again.
+    /// Whether there is an undone edit to redo.
     pub fn can_redo(&self) -> bool {
         !self.future.is_empty()
     }

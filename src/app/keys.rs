@@ -8,22 +8,22 @@ use super::theme::GRID;
 use super::widgets::strong;
 use super::window::Window;
 
-/// Keys of the window and what they do.
+/// Keys of the window with their meaning.
 const HELP: KeyHelp = &[
     ("Ctrl P", "pause or resume the queue"),
     ("Ctrl L", "all sessions: search, notes, rename, archive, delete"),
     ("Ctrl K", "command palette"),
     ("Ctrl Q", "close the window"),
     ("Ctrl +, Ctrl -, Ctrl 0", "zoom in, zoom out, reset zoom"),
-    ("Tab, Shift Tab, Enter", "move between controls, use one"),
+    ("Tab, Shift Tab, Enter", "move between controls, use the control"),
     ("?, F1", "this list"),
-    ("Esc", "close what is open"),
+    ("Esc", "close the open menu or page"),
 ];
 
-/// How long after the end of typing in a field single keys do nothing: what is still being typed is not a command.
+/// For this long after typing in a field, single keys are ignored, since they may still belong to the text.
 const AFTER_TYPING_S: f64 = 1.0;
 
-/// The digit that shows the screen at a place of the rail, from 0.
+/// The digit key for the screen at an index of the rail, from 0.
 fn digit(place: usize) -> Option<Key> {
     Key::from_name(&(place + 1).to_string()).filter(|_| place < 9)
 }
@@ -58,7 +58,7 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
         };
         return keys.on(Modifiers::NONE, Key::Escape, close);
     }
-    // In a text field Ctrl Enter ends the typing, so that a launch has what was typed in its plan.
+    // In a text field Ctrl Enter first ends the typing, so that a launch uses the typed text.
     if context.text_edit_focused() && keys.pressed(Modifiers::COMMAND, Key::Enter) {
         context.memory_mut(|memory| memory.focused().into_iter().for_each(|field| memory.surrender_focus(field)));
     }
@@ -66,13 +66,13 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     if is_typing(context) {
         return;
     }
-    // A list or a menu that is open has them, Esc above all.
+    // An open list or menu uses these keys, above all Esc.
     if Popup::is_any_open(context) {
         return;
     }
     for (place, screen) in screens.iter().enumerate() {
         if digit(place).is_some_and(|key| keys.pressed(Modifiers::NONE, key)) {
-            // What has the focus is out of sight then: the arrows are the new screen's.
+            // The focused control disappears with its screen, so the arrow keys then belong to the new screen.
             context.memory_mut(|memory| memory.focused().into_iter().for_each(|field| memory.surrender_focus(field)));
             keys.send(Command::Show(screen.name()));
         }
@@ -92,14 +92,14 @@ fn is_typing(context: &Context) -> bool {
         context.data_mut(|data| data.insert_temp(id, now_s));
         return true;
     }
-    // A click or Esc says that the typing is over.
+    // A click or Esc ends the typing at once.
     if context.input(|input| input.pointer.any_pressed() || input.key_pressed(Key::Escape)) {
         context.data_mut(|data| data.remove::<f64>(id));
     }
     context.data(|data| data.get_temp::<f64>(id)).is_some_and(|typed_s| now_s - typed_s < AFTER_TYPING_S)
 }
 
-/// All keys of the window and of these screens, and what they do.
+/// All keys of the window and of these screens, with their meaning.
 pub fn help(screens: &[Box<dyn Screen>]) -> Vec<(String, &'static str)> {
     let rail = (format!("1 – {}", screens.len()), "show a screen");
     let own = screens.iter().flat_map(|screen| screen.key_help()).chain(HELP);
@@ -109,11 +109,11 @@ pub fn help(screens: &[Box<dyn Screen>]) -> Vec<(String, &'static str)> {
 /// Draws the list of keys.
 pub fn help_ui(context: &Context, screens: &[Box<dyn Screen>], commands: &mut Vec<Command>) {
     let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
-    // The heading, the button and what is left around them.
+    // The heading, the button and the margins around them.
     let room = context.content_rect().height() - 30.0 * GRID;
     let modal = Modal::new(Id::unique("keys")).frame(frame).show(context, |ui| {
         ui.heading("Keys");
-        // The box is in the middle, so that below its top there is less room than it may take.
+        // The box is centred, so the room below its top is less than the height that it may take.
         ScrollArea::vertical().max_height(room).min_scrolled_height(room).show(ui, |ui| {
             Grid::new("keys-grid").num_columns(2).spacing([6.0 * GRID, GRID]).show(ui, |ui| {
                 for (keys, meaning) in help(screens) {

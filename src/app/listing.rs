@@ -1,4 +1,5 @@
-//! What lists of runs show: folded where records are read, so that the window's thread has little to do for ten thousand runs.
+//! The contents of lists of runs. They are computed where records are read, so that the window's thread has little work even with ten
+//! thousand runs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub struct Column {
     pub name: Arc<str>,
     /// Whether all runs have a number in it.
     pub is_number: bool,
-    /// What the texts of all runs begin with, up to the last blank.
+    /// The common start of the texts of all runs, up to the last space.
     pub shared: Arc<str>,
 }
 
@@ -27,7 +28,7 @@ impl Column {
     }
 }
 
-/// What lists show of a run, as it was recorded.
+/// The recorded part of a run's line in lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Its id.
@@ -44,7 +45,7 @@ pub struct Entry {
     pub data: String,
     /// All levels.
     pub levels: Levels,
-    /// Who traces it.
+    /// Which tracer records it.
     pub tracer: Tracer,
     /// Texts of the columns.
     pub cells: Vec<String>,
@@ -60,7 +61,7 @@ pub struct Entry {
     pub ended_time_s: Option<f64>,
     /// Why it did not finish.
     pub reason: Option<String>,
-    /// The number of its cell and repeat, which it shares with earlier and later attempts, below [`Listing::attempted`].
+    /// The number of its combination of cell and repeat, below [`Listing::attempted`]; earlier and later attempts share it.
     pub attempt_at: Option<usize>,
     /// Lower-case text that the filter of the list of runs searches.
     pub words: String,
@@ -106,7 +107,7 @@ impl Entry {
         entry.recorded_loss = last_loss(record);
         entry.started_time_s = record.started_time_s;
         entry.ended_time_s = record.ended_time_s;
-        // A reason that is only the state's name would say it twice.
+        // A reason that only repeats the state's name is left out.
         let tells = |reason: &String| !reason.trim().is_empty() && reason != record.state.name();
         entry.reason = record.reason.clone().filter(tells);
         let levels = record.levels.iter().map(|(_, level)| level.to_string());
@@ -143,20 +144,20 @@ fn last_loss(record: &RunRecord) -> Option<f64> {
     record.ranks.first()?.last_reading("train_loss").filter(|loss| loss.is_finite())
 }
 
-/// What lists show of all runs of a session.
+/// The contents of lists for all runs of a session.
 #[derive(Clone, Debug)]
 pub struct Listing {
     /// The properties in which runs differ: plan, data set, workload, tracer, and factors in their usual order.
     pub columns: Vec<Column>,
     /// All runs in the order they were queued.
     pub entries: Vec<Arc<Entry>>,
-    /// Places of runs in `entries`, by id.
+    /// Indexes of runs in `entries`, by id.
     pub places: HashMap<String, usize>,
     /// The keys of all levels.
     pub keys: Vec<Key>,
     /// Number of pairs of a cell and a repeat.
     pub attempted: usize,
-    /// What the workloads call a step; the usual word where they differ.
+    /// The word for a step in the workloads; the default word if they differ.
     pub step: Arc<str>,
 }
 
@@ -175,8 +176,8 @@ impl Listing {
         let mut attempts = HashMap::new();
         let entry = |run: &RunRecord| {
             let at = attempts.len();
-            let of = (run.plan.clone(), run.data.set.to_string(), run.tracer, run.repeat, run.levels.clone());
-            let attempt_at = *attempts.entry(of).or_insert(at);
+            let repeat_key = (run.plan.clone(), run.data.set.to_string(), run.tracer, run.repeat, run.levels.clone());
+            let attempt_at = *attempts.entry(repeat_key).or_insert(at);
             Arc::new(Entry::of(run, &columns, name(run, &differing, are_twins, are_repeated), attempt_at))
         };
         let entries: Vec<Arc<Entry>> = runs.iter().map(entry).collect();
@@ -224,7 +225,7 @@ fn columns(runs: &[RunRecord]) -> Vec<Column> {
     columns
 }
 
-/// What all names begin with, up to the last blank.
+/// The common start of all names, up to the last space.
 fn shared<'a>(mut names: impl Iterator<Item = &'a str>) -> &'a str {
     let Some(first) = names.next() else { return "" };
     let alike = |shared: &'a str, name: &str| {
@@ -254,7 +255,7 @@ fn differing_keys(runs: &[RunRecord]) -> Vec<&Key> {
     keys
 }
 
-/// What a run differs in from the others: these levels, its tracer and its repeat if there are others.
+/// The name that distinguishes a run from the others: these levels, its tracer and its repeat if there are others.
 fn name(run: &RunRecord, keys: &[&Key], are_twins: bool, are_repeated: bool) -> String {
     let level = |key: &&Key| Some(level_name(&Setting::of_factor(&run.workload, key), run.levels.get(key)?));
     let mut parts: Vec<String> = keys.iter().filter_map(level).collect();

@@ -45,7 +45,7 @@ pub fn paint_marker(painter: &Painter, centre: Pos2, radius: f32, look: &Look, d
     }
 }
 
-/// Paints the mark of what a paper prints: a diamond, empty within.
+/// Paints the mark of a published value: an empty diamond.
 pub fn paint_hollow(painter: &Painter, centre: Pos2, line: Color32, ground: Color32) {
     let corners = [vec2(4.5, 0.0), vec2(0.0, 4.5), vec2(-4.5, 0.0), vec2(0.0, -4.5)].map(|corner| centre + corner);
     painter.add(Shape::convex_polygon(corners.to_vec(), ground, Stroke::new(1.4, line)));
@@ -73,7 +73,7 @@ pub fn swatch_ui(ui: &mut Ui, look: &Look) {
     }
 }
 
-/// Draws the legend of lines in rows of its own, so that it never covers the chart.
+/// Draws the legend of lines in separate rows, so that it never covers the chart.
 pub fn legend_ui(ui: &mut Ui, charts: &[Chart]) {
     let mut series: Vec<&Series> = Vec::new();
     for one in charts.iter().flat_map(Chart::legend) {
@@ -119,7 +119,7 @@ fn line_sample_ui(ui: &mut Ui, series: &Series) {
     paint_marker(painter, rect.center(), 3.5, &series.look, dark);
 }
 
-/// Dash pattern that distinguishes lines of one colour: lengths of stroke and gap; none means solid.
+/// Dash pattern that distinguishes lines of the same colour: lengths of stroke and gap; `None` means solid.
 pub fn dash_of(variant: usize) -> Option<(f32, f32)> {
     const PATTERNS: [Option<(f32, f32)>; 8] = [
         None,

@@ -1,5 +1,5 @@
-//! What is said over the screens: what was done, what failed, and questions before something is lost. None of it takes room of a screen,
-//! so that nothing moves under the pointer when it appears or goes.
+//! Messages over the screens: completed actions, failures, and questions before something is lost. They take no room from the screen, so
+//! nothing moves under the pointer when they appear or disappear.
 
 use eframe::egui::{Align2, Area, Context, Frame, Id, Label, Order, RichText, ScrollArea, Stroke, Ui, Vec2};
 
@@ -11,10 +11,10 @@ use super::widgets::{card, muted, named, strong};
 
 /// How long a notice stays.
 const SHOWN_S: f64 = 20.0;
-/// Room left below, where screens have their main buttons.
+/// Room below, where screens have their main buttons.
 const ABOVE_BUTTONS: f32 = 64.0;
 
-/// Draws what lies over the shown screen.
+/// Draws the messages over the current screen.
 pub fn notices_ui(context: &Context, desk: &Desk, commands: &mut Vec<Command>) {
     let problems: Vec<&Problem> = desk.problems.iter().filter(|problem| problem.screen == desk.screen).collect();
     if problems.is_empty() && desk.notice.is_none() {
@@ -32,7 +32,7 @@ pub fn notices_ui(context: &Context, desk: &Desk, commands: &mut Vec<Command>) {
     });
 }
 
-/// Draws something over the screen, where it takes no room of it.
+/// Draws something over the screen, without taking room from it.
 fn over(context: &Context, id: &'static str, align: Align2, offset: Vec2, content: impl FnOnce(&mut Ui)) {
     Area::new(Id::unique(id)).order(Order::Foreground).anchor(align, offset).show(context, content);
 }
@@ -89,7 +89,7 @@ fn notice_ui(ui: &mut Ui, number: u64, notice: &Notice, commands: &mut Vec<Comma
     }
 }
 
-/// Asks before something is lost; gives the answer once there is one. `what` names the question.
+/// Asks before something is lost; returns the answer once there is one. `what` identifies the question.
 pub fn ask_ui(ui: &Ui, what: &str, question: &str, loss: &str, yes: &str, no: &str) -> Option<bool> {
     let mut answer = None;
     over(ui.ctx(), "question", Align2::CENTER_CENTER, Vec2::new(52.0, -80.0), |ui| {

@@ -1,4 +1,4 @@
-//! How soon the window draws what arrives while nobody touches it.
+//! Decides how soon the window draws news while it is not used.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,13 +9,12 @@ use rustix::time::{ClockId, clock_gettime};
 const SHARE: f64 = 0.04;
 /// Longest time that news wait, however much a frame costs.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// News are drawn at once for this long after the user did something: they may be the answer.
+/// For this long after the user's last action, news are drawn at once, since they may be its result.
 const ATTENTION: Duration = Duration::from_secs(2);
-/// After this long without its user, a window is at rest.
+/// After this long without user action, a window is at rest.
 const REST: Duration = Duration::from_secs(10);
 
-/// The cost of frames, from which follows how long news wait: where a GPU draws, not noticeably; where the processor does, most of
-/// a second.
+/// The cost of frames, which determines how long news wait: hardly at all if a GPU draws, up to a second if the processor does.
 pub(super) struct Pace(Mutex<Last>);
 
 /// The last frame.
@@ -55,13 +54,13 @@ impl Pace {
         if last.touched.elapsed() < ATTENTION {
             return Duration::ZERO;
         }
-        // The frame under way has its cost in the next one's, so the dearer of both counts.
+        // The cost of the current frame is only known in the next one, so the higher of both counts.
         let cost = last.cost.max(cpu_time().saturating_sub(last.spent));
         interval(cost).saturating_sub(last.begun.elapsed())
     }
 }
 
-/// Time between two frames of this cost.
+/// Time between two frames with this cost.
 fn interval(cost: Duration) -> Duration {
     cost.div_f64(SHARE).min(LONGEST_WAIT)
 }

@@ -1,9 +1,9 @@
-//! The sample session: real records of the project's own on one GPU, with which a window can be explored before anything has run.
-//! `sessions/sample.toml` and `sessions/sample-traced.toml` made it.
+//! The sample session: real records of the project on one GPU, for exploring the window before anything has run. `sessions/sample.toml` and
+//! `sessions/sample-traced.toml` produced it.
 //!
-//! It is an archive within the program, as `multicard session export --anonymous` wrote it, with the recordings of its traced runs, which
-//! that leaves out. It is unpacked when it is first shown. Nothing is launched into it: a plan that is launched while it is shown makes a
-//! session of its own.
+//! It is an archive inside the program, written by `multicard session export --anonymous`, plus the recordings of its traced runs, which
+//! such an archive leaves out. It is unpacked when it is first shown. Nothing is launched into it: a plan that is launched while it is
+//! shown creates a new session.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -13,12 +13,12 @@ use crate::store::import_session;
 
 /// Its archive.
 const ARCHIVE: &[u8] = include_bytes!("../../assets/samples/one-h100.zip");
-/// Its place below the folder of data of all programs.
+/// Its folder, relative to the data folder of all programs.
 const PLACE: &str = "multicard/samples/one-h100";
 
 /// Its name on screen.
 pub const NAME: &str = "sample: one H100 GPU";
-/// What it is, and why it cannot be changed.
+/// Its description, and why it cannot be changed.
 pub const ABOUT: &str = "Sample: precision and pinned memory on one H100 GPU, measured by the project on 2026-11-25: five cells of six \
                          repeats, and two of them recorded. Explore it on every screen; plans that you launch go into a new session.";
 
@@ -49,7 +49,7 @@ fn unpacked(data: &Path) -> Result<PathBuf, String> {
     let result = write().map_err(|error| failed(&error)).and_then(|()| {
         import_session(&archive, &folder, &mut |_, _| ControlFlow::Continue(())).map_err(|error| failed(&error))
     });
-    // It is not needed any more; the next one has another name if it cannot be removed.
+    // It is not needed any more; if it cannot be removed, the next one gets another name.
     let _ = std::fs::remove_file(&archive);
     result.map(|()| folder)
 }

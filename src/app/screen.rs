@@ -1,8 +1,8 @@
 //! The contract between the window and its screens.
 //!
-//! A screen is drawn from itself and from what all screens share, the [`Desk`]: it changes nothing while it is drawn and answers with
-//! commands. It executes its own commands later, between two frames, and is told what happened meanwhile. It knows no other screen:
-//! what it wants of one it asks by [`Desk::goto`].
+//! A screen is drawn from its own state and from the [`Desk`], which all screens share. Drawing changes nothing and returns commands. The
+//! screen executes its own commands later, between two frames, and receives news about what happened. It knows no other screen; requests to
+//! others go through [`Desk::goto`].
 
 use std::any::Any;
 use std::ops::Deref;
@@ -17,24 +17,24 @@ use super::engine::UiEvent;
 /// Edits that closing the window would lose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsaved {
-    /// The screen that saves them.
+    /// The screen that can save them.
     pub screen: ScreenName,
     /// The name of what is edited.
     pub name: String,
-    /// Whether it can be saved as it stands.
+    /// Whether it can be saved in its present state.
     pub can_be_saved: bool,
-    /// Whether it is being saved, or a path for it is being asked for.
+    /// Whether it is being saved, or the dialog for its path is open.
     pub is_saving: bool,
 }
 
-/// Keys and what they do, for the list of keys.
+/// Keys with their meaning, for the list of keys.
 pub type KeyHelp = &'static [(&'static str, &'static str)];
 
-/// The keys that were pressed, and the commands of those that somebody took.
+/// The keys that were pressed, and the commands of those that were handled.
 pub struct Keys<'a> {
-    /// What knows the keys.
+    /// The source of the keys.
     pub context: &'a Context,
-    /// Whether something lies over the screen: the command palette, the list of keys or the browser of sessions.
+    /// Whether something covers the screen: the command palette, the list of keys or the browser of sessions.
     pub is_covered: bool,
     commands: &'a mut Vec<Command>,
 }
@@ -45,7 +45,7 @@ impl<'a> Keys<'a> {
         Self { context, is_covered, commands }
     }
 
-    /// Takes a key, if it was pressed.
+    /// Consumes a key; returns whether it was pressed.
     pub fn pressed(&self, modifiers: Modifiers, key: Key) -> bool {
         self.context.input_mut(|input| input.consume_key(modifiers, key))
     }
@@ -55,19 +55,19 @@ impl<'a> Keys<'a> {
         self.commands.push(command.into());
     }
 
-    /// Takes a key, if it was pressed, and sends its command.
+    /// Consumes a key, if it was pressed, and sends its command.
     pub fn on(&mut self, modifiers: Modifiers, key: Key, command: impl Into<Command>) {
         if self.pressed(modifiers, key) {
             self.send(command);
         }
     }
 
-    /// Whether no control has the focus, so that arrows and Enter are free.
+    /// Whether no control has the focus, so that the arrow keys and Enter are free.
     pub fn has_arrows(&self) -> bool {
         self.context.memory(|memory| memory.focused().is_none())
     }
 
-    /// Undo and redo of the shown screen. In a text field they belong to the field.
+    /// Handles undo and redo for the current screen. In a text field these keys belong to the field.
     pub fn history(&mut self, undo: impl Into<Command>, redo: impl Into<Command> + Clone) {
         if !self.context.text_edit_focused() {
             self.on(Modifiers::COMMAND | Modifiers::SHIFT, Key::Z, redo.clone());
@@ -84,24 +84,24 @@ pub trait Screen: Execute + Any {
     /// Draws the screen.
     fn ui(&self, desk: &Desk, ui: &mut Ui, commands: &mut Vec<Command>);
 
-    /// Takes over the results of background work, and asks for what the screen needs.
+    /// Takes over the results of background work, and requests what the screen needs.
     fn poll(&mut self, _desk: &mut Desk, _context: &Context) {}
 
-    /// Something happened.
+    /// Receives news.
     fn told(&mut self, _news: News, _desk: &mut Desk) {}
 
-    /// Takes what was read for this screen alone; gives back what it did not ask for.
+    /// Receives an answer for this screen; returns it if the screen did not request it.
     fn take(&mut self, event: UiEvent) -> Option<UiEvent> {
         Some(event)
     }
 
-    /// Another screen, or the window, asks for something.
+    /// Receives a request from another screen or the window.
     fn asked(&mut self, _intent: Intent, _desk: &mut Desk, _context: &Context) {}
 
-    /// Keys with Ctrl, which also work in text fields and, unless the screen asks whether it is shown, on other screens.
+    /// Handles keys with Ctrl, which also work in text fields and, unless the screen checks whether it is shown, on other screens.
     fn shortcuts(&self, _desk: &Desk, _keys: &mut Keys<'_>) {}
 
-    /// Single keys, while the screen is shown and nobody types.
+    /// Handles single keys, while the screen is shown and nobody types.
     fn keys(&self, _desk: &Desk, _keys: &mut Keys<'_>) {}
 
     /// Lines of the list of keys.
@@ -114,7 +114,7 @@ pub trait Screen: Execute + Any {
         Vec::new()
     }
 
-    /// What is on screen as a command line.
+    /// The command line for what is on screen.
     ///
     /// # Errors
     /// Why there is none.
@@ -122,7 +122,7 @@ pub trait Screen: Execute + Any {
         Err("this screen has no command".to_owned())
     }
 
-    /// What stands behind its name on the rail.
+    /// The text after its name on the rail.
     fn badge(&self, _desk: &Desk) -> String {
         String::new()
     }
@@ -138,16 +138,16 @@ pub trait Screen: Execute + Any {
     }
 }
 
-/// What executes commands of one type.
+/// Executes commands of one type.
 pub trait Executes: 'static {
-    /// Its commands.
+    /// The type of its commands.
     type Command: ScreenCommand;
 
     /// Executes a command.
     fn execute(&mut self, command: Self::Command, desk: &mut Desk, context: &Context);
 }
 
-/// The same for whoever does not know the type.
+/// The same for callers that do not know the type.
 pub trait Execute {
     /// The screen's name.
     fn name(&self) -> ScreenName;
@@ -168,7 +168,7 @@ impl<S: Executes> Execute for S {
     }
 }
 
-/// What a screen draws from: itself, and the desk, whose fields and methods it has.
+/// What a screen is drawn from: its own state and the desk, whose fields and methods are accessible directly.
 pub struct View<'a, S> {
     /// The screen.
     pub own: &'a S,

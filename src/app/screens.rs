@@ -1,4 +1,4 @@
-//! The screens of the window, a file or a folder each.
+//! The screens of the window; each has a file or a folder.
 
 mod compare;
 mod figures;

@@ -27,7 +27,7 @@ pub use browser::browser_ui;
 pub struct Sessions {
     /// Recent sessions that are missing.
     pub missing: Vec<PathBuf>,
-    /// The folder of a session whose conductor has ended, until another one is asked for.
+    /// The folder of a session whose conductor has ended, until another session is requested.
     pub orphaned: Option<PathBuf>,
     dialog: Option<Promise<Option<PathBuf>>>,
     looking: Option<Promise<Vec<PathBuf>>>,
@@ -145,7 +145,7 @@ pub fn session_menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: 
     }
 }
 
-/// The open session: its name, where it is, and why it cannot be changed.
+/// Draws the open session's name, its location, and why it cannot be changed.
 fn heading_ui(ui: &mut Ui, desk: &Desk) {
     let Some(session) = &desk.session else { return };
     ui.label(strong(session.name()));
@@ -157,10 +157,10 @@ fn heading_ui(ui: &mut Ui, desk: &Desk) {
         }
     });
     if let Some(reason) = &session.read_only {
-        // The sample is read-only by design: nothing to warn of.
+        // The sample is read-only by design, which needs no warning.
         let text = RichText::new(reason);
         let text = if session.is_sample() { text } else { text.color(palette(ui.visuals()).warning) };
-        // On its own the menu would justify the lines.
+        // Without this, the menu would justify the lines.
         ui.with_layout(Layout::top_down(Align::Min), |ui| ui.label(text));
     }
     ui.separator();
@@ -170,7 +170,7 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
     ui.set_width(420.0);
     fields_on_cards(ui);
     let mut send = |ui: &Ui, command: SessionsCommand| {
-        // The menu says how far a transfer is, and what came of it.
+        // The menu shows the progress and the result of a transfer.
         if !matches!(command, SessionsCommand::Export(_) | SessionsCommand::Import(_) | SessionsCommand::StopTransfer) {
             ui.close();
         }
@@ -265,8 +265,8 @@ pub fn session_notes_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
     let palette = palette(ui.visuals());
     if desk.is_gone {
         let message = format!(
-            "{} is missing: restore the folder or open another session. The screen shows what was read before; active \
-             runs can be cancelled, new ones may not be recorded.",
+            "{} is missing: restore the folder or open another session. The screen shows what was read before; active runs can be \
+                 cancelled, but new runs may not be recorded.",
             session.folder.display()
         );
         note(ui, ("⚠", palette.bad), &message, |_| {});

@@ -42,9 +42,9 @@ impl Theme {
 pub struct Settings {
     /// The theme.
     pub theme: Theme,
-    /// Zoom above 100 %, in steps of 10 %, on monitors that have none of their own.
+    /// Zoom above 100 %, in steps of 10 %, on monitors without a zoom of their own.
     pub zoom_steps: i32,
-    /// The same by monitor, which is known by its size in pixels: `2560x1440`.
+    /// The zoom for each monitor, identified by its size in pixels: `2560x1440`.
     pub zoom_of_monitors: BTreeMap<String, i32>,
     /// The monitor that the window is on; empty while it is unknown.
     #[serde(skip)]
@@ -160,12 +160,12 @@ impl Settings {
         self.save();
     }
 
-    /// The columns that its user wants of a table.
+    /// The columns that the user wants for a table.
     pub fn columns_of(&self, table: Listed) -> Columns {
         self.columns.get(&table).cloned().unwrap_or_default()
     }
 
-    /// Whether a new window opens the sample session: its user had no session yet, and did not close the sample.
+    /// Whether a new window opens the sample session: the user has had no session yet, and has not closed the sample.
     pub fn shows_sample(&self) -> bool {
         self.file.is_some() && self.recent.is_empty() && !self.sample_closed
     }

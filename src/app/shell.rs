@@ -1,4 +1,4 @@
-//! The frame around every screen: bar, rail, what lies over them, command palette and list of keys.
+//! The frame around every screen: bar, rail, messages over the screen, command palette and list of keys.
 
 use eframe::egui::{Align, Button, CentralPanel, Frame, Label, Layout, Margin, Panel, RichText, Ui};
 use strum::IntoEnumIterator;
@@ -93,7 +93,7 @@ fn progress_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
     let queue = &desk.queue;
     let far = desk.session.as_ref().filter(|session| session.host().is_some());
     if let Some(reason) = far.and_then(|session| session.read_only.as_ref()) {
-        // Whichever screen is shown: what it shows stands still until there is a line again.
+        // On every screen, since what it shows is out of date until there is a connection again.
         let text = RichText::new(format!("⚠ {reason}")).color(palette(ui.visuals()).warning);
         ui.add(Label::new(text).truncate()).on_hover_text(reason);
     }

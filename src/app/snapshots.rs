@@ -45,7 +45,7 @@ impl eframe::App for Window {
             state.execute(command, ui.ctx());
             requests.extend(state.desk.take_requests());
         }
-        // The Node screen would read the machine of the test.
+        // The Node screen would read the machine that runs the test.
         if state.desk.screen != ScreenName::NODE {
             state.poll(&ui.ctx().clone());
             requests.extend(state.desk.take_requests());
@@ -217,7 +217,7 @@ fn the_topology_of_four_gpus_is_drawn_with_its_interconnects() {
     state.desk.session = Some(OpenSession { folder: folder(), read_only: None });
     let of_gpu = |gpu: &Gpu| {
         let device = Device { name: gpu.name.clone(), gpu_uuid: Some(gpu.uuid.clone()) };
-        // Without a time, which is shown in the time zone of whoever looks.
+        // Without a time, which would be shown in the viewer's time zone.
         let mut rates = DeviceRates { device, time_s: None, ..fixture::rates() };
         for (key, per_s) in [("tf32", 4.12e14), ("bf16", 7.93e14)] {
             rates.rates.push(Rate { key: key.into(), per_s, ..rates.rates[0].clone() });

@@ -1,5 +1,5 @@
-//! The list of studies to choose from: those of the session, then the built-in ones with their titles, by the question that they
-//! answer, narrowed by a search.
+//! The list of studies to choose from: those of the session, then the built-in ones with their titles, grouped by the question that they
+//! answer, and filtered by a search.
 
 use eframe::egui::{Button, Id, Role, Ui, WidgetInfo};
 
@@ -7,7 +7,7 @@ use super::theme::GRID;
 use super::widgets::{muted, text_field};
 use crate::figure::{Study, study_groups};
 
-/// The text of the search, which lives in egui's memory, and its field.
+/// Draws the search field and returns its text, which is stored in egui's memory.
 pub fn search_ui(ui: &mut Ui, id: Id) -> String {
     let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
     let field = ui.add(text_field(&mut text, "Search studies", 264.0));
@@ -20,13 +20,13 @@ pub fn search_ui(ui: &mut Ui, id: Id) -> String {
     text
 }
 
-/// Whether a study is one that the search asks for: each of its words is in one of the texts.
+/// Whether the search finds a study: each of its words must occur in one of the texts.
 pub fn is_sought(search: &str, texts: &[&str]) -> bool {
     let text = texts.join(" ").to_lowercase();
     search.to_lowercase().split_whitespace().all(|word| text.contains(word))
 }
 
-/// Draws the built-in studies that the search asks for; gives the one that was clicked. `shown` is the name of the study that is shown.
+/// Draws the built-in studies that the search finds; returns the one that was clicked. `shown` is the name of the current study.
 pub fn built_in_ui(ui: &mut Ui, search: &str, shown: &str) -> Option<Study> {
     let (mut chosen, mut is_empty) = (None, true);
     for group in study_groups() {
@@ -51,7 +51,7 @@ pub fn built_in_ui(ui: &mut Ui, search: &str, shown: &str) -> Option<Study> {
         ui.add_space(GRID);
     }
     if is_empty {
-        ui.label(muted(ui, "No built-in study has these words"));
+        ui.label(muted(ui, "No built-in study contains these words"));
     }
     chosen
 }

@@ -1,4 +1,4 @@
-//! Work on threads, with progress and cancellation; dialogs; typed paths.
+//! Work on threads, with progress and cancellation; dialogs; paths that the user types.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub fn on_thread<T: Send + 'static>(
     let context = context.clone();
     let job = move || {
         sender.send(work());
-        // The result is visible from now on.
+        // From now on the result is visible.
         context.request_repaint();
     };
     // The job is shared, so that it can run here if no thread can be started.
@@ -50,7 +50,7 @@ pub fn choose_session(context: &Context, title: &'static str) -> Promise<Option<
     })
 }
 
-/// A typed path; `~` is the home folder. An address of a session on another machine stays as it is.
+/// A typed path; `~` is the home folder. The address of a session on another machine is not changed.
 pub fn typed_path(text: &str) -> Option<PathBuf> {
     let text = text.trim();
     if text.is_empty() {
@@ -66,7 +66,7 @@ pub fn typed_path(text: &str) -> Option<PathBuf> {
     }
 }
 
-/// Work that is under way.
+/// Work in progress.
 pub struct Task<T: Send + 'static> {
     shared: Arc<Shared>,
     work: Promise<T>,
@@ -75,12 +75,12 @@ pub struct Task<T: Send + 'static> {
 #[derive(Default)]
 struct Shared {
     cancelled: AtomicBool,
-    /// In thousandths.
+    /// The finished part in thousandths.
     done: AtomicU32,
 }
 
 impl<T: Send + 'static> Task<T> {
-    /// Begins work on a thread; it is handed what its progress is told to, which says whether to go on.
+    /// Begins work on a thread. The work reports its progress to a function, which returns whether to continue.
     pub fn start(
         thread: &'static str,
         context: &Context,
@@ -100,17 +100,17 @@ impl<T: Send + 'static> Task<T> {
         Self { shared, work }
     }
 
-    /// Asks it to stop.
+    /// Requests it to stop.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// The part that is done, from 0 to 1.
+    /// The finished part, from 0 to 1.
     pub fn done(&self) -> f32 {
         self.shared.done.load(Ordering::Relaxed) as f32 / 1000.0
     }
 
-    /// What it came to, or itself while it is under way.
+    /// Its result, or the task itself while it is still running.
     pub fn try_take(self) -> Result<T, Self> {
         let Self { shared, work } = self;
         work.try_take().map_err(|work| Self { shared, work })

@@ -25,7 +25,7 @@ pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
     });
     match value.method {
         Method::One if value.n <= 1 => "one repeat, so no interval".to_owned(),
-        Method::One => format!("by definition, of {} repeats", value.n),
+        Method::One => format!("by definition, over {} repeats", value.n),
         Method::Range => {
             let coverage = 100.0 * value.coverage().unwrap_or(0.0);
             format!(

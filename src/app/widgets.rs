@@ -124,13 +124,13 @@ fn styled(ui: &mut Ui, on: bool, enabled: bool, draw: impl FnOnce(&mut Ui) -> Re
     response
 }
 
-/// A text field of one line. Its text and its hint stand in the middle of its height, in menus too.
+/// A text field of one line. Its text and its hint are vertically centred, in menus too.
 pub fn text_field<'t>(text: &'t mut String, hint: impl Into<String>, width: f32) -> TextEdit<'t> {
     TextEdit::singleline(text).hint_text(hint.into()).desired_width(width).align(Align2::LEFT_CENTER)
 }
 
-/// A field for a path with its button, for whoever has no file dialog; gives the path that was entered. `name` is what the field is
-/// called, `verb` the button. What is typed is kept in egui's memory.
+/// A field for a path with its button, for systems without a file dialog; returns the path that was entered. `name` is the field's name,
+/// `verb` the button's text. The typed text is stored in egui's memory.
 pub fn path_ui(ui: &mut Ui, id: Id, name: &str, verb: &str, width: f32) -> Option<PathBuf> {
     let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
     let asked = ui.horizontal(|ui| {
@@ -153,11 +153,11 @@ pub fn path_ui(ui: &mut Ui, id: Id, name: &str, verb: &str, width: f32) -> Optio
 }
 
 /// Tooltip of the filter field.
-const FILTER_HELP: &str = "Words, or key=value with =, != and for numbers <, <=, >, >=. Join them with and, or, not and \
-                           parentheses; side by side means and, several values of one key mean one of them. Key: /";
+const FILTER_HELP: &str = "Words, or key=value with =, != and for numbers <, <=, >, >=. Join them with and, or, not and parentheses; \
+     terms next to each other mean and; several values of one key mean any of them. Key: /";
 
-/// Draws a filter field; returns the text if it changed. [`crate::plan::filter`] describes the grammar. What is wrong with it lies over
-/// what is below the field: nothing moves while somebody types. `keys` are those that things can have; none if that is not known.
+/// Draws a filter field; returns the text if it changed. [`crate::plan::filter`] describes the grammar. Errors are shown over the content
+/// below the field, so nothing moves while somebody types. `keys` are the existing keys; empty if unknown.
 pub fn filter_field(
     ui: &mut Ui,
     id: Id,
@@ -208,7 +208,7 @@ pub fn text_width(ui: &Ui, text: &str) -> f32 {
     ui.painter().layout_no_wrap(text.to_owned(), font, Color32::WHITE).size().x
 }
 
-/// A text with its end cut off where there is no room for all of it.
+/// A text whose end is cut off if there is no room for it.
 pub fn cut_to(ui: &Ui, text: &str, room: f32) -> String {
     let mut rest = text.to_owned();
     while text_width(ui, &rest) > room && rest.chars().count() > 2 {
@@ -217,7 +217,7 @@ pub fn cut_to(ui: &Ui, text: &str, room: f32) -> String {
     rest
 }
 
-/// Draws content that stays on one line where lines wrap, given its width.
+/// Draws content of a given width that must not be split when lines wrap.
 pub fn together_ui(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     let size = vec2(
         width.min(ui.available_size_before_wrap().x.max(ui.max_rect().width())).ceil(),

@@ -1,4 +1,4 @@
-//! The window's state: the desk, the screens, and what lies over them; how commands and events change it.
+//! The window's state: the desk, the screens, and what covers them; and how commands and events change it.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::settings::Settings;
 use super::words::runs_text;
 use crate::conduct::Order;
 
-/// Everything the window shows.
+/// The state behind everything that the window shows.
 pub struct Window {
     /// What the screens share.
     pub desk: Desk,
@@ -58,7 +58,7 @@ impl Window {
         }
     }
 
-    /// The window's title, by which windows of several sessions are told apart.
+    /// The window's title, which distinguishes windows with different sessions.
     pub fn title(&self) -> String {
         let name = super::NAME;
         self.desk.session.as_ref().map_or_else(|| name.to_owned(), |session| format!("{} – {name}", session.name()))
@@ -74,7 +74,7 @@ impl Window {
         self.screens.iter().find_map(|screen| (&**screen as &dyn Any).downcast_ref())
     }
 
-    /// A screen by its type, to be changed.
+    /// A screen by its type, mutable.
     pub fn screen_mut<S: Screen>(&mut self) -> Option<&mut S> {
         self.screens.iter_mut().find_map(|screen| (&mut **screen as &mut dyn Any).downcast_mut())
     }
@@ -145,7 +145,7 @@ impl Window {
         }
     }
 
-    /// Hands over what is on its way to screens, until nothing is.
+    /// Delivers messages to screens until there are none left.
     fn deliver(&mut self, context: &Context) {
         while let Some(sent) = self.desk.next_sent() {
             for screen in &mut self.screens {
@@ -160,7 +160,7 @@ impl Window {
         }
     }
 
-    /// Tells all screens what happened.
+    /// Sends news to all screens.
     fn tell(&mut self, news: News) {
         self.screens.iter_mut().for_each(|screen| screen.told(news, &mut self.desk));
     }
@@ -211,7 +211,7 @@ impl Window {
             }
             UiEvent::Importing(importing) => return desk.importing = importing,
             UiEvent::Launched { queued, kept, invalid } => {
-                // What kept earlier launches back is obsolete.
+                // Messages about earlier failed launches are obsolete.
                 desk.problems.retain(|problem| problem.screen != ScreenName::PLAN);
                 desk.screen = ScreenName::RUNS;
                 desk.say(Notice { text: launched_text(queued, kept, invalid), can_undo: false });
@@ -249,14 +249,14 @@ impl Window {
             return self.tell(News::SessionAgain);
         }
         if before.is_some() {
-            // They told of another session.
+            // They belonged to another session.
             desk.problems.clear();
         }
         desk.forget_runs();
         let created =
             desk.creating.take().filter(|folder| desk.session.as_ref().is_some_and(|open| open.folder == *folder));
         if let Some(folder) = created {
-            let text = format!("There was no session in {}: it is a new one.", folder.display());
+            let text = format!("There was no session in {}, so a new one was created.", folder.display());
             desk.say(Notice { text, can_undo: false });
         }
         self.tell(News::Session);
@@ -295,15 +295,15 @@ impl Window {
         self.closing.requested(&self.desk, unsaved.as_ref(), context);
     }
 
-    /// Asks for samples of the machine where the screen shows them. Each causes a frame, so that there are few while nobody touches the
-    /// window and nothing runs.
+    /// Requests samples of the machine if the screen shows them. Each sample causes a frame, so samples are rare while the window is not
+    /// used and nothing runs.
     pub fn watch_node(&mut self, is_at_rest: bool) {
         let often = self.shown().and_then(Screen::sample_interval);
         let is_at_rest = is_at_rest && !self.desk.queue.is_running();
         self.desk.watch_node(often.map(|often| if is_at_rest { SAMPLES_AT_REST } else { often }));
     }
 
-    /// Copies the command for what is on screen, or says why there is none.
+    /// Copies the command for what is on screen, or shows why there is none.
     fn copy_command(&mut self, context: &Context) {
         match self.command_line() {
             Ok(command) => {
@@ -314,7 +314,7 @@ impl Window {
         }
     }
 
-    /// What is on screen as a command line.
+    /// The command line for what is on screen.
     ///
     /// # Errors
     /// Why there is none.
@@ -322,7 +322,7 @@ impl Window {
         self.shown().map_or_else(|| Err("no screen is shown".to_owned()), |screen| screen.command_line(&self.desk))
     }
 
-    /// Opens a dropped plan, session, figure, recording or report; says what is accepted of anything else.
+    /// Opens a dropped plan, session, figure, recording or report; for anything else, the message lists what is accepted.
     fn dropped(&mut self, path: PathBuf) {
         let desk = &mut self.desk;
         let has_ending = |endings: &[&str]| {
@@ -356,7 +356,7 @@ impl Window {
     }
 }
 
-/// What came of a launch.
+/// The message about the result of a launch.
 fn launched_text(queued: usize, kept: usize, invalid: usize) -> String {
     let mut parts = vec![format!("✓ {} queued", runs_text(queued))];
     if kept > 0 {
@@ -370,7 +370,8 @@ fn launched_text(queued: usize, kept: usize, invalid: usize) -> String {
     parts.join(", ")
 }
 
-/// Frees records on a thread of their own: ten thousand runs take longer than a frame. Without a thread they are freed here.
+/// Frees records on a thread of their own, because that takes longer than a frame with ten thousand runs. If no thread can be started, they
+/// are freed here.
 fn free(records: Arc<Records>) {
     let _ = std::thread::Builder::new().name("free".to_owned()).spawn(move || drop(records));
 }
@@ -378,17 +379,17 @@ fn free(records: Arc<Records>) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 impl Window {
-    /// A screen that the window has.
+    /// The screen with this type, which must exist.
     pub fn own<S: Screen>(&self) -> &S {
         self.screen().unwrap()
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub fn own_mut<S: Screen>(&mut self) -> &mut S {
         self.screen_mut().unwrap()
     }
 
-    /// Draws a screen, and nothing around it.
+    /// Draws only a screen, without the frame around it.
     pub fn draw<S: Screen>(ui: &mut eframe::egui::Ui, window: &Self, commands: &mut Vec<Command>) {
         window.own::<S>().ui(&window.desk, ui, commands);
     }

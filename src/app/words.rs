@@ -25,7 +25,7 @@ pub fn path_word(path: &Path) -> String {
     shell_word(&path.display().to_string())
 }
 
-/// A word as a POSIX shell reads it: in quotes where it has letters with a meaning.
+/// A word quoted for a POSIX shell, if it contains special characters.
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:%+@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

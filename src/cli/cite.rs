@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 enum CitationFormat {
     /// BibTeX entries.
     Bibtex,
-    /// CITATION.cff, of multicard alone.
+    /// CITATION.cff, which describes multicard alone.
     Cff,
 }
 
@@ -73,7 +73,7 @@ fn value<'a>(citation: &'a str, key: &str) -> &'a str {
     line.map_or("", |value| value.trim().trim_matches('"'))
 }
 
-/// The names of a citation file's own authors.
+/// The names of a citation file's own authors, without those of its references.
 fn authors(citation: &str) -> Vec<&str> {
     let lines = citation.lines().skip_while(|line| *line != "authors:").skip(1);
     let own = lines.take_while(|line| line.starts_with(' '));
@@ -95,7 +95,7 @@ fn software(citation: &str) -> String {
     )
 }
 
-/// The measurements of a session: what is known of them, and no author, whom the session does not name.
+/// The BibTeX entry of a session's measurements. It has no author, since a session does not name one.
 fn measurements(material: &Material) -> String {
     let origin = &material.origin;
     let finished = material.runs.iter().filter(|run| run.state == RunState::Finished).count();
@@ -114,7 +114,7 @@ fn measurements(material: &Material) -> String {
     text + &format!("  note = {{{}. Made with multicard~\\cite{{multicard}}}}\n}}\n", latex_text(&on))
 }
 
-/// `4 × NVIDIA H200`: GPUs of one name are counted.
+/// `4 × NVIDIA H200`: the names of GPUs, each with its count.
 fn gpus_text(names: &[String]) -> String {
     let kinds = names.chunk_by(|one, next| one == next);
     let kinds: Vec<String> = kinds.map(|kind| format!("{} × {}", kind.len(), kind[0])).collect();

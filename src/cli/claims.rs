@@ -12,15 +12,15 @@ use crate::papers::{self, Judgement, Verdict, judge};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The session's folder, or the name of one in the default place.
+    /// The session's folder, or the name of a session in the default folder.
     session: PathBuf,
-    /// Only claims made of this table or figure, such as 2503.15252/table-2, or the claim of this name.
+    /// Only the claims about this table or figure, such as 2503.15252/table-2, or only the claim of this name.
     #[arg(long, value_name = "ID")]
     on: Option<String>,
-    /// Claims that nothing here tests, too.
+    /// List the claims that nothing in this session tests, too.
     #[arg(long)]
     all: bool,
-    /// How to write it.
+    /// Output format.
     #[arg(long, value_parser = variant::<TableFormat>(), default_value = "md")]
     format: TableFormat,
 }
@@ -47,12 +47,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     print(&text_of(&table, arguments.format))?;
     if !with_untested {
-        say("--all lists the claims that nothing in this session tests, too");
+        say("--all also lists the claims that no run of this session tests");
     }
     Ok(if fails { SOME_RUN_FAILED } else { OK })
 }
 
-/// The table as text; a sentence where people would read a table without rows.
+/// The table as text. For people, a sentence takes the place of a table without rows.
 fn text_of(table: &Table, format: TableFormat) -> String {
     if table.rows.is_empty() && format == TableFormat::Markdown {
         return "No run of this session tests a claim of the papers.\n".to_owned();
@@ -60,7 +60,7 @@ fn text_of(table: &Table, format: TableFormat) -> String {
     figure::render(table, format)
 }
 
-/// The claims judged by cells, what was tested first.
+/// The claims judged by cells; those that were tested come first.
 pub(super) fn judged(cells: &[Cell]) -> Vec<Judgement> {
     let mut judgements = judge(cells);
     judgements.sort_by_key(|one| one.findings.is_empty());

@@ -13,18 +13,18 @@ use crate::program::readings::{Found, PYTHON_ADAPTER, Untaken, read_log};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Show what is read from a log of a program's output, line by line. Exit code 1 if a pattern matches nothing.
+    /// Show how the readings of a command are found in a log of a program's output, line by line. Exit code 1 if a pattern matches nothing.
     Test(TestArguments),
 }
 
 #[derive(Args)]
 pub(super) struct TestArguments {
-    /// Plan with the command.
+    /// Plan file that contains the command.
     plan: PathBuf,
-    /// What the program printed.
+    /// A file with the output of the program.
     #[arg(long, value_name = "FILE")]
     log: PathBuf,
-    /// The command, where the plan has several.
+    /// Name of the command, if the plan has several.
     #[arg(long)]
     name: Option<String>,
 }
@@ -38,7 +38,7 @@ pub(super) struct AdapterArguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Language {
-    /// A module for loops of one's own, PyTorch Lightning and Hugging Face's Trainer.
+    /// A module for training loops of your own, PyTorch Lightning and Hugging Face's Trainer.
     Python,
 }
 
@@ -79,7 +79,7 @@ fn test(arguments: &TestArguments) -> Outcome {
     Ok(if missed.is_empty() && !read.is_empty() { OK } else { SOME_RUN_FAILED })
 }
 
-/// The plan's command, or that of a name.
+/// The plan's only command, or the one with the given name.
 fn command_of<'p>(plan: &'p Plan, name: Option<&str>) -> Result<&'p plan::Command, String> {
     let mut commands: Vec<&plan::Command> = plan.blocks().filter_map(|block| block.spec.command.as_deref()).collect();
     commands.dedup_by_key(|command| command.name.clone());
@@ -90,11 +90,11 @@ fn command_of<'p>(plan: &'p Plan, name: Option<&str>) -> Result<&'p plan::Comman
         (None, [command]) => Ok(command),
         (None, _) => Err(format!("the plan has several commands: choose one with --name: {}", names.join(", "))),
         (Some(name), _) => named(name)
-            .ok_or_else(|| format!("--name {name}: no command of the plan is called so{}", suggestion(name, &names))),
+            .ok_or_else(|| format!("--name {name}: the plan has no command of this name{}", suggestion(name, &names))),
     }
 }
 
-/// What was read of a log.
+/// What was found in a log.
 #[derive(Default)]
 struct Read {
     steps: u64,
@@ -117,14 +117,15 @@ impl Read {
     }
 
     fn summary(&self, lines: u64, is_declared: bool) -> String {
-        let by = if is_declared { "by the plan's patterns" } else { "by guessing, as the plan declares no patterns" };
+        let by =
+            if is_declared { "by the plan's patterns" } else { "by guessing, since the plan declares no patterns" };
         let readings: Vec<String> = self.readings.iter().map(|(key, count)| format!("{count} of {key}")).collect();
         let readings =
             if readings.is_empty() { "no readings".to_owned() } else { format!("readings: {}", readings.join(", ")) };
         format!("Of {lines} lines, {by}: {} steps, {readings}.", self.steps)
     }
 
-    /// Numbers that were not taken, with patterns that take them.
+    /// The numbers that were not read, with patterns that would read them.
     fn untaken(&self) -> Option<String> {
         if self.untaken.is_empty() {
             return None;
@@ -132,11 +133,11 @@ impl Read {
         let numbers: Vec<&str> = self.untaken.iter().map(|untaken| untaken.number.as_str()).collect();
         // Lines of evaluations have no guess.
         let guess = self.untaken.iter().map(|untaken| &untaken.taken).find(|taken| !taken.is_empty());
-        let first = if guess.is_some() { "; the first is for what was guessed" } else { "" };
+        let first = if guess.is_some() { "; the first pattern keeps what was guessed" } else { "" };
         let patterns = guess.into_iter().chain(self.untaken.iter().map(|untaken| &untaken.pattern));
         let patterns: Vec<String> = patterns.map(|pattern| format!("    '{pattern}',\n")).collect();
         Some(format!(
-            "Not taken: {}. Patterns take them, and replace the guess{first}:\n[command.readings]\npatterns = [\n{}]",
+            "Not read: {}. These patterns read them, and replace the guess{first}:\n[command.readings]\npatterns = [\n{}]",
             numbers.join(", "),
             patterns.concat()
         ))
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn a_command_that_the_plan_lacks_is_named() {
         let error = tried("", b"", Some("owm")).unwrap_err().to_string();
-        assert!(error.contains("--name owm: no command of the plan is called so; did you mean \"own\"?"), "{error}");
+        assert!(error.contains("--name owm: the plan has no command of this name; did you mean \"own\"?"), "{error}");
         let plan = Plan::parse("version = 1", "image.toml").unwrap();
         assert_eq!(command_of(&plan, None).unwrap_err(), "the plan has no [command]");
     }

@@ -20,10 +20,10 @@ use crate::store::{Reader, StoreError};
 pub(super) struct ConductArguments {
     /// Session folder, created if missing.
     session: PathBuf,
-    /// How long to go on with nothing to do and nobody attached, in seconds.
+    /// How many seconds the process stays when it has nothing to do and no client is attached.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
     linger: f64,
-    /// Leave the terminal's session, and say on stdout when clients can connect.
+    /// Leave the terminal's session, and print a line on stdout when clients can connect.
     #[arg(long, hide = true)]
     detached: bool,
 }
@@ -35,10 +35,10 @@ pub(super) struct AttachArguments {
     /// Write events to stdout in this format. Default: nothing.
     #[arg(long, value_enum)]
     format: Option<EventFormat>,
-    /// Go on with a paused queue first.
+    /// First resume the queue, if it is paused.
     #[arg(long)]
     resume: bool,
-    /// With --resume: allow the programs that came with the session's archive, without being asked.
+    /// With --resume: allow the programs that came with the session's archive, without asking.
     #[arg(long, requires = "resume")]
     allow_programs: bool,
 }
@@ -47,7 +47,7 @@ pub(super) struct AttachArguments {
 pub(super) struct StopArguments {
     /// Session folder, the name of a session in the default folder, or ssh://[user@]host/path.
     session: PathBuf,
-    /// Leave active runs running to their end; only queued ones are cancelled.
+    /// Let active runs go on to their end; cancel only the queued ones.
     #[arg(long)]
     queued: bool,
     /// If the process that runs the session does not answer for 10 s, end that process first.
@@ -86,8 +86,8 @@ pub(super) fn conduct(arguments: &ConductArguments) -> Outcome {
     Ok(OK)
 }
 
-/// Closes the files beside input, output and errors that the starting process passed on: a script may hold its output open under any
-/// number, and a login whose output is open elsewhere does not end. Nothing of this process is open yet.
+/// Closes all files that the starting process passed on, except input, output and errors. A script may wait until every copy of its output
+/// is closed, and a login over ssh does not end while its output is open elsewhere. This process has not opened any file of its own yet.
 fn let_go() {
     let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers: Vec<RawFd> = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -102,14 +102,14 @@ fn let_go() {
     }
 }
 
-/// Tells the process that started this one.
+/// Prints a line for the process that started this one.
 fn tell(line: &str) {
     let mut stdout = std::io::stdout().lock();
     // It may have ended.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }
 
-/// Follows a session until nothing is left to do. An interrupt ends the following, not the runs.
+/// Follows a session until nothing is left to do. An interrupt ends only the following; the runs go on.
 pub(super) fn attach(arguments: &AttachArguments) -> Outcome {
     let mut place = Place::of(&arguments.session)?;
     let mut resumes = arguments.resume;
@@ -130,22 +130,22 @@ pub(super) fn attach(arguments: &AttachArguments) -> Outcome {
     }
 }
 
-/// How a paused queue is gone on with.
+/// How a paused queue is resumed.
 #[derive(Clone, Copy)]
 struct Resuming {
-    /// Programs that came with an archive are allowed unasked.
+    /// Whether programs that came with an archive are allowed without asking.
     allows_programs: bool,
 }
 
-/// Goes on with a paused queue. Programs that came with the session's archive are shown first, and asked for once a session.
+/// Resumes a paused queue. Programs that came with the session's archive are shown first, and the user is asked once a session.
 fn resume(following: &mut Following, resuming: Resuming, session: &str) -> Result<(), Box<dyn std::error::Error>> {
     let programs = following.asks().to_vec();
     if !programs.is_empty() {
-        say("this session came with an archive, and somebody else wrote the programs that its runs start:");
+        say("this session came with an archive, and its runs start programs that somebody else wrote:");
         // Whole, however long they are: nothing may hide behind a cut.
         programs.iter().try_for_each(|line| writeln!(std::io::stderr(), "  {}", foreign::printable(line)))?;
-        if !(resuming.allows_programs || is_agreed("Run them on this machine, as you?")?) {
-            let answer = "nothing was started; if you trust them: multicard attach --resume --allow-programs";
+        if !(resuming.allows_programs || is_agreed("Run them on this machine, under your account?")?) {
+            let answer = "nothing was started; if you trust these programs: multicard attach --resume --allow-programs";
             return Err(format!("{answer} {session}").into());
         }
         following.order(Order::Allow(digest_of_programs(&programs)))?;
@@ -154,7 +154,7 @@ fn resume(following: &mut Following, resuming: Resuming, session: &str) -> Resul
     Ok(())
 }
 
-/// Asks whoever sits at the terminal; nobody there agrees to nothing.
+/// Asks the user at the terminal a question. Without a terminal, the answer is no.
 fn is_agreed(question: &str) -> std::io::Result<bool> {
     let (mut errors, input) = (std::io::stderr(), std::io::stdin());
     if !(input.is_terminal() && errors.is_terminal()) {
@@ -181,7 +181,7 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resumi
     following.watch()?;
     if following.is_resting() {
         let queued = following.queued().len();
-        say(format_args!("the queue of {queued} runs is paused: multicard attach {} --resume", place.name()));
+        say(format_args!("the queue is paused with {queued} runs: multicard attach {} --resume", place.name()));
         return Ok(INTERRUPTED);
     }
     if following.is_idle() {
@@ -192,18 +192,17 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resumi
     Ok(INTERRUPTED)
 }
 
-/// Gives an order to the conductor of a session; false if there is none, unless the session is on another machine, where one is
-/// started.
+/// Gives an order to the conductor of a session. False if no conductor runs; for a session on another machine, one is started.
 ///
 /// # Errors
-/// It cannot be reached, or refuses.
+/// The conductor cannot be reached, or refuses the order.
 pub(super) fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::error::Error>> {
     let client = match Far::of(folder)? {
         Some(far) if matches!(order, Order::Attach(..)) => {
             let (address, host) = (far.address(), far.address().host());
-            let there = address.there(&format!("{} trace FILE --session", address.program()));
+            let remote_command = address.there(&format!("{} trace FILE --session", address.program()));
             return Err(format!(
-                "the report is a file of this machine: copy it to {host}, and import it there: {there}"
+                "the report is a file on this machine: copy it to {host} and import it there: {remote_command}"
             )
             .into());
         }
@@ -219,7 +218,7 @@ pub(super) fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::
     Ok(true)
 }
 
-/// The conductor of a session: the one that there is, or one that takes up the runs that an earlier one left; none where there is
+/// The conductor of a session: the running one, or a new one that takes over the runs which an earlier conductor left; none if there is
 /// nothing to conduct.
 fn conductor(place: &Place, live: bool) -> Result<Option<Client>, Box<dyn std::error::Error>> {
     if let Some(client) = place.connect(live)? {
@@ -240,9 +239,11 @@ pub(super) fn stop(arguments: &StopArguments) -> Outcome {
         outcome => return outcome,
     };
     let Some(ConductError::Silent(silent)) = error.downcast_ref() else { return Err(error) };
-    silent.end().map_err(|reason| format!("{silent}; it cannot be ended: {reason}"))?;
+    silent.end().map_err(|reason| format!("{silent}; its process cannot be ended: {reason}"))?;
     let process = silent.process().unwrap_or_default();
-    say(format_args!("ended the conductor, process {process}, which did not answer; the next one stops its runs"));
+    say(format_args!(
+        "ended the conductor, process {process}, which did not answer; the next conductor stops its runs"
+    ));
     stop_at(&place, arguments)
 }
 

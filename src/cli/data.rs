@@ -15,7 +15,7 @@ use crate::plan::{Block, Data, Obtainable, Obtained, obtainable};
 pub(super) enum Command {
     /// Generate a data set: the procedural digits, or with `--scenario b` a folder of 300×300 colour images.
     Make {
-        /// `digits` (default), or with `--scenario b` the folder to write.
+        /// `digits` (default); with `--scenario b`, the folder to write.
         #[arg(value_name = "SET|DIR")]
         target: Option<PathBuf>,
         /// The scenario.
@@ -27,7 +27,7 @@ pub(super) enum Command {
         /// Source of scenario b's images.
         #[arg(long, value_name = "SET", default_value = "digits", value_parser = names(dataset::image_sets()))]
         from: String,
-        /// Training images of scenario b; there are a sixth as many test images.
+        /// Number of training images of scenario b; a sixth as many test images are added.
         #[arg(long, default_value_t = 60_000)]
         count: usize,
         /// File format of scenario b's images.
@@ -61,7 +61,7 @@ pub(super) enum Written {
     Png,
 }
 
-/// The names of sets of files, as clap offers them.
+/// The names of data sets, as clap offers them.
 fn names<'a>(files: impl Iterator<Item = &'static Obtainable> + 'a) -> PossibleValuesParser {
     PossibleValuesParser::new(files.map(|files| PossibleValue::new(&*files.key).help(&*files.about)))
 }
@@ -98,10 +98,10 @@ pub(super) fn run(command: Command) -> Outcome {
     Ok(OK)
 }
 
-/// Generates or downloads a set of files, into its own folder where none is given.
+/// Generates or downloads a data set, into its default folder unless another is given.
 fn obtain(name: &str, folder: Option<PathBuf>, unit: &str) -> Result<PathBuf, Box<dyn Error>> {
     let known = obtainable().find(|(_, files)| files.key == name);
-    let (rule, files) = known.ok_or_else(|| format!("{name} is a data set of no workload"))?;
+    let (rule, files) = known.ok_or_else(|| format!("{name} is not a data set of any workload"))?;
     let own = || dataset::folder_of(rule, files);
     // A folder that is named holds all sets that its rule reads.
     let given = |folder: PathBuf| if files.key == rule.key { folder } else { folder.join(&*files.key) };
@@ -110,7 +110,7 @@ fn obtain(name: &str, folder: Option<PathBuf>, unit: &str) -> Result<PathBuf, Bo
     Ok(folder)
 }
 
-/// Checks the data set of a plan's block before a launch: generates the digits if necessary, and rejects a missing or invalid set.
+/// Checks a plan's data set before a launch: generates the digits if necessary, and rejects a data set that is missing or invalid.
 pub(super) fn prepare(block: &Block) -> Result<(), Box<dyn Error>> {
     let missing = dataset::missing(block);
     match with_bar("images", |progress| dataset::prepare(&block.data, progress)) {

@@ -12,31 +12,31 @@ use crate::figure::{self, DifferenceOutcome, difference};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The sessions before: folders, or names in the default place. Without `--`, the last one is the session after.
+    /// The sessions before: folders, or names in the default folder. Without `--`, the last one is the session after.
     #[arg(required = true, value_name = "BEFORE")]
     before: Vec<PathBuf>,
-    /// The sessions after, behind `--`.
+    /// The sessions after, written after `--`.
     #[arg(last = true, value_name = "AFTER")]
     after: Vec<String>,
     #[command(flatten)]
     options: Options,
 }
 
-/// What may also stand behind the sessions after.
+/// The options that may also follow the sessions after `--`.
 #[derive(Args, Clone)]
 struct Options {
     /// The measure, by its key.
     #[arg(long, value_name = "KEY", default_value = "step_time_s")]
     measure: String,
-    /// By how much a cell may become worse, such as 2%; differences within it are called equal.
+    /// By how much a cell may become worse, such as 2%; smaller differences are called equal.
     #[arg(long, alias = "equal-within", value_name = "PERCENT", value_parser = share, default_value = "1%")]
     margin: f64,
-    /// How to write it.
+    /// Output format.
     #[arg(long, value_parser = variant::<TableFormat>(), default_value = "md")]
     format: TableFormat,
 }
 
-/// What stands behind `--`: sessions, then options, which a shell user writes last.
+/// The arguments after `--`: sessions, then options, since users of a shell write options last.
 #[derive(Parser)]
 #[command(name = "multicard diff", no_binary_name = true)]
 struct Behind {
@@ -45,7 +45,7 @@ struct Behind {
     options: Options,
 }
 
-/// Exit code 0 where every cell is shown to be no worse than the margin allows, 1 where one became worse, 3 where that is open.
+/// Exit code 0 if every cell is shown to be no worse than the margin allows, 1 if a cell became worse, 3 if the runs cannot decide it.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let (before, after, options) = sides(arguments)?;
     let read = |sessions: &[PathBuf]| -> Result<Vec<Material>, Box<dyn Error>> {
@@ -57,7 +57,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         before.iter().find_map(|cells| measure_of(cells, &options.measure)).filter(|one| one.better != Better::Neither)
     else {
         let asked = &options.measure;
-        return Err(format!("--measure {asked}: no measure of these runs that is better low or high; `multicard help method` lists measures").into());
+        return Err(format!("--measure {asked}: these runs have no such measure, or it has no better direction; `multicard help method` \
+             lists measures").into());
     };
     let found = difference(&before, &after, measure, options.margin);
     if found.table.rows.is_empty() {
@@ -82,7 +83,7 @@ fn cells_of_each(sessions: &[Material]) -> Vec<Vec<Cell<'_>>> {
 /// The sessions before, those after, and the options.
 type Sides = (Vec<PathBuf>, Vec<PathBuf>, Options);
 
-/// The sessions of each side and the options, wherever these stand.
+/// Splits the arguments into the sessions of each side and the options, wherever the options stand.
 fn sides(arguments: &Arguments) -> Result<Sides, Box<dyn Error>> {
     let (mut before, options) = (arguments.before.clone(), arguments.options.clone());
     if arguments.after.is_empty() {
@@ -101,7 +102,7 @@ fn sides(arguments: &Arguments) -> Result<Sides, Box<dyn Error>> {
     Ok((before, behind.sessions, behind.options))
 }
 
-/// A share, as percent or, as earlier versions took it, as a number below 1: `2%`, `0.02`.
+/// A share: percent (`2%`), or a number below 1 (`0.02`), as earlier versions took it.
 fn share(text: &str) -> Result<f64, String> {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let share = match text.strip_suffix('%') {

@@ -12,7 +12,7 @@ pub(super) struct Arguments {
     format: Format,
 }
 
-/// Prints the list. The exit code is 1 if something that is meant to work does not.
+/// Prints the list. The exit code is 1 if something does not work that should.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let checks = examine(&Machine::look().node);
     match arguments.format {

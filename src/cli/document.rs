@@ -7,7 +7,7 @@ use crate::text_table::{TextTable, html_prose, html_text, latex_prose, latex_tex
 
 /// A part of a document.
 pub(super) enum Part {
-    /// A heading, from 1, the document's title, to 4.
+    /// A heading with its level, from 1 (the document's title) to 4.
     Heading(u8, String),
     /// A paragraph.
     Paragraph(String),
@@ -17,13 +17,13 @@ pub(super) enum Part {
     Table(Box<Table>),
     /// A table of text.
     Values(TextTable),
-    /// A picture, whose files `figures/NAME.svg` and `figures/NAME.pdf` the writer of the document writes.
+    /// A picture. The writer of the document writes its files, `figures/NAME.svg` and `figures/NAME.pdf`.
     Picture {
-        /// The name of its files without their ending.
+        /// The name of the picture's files without their ending.
         name: String,
-        /// What it shows.
+        /// The picture's title.
         title: String,
-        /// The SVG, which the page of HTML holds.
+        /// The SVG, which is embedded in the page of HTML.
         svg: String,
     },
 }
@@ -41,14 +41,14 @@ impl Document {
         self.0.push(Part::Paragraph(text.into()));
     }
 
-    /// A list; none where there are no items.
+    /// Adds a list, unless it has no items.
     pub(super) fn list(&mut self, items: Vec<String>) {
         if !items.is_empty() {
             self.0.push(Part::List(items));
         }
     }
 
-    /// The document as Markdown, which shows pictures by their files.
+    /// The document as Markdown, with links to the files of its pictures.
     pub(super) fn markdown(&self) -> String {
         let mut text = String::new();
         for part in &self.0 {
@@ -95,7 +95,7 @@ impl Document {
         page + "</body>\n</html>\n"
     }
 
-    /// The document as LaTeX, whose pictures are PDF files beside it.
+    /// The document as LaTeX, which includes its pictures as PDF files from the folder `figures`.
     pub(super) fn latex(&self) -> String {
         let mut text = PREAMBLE.to_owned();
         for part in &self.0 {
@@ -151,14 +151,14 @@ fn latex_list(items: &[String]) -> String {
     if items.is_empty() { items } else { format!("{{\\small\\begin{{itemize}}\n{items}\\end{{itemize}}}}\n") }
 }
 
-/// A `tabular` that is no wider and no higher than the page.
+/// A `tabular`, shrunk to the width and height of the page where it is larger.
 fn latex_table(tabular: &str) -> String {
     format!(
         "\\begin{{center}}\\begin{{adjustbox}}{{max width=\\linewidth, max totalheight=0.95\\textheight}}\n{tabular}\\end{{adjustbox}}\\end{{center}}\n"
     )
 }
 
-/// Bytes of a file within a `data:` address.
+/// Bytes of a file, encoded for a `data:` address.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len() * 3 / 2);
     for byte in text.bytes() {

@@ -15,7 +15,7 @@ use crate::plan::Filter;
 pub(super) struct Arguments {
     /// Session folder, or the name of a session in the default folder.
     session: PathBuf,
-    /// What the rows are.
+    /// What each row describes.
     #[arg(long, value_parser = variant::<What>())]
     what: What,
     /// Output format. Default: by the ending of the output file, or CSV.
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     };
     let format = arguments.format.or_else(by_ending).unwrap_or(Format::Csv);
     if format == Format::Parquet && arguments.output.is_none() && io::stdout().is_terminal() {
-        return Err("--format parquet is not for a terminal: name a file with --output FILE".into());
+        return Err("--format parquet cannot be written to a terminal: name a file with --output FILE".into());
     }
     let interrupted = interrupts()?;
     let reader = super::material::open(&folder)?;
@@ -54,10 +54,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     match exported {
         Ok(Exported { runs, rows }) => {
             if runs == 0 && !filter.is_empty() {
-                say(format_args!("--filter {:?}: no run of the session meets it", arguments.filter));
+                say(format_args!("--filter {:?}: no run of the session matches", arguments.filter));
             }
             if let Some(file) = &arguments.output {
-                say(format_args!("{rows} rows of {runs} runs in {}", file.display()));
+                say(format_args!("{rows} rows from {runs} runs in {}", file.display()));
             }
             Ok(OK)
         }

@@ -31,7 +31,7 @@ pub(super) enum EventFormat {
     Json,
 }
 
-/// The number of a letter, and what came of it.
+/// The number of an order, and the conductor's answer to it.
 type Answer = (u64, Result<Option<Added>, String>);
 
 /// How runs ended.
@@ -42,7 +42,8 @@ pub(super) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Counts the runs that have ended. The queue does not know those that ended under an earlier conductor: the records do.
+    /// Counts the runs that have ended. The queue does not know the runs that ended under an earlier conductor; they are read from the
+    /// records.
     fn of(queue: &QueueView, runs: &HashSet<&str>, folder: &Path) -> Result<Self, StoreError> {
         let rows = queue.rows.iter().filter(|row| runs.contains(row.run.as_str()));
         let mut states: HashMap<String, RunState> = rows.map(|row| (row.run.clone(), row.state)).collect();
@@ -62,18 +63,18 @@ impl Outcomes {
     }
 }
 
-/// The user does not wait for the conductor any longer.
+/// The user interrupted the wait for the conductor.
 #[derive(Debug, thiserror::Error)]
-#[error("interrupted: what the session's conductor was asked to do, and has not answered, may still happen")]
+#[error("interrupted: the session's conductor has not answered yet and may still carry out the order")]
 pub(super) struct Interrupted;
 
-/// How long an order is waited for after an interrupt, so that what it does is known.
+/// How long an order's answer is awaited after an interrupt, so that its effect is known.
 const INTERRUPTED_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Set by SIGINT and SIGTERM. Until a process asks for it, these signals end it.
+/// A flag that SIGINT and SIGTERM set. Before the first call, these signals end the process.
 ///
 /// # Errors
-/// The system refuses the handler.
+/// The system refuses the signal handler.
 pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Box<dyn Error>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -82,7 +83,7 @@ pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Box<dyn Error>> {
     Ok(interrupted)
 }
 
-/// A session that is followed through its conductor. The connection ends before the conductor of this process, if it is one.
+/// A session that is followed through its conductor. If the conductor runs in this process, the connection is closed before it ends.
 pub(super) struct Following {
     orders: Orders,
     client: Client,
@@ -92,18 +93,18 @@ pub(super) struct Following {
     queue: QueueView,
     /// Whether the first state of the queue has arrived.
     knows_queue: bool,
-    /// The runs that are shown; none for all.
+    /// The runs that are shown; `None` shows all runs.
     shown: Option<HashSet<String>>,
     letters: u64,
     /// Set by the user's interrupt.
     interrupted: Arc<AtomicBool>,
-    /// When the conductor said something last, and whether its silence since was told.
+    /// When the conductor last sent a message, and whether the user was told of its silence since then.
     heard: Instant,
     is_silence_told: bool,
-    /// Whether a conductor that says nothing is given up even if it may yet.
+    /// Whether a silent conductor is given up even though it may still answer.
     is_impatient: bool,
     bar: ProgressBar,
-    /// Why events could not be written.
+    /// Why events could not be written to stdout.
     unwritten: Option<std::io::Error>,
 }
 
@@ -134,7 +135,7 @@ impl Following {
         })
     }
 
-    /// Gives up a conductor that says nothing, whatever it does.
+    /// Gives up a silent conductor, even if it may only be slow.
     #[must_use]
     pub fn impatient(self) -> Self {
         Self { is_impatient: true, ..self }
@@ -145,14 +146,14 @@ impl Following {
         &self.folder
     }
 
-    /// Goes on by another connection.
+    /// Continues over another connection.
     pub fn go_on(&mut self, client: Client) -> Result<(), ConductError> {
         (self.orders, self.client) = (client.orders()?, client);
         (self.queue, self.knows_queue, self.heard) = (QueueView::default(), false, Instant::now());
         Ok(())
     }
 
-    /// Waits for the state of the queue.
+    /// Waits for the first state of the queue.
     pub fn await_queue(&mut self) -> Result<(), Box<dyn Error>> {
         while !self.knows_queue {
             if self.interrupted.load(Ordering::Relaxed) {
@@ -169,12 +170,12 @@ impl Following {
         self.queue.is_idle()
     }
 
-    /// Whether what an earlier conductor left waits for the queue to be resumed, and nothing else happens.
+    /// Whether only runs are left that wait for the queue to be resumed, after an earlier conductor left them.
     pub fn is_resting(&self) -> bool {
         self.queue.is_resting()
     }
 
-    /// The command lines of programs that came with the session's archive and wait to be allowed.
+    /// The command lines of programs that came with the session's archive and have not been allowed yet.
     pub fn asks(&self) -> &[String] {
         &self.queue.asks
     }
@@ -184,13 +185,13 @@ impl Following {
         self.queue.rows.iter().filter(|row| !row.state.is_final()).map(|row| row.run.clone()).collect()
     }
 
-    /// The runs that wait, the last first, so that none starts in place of one that is cancelled.
+    /// The waiting runs, last first: cancelled in this order, no run starts in the place of a cancelled one.
     pub fn queued(&self) -> Vec<String> {
         let queued = self.queue.rows.iter().filter(|row| row.state == RunState::Queued);
         queued.rev().map(|row| row.run.clone()).collect()
     }
 
-    /// Sends an order and waits for its answer; for a while only once the user has interrupted, and not after a second interrupt.
+    /// Sends an order and waits for its answer. After an interrupt it waits only a short while, and after a second one not at all.
     pub fn order(&mut self, order: Order) -> Result<Option<Added>, Box<dyn Error>> {
         self.letters += 1;
         self.heard = Instant::now();
@@ -213,7 +214,7 @@ impl Following {
         }
     }
 
-    /// Goes on waiting for what the conductor has to say, unless it is stopped.
+    /// Goes on waiting for a silent conductor, unless it is stopped or given up.
     fn bear_silence(&mut self) -> Result<(), Box<dyn Error>> {
         match self.silence() {
             Some(silent) if silent.is_stopped() || self.is_impatient => Err(ConductError::Silent(silent).into()),
@@ -225,7 +226,7 @@ impl Following {
         }
     }
 
-    /// The conductor, if it has said nothing for long.
+    /// The conductor's silence, if it has lasted long.
     fn silence(&self) -> Option<Silent> {
         let silence = self.heard.elapsed();
         (silence >= SILENCE_LIMIT).then(|| self.client.silent(silence))
@@ -237,18 +238,19 @@ impl Following {
         }
     }
 
-    /// Queues the runs of a plan; from then on only they are shown.
+    /// Queues the runs of a plan; from then on only these runs are shown.
     pub fn launch(&mut self, launch: Launch) -> Result<Added, Box<dyn Error>> {
-        let added = self.order(Order::Launch(Box::new(launch)))?.ok_or("the conductor does not say what it queued")?;
+        let added =
+            self.order(Order::Launch(Box::new(launch)))?.ok_or("the conductor does not say which runs it queued")?;
         self.shown = Some(added.runs.iter().cloned().collect());
         Ok(added)
     }
 
-    /// Says who runs what was queued.
+    /// Tells the user which process runs what was queued.
     pub fn say_detached(&self, session: &str) {
         let conducting = self.client.conducting();
         if conducting.detached {
-            say(format_args!("they go on without this terminal: multicard attach {session}"));
+            say(format_args!("the runs go on without this terminal: multicard attach {session}"));
             // Another machine has settings of its own.
             if let Some(ends) = ends_at_logout().filter(|_| !session.starts_with("ssh://")) {
                 say(ends);
@@ -256,12 +258,12 @@ impl Following {
         } else {
             let process = conducting.process;
             say(format_args!(
-                "they are run by `multicard run` in another terminal (process {process}) and end with it"
+                "the runs belong to `multicard run` in another terminal (process {process}) and end with it"
             ));
         }
     }
 
-    /// Follows until nothing is left to do but what waits for the queue to be resumed; `None` if it was interrupted.
+    /// Follows until only runs are left that wait for the queue to be resumed; `None` if it was interrupted.
     pub fn until_settled(&mut self) -> Result<Option<()>, Box<dyn Error>> {
         self.follow(|queue| queue.is_idle() || queue.is_resting())
     }
@@ -271,46 +273,47 @@ impl Following {
         self.follow(QueueView::is_idle)
     }
 
-    /// Follows until some runs have ended; `None` if it was interrupted or stdout was closed, and they were stopped.
+    /// Follows until the given runs have ended; `None` if they were stopped because of an interrupt or a closed stdout.
     pub fn until_ended(&mut self, runs: &[String]) -> Result<Option<Outcomes>, Box<dyn Error>> {
-        let of: HashSet<&str> = runs.iter().map(String::as_str).collect();
+        let wanted: HashSet<&str> = runs.iter().map(String::as_str).collect();
         let is_over = |queue: &QueueView| {
             // A run that the queue does not have ended under an earlier conductor.
-            let is_open = queue.rows.iter().any(|row| !row.state.is_final() && of.contains(row.run.as_str()));
-            !is_open && !queue.importing.iter().any(|name| of.contains(name.as_str()))
+            let is_open = queue.rows.iter().any(|row| !row.state.is_final() && wanted.contains(row.run.as_str()));
+            !is_open && !queue.importing.iter().any(|name| wanted.contains(name.as_str()))
         };
         let is_whole = self.follow(is_over)?;
-        let outcomes = Outcomes::of(&self.queue, &of, &self.folder)?;
+        let outcomes = Outcomes::of(&self.queue, &wanted, &self.folder)?;
         if is_whole.is_none() {
-            say(format_args!("{} finished, {} did not", outcomes.finished, outcomes.unfinished));
+            say(format_args!("{} finished, {} did not finish", outcomes.finished, outcomes.unfinished));
         }
         Ok(is_whole.map(|()| outcomes))
     }
 
-    /// Waits for runs that others queued in this process, which would end with it; false if it was interrupted.
+    /// Waits for runs that other programs queued in this process and that would end with it; false if it was interrupted.
     pub fn wait_for_others(&mut self) -> Result<bool, Box<dyn Error>> {
         if self.host.is_none() || self.is_idle() {
             return Ok(true);
         }
-        say("waiting for runs that others queued here");
+        say("waiting for runs that other programs queued here");
         self.shown = None;
         Ok(self.until_idle()?.is_some())
     }
 
-    /// Follows until `is_over`. An interrupt stops the runs that are shown, or all of a conductor in this process, and waits for them; a
-    /// second one does not wait.
+    /// Follows until `is_over`. An interrupt stops the runs that are shown, or all runs if the conductor is in this process, and waits for
+    /// their end; a second interrupt does not wait.
     fn follow(&mut self, is_over: impl Fn(&QueueView) -> bool) -> Result<Option<()>, Box<dyn Error>> {
         let mut cancelled = false;
         self.await_queue()?;
         while !is_over(&self.queue) {
             self.watch_turn()?;
             if self.host.is_none() && self.is_resting() && !is_over(&self.queue) {
-                return Err("the session's conductor was killed, and its queue is paused: multicard attach --resume goes on with it".into());
+                return Err("the session's conductor was killed and its queue is paused: multicard attach --resume continues it".into());
             }
             let is_interrupted = self.interrupted.swap(false, Ordering::Relaxed);
             if is_interrupted && cancelled {
-                self.bar
-                    .suspend(|| say("interrupted again: whoever opens the session next records how its runs ended"));
+                self.bar.suspend(|| {
+                    say("interrupted again: the next process that opens the session will record how its runs ended")
+                });
                 return Ok(None);
             }
             if (is_interrupted || self.unwritten.is_some()) && !cancelled {
@@ -330,7 +333,7 @@ impl Following {
         }
     }
 
-    /// Waits a moment for news and shows them and the progress. While runs are active, the conductor tells it every second.
+    /// Waits a moment for news, then shows the news and the progress. While runs are active, the conductor reports progress every second.
     fn watch_turn(&mut self) -> Result<(), Box<dyn Error>> {
         self.turn()?;
         draw(&self.bar, &self.queue);
@@ -342,7 +345,7 @@ impl Following {
         Ok(())
     }
 
-    /// Follows until nothing is left to do or the user interrupts, which leaves the runs alone.
+    /// Follows until nothing is left to do. An interrupt ends the following; the runs go on.
     pub fn watch(&mut self) -> Result<(), Box<dyn Error>> {
         self.await_queue()?;
         while !self.is_idle() && !self.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
@@ -355,13 +358,13 @@ impl Following {
         Ok(())
     }
 
-    /// The measurement of the machine that waits or is under way, or the last one.
+    /// The measurement of the machine that waits or is running, or else the last one.
     pub fn measurement(&self) -> Option<&Measurement> {
         self.queue.measurement.as_ref()
     }
 
-    /// Follows the measurement of the machine until it is over, and gives it as it ended; none if the conductor knows of none. An
-    /// interrupt cancels it.
+    /// Follows the measurement of the machine until it is over and returns it; `None` if the conductor has none. An interrupt cancels the
+    /// measurement.
     pub fn until_measured(
         &mut self,
         show: &mut dyn FnMut(&Measurement),
@@ -391,7 +394,7 @@ impl Following {
         Ok(())
     }
 
-    /// Waits a moment for news and shows it; gives an answer that arrived.
+    /// Waits a moment for news and shows it; returns an answer if one arrived.
     fn turn(&mut self) -> Result<Option<Answer>, Box<dyn Error>> {
         let news = self.client.next(Some(TICK))?;
         if news.is_some() {

@@ -7,7 +7,7 @@ use crate::plan::{Domain, Factor, Level, WorkloadSpec, suggestion, workload, wor
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// A subcommand or a topic. A workload's name may be followed by keys of its factors.
+    /// A subcommand or a topic. After a workload's name, keys of its factors may follow.
     topic: Vec<String>,
 }
 
@@ -33,7 +33,8 @@ impl Part {
     }
 }
 
-/// A page that `multicard help NAME` prints, after the help of the subcommand of that name if there is one, and a chapter of the manual.
+/// A page that `multicard help NAME` prints after the help of the subcommand of that name, if there is one. It is also a chapter of the
+/// manual.
 pub(super) struct Topic {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
@@ -41,7 +42,7 @@ pub(super) struct Topic {
     pub(super) text: fn() -> String,
 }
 
-/// A topic whose page is a file of the source.
+/// A topic whose page is a file of the source tree.
 macro_rules! page {
     ($part:ident, $name:literal, $about:literal, $file:literal) => {
         Topic { name: $name, about: $about, part: Part::$part, text: || plain(include_str!($file)) }
@@ -81,7 +82,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(OK)
 }
 
-/// What there is on these words; everything where there are none.
+/// The page for these words; without words, the list of everything.
 fn page(words: &[&str]) -> Result<String, String> {
     let mut command = super::Arguments::command();
     command.build();
@@ -127,7 +128,7 @@ fn workloads_page() -> String {
     lines.join("\n")
 }
 
-/// A workload's data sets and factors, or the factors that are named.
+/// A workload's page: its data sets and factors, or only the named factors.
 pub(super) fn workload_page(spec: &WorkloadSpec, keys: &[&str]) -> Result<String, String> {
     if keys.is_empty() {
         let mut lines =
@@ -153,7 +154,7 @@ pub(super) fn workload_page(spec: &WorkloadSpec, keys: &[&str]) -> Result<String
     Ok(keys.iter().map(factor).collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
-/// A factor's key, name, levels, help and finding.
+/// A factor's key, name, levels, help text and published finding.
 fn describe(factor: &Factor) -> String {
     let mut text = format!("## {}\n\n{}: {}.", factor.key, factor.name, levels(factor));
     for line in [&factor.help, &factor.finding] {
@@ -163,7 +164,7 @@ fn describe(factor: &Factor) -> String {
     }
     for (key, idle) in &factor.idle {
         let idle: Vec<_> = idle.iter().map(Level::to_string).collect();
-        text.push_str(&format!("\nWithout meaning where {key} = {}.", idle.join(" or ")));
+        text.push_str(&format!("\nHas no effect where {key} = {}.", idle.join(" or ")));
     }
     text.push('\n');
     text

@@ -16,7 +16,7 @@ use crate::text_table::{TextTable, html_text};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Write the page there and do not open it.
+    /// Write the page to this file and do not open it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -32,7 +32,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     write(&file)?;
     match open::that_detached(&file) {
         Ok(()) => say(format!("the manual: {}", file.display())),
-        Err(error) => say(format!("the manual is {}; no program could open it here: {error}", file.display())),
+        Err(error) => {
+            say(format!("the manual was written to {}, but no program could open it here: {error}", file.display()))
+        }
     }
     Ok(OK)
 }
@@ -88,7 +90,7 @@ fn chapters() -> Vec<Chapter> {
     chapters
 }
 
-/// A chapter of a page in Markdown, whose first heading is its title; the second text is the title of a page that begins without one.
+/// A chapter made from a Markdown page, whose first heading is its title; `about` is the title of a page that begins without a heading.
 fn chapter(part: Part, (link, about): (&str, &str), markdown: &str) -> Chapter {
     let markdown = markdown.trim_start();
     let (title, text) = match markdown.strip_prefix("# ").and_then(|rest| rest.split_once('\n')) {
@@ -98,7 +100,7 @@ fn chapter(part: Part, (link, about): (&str, &str), markdown: &str) -> Chapter {
     Chapter { part, link: link.to_owned(), title, body: html_of(text) }
 }
 
-/// A page as HTML below its title: headings are one level lower, and links into the source are text.
+/// The part of a page below its title as HTML: headings are one level lower, and links into the source become text.
 fn html_of(markdown: &str) -> String {
     let lower = |level| match level {
         HeadingLevel::H1 => HeadingLevel::H2,
@@ -137,7 +139,7 @@ fn commands() -> String {
     text
 }
 
-/// Text for HTML that keeps its lines.
+/// Text escaped for HTML, with its line breaks.
 fn escaped(text: &str) -> String {
     text.lines().map(|line| html_text(line) + "\n").collect()
 }
@@ -173,7 +175,8 @@ th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.8rem 0.25rem 
 @media print { nav { display: none; } body { display: block; } section { break-before: page; border: 0; } }
 ";
 
-/// Shows only what has all words that are searched for: a chapter's title, or a heading with what follows it.
+/// Searches the manual: shows only the chapters and sections that contain all the words. A section is a heading with the text that follows
+/// it.
 const SCRIPT: &str = "\
 const field = document.getElementById('search'), found = document.getElementById('found');
 const parts = [];

@@ -11,21 +11,21 @@ use crate::figure::{self, SavedStudy, Study};
 use crate::session::{damage_message, open_reader};
 use crate::store::{Reader, StoreError};
 
-/// What figures of a session are made of.
+/// What the figures of a session are drawn from.
 pub(super) struct Material {
     pub runs: Vec<RunSummary>,
-    /// Reports that stand alone.
+    /// Standalone reports, which belong to no run.
     pub reports: Vec<RunSummary>,
     pub origin: Origin,
 }
 
 impl Material {
-    /// Reads a session, and says once what its logs lack.
+    /// Reads a session, and prints once what is missing in its logs.
     pub fn read(folder: &Path) -> Result<Self, Box<dyn std::error::Error>> {
         Self::of(&open(folder)?, folder)
     }
 
-    /// Reads one run at a time: a session may be larger than memory.
+    /// Reads one run at a time, since a session may be larger than memory.
     pub fn of(reader: &Reader, folder: &Path) -> Result<Self, Box<dyn std::error::Error>> {
         let listed = reader.headings()?;
         let ids: Vec<String> = listed.iter().map(|run| run.run.clone()).collect();
@@ -55,20 +55,20 @@ impl Material {
     }
 }
 
-/// Opens a session for reading, and says once what its logs lack.
+/// Opens a session for reading, and prints once what is missing in its logs.
 pub(super) fn open(folder: &Path) -> Result<Reader, StoreError> {
     let reader = open_reader(folder)?;
     say_damage(folder, &reader)?;
     Ok(reader)
 }
 
-/// Says what a session's logs lack.
+/// Prints what is missing in a session's logs.
 pub(super) fn say_damage(folder: &Path, reader: &Reader) -> Result<(), StoreError> {
     damage_message(folder, reader)?.iter().for_each(say);
     Ok(())
 }
 
-/// The studies that a session keeps.
+/// The studies that are saved in a session.
 pub(super) fn saved(folder: &Path) -> Result<Vec<SavedStudy>, StoreError> {
     let studies = Reader::open(folder)?.studies()?;
     Ok(studies.iter().map(|(name, json)| SavedStudy::read(name, json)).collect())

@@ -32,14 +32,15 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure what each GPU sustains, or the CPUs where there is none: FLOP/s of matrix products in each precision, bytes/s of passes
-    /// over memory. Nothing else should run meanwhile: runs of the session wait. Its tables then tell shares of these rates.
+    /// Measure what each GPU sustains, or the CPUs where there is no GPU: FLOP/s of matrix products in each precision, bytes/s of passes
+    /// over memory. Nothing else should run at that time; the session's runs wait. Afterwards the session's tables also give shares of
+    /// these rates.
     Measure {
-        /// Session to keep the rates in, whose machine is measured: a folder, the name of a session in the default folder, or
+        /// Session whose machine is measured and which keeps the rates: a folder, the name of a session in the default folder, or
         /// ssh://[user@]host/path.
         #[arg(long, value_name = "DIR")]
         session: Option<PathBuf>,
-        /// Seconds for each device.
+        /// Seconds of measurement on each device.
         #[arg(long, value_name = "S", default_value_t = USUAL_MEASURE_S, value_parser = duration)]
         seconds: f64,
         /// Output format.
@@ -87,7 +88,7 @@ fn measure(session: Option<PathBuf>, seconds: f64, format: Format) -> Outcome {
     Ok(if is_whole { OK } else { INTERRUPTED })
 }
 
-/// Has the conductor of a session measure its machine; gives the rates, and whether it was not cancelled.
+/// Has the conductor of a session measure its machine. Returns the rates, and whether the measurement ran to its end.
 fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Vec<DeviceRates>, bool), Box<dyn Error>> {
     let mut place = Place::of(session)?;
     let client = place.connect_or_start(false)?;
@@ -102,7 +103,10 @@ fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Ve
         match (&mut place, outcome) {
             (Place::There(far), Err(_)) if far.was_cut() => {
                 if !far.wait(&interrupted)? {
-                    say(format_args!("the measurement on {} goes on, and what it finds is kept", far.address().host()));
+                    say(format_args!(
+                        "the measurement on {} goes on, and the session will keep its rates",
+                        far.address().host()
+                    ));
                     return Ok((Vec::new(), false));
                 }
                 following.go_on(far.client(true, false)?.ok_or(ConductError::Ended)?)?;
@@ -112,8 +116,8 @@ fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Ve
         }
     };
     let over = over.filter(|over| Some(over.time_s) != earlier_s);
-    let over =
-        over.ok_or("the session's conductor knows of no measurement: what was measured is kept; measure again")?;
+    let over = over
+        .ok_or("the session's conductor knows of no measurement: the rates measured so far are kept; measure again")?;
     shown.show(&over);
     if let Stage::Failed(reason) = over.stage {
         return Err(SessionError::Rates(reason).into());
@@ -127,7 +131,7 @@ fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Ve
     Ok((rates, over.stage == Stage::Measured))
 }
 
-/// What was said of a measurement.
+/// How much of a measurement has been printed.
 #[derive(Default)]
 struct Shown {
     doing: String,
@@ -175,16 +179,16 @@ fn rates_table(rates: &DeviceRates) -> String {
     lines.extend(rates.sm_clock_mhz.map(|clock| format!("Clock of the multiprocessors: {clock:.0} MHz.")));
     lines.extend(rates.others_cpus.filter(|_| rates.is_contended()).map(contended));
     if !rates.throttle_reasons.is_empty() {
-        lines.push(format!("Clocks were held down by {}.", rates.throttle_reasons.join(", ")));
+        lines.push(format!("The clocks were limited by {}.", rates.throttle_reasons.join(", ")));
     }
     lines.join("\n").trim_end().to_owned()
 }
 
-/// Others worked on the CPUs that were measured.
+/// The warning that other programs used the CPUs during the measurement.
 fn contended(others: f64) -> String {
     format!(
-        "Others kept {others:.2} CPUs busy meanwhile: these rates are too low, and no run is held against them. Measure again when \
-         nothing else runs."
+        "Other programs kept {others:.2} CPUs busy at the same time: these rates are too low, and no run is compared with them. Measure \
+             again when nothing else runs."
     )
 }
 
@@ -200,7 +204,7 @@ fn describe(node: &Node) -> String {
     ];
     for gpu in &node.gpus {
         let numa = gpu.numa_node.map_or(String::new(), |numa| format!(", NUMA node {numa}"));
-        let mig = if gpu.mig { ", MIG on: not usable as a whole" } else { "" };
+        let mig = if gpu.mig { ", in MIG mode: cannot be used as a whole GPU" } else { "" };
         lines.push(format!(
             "- GPU {}: {}, {}{numa}, {}{mig}",
             gpu.index,

@@ -14,16 +14,17 @@ use crate::foreign;
 
 /// Success.
 pub(super) const OK: u8 = 0;
-/// Some run did not finish.
+/// At least one run did not finish.
 pub(super) const SOME_RUN_FAILED: u8 = 1;
 /// Bad input or usage.
 pub(super) const BAD_INPUT: u8 = 2;
-/// It cannot be told: these sessions show neither that nothing became worse nor that something did.
+/// Undecided: the sessions show neither that a cell became worse nor that none did.
 pub(super) const UNDECIDED: u8 = 3;
 /// Interrupted by the user.
 pub(super) const INTERRUPTED: u8 = 130;
 
-/// Parser of an option whose values are the variants of an enum: their first names in strum, with their documentation as help.
+/// Parser of an option whose values are the variants of an enum: each value is the variant's first name in strum, with its documentation as
+/// help.
 pub(super) fn variant<T>() -> impl TypedValueParser<Value = T>
 where
     T: VariantArray + EnumMessage + Copy + Send + Sync,
@@ -50,7 +51,7 @@ pub(super) enum Format {
     Json,
 }
 
-/// Writes data to stdout. What would control a terminal is escaped as in JSON.
+/// Writes data to stdout. Control characters are escaped as in JSON, so that they cannot control the terminal.
 pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
     let text = foreign::printable(text);
     let mut stdout = std::io::stdout().lock();
@@ -61,12 +62,12 @@ pub(super) fn print(text: &str) -> Result<(), std::io::Error> {
     stdout.flush()
 }
 
-/// Writes a message to stderr, escaped and without lines that are too long to read; ignores a closed stderr.
+/// Writes a message to stderr, escaped and with very long lines shortened. A closed stderr is ignored.
 pub(super) fn say(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "{}", foreign::message(&message.to_string()));
 }
 
-/// A progress bar on a terminal. The template must be valid: without it the bar is plain.
+/// A progress bar on a terminal. If the template is invalid, the bar has the plain style.
 pub(super) fn progress_bar(template: &str) -> ProgressBar {
     let bar = ProgressBar::new(0);
     if !std::io::stderr().is_terminal() {
@@ -78,7 +79,7 @@ pub(super) fn progress_bar(template: &str) -> ProgressBar {
     bar
 }
 
-/// Whether the reader of a pipe, such as `head`, has closed it: not an error.
+/// Whether the error means that the reader of a pipe, such as `head`, has closed it, which is not a failure.
 pub(super) fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }

@@ -10,10 +10,10 @@ use crate::text_table::{Field, TextTable};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// A table or figure, such as 2503.15252/table-2; without one all are listed.
+    /// A table or figure, such as 2503.15252/table-2. Without it, all are listed.
     id: Option<String>,
-    /// Write a report of these sessions as a reproduction of both papers: all tables and figures in their order, published beside
-    /// measured, what deviates, claims with verdicts, contradictions.
+    /// Write a report that compares these sessions with both papers: all tables and figures in the papers' order with published and
+    /// measured values, deviations from the papers' settings, claims with verdicts, and contradictions.
     #[arg(long, value_name = "SESSION", num_args = 1.., conflicts_with = "id", requires = "out")]
     report: Vec<PathBuf>,
     /// The folder of the report, created if missing: reproduction.md, reproduction.html, reproduction.tex and figures. Files of an
@@ -43,7 +43,7 @@ fn list() -> String {
             "# arXiv {}: {}\n\n{}; {}; {}.\n\n",
             paper.id, paper.title, paper.node, paper.system, paper.software
         );
-        text += &format!("It does not say: {}.\n\n", paper.unstated.join("; "));
+        text += &format!("The paper does not say: {}.\n\n", paper.unstated.join("; "));
         let mut table = TextTable::new("lllrl", ["Id", "Shows", "Conditions", "Values", "Plan"]);
         for artefact in papers::artefacts().iter().filter(|artefact| artefact.paper == paper.id) {
             let plan = match (artefact.plan(), &artefact.needs) {
@@ -58,20 +58,22 @@ fn list() -> String {
         }
         text += &(table.markdown() + "\n");
     }
-    text + "`multicard papers ID` prints the values of one; `multicard plan --preset ID` shows its plan, \
-            `multicard run --preset ID` runs it, `multicard table SESSION --preset ID` compares.\n"
+    text + "`multicard papers ID` prints the values of a table or figure; `multicard plan --preset ID` shows its plan, `multicard run \
+         --preset ID` runs it, and `multicard table SESSION --preset ID` compares a session with it.\n"
 }
 
 fn describe(artefact: &Artefact) -> String {
     let mut text = format!("# {artefact}: {}\n\n{}; {}.\n", artefact.shows, artefact.quantity, artefact.conditions);
     if let Some(needs) = &artefact.needs {
-        text += &format!("\nNot measured here, or not wholly: {needs}.\n");
+        text += &format!("\nNot measured here, or only in part: {needs}.\n");
     }
     for differs in &artefact.differs {
-        text += &format!("\nNot as in the paper: {differs}.\n");
+        text += &format!("\nDifferent from the paper: {differs}.\n");
     }
     if let Some(id) = artefact.companion_id() {
-        text += &format!("\nIts accuracy is of full runs: `multicard run --preset {id}` runs one a cell.\n");
+        text += &format!(
+            "\nThe published accuracy comes from full runs: `multicard run --preset {id}` makes a full run of each cell.\n"
+        );
     }
     let table = reproduction::values(artefact);
     if !table.is_empty() {
@@ -86,7 +88,7 @@ fn describe(artefact: &Artefact) -> String {
         .claims()
         .map(|claim| {
             format!(
-                "- {} ({}): {}. On their own numbers: {}.\n",
+                "- {} ({}): {}. Recomputed from their own numbers: {}.\n",
                 claim.id, claim.place, claim.text, claim.on_their_numbers
             )
         })

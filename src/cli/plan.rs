@@ -21,10 +21,10 @@ use crate::text_table::{Field, TextTable};
 pub(super) struct Arguments {
     #[command(flatten)]
     plan: PlanArgument,
-    /// Print the plan's file instead.
+    /// Print the plan as a plan file instead.
     #[arg(long)]
     toml: bool,
-    /// A session whose runs tell what runs take and how many repeats a precision takes: its folder, or its name in the default place.
+    /// A session (its folder, or its name in the default folder) whose runs show how long runs take and how many repeats a precision needs.
     #[arg(long)]
     session: Option<PathBuf>,
     #[command(flatten)]
@@ -34,13 +34,14 @@ pub(super) struct Arguments {
     format: Format,
 }
 
-/// What is to be different from a plan.
+/// Changes to a plan from the command line.
 #[derive(Args, Clone, Default)]
 pub(super) struct Changes {
-    /// How far runs go, whatever the plan says.
+    /// How long runs train, whatever the plan says.
     #[arg(long, value_enum)]
     mode: Option<ModeName>,
-    /// The data set, whatever the plan says: `digits` where MNIST cannot be had. Beside a paper's numbers tables declare it.
+    /// The data set, whatever the plan says: for example `digits` if MNIST cannot be downloaded. Tables that compare with a paper's numbers
+    /// state it.
     #[arg(long, value_name = "SET")]
     data: Option<String>,
 }
@@ -60,10 +61,10 @@ impl Changes {
         for block in std::iter::once(&mut plan.first).chain(&mut plan.further) {
             let rule = block.spec.data_set(set).ok_or_else(|| {
                 let known: Vec<&str> = block.spec.data_sets.iter().map(|rule| &*rule.key).collect();
-                format!("--data {set}: workload {} has {}", block.spec.key, known.join(", "))
+                format!("--data {set}: workload {} has the data sets {}", block.spec.key, known.join(", "))
             })?;
             if let Some(key) = rule.required.first() {
-                return Err(format!("--data {set} needs data.{key} too: write a plan with a [data] of its own"));
+                return Err(format!("--data {set} also needs data.{key}: write a plan with a [data] table of its own"));
             }
             let data = rule.default_data();
             block.set_data(data);
@@ -72,16 +73,16 @@ impl Changes {
     }
 }
 
-/// How far runs go.
+/// How long runs train.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ModeName {
-    /// Through all epochs.
+    /// Train all epochs.
     Full,
-    /// Until the mean step is known.
+    /// Train until the mean step is known precisely enough.
     Quick,
 }
 
-/// A plan by its file, or that of a paper's table or figure.
+/// A plan from a file, or the plan of a paper's table or figure.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct PlanArgument {
@@ -93,7 +94,7 @@ pub(super) struct PlanArgument {
 }
 
 impl PlanArgument {
-    /// The plan with what is to be different.
+    /// The plan with the changes applied.
     pub fn read(&self, changes: &Changes) -> Result<Plan, Box<dyn Error>> {
         let mut plan = match &self.plan {
             Some(file) => read_plan(file)?,
@@ -103,19 +104,19 @@ impl PlanArgument {
         Ok(plan)
     }
 
-    /// Whether it is that of a paper's table or figure.
+    /// Whether the plan is that of a paper's table or figure.
     pub fn is_preset(&self) -> bool {
         self.preset.is_some()
     }
 
-    /// The plan as a file.
+    /// The text of the plan file.
     fn text(&self, changes: &Changes) -> Result<String, Box<dyn Error>> {
         if self.plan.is_some() || changes.is_any() {
             return Ok(self.read(changes)?.to_toml());
         }
         let (artefact, text) = preset_text(self.preset.as_deref().unwrap_or_default())?;
         text.map(str::to_owned).ok_or_else(|| {
-            let needs = artefact.needs.as_deref().unwrap_or("multicard has no plan of it");
+            let needs = artefact.needs.as_deref().unwrap_or("multicard has no plan for it");
             format!("{artefact} has no plan: {needs}").into()
         })
     }
@@ -127,10 +128,10 @@ struct CellOut<'a> {
     workload: &'a Key,
     levels: &'a Levels,
     trace: &'static str,
-    /// None of a program of the plan's own, of which nothing is known.
+    /// `None` for a program of the plan's own, whose run time is unknown.
     estimated_s: Option<f64>,
     estimated_peak_bytes: Option<u64>,
-    /// By kind; empty where the workload knows none.
+    /// Memory by kind; empty if the workload does not estimate it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     estimated_memory_bytes: BTreeMap<&'static str, u64>,
 }
@@ -187,8 +188,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(OK)
 }
 
-/// Puts what the session's runs of a plan's cells took in the place of their estimates. Other cells are taken to be as far off as those
-/// were: runs take trials of cuDNN's engines, which estimates leave out. None where no run is of these cells.
+/// Replaces the estimates of a plan's cells by the times that the session's runs of these cells took. The estimates of other cells are
+/// scaled by the same ratio: for example, runs spend time on cuDNN's trials of algorithms, which estimates leave out. Returns a sentence
+/// that says so; `None` if no run belongs to these cells.
 fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
     let took = |cell: &Cell| {
         let own = runs.iter().filter(|run| run.state == RunState::Finished && run.identity == Some(cell.identity));
@@ -209,22 +211,22 @@ fn learn(matrix: &mut Matrix, runs: &[RunSummary]) -> Option<String> {
     }
     let times = significant(times);
     Some(format!(
-        "{cells} took {times} times their estimate in the session: times of the others are {times} times theirs"
+        "{cells} took {times} times as long as estimated in the session: the estimates of the other cells are multiplied by {times}, too"
     ))
 }
 
-/// How many repeats some precisions take, by the spread of a session's cells of the plan's workloads.
+/// How many repeats certain precisions need, judged by the spread of a session's cells of the plan's workloads.
 fn repeats_text(plan: &Plan, runs: &[RunSummary]) -> String {
     let Some(seen) = SpreadSeen::of_plan(&SpreadSeen::by_workload(runs), plan) else {
-        return "\n\nNote: no cell of the session of this workload has two finished repeats with CPUs of their own, which would tell how \
-                many are needed."
+        return "\n\nNote: no cell of this workload in the session has two finished repeats that had CPUs to themselves, so the number of \
+             repeats needed is unknown."
             .to_owned();
     };
     let remark = |precision: &f64| format!("\n\nNote: {}.", repeats_remark(&seen, *precision));
     [0.01, 0.02, 0.05].iter().map(remark).collect()
 }
 
-/// Whether something is known of the time that a run of the cell takes.
+/// Whether the time of a run of the cell can be estimated.
 fn has_time(cell: &Cell) -> bool {
     !cell.shape.own_program || cell.estimate.duration_s > 0.0
 }
@@ -332,7 +334,7 @@ mod tests {
         let after: Vec<f64> = matrix.cells.iter().map(|cell| cell.estimate.duration_s).collect();
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.02;
         assert!(near(after[0], 4.0 * before[0]) && near(after[1], 4.0 * before[1]), "{before:?} {after:?}");
-        assert!(note.starts_with("1 cell took ") && note.contains("times theirs"), "{note}");
+        assert!(note.starts_with("1 cell took ") && note.contains("are multiplied by"), "{note}");
     }
 
     #[test]
@@ -342,7 +344,7 @@ mod tests {
         let plan = with("digits").unwrap();
         assert!(plan.blocks().all(|block| block.data.set == "digits"));
         let refused = with("cifar").unwrap_err().to_string();
-        assert!(refused.starts_with("--data cifar: workload image has digits"), "{refused}");
+        assert!(refused.starts_with("--data cifar: workload image has the data sets digits"), "{refused}");
         assert!(with("folder").unwrap_err().to_string().contains("data.folder"));
     }
 

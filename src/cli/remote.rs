@@ -11,17 +11,17 @@ use crate::conduct::{Client, ConductError};
 use crate::plan::Node;
 use crate::remote::{Address, Line, LineNews, Prompts, Reached, RemoteError};
 
-/// A session on another machine, with a line to it.
+/// A session on another machine, with a connection to it.
 pub(super) struct Far {
     line: Line,
     news: Receiver<LineNews>,
     reached: Reached,
-    /// The line that is known to be up, by its number.
+    /// The number of the connection that is known to be up.
     number: u64,
 }
 
 impl Far {
-    /// The session that an argument names; none if it is one of this machine. Its copy is up to date, if it exists.
+    /// The session that an argument names; `None` if it is on this machine. The local copy is brought up to date, if it exists.
     pub fn of(argument: &Path) -> Result<Option<Self>, Box<dyn Error>> {
         Address::of(argument)?.map(Self::open).transpose()
     }
@@ -32,7 +32,7 @@ impl Far {
         Ok(Self { line, news, reached, number })
     }
 
-    /// The folder of its copy.
+    /// The folder of the local copy.
     pub fn folder(&self) -> &Path {
         self.line.copy()
     }
@@ -41,17 +41,17 @@ impl Far {
         self.line.address()
     }
 
-    /// The home folder there, where relative paths start.
+    /// The home folder on the other machine, where relative paths start.
     pub fn home(&self) -> &Path {
         &self.reached.home
     }
 
-    /// A client of its conductor; see [`Line::client`].
+    /// A client of the session's conductor; see [`Line::client`].
     pub fn client(&self, start: bool, live: bool) -> Result<Option<Client>, ConductError> {
         self.line.client(start, live)
     }
 
-    /// The machine.
+    /// The other machine's hardware.
     pub fn node(&self) -> Result<Node, Box<dyn Error>> {
         self.line.look();
         loop {
@@ -64,18 +64,18 @@ impl Far {
         }
     }
 
-    /// What to say of a line that broke: `node broke; what was queued there goes on: …`.
+    /// The message for a broken connection: `the connection to node broke; the runs queued there go on: …`.
     pub fn broke(&self) -> String {
         let address = self.address();
-        format!("{} broke; what was queued there goes on: multicard attach {address}", address.host())
+        format!("the connection to {} broke; the runs queued there go on: multicard attach {address}", address.host())
     }
 
-    /// Whether the line broke since it was known to be up.
+    /// Whether the connection broke since it was last known to be up.
     pub fn was_cut(&self) -> bool {
         self.line.number() != self.number
     }
 
-    /// Waits for the next line; false if it was interrupted.
+    /// Waits for the next connection; false if it was interrupted.
     pub fn wait(&mut self, interrupted: &AtomicBool) -> Result<bool, RemoteError> {
         while !interrupted.load(Ordering::Relaxed) {
             match self.news.recv_timeout(TICK) {
@@ -99,7 +99,7 @@ fn lost(error: &RemoteError, delay: std::time::Duration) -> String {
     format!("{error}; trying again in {} s", delay.as_secs())
 }
 
-/// The folder of the copy of a session on another machine, which is brought up to date first; none for a session of this machine.
+/// Copies a session from another machine, or brings the copy up to date, and returns its folder; `None` for a session on this machine.
 fn copied(argument: &Path) -> Result<Option<PathBuf>, Box<dyn Error>> {
     let Some(address) = Address::parse(argument)? else { return Ok(None) };
     let name = address.to_string();
@@ -109,14 +109,14 @@ fn copied(argument: &Path) -> Result<Option<PathBuf>, Box<dyn Error>> {
         Err(error) => {
             let copy = address.copy_folder().ok().filter(|copy| copy.join("session.toml").exists());
             let copy = copy
-                .map_or(String::new(), |copy| format!("; what was copied before can be read in {}", copy.display()));
+                .map_or(String::new(), |copy| format!("; what was copied earlier can be read in {}", copy.display()));
             Err(format!("{error}{copy}").into())
         }
     }
 }
 
-/// Resolves a session argument to a folder to read: a path, a name in the default folder, or the address of a session on another
-/// machine, of which there is then a copy.
+/// Resolves a session argument to a folder to read: a path, a name in the default folder, or the address of a session on another machine,
+/// which is copied.
 pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Error>> {
     if let Some(copy) = copied(argument)? {
         return Ok(copy);
@@ -132,25 +132,25 @@ pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Erro
     Err(format!("{} is not a session (it contains no session.toml)", folder.display()).into())
 }
 
-/// Refuses the address of a session on another machine, where a command has to be typed there.
+/// Refuses the address of a session on another machine, for commands that must be typed on that machine.
 pub(super) fn only_here(argument: &Path, arguments: &str) -> Result<(), Box<dyn Error>> {
     match Address::parse(argument)? {
         Some(address) => {
-            let there = address.there(&format!("{} {arguments}", address.program()));
-            Err(format!("{address} is on another machine, where this has to be typed: {there}").into())
+            let remote_command = address.there(&format!("{} {arguments}", address.program()));
+            Err(format!("{address} is on another machine; type this there: {remote_command}").into())
         }
         None => Ok(()),
     }
 }
 
-/// A session that a command acts on.
+/// The session that a command acts on.
 pub(super) enum Place {
     Here(PathBuf),
     There(Box<Far>),
 }
 
 impl Place {
-    /// The session that an argument names, which exists.
+    /// The existing session that an argument names.
     pub fn of(argument: &PathBuf) -> Result<Self, Box<dyn Error>> {
         match Far::of(argument)? {
             Some(far) if far.reached.exists => Ok(Self::There(Box::new(far))),
@@ -167,7 +167,7 @@ impl Place {
         }
     }
 
-    /// The session, as arguments name it.
+    /// The session's name, as arguments write it.
     pub fn name(&self) -> String {
         match self {
             Self::Here(folder) => folder.display().to_string(),
@@ -175,7 +175,7 @@ impl Place {
         }
     }
 
-    /// A client of its conductor; none if there is none.
+    /// A client of the session's conductor; `None` if no conductor runs.
     pub fn connect(&self, live: bool) -> Result<Option<Client>, ConductError> {
         match self {
             Self::Here(folder) => Client::connect(folder, live),
@@ -183,7 +183,7 @@ impl Place {
         }
     }
 
-    /// A client of its conductor, which is started if there is none.
+    /// A client of the session's conductor, which is started if none runs.
     pub fn connect_or_start(&self, live: bool) -> Result<Client, ConductError> {
         match self {
             Self::Here(folder) => Client::connect_or_start(folder, live),

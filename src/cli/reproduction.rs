@@ -15,7 +15,7 @@ use crate::papers::{self, Artefact, Bound, Judgement, Paper, PublishedValue, Ver
 use crate::plan::RunState;
 use crate::text_table::TextTable;
 
-/// Writes the report of sessions into a folder.
+/// Writes the report of several sessions into a folder.
 pub(super) fn write(sessions: &[PathBuf], out: &Path) -> Outcome {
     let materials: Vec<Material> = sessions
         .iter()
@@ -43,7 +43,7 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// The document, and how many tables and figures have measurements.
+    /// The document, and the number of tables and figures that have measurements.
     fn document(&self) -> Result<(Document, usize), Box<dyn Error>> {
         let sources = self.sources();
         let judgements = judged(&cells_of(&sources));
@@ -56,7 +56,7 @@ impl Report<'_> {
         }
         document.heading(2, "Claims");
         document.paragraph(
-            "What the runs say to each comparison that the papers make in words. Claims whose tests no run carries out are untested.",
+            "The verdict of the runs on each comparison that the papers make in words. Claims that no run tests are marked untested.",
         );
         document.0.push(Part::Table(Box::new(claims_table(&judgements, true))));
         document.heading(2, "Contradictions");
@@ -72,7 +72,7 @@ impl Report<'_> {
         Ok((document, measured))
     }
 
-    /// The runs of each session under its name, where there are several.
+    /// The runs of each session, with the session's name if there are several.
     fn sources(&self) -> Vec<Source<'_>> {
         let single = self.materials.len() == 1;
         let sources = self.materials.iter().map(|Material { runs, reports, origin }| Source {
@@ -83,7 +83,7 @@ impl Report<'_> {
         sources.collect()
     }
 
-    /// The sessions, their machines, and what came of the claims.
+    /// Adds the list of sessions with their machines, and the verdicts on claims.
     fn head(&self, document: &mut Document, judgements: &[Judgement]) {
         let session = |material: &Material| {
             let Origin { session, date, node, .. } = &material.origin;
@@ -112,16 +112,17 @@ impl Report<'_> {
             counts.join(", ")
         ));
         document.paragraph(
-            "Published numbers stand beside measured ones cell by cell. The papers' machine, software and images are others, and they \
-             state no repeats, so that a ratio of both is no verdict. What deviates from a paper's setting is said below its table.",
+            "Published numbers stand next to measured ones, cell by cell. The papers used another machine, other software and other \
+                 images, and they state no repeats, so the ratio of published and measured values is no verdict. Deviations from a \
+                 paper's settings are listed below each table.",
         );
     }
 
-    /// A paper's tables and figures; returns how many of them have measurements.
+    /// Adds a paper's tables and figures; returns how many of them have measurements.
     fn paper(&self, document: &mut Document, paper: &Paper, sources: &[Source]) -> Result<usize, Box<dyn Error>> {
         document.heading(2, format!("arXiv {}: {}", paper.id, paper.title));
         document.paragraph(format!("{}; {}; {}.", paper.node, paper.system, paper.software));
-        document.paragraph(format!("It does not say: {}.", paper.unstated.join("; ")));
+        document.paragraph(format!("The paper does not say: {}.", paper.unstated.join("; ")));
         let mut measured = 0;
         for artefact in papers::artefacts().iter().filter(|artefact| artefact.paper == paper.id) {
             measured += usize::from(self.artefact(document, artefact, sources)?);
@@ -140,7 +141,7 @@ impl Report<'_> {
         let conditions: Vec<&str> = conditions.into_iter().filter(|text| !text.is_empty()).collect();
         document.paragraph(capitalised(&conditions.join("; ")) + ".");
         if let Some(needs) = &artefact.needs {
-            document.paragraph(format!("Not measured here, or not wholly: {needs}."));
+            document.paragraph(format!("Not measured here, or only in part: {needs}."));
         }
         let is_measured = self.measured(document, artefact, sources)?;
         let values = values(artefact);
@@ -151,7 +152,7 @@ impl Report<'_> {
         Ok(is_measured)
     }
 
-    /// The picture and the table of the runs that are cells of a table or figure; returns whether they tell any of its numbers.
+    /// Adds the picture and the table of the runs that belong to a table or figure; returns whether they measured any of its numbers.
     fn measured(
         &self,
         document: &mut Document,
@@ -167,7 +168,7 @@ impl Report<'_> {
         if figure.cells.is_empty() {
             if artefact.plan().is_some() {
                 document.paragraph(format!(
-                    "No run of these sessions is a cell of it: multicard run --preset {id} runs them."
+                    "No run of these sessions belongs to its cells: multicard run --preset {id} makes such runs."
                 ));
             }
             return Ok(false);
@@ -175,8 +176,8 @@ impl Report<'_> {
         let has_value = |row: &Row| row.values.iter().any(|value| matches!(value, CellValue::Measure(_)));
         if !figure.table.rows.iter().any(has_value) {
             document.paragraph(format!(
-                "Runs of these sessions are cells of it and tell none of its numbers, as quick runs tell no losses: multicard run \
-                 --preset {id} makes runs that do."
+                "Runs of these sessions belong to its cells but measured none of its numbers (quick runs give no losses, for example): \
+                     multicard run --preset {id} makes full runs."
             ));
             return Ok(false);
         }
@@ -197,8 +198,8 @@ impl Report<'_> {
     }
 }
 
-/// A source's runs of cells that are among those of a table or figure and do its work, whatever else they deviate in: images of 500 px say
-/// nothing of a figure of 700 px.
+/// The runs of a session that belong to cells of a table or figure and do its amount of work. Other deviations are allowed, but images of
+/// 500 px say nothing about a figure of 700 px.
 fn runs_of(artefact: &'static Artefact, source: &Source) -> Vec<RunSummary> {
     let cells = cells_of(&[Source { session: "", reports: &[], ..*source }]);
     let found = papers::deviations(artefact, &cells);
@@ -209,7 +210,7 @@ fn runs_of(artefact: &'static Artefact, source: &Source) -> Vec<RunSummary> {
     own.flat_map(|(_, cell)| cell.runs.iter().map(|run| (*run).clone())).collect()
 }
 
-/// What a paper prints of a table or figure, a row a number.
+/// The numbers that a paper prints in a table or figure, one in each row.
 pub(super) fn values(artefact: &Artefact) -> TextTable {
     let mut table = TextTable::new("lllrll", ["Place", "Levels", "Measure", "Value", "Unit", "Note"]);
     for value in artefact.values() {
@@ -221,7 +222,7 @@ pub(super) fn values(artefact: &Artefact) -> TextTable {
             Bound::About => "about ",
         };
         let recomputed = value.recomputed.filter(|recomputed| *recomputed != value.value);
-        let recomputed = recomputed.map(|recomputed| format!("{recomputed} from the printed times"));
+        let recomputed = recomputed.map(|recomputed| format!("{recomputed} recomputed from the printed times"));
         let unmeasured = papers::why_unmeasured(&value.measure).map(|why| format!("not measured: {why}"));
         let note = (!value.note.is_empty()).then(|| value.note.clone());
         let notes: Vec<String> = recomputed.into_iter().chain(note).chain(unmeasured).collect();

@@ -34,23 +34,23 @@ pub(super) struct Arguments {
     resume: bool,
     #[command(flatten)]
     changes: Changes,
-    /// Run more repeats until the training time of each cell is known this well, such as 1%: half the width of its 95 % interval.
+    /// Add repeats until the training time of each cell is known this precisely, such as 1%: half the width of its 95 % interval.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     until: Option<f64>,
-    /// With --until: run at most so many repeats of a cell.
+    /// With --until: run at most this many repeats of a cell.
     #[arg(long, value_name = "N", default_value_t = 30, requires = "until", value_parser = clap::value_parser!(u32).range(1..=1000))]
     most_repeats: u32,
     /// Write events to stdout in this format. Default: nothing.
     #[arg(long, value_enum)]
     format: Option<EventFormat>,
     /// Queue the runs and return: they go on when this terminal is closed. `multicard attach` follows them, `multicard stop` ends them.
-    /// Runs have the environment of the command or window that started the session's conductor: set variables before the first one, or
-    /// name them in the plan.
+    /// Runs get the environment of the command or window that started the session's conductor: set variables before the first one, or name
+    /// them in the plan.
     #[arg(long, conflicts_with_all = ["until", "format"])]
     detach: bool,
 }
 
-/// How long a process that holds the session's lock has to end or to take clients.
+/// How long to wait for a process that holds the session's lock: it must end or accept clients within this time.
 const LOCK_LIMIT: Duration = Duration::from_secs(3);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         plan.set_folder(far.home().to_str());
     }
     match run_there(arguments, &plan, &mut far) {
-        Err(_) if far.was_cut() => Err(format!("the line to {}", far.broke()).into()),
+        Err(_) if far.was_cut() => Err(format!("the connection to {}", far.broke()).into()),
         outcome => outcome,
     }
 }
@@ -115,19 +115,19 @@ fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
     follow(arguments, plan, following, Site { name, node, start, far: Some((far, live)) }, &interrupted)
 }
 
-/// Where runs happen.
+/// The session in which runs are made, on this or another machine.
 struct Site<'f> {
-    /// The session, as arguments name it.
+    /// The session's name, as arguments write it.
     name: String,
     node: Node,
-    /// Where relative paths start.
+    /// The folder where relative paths start.
     start: PathBuf,
-    /// The line to another machine, and whether events are wanted over it.
+    /// The connection to another machine, and whether events are sent over it.
     far: Option<(&'f mut Far, bool)>,
 }
 
 impl Site<'_> {
-    /// Queues runs; `None` if it was interrupted while there was no line.
+    /// Queues runs; `None` if the user interrupted while there was no connection.
     fn launch(
         &mut self,
         following: &mut Following,
@@ -148,7 +148,8 @@ impl Site<'_> {
         self.over_lines(following, interrupted, |following| following.until_ended(runs))
     }
 
-    /// Does something over lines that break and are taken up again; `None` if it was interrupted.
+    /// Repeats an action until it succeeds over one connection: when the connection breaks, it waits for the next one. `None` if it was
+    /// interrupted.
     fn over_lines<T>(
         &mut self,
         following: &mut Following,
@@ -165,7 +166,7 @@ impl Site<'_> {
                 return Err(error);
             }
             if !far.wait(interrupted)? {
-                say(format_args!("interrupted; the line to {}", far.broke()));
+                say(format_args!("interrupted; the connection to {}", far.broke()));
                 return Ok(None);
             }
             match far.client(true, *live) {
@@ -200,7 +201,10 @@ fn follow(
     }
     let full = if arguments.resume && arguments.plan.is_preset() { full_runs(&folder, plan)? } else { HashSet::new() };
     if !full.is_empty() {
-        say(format_args!("{} cells have full runs, which tell more than quick ones: they are left out", full.len()));
+        say(format_args!(
+            "{} cells have full runs, which measure more than quick ones: these cells are left out",
+            full.len()
+        ));
     }
     let mut launch = Launch::new(plan, &site.start, arguments.resume).of_named_file();
     if !full.is_empty() {
@@ -233,7 +237,7 @@ fn follow(
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
 }
 
-/// The conductor of a session: the one that there is, or a new one in this process, which ends with it.
+/// The conductor of a session: the running one, or a new one in this process, which ends with the process.
 fn conductor(folder: &Path, machine: &Machine, live: bool) -> Result<(Client, Option<Host>), Box<dyn Error>> {
     // Others that attach may start runs from another folder.
     let session = std::path::absolute(folder)?;
@@ -258,7 +262,7 @@ fn conductor(folder: &Path, machine: &Machine, live: bool) -> Result<(Client, Op
     }
 }
 
-/// The cells of a quick plan that the session has full runs of in place of quick ones.
+/// The cells of a quick plan for which the session already has full runs.
 fn full_runs(folder: &Path, plan: &Plan) -> Result<HashSet<Identity>, Box<dyn Error>> {
     let Material { runs, .. } = Material::of(&open_reader(folder)?, folder)?;
     Ok(coverage(plan, &runs).full.into_iter().map(|cell| cell.identity).collect())
@@ -270,7 +274,7 @@ struct Until {
     most_repeats: u32,
 }
 
-/// Runs more repeats of the cells that are not known well enough; `None` if it was interrupted.
+/// Adds repeats to the cells whose training time is not known precisely enough; `None` if it was interrupted.
 fn run_until(
     following: &mut Following,
     plan: &Plan,
@@ -321,12 +325,14 @@ fn say_known(cell: &str, repeats: &[f64], precision: f64) {
             ));
         }
         None => {
-            say(format_args!("{cell}: {n} repeats tell no interval of the training time, ±{asked} % was asked for"));
+            say(format_args!(
+                "{cell}: {n} repeats are too few for an interval of the training time; ±{asked} % was asked for"
+            ));
         }
     }
 }
 
-/// A share, of percent: `1%` or `0.5 %`.
+/// A share, written as percent: `1%` or `0.5 %`.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
     match number {
@@ -336,7 +342,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 fn say_results(finished: usize, unfinished: usize, session: &str) {
-    say(format_args!("{finished} finished, {unfinished} did not. Results: multicard table {session}"));
+    say(format_args!("{finished} finished, {unfinished} did not finish. Results: multicard table {session}"));
     if finished > 0 {
         say(format_args!("a figure: multicard figure {session} --out figure.svg"));
     }

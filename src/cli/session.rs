@@ -32,20 +32,21 @@ pub(super) enum Command {
     },
     /// List the sessions of the default folder, the latest first, with their runs, machines and notes.
     List {
-        /// Only these: words of names, plans, machines, notes and levels, or comparisons such as "precision=fp16 tag=paper runs>10",
-        /// joined by and, or, not and parentheses. Without `archived` in it, archived sessions are left out.
+        /// List only sessions that match: words in their names, plans, machines, notes and levels, or comparisons such as "precision=fp16
+        /// tag=paper runs>10", joined by and, or, not and parentheses. Archived sessions are left out unless the filter contains
+        /// `archived`.
         filter: Option<String>,
         /// Output format.
         #[arg(long, value_enum, default_value_t = Format::Md)]
         format: Format,
     },
-    /// Note something of a session or of one of its runs; words with # are tags, and sessions tagged #archived are not listed.
+    /// Write a note on a session or on one of its runs. Words with # are tags; sessions tagged #archived are not listed.
     Note {
         /// Session folder, or the name of a session in the default folder.
         session: PathBuf,
-        /// The note, which replaces the one before; an empty one removes it.
+        /// The note, which replaces the previous one; an empty note removes it.
         text: String,
-        /// Note it of this run.
+        /// Write the note on this run.
         #[arg(long)]
         run: Option<String>,
     },
@@ -59,10 +60,11 @@ pub(super) enum Command {
     Export {
         /// Session folder, or the name of a session in the default folder.
         session: PathBuf,
-        /// The archive to write; it must end in .zip and not exist yet.
+        /// The archive to write; its name must end in .zip, and the file must not exist yet.
         #[arg(long, value_name = "FILE.zip")]
         out: PathBuf,
-        /// Keep numbers and words of multicard alone: other texts are numbered, and output of programs, weights and reports are left out.
+        /// Keep only numbers and the words that multicard itself uses: all other texts are replaced by numbers, and the programs' output,
+        /// weights and reports are left out.
         #[arg(long)]
         anonymous: bool,
     },
@@ -99,7 +101,7 @@ pub(super) fn run(command: Command) -> Outcome {
                 false => store::export_session(&session, &out, progress),
             };
             let copied = match Address::of(&session)? {
-                Some(_) => ", of which the copy here has no weights, checkpoints and profilers' reports",
+                Some(_) => ", whose copy here has no weights, checkpoints and profilers' reports",
                 None => "",
             };
             let done = |left_out| format!("{} holds {}{copied}{left_out}", out.display(), said.display());
@@ -119,15 +121,15 @@ pub(super) fn run(command: Command) -> Outcome {
     }
 }
 
-/// What `session show` tells.
+/// What `session show` prints.
 #[derive(Serialize)]
 struct Shown {
     session: String,
     machine: String,
     plans: Vec<ShownPlan>,
-    /// Runs by state.
+    /// The number of runs in each state.
     runs: BTreeMap<&'static str, usize>,
-    /// Facts of the environments of runs, each value with the number of runs that have it.
+    /// Facts of the runs' environments, each value with the number of runs that have it.
     environment: Vec<ShownFact>,
     /// Runs without a recorded environment.
     environment_not_recorded: usize,
@@ -191,21 +193,21 @@ impl Shown {
         }
         let mut table = TextTable::new("llr", ["Fact", "Value", "Runs"]);
         for fact in &self.environment {
-            let told: usize = fact.values.values().sum();
-            let differs = if fact.values.len() > 1 || told < started { " (differs)" } else { "" };
+            let runs_with_fact: usize = fact.values.values().sum();
+            let differs = if fact.values.len() > 1 || runs_with_fact < started { " (differs)" } else { "" };
             for (value, count) in &fact.values {
                 table.row([format!("{}{differs}", fact.name).into(), value.as_str().into(), (*count).into()]);
             }
         }
         text += &table.markdown();
         if self.environment_not_recorded > 0 {
-            text += &format!("\nNot recorded of {} of {started} runs.\n", self.environment_not_recorded);
+            text += &format!("\nNot recorded for {} of {started} runs.\n", self.environment_not_recorded);
         }
         text
     }
 }
 
-/// A session of the list.
+/// A session in the list.
 #[derive(Serialize)]
 struct Listed {
     name: String,
@@ -270,7 +272,7 @@ fn rebuild(session: &Path) -> Outcome {
     Ok(if damage.is_empty() { OK } else { SOME_RUN_FAILED })
 }
 
-/// The session folder named after an archive, in the default folder.
+/// A folder in the default folder for sessions, named after an archive.
 fn default_folder(archive: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let name = archive.file_stem().ok_or("the archive's path does not name a file")?;
     Ok(default_sessions_folder()?.join(name))

@@ -19,13 +19,13 @@ pub(super) struct Arguments {
     /// PyTorch for CPUs (0.5 GB to download). Default where there is no NVIDIA driver.
     #[arg(long)]
     cpu: bool,
-    /// A folder that holds the files, for machines without a network, or the address of a mirror that does.
+    /// A folder that contains the files, for machines without a network, or the address of a mirror.
     #[arg(long, value_name = "DIR|URL")]
     from: Option<String>,
-    /// Print what would be downloaded, and nothing else: size in bytes, SHA-256, address.
+    /// Only print what would be downloaded: size in bytes, SHA-256, address.
     #[arg(long)]
     list: bool,
-    /// Fetch PyTorch although the worker has found one.
+    /// Fetch PyTorch even if the worker has found one.
     #[arg(long)]
     force: bool,
 }
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Ok(OK);
     }
     if let Some(found) = found_already(set).filter(|_| !arguments.force) {
-        say(format_args!("{found}: there is nothing to fetch; --force fetches it all the same"));
+        say(format_args!("{found}: there is nothing to fetch; --force fetches it anyway"));
         return Ok(OK);
     }
     let folder = folder(set)?;
@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(OK)
 }
 
-/// What the worker has already of a set.
+/// What the worker has already found of these libraries.
 fn found_already(set: Set) -> Option<String> {
     let worker = find_worker().ok()?.description;
     match set {

@@ -37,20 +37,20 @@ pub(super) struct StudyArguments {
     /// Key of the measure to show.
     #[arg(long, value_name = "KEY")]
     measure: Option<Key>,
-    /// Baseline of ratios: a cell's id, levels such as precision=fp32,gpus=1, or "each gpus=1": for every cell the one with that
-    /// level that is alike in all else. Default: the first cell that has the measure.
+    /// Baseline of ratios: a cell's id, levels such as precision=fp32,gpus=1, or "each gpus=1", which compares every cell with the cell
+    /// that has this level and otherwise the same levels. Default: the first cell that has the measure.
     #[arg(long, value_name = "CELL")]
     baseline: Option<String>,
-    /// Name the fastest cell among those whose GPUs have at most so many GB in use.
+    /// Name the fastest cell among those whose GPUs use at most this many GB.
     #[arg(long, value_name = "GB", value_parser = positive)]
     max_memory: Option<f64>,
     /// Name the fastest cell among those with at least this accuracy, in percent.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     min_accuracy: Option<f64>,
-    /// Call ratios equal that are surely within this of 1, in percent [default: 1].
+    /// Call a ratio equal if it is surely within this many percent of 1 [default: 1].
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     equal_within: Option<f64>,
-    /// Join repeats of a cell although these facts of what they were made with differ, such as hostname,driver.
+    /// Join the repeats of a cell even if they differ in these facts of their environment, such as hostname,driver.
     #[arg(long, value_name = "FACTS", value_delimiter = ',', value_parser = fact)]
     pool: Option<Vec<Key>>,
     /// Property that groups bars: a factor, data, auto or nothing.
@@ -84,7 +84,7 @@ fn filter(text: &str) -> Result<String, FilterError> {
     Filter::parse(text).map(|_| text.to_owned())
 }
 
-/// A fact by which cells are split.
+/// A fact of the environment by which cells are split.
 fn fact(text: &str) -> Result<Key, String> {
     let known = splitting_facts();
     if known.contains(&text) { Ok(text.into()) } else { Err(format!("use one of {}", known.join(", "))) }
@@ -138,7 +138,7 @@ impl StudyArguments {
         Ok(study)
     }
 
-    /// Rejects a requested measure or baseline that the session does not have, and a factor that is not known anywhere.
+    /// Rejects a requested measure or baseline that the session does not have, and a factor that no workload has.
     pub fn check(&self, material: &Material) -> Result<(), String> {
         self.check_factors(material)?;
         let known = figure::known_measures(&material.sources());
@@ -149,7 +149,7 @@ impl StudyArguments {
         self.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(material, asked))
     }
 
-    /// A misspelt factor would leave an empty table. One that other workloads have is no mistake: no cell has it.
+    /// Rejects a misspelt factor, which would leave an empty table. A factor of another workload is accepted: no cell has it.
     fn check_factors(&self, material: &Material) -> Result<(), String> {
         let factors = workloads().iter().flat_map(|spec| &spec.factors).map(|factor| &*factor.key);
         let levels = material.runs.iter().flat_map(|run| run.levels.iter().map(|(key, _)| &**key));

@@ -18,12 +18,12 @@ pub(super) struct Arguments {
     /// Output format.
     #[arg(long, value_parser = variant::<TableFormat>(), default_value = "md")]
     format: TableFormat,
-    /// With Markdown: print all notes, not only those that change how a row is read.
+    /// With Markdown: print all notes. Default: only those that change how a row is read.
     #[arg(long)]
     notes: bool,
 }
 
-/// Notes that are no longer than the line that would stand for them are printed.
+/// Up to this many notes are printed, since a line that stands for them would be no shorter.
 const FOLDED: usize = 2;
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {

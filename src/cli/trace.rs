@@ -31,20 +31,21 @@ pub(super) struct Arguments {
     /// Include only events that start before this time.
     #[arg(long, value_name = "SECONDS")]
     to: Option<f64>,
-    /// Write its events to this file instead, which takes a fraction of the space and holds no environment, paths or commands; `trace` reads it as it reads the
-    /// report.
+    /// Write the recording's events to this file instead. It takes a fraction of the space and contains no environment, paths or commands;
+    /// `trace` reads it like the report.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "to", "format", "session"])]
     events: Option<PathBuf>,
-    /// Write its events to this file instead, as JSON that ui.perfetto.dev shows on a timeline.
+    /// Write the recording's events to this file instead, as JSON that ui.perfetto.dev shows on a timeline.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "session", "events"])]
     perfetto: Option<PathBuf>,
-    /// Print its collectives instead, by name and size: calls, and time that is hidden, spent waiting for the slowest rank, and exposed.
+    /// Print the recording's collectives instead, by name and size: calls, and the time that is hidden, spent waiting for the slowest rank,
+    /// and exposed.
     #[arg(long, conflicts_with_all = ["from", "to", "events", "perfetto", "session"])]
     collectives: bool,
-    /// Store its metrics in this session, where `table --preset metrics` and the window compare them.
+    /// Store the recording's metrics in this session, where `table --preset metrics` and the window compare them.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "format"])]
     session: Option<PathBuf>,
-    /// Store it as the trace of this run. Default: as a standalone report.
+    /// Store the metrics as the trace of this run. Default: as a standalone report.
     #[arg(long, requires = "session")]
     run: Option<String>,
 }
@@ -59,7 +60,7 @@ enum Format {
     Json,
 }
 
-/// What is written when the work is done: messages to stderr, then data to stdout.
+/// What is printed when the work is done: messages to stderr, then data to stdout.
 struct Answer {
     messages: Vec<String>,
     data: Option<String>,
@@ -138,7 +139,7 @@ fn answer(arguments: &Arguments, tell: &mut dyn FnMut(Progress) -> ControlFlow<(
     })
 }
 
-/// Stores the metrics of a recording in a session, or has the process do it that runs the session.
+/// Stores the metrics of a recording in a session. If another process runs the session, that process stores them.
 fn attach(
     session: &PathBuf,
     file: &Path,
@@ -148,14 +149,14 @@ fn attach(
     let folder = session_folder(session)?;
     if ordered(&folder, Order::Attach(std::path::absolute(file)?, run.map(str::to_owned)))? {
         return Ok(Answer::message(
-            "the process that runs this session imports it, once no run is active: multicard attach says how that ends",
+            "the process that runs this session imports the recording once no run is active: multicard attach shows how the import ends",
         ));
     }
     let name = attach_report(&folder, file, run, tell)?;
     Ok(Answer::message(format!("stored as {name}; multicard table {} --preset metrics", session.display())))
 }
 
-/// How large a file is that was written of a recording.
+/// The message with the size of a file written from a recording.
 fn sizes(written: &Path, file: &Path) -> Answer {
     let megabytes = |file: &Path| std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
     let (size, of) = (megabytes(written), megabytes(file));

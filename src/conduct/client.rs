@@ -19,30 +19,30 @@ use super::socket::{connect, own_folder, socket_path};
 use crate::foreign;
 use crate::launch;
 
-/// Option of `multicard conduct` that makes it a process of its own.
+/// The option of `multicard conduct` that detaches it from the terminal.
 pub const DETACHED_OPTION: &str = "--detached";
-/// The line by which a detached conductor says that clients can connect.
+/// The line with which a detached conductor announces that clients can connect.
 pub const READY: &str = "ready";
-/// The line by which it says that another process holds the session's lock.
+/// The line with which it announces that another process holds the session's lock.
 pub const LOCKED: &str = "locked";
 
-/// How long the process that holds a session's lock has to begin to conduct, or to end.
+/// How long to wait for a process that holds a session's lock: it must accept clients or end within this time.
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
 /// How long an order may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// How long a conductor of this machine may say nothing: its greeting and the state of active runs come at once.
+/// How long a conductor on this machine may stay silent: its greeting and the state of active runs come at once.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(10);
-/// How long one on another machine may take for its greeting: it may have to be started there first.
+/// How long a conductor on another machine may take for its greeting, since it may have to be started first.
 const FAR_LIMIT: Duration = Duration::from_secs(60);
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Longest log of a conductor that did not start.
+/// Longest log that is read of a conductor that did not start.
 const MOST_LOG_BYTES: u64 = 1 << 20;
 
 /// A connection to the conductor of a session.
 pub struct Client {
     session: PathBuf,
-    /// The conductor's process, if it is another one of this machine.
+    /// The conductor's process, if it is another process of this machine.
     process: Option<Pid>,
     conducting: Conducting,
     lines: Lines,
@@ -54,10 +54,10 @@ pub struct Orders {
 }
 
 impl Client {
-    /// Connects to the conductor of a session; none if there is none. With `live`, events and samples of runs are among its news.
+    /// Connects to the conductor of a session; `None` if there is none. With `live`, the news includes events and samples of runs.
     ///
     /// # Errors
-    /// It is another user's or another version's, says nothing, or the socket fails.
+    /// The conductor belongs to another user or version, stays silent, or the socket fails.
     pub fn connect(session: &Path, live: bool) -> Result<Option<Self>, ConductError> {
         match connect(session)? {
             Some(stream) => Self::over(session, stream, live),
@@ -65,7 +65,7 @@ impl Client {
         }
     }
 
-    /// The same, and starts a conductor process if there is none, which creates a session that does not exist.
+    /// Like [`Client::connect`], but starts a conductor process if there is none; that process creates the session if it does not exist.
     ///
     /// # Errors
     /// Those of [`Client::connect`], another process writes the session, or the process does not start.
@@ -77,15 +77,15 @@ impl Client {
         }
     }
 
-    /// A client at the other end of a stream to the conductor of a session; none if the conductor is just ending.
+    /// A client for a stream to the conductor of a session; `None` if the conductor is about to end.
     ///
     /// # Errors
-    /// It is another version's, says nothing, or what cannot be read.
+    /// The conductor belongs to another version, stays silent, or sends something unreadable.
     pub fn over(session: &Path, stream: UnixStream, live: bool) -> Result<Option<Self>, ConductError> {
         use io::ErrorKind::{ConnectionReset, TimedOut, WouldBlock};
         let process = listener(&stream);
         let limit = if process.is_some() { SILENCE_LIMIT } else { FAR_LIMIT };
-        // A long plan does not fit into the socket of a conductor that is stopped.
+        // A long plan does not fit into the socket's buffer if the conductor is stopped.
         let limited = stream.set_read_timeout(Some(limit)).and_then(|()| stream.set_write_timeout(Some(FAR_LIMIT)));
         limited.map_err(|error| ConductError::Garbled(error.to_string()))?;
         let mut lines = Lines::new(stream);
@@ -103,7 +103,7 @@ impl Client {
         }
         match lines::write(lines.stream(), &Hello::new(live)) {
             Ok(()) => Ok(Some(Self { session: session.to_owned(), process, conducting, lines })),
-            // It is ending, or has said why it cannot serve this client.
+            // It is about to end, or has sent the reason why it cannot serve this client.
             Err(_) => match lines.next() {
                 Ok(Some(News::Problem(message))) => Err(ConductError::Refused(message)),
                 _ => Ok(None),
@@ -111,12 +111,12 @@ impl Client {
         }
     }
 
-    /// Who conducts.
+    /// The conductor's process and version.
     pub fn conducting(&self) -> &Conducting {
         &self.conducting
     }
 
-    /// The conductor, which has said nothing for a while.
+    /// Describes the conductor, which has sent nothing for a while.
     pub fn silent(&self, silence: Duration) -> Silent {
         Silent::new(&self.session, self.process, silence)
     }
@@ -133,7 +133,7 @@ impl Client {
         })
     }
 
-    /// Gives an order, waits until it is executed, and leaves.
+    /// Gives an order, waits until it is executed, and disconnects.
     ///
     /// # Errors
     /// The conductor refuses it, has ended, or does not answer for a while.
@@ -152,10 +152,10 @@ impl Client {
         Err(ConductError::Silent(self.silent(begun.elapsed())))
     }
 
-    /// The next news; none if there is none for `patience`.
+    /// The next news; `None` if nothing arrives within `patience`.
     ///
     /// # Errors
-    /// The conductor has ended, or says what cannot be read.
+    /// The conductor has ended, or sends something unreadable.
     pub fn next(&mut self, patience: Option<Duration>) -> Result<Option<News>, ConductError> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, Interrupted, TimedOut, WouldBlock};
         let patience = patience.map(|patience| patience.max(Duration::from_millis(1)));
@@ -181,23 +181,23 @@ impl Orders {
         lines::write(&self.stream, &Letter { number, order }).map_err(|_| ConductError::Ended)
     }
 
-    /// Ends the connection; whoever waits for its news is told that it has ended.
+    /// Ends the connection; a thread that waits for its news learns that it has ended.
     pub fn leave(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
-/// A stream to the conductor of a session, which is started if there is none, for a [`Client`] that may be elsewhere.
+/// A stream to the conductor of a session, which is started if there is none, for a [`Client`] that may be on another machine.
 ///
 /// # Errors
-/// Those of [`Client::connect_or_start`], but for other versions.
+/// Those of [`Client::connect_or_start`], except for other versions.
 pub fn stream_or_start(session: &Path) -> Result<UnixStream, ConductError> {
     let begun = Instant::now();
     loop {
         if let Some(stream) = connect(session)? {
             return Ok(stream);
         }
-        // Whoever holds the lock may be about to listen, or to end.
+        // The process that holds the lock may be about to accept clients, or to end.
         if let Started::Locked(reason) = start(session)? {
             if begun.elapsed() > LOCK_LIMIT {
                 return Err(ConductError::InUse(reason));
@@ -207,11 +207,11 @@ pub fn stream_or_start(session: &Path) -> Result<UnixStream, ConductError> {
     }
 }
 
-/// What became of a conductor's start.
+/// The result of starting a conductor.
 enum Started {
-    /// It listens.
+    /// It accepts clients.
     Ready,
-    /// Another process holds the lock, as it says.
+    /// Another process holds the lock, as this message says.
     Locked(String),
 }
 
@@ -228,23 +228,23 @@ fn start(session: &Path) -> Result<Started, ConductError> {
     command.arg("conduct").arg(DETACHED_OPTION).arg(session);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
     let mut child = child.map_err(|error| failed(format!("{}: {error}", program.display())))?;
-    let mut said = String::new();
+    let mut output = String::new();
     if let Some(stdout) = child.stdout.take() {
-        // A conductor that ends says nothing, or why it cannot begin.
-        let _ = BufReader::new(stdout).read_line(&mut said);
+        // A conductor that ends early prints nothing, or the reason.
+        let _ = BufReader::new(stdout).read_line(&mut output);
     }
-    if said.trim() == READY {
-        // Its parent is this process, which takes note of its end.
+    if output.trim() == READY {
+        // This process is its parent and must collect its exit status.
         let _ = thread::Builder::new().name("reap".to_owned()).spawn(move || child.wait());
         return Ok(Started::Ready);
     }
-    // It says more in its log, which is whole once it has ended.
+    // Its log says more, and is complete once the conductor has ended.
     let _ = child.wait();
     let reason = || {
         let text = foreign::read_ours(&log, MOST_LOG_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).trim().to_owned();
         let text = text.strip_prefix("multicard: ").unwrap_or(&text).to_owned();
-        if text.is_empty() { format!("it ended without a word; see {}", log.display()) } else { text }
+        if text.is_empty() { format!("it ended without a message; see {}", log.display()) } else { text }
     };
-    if said.trim() == LOCKED { Ok(Started::Locked(reason())) } else { Err(failed(reason())) }
+    if output.trim() == LOCKED { Ok(Started::Locked(reason())) } else { Err(failed(reason())) }
 }

@@ -1,4 +1,4 @@
-//! The clients of a conductor: a thread reads the letters of each, another writes its news.
+//! The clients of a conductor: for each client, one thread reads its messages and another writes its news.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
@@ -14,11 +14,11 @@ use super::message::{Conducting, Hello, Letter, News};
 use super::socket::stranger;
 use crate::foreign;
 
-/// Lines on their way to a client. One that falls further behind is disconnected; it finds everything in the session's logs.
+/// The most lines on their way to a client. A client that falls further behind is disconnected; the session's logs contain everything.
 const LINES_IN_FLIGHT: usize = 1 << 16;
-/// How long a client that is not served may take to write and to leave.
+/// How long a refused client may take to finish writing and to disconnect.
 const REFUSED_PATIENCE: Duration = Duration::from_secs(5);
-/// The client that a conductor was started for, if it is a thread of `multicard run`.
+/// The number of the client that the conductor was started for, if it is a thread of `multicard run`.
 pub(super) const HOST: u64 = 0;
 
 /// What clients do.
@@ -28,7 +28,7 @@ pub(super) enum Arrived {
     Left(u64),
 }
 
-/// A client that has said what it wants.
+/// A client that has sent its greeting.
 pub(super) struct Joined {
     lines: SyncSender<Arc<[u8]>>,
     stream: UnixStream,
@@ -54,7 +54,7 @@ impl Clients {
         self.attached.is_empty()
     }
 
-    /// Tells all clients; events and samples only those that want them.
+    /// Sends news to all clients; events and samples only to those that asked for them.
     pub(super) fn tell(&mut self, news: &News, is_live: bool) {
         let wanted = |joined: &Joined| joined.live || !is_live;
         if !self.attached.values().any(wanted) {
@@ -65,7 +65,7 @@ impl Clients {
         self.attached.retain(|number, joined| !wanted(joined) || joined.send(*number, Arc::clone(&line)));
     }
 
-    /// Tells one client.
+    /// Sends news to one client.
     pub(super) fn tell_one(&mut self, number: u64, news: &News) {
         let (Some(joined), Ok(line)) = (self.attached.get(&number), lines::line(news)) else { return };
         if !joined.send(number, line.into()) {
@@ -75,9 +75,9 @@ impl Clients {
 }
 
 impl Joined {
-    /// Whether the client still takes lines.
+    /// Whether the client still accepts lines.
     fn send(&self, number: u64, line: Arc<[u8]>) -> bool {
-        // The conductor waits for `multicard run`, whose reader may be slow: it has that program's patience.
+        // The conductor waits for `multicard run`, whose reader may be slow.
         let sent = if number == HOST {
             self.lines.send(line).map_err(|error| TrySendError::Disconnected(error.0))
         } else {
@@ -94,7 +94,7 @@ impl Joined {
 pub(super) fn accept(listener: UnixListener, arrived: SyncSender<Arrived>, conducting: Conducting) -> io::Result<()> {
     let accepting = move || {
         for (number, stream) in (HOST + 1..).zip(listener.incoming()) {
-            // Whoever cannot be asked, or is another user, is not answered.
+            // A process whose user cannot be determined, or is another one, gets no answer.
             let Ok(stream) = stream else { continue };
             if let Ok(None) = stranger(&stream) {
                 let _ = serve(number, stream, arrived.clone(), conducting.clone());
@@ -112,7 +112,7 @@ pub(super) fn serve(
     conducting: Conducting,
 ) -> io::Result<()> {
     let reading = move || {
-        // A client that breaks off, or that writes something else, has left.
+        // A client that disconnects, or that sends something unreadable, has left.
         if let Err(error) = read(number, &stream, &arrived, &conducting)
             && let Some(advice) = foreign::advice(&error)
         {
@@ -123,11 +123,11 @@ pub(super) fn serve(
     thread::Builder::new().name(format!("client-{number}")).spawn(reading).map(|_| ())
 }
 
-/// Tells a client why it is not served. What it still writes is read: the system drops what a client has not read yet when the other end
-/// closes with unread letters.
+/// Tells a client why it is not served. Everything that the client still sends is read, because the system discards data that the client
+/// has not read yet if the other end closes with unread data.
 fn refuse(stream: &UnixStream, problem: String) {
-    let told = lines::write(stream, &News::Problem(problem)).and_then(|()| stream.shutdown(Shutdown::Write));
-    if told.is_ok() && stream.set_read_timeout(Some(REFUSED_PATIENCE)).is_ok() {
+    let sent = lines::write(stream, &News::Problem(problem)).and_then(|()| stream.shutdown(Shutdown::Write));
+    if sent.is_ok() && stream.set_read_timeout(Some(REFUSED_PATIENCE)).is_ok() {
         let _ = io::copy(&mut &*stream, &mut io::sink());
     }
 }
@@ -152,7 +152,7 @@ fn read(number: u64, stream: &UnixStream, arrived: &SyncSender<Arrived>, conduct
     Ok(())
 }
 
-/// Writes what arrives until the conductor lets go of the client.
+/// Writes lines to the client until the conductor drops it.
 fn write(stream: &UnixStream, lines: &Receiver<Arc<[u8]>>) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, stream);
     while let Ok(line) = lines.recv() {

@@ -1,4 +1,4 @@
-//! The loop that conducts: takes orders, drives the session, tells its clients.
+//! The main loop of a conductor: takes orders, drives the session, sends news to its clients.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -21,21 +21,21 @@ use super::{ConductError, Letter};
 use crate::plan::{Identity, RunState};
 use crate::session::{Added, Notice, Session, Stage};
 
-/// Longest wait in the session before orders are looked for.
+/// Longest wait in the session before orders are checked.
 const PATIENCE: Duration = Duration::from_millis(30);
 /// Longest wait for an order while nothing runs.
 const IDLE_PATIENCE: Duration = Duration::from_millis(500);
-/// Shortest time between two changes of the queue that are told.
+/// Shortest time between two reports of the queue.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
-/// Longest time between two of them while runs are active, so that elapsed times advance.
+/// Longest time between two reports of the queue while runs are active, so that elapsed times advance.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
-/// Shortest time between two requests to read the records while runs end.
+/// Shortest time between two requests to clients to read the records while runs end.
 const RECORDS_INTERVAL: Duration = Duration::from_millis(500);
-/// Letters on their way; clients wait while it is full.
+/// The most messages of clients that wait; clients block while it is full.
 const LETTERS_IN_FLIGHT: usize = 256;
 
-/// Conducts a session in this process until `stop` is set, or nothing is left to do, or can be done in a folder that was removed, and for
-/// `linger` nobody is attached. Calls `ready` once clients can connect. Runs that are active at the end go on.
+/// Conducts a session in this process until `stop` is set, or until there has been no client and nothing to do for `linger`. If the
+/// session's folder was removed, there is nothing to do. Calls `ready` once clients can connect. Runs that are active at the end go on.
 ///
 /// # Errors
 /// Clients cannot connect, or the session cannot be closed.
@@ -49,7 +49,7 @@ pub fn serve(
     let listening = match listen(session.folder(), sender, Conducting::here(true)) {
         Ok(listening) => listening,
         Err(error) => {
-            // Runs that an earlier conductor left go on all the same.
+            // Runs that an earlier conductor left go on in any case.
             session.leave()?;
             return Err(error.into());
         }
@@ -60,14 +60,14 @@ pub fn serve(
     conductor.work(|conductor| {
         stop.load(Ordering::Relaxed) || conductor.is_done() && conductor.deserted_since.elapsed() >= linger
     });
-    // Whoever comes now starts the next conductor, which waits for the session's lock.
+    // A client that comes now starts the next conductor, which waits for the session's lock.
     drop(listening);
     conductor.session.leave()?;
     Ok(())
 }
 
-/// A conductor on a thread of this process. It ends when its first client, that of [`host`], leaves; runs that are active then are
-/// ended. Dropping it waits for that.
+/// A conductor on a thread of this process. It ends when its first client, the one of [`host`], disconnects; runs that are active then are
+/// ended. Dropping it waits for the end.
 pub struct Host {
     thread: Option<JoinHandle<()>>,
 }
@@ -81,7 +81,7 @@ impl Drop for Host {
     }
 }
 
-/// Conducts a session on a thread of this process, and gives its first client, and why no others can attach if they cannot.
+/// Conducts a session on a thread of this process. Returns its first client, and the reason if no others can attach.
 ///
 /// # Errors
 /// The system has no more threads or sockets.
@@ -122,32 +122,32 @@ struct Conductor {
     session: Session,
     arrived: Receiver<Arrived>,
     clients: Clients,
-    /// Since when nobody is attached and nothing can be done.
+    /// Since when there has been no client and nothing to do.
     deserted_since: Instant,
     host_left: bool,
-    /// The queue as it was told last.
+    /// The queue as it was last reported.
     told: QueueView,
     told_at: Instant,
-    /// Something happened since.
+    /// Whether something happened since then.
     is_changed: bool,
     /// Since when the clients' records are out of date.
     stale_since: Option<Instant>,
-    /// The last failure that was told, so that it is not repeated: a full disk causes the same one many times a second.
+    /// The last failure that was reported. It is not repeated, since a full disk causes the same failure many times a second.
     last_problem: Option<String>,
-    /// When it was met last.
+    /// When it last occurred.
     problem_at: Instant,
     /// Device and inode of the session's folder.
     identity: Option<(u64, u64)>,
-    /// The folder itself, wherever it is moved; none where it cannot be opened.
+    /// The folder itself, even if it is moved; `None` if it cannot be opened.
     folder: Option<File>,
     is_folder_gone: bool,
-    /// Whether the queue was paused before the folder was gone.
+    /// Whether the queue was already paused when the folder disappeared.
     was_paused: bool,
     folder_checked: Instant,
-    /// Only a detached conductor notifies; the user of a foreground `run` sees its terminal.
+    /// Only a detached conductor notifies; the user of `run` in the foreground sees the terminal.
     #[cfg(feature = "window")]
     notifier: Option<Notifier>,
-    /// Runs that ended since nothing was left to do, and how many of them did not finish.
+    /// The number of runs that ended since there was last nothing to do, and how many of them did not finish.
     ended: (usize, usize),
 }
 
@@ -187,14 +187,14 @@ impl Conductor {
         self.session.is_idle() && self.stale_since.is_none()
     }
 
-    /// Whether nothing is left to do, or can be.
+    /// Whether nothing is left to do, or nothing can be done.
     fn is_done(&self) -> bool {
         // The next conductor restores a paused queue.
         let rests = self.session.is_resting() && !self.is_folder_gone;
         self.is_idle() || rests || self.is_folder_gone && self.is_folder_removed()
     }
 
-    /// Whether the folder is nowhere any more, so that nobody can put it back.
+    /// Whether the folder was deleted, so that nobody can put it back.
     fn is_folder_removed(&self) -> bool {
         self.folder.as_ref().is_some_and(|folder| folder.metadata().is_ok_and(|about| about.nlink() == 0))
     }
@@ -230,7 +230,7 @@ impl Conductor {
                     let runs = if restored == 1 { "1 run waits".to_owned() } else { format!("{restored} runs wait") };
                     let text = format!(
                         "{runs} in the queue, which is paused for them: they came with an archive, or their conductor ended before they \
-                         started. Resume the queue (Ctrl P, or `multicard attach --resume`), or cancel them (`multicard stop`)"
+                             started. Resume the queue (Ctrl P, or `multicard attach --resume`), or cancel the runs (`multicard stop`)"
                     );
                     self.clients.tell_one(number, &News::Problem(text));
                 }
@@ -247,7 +247,7 @@ impl Conductor {
                 let outcome = self.execute(order);
                 self.is_changed = true;
                 self.stale_since.get_or_insert_with(Instant::now);
-                // The queue comes first: who launched runs then knows them when the answer is there.
+                // The queue is sent first, so that the client that launched runs knows them when the answer arrives.
                 self.tell(true);
                 self.clients.tell_one(sender, &News::Answer { number, outcome });
             }
@@ -291,7 +291,7 @@ impl Conductor {
         if !launch.is_named {
             self.session.check_plan_allowed(&plan).map_err(|error| error.to_string())?;
         }
-        // Data sets and the plan's own files are looked for where the client is; the runs start there too.
+        // Data sets and the plan's own files are resolved in the client's folder; the runs start there, too.
         if std::env::current_dir().ok().as_ref() != Some(&launch.folder) {
             let failed =
                 |error| format!("cannot work in {}, where the plan was launched: {error}", launch.folder.display());
@@ -352,7 +352,7 @@ impl Conductor {
             let (ended, unfinished) = std::mem::take(&mut self.ended);
             self.show(
                 format!("{name}: all runs have ended"),
-                &format!("{} finished, {unfinished} did not", ended - unfinished),
+                &format!("{} finished, {unfinished} did not finish", ended - unfinished),
             );
         } else if !is_finished && *state != RunState::Cancelled {
             let reason = reason.as_deref().map_or(String::new(), |reason| format!(": {reason}"));
@@ -382,13 +382,13 @@ impl Conductor {
         }
     }
 
-    /// Tells what is new, at most once in an interval unless `now` is set.
+    /// Sends what is new, at most once in an interval unless `now` is set.
     fn tell(&mut self, now: bool) {
         let since = self.told_at.elapsed();
         if !now && since < TELL_INTERVAL {
             return;
         }
-        // Whoever waited for runs to end reads their records once the queue says so.
+        // A client that waited for runs to end reads their records once the queue shows the end.
         if self.stale_since.is_some()
             && let Err(error) = self.session.flush()
         {
@@ -414,7 +414,7 @@ impl Conductor {
         }
     }
 
-    /// Starts no further run while the session's folder is gone: nobody would find what is recorded.
+    /// Starts no further run while the session's folder is missing, because its records would be lost.
     fn check_folder(&mut self) {
         if self.folder_checked.elapsed() < CLOCK_INTERVAL {
             return;

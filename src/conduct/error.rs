@@ -8,14 +8,14 @@ use thiserror::Error;
 use super::message::{Conducting, MESSAGES_VERSION};
 use super::silent::Silent;
 
-/// Why a session cannot be conducted, or its conductor not be reached.
+/// Why a session cannot be conducted, or its conductor not reached.
 #[derive(Debug, Error)]
 pub enum ConductError {
     /// There is no folder for the socket.
-    #[error("no place for the conductor's socket: {0}")]
+    #[error("no folder for the conductor's socket: {0}")]
     NoPlace(String),
     /// The socket or its folder failed.
-    #[error("{doing} {}: {source}: check the folder, which only its owner may use", path.display())]
+    #[error("{doing} {}: {source}: check the folder, which must be accessible to its owner only", path.display())]
     Socket {
         /// The operation, such as `listening on`.
         doing: &'static str,
@@ -25,26 +25,26 @@ pub enum ConductError {
         source: io::Error,
     },
     /// Another user conducts the session.
-    #[error("{}: conducted by the user with id {user}: act as that user, or read what is finished", session.display())]
+    #[error("{}: the conductor belongs to the user with id {user}: act as that user, or only read what is finished", session.display())]
     OtherUser {
         /// The session.
         session: PathBuf,
         /// The user's id.
         user: u32,
     },
-    /// The conductor is of another version.
+    /// The conductor has another version.
     #[error(
-        "{}: conducted by multicard {} (process {}) with messages {}, and this is {} with messages {MESSAGES_VERSION}: use that version, \
-         or wait until its runs have ended; what is finished can be read",
+        "{}: conducted by multicard {} (process {}) with messages of version {}, but this is {} with messages of version \
+             {MESSAGES_VERSION}: use that version, or wait until its runs have ended; what is finished can be read",
         session.display(), conducting.multicard, conducting.process, conducting.messages, env!("CARGO_PKG_VERSION")
     )]
     OtherVersion {
         /// The session.
         session: PathBuf,
-        /// Who conducts it.
+        /// The conductor's process and version.
         conducting: Conducting,
     },
-    /// Another process holds the session's lock and does not conduct.
+    /// Another process holds the session's lock but is not a conductor.
     #[error("{0}")]
     InUse(String),
     /// The conductor's process did not start.
@@ -52,7 +52,7 @@ pub enum ConductError {
     NotStarted {
         /// The session.
         session: PathBuf,
-        /// What its log says, or the system.
+        /// The conductor's log, or the system's error.
         reason: String,
     },
     /// The conductor refuses an order, or cannot execute it.
@@ -64,7 +64,7 @@ pub enum ConductError {
     /// The conductor has ended.
     #[error("the session's conductor has ended: nothing recorded is lost; attach again")]
     Ended,
-    /// A line that is not one of the messages.
-    #[error("unreadable message of the session's conductor: {0}")]
+    /// A line that is not a known message.
+    #[error("unreadable message from the session's conductor: {0}")]
     Garbled(String),
 }

@@ -12,7 +12,7 @@ const MOST_LINE_BYTES: usize = 64 << 20;
 /// Reads lines from a stream.
 pub(super) struct Lines {
     stream: BufReader<UnixStream>,
-    /// The start of a line of which the rest has not arrived.
+    /// The start of a line whose rest has not arrived yet.
     line: Vec<u8>,
 }
 
@@ -25,17 +25,17 @@ impl Lines {
         self.stream.get_ref()
     }
 
-    /// The next message; none when the stream has ended.
+    /// The next message; `None` when the stream has ended.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when the stream's time to wait is over; the line can be waited for again. Others end it.
+    /// [`io::ErrorKind::WouldBlock`] when the stream's timeout is over; the line can be waited for again. Other errors end the stream.
     pub(super) fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let room = MOST_LINE_BYTES.saturating_sub(self.line.len()) as u64;
         self.stream.by_ref().take(room).read_until(b'\n', &mut self.line)?;
         if self.line.pop_if(|byte| *byte == b'\n').is_none() {
-            // What has no end was cut, and counts for nothing.
+            // A line without an end was cut off, and is ignored.
             let is_long = self.line.len() >= MOST_LINE_BYTES;
-            return if is_long { Err(io::Error::other("a line without end")) } else { Ok(None) };
+            return if is_long { Err(io::Error::other("a line that never ends")) } else { Ok(None) };
         }
         let message = serde_json::from_slice(&self.line).map_err(io::Error::from);
         self.line.clear();

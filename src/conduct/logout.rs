@@ -1,4 +1,4 @@
-//! Whether the system ends its users' processes at logout, conductors among them.
+//! Finds out whether the system ends its users' processes at logout, including conductors.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 
 use crate::foreign;
 
-/// Where logind is set up, the later file of a name in place of the earlier one (logind.conf(5)).
+/// The folders of logind's configuration; a file in a later folder replaces the file of the same name in an earlier one (logind.conf(5)).
 const FOLDERS: [&str; 3] = ["usr/lib/systemd/logind.conf.d", "run/systemd/logind.conf.d", "etc/systemd/logind.conf.d"];
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What to say where a conductor would end with its user's logout, with what to do; none where it outlives that, as far as the
-/// machine's settings say.
+/// The warning if a conductor would end with its user's logout, with what to do; `None` if it outlives the logout, according to the
+/// machine's settings.
 pub fn ends_at_logout() -> Option<&'static str> {
     static ENDS: OnceLock<bool> = OnceLock::new();
     let ends = *ENDS.get_or_init(|| {
@@ -19,11 +19,11 @@ pub fn ends_at_logout() -> Option<&'static str> {
         user != "root" && ends_users_processes(Path::new("/"), &user)
     });
     ends.then_some(
-        "this system ends all processes at logout (KillUserProcesses), the queue among them: see `multicard help elsewhere`",
+        "this system ends all of a user's processes at logout (KillUserProcesses), including the queue: see `multicard help elsewhere`",
     )
 }
 
-/// Whether logind ends what a user leaves running, by the files below `root`.
+/// Whether logind ends the processes that a user leaves running, according to the files below `root`.
 fn ends_users_processes(root: &Path, user: &str) -> bool {
     let mut files: BTreeMap<std::ffi::OsString, PathBuf> = BTreeMap::new();
     for folder in FOLDERS {

@@ -9,10 +9,10 @@ use super::queue_view::QueueChange;
 use crate::plan::{Identity, Plan, WorkloadSpec};
 use crate::session::{Added, Notice};
 
-/// Version of these messages. It grows with each change to them.
+/// Version of these messages. It is increased with each change to them.
 pub(super) const MESSAGES_VERSION: u32 = 5;
 
-/// Who conducts a session: the first line to a client.
+/// The conductor's process and version: the first line to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conducting {
     /// The conductor's version of multicard.
@@ -21,7 +21,7 @@ pub struct Conducting {
     pub messages: u32,
     /// Its process id.
     pub process: u32,
-    /// Whether it is a process of its own; one that is not ends with `multicard run`.
+    /// Whether it is a process of its own; otherwise it ends with `multicard run`.
     pub detached: bool,
 }
 
@@ -35,7 +35,7 @@ impl Conducting {
         }
     }
 
-    /// Whether this version can speak with it.
+    /// Whether this version can communicate with it.
     pub(super) fn is_ours(&self) -> bool {
         self.multicard == env!("CARGO_PKG_VERSION") && self.messages == MESSAGES_VERSION
     }
@@ -60,7 +60,7 @@ impl Hello {
     }
 }
 
-/// An order with the number under which it is answered.
+/// An order with a number that its answer repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Letter {
     /// The sender's number; [`News::Answer`] repeats it.
@@ -69,7 +69,7 @@ pub struct Letter {
     pub order: Order,
 }
 
-/// What a client asks of a conductor.
+/// A client's request to a conductor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -83,7 +83,7 @@ pub enum Order {
     CancelAll,
     /// Queue a run again.
     Retry(String),
-    /// Put a run that was cancelled while it waited back into the queue, in its place.
+    /// Put a run that was cancelled while it waited back into its place in the queue.
     Revive(String),
     /// Move a queued run to this position among the queued ones, from 0.
     Reorder(String, usize),
@@ -95,11 +95,11 @@ pub enum Order {
     Attach(PathBuf, Option<String>),
     /// Cancel imports.
     CancelImports,
-    /// Note something of a run, or of the session if none is named.
+    /// Write a note on a run, or on the session if none is named.
     Note(Option<String>, String),
-    /// Measure what the machine's devices reach, for so many seconds each, once nothing runs. The queue's view says how far it is.
+    /// Measure the rates of the machine's devices for this number of seconds each, once nothing runs. The queue's view gives the progress.
     MeasureRates(f64),
-    /// Cancel that.
+    /// Cancel the measurement.
     CancelMeasuring,
     /// Allow the programs that came with the session's archive, by the digest of their command lines.
     Allow(String),
@@ -108,29 +108,29 @@ pub enum Order {
 /// A plan to launch, as text: the form in which sessions keep plans.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
-    /// Names this launch, which may be sent again if its answer is lost: it is executed once.
+    /// Identifies this launch. It may be sent again if its answer is lost, and is executed once.
     pub(super) id: String,
     /// The plan's name.
     name: String,
-    /// Its file.
+    /// The text of the plan's file.
     toml: String,
-    /// The workloads that it brings.
+    /// The workloads that come with it.
     workloads: Vec<Arc<WorkloadSpec>>,
-    /// The folder of its file, where its programs start.
+    /// The folder of the plan's file, where its programs start.
     base: Option<String>,
-    /// Folder that other relative paths start from.
+    /// Folder that other relative paths are relative to.
     pub(super) folder: PathBuf,
     /// Keep repeats that are finished, active or queued already.
     pub(super) only_missing: bool,
-    /// The cells to run; none for all.
+    /// The cells to run; `None` for all.
     pub(super) cells: Option<Vec<Identity>>,
-    /// Its user named the plan's file, so that its programs are not asked for again.
+    /// Whether the user named the plan's file, so that permission for its programs is not asked for again.
     #[serde(default)]
     pub(super) is_named: bool,
 }
 
 impl Launch {
-    /// A launch whose relative paths start from a folder.
+    /// A launch whose relative paths are relative to a folder.
     pub fn new(plan: &Plan, folder: &Path, only_missing: bool) -> Self {
         Self {
             id: format!("{:032x}", rand::random::<u128>()),
@@ -145,13 +145,13 @@ impl Launch {
         }
     }
 
-    /// The same of a plan whose file its user named.
+    /// The same launch, for a plan whose file the user named.
     #[must_use]
     pub fn of_named_file(self) -> Self {
         Self { is_named: true, ..self }
     }
 
-    /// The same for some of its cells.
+    /// The same launch, for some of the plan's cells.
     #[must_use]
     pub fn of_cells(self, cells: Vec<Identity>) -> Self {
         Self { cells: Some(cells), ..self }
@@ -170,7 +170,7 @@ impl Launch {
     }
 }
 
-/// What a conductor tells its clients.
+/// A conductor's message to its clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum News {
@@ -184,10 +184,10 @@ pub enum News {
     Answer {
         /// The number of its letter.
         number: u64,
-        /// What a launch added; else nothing. Or why it failed.
+        /// What a launch added; `None` for other orders. Or why the order failed.
         outcome: Result<Option<Added>, String>,
     },
-    /// Something failed that nobody ordered: recording runs, for one.
+    /// Something failed that no client ordered, such as recording runs.
     Problem(String),
 }
 

@@ -1,4 +1,4 @@
-//! Notifications on the desktop, where there is one: `org.freedesktop.Notifications` on the user's session bus.
+//! Notifications on the desktop, if there is one: `org.freedesktop.Notifications` on the user's session bus.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -7,11 +7,11 @@ use std::thread;
 use zbus::blocking::Connection;
 use zbus::zvariant::Value;
 
-/// Notifications on their way; more are dropped, as the newest says what counts.
+/// The most notifications that wait; more are dropped, since the newest one matters.
 const IN_FLIGHT: usize = 4;
 const NAME: &str = "org.freedesktop.Notifications";
 
-/// Shows notifications from a thread. Each takes the place of the one before.
+/// Shows notifications from a thread. Each one replaces the one before.
 pub(super) struct Notifier {
     sender: SyncSender<Notification>,
 }
@@ -22,18 +22,18 @@ struct Notification {
 }
 
 impl Notifier {
-    /// None if the system has no more threads.
+    /// `None` if the system has no more threads.
     pub(super) fn start() -> Option<Self> {
         let (sender, receiver) = sync_channel(IN_FLIGHT);
         let showing = thread::Builder::new().name("notifier".to_owned()).spawn(move || {
-            // Without a bus or a desktop nobody is told.
+            // Without a bus or a desktop, notifications are dropped.
             let _ = show(&receiver);
         });
         showing.ok().map(|_| Self { sender })
     }
 
     pub(super) fn tell(&self, summary: String, body: &str) {
-        // The body may be marked up.
+        // The body may contain markup.
         let body = body.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         let _ = self.sender.try_send(Notification { summary, body });
     }
@@ -51,8 +51,8 @@ fn show(notifications: &Receiver<Notification>) -> zbus::Result<()> {
         let actions: Vec<&str> = Vec::new();
         let icon = "";
         let usual_time = -1_i32;
-        let said = ("multicard", shown, icon, summary, body, actions, hints, usual_time);
-        let reply = bus.call_method(Some(NAME), "/org/freedesktop/Notifications", Some(NAME), "Notify", &said)?;
+        let arguments = ("multicard", shown, icon, summary, body, actions, hints, usual_time);
+        let reply = bus.call_method(Some(NAME), "/org/freedesktop/Notifications", Some(NAME), "Notify", &arguments)?;
         shown = reply.body().deserialize()?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The queue as clients see it, and the changes that are sent of it.
+//! The queue as clients see it, and the changes that are sent to them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -31,9 +31,9 @@ pub struct QueueView {
     pub rows: Vec<QueueRow>,
     /// Whether the queue is paused.
     pub paused: bool,
-    /// Runs that an earlier conductor left, or that came with an archive, and that wait for an order to go on with the queue.
+    /// The number of runs that an earlier conductor left, or that came with an archive, and that wait for an order to resume the queue.
     pub restored: usize,
-    /// The command lines of programs that came with the session's archive and wait to be allowed.
+    /// The command lines of programs that came with the session's archive and have not been allowed yet.
     pub asks: Vec<String>,
     /// Runs that ended.
     pub ended: usize,
@@ -41,7 +41,7 @@ pub struct QueueView {
     pub queued: usize,
     /// Names of the reports that are being imported or wait for it.
     pub importing: Vec<String>,
-    /// The measurement of the machine that waits or is under way, or the last one.
+    /// The measurement of the machine that is waiting or running, or else the last one.
     pub measurement: Option<Measurement>,
     /// Estimated time until the queue is empty, in seconds from `time_s`.
     pub remaining_s: f64,
@@ -49,10 +49,10 @@ pub struct QueueView {
     pub time_s: f64,
 }
 
-/// What changed in the queue: the rows that differ, each with its place, and all the rest.
+/// A change of the queue: the rows that differ, each with its index, and all other fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueChange {
-    /// Whether all rows before it are void, as after runs were moved.
+    /// Whether all earlier rows are replaced, as after runs were moved.
     whole: bool,
     rows: Vec<(usize, QueueRow)>,
     paused: bool,
@@ -99,7 +99,7 @@ impl QueueView {
         self.rows.iter().any(|row| !row.state.is_final())
     }
 
-    /// Whether a measurement of the machine waits or is under way.
+    /// Whether a measurement of the machine is waiting or running.
     pub fn is_measuring(&self) -> bool {
         self.measurement.as_ref().is_some_and(|measurement| !measurement.is_over())
     }
@@ -109,20 +109,20 @@ impl QueueView {
         !self.is_active() && self.importing.is_empty() && !self.is_measuring()
     }
 
-    /// Whether nothing happens until its user goes on with the runs that wait for that.
+    /// Whether only runs are left that wait for the user to resume them.
     pub fn is_resting(&self) -> bool {
         let unfinished = self.rows.iter().filter(|row| !row.state.is_final()).count();
         self.restored > 0 && self.restored == unfinished && self.importing.is_empty() && !self.is_measuring()
     }
 
-    /// Whether the same is shown of it, but for the time.
+    /// Whether both views show the same, apart from the time.
     pub(super) fn shows(&self, other: &Self) -> bool {
         let counts = |view: &Self| (view.paused, view.restored, view.ended, view.queued);
         (&self.rows, counts(self), &self.asks, &self.importing, &self.measurement)
             == (&other.rows, counts(other), &other.asks, &other.importing, &other.measurement)
     }
 
-    /// What makes this view of an earlier one.
+    /// The change that turns an earlier view into this one.
     pub(super) fn since(&self, earlier: &Self) -> QueueChange {
         let same_runs = earlier.rows.len() <= self.rows.len()
             && earlier.rows.iter().zip(&self.rows).all(|(before, now)| before.run == now.run);
@@ -142,7 +142,7 @@ impl QueueView {
         }
     }
 
-    /// Takes over a change.
+    /// Applies a change.
     pub fn apply(&mut self, change: QueueChange) {
         if change.whole {
             self.rows.clear();

@@ -1,4 +1,4 @@
-//! A conductor that does not answer: who it is, by the socket and by the kernel, and its end.
+//! A conductor that does not answer: its process, found through the socket, its state according to the kernel, and how to end it.
 
 use std::fmt;
 use std::io;
@@ -10,13 +10,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::processes::{self, Doing};
 
-/// A conductor that has said nothing for a while.
+/// A conductor that has sent nothing for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Silent {
     session: PathBuf,
-    /// Its process, and what that does; none of a conductor on another machine.
+    /// Its process, and the process's state; `None` for a conductor on another machine.
     process: Option<(Pid, Option<Doing>)>,
-    /// How long it has said nothing.
+    /// How long it has sent nothing.
     silence: Duration,
 }
 
@@ -26,17 +26,17 @@ impl Silent {
         Self { session: session.to_owned(), process: process.map(doing), silence }
     }
 
-    /// Whether it says nothing until somebody continues it.
+    /// Whether its process is stopped and stays silent until it is continued.
     pub fn is_stopped(&self) -> bool {
         matches!(self.process, Some((_, Some(Doing::Stopped | Doing::Traced))))
     }
 
-    /// Its process; none of one on another machine.
+    /// Its process; `None` for a conductor on another machine.
     pub fn process(&self) -> Option<i32> {
         self.process.map(|(process, _)| process.as_raw_nonzero().get())
     }
 
-    /// Ends its process at once. Its runs go on, and the session's next conductor takes them up.
+    /// Kills its process. Its runs go on, and the session's next conductor takes them over.
     ///
     /// # Errors
     /// It is on another machine, or the system refuses.
@@ -53,11 +53,11 @@ impl fmt::Display for Silent {
         let (session, silence_s) = (self.session.display(), self.silence.as_secs());
         write!(f, "{session}: its conductor ")?;
         let Some((process, doing)) = self.process else {
-            return write!(f, "has said nothing for {silence_s} s");
+            return write!(f, "has sent nothing for {silence_s} s");
         };
         let process = process.as_raw_nonzero();
         let doing_text = doing.map_or("which has ended", Doing::words);
-        write!(f, "(process {process}, {doing_text}) has said nothing for {silence_s} s: ")?;
+        write!(f, "(process {process}, {doing_text}) has sent nothing for {silence_s} s: ")?;
         if self.is_stopped() {
             write!(f, "continue it with `kill -CONT {process}`")?;
         } else {
@@ -67,7 +67,7 @@ impl fmt::Display for Silent {
     }
 }
 
-/// The process that listens at the other end of a stream; none if that is this process, which relays for another machine.
+/// The process that listens at the other end of a stream; `None` if it is this process, which then relays for another machine.
 pub(super) fn listener(stream: &UnixStream) -> Option<Pid> {
     let process = rustix::net::sockopt::socket_peercred(stream).ok()?.pid;
     (process != rustix::process::getpid()).then_some(process)
@@ -95,14 +95,13 @@ mod tests {
         assert_eq!(
             silent().to_string(),
             format!(
-                "/s: its conductor (process {number}, which is stopped) has said nothing for 10 s: continue it with `kill -CONT \
-                 {number}`, or end it and all runs with `multicard stop --now /s`"
+                "/s: its conductor (process {number}, which is stopped) has sent nothing for 10 s: continue it with `kill -CONT {number}`, or end it and all runs with `multicard stop --now /s`"
             )
         );
         silent().end().unwrap();
         child.wait().unwrap();
         assert!(silent().to_string().contains("which has ended"), "{}", silent());
         let far = Silent::new(Path::new("ssh://node/s"), None, Duration::from_secs(60));
-        assert_eq!(far.to_string(), "ssh://node/s: its conductor has said nothing for 60 s");
+        assert_eq!(far.to_string(), "ssh://node/s: its conductor has sent nothing for 60 s");
     }
 }

@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 use super::ConductError;
 use crate::foreign;
 
-/// The socket of a session's conductor: `multicard/conductors/<hash>.sock` in the XDG state folder of this machine. The hash is of
-/// the machine's name and the session's path, as homes may be shared by machines.
+/// The socket of a session's conductor: `multicard/conductors/<hash>.sock` in the XDG state folder of this machine. The hash is made of the
+/// machine's name and the session's path, because several machines may share a home folder.
 ///
 /// # Errors
 /// There is no state folder.
@@ -36,7 +36,8 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Listens for clients of a session whose lock this process holds: a socket that is there already is a dead conductor's.
+    /// Listens for clients of a session whose lock this process holds. A socket that already exists was left by a dead conductor and is
+    /// replaced.
     pub(super) fn new(session: &Path) -> Result<Self, ConductError> {
         let path = socket_path(session)?;
         let failed = |doing, path: &Path| {
@@ -63,7 +64,7 @@ impl Drop for Listening {
     }
 }
 
-/// The folder of sockets, which is made if it is missing, and which only the user may enter.
+/// The folder of sockets, which is created if it is missing and which only the user may enter.
 pub(super) fn own_folder(socket: &Path) -> Result<File, ConductError> {
     let folder = socket.parent().unwrap_or(socket);
     let open = || -> io::Result<File> {
@@ -81,15 +82,15 @@ pub(super) fn own_folder(socket: &Path) -> Result<File, ConductError> {
     open().map_err(|source| ConductError::Socket { doing: "preparing the folder", path: folder.to_owned(), source })
 }
 
-/// A path to a socket in an open folder that is short enough for the system, which takes no more than 107 bytes.
+/// A short path to a socket in an open folder, since the system accepts no more than 107 bytes.
 fn short(folder: &File, socket: &Path) -> PathBuf {
     Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(socket.file_name().unwrap_or_default())
 }
 
-/// A stream to a session's conductor; none if nobody listens.
+/// A stream to a session's conductor; `None` if no process listens.
 ///
 /// # Errors
-/// It is another user's, or the socket fails.
+/// The conductor belongs to another user, or the socket fails.
 pub fn connect(session: &Path) -> Result<Option<UnixStream>, ConductError> {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     let path = socket_path(session)?;
@@ -106,7 +107,7 @@ pub fn connect(session: &Path) -> Result<Option<UnixStream>, ConductError> {
     }
 }
 
-/// The user at the other end, if it is another one than this process's.
+/// The user at the other end, if it is not the user of this process.
 pub(super) fn stranger(stream: &UnixStream) -> io::Result<Option<u32>> {
     let user = rustix::net::sockopt::socket_peercred(stream)?.uid;
     Ok((user != rustix::process::geteuid()).then(|| user.as_raw()))

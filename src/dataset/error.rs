@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// There is no home directory.
-    #[error("no folder for data sets: {0}, or MULTICARD_DATA to a folder")]
+    #[error("no folder for data sets: {0}, or set MULTICARD_DATA to a folder")]
     NoDataFolder(String),
     /// A file of the set is missing.
     #[error("{}/{file}[.gz] is missing; {remedy}", folder.display())]
@@ -23,7 +23,7 @@ pub enum DatasetError {
     #[error("{} is a folder of image files, for scenario b only; use digits or mnist here", .0.display())]
     NotBytes(PathBuf),
     /// A folder of image files without class folders.
-    #[error("{} holds no folders of images: it needs one folder per class", .0.display())]
+    #[error("{} contains no folders of images: it needs one folder per class", .0.display())]
     NoClasses(PathBuf),
     /// More classes than labels can count.
     #[error("{} has {found} folders of images, one per class; at most {most} are read: remove some", folder.display())]
@@ -160,7 +160,7 @@ pub enum DatasetError {
         reason: String,
     },
     /// Fewer rows than the plan asks for.
-    #[error("{}{} hold {there} rows, {asked} are asked for: lower rows or test_rows", path.display(), more_files(*files))]
+    #[error("only {there} rows in {}{}, but {asked} are asked for: lower rows or test_rows", path.display(), more_files(*files))]
     FewRows {
         /// The first file.
         path: PathBuf,
@@ -172,7 +172,7 @@ pub enum DatasetError {
         asked: usize,
     },
     /// A published data set is not there.
-    #[error("{} holds no rows of {set}: run `multicard data fetch {set}`, or use data.set = stand-in", folder.display())]
+    #[error("{} contains no rows of {set}: run `multicard data fetch {set}`, or use data.set = stand-in", folder.display())]
     NoText {
         /// The folder searched.
         folder: PathBuf,
@@ -180,7 +180,7 @@ pub enum DatasetError {
         set: &'static str,
     },
     /// Text without a tokenizer.
-    #[error("text needs a tokenizer: name data.tokenizer, or data.weights where one lies beside them")]
+    #[error("text needs a tokenizer: name data.tokenizer, or data.weights if the folder contains one")]
     NoTokenizer,
     /// A tokenizer that cannot be used.
     #[error("{}: {reason}", path.display())]

@@ -25,7 +25,7 @@ pub struct Wanted {
     pub bytes: u64,
     /// Its SHA-256, in lower-case hexadecimal.
     pub sha256: String,
-    /// Where it is, the preferred place first.
+    /// Its addresses, the preferred one first.
     pub urls: Vec<String>,
 }
 
@@ -46,10 +46,10 @@ const MNIST_FILES: [(&str, u64, &str); 4] = [
     ("t10k-labels-idx1-ubyte.gz", 4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
 ];
 
-/// Where Debian, Ubuntu and SUSE, and where Fedora and Red Hat keep the certificates that they trust.
+/// The certificates that Debian, Ubuntu and SUSE, and that Fedora and Red Hat trust.
 const SYSTEM_ROOTS: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
-/// Redirections that are followed to a file's declaration.
+/// The most redirections that are followed to find a file's declaration.
 const MOST_HOPS: usize = 5;
 
 /// Most requests to a mirror that drops the connection, as long as each one makes progress.
@@ -69,8 +69,8 @@ pub fn fetch_mnist(
     fetch(&agent(), folder, &wanted, progress)
 }
 
-/// The certificates that this machine trusts, such as that of a site's own proxy: of the file that `SSL_CERT_FILE` names, or of the
-/// system's; Mozilla's where there are none.
+/// The certificates that this machine trusts, which may include one of a site's own proxy: from the file that `SSL_CERT_FILE` names, or the
+/// system's; Mozilla's if there are none.
 fn roots() -> RootCerts {
     let named = env::var_os("SSL_CERT_FILE").filter(|file| !file.is_empty()).map(PathBuf::from);
     let files = named.into_iter().chain(SYSTEM_ROOTS.map(PathBuf::from));
@@ -87,11 +87,11 @@ fn certificates_of(file: &Path) -> Vec<Certificate<'static>> {
     parse_pem(&pem).filter_map(certificate).collect()
 }
 
-/// What asks servers.
+/// The HTTP client.
 pub(super) fn agent() -> ureq::Agent {
     ureq::Agent::config_builder()
         .http_status_as_error(false)
-        // The files are compressed themselves: no further encoding.
+        // The files are already compressed, so no further encoding is requested.
         .accept_encoding("identity")
         .tls_config(TlsConfig::builder().root_certs(roots()).build())
         .timeout_connect(Some(Duration::from_secs(15)))
@@ -101,7 +101,7 @@ pub(super) fn agent() -> ureq::Agent {
         .new_agent()
 }
 
-/// A short text.
+/// Downloads a short text.
 pub(super) fn text(agent: &ureq::Agent, url: &str) -> Result<String, String> {
     let mut response = agent.get(url).call().map_err(|error| error.to_string())?;
     if response.status() != StatusCode::OK {
@@ -110,7 +110,7 @@ pub(super) fn text(agent: &ureq::Agent, url: &str) -> Result<String, String> {
     response.body_mut().read_to_string().map_err(|error| error.to_string())
 }
 
-/// The size in bytes and the SHA-256 that Hugging Face declares of a file, on its way to where the file is.
+/// The size in bytes and the SHA-256 that Hugging Face declares for a file, read from the redirections to it.
 pub(super) fn declared(agent: &ureq::Agent, url: &str) -> Result<(u64, String), String> {
     let mut url = url.to_owned();
     for _ in 0..MOST_HOPS {
@@ -179,7 +179,7 @@ pub(super) fn fetch(
 enum Stop {
     /// The mirror or the connection failed; another mirror may work.
     Mirror(String),
-    /// A local error or a cancellation; no other mirror helps.
+    /// A local error or a cancellation, which another mirror cannot help.
     Ours(DatasetError),
 }
 
@@ -243,7 +243,7 @@ fn receive(
         StatusCode::PARTIAL_CONTENT if done > 0 => {
             let range = response.headers().get(header::CONTENT_RANGE).and_then(|range| range.to_str().ok());
             if !range.is_some_and(|range| range.starts_with(&format!("bytes {done}-"))) {
-                return Err(Stop::Mirror(format!("sent the range {range:?} instead of one from {done}")));
+                return Err(Stop::Mirror(format!("sent the range {range:?} instead of a range from {done}")));
             }
         }
         StatusCode::OK => {

@@ -13,7 +13,7 @@ use crate::foreign;
 const MOST_CLASSES: usize = 1 << 16;
 /// Greatest width and height that are decoded, in pixels.
 const LARGEST_SIDE: u32 = 16_384;
-/// Longest file that is decoded: more than the pixels of most cameras take without compression.
+/// Longest file that is decoded: larger than uncompressed images of most cameras.
 const MOST_BYTES: u64 = 512 << 20;
 
 /// The files of one part of a set.
@@ -45,9 +45,9 @@ impl ImageFiles {
     /// Removes files by index.
     pub fn remove(&mut self, unwanted: &[usize]) {
         let keep = |index: &usize| !unwanted.contains(index);
-        let kept: Vec<usize> = (0..self.len()).filter(keep).collect();
-        self.paths = kept.iter().map(|&index| self.paths[index].clone()).collect();
-        self.labels = kept.iter().map(|&index| self.labels[index]).collect();
+        let indexes: Vec<usize> = (0..self.len()).filter(keep).collect();
+        self.paths = indexes.iter().map(|&index| self.paths[index].clone()).collect();
+        self.labels = indexes.iter().map(|&index| self.labels[index]).collect();
     }
 }
 
@@ -88,7 +88,8 @@ pub fn list_files(folder: &Path) -> Result<FileSet, DatasetError> {
         return Err(DatasetError::TooManyClasses { folder: train_folder, found, most: MOST_CLASSES });
     }
     if test_classes != train_classes {
-        let expected = format!("those of {} are {train_classes:?}: both must be the same", train_folder.display());
+        let expected =
+            format!("the classes of {} are {train_classes:?}: both must be the same", train_folder.display());
         return wrong(test_folder, test_classes, expected);
     }
     Ok(FileSet { classes: train_classes.len(), train, test })
@@ -164,7 +165,7 @@ pub fn decode(path: &Path) -> Result<Picture, DatasetError> {
     let reader = reader.with_guessed_format().map_err(|error| corrupt(error.to_string()))?;
     let is_jpeg = reader.format() == Some(ImageFormat::Jpeg);
     let image = reader.decode().map_err(|error| corrupt(error.to_string()))?.into_rgb8();
-    // Decoders take what there is, and leave the rest of the picture grey.
+    // Decoders accept an incomplete file and leave the rest of the picture grey.
     if is_jpeg && !ends(&bytes) {
         return Err(corrupt("it is cut off: the end of the picture is missing".to_owned()));
     }
@@ -172,7 +173,7 @@ pub fn decode(path: &Path) -> Result<Picture, DatasetError> {
     Ok(Picture { rows, columns, pixels: image.into_raw() })
 }
 
-/// Whether a JPEG comes to its end marker (ITU-T T.81, annex B). Bytes behind that are nothing of the picture's.
+/// Whether a JPEG contains its end marker (ITU-T T.81, annex B). Bytes after that do not belong to the picture.
 fn ends(jpeg: &[u8]) -> bool {
     const STUFFED: u8 = 0x00;
     const ALONE: std::ops::RangeInclusive<u8> = 0xD0..=0xD8;
@@ -189,7 +190,7 @@ fn ends(jpeg: &[u8]) -> bool {
             Some(&END) => return true,
             Some(&FILL) => {}
             Some(&marker) if marker == STUFFED || ALONE.contains(&marker) => at += 1,
-            // A segment with its length, such as a thumbnail with an end of its own.
+            // A segment with its length, such as a thumbnail, which may contain an end marker of its own.
             Some(_) => match jpeg.get(at + 1..at + 3) {
                 Some(&[high, low]) => at += 1 + usize::from(u16::from_be_bytes([high, low])),
                 _ => return false,
@@ -232,11 +233,11 @@ mod tests {
         assert!(error.contains("train"), "{error}");
         touch(folder.path(), &["train/a/1.png", "test/b/1.png"]);
         let error = list_files(folder.path()).unwrap_err().to_string();
-        assert!(error.contains(r#"test has the classes ["b"]; those of"#), "{error}");
+        assert!(error.contains(r#"test has the classes ["b"]; the classes of"#), "{error}");
         fs::create_dir_all(folder.path().join("train/b")).unwrap();
         fs::remove_dir_all(folder.path().join("test/b")).unwrap();
         let error = list_files(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("test holds no folders of images"), "{error}");
+        assert!(error.contains("test contains no folders of images"), "{error}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn data_folder(data: &Data) -> Result<PathBuf, DatasetError> {
     Ok(root.join(&*data.set))
 }
 
-/// Where a data set that has to be fetched is, or that it is not there and how to get it; none for any other set.
+/// The folder of a data set that must be fetched, or the message that it is missing and how to get it; `None` for other sets.
 pub fn whereabouts(data: &Data) -> Option<Result<String, String>> {
     let Ok(DataSet::Mnist { folder: own }) = DataSet::read(data) else { return None };
     let remedy = match own {
@@ -36,9 +36,10 @@ pub fn whereabouts(data: &Data) -> Option<Result<String, String>> {
         Ok(folder) => folder,
         Err(error) => return Some(Err(error.to_string())),
     };
-    let there = ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"].iter().any(|name| folder.join(name).exists());
+    let has_mnist_files =
+        ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"].iter().any(|name| folder.join(name).exists());
     let folder = folder.display();
-    Some(if there {
+    Some(if has_mnist_files {
         Ok(format!("MNIST found in {folder}"))
     } else {
         Err(format!("MNIST not found in {folder}: {remedy}"))
@@ -51,8 +52,8 @@ pub(super) fn idx_bytes(folder: &Path) -> Option<u64> {
     idx::NAMES.as_flattened().iter().map(bytes).sum()
 }
 
-/// Reads a data set from `folder` (see [`data_folder`]). Missing or damaged digits are generated first, which takes
-/// seconds; MNIST must be there.
+/// Reads a data set from `folder` (see [`data_folder`]). Missing or damaged digits are generated first, which takes seconds; MNIST must
+/// exist.
 pub fn load(set: &DataSet, folder: &Path) -> Result<ImageSet, DatasetError> {
     let remedy = match set {
         DataSet::Digits => {

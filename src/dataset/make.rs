@@ -64,7 +64,7 @@ pub(super) fn lock(folder: &Path, progress: &mut dyn FnMut(u64, u64) -> ControlF
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            // Some network file systems have no locks. Files are renamed into place, so at worst work is done twice.
+            // Some network file systems have no locks. Files are renamed into place, so at worst the work is done twice.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(file),
             Err(TryLockError::Error(error)) => return Err(DatasetError::write(&path)(error)),
             Err(TryLockError::WouldBlock) => {

@@ -15,7 +15,7 @@ use super::{DatasetError, ImageSet, Images, bilinear::enlarge, digits};
 
 /// Width and height, in pixels (2505.22905 section 4.1).
 const SIDE: usize = 300;
-/// A usual quality of cameras and programs.
+/// A usual quality for cameras and programs.
 const JPEG_QUALITY: u8 = 90;
 /// Training images for each test image, as in MNIST.
 const TRAIN_PER_TEST: usize = 6;

@@ -1,4 +1,4 @@
-//! Text data sets: their files and shapes, templates and tokenizers, and rows as tokens.
+//! Text data sets: their files and forms, templates and tokenizers, and rows as tokens.
 
 mod byte_pairs;
 mod fetch;
@@ -29,23 +29,23 @@ use template::Message;
 /// The rows of a run, tokenized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextSet {
-    /// To train on.
+    /// The rows to train on.
     pub train: TokenRows,
-    /// To evaluate on: the rows after those.
+    /// The rows to evaluate on, which follow the training rows.
     pub test: TokenRows,
-    /// The token that fills up shorter rows.
+    /// The token that pads shorter rows.
     pub padding: u32,
-    /// Rows share samples of so many tokens; none where each is a sample.
+    /// The length of samples in tokens if rows share samples; `None` if each row is a sample.
     pub packs_of: Option<usize>,
-    /// A rejected row follows each chosen one, and both are one sample.
+    /// Whether samples are pairs: a chosen row followed by a rejected one.
     pub pairs: bool,
-    /// Pairs whose rejected answer is made, of all that were read.
+    /// The number of pairs whose rejected answer is generated, of all pairs that were read.
     pub made_pairs: usize,
-    /// Where the rows come from, in words.
+    /// The source of the rows, in words.
     pub source: String,
 }
 
-/// Reads the rows that a cell of the workload `llm` asks for, and the headers of its weights, and keeps none. What is made needs no
+/// Reads the rows that a cell of the workload `llm` uses, and the headers of its weights, without keeping them. Generated rows need no
 /// check.
 ///
 /// # Errors
@@ -62,11 +62,11 @@ pub fn check(levels: &Levels, data: &Data, folder: &Path) -> Result<(), DatasetE
     }
 }
 
-/// Checks the files that describe one of a plan's networks: its `config.json`, its tokenizer and the headers of its weights. A file that
-/// is not there is left to whatever needs it.
+/// Checks the files that describe one of a plan's networks: its `config.json`, its tokenizer and the headers of its weights. Missing files
+/// are not reported here; the code that needs them does that.
 ///
 /// # Errors
-/// The file that is damaged, or belongs to another network, and what is wrong with it.
+/// The file that is damaged or belongs to another network, and what is wrong with it.
 pub fn check_model(model: Model, data: &LlmData) -> Result<(), DatasetError> {
     if model == Model::Config && !data.config().is_some_and(|path| path.exists()) {
         return Ok(());
@@ -87,7 +87,7 @@ fn check_weights(data: &LlmData, model: &ModelConfig) -> Result<(), DatasetError
     checked.map_err(DatasetError::Text)
 }
 
-/// The tokenizer in a file, whose tokens the model knows.
+/// Opens a tokenizer and checks that the model knows its tokens.
 fn tokenizer_of(path: PathBuf, model: &ModelConfig) -> Result<Tokenizer, DatasetError> {
     let tokenizer = Tokenizer::open(&path)?;
     match tokenizer.is_foreign(model) {
@@ -96,12 +96,12 @@ fn tokenizer_of(path: PathBuf, model: &ModelConfig) -> Result<Tokenizer, Dataset
     }
 }
 
-/// Reads or makes the rows that a cell asks for, in full: a row that cannot be used is an error with its place.
+/// Reads or generates all rows that a cell uses: a row that cannot be used is an error with its place.
 ///
-/// `folder` holds a folder for each published data set ([`super::data_folder`]).
+/// `folder` contains a folder for each published data set ([`super::data_folder`]).
 ///
 /// # Errors
-/// What of the tokenizer, the files or a row is wrong or missing, and what to do.
+/// What is wrong or missing in the tokenizer, the files or a row, and what to do.
 pub fn read(
     settings: &LlmSettings,
     data: &LlmData,
@@ -121,8 +121,8 @@ pub fn read(
     }
 }
 
-/// Bytes that the rows of one of so many ranks may take: half of what the host has free, for lists that grow are there twice for a
-/// moment. None where the host does not tell.
+/// The number of bytes that the rows of one of `ranks` ranks may take: half of the host's free memory, because a growing list briefly
+/// exists twice. `None` if the host does not report it.
 fn room(ranks: usize) -> Option<u64> {
     let free = Meminfo::from_file("/proc/meminfo").ok()?.mem_available?;
     Some(free / 2 / ranks.max(1) as u64)
@@ -138,24 +138,24 @@ fn made(settings: &LlmSettings, model: &ModelConfig) -> TextSet {
     lengths.iter_mut().for_each(|length| *length = cut(*length));
     let rows = settings.rows.unwrap_or(data_set.published_rows().unwrap_or(0) as usize);
     let pairs = settings.technique.prefers();
-    let of = |range| match pairs {
+    let part_of = |range| match pairs {
         true => preference::made_pairs(data_set, range, &lengths, model.vocabulary, train_on_input, max_tokens),
         false => TokenRows::stand_in(data_set, range, &lengths, model.vocabulary, train_on_input),
     };
     let assumed = data_set.assumed();
     let assumed = if assumed.is_empty() { String::new() } else { format!("; {assumed}") };
     TextSet {
-        train: of(0..rows),
-        test: of(rows..rows + settings.test_rows),
+        train: part_of(0..rows),
+        test: part_of(rows..rows + settings.test_rows),
         padding: model.vocabulary as u32 - 1,
         packs_of: max_tokens.filter(|_| settings.packed),
         pairs,
         made_pairs: if pairs { rows + settings.test_rows } else { 0 },
-        source: format!("made by this program, synthetic{assumed}"),
+        source: format!("generated by this program, synthetic{assumed}"),
     }
 }
 
-/// The files of a published data set, in the order of their names.
+/// The files of a published data set, sorted by name.
 pub(super) fn files_of(set: DataSet, folder: &Path) -> Result<Vec<PathBuf>, DatasetError> {
     let entries = fs::read_dir(folder).map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())));
     let mut files: Vec<PathBuf> = match entries {
@@ -170,12 +170,12 @@ pub(super) fn files_of(set: DataSet, folder: &Path) -> Result<Vec<PathBuf>, Data
     Ok(files)
 }
 
-/// The samples that a cell asks for, as they come: first those that are trained on.
+/// The samples that a cell uses, in order: the training samples first.
 struct Samples<'a> {
     settings: &'a LlmSettings,
     model: &'a ModelConfig,
     tokenizer: &'a Tokenizer,
-    /// Bytes that they may take.
+    /// The number of bytes that they may take.
     room: Option<u64>,
     train: TokenRows,
     test: TokenRows,
@@ -198,18 +198,18 @@ impl Samples<'_> {
         !self.wants_training() && self.tested() == self.settings.test_rows
     }
 
-    /// Why there is no room for what is there; files do not say how many tokens they hold.
+    /// The error if the rows do not fit into memory; files do not tell their number of tokens.
     fn too_many(&self) -> Option<String> {
         let tokens = (self.train.token_count() + self.test.token_count()) as u64;
         let room = self.room.filter(|room| tokens * TOKEN_BYTES > *room)?;
         let (ranks, gigabytes) = (self.settings.gpus, room as f64 / 1e9);
         Some(format!(
-            "the {tokens} tokens up to here take {TOKEN_BYTES} bytes each, and this host has room for {gigabytes:.3} GB of \
-             them in each of {ranks} ranks: take fewer rows (rows), cut them (max_tokens), or use fewer GPUs"
+            "the {tokens} tokens up to here take {TOKEN_BYTES} bytes each, but this host has room for only {gigabytes:.3} GB of them in \
+                 each of {ranks} ranks: use fewer rows (rows), shorten them (max_tokens), or use fewer GPUs"
         ))
     }
 
-    /// Takes a sample: one row, or both of a pair.
+    /// Adds a sample: one row, or both rows of a pair.
     fn push(&mut self, rows: &[Vec<Message>]) -> Result<(), String> {
         let limit = self.settings.max_tokens;
         let into_train = self.wants_training();
@@ -264,14 +264,14 @@ fn tokenized(
         let pair = pairing.end().map_err(|reason| bad(&path, None, reason))?;
         pair.map_or(Ok(()), |pair| samples.push(&pair.rows).map_err(wrong(&pair.path, pair.place)))?;
     }
-    let there = samples.trained() + samples.tested();
+    let rows_present = samples.trained() + samples.tested();
     let asked = settings.rows.unwrap_or(samples.trained().max(1)) + test_rows;
-    if there < asked {
-        return Err(DatasetError::FewRows { path, files: files.len(), there, asked });
+    if rows_present < asked {
+        return Err(DatasetError::FewRows { path, files: files.len(), there: rows_present, asked });
     }
     let named = files.first().map_or(String::new(), |file| file.display().to_string());
     let more = if files.len() > 1 { format!(" and {} more files", files.len() - 1) } else { String::new() };
-    let made = pairing.as_ref().map_or(String::new(), Pairing::source);
+    let pairing_source = pairing.as_ref().map_or(String::new(), Pairing::source);
     let Samples { train, test, .. } = samples;
     Ok(TextSet {
         train,
@@ -281,21 +281,22 @@ fn tokenized(
         packs_of: max_tokens.filter(|_| settings.packed),
         pairs: pairing.is_some(),
         made_pairs: pairing.as_ref().map_or(0, |pairing| pairing.made),
-        source: format!("read from {named}{more}{made}"),
+        source: format!("read from {named}{more}{pairing_source}"),
     })
 }
 
-/// Why a row cannot be trained on.
+/// Why a row cannot be trained on; `None` if it can.
 fn unusable(tokens: &[u32], masked: &[bool], limit: Option<usize>, model: &ModelConfig) -> Option<String> {
     let (count, name, context) = (tokens.len(), &model.name, model.context);
     if count > context {
-        return Some(format!("its {count} tokens do not fit into {name}'s context of {context}: set max_tokens"));
+        return Some(format!(
+            "its {count} tokens do not fit into the context of {name}, {context} tokens: set max_tokens"
+        ));
     }
     let limit = limit.map_or(String::new(), |limit| format!(" of max_tokens = {limit}"));
     masked.iter().all(|masked| *masked).then(|| {
         format!(
-            "its prompt fills all {count} tokens{limit}, and nothing is left to learn: raise max_tokens, or use \
-             train_on_input = on"
+            "its prompt fills all {count} tokens{limit}, so nothing is left to learn: raise max_tokens, or use train_on_input = on"
         )
     })
 }

@@ -1,4 +1,5 @@
-//! Rows as Parquet: one row group after the other, every column optional. A run's first columns are kept as what they repeat.
+//! Writes rows as Parquet: one row group after the other, every column optional. The first columns of a run are stored once with their
+//! number of rows.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use ::parquet::schema::types::Type;
 use super::ExportError;
 use super::sink::{Column, Kind, Sink, Value};
 
-/// Rows of a row group: what is held in memory.
+/// Rows of a row group, which is held in memory.
 const GROUP_ROWS: usize = 1 << 17;
-/// Repeated values are written so many at a time.
+/// The number of repeated values that are written at a time.
 const PIECE: usize = 1 << 12;
 
-/// Values of one column in the open row group: each with how many rows have it.
+/// Values of one column in the open row group, each with its number of rows.
 enum Values {
     Text(Vec<(Option<ByteArray>, usize)>),
     Integer(Vec<(Option<i64>, usize)>),
@@ -57,7 +58,7 @@ impl Values {
         }
     }
 
-    /// Writes all values and forgets them.
+    /// Writes all values and clears them.
     fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<(), ExportError> {
         match self {
             Self::Text(all) => write_all::<ByteArrayType>(all, to),
@@ -97,14 +98,14 @@ fn write_all<T: DataType>(
 /// A Parquet file.
 pub(super) struct Parquet<W: Write + Send> {
     to: SerializedFileWriter<W>,
-    /// The first columns of the run, and its rows that the columns do not count yet.
+    /// The first columns of the run, and the number of its rows that are not yet added to the columns.
     head: Vec<Owned>,
     head_rows: usize,
     columns: Vec<Values>,
     rows: usize,
 }
 
-/// A value that outlives its row.
+/// A value that is kept longer than its row.
 enum Owned {
     Text(String),
     Other(Value<'static>),
@@ -132,7 +133,7 @@ impl<W: Write + Send> Parquet<W> {
         Ok(Self { to, head: Vec::new(), head_rows: 0, columns, rows: 0 })
     }
 
-    /// Counts the rows so far in the run's first columns.
+    /// Adds the rows so far to the run's first columns.
     fn settle(&mut self) {
         if self.head_rows > 0 {
             for (column, value) in self.columns.iter_mut().zip(&self.head) {

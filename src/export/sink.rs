@@ -1,4 +1,4 @@
-//! Where rows go: typed columns, values, and CSV. A run's first columns are the same in all of its rows.
+//! The target of rows: typed columns, values, and CSV. The first columns of a run are the same in all of its rows.
 
 use std::io::{BufWriter, Write};
 
@@ -6,7 +6,7 @@ use super::ExportError;
 use crate::plan::Key;
 use crate::text_table::csv_text;
 
-/// What a column holds; any value may be unknown.
+/// The type of a column's values; any value may be unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -22,7 +22,7 @@ pub(super) struct Column {
     pub kind: Kind,
 }
 
-/// One value of a row; it is of its column's kind or unknown.
+/// One value of a row; it has its column's type or is unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     Unknown,

@@ -86,7 +86,7 @@ const EVIDENCE: [(&str, Kind); 6] = [
     ("in_effect", Kind::Flag),
 ];
 const ENVIRONMENT: [(&str, Kind); 3] = [("fact", Kind::Text), ("name", Kind::Text), ("value_text", Kind::Text)];
-/// Rows between two looks whether to stop.
+/// The number of rows between two checks for cancellation.
 const STOP_ROWS: u64 = 1 << 12;
 
 /// A run and its levels.
@@ -95,7 +95,7 @@ pub(super) struct Heading {
     levels: Levels,
 }
 
-/// A run's text and levels, as filters see them.
+/// A run's text and levels, in the form that filters read.
 struct Listed<'a> {
     record: &'a RunRecord,
     words: String,
@@ -178,7 +178,7 @@ impl Columns {
     }
 }
 
-/// The factors of runs and what their levels are: whole numbers, numbers, or text where any level is a name.
+/// The factors of runs with the type of their levels: whole numbers, numbers, or text if any level is a name.
 fn factors(listed: &[Heading]) -> Vec<(Key, Kind)> {
     let mut factors: Vec<(Key, Kind)> = Vec::new();
     let mut places: BTreeMap<Key, usize> = BTreeMap::new();
@@ -199,7 +199,7 @@ fn factors(listed: &[Heading]) -> Vec<(Key, Kind)> {
     factors
 }
 
-/// The name of a factor's column: its key, unless a table has a column of that name.
+/// The name of a factor's column: its key, unless a table has another column with that name.
 fn factor_column(key: &Key) -> Key {
     let fixed = [&HEAD[..], &RUNS, &STEPS, &EPOCHS, &SAMPLES, &EVIDENCE, &ENVIRONMENT];
     let is_taken = fixed.iter().copied().flatten().any(|(name, _)| key == name);
@@ -294,10 +294,10 @@ fn of_run(summary: &RunSummary, rows: &mut Rows) -> Result<(), ExportError> {
 /// The steps of a rank with its readings of single steps.
 fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), ExportError> {
     let of_column = |column: &Column| {
-        let mut told: Vec<(u64, f64)> =
+        let mut values: Vec<(u64, f64)> =
             rank.readings_of(&column.name).filter_map(|reading| Some((reading.step?, reading.value))).collect();
-        told.sort_by_key(|(step, _)| *step);
-        told
+        values.sort_by_key(|(step, _)| *step);
+        values
     };
     let readings: Vec<Vec<(u64, f64)>> = columns.iter().map(of_column).collect();
     let mut places = vec![0; readings.len()];
@@ -315,9 +315,9 @@ fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), E
             step.units.into(),
             step.warm_up.into(),
         ]);
-        for (told, place) in readings.iter().zip(&mut places) {
+        for (column, place) in readings.iter().zip(&mut places) {
             let mut value = Value::Unknown;
-            while let Some((of, number)) = told.get(*place).filter(|(of, _)| *of <= step.step) {
+            while let Some((of, number)) = column.get(*place).filter(|(of, _)| *of <= step.step) {
                 // A reading told more than once in a step keeps its last value.
                 if *of == step.step {
                     value = Value::Number(*number);

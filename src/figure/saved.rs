@@ -120,7 +120,7 @@ mod tests {
         assert!(both.starts_with("p.toml:3: study.name: \"times\" is built in"), "{both}");
         for (study, expected) in [
             ("form = \"bars\"", "p.toml:2: study.name: missing"),
-            ("name = \"a\"\n[[study]]\nname = \"a\"", "p.toml:5: study.name: \"a\" names two studies"),
+            ("name = \"a\"\n[[study]]\nname = \"a\"", "p.toml:5: study.name: \"a\" is the name of two studies"),
         ] {
             let error = checked(&format!("[[study]]\n{study}\n")).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

@@ -1,4 +1,4 @@
-//! Opening files that others can replace: regular files only, of limited size, and in folders of ours no links.
+//! Opens files that others can replace: only regular files, of limited size, and in multicard's own folders no links.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Lets nobody but their owner write the files and folders that this process and those that it starts make from now on, whatever the
-/// umask was: it takes write permission of group and others away, and leaves the rest as it is.
+/// Makes new files and folders of this process and its children writable only by their owner, whatever the umask was: it removes write
+/// permission of group and others, and leaves the rest as it is.
 pub fn keep_files_from_others() {
     let others = Mode::WGRP | Mode::WOTH;
     // The only way to read the umask is to set it.
@@ -16,13 +16,13 @@ pub fn keep_files_from_others() {
     rustix::process::umask(before | others);
 }
 
-/// Free space on the disk of a folder; none where the file system does not say.
+/// Free space on the disk of a folder; `None` if the file system does not report it.
 pub fn free_bytes(folder: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(folder).ok()?;
     (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Opens a file that the user named or put into a data set. Links are followed, as the user made them.
+/// Opens a file that the user named or put into a data set. Links are followed, since the user made them.
 ///
 /// # Errors
 /// It cannot be opened, or it is not a regular file: a pipe would wait for a writer, a device may have no end.
@@ -30,10 +30,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     checked(path, OpenOptions::new().read(true), OFlags::NONBLOCK)
 }
 
-/// Opens what the user named to be read from its beginning to its end, which may be a pipe or a terminal.
+/// Opens a file that the user named and that is read from beginning to end; it may be a pipe or a terminal.
 ///
 /// # Errors
-/// It cannot be opened, or it is a pipe into which nobody writes, which would be waited for without end.
+/// It cannot be opened, or it is a pipe without a writer, which would block forever.
 pub fn open_stream(path: &Path) -> io::Result<Box<dyn Read>> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -41,9 +41,9 @@ pub fn open_stream(path: &Path) -> io::Result<Box<dyn Read>> {
     let mut read = 0;
     if file.metadata()?.file_type().is_fifo() {
         read = match file.read(&mut first) {
-            Ok(0) => return Err(io::Error::other("it is a pipe into which nobody writes: start its writer first")),
+            Ok(0) => return Err(io::Error::other("it is a pipe that no program writes to: start its writer first")),
             Ok(read) => read,
-            // Its writer has not written yet.
+            // Its writer has not written anything yet.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => return Err(error),
         };
@@ -53,7 +53,7 @@ pub fn open_stream(path: &Path) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(io::Cursor::new(first).take(read as u64).chain(file)))
 }
 
-/// Opens a file in a folder of ours for reading. A link in its place is an error.
+/// Opens a file in one of multicard's own folders for reading. A link in its place is an error.
 ///
 /// # Errors
 /// It cannot be opened, or is a link or not a regular file.
@@ -61,7 +61,7 @@ pub fn open_ours(path: &Path) -> io::Result<File> {
     open_ours_with(path, OpenOptions::new().read(true))
 }
 
-/// The same with other options, such as those for writing.
+/// Like [`open_ours`], with other options, such as those for writing.
 ///
 /// # Errors
 /// Those of [`open_ours`].
@@ -81,7 +81,7 @@ fn checked(path: &Path, options: &mut OpenOptions, flags: OFlags) -> io::Result<
     Ok(file)
 }
 
-/// Refuses what is not a regular file; the length of one that is.
+/// The length of a regular file.
 ///
 /// # Errors
 /// It is a folder, pipe, device or socket.
@@ -91,7 +91,7 @@ pub fn regular(file: &File) -> io::Result<u64> {
 }
 
 fn refused(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}: put the file itself there"))
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}: replace it by the file itself"))
 }
 
 /// Reads a file of at most `most_bytes` that the user named.
@@ -102,7 +102,7 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     whole(open(path)?, most_bytes)
 }
 
-/// Reads a file of at most `most_bytes` in a folder of ours.
+/// Reads a file of at most `most_bytes` in one of multicard's own folders.
 ///
 /// # Errors
 /// Those of [`open_ours`], and a longer file.
@@ -112,10 +112,10 @@ pub fn read_ours(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
 
 fn whole(file: File, most_bytes: u64) -> io::Result<Vec<u8>> {
     let too_long = || {
-        let reason = format!("it is longer than {most_bytes} bytes, which no such file is");
+        let reason = format!("it is longer than {most_bytes} bytes, more than any such file has");
         io::Error::new(io::ErrorKind::FileTooLarge, reason)
     };
-    // Its size is asked before anything is read, and limits what is read from a file that grows.
+    // The size is checked before anything is read, and reading is limited in case the file grows.
     if regular(&file)? > most_bytes {
         return Err(too_long());
     }
@@ -163,7 +163,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let error = open_stream(&pipe).err().unwrap().to_string();
-        assert!(error.contains("a pipe into which nobody writes"), "{error}");
+        assert!(error.contains("a pipe that no program writes to"), "{error}");
         let text = |mut stream: Box<dyn Read>| {
             let mut text = String::new();
             stream.read_to_string(&mut text).map(|_| text)

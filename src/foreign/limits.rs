@@ -1,33 +1,33 @@
-//! What to do about the limits of a process and of its user, by the system's error.
+//! Advice about the limits of a process and of its user, derived from the system's error.
 
 use std::io;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// What to do about an error that a limit caused: a full disk, too many files or processes, too long a file.
+/// Advice about an error that a limit caused: a full disk, too many files or processes, a file that is too long.
 pub fn advice(error: &io::Error) -> Option<&'static str> {
     match Errno::from_raw_os_error(error.raw_os_error()?) {
         Errno::NOSPC | Errno::DQUOT => Some("free space on that disk and continue"),
-        Errno::MFILE => Some("this process may have no more files open: raise its limit (ulimit -n)"),
-        Errno::NFILE => Some("the system may have no more files open: end other programs"),
+        Errno::MFILE => Some("this process has reached its limit of open files: raise it (ulimit -n)"),
+        Errno::NFILE => Some("the system has reached its limit of open files: end other programs"),
         Errno::AGAIN => {
-            Some("this user may start no more processes and threads: end some, or raise the limit (ulimit -u)")
+            Some("this user has reached the limit of processes and threads: end some, or raise the limit (ulimit -u)")
         }
         Errno::FBIG => Some(LONG_FILE),
         _ => None,
     }
 }
 
-/// What to do about a process or a thread that could not be started.
+/// Advice about a process or a thread that could not be started.
 pub fn start_advice(error: &io::Error) -> &'static str {
     advice(error).unwrap_or("check that the file exists and is executable")
 }
 
-/// What to do about a file that may not grow.
-pub const LONG_FILE: &str = "files may not grow any further: raise the limit of their size (ulimit -f)";
+/// Advice about a file that must not grow any further.
+pub const LONG_FILE: &str = "files have reached the limit of their size: raise it (ulimit -f)";
 
-/// The most bytes that a file may have that this process writes; none without a limit.
+/// The largest size of a file that this process may write; `None` without a limit.
 pub fn most_file_bytes() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }

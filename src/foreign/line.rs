@@ -1,26 +1,26 @@
-//! Reader of lines of limited length, for logs that are whole and for logs that grow.
+//! Reader of lines with a limited length, for complete logs and for growing ones.
 
 use std::io::{self, BufRead, Read};
 
-/// Longest line of any log; longer ones are left out. The longest honest ones, plans and metrics of reports, have a hundredth.
+/// Longest line of any log; longer ones are left out. The longest valid lines, plans and metrics of reports, have a hundredth of that.
 pub const MOST_LINE_BYTES: usize = 16 << 20;
 
-/// A line that has ended.
+/// A line that is complete.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
     /// The line without its line break.
     Whole(&'a [u8]),
-    /// The line was longer than [`MOST_LINE_BYTES`] and is gone.
+    /// The line was longer than [`MOST_LINE_BYTES`] and was dropped.
     TooLong,
 }
 
-/// Reader of lines, which holds one line at most.
+/// Reader of lines, which keeps at most one line in memory.
 pub struct Lines<R> {
     reader: R,
     line: Vec<u8>,
-    /// The line was given out.
+    /// Whether the current line has been returned.
     is_done: bool,
-    /// The start of the line was dropped.
+    /// Whether the start of the line was dropped.
     is_too_long: bool,
     number: u64,
 }
@@ -31,7 +31,7 @@ impl<R: BufRead> Lines<R> {
         Self { reader, line: Vec::new(), is_done: false, is_too_long: false, number: 0 }
     }
 
-    /// What lines are read from.
+    /// The underlying reader.
     pub fn reader(&self) -> &R {
         &self.reader
     }
@@ -41,7 +41,7 @@ impl<R: BufRead> Lines<R> {
         self.number
     }
 
-    /// The next line that has ended; none at the end of what is there. A growing file may have more later.
+    /// The next complete line; `None` at the current end. A growing file may have more lines later.
     ///
     /// # Errors
     /// The reader fails.
@@ -66,7 +66,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// What follows the last line break, once nothing more will come. It counts as a line.
+    /// The text after the last line break, once nothing more will be written. It counts as a line.
     pub fn rest(&mut self) -> Option<Line<'_>> {
         let is_line = !self.is_done && (self.is_too_long || !self.line.is_empty());
         is_line.then(|| {

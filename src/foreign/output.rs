@@ -1,5 +1,5 @@
-//! Files that the user asked for by name: figures, tables, archives, plans. A file appears when it is whole, and what is no regular
-//! file stays what it is.
+//! Writes files that the user named: figures, tables, archives, plans. A file appears only when it is complete, and anything that is not a
+//! regular file is written to and not replaced.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,38 +10,38 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-/// Links that are followed one after the other; the system follows as many.
+/// The most links that are followed one after the other, as in the system itself.
 const MOST_LINKS: u32 = 40;
-/// Names that are tried for an unfinished file.
+/// The most names that are tried for an unfinished file.
 const MOST_NAMES: u32 = 1000;
 /// The `f_type` of the file system `/proc`, of statfs(2).
 const PROC: i64 = 0x9fa0;
 
-/// A file that is being written. Dropped before [`Output::keep`], it leaves no trace.
+/// A file that is being written. If it is dropped before [`Output::keep`], it leaves no trace.
 ///
-/// A regular file is replaced whole: whoever looks finds the old one or the new one, which has the mode of the old one. Links are
-/// followed, also to what does not exist yet. A terminal, another character device, a pipe that somebody reads and the open files of
-/// a process (`/dev/stdout`, `/dev/fd/3`) are written through. Everything else is refused.
+/// A regular file is replaced as a whole: readers find either the old one or the new one, which gets the mode of the old one. Links are
+/// followed, even to a target that does not exist yet. Terminals, other character devices, pipes with a reader and the open files of a
+/// process (`/dev/stdout`, `/dev/fd/3`) are written to directly. Everything else is refused.
 #[derive(Debug)]
 pub struct Output {
     file: File,
-    /// Where it is written until it is whole, if that is not its place.
+    /// The temporary path while it is unfinished; `None` if it is written to directly.
     unfinished: Option<PathBuf>,
     place: PathBuf,
-    /// Whether it takes the place of another file.
+    /// Whether it replaces another file.
     replaces: bool,
 }
 
 impl Output {
-    /// A file that takes the place of what has this name.
+    /// A file that replaces the one with this name.
     ///
     /// # Errors
-    /// Its folder cannot be written, or the name belongs to what is neither a file nor can be written through.
+    /// Its folder cannot be written, or the name belongs to something that is neither a file nor can be written to directly.
     pub fn replacing(path: &Path) -> io::Result<Self> {
         let Some(place) = followed(path)? else { return Self::through(path) };
         match fs::symlink_metadata(&place) {
             Ok(about) if about.is_file() => {
-                // What its mode protects is not replaced either.
+                // A file that its mode protects from writing is not replaced either.
                 drop(OpenOptions::new().write(true).open(&place)?);
                 let output = Self::beside(place, true)?;
                 output.file.set_permissions(about.permissions())?;
@@ -53,10 +53,10 @@ impl Output {
         }
     }
 
-    /// A file with a name that nothing has yet.
+    /// A file with a name that does not exist yet.
     ///
     /// # Errors
-    /// Something has the name, be it a link that leads nowhere, or the folder cannot be written.
+    /// The name exists, even if only as a broken link, or the folder cannot be written.
     pub fn new(path: &Path) -> io::Result<Self> {
         match fs::symlink_metadata(path) {
             Ok(_) => Err(exists()),
@@ -65,19 +65,19 @@ impl Output {
         }
     }
 
-    /// An unfinished file in the folder of its place.
+    /// An unfinished file in the folder of its final path.
     fn beside(place: PathBuf, replaces: bool) -> io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if place.file_name().is_none() {
-            return Err(refused("no name of a file"));
+            return Err(refused("not the name of a file"));
         }
         for _ in 0..MOST_NAMES {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
-            // The place's own name may be as long as the system allows.
+            // The final name itself may be as long as the system allows.
             let unfinished = place.with_file_name(format!(".multicard-{}-{number}.part", std::process::id()));
             match OpenOptions::new().read(true).write(true).create_new(true).open(&unfinished) {
                 Ok(file) => return Ok(Self { file, unfinished: Some(unfinished), place, replaces }),
-                // An earlier process with the same id may have left one.
+                // An earlier process with the same id may have left a file.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -85,12 +85,12 @@ impl Output {
         Err(io::Error::other("its folder is full of unfinished files .multicard-*.part: remove them"))
     }
 
-    /// What is no regular file, or is open in a process, and takes what is written.
+    /// Opens something that is not a regular file, or that is open in a process, and writes to it directly.
     fn through(path: &Path) -> io::Result<Self> {
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new().append(true).custom_flags(flags).open(path).map_err(|error| {
             match error.raw_os_error().map(Errno::from_raw_os_error) {
-                Some(Errno::NXIO) => refused("a socket, or a pipe that nobody reads: start its reader first"),
+                Some(Errno::NXIO) => refused("a socket, or a pipe that no program reads: start its reader first"),
                 Some(Errno::ISDIR) => refused("a folder"),
                 _ => error,
             }
@@ -99,13 +99,13 @@ impl Output {
         if !(kind.is_file() || kind.is_fifo() || kind.is_char_device()) {
             return Err(refused("neither a regular file nor a pipe nor a terminal"));
         }
-        // It waits for whoever reads it.
+        // Opening waits for a reader.
         let status = rustix::fs::fcntl_getfl(&file)?;
         rustix::fs::fcntl_setfl(&file, status - OFlags::NONBLOCK)?;
         Ok(Self { file, unfinished: None, place: path.to_owned(), replaces: true })
     }
 
-    /// A handle for a writer of its own.
+    /// A second handle to the file, for a writer that needs its own.
     ///
     /// # Errors
     /// The process has too many files open.
@@ -113,15 +113,15 @@ impl Output {
         self.file.try_clone()
     }
 
-    /// The file as it lies on the disk until it is whole, for what is written by its path and for reading it back.
+    /// The current path of the unfinished file, for libraries that write by path, and for reading it back.
     pub fn path(&self) -> &Path {
         self.unfinished.as_deref().unwrap_or(&self.place)
     }
 
-    /// Puts what was written into its place.
+    /// Moves the finished file to its final path.
     ///
     /// # Errors
-    /// The disk is full or broken, or something got the name of a new file meanwhile.
+    /// The disk is full or broken, or something took the name of a new file in the meantime.
     pub fn keep(mut self) -> io::Result<()> {
         let Some(unfinished) = &self.unfinished else { return Ok(()) };
         self.file.sync_all()?;
@@ -160,10 +160,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     output.keep()
 }
 
-/// Renames a finished file or folder to a name that nothing has.
+/// Renames a finished file or folder to a name that does not exist yet.
 ///
 /// # Errors
-/// Something has the name ([`io::ErrorKind::AlreadyExists`]), or the folder cannot be written.
+/// The name exists ([`io::ErrorKind::AlreadyExists`]), or the folder cannot be written.
 pub fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // Some file systems cannot rename without overwriting.
@@ -179,7 +179,7 @@ pub fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a path leads by its links; none if by one of `/proc`, which stands for a file that a process has open.
+/// The path after following its links; `None` if one of them is in `/proc` and stands for an open file of a process.
 fn followed(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -200,7 +200,10 @@ fn followed(path: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 fn exists() -> io::Error {
-    io::Error::new(io::ErrorKind::AlreadyExists, "something has this name and is not overwritten: choose another one")
+    io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "something has this name already and is not overwritten: choose another name",
+    )
 }
 
 fn refused(what: &str) -> io::Error {
@@ -264,7 +267,7 @@ mod tests {
         make_pipe(&at("pipe"));
         symlink("pipe", at("link")).unwrap();
         let error = write(&at("link"), b"x").unwrap_err().to_string();
-        assert!(error.contains("a pipe that nobody reads"), "{error}");
+        assert!(error.contains("a pipe that no program reads"), "{error}");
         let long = vec![7; 1 << 20];
         let heard = thread::scope(|scope| {
             // Both ends, so that neither waits for the other to be opened.

@@ -1,5 +1,5 @@
-//! The user's folders by the XDG Base Directory Specification. A home folder that does not exist is not made: a mistyped `HOME` would
-//! appear on the disk.
+//! The user's folders according to the XDG Base Directory Specification. A home folder that does not exist is not created: otherwise a
+//! mistyped `HOME` would appear on the disk.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -40,20 +40,20 @@ pub fn cache_folder() -> Result<PathBuf, String> {
     folder(|places| Some(places.cache_dir()))
 }
 
-/// A folder for what can be made again, in `$TMPDIR` or `/tmp`, which only the user may enter; none if it cannot be made, or is
-/// another's.
+/// A folder for files that can be made again, in `$TMPDIR` or `/tmp`, which only the user may enter; `None` if it cannot be created or
+/// belongs to another user.
 pub fn temporary_folder() -> Option<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let folder = std::env::temp_dir().join(format!("multicard-{user}"));
-    // One that is there already is looked at like a new one.
+    // An existing folder is checked like a new one.
     let _ = DirBuilder::new().mode(0o700).create(&folder);
     let about = folder.symlink_metadata().ok()?;
     (about.is_dir() && about.uid() == user && about.mode() & 0o077 == 0).then_some(folder)
 }
 
-fn folder(of: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, String> {
+fn folder(choose: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, String> {
     let places = Xdg::new().map_err(|error| format!("this user has no home folder: {error}"))?;
-    let folder = of(&places).ok_or("this user has no such folder")?;
+    let folder = choose(&places).ok_or("this user has no such folder")?;
     let home = places.home_dir();
     if folder.starts_with(home) && !home.is_dir() {
         return Err(format!("the home folder {} does not exist: set HOME to one that does", home.display()));
@@ -61,10 +61,10 @@ fn folder(of: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Free bytes for this user and all bytes of the file system that holds a folder, or will hold it.
+/// Free bytes for this user and total bytes of the file system of a folder, which need not exist yet.
 pub fn disk_space(folder: &Path) -> Option<(u64, u64)> {
-    let there = folder.ancestors().find(|folder| folder.exists())?;
-    let found = rustix::fs::statvfs(there).ok()?;
+    let existing = folder.ancestors().find(|folder| folder.exists())?;
+    let found = rustix::fs::statvfs(existing).ok()?;
     Some((found.f_bavail.saturating_mul(found.f_frsize), found.f_blocks.saturating_mul(found.f_frsize)))
 }
 

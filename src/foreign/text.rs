@@ -1,8 +1,8 @@
-//! Text of others for a terminal: what would control it, or show text in another order, is written as an escape.
+//! Shows text from other programs safely: characters that could control a terminal or change the order of text are written as escapes.
 
 use std::borrow::Cow;
 
-/// Most characters of a line of a message.
+/// Most characters of a line in a message.
 const MOST_LINE_CHARS: usize = 2_000;
 
 /// Whether a character controls a terminal, reorders or hides text: control characters other than line breaks and tabs, marks of
@@ -16,7 +16,7 @@ pub fn misleads(letter: char) -> bool {
     }
 }
 
-/// Text with every misleading character as JSON escapes it: `\u001b`. JSON therefore keeps its meaning.
+/// The text with every misleading character escaped as in JSON: `\u001b`. The meaning of JSON text is unchanged.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(misleads) {
         return Cow::Borrowed(text);
@@ -34,7 +34,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// A message for people: [`printable`], and no line longer than anybody reads.
+/// A message for people: [`printable`], with very long lines shortened.
 pub fn message(text: &str) -> Cow<'_, str> {
     let is_long = |line: &str| line.len() > MOST_LINE_CHARS && line.chars().nth(MOST_LINE_CHARS).is_some();
     if !text.split('\n').any(is_long) {

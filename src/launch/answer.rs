@@ -1,4 +1,4 @@
-//! Programs that answer on their pipes and end, within a limit of time.
+//! Runs programs that answer on their pipes and must end within a time limit.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::process;
 use crate::protocol::Exit;
 
-/// Runs a program in a process group of its own: how it ended, and the first 1 MiB of its stdout and its stderr. `None` if it did not
-/// end in time and was killed.
+/// Runs a program in a process group of its own. Returns how it ended, and the first 1 MiB of its stdout and its stderr; `None` if it did
+/// not end in time and was killed.
 ///
 /// # Errors
 ///

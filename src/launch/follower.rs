@@ -21,12 +21,12 @@ use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
 use super::process::{self, Group, LeaderExit};
 use super::tail::Tail;
 
-/// Output of a run's processes, apart from their logs.
+/// The output of a run's processes; ranks write their logs to other files.
 pub(super) const STDOUT_FILE: &str = "group.out";
 /// Their stderr.
 pub(super) const STDERR_FILE: &str = "stderr.log";
 
-/// Time after which a killed process that is still there is given up.
+/// Time after which a killed process that does not go away is left behind.
 const STUCK_LIMIT: Duration = Duration::from_secs(30);
 
 /// Maximum length of a malformed line that is shown.
@@ -78,9 +78,9 @@ pub enum Update {
 pub struct LauncherOptions {
     /// Interval between checks of logs and processes.
     pub poll: Duration,
-    /// Silence after which a run hangs whose ranks are stepping, or have all finished.
+    /// The longest silence of a run whose ranks are stepping, or have all finished, before it counts as hung.
     pub silence_limit: Duration,
-    /// The same while any rank is starting, loading, evaluating or preparing its first step.
+    /// The longest silence while any rank is starting, loading, evaluating or preparing its first step.
     pub start_silence_limit: Duration,
     /// Time between the request to end and the kill of a run.
     pub grace: Duration,
@@ -185,7 +185,7 @@ impl Follower {
                 self.ended = self.group.ended();
             }
             if let Some(leader) = self.ended {
-                // Ranks outlive a profiler that fails, and their measurements count. The logs name them.
+                // Ranks survive a failing profiler, and their measurements count. The logs name the ranks' processes.
                 while self.job.tracer() == Tracer::Nsys && self.read_logs() {}
                 if !self.signal_apart(None) {
                     break leader;
@@ -194,7 +194,7 @@ impl Follower {
             let more = self.read_logs();
             self.watch();
             if self.is_stuck() {
-                // It was killed, even if it is not gone yet.
+                // It was killed, even if it has not disappeared yet.
                 break Some(Exit::Signal(Signal::KILL.as_raw()));
             }
             if !more {
@@ -222,7 +222,7 @@ impl Follower {
         self.send_state(reason);
     }
 
-    /// Reads a piece of every log; returns whether there was anything.
+    /// Reads a piece of every log; returns whether there was anything to read.
     fn read_logs(&mut self) -> bool {
         let mut lines = Vec::new();
         let mut more = false;
@@ -251,7 +251,7 @@ impl Follower {
         more
     }
 
-    /// Reads last lines without a line break, which killed processes may leave.
+    /// Reads incomplete last lines, which killed processes may leave.
     fn read_cut_lines(&mut self) {
         let mut lines = Vec::new();
         for (rank, log) in &mut self.logs {
@@ -279,7 +279,7 @@ impl Follower {
     }
 
     fn take_event(&mut self, rank: usize, line: &str) -> bool {
-        // A run that an older multicard started has a job and a worker of its protocol.
+        // A run that an older multicard started has a job and a worker with the protocol of that version.
         let expected = self.job.version;
         if let Some(version) = other_version(line, expected) {
             let reason = format!(
@@ -394,7 +394,7 @@ impl Follower {
         self.group.signal(Signal::KILL);
     }
 
-    /// Sends a signal to ranks outside the followed group, as a profiler starts them; returns whether there are any.
+    /// Sends a signal to the ranks if they are outside the followed group, where a profiler starts them; returns whether there are any.
     fn signal_apart(&self, signal: Option<Signal>) -> bool {
         let mut found = false;
         if self.job.tracer() == Tracer::Nsys {
@@ -420,8 +420,8 @@ impl Follower {
         stuck
     }
 
-    /// The limit of silence: steps follow each other closely; starting, loading, evaluation and a first step may take long. A program
-    /// may be silent as long as its time limit lets it run.
+    /// The longest allowed silence: steps follow each other closely, but starting, loading, evaluation and a first step may take long. A
+    /// program may be silent as long as its time limit allows.
     fn silence_limit(&self) -> Option<Duration> {
         let ranks = &self.facts.ranks;
         if self.job.program.is_some() && ranks.iter().any(|rank| !rank.finished) {

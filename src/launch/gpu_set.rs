@@ -1,11 +1,11 @@
-//! Choice of GPUs for a run on several: those with the best interconnects.
+//! Choice of GPUs for a run on several GPUs: the set with the best interconnects.
 
 use crate::plan::{Gpu, GpuChoice, LinkKind, Topology, by_numa_node};
 
 /// Number of GPUs to choose from; more are ignored. No current machine has more.
 const MOST_GPUS: usize = 16;
 
-/// Chooses `wanted` of the free GPUs as the plan asks; `None` while too many of those that suit it are taken.
+/// Chooses `wanted` of the free GPUs as the plan asks; `None` while too many of the suitable GPUs are taken.
 pub(super) fn choose_by<'a>(
     choice: GpuChoice,
     free: &[&'a Gpu],
@@ -31,9 +31,9 @@ pub(super) fn choose_by<'a>(
     }
 }
 
-/// Chooses `wanted` of the usable GPUs: the set with the best interconnects between its pairs, and among equals the first in
-/// the given order. Any NVLink counts more than all PCIe switches in a set, and any switch more than all pairs of one NUMA
-/// node. If fewer GPUs are usable than wanted, all are chosen.
+/// Chooses `wanted` of the usable GPUs: the set with the best interconnects between its pairs, and among equal sets the first in the given
+/// order. One NVLink counts more than any number of PCIe switches, and one PCIe switch more than any number of pairs on one NUMA node. If
+/// fewer GPUs are usable than wanted, all are chosen.
 fn choose<'a>(usable: &[&'a Gpu], wanted: usize, topology: &Topology) -> Vec<&'a Gpu> {
     if wanted < 2 || wanted >= usable.len() || wanted > MOST_GPUS {
         return usable.iter().copied().take(wanted).collect();

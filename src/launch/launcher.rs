@@ -62,7 +62,7 @@ pub enum LaunchError {
     },
 }
 
-/// Who leads a run's ranks, and their command line.
+/// The program that leads a run's ranks, and the ranks' command line.
 struct Led<'a> {
     supervisor: PathBuf,
     /// Variables for the ranks.
@@ -129,7 +129,7 @@ impl Launcher {
         self.start_by(job, profiler, &program)
     }
 
-    /// What leads the ranks of a job, and what they are: the worker, or the runner of the job's own program.
+    /// The program that leads the ranks of a job, and the ranks' command line: the worker, or the runner of the job's own program.
     fn led(&self, job: &Job) -> Result<Led<'_>, LaunchError> {
         let find = |worker: Option<&Path>| find_supervisor(worker).map_err(LaunchError::NoSupervisor);
         if job.program.is_some() {
@@ -169,7 +169,7 @@ impl Launcher {
         }
     }
 
-    /// Waits until all runs have ended. They can be cancelled meanwhile.
+    /// Waits until all runs have ended. They can be cancelled in the meantime.
     pub fn wait_all(&self) {
         while !self.lock().values().all(|followed| followed.thread.is_finished()) {
             thread::sleep(self.options.poll);
@@ -241,7 +241,7 @@ impl Drop for Launcher {
 fn spawn(mut command: Command, job: &Job) -> Result<Child, LaunchError> {
     let file = |name: &str| {
         let path = job.folder.join(name);
-        // The supervisor reads it back and cuts it where it grows without end.
+        // The supervisor reads the file back, and shortens it if it grows without end.
         let mut options = File::options();
         let options = options.read(true).append(true).create(true);
         let opened = foreign::open_ours_with(&path, options).and_then(|file| file.set_len(0).map(|()| file));
@@ -260,7 +260,7 @@ fn cancel(followed: &Followed) {
     followed.thread.thread().unpark();
 }
 
-/// Makes the run's folder and writes the job into it; gives the job's path, which does not depend on the current folder.
+/// Creates the run's folder and writes the job into it; returns the job's path, which does not depend on the current folder.
 fn prepare_folder(job: &Job) -> Result<PathBuf, LaunchError> {
     let failed = |path: &Path| {
         let path = path.to_owned();

@@ -73,11 +73,11 @@ impl Facts {
             if self.lost_logs.is_empty() {
                 return (RunState::Finished, None);
             }
-            // What it measured is in no log any more.
+            // Its measurements are in no log any more.
             let lost = self.lost_logs.join(", ");
             return (
                 RunState::Failed,
-                Some(format!("{lost} was deleted, replaced or cut off while it ran: run it again")),
+                Some(format!("{lost} was deleted, replaced or cut off while the run was active: run it again")),
             );
         }
         if let Some(ending) = &self.ending {
@@ -91,7 +91,7 @@ impl Facts {
         (state, Some(with_stderr(reason, stderr)))
     }
 
-    /// The first failure of a rank, by its own report or by its exit.
+    /// The first failure of a rank, from its own report or its exit.
     fn first_failure(&self, stderr: &str) -> Option<String> {
         if let Some((rank, reason)) = self.not_started.first() {
             return Some(format!("rank {rank} could not be started: {reason}"));
@@ -104,7 +104,7 @@ impl Facts {
                     let list = if failure.kind == FailureKind::Peer { &mut peers } else { &mut found };
                     list.push((failure.time_s, format!("rank {rank}: {}", failure.message)));
                 }
-                // Ranks that ended on request or with success are not the reason.
+                // Ranks that ended on request or with success are not the cause.
                 (None, Some(death)) if !(death.told_to || death.exit.is_success() && facts.finished) => {
                     let reason = format!("rank {rank} {}", unexplained_exit(death.exit));
                     found.push((death.time_s - NOTICE_S, with_stderr(reason, stderr)));

@@ -70,14 +70,14 @@ pub fn place_beside(
 
 fn count(shape: &Shape) -> Result<usize, String> {
     match shape.devices() {
-        // A program that uses no GPU has a place among the CPUs.
+        // A program that uses no GPU gets a place on the CPUs.
         0 if shape.own_program => Ok(1),
         0 => Err("cannot place 0 ranks: a run needs at least 1".to_owned()),
         devices => Ok(devices as usize),
     }
 }
 
-/// A program brings its own libraries: whether the worker can use CUDA is nothing to it.
+/// Whether runs of this shape get GPUs. Programs bring their own libraries, so it does not matter for them whether the worker can use CUDA.
 fn has_gpus(shape: &Shape, node: &Node) -> bool {
     if shape.own_program { shape.devices() > 0 && !node.gpus.is_empty() } else { node.has_cuda() }
 }
@@ -91,7 +91,7 @@ struct Site<'a> {
     node: &'a Node,
     topology: &'a Topology,
     shape: &'a Shape,
-    /// Whether runs get GPUs here.
+    /// Whether runs get GPUs on this machine.
     has_gpus: bool,
 }
 
@@ -145,7 +145,8 @@ impl<'a> Site<'a> {
             (Binding::Local, Some(gpu)) => match gpu.numa_node {
                 Some(id) => Some(hosts.iter().copied().find(|numa| numa.id == id).ok_or_else(|| {
                     let gpu = gpu.index;
-                    format!("numa = local: GPU {gpu} is on NUMA node {id}, none of whose CPUs this process may use: use numa = off")
+                    format!("numa = local: GPU {gpu} is on NUMA node {id}, and this process may use none of that node's CPUs: use numa = \
+                         off")
                 })?),
                 None if hosts.len() == 1 => first,
                 None => {

@@ -37,7 +37,8 @@ pub fn find_group(folder: &Path, recorded: Option<(u32, u64)>) -> Option<(u32, u
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(here);
     let all: Vec<Stat> = pids.filter_map(|pid| stat(pid).filter(lives)).collect();
-    // What it starts has its command line until it executes another program, and where numbers began anew a lower one.
+    // A process that it starts has its command line until it executes another program. Such a child has a higher process id, except where
+    // ids started again from the lowest.
     let leader = all.iter().find(|one| all.iter().all(|other| other.pid != one.ppid));
     leader.map(|leader| (leader.pid.unsigned_abs(), leader.starttime)).or(recorded.filter(moved))
 }
@@ -97,7 +98,7 @@ impl Group {
         }
     }
 
-    /// The exit of the leader, once it has ended. The rest of its group is then killed, and gone when this returns.
+    /// The exit of the leader, once it has ended. The rest of its group is killed before, and has disappeared when this returns.
     pub(super) fn ended(&mut self) -> Option<LeaderExit> {
         let Some(group) = pid_of(self.pid()) else { return Some(None) };
         match self {
@@ -159,7 +160,7 @@ pub(super) fn signal_group_of(pid: u32, own: u32, signal: Option<Signal>) -> boo
     group.is_some()
 }
 
-/// Kills what is left of a run's program, wherever it went; returns what cannot be killed.
+/// Kills all remaining processes of a run's program, wherever they are; returns those that cannot be killed.
 pub(super) fn end_program(marker: &str) -> Vec<Process> {
     processes::end(|| processes::marked(marker), Duration::ZERO, || ()).1
 }

@@ -92,7 +92,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Lets a run start that was held.
+    /// Allows a held run to start.
     ///
     /// # Errors
     /// The run is not in the queue.
@@ -107,7 +107,7 @@ impl Queue {
         held.map(|entry| entry.run.as_str())
     }
 
-    /// Whether no queued run may start: the queue is paused, or all that are queued are held.
+    /// Whether no queued run may start: the queue is paused, or all queued runs are held.
     pub fn is_blocked(&self) -> bool {
         self.paused || !self.entries.iter().any(|entry| entry.state == RunState::Queued && !entry.held)
     }
@@ -226,7 +226,7 @@ impl Queue {
     }
 
     fn index(&self, run: &str) -> Result<usize, QueueError> {
-        // Whoever has just added a run asks for the last one.
+        // After a run is added, its state is usually looked up next, so the search starts at the end.
         let is_last = self.entries.last().is_some_and(|entry| entry.run == run);
         let index =
             if is_last { Some(self.entries.len() - 1) } else { self.entries.iter().position(|entry| entry.run == run) };

@@ -1,4 +1,4 @@
-//! Starts the worker to measure a device, and reads what it says.
+//! Starts the worker to measure a device, and reads its output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::ops::ControlFlow;
@@ -11,39 +11,40 @@ use std::time::{Duration, Instant};
 use super::worker::WorkerCommand;
 use crate::protocol::{DeviceRates, Exit, RateLine};
 
-/// How often the owner is asked whether to go on.
+/// How often the caller is asked whether to continue.
 const TICK: Duration = Duration::from_millis(100);
-/// Lines that wait to be taken.
+/// The most lines that wait to be read.
 const LINES: usize = 64;
-/// How long the worker's last words may take once it has ended.
+/// How long to wait for the worker's last lines after it has ended.
 const WORDS_LIMIT: Duration = Duration::from_secs(1);
 
-/// What is measured.
+/// The device to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured<'a> {
-    /// The GPU's UUID; none for the CPUs.
+    /// The GPU's UUID; `None` for the CPUs.
     pub gpu_uuid: Option<&'a str>,
-    /// Threads of a CPU's arithmetic.
+    /// Number of threads for arithmetic on CPUs.
     pub threads: u32,
-    /// How long it may take, without the start.
+    /// How long the measurement may take, without the worker's start.
     pub duration_s: f64,
 }
 
-/// The worker, which is ended with this value.
+/// A running worker, which is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended cannot be killed, and is reaped all the same.
+        // A worker that has already ended cannot be killed, but must be reaped.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Measures a device. `started` gets the worker's process id, `each` sees every line, and `None` ten times a second; it may break off, which gives `None`.
+/// Measures a device. `started` receives the worker's process id. `each` receives every line, and `None` ten times a second; it may cancel,
+/// and then the result is `None`.
 ///
 /// # Errors
-/// The worker cannot be started, or what it failed at.
+/// The worker cannot be started, or its failure.
 pub fn measure_rates(
     worker: &WorkerCommand,
     measured: &Measured,
@@ -104,13 +105,13 @@ pub fn measure_rates(
             let end = Instant::now() + WORDS_LIMIT;
             let rest = || words.recv_timeout(end.saturating_duration_since(Instant::now())).ok();
             keep_last(&mut last_words, std::iter::from_fn(rest));
-            let said = if last_words.is_empty() { "it said nothing" } else { &last_words };
-            Err(format!("the worker {shown} ended while it measured ({exit:?}): {said}"))
+            let output = if last_words.is_empty() { "it printed nothing" } else { &last_words };
+            Err(format!("the worker {shown} ended while it measured ({exit:?}): {output}"))
         }
     }
 }
 
-/// The lines of a stream, which end with it.
+/// The lines of a stream, until its end.
 fn read_on_a_thread(stream: impl Read + Send + 'static) -> Result<Receiver<String>, String> {
     let (sender, lines) = sync_channel(LINES);
     let read = move || {
@@ -126,7 +127,7 @@ fn read_on_a_thread(stream: impl Read + Send + 'static) -> Result<Receiver<Strin
     Ok(lines)
 }
 
-/// Keeps the last line that says something.
+/// Keeps the last line that is not empty.
 fn keep_last(last: &mut String, lines: impl Iterator<Item = String>) {
     if let Some(line) = lines.filter(|line| !line.trim().is_empty()).last() {
         line.trim().clone_into(last);

@@ -21,11 +21,11 @@ const STICKY: u32 = 0o1000;
 
 /// Environment of NCCL for ranks on one machine, unless the user has set other values.
 ///
-/// With these settings, NCCL's watchdog aborts communicators that fail or time out, and the rank, which polls it, logs that. By
-/// default it would dump its state for a minute and then end the process without a message.
+/// With these settings, NCCL's watchdog aborts communicators that fail or time out, and the rank, which polls it, logs that. By default it
+/// would dump its state for a minute and then end the process without a message.
 ///
-/// NCCL's bootstrap and gloo listen on the loopback interface, where only users of this machine can connect; what they can do there
-/// stands in `src/store/trust.md`.
+/// NCCL's bootstrap and gloo listen on the loopback interface, where only users of this machine can connect; `src/store/trust.md` describes
+/// what these users can do there.
 const NCCL: [(&str, &str); 4] = [
     ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"),
     ("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"),
@@ -60,11 +60,11 @@ pub struct MeetingFolder {
 }
 
 impl MeetingFolder {
-    /// Creates a folder in the first of these that other users cannot interfere with: `$XDG_RUNTIME_DIR`, `$TMPDIR` (or `/tmp`),
+    /// Creates a folder that other users cannot interfere with, in the first suitable one of `$XDG_RUNTIME_DIR`, `$TMPDIR` (or `/tmp`),
     /// `/dev/shm`. All are local to the machine, unlike the session's folder, which may be on a network file system.
     ///
     /// # Errors
-    /// None of them is suitable; the error has the reason for each.
+    /// None of them is suitable; the error gives the reason for each.
     pub fn new() -> Result<Self, String> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty()).map(PathBuf::from);
         let mut refusals = Vec::new();
@@ -74,7 +74,7 @@ impl MeetingFolder {
                 Err(refusal) => refusals.push(refusal),
             }
         }
-        Err(format!("{}: set TMPDIR to a folder of your own", refusals.join("; ")))
+        Err(format!("{}: set TMPDIR to a folder that belongs to you", refusals.join("; ")))
     }
 
     /// Creates a folder in `parent`, and removes abandoned ones there.
@@ -96,7 +96,7 @@ impl MeetingFolder {
                 return Ok(Self { path, _lock: lock });
             }
         }
-        Err(format!("every folder created in {} was removed at once", parent.display()))
+        Err(format!("every folder that was created in {} was removed immediately", parent.display()))
     }
 
     /// Its path.
@@ -115,7 +115,7 @@ impl Rendezvous for MeetingFolder {
 
 impl Drop for MeetingFolder {
     fn drop(&mut self) {
-        // The next supervisor removes what is left.
+        // The next supervisor removes any remains.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -128,7 +128,7 @@ fn lock(folder: &Path) -> Option<File> {
     (locked.ino() == named.ino() && locked.dev() == named.dev()).then_some(file)
 }
 
-/// Removes folders of this user's supervisors that are gone.
+/// Removes folders of this user's supervisors that have ended.
 fn remove_abandoned(parent: &Path) {
     let own = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -154,7 +154,7 @@ fn refuse_foreign(folder: &Path, about: &Metadata) -> Result<(), String> {
     }
     let mode = about.mode() & 0o7777;
     if mode & WRITABLE_BY_OTHERS != 0 && mode & STICKY == 0 {
-        return Err(format!("others can write {shown} (mode {mode:o}; `chmod go-w` ends that)"));
+        return Err(format!("others can write to {shown} (mode {mode:o}; `chmod go-w` prevents that)"));
     }
     Ok(())
 }
@@ -224,7 +224,7 @@ mod tests {
                     Ok(_) => assert!(!refused, "{mode:o}"),
                     Err(text) => {
                         let shown = parent.path().canonicalize().unwrap();
-                        let expected = format!("others can write {} (mode {mode:o};", shown.display());
+                        let expected = format!("others can write to {} (mode {mode:o};", shown.display());
                         assert!(refused && text.contains(&expected), "{mode:o}: {text}");
                     }
                 }

@@ -27,7 +27,7 @@ use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERS
 pub const GROUP_COMMAND: &str = "group";
 /// Subcommand of `multicard` that a rank starts as: `rank SUPERVISOR PROGRAM…`.
 pub const RANK_COMMAND: &str = "rank";
-/// Subcommand of `multicard` that the rank of a job with a program runs as: `program JOB`.
+/// Subcommand of `multicard` that a rank runs as if its job has a program: `program JOB`.
 pub const PROGRAM_COMMAND: &str = "program";
 /// Placeholder for the job file in a program's command line.
 pub const JOB_WORD: &str = "{job}";
@@ -40,7 +40,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Longest job: one of many ranks takes some kilobytes.
 const MOST_JOB_BYTES: u64 = 16 << 20;
 
-/// Longest output of a run's processes, and what is kept of its start and of its end when it is cut.
+/// Longest output of a run's processes, and the sizes of the start and the end that are kept when it is shortened.
 const MOST_OUTPUT_BYTES: u64 = 64 << 20;
 const KEPT_OUTPUT_BYTES: usize = 1 << 20;
 
@@ -68,7 +68,7 @@ pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
         Box::new(Alone)
     };
     if job.program.is_some() {
-        // What outlives the runner stays below this process, which ends it.
+        // Processes that survive the runner become children of this process, which ends them.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     }
     let start = |place: &RankPlace| {
@@ -83,7 +83,7 @@ pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
     Ok(well)
 }
 
-/// Kills what is left of a program whose runner is gone: what is below this process, and what carries the run's marker.
+/// Kills the remaining processes of a program whose runner has ended: descendants of this process, and processes with the run's marker.
 fn end_leftovers(marker: &str) {
     let find = || {
         let mut found = processes::descendants(std::process::id());
@@ -160,8 +160,8 @@ fn on_cpus(command: &mut Command, cpus: &[u32]) -> io::Result<Child> {
     child
 }
 
-/// Cuts the middle out of an output file that has grown beyond its limit: the first and the last words tell most. What is written
-/// in that moment may be lost.
+/// Removes the middle of an output file that has grown beyond its limit, because the first and the last lines are the most useful ones.
+/// Output that is written at the same moment may be lost.
 fn shorten(output: impl AsFd) {
     let cut = || -> io::Result<()> {
         let mut file = File::from(output.as_fd().try_clone_to_owned()?);
@@ -176,7 +176,7 @@ fn shorten(output: impl AsFd) {
         write!(file, "\n[multicard left out {left_out} bytes of output here]\n")?;
         file.write_all(&last)
     };
-    // An output that is none of the launcher's files stays as it is.
+    // An output that is not one of the launcher's files is not changed.
     let _ = cut();
 }
 
@@ -189,7 +189,7 @@ struct Group {
     log: File,
     /// Ranks that have not ended.
     ranks: Vec<Rank>,
-    /// Time of the request to end.
+    /// Time at which the ranks were asked to end.
     ending_since: Option<Instant>,
     well: bool,
 }

@@ -32,8 +32,8 @@ impl Tail {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
 
-    /// Reads about a chunk and passes each complete line to `take`, with its position; returns whether anything was read. A line
-    /// that is longer than any log's is passed without its text.
+    /// Reads about a chunk and passes each complete line to `take`, with its position; returns whether anything was read. A line that is
+    /// too long for a log is passed without its text.
     pub(super) fn read(&mut self, mut take: impl FnMut(String, &str)) -> io::Result<bool> {
         if self.lines.is_none() {
             match foreign::open_ours(&self.path) {
@@ -53,7 +53,7 @@ impl Tail {
         Ok(lines.reader().bytes > before)
     }
 
-    /// Passes the rest after the last line break to `take`, once nothing more will come.
+    /// Passes the incomplete last line to `take`, once nothing more will be written.
     pub(super) fn finish(&mut self, mut take: impl FnMut(String, &str)) {
         let name = self.name();
         let Some(lines) = &mut self.lines else { return };
@@ -67,10 +67,12 @@ impl Tail {
     pub(super) fn is_kept(&self) -> bool {
         let Some(lines) = &self.lines else { return true };
         let Counted { file, bytes } = lines.reader();
-        let there = fs::symlink_metadata(&self.path);
+        let current = fs::symlink_metadata(&self.path);
         let ours = file.get_ref().metadata();
         ours.is_ok_and(|ours| {
-            there.is_ok_and(|there| (there.ino(), there.dev()) == (ours.ino(), ours.dev()) && there.len() >= *bytes)
+            current.is_ok_and(|current| {
+                (current.ino(), current.dev()) == (ours.ino(), ours.dev()) && current.len() >= *bytes
+            })
         })
     }
 }

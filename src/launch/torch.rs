@@ -1,4 +1,5 @@
-//! Where the libraries of PyTorch may be that the worker loads: with a Python of this node, or fetched by `multicard setup`.
+//! Finds the libraries of PyTorch that the worker loads: in the packages of a Python on this node, or where `multicard setup` has fetched
+//! them.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,16 +11,16 @@ use std::time::Duration;
 use super::answer::finish;
 use crate::foreign;
 
-/// Version of libtorch that the worker is built for: its C++ interface is stable only within one version.
+/// Version of libtorch that the worker is built for; its C++ interface is stable only within one version.
 pub const TORCH_VERSION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/torch-version")).trim_ascii();
 
-/// The two sets of libraries that can be fetched, by the names of their folders.
+/// The two sets of libraries that can be fetched, as the names of their folders.
 pub const FETCHED: [&str; 2] = ["cuda", "cpu"];
 
-/// Time limit for a Python to say where its torch is: a cold interpreter on a network file system takes seconds.
+/// Time limit for a Python to report the path of its torch: a cold interpreter on a network file system takes seconds.
 const PYTHON_LIMIT: Duration = Duration::from_secs(20);
 
-/// Says where torch is without importing it. The current folder, in which another `torch` may lie, is not looked into.
+/// A script that prints the path of torch without importing it. The current folder is not searched, since it may contain another `torch`.
 const WHERE: &str = "\
 import sys
 sys.path = [place for place in sys.path if place]
@@ -30,13 +31,13 @@ print(next(iter(found.submodule_search_locations or []), '') if found else '')";
 /// A place where PyTorch may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The torch that a Python imports: one of the system, of an environment of venv or conda, or of a module.
+    /// The torch that this Python would import; the Python may belong to the system, to an environment of venv or conda, or to a module.
     Python(OsString),
-    /// A folder, with who put it there.
+    /// A folder, with a description of its origin.
     Folder(&'static str, PathBuf),
 }
 
-/// Where to look, in order: the Python of the active environment, those on the `PATH`, what `multicard setup` fetched.
+/// The places to search, in order: the Python of the active environment, those on the `PATH`, what `multicard setup` fetched.
 pub(super) fn places() -> Vec<Place> {
     let of_environment = |name: &str| {
         let folder = env::var_os(name).filter(|folder| !folder.is_empty())?;
@@ -60,11 +61,11 @@ pub fn fetched_folder(kind: &str) -> Result<PathBuf, String> {
 }
 
 impl Place {
-    /// The folder of the torch there, if it has the version that is needed.
+    /// The folder of the torch in this place, if it has the required version.
     ///
     /// # Errors
     ///
-    /// What is there instead; nothing where there is nothing at all.
+    /// What was found instead; `None` if nothing was found.
     pub(super) fn torch(&self) -> Result<PathBuf, Option<String>> {
         let (name, folder) = match self {
             Self::Python(program) => (program.to_string_lossy().into_owned(), python_torch(program)?),
@@ -85,10 +86,10 @@ fn python_torch(program: &OsStr) -> Result<PathBuf, Option<String>> {
     let mut python = Command::new(program);
     python.args(["-c", WHERE]);
     let shown = program.to_string_lossy();
-    // There need not be a Python of each name.
+    // Not every name of a Python exists.
     let Ok(finished) = finish(python, PYTHON_LIMIT) else { return Err(None) };
     let Some((exit, stdout, stderr)) = finished else {
-        return Err(Some(format!("{shown} did not say within {} s where its torch is", PYTHON_LIMIT.as_secs())));
+        return Err(Some(format!("{shown} did not report the path of its torch within {} s", PYTHON_LIMIT.as_secs())));
     };
     if !exit.is_success() {
         let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("without a word");
@@ -111,7 +112,7 @@ pub(super) fn torch_version(torch: &Path) -> Result<String, String> {
     version.ok_or_else(|| format!("{} has no __version__: name the folder of an installed torch", path.display()))
 }
 
-/// The `LD_LIBRARY_PATH` with which a program finds the libraries of a torch and those of NVIDIA beside it, before those of `after`.
+/// The `LD_LIBRARY_PATH` with which a program finds the libraries of a torch, and NVIDIA's libraries next to it, before those of `after`.
 pub(super) fn library_path(torch: &Path, after: Option<&OsStr>) -> Result<String, String> {
     let mut folders = vec![torch.join("lib")];
     let packages = torch.parent().map(|parent| parent.join("nvidia"));

@@ -41,8 +41,8 @@ impl WorkerCommand {
     }
 }
 
-/// Finds `multicard`, the supervisor's program: this program if it is `multicard`, so that both have one version, else the one
-/// beside the worker, beside this program or one folder above.
+/// Finds `multicard`, the supervisor's program: this program if it is `multicard`, so that both have the same version, else the one in the
+/// worker's folder, in this program's folder or in the folder above.
 pub fn find_supervisor(worker: Option<&Path>) -> Result<PathBuf, String> {
     supervisor_for(&env::current_exe().unwrap_or_default(), worker)
 }
@@ -54,30 +54,33 @@ fn supervisor_for(exe: &Path, worker: Option<&Path>) -> Result<PathBuf, String> 
     let folders = worker.and_then(Path::parent).into_iter().chain(exe.ancestors().skip(1).take(2));
     let tried: Vec<_> = folders.map(|folder| folder.join(SUPERVISOR)).collect();
     tried.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
-        format!("no {SUPERVISOR}, which leads the ranks of runs: tried {}: install it beside the worker", all(&tried))
+        format!(
+            "no {SUPERVISOR}, which leads the ranks of runs: tried {}: install it in the worker's folder",
+            all(&tried)
+        )
     })
 }
 
-/// `a and b`.
+/// The paths in words: `a and b`.
 fn all(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
 }
 
-/// Finds the worker: `$MULTICARD_WORKER`, else `multicard-worker` beside this program or one folder above. If
-/// `$MULTICARD_TORCH` names a torch folder (`…/site-packages/torch`), the worker loads the libraries from there. Else it loads those it
-/// was linked with, or, where these are not, those of a Python of this node or of `multicard setup`.
+/// Finds the worker: `$MULTICARD_WORKER`, else `multicard-worker` in this program's folder or in the folder above. If `$MULTICARD_TORCH`
+/// names a torch folder (`…/site-packages/torch`), the worker loads its libraries from there. Otherwise it loads those that it was linked
+/// with, or, if these are missing, those of a Python of this node or of `multicard setup`.
 ///
 /// # Errors
-/// There is no worker, there is no torch that it can load, it cannot be executed, or it does not describe itself within 30 s as a worker
-/// of this workbench's protocol. The error says what was tried, what happened and what to do.
+/// There is no worker, there is no torch that it can load, it cannot be executed, or it does not describe itself within 30 s as a worker of
+/// this workbench's protocol. The error says what was tried, what happened and what to do.
 pub fn find_worker() -> Result<WorkerCommand, String> {
     Search::of_this_program().find()
 }
 
-/// The worker's file, whether it can be started or not.
+/// The worker's file, which may or may not be executable.
 ///
 /// # Errors
-/// There is none where it was looked for.
+/// It was not found.
 pub fn worker_file() -> Result<PathBuf, String> {
     Search::of_this_program().locate()
 }
@@ -92,12 +95,12 @@ struct Search {
     folders: Vec<PathBuf>,
     torch: Option<PathBuf>,
     library_path: Option<OsString>,
-    /// Where else torch may be.
+    /// Other places where torch may be.
     places: Vec<Place>,
     limit: Duration,
 }
 
-/// Why a worker does not describe itself.
+/// Why a worker did not describe itself.
 enum Failure {
     /// A library that it is linked with was not found: the line of the dynamic linker.
     Library(String),
@@ -135,7 +138,7 @@ impl Search {
         }
     }
 
-    /// The worker with the first torch elsewhere that it starts with.
+    /// The worker with the first torch from another place with which it starts.
     fn find_with_other_torch(&self, path: &Path, missing: &str) -> Result<WorkerCommand, String> {
         let mut tried = Vec::new();
         for place in &self.places {
@@ -199,7 +202,7 @@ impl Search {
         ))
     }
 
-    /// The variables with which the worker loads a torch, once that is checked.
+    /// The environment variables with which the worker loads a torch, if the check of that torch succeeded.
     fn with_torch(&self, torch: &Path, checked: Result<(), String>) -> Result<Vec<(String, String)>, String> {
         checked?;
         Ok(vec![("LD_LIBRARY_PATH".into(), library_path(torch, self.library_path.as_deref())?)])
@@ -242,9 +245,9 @@ fn crashed(path: &Path, exit: Exit, stderr: &str) -> Failure {
         Exit::Signal(signal) => format!("signal {signal}"),
     };
     let first: Vec<_> = lines.by_ref().take(3).collect();
-    let said = if first.is_empty() { "nothing on stderr".into() } else { first.join(" | ") };
+    let output = if first.is_empty() { "nothing on stderr".into() } else { first.join(" | ") };
     let shown = path.display();
-    Failure::Other(format!("the worker {shown} crashed ({how}): {said}: run `{shown} describe` to see more"))
+    Failure::Other(format!("the worker {shown} crashed ({how}): {output}: run `{shown} describe` to see more"))
 }
 
 fn understand(path: &Path, stdout: &str) -> Result<Worker, String> {
@@ -318,7 +321,7 @@ mod tests {
         }
         assert_eq!(supervisor_for(&own.join("deps/launch-0123"), Some(&empty.join("worker"))), Ok(ours));
         let text = supervisor_for(&empty.join("a/b"), Some(&empty.join("c/worker"))).unwrap_err();
-        assert!(text.contains("c/multicard and ") && text.contains("install it beside the worker"), "{text}");
+        assert!(text.contains("c/multicard and ") && text.contains("install it in the worker's folder"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the work of runs is checked by: measures that must not differ between cells, and how far they may.
+//! Check measures of a plan: measures that must agree between cells if these do the same work, and how far they may differ.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,7 +40,7 @@ impl fmt::Display for Margin {
 /// A measure by which work is checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// Its key.
+    /// The measure's key.
     pub measure: Key,
     /// Differences up to this one do not matter.
     pub margin: Margin,

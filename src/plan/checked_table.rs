@@ -1,4 +1,4 @@
-//! A table of a plan's TOML whose values are taken by key: each is checked, and what is wrong with it is told.
+//! Reads a table of a plan's TOML key by key: checks each value, and reports what is wrong with it.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -15,7 +15,7 @@ pub(super) struct Table<'t, 'i> {
 }
 
 impl<'t, 'i> Table<'t, 'i> {
-    /// Where a key stands, and its value.
+    /// The place of a key in the text, and its value.
     pub fn find(&self, key: &str) -> Option<(Range<usize>, &'t Spanned<DeValue<'i>>)> {
         self.entries.get_key_value(key).map(|(key, value)| (key.span(), value))
     }
@@ -24,7 +24,7 @@ impl<'t, 'i> Table<'t, 'i> {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 
-    /// Complains of keys that are not known; `factors` have their own table.
+    /// Reports keys that are not known. Keys of factors get a hint that they belong in `[factors]`.
     pub fn check_keys<S: AsRef<str>>(&self, known: &[S], factors: &[Factor], problems: &mut Problems) {
         for key in self.entries.keys().filter(|key| known.iter().all(|known| known.as_ref() != key.get_ref().as_ref()))
         {
@@ -49,7 +49,7 @@ impl<'t, 'i> Table<'t, 'i> {
         }
     }
 
-    /// The tables of an array `[[key]]`, each with its place.
+    /// The tables of an array `[[key]]`, each with its place in the text.
     pub fn tables(&self, key: &str, problems: &mut Problems) -> Vec<(Range<usize>, Table<'t, 'i>)> {
         let Some((span, value)) = self.find(key) else { return Vec::new() };
         let tables: Option<Vec<_>> = value

@@ -1,4 +1,4 @@
-//! A command as a form edits it: texts that become a plan, or what is wrong with them.
+//! A command as the texts of a form. The texts become a plan, or a message about what is wrong with them.
 
 use std::sync::Arc;
 
@@ -10,53 +10,53 @@ use super::{
 /// The texts of a form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandTexts {
-    /// The program and its arguments; quotes hold words with spaces together.
+    /// The program and its arguments; quotes keep words with spaces together.
     pub run: String,
-    /// The folder that it runs in, relative to that of the plan; empty for the plan's.
+    /// The folder that the program runs in, relative to the plan's folder; empty for the plan's folder itself.
     pub folder: String,
-    /// A program that is run once a session before it, as `run`; empty for none.
+    /// A program that runs once a session before the first run, written like `run`; empty for none.
     pub setup: String,
-    /// Variables, each as `NAME=text` on a line.
+    /// Environment variables, one `NAME=text` on each line.
     pub variables: String,
-    /// After this time a run is ended, in seconds; empty for the plan's limit.
+    /// A run is ended after this time, in seconds; empty for the plan's limit.
     pub time_limit_s: String,
-    /// What it counts; empty for `units`.
+    /// What the program counts; empty for `units`.
     pub unit: String,
-    /// What it repeats; empty for `step`.
+    /// What the program repeats; empty for `step`.
     pub step: String,
     /// The factors.
     pub factors: Vec<FactorTexts>,
-    /// Patterns over its output, one a line.
+    /// Patterns for the program's output, one on each line.
     pub patterns: String,
-    /// Files of readings, one a line.
+    /// Files of readings, one on each line.
     pub files: String,
-    /// What its names stand for, each as `name = meaning` on a line.
+    /// What the program's names mean, one `name = meaning` on each line.
     pub names: String,
-    /// The end of the warm-up is found by step times.
+    /// Whether the end of the warm-up is found from step times.
     pub finds_warm_up: bool,
-    /// Measures that its readings are of.
+    /// The measures that the program's readings belong to.
     pub measures: Vec<MeasureTexts>,
 }
 
 /// The texts of a factor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FactorTexts {
-    /// Its key.
+    /// The factor's key.
     pub key: String,
     /// Its levels, separated by commas.
     pub levels: String,
-    /// Its name on screen; empty for the usual one.
+    /// Its name on screen; empty for the key.
     pub name: String,
     /// The unit of its levels.
     pub unit: String,
-    /// One line: what it changes.
+    /// One line of help: what the factor changes.
     pub help: String,
 }
 
 /// The texts of a measure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MeasureTexts {
-    /// Its key: the name of readings.
+    /// The measure's key, which is the name of its readings.
     pub key: String,
     /// Its name on screen; empty for the key.
     pub name: String,
@@ -64,12 +64,12 @@ pub struct MeasureTexts {
     pub unit: String,
     /// Which values are good.
     pub better: Better,
-    /// It depends on the speed of the machine.
+    /// Whether it depends on the speed of the machine.
     pub on_speed: bool,
 }
 
 impl CommandTexts {
-    /// The texts of the command of a plan's first block; none for other workloads.
+    /// The texts of the command in a plan's first block; `None` for other workloads.
     pub fn of(plan: &Plan) -> Option<Self> {
         let Block { spec, factors, .. } = &plan.first;
         let command = spec.command.as_deref()?;
@@ -78,9 +78,9 @@ impl CommandTexts {
         };
         let levels = |levels: &[Level]| joined(&levels.iter().map(Level::to_string).collect::<Vec<_>>(), ", ");
         let factors = factors.iter().map(|(key, ticked)| {
-            let said = command.factors.iter().find(|said| said.key == *key).cloned().unwrap_or_default();
+            let texts = command.factors.iter().find(|texts| texts.key == *key).cloned().unwrap_or_default();
             let text = Option::unwrap_or_default;
-            let (name, unit, help) = (text(said.name), text(said.unit), text(said.help));
+            let (name, unit, help) = (text(texts.name), text(texts.unit), text(texts.help));
             FactorTexts { key: key.to_string(), levels: levels(ticked), name, unit, help }
         });
         let measures = declared(spec).map(|measure| MeasureTexts {
@@ -143,9 +143,9 @@ impl CommandTexts {
             if ticked.iter().any(|(known, _)| *known == key) {
                 return Err(format!("{key} is a factor already: add levels to it"));
             }
-            let said = Said { key: key.clone(), name: filled(name), unit: filled(unit), help: filled(help) };
-            if said != (Said { key: key.clone(), ..Said::default() }) {
-                command.factors.push(said);
+            let filled_texts = Said { key: key.clone(), name: filled(name), unit: filled(unit), help: filled(help) };
+            if filled_texts != (Said { key: key.clone(), ..Said::default() }) {
+                command.factors.push(filled_texts);
             }
             ticked.push((key, levels_of(&split(levels, |letter| letter == ',')?)));
         }
@@ -176,7 +176,7 @@ impl CommandTexts {
         Ok(edited)
     }
 
-    /// The texts with one more factor. Unless it stands in the command, an argument for it is added there.
+    /// The texts with one more factor. Unless the command already contains its placeholder, an argument with it is added.
     pub fn with_factor(mut self, key: &str, levels: &str) -> Self {
         let key = key.trim();
         let stands = [&self.run, &self.folder, &self.variables]
@@ -192,17 +192,17 @@ impl CommandTexts {
         self
     }
 
-    /// Whether its runs get no GPU.
+    /// Whether the program's runs get no GPU.
     pub fn uses_no_gpu(&self) -> bool {
         self.factors.iter().any(|factor| factor.key == GPUS && factor.levels.trim() == "0")
     }
 
-    /// Whether a factor says how many GPUs its runs get.
+    /// Whether a factor decides how many GPUs the runs get.
     pub fn has_gpus(&self) -> bool {
         self.factors.iter().any(|factor| factor.key == GPUS)
     }
 
-    /// The texts without a factor, and without the arguments that it stands in.
+    /// The texts without a factor, and without the arguments that contain its placeholder.
     pub fn without_factor(mut self, index: usize) -> Self {
         if index < self.factors.len() {
             let FactorTexts { key, .. } = self.factors.remove(index);
@@ -225,7 +225,7 @@ pub fn starting_command() -> Arc<WorkloadSpec> {
     Arc::new(spec(command, Vec::new(), "units", crate::plan::USUAL_STEP, Vec::new()))
 }
 
-/// The measures that a plan declares of its command.
+/// The measures that a plan declares for its command.
 fn declared(spec: &WorkloadSpec) -> impl Iterator<Item = &DeclaredMeasure> {
     let own = own_measures();
     spec.measures.iter().filter(move |measure| !own.contains(measure))
@@ -235,7 +235,7 @@ fn declared(spec: &WorkloadSpec) -> impl Iterator<Item = &DeclaredMeasure> {
 fn seconds(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('s').unwrap_or(text).trim().parse::<f64>().ok();
     let number = number.filter(|limit_s| limit_s.is_finite() && *limit_s > 0.0);
-    number.ok_or_else(|| format!("the time limit {text:?} is no number of seconds: write one such as 600"))
+    number.ok_or_else(|| format!("the time limit {text:?} is not a number of seconds: write a number such as 600"))
 }
 
 /// The levels of a typed list: numbers if all of them are, texts otherwise.
@@ -248,7 +248,7 @@ fn levels_of(texts: &[String]) -> Vec<Level> {
     numbers.unwrap_or_else(|| texts.iter().map(|text| Level::text(text)).collect())
 }
 
-/// Pieces of a text between separators; quotes hold a piece together.
+/// Splits a text at separators; quotes keep a piece together.
 fn split(text: &str, is_separator: impl Fn(char) -> bool) -> Result<Vec<String>, String> {
     let (mut pieces, mut piece, mut quoted, mut was_quoted) = (Vec::new(), String::new(), None, false);
     let mut end = |piece: &mut String, was_quoted: &mut bool| {
@@ -281,14 +281,14 @@ fn split(text: &str, is_separator: impl Fn(char) -> bool) -> Result<Vec<String>,
     Ok(pieces)
 }
 
-/// Pieces as one text, in quotes where they need them.
+/// Joins pieces into one text, with quotes where needed.
 fn joined(pieces: &[String], separator: &str) -> String {
     let needs = |piece: &String| piece.is_empty() || piece.contains(|c: char| c.is_whitespace() || "\"',".contains(c));
     let quoted = |piece: &String| match (needs(piece), piece.contains('"')) {
         (false, _) => piece.clone(),
         (true, false) => format!("\"{piece}\""),
         (true, true) => {
-            // Neither kind of quotes holds both: the parts take turns.
+            // Neither kind of quotes can hold both kinds: the text is split into parts with alternating quotes.
             let parts =
                 piece.split('"').map(|part| if part.is_empty() { String::new() } else { format!("\"{part}\"") });
             parts.collect::<Vec<_>>().join("'\"'")
@@ -373,14 +373,14 @@ mod tests {
         let texts = |run: &str| CommandTexts { run: run.to_owned(), ..CommandTexts::of(&begun()).unwrap() };
         for (texts, said) in [
             (texts(""), "command.run: an empty list"),
-            (texts("a --lr={lr}"), "nothing is called {lr}"),
+            (texts("a --lr={lr}"), "unknown placeholder {lr}"),
             (texts("a \"b"), "a \" is not closed"),
             (CommandTexts { patterns: "loss".to_owned(), ..texts("a") }, "no named group"),
             (CommandTexts { variables: "A".to_owned(), ..texts("a") }, "has no ="),
             (CommandTexts { factors: vec![factor("lr", "")], ..texts("a {lr}") }, "empty list"),
             (CommandTexts { setup: "make '".to_owned(), ..texts("a") }, "set-up: a ' is not closed"),
-            (CommandTexts { setup: "make {it}".to_owned(), ..texts("a") }, "nothing is called {it}"),
-            (CommandTexts { time_limit_s: "10m".to_owned(), ..texts("a") }, "is no number of seconds"),
+            (CommandTexts { setup: "make {it}".to_owned(), ..texts("a") }, "unknown placeholder {it}"),
+            (CommandTexts { time_limit_s: "10m".to_owned(), ..texts("a") }, "is not a number of seconds"),
             (CommandTexts { names: "lr".to_owned(), ..texts("a") }, "the name \"lr\" has no ="),
             (CommandTexts { measures: vec![MeasureTexts::default()], ..texts("a") }, "a key has 1 to 100 letters"),
         ] {

@@ -1,4 +1,4 @@
-//! Data sets as plans, jobs and journals name them: a set and what is said about it. The workload alone makes types of them.
+//! Data sets as plans, jobs and journals name them: the name of a set and its settings. Only the workload turns them into types.
 
 use std::fmt;
 
@@ -11,19 +11,19 @@ use super::level::{Key, Level};
 /// A data set, such as `{"set": "mnist", "folder": "/data/mnist"}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Data {
-    /// Its name; empty where the workload has no use for one.
+    /// The name of the set; empty for workloads that use no data set.
     pub set: Key,
-    /// What is said about it, in the order of its rule.
+    /// Its settings, such as `folder`, in the order of the set's rule.
     pub keys: Vec<(Key, Level)>,
 }
 
 impl Data {
-    /// A set of which nothing is said.
+    /// A set without settings.
     pub fn of_set(set: &str) -> Self {
         Self { set: set.into(), keys: Vec::new() }
     }
 
-    /// The same set with one thing more, or another value of it.
+    /// The same set with one setting added or changed.
     #[must_use]
     pub fn with(mut self, key: &str, level: Level) -> Self {
         match self.keys.iter_mut().find(|(name, _)| *name == key) {
@@ -33,7 +33,7 @@ impl Data {
         self
     }
 
-    /// The same set with another path under a key; an empty one takes it away.
+    /// The same set with another path in a setting; an empty path removes the setting.
     #[must_use]
     pub fn with_path(mut self, key: &str, path: &str) -> Self {
         if path.is_empty() {
@@ -43,12 +43,12 @@ impl Data {
         self.with(key, Level::text(path))
     }
 
-    /// What is said under a key.
+    /// The value of a setting.
     pub fn get(&self, key: &str) -> Option<&Level> {
         self.keys.iter().find(|(name, _)| *name == key).map(|(_, level)| level)
     }
 
-    /// The folder of its files, where one is named.
+    /// The folder of the set's files, if one is named.
     pub fn folder(&self) -> Option<&str> {
         self.get("folder").and_then(Level::as_text)
     }
@@ -117,7 +117,7 @@ fn level_of(value: serde_json::Value) -> Option<Level> {
     }
 }
 
-/// How a set of files comes to be on a machine.
+/// How a data set's files come onto a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Obtained {
@@ -134,7 +134,7 @@ pub struct Obtainable {
     pub key: Key,
     /// Its name on screen.
     pub name: String,
-    /// One line: what it holds.
+    /// One line: what it contains.
     pub about: String,
     /// How it is obtained.
     pub by: Obtained,
@@ -147,7 +147,7 @@ impl Obtainable {
     }
 }
 
-/// What a plan may say about one data set of a workload.
+/// The settings that a plan may give for one data set of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataSetRule {
     /// Its name in plans.
@@ -155,41 +155,41 @@ pub struct DataSetRule {
     /// One line on the Plan screen.
     #[serde(default)]
     pub help: String,
-    /// What may be said about it.
+    /// The possible settings.
     #[serde(default)]
     pub keys: Vec<Factor>,
-    /// The keys that must be there.
+    /// The keys of settings that must be given.
     #[serde(default)]
     pub required: Vec<Key>,
-    /// It is made in the likeness of another set: what depends on its content is not the original's.
+    /// The set is generated to resemble another set: results that depend on its content are not those of the original.
     #[serde(default)]
     pub synthetic: bool,
     /// Levels that belong to the set: choosing it ticks them.
     #[serde(default)]
     pub ticks: Vec<(Key, Level)>,
-    /// The factors that decide what is read of its files. Where there are any, a launch reads the files before a run holds a GPU,
-    /// once for each combination of their levels; otherwise the runs find out what is wrong with them.
+    /// The factors that decide which rows or files are read. If there are any, a launch reads the files before a run occupies a GPU, once
+    /// for each combination of these factors' levels; otherwise the runs themselves find out what is wrong with the files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_by: Vec<Key>,
-    /// Files that this program can put into its folder; several have a sub-folder each.
+    /// Files that this program can generate or download into the set's folder; if there are several, each has a sub-folder.
     #[serde(default)]
     pub obtainable: Vec<Obtainable>,
 }
 
 impl DataSetRule {
-    /// The set as a plan means it that says no more than its name.
+    /// The set for a plan that gives only its name.
     pub fn default_data(&self) -> Data {
-        let said = self.keys.iter().filter(|key| key.domain != Domain::Path);
-        Data { set: self.key.clone(), keys: said.map(|key| (key.key.clone(), key.default.clone())).collect() }
+        let without_paths = self.keys.iter().filter(|key| key.domain != Domain::Path);
+        Data { set: self.key.clone(), keys: without_paths.map(|key| (key.key.clone(), key.default.clone())).collect() }
     }
 
-    /// The set as the window chooses it: with a folder to start from where it needs one.
+    /// The set when it is chosen in the window, with a default folder if it needs one.
     pub fn chosen(&self) -> Data {
-        let said = self.keys.iter().filter(|key| key.default != Level::text(""));
-        Data { set: self.key.clone(), keys: said.map(|key| (key.key.clone(), key.default.clone())).collect() }
+        let with_defaults = self.keys.iter().filter(|key| key.default != Level::text(""));
+        Data { set: self.key.clone(), keys: with_defaults.map(|key| (key.key.clone(), key.default.clone())).collect() }
     }
 
-    /// What holds of a key of which a plan says nothing.
+    /// The value of a setting that a plan does not give.
     pub(super) fn default_of(&self, key: &str) -> Option<&Level> {
         self.keys.iter().find(|known| known.key == key).map(|known| &known.frozen_default)
     }

@@ -1,4 +1,4 @@
-//! Factors: every knob that a plan may turn, its levels, and what it is good for.
+//! Factors: every setting that a plan may vary, with its levels and its help.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub enum Domain {
     GpuSet(Vec<Arc<str>>),
 }
 
-/// One knob.
+/// One setting that plans can vary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
     /// The key in plans.
@@ -45,15 +45,15 @@ pub struct Factor {
     /// The unit of its values; empty for named levels and counts.
     #[serde(default)]
     pub unit: Arc<str>,
-    /// The values that it takes.
+    /// The possible values.
     pub domain: Domain,
-    /// The level of a plan that does not say.
+    /// The level in plans that do not name the factor.
     pub default: Level,
-    /// The level that cells of earlier versions have, where the factor came later. It never changes: a cell's identity is made of
-    /// the levels that differ from it.
+    /// The level of cells from versions before the factor was added. It must never change, because a cell's identity contains the levels
+    /// that differ from it.
     pub frozen_default: Level,
-    /// Where it has no meaning: in cells in which one of these settings has one of these levels. A key is a factor's, or
-    /// `data.decode` and the like. Its level there is no part of the cell.
+    /// Where the factor has no effect: in cells in which one of these settings has one of these levels. A key is a factor's key, or
+    /// `data.decode` and similar. In such cells the factor's level is not part of the cell.
     #[serde(default)]
     pub idle: Vec<(Key, Vec<Level>)>,
     /// Numbers offered as boxes to tick, in order, each with its own colour; empty for named levels.
@@ -61,16 +61,16 @@ pub struct Factor {
     /// Later versions append: the place of a number decides its colour.
     #[serde(default)]
     pub usual: Vec<f64>,
-    /// Its named levels are understood without its name, as `fp16` is without `precision`.
+    /// Its named levels are clear without its name, as `fp16` is without `precision`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub speaks_for_itself: bool,
-    /// What its levels mean to whoever does not know the workload.
+    /// What its levels mean to code that does not know the workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<(Level, Hint)>,
-    /// One line: what it changes and what to expect.
+    /// One line of help: what it changes and what to expect.
     #[serde(default)]
     pub help: String,
-    /// What the papers found, with the place; empty where they say nothing.
+    /// What the papers found, with the place in the paper; empty if they found nothing.
     #[serde(default)]
     pub finding: String,
 }
@@ -122,59 +122,59 @@ impl Factor {
         }
     }
 
-    /// With another level for plans that do not say; the frozen default stays.
+    /// Sets the level for plans that do not name the factor; the frozen default stays.
     pub fn default(self, default: Level) -> Self {
         Self { default, ..self }
     }
 
-    /// Without meaning where the setting `key` has one of these named levels.
+    /// The factor has no effect where the setting `key` has one of these named levels.
     pub fn idle_where(mut self, key: &str, levels: &[&str]) -> Self {
         self.idle.push((key.into(), levels.iter().map(|name| Level::text(name)).collect()));
         self
     }
 
-    /// Without meaning where the factor `key` has this number.
+    /// The factor has no effect where the factor `key` has this number.
     pub fn idle_at(mut self, key: &str, number: i64) -> Self {
         self.idle.push((key.into(), vec![Level::Integer(number)]));
         self
     }
 
-    /// With a unit of its values.
+    /// Sets the unit of its values.
     pub fn unit(self, unit: &str) -> Self {
         Self { unit: unit.into(), ..self }
     }
 
-    /// With numbers that are offered.
+    /// Sets the numbers that are offered as boxes to tick.
     pub fn usual(self, usual: &[f64]) -> Self {
         Self { usual: usual.to_vec(), ..self }
     }
 
-    /// With named levels that are understood without its name.
+    /// Marks its named levels as clear without its name.
     pub fn speaks_for_itself(self) -> Self {
         Self { speaks_for_itself: true, ..self }
     }
 
-    /// With what named levels mean to whoever does not know the workload; levels without hints are left out.
+    /// Sets what its named levels mean to code that does not know the workload.
     pub fn hints<'a>(self, hints: impl IntoIterator<Item = (&'a str, Hint)>) -> Self {
         Self { hints: hints.into_iter().map(|(name, hint)| (Level::text(name), hint)).collect(), ..self }
     }
 
-    /// With a line of help.
+    /// Sets the line of help.
     pub fn help(self, help: &str) -> Self {
         Self { help: help.to_owned(), ..self }
     }
 
-    /// With what the papers found.
+    /// Sets what the papers found.
     pub fn finding(self, finding: &str) -> Self {
         Self { finding: finding.to_owned(), ..self }
     }
 
-    /// Whether a level is in its domain.
+    /// Whether a level is possible for this factor.
     pub fn admits(&self, level: &Level) -> bool {
         match (&self.domain, level) {
             (Domain::Names(names), Level::Text(name)) => names.contains(name),
             (Domain::Path, Level::Text(_)) => true,
-            // One way to write a list, so that no two levels mean the same.
+            // Each list has one spelling only, so that no two levels mean the same.
             (Domain::GpuSet(_), Level::Text(name)) => {
                 name.parse::<GpuChoice>().is_ok_and(|choice| choice.to_string() == **name)
             }
@@ -186,7 +186,7 @@ impl Factor {
         }
     }
 
-    /// The levels that everybody is offered: all names, the usual numbers.
+    /// The levels that are always offered: all names, or the usual numbers.
     pub fn offered(&self) -> impl Iterator<Item = Level> {
         let names =
             if let Domain::Names(names) | Domain::GpuSet(names) = &self.domain { names.as_slice() } else { &[] };
@@ -195,7 +195,7 @@ impl Factor {
         names.iter().cloned().map(Level::Text).chain(self.usual.iter().map(number))
     }
 
-    /// The place of a named level among all, or of a number among the usual ones.
+    /// The index of a named level among all names, or of a number among the usual ones.
     pub fn place(&self, level: &Level) -> Option<usize> {
         match (&self.domain, level) {
             (Domain::Names(names) | Domain::GpuSet(names), Level::Text(name)) => {

@@ -33,10 +33,10 @@ static AA_KEY: LazyLock<Key> = LazyLock::new(|| AA_COPY.into());
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Order {
-    /// Each repeat shuffles all cells, so that drift (heat, other users) affects all of them alike.
+    /// Each repeat runs all cells in a new random order, so that a drift (heat, other users) affects all of them alike.
     #[default]
     Interleaved,
-    /// All repeats of one cell, then those of the next.
+    /// All repeats of one cell, then all repeats of the next.
     Sequential,
 }
 
@@ -57,27 +57,27 @@ pub struct Plan {
     pub name: String,
     /// Runs of each cell.
     pub repeats: u32,
-    /// Seeds the order of runs, weights and the order of samples.
+    /// Determines the order of runs, the weights and the order of samples.
     pub seed: u64,
     /// Order of the runs.
     pub order: Order,
     /// Limits of time and memory of a run.
     pub limits: Limits,
-    /// Steps at the start of a run that are recorded and left out of statistics.
+    /// Steps at the start of a run that are recorded but left out of statistics.
     pub warm_up_steps: u64,
     /// Whether runs are full or quick.
     pub mode: Mode,
-    /// Who records the runs, and which part of each.
+    /// Which tracer records the runs, and which part of each run.
     pub tracing: Tracing,
-    /// Its cells: those of the file's own `workload`, `[data]` and `[factors]`.
+    /// The cells of the file's top level: its `workload`, `[data]` and `[factors]`.
     pub first: Block,
     /// More cells: a block for each `[[block]]`.
     pub further: Vec<Block>,
     /// Excluded cells: one constraint for each `[[constraint]]`.
     pub constraints: Vec<Constraint>,
-    /// Its first cell is run twice, so that the session shows the differences of cells that are the same.
+    /// The first cell is run twice as an identical copy, so that the session shows which differences occur between equal cells.
     pub aa: bool,
-    /// What the work of its cells is checked by, where that is not accuracy and loss.
+    /// The measures that check whether cells did the same work, if these are not accuracy and loss.
     pub checked: Vec<Checked>,
     /// Studies of its results: one for each `[[study]]`. A session that runs the plan offers them.
     pub studies: Vec<StudyTable>,
@@ -86,14 +86,14 @@ pub struct Plan {
 /// Cells that a plan excludes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constraint {
-    /// The combinations of levels: `gpus > 2 and precision = fp64`. `workload` and `data` can be asked for, too.
+    /// The combinations of levels: `gpus > 2 and precision = fp64`. `workload` and `data` can be used, too.
     pub exclude: Filter,
-    /// Why, as a fragment of a sentence.
+    /// The reason, as a fragment of a sentence.
     pub reason: String,
 }
 
 impl Plan {
-    /// A plan that says nothing but its name: one cell of defaults, run once, on the workload's first data set.
+    /// A plan with only a name: one cell with all defaults, run once, on the workload's first data set.
     pub fn new(name: &str, spec: Arc<WorkloadSpec>) -> Self {
         Self {
             name: name.to_owned(),
@@ -113,7 +113,7 @@ impl Plan {
         }
     }
 
-    /// Reads a plan file. The folders of its commands are relative to the file's, those of data sets to the working directory.
+    /// Reads a plan file. The folders of its commands are relative to the file's folder, the folders of data sets to the working directory.
     ///
     /// # Errors
     /// If the file cannot be read or [`Self::parse`] finds problems.
@@ -123,7 +123,7 @@ impl Plan {
         let mut text = String::new();
         // A device file may be endless.
         let file = foreign::open_stream(path).map_err(failed)?;
-        // What comes through a pipe lies nowhere.
+        // A plan that comes through a pipe has no folder.
         let is_file = path.is_file();
         file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_FILE_BYTES {
@@ -136,10 +136,10 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Makes this path the plan's file, to whose folder those of its commands are relative.
+    /// Makes this path the plan's file. The folders of its commands are then relative to the file's folder.
     ///
     /// # Errors
-    /// The folder's name is not UTF-8, or the working directory is gone.
+    /// The folder's name is not UTF-8, or the working directory does not exist any more.
     pub fn move_to(&mut self, path: &Path) -> io::Result<()> {
         if self.blocks().all(|block| block.spec.command.is_none()) {
             return Ok(());
@@ -151,12 +151,12 @@ impl Plan {
         Ok(())
     }
 
-    /// The folder of its file, to which those of its commands are relative; none for a plan without a file or without commands.
+    /// The folder to which the folders of commands are relative; `None` for a plan without a file or without commands.
     pub fn folder(&self) -> Option<&str> {
         self.blocks().find_map(|block| block.spec.command.as_ref()?.base.as_deref())
     }
 
-    /// Sets [`Self::folder`], which has to be absolute. None stands for the working directory.
+    /// Sets [`Self::folder`], which must be absolute. `None` stands for the working directory.
     pub fn set_folder(&mut self, folder: Option<&str>) {
         for Block { spec, .. } in std::iter::once(&mut self.first).chain(&mut self.further) {
             if let Some(command) = spec.command.as_deref().filter(|command| command.base.as_deref() != folder) {
@@ -168,15 +168,15 @@ impl Plan {
 
     /// Parses the text of a plan; `origin` names its file in messages.
     ///
-    /// Only `version` must be there: the name is the file's where none is given, the rest as in [`Self::new`].
+    /// Only `version` is required. Without a name, the plan has the file's name; everything else has the defaults of [`Self::new`].
     ///
     /// # Errors
-    /// [`PlanError::Invalid`] with every problem found, each with line, key and the nearest right name.
+    /// [`PlanError::Invalid`] with every problem found, each with its line, its key and the most similar valid name.
     pub fn parse(text: &str, origin: &str) -> Result<Self, PlanError> {
         Self::parse_with(text, origin, &[])
     }
 
-    /// The same with more workloads to name; one with the key of a built-in workload takes its place.
+    /// Like [`Self::parse`], with additional workloads. A workload with the key of a built-in one replaces it.
     ///
     /// # Errors
     /// As [`Self::parse`].
@@ -184,13 +184,13 @@ impl Plan {
         read::plan(text, origin, more)
     }
 
-    /// The plan as a file: what differs from the defaults, and what every plan says.
+    /// The plan as a file: the settings that differ from the defaults, and those that every plan states.
     pub fn to_toml(&self) -> String {
         write::plan(self, None)
     }
 
-    /// The plan in the text of a file: what is the same there stays as it is written, with its comments and its order. A text that is
-    /// not a plan is replaced. `origin` names the file that is written: a plan without a name goes by it.
+    /// The plan written into the text of an existing file: what is unchanged keeps its wording, comments and order. A text that is not a
+    /// plan is replaced. `origin` names the file that is written; a plan without a name takes its name.
     pub fn to_toml_in(&self, text: &str, origin: &str) -> String {
         let brought: Vec<_> = self.brought_workloads().into_iter().cloned().collect();
         match Self::parse_with(text, origin, &brought) {
@@ -204,8 +204,8 @@ impl Plan {
         std::iter::once(&self.first).chain(&self.further)
     }
 
-    /// The plan with its block of this place, from 0, as the first, and the first in that place: the same cells in another order. Done
-    /// twice, it gives the plan again.
+    /// The plan with the block at index `place` swapped with the first block: the same cells in another order. Applied twice, it gives the
+    /// original plan.
     pub fn turned(&self, place: usize) -> Self {
         let mut plan = self.clone();
         if let Some(other) = place.checked_sub(1).and_then(|place| plan.further.get_mut(place)) {
@@ -214,12 +214,12 @@ impl Plan {
         plan
     }
 
-    /// The workload of its cells that name this key.
+    /// The workload with this key among the plan's blocks.
     pub fn spec_of(&self, workload: &str) -> Option<&WorkloadSpec> {
         self.blocks().map(|block| &*block.spec).find(|spec| spec.key == workload)
     }
 
-    /// The workloads that it brings, each once: those that are not this version's of their key.
+    /// The workloads that come with the plan, each once: those that differ from this version's workload of the same key.
     pub fn brought_workloads(&self) -> Vec<&Arc<WorkloadSpec>> {
         let mut brought: Vec<&Arc<WorkloadSpec>> = Vec::new();
         for Block { spec, .. } in self.blocks().filter(|block| !block.spec.is_built_in()) {
@@ -230,13 +230,13 @@ impl Plan {
         brought
     }
 
-    /// Whether some cell is the worker's: commands run without one.
+    /// Whether some cell needs the worker; commands do not.
     pub fn needs_worker(&self) -> bool {
         self.blocks().any(|block| block.spec.command.is_none())
     }
 
-    /// The keys of factors that cells may differ in: those with more than one level, or with another level in another block that
-    /// has the factor; that of A/A copies last.
+    /// The keys of factors in which cells may differ: factors with more than one level, or with different levels in different blocks. The
+    /// key of A/A copies comes last.
     pub fn varied(&self) -> Vec<&Key> {
         let mut varied: Vec<&Key> = Vec::new();
         for (key, levels) in self.blocks().flat_map(|block| &block.factors) {
@@ -250,18 +250,18 @@ impl Plan {
         varied
     }
 
-    /// Whether its cells are of several workloads.
+    /// Whether the plan has cells of several workloads.
     pub fn has_several_workloads(&self) -> bool {
         self.further.iter().any(|block| block.spec.key != self.first.spec.key)
     }
 
-    /// Combinations of levels and tracers, valid or not.
+    /// The number of combinations of levels and tracers, including invalid ones.
     pub fn combinations(&self) -> u64 {
         let of_levels = self.blocks().map(Block::combinations).fold(0, u64::saturating_add);
         of_levels.saturating_mul(self.tracing.tracers().len() as u64).saturating_add(u64::from(self.aa))
     }
 
-    /// Why the plan is too large to be expanded, if it is.
+    /// Why the plan is too large to be expanded; `None` if it is not.
     pub fn too_large(&self) -> Option<String> {
         let cells = self.combinations();
         let runs = cells.saturating_mul(u64::from(self.repeats));
@@ -274,27 +274,27 @@ impl Plan {
     }
 }
 
-/// Cells of one workload over one data set: all combinations of ticked levels.
+/// Cells of one workload on one data set: all combinations of ticked levels.
 ///
-/// `factors` holds every factor of the workload in its order; one that was not ticked has its default alone.
+/// `factors` holds every factor of the workload in its order; a factor that was not ticked has only its default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     /// What is run.
     pub spec: Arc<WorkloadSpec>,
     /// Its data set.
     pub data: Data,
-    /// Every factor's key and its ticked levels, at least one, in the plan's order.
+    /// The key of every factor with its ticked levels, at least one, in the plan's order.
     pub factors: Vec<(Key, Vec<Level>)>,
 }
 
 impl Block {
-    /// One cell of defaults on the workload's first data set.
+    /// One cell with all defaults on the workload's first data set.
     pub fn new(spec: Arc<WorkloadSpec>) -> Self {
         let factors = spec.factors.iter().map(|factor| (factor.key.clone(), vec![factor.default.clone()]));
         Self { factors: factors.collect(), data: spec.default_data(), spec }
     }
 
-    /// Runs on another data set; the levels that belong to the set are ticked.
+    /// Changes the data set; the levels that belong to the new set are ticked.
     pub fn set_data(&mut self, data: Data) {
         let ticks = self.spec.data_set(&data.set).map_or(&[][..], |rule| &rule.ticks);
         for (key, level) in ticks {
@@ -305,7 +305,7 @@ impl Block {
         self.data = data;
     }
 
-    /// The ticked levels of a factor; none for a key that is no factor of the workload.
+    /// The ticked levels of a factor; empty for a key that is not a factor of the workload.
     pub fn levels(&self, key: &str) -> &[Level] {
         self.factors.iter().find(|(name, _)| *name == key).map_or(&[], |(_, levels)| levels)
     }
@@ -316,19 +316,19 @@ impl Block {
         Levels::new(first.collect::<Vec<_>>())
     }
 
-    /// Combinations of levels, valid or not.
+    /// The number of combinations of levels, including invalid ones.
     pub fn combinations(&self) -> u64 {
         self.factors.iter().fold(1, |product: u64, (_, levels)| product.saturating_mul(levels.len() as u64))
     }
 
-    /// What holds of `data.decode` and the like in all its cells.
+    /// The value of `data.decode` and similar settings, which is the same in all cells of the block.
     pub(super) fn setting(&self, key: &str) -> Option<&Level> {
         let key = key.strip_prefix("data.")?;
         self.data.get(key).or_else(|| self.spec.data_set(&self.data.set)?.default_of(key))
     }
 }
 
-/// Whether a factor's only level is the one it has anyway.
+/// Whether a factor has only its default level.
 pub(super) fn is_default(factor: &Factor, levels: &[Level]) -> bool {
     matches!(levels, [level] if *level == factor.default)
 }

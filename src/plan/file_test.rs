@@ -112,8 +112,8 @@ fn misspelt_names_are_told_with_file_line_and_the_nearest_right_one() {
 
 #[test]
 fn true_and_false_are_no_levels() {
-    assert!(message("[factors]\npin_memory = [true]").ends_with("true is no level; did you mean \"on\"?"));
-    assert!(message("[factors]\npin_memory = false").ends_with("false is no level; did you mean \"off\"?"));
+    assert!(message("[factors]\npin_memory = [true]").ends_with("true is not a level; did you mean \"on\"?"));
+    assert!(message("[factors]\npin_memory = false").ends_with("false is not a level; did you mean \"off\"?"));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn wrong_types_are_told() {
         ("name = 3", "name: must be a string, not a whole number"),
         ("repeats = \"3\"", "repeats: must be a whole number from 1 to 1000"),
         ("limits = 3", "limits: must be a table [limits], not a whole number"),
-        ("[factors]\nprecision = 16", "must be a string, not a whole number; there are fp32"),
+        ("[factors]\nprecision = 16", "must be a string, not a whole number; possible levels: fp32"),
         ("[factors]\nimage_size = 99.5", "must be a whole number, not a fraction"),
         ("[factors]\nimage_size = [[100]]", "must be a whole number, not a list"),
         ("[factors]\nlearning_rate = \"0.1\"", "must be a number, not a string"),
@@ -170,9 +170,9 @@ fn what_work_is_checked_by_is_read_with_its_margins() {
 #[test]
 fn empty_lists_and_duplicates_are_refused() {
     assert!(message("[factors]\nlayout = []").contains("empty list"));
-    assert!(message("[factors]\nlayout = [\"nhwc\", \"nchw\", \"nhwc\"]").contains("nhwc stands twice"));
-    assert!(message("[factors]\nlearning_rate = [0.0, -0.0]").contains("0 stands twice"));
-    assert!(message("[factors]\nlearning_rate = [1, 1.0]").contains("1 stands twice"));
+    assert!(message("[factors]\nlayout = [\"nhwc\", \"nchw\", \"nhwc\"]").contains("nhwc is listed twice"));
+    assert!(message("[factors]\nlearning_rate = [0.0, -0.0]").contains("0 is listed twice"));
+    assert!(message("[factors]\nlearning_rate = [1, 1.0]").contains("1 is listed twice"));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn folders_belong_to_data_sets_that_have_one() {
 #[test]
 fn a_command_that_names_no_program_is_refused() {
     let found = message("workload = \"command\"\n[factors]\ntechnique = \"lora\"");
-    assert!(found.contains("\"command\" takes a table [command] with run"), "{found}");
+    assert!(found.contains("\"command\" needs a table [command] with run"), "{found}");
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn what_is_wrong_in_blocks_and_constraints_is_told_with_its_line() {
     );
     assert!(message("[[block]]\nrepeats = 3").contains("block.repeats: unknown key"));
     assert!(message("block = 3").contains("must be tables [[block]]"));
-    assert!(message("[[block]]\nworkload = \"command\"").contains("block.workload: \"command\" takes a table"));
+    assert!(message("[[block]]\nworkload = \"command\"").contains("block.workload: \"command\" needs a table"));
     let constraint = |exclude: &str| message(&format!("[[constraint]]\nexclude = \"{exclude}\"\nreason = \"why\""));
     for (exclude, part) in [
         ("gpus > 2 and precison = fp64", "precison"),
@@ -443,7 +443,7 @@ fn runs_are_full_unless_a_plan_asks_for_quick_ones_and_their_precision() {
     assert_eq!(mode("mode = \"quick\"\nstep_precision = 0.05"), Mode::Quick { step_precision: 0.05 });
     for (measure, wanted) in [
         ("mode = \"quik\"", "unknown \"quik\""),
-        ("step_precision = 0.05", "means nothing without mode"),
+        ("step_precision = 0.05", "has no effect without mode"),
         ("mode = \"quick\"\nstep_precision = 1", "0.01 is ±1 %"),
         ("mode = \"quick\"\nstep_precision = \"1 %\"", "0.01 is ±1 %"),
     ] {
@@ -470,17 +470,17 @@ fn tracing_is_off_unless_asked_and_takes_one_window() {
         ("trace = \"nsight\"", "my.toml:4: measure.trace: unknown level \"nsight\""),
         ("trace = [\"off\", \"nsight\"]", "my.toml:4: measure.trace: unknown level \"nsight\""),
         ("trace = []", "my.toml:4: measure.trace: an empty list: name at least one level"),
-        ("trace = [\"off\", \"off\"]", "my.toml:4: measure.trace: off stands twice in the list"),
+        ("trace = [\"off\", \"off\"]", "my.toml:4: measure.trace: off is listed twice"),
         ("trace = true", "my.toml:4: measure.trace: must be a string"),
         ("trace = [[\"off\"]]", "my.toml:4: measure.trace: must be a string"),
-        ("trace_first_s = 720", "means nothing without trace"),
-        ("trace = [\"off\"]\ntrace_steps = [1, 2]", "means nothing without trace"),
-        ("trace = \"built-in\"\ntrace_first_s = 1\ntrace_steps = [1, 2]", "leave one of them"),
+        ("trace_first_s = 720", "has no effect without trace"),
+        ("trace = [\"off\"]\ntrace_steps = [1, 2]", "has no effect without trace"),
+        ("trace = \"built-in\"\ntrace_first_s = 1\ntrace_steps = [1, 2]", "remove one of them"),
         ("trace = \"nsys\"\ntrace_steps = [60, 20]", "such as [20, 60]"),
         ("trace = \"nsys\"\ntrace_steps = [0, 20]", "such as [20, 60]"),
         ("trace = \"nsys\"\ntrace_steps = 20", "such as [20, 60]"),
         ("trace = \"nsys\"\ntrace_first_s = -1", "above 0"),
-        ("trace = \"nsys\"\ntrace_first_s = 1\ntrace_steps = [1, 2]", "leave one of them"),
+        ("trace = \"nsys\"\ntrace_first_s = 1\ntrace_steps = [1, 2]", "remove one of them"),
     ] {
         let told = messages(&with(measure));
         assert!(told.iter().any(|message| message.contains(wanted)), "{measure}: {told:?}");

@@ -27,10 +27,10 @@ use parser::{Keyword, Parser, Token};
 
 /// Anything that a filter can be applied to.
 pub trait Facts {
-    /// The level of a key, a factor's or another property's.
+    /// The level of a key, which is a factor or another property.
     fn level(&self, key: &str) -> Option<Level>;
 
-    /// Whether a level of a key meets a condition, for things that may have several.
+    /// Whether any level of a key meets a condition, for things that have several levels.
     fn any_level(&self, key: &str, meets: &mut dyn FnMut(&Level) -> bool) -> bool {
         self.level(key).is_some_and(|level| meets(&level))
     }
@@ -39,7 +39,7 @@ pub trait Facts {
     fn mentions(&self, word: &str) -> bool;
 }
 
-/// Levels alone: words match nothing.
+/// Levels alone: words never match.
 impl<F: Fn(&str) -> Option<Level>> Facts for F {
     fn level(&self, key: &str) -> Option<Level> {
         self(key)
@@ -167,8 +167,8 @@ fn number(text: &str) -> Option<f64> {
 
 /// A name normalised for comparison: lower-case letters, digits and dots.
 fn plain(text: &str) -> String {
-    let kept = |c: &char| c.is_alphanumeric() || *c == '.';
-    text.chars().filter(kept).flat_map(char::to_lowercase).collect()
+    let is_part_of_word = |c: &char| c.is_alphanumeric() || *c == '.';
+    text.chars().filter(is_part_of_word).flat_map(char::to_lowercase).collect()
 }
 
 impl Filter {
@@ -187,17 +187,17 @@ impl Filter {
         Parser::new(text, false, Some(known))?.filter()
     }
 
-    /// Whether it admits everything.
+    /// Whether the filter is empty and therefore admits everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether a thing meets it.
+    /// Whether the filter admits a thing.
     pub fn admits(&self, facts: &dyn Facts) -> bool {
         self.0.as_ref().is_none_or(|term| term.holds(facts))
     }
 
-    /// The keys compared, each once.
+    /// The keys that the filter compares, each once.
     pub fn keys(&self) -> Vec<&str> {
         let mut keys = Vec::new();
         if let Some(term) = &self.0 {
@@ -214,7 +214,7 @@ impl Filter {
 }
 
 impl Filter {
-    /// The pairs that ask for a level by `=` which no thing has: key and value, each once. `levels` gives the levels of a key.
+    /// The pairs `key=value` whose value no thing has, each once. `levels` gives the existing levels of a key.
     pub fn unmet(&self, mut levels: impl FnMut(&str) -> Vec<Level>) -> Vec<(&str, &str)> {
         let mut unmet: Vec<(&str, &str)> = Vec::new();
         let Some(term) = &self.0 else { return unmet };
@@ -266,7 +266,7 @@ fn join(mut terms: Vec<Term>, several: fn(Vec<Term>) -> Term) -> Option<Term> {
     if terms.len() > 1 { Some(several(terms)) } else { terms.pop() }
 }
 
-/// Compares the levels of a key, which is looked up as written, then in lower case; `gpu` means `gpus`.
+/// Compares the levels of a key. The key is looked up as written, then in lower case; `gpu` means `gpus`.
 fn compare(facts: &dyn Facts, key: &str, comparison: Comparison, value: &Operand) -> bool {
     let lower = key.to_lowercase();
     let known = [key, &lower, if lower == "gpu" { "gpus" } else { "" }];
@@ -292,7 +292,8 @@ impl fmt::Display for Filter {
 }
 
 impl Term {
-    /// Writes the term within others that bind as tightly as 0 (nothing), 1 (`or`), 2 (`and`) or 3 (`not`).
+    /// Writes the term, in parentheses if the surrounding operator needs them. `around` is how tightly that operator binds: 0 (none), 1
+    /// (`or`), 2 (`and`) or 3 (`not`).
     fn write(&self, f: &mut fmt::Formatter<'_>, around: u8) -> fmt::Result {
         let joined = |f: &mut fmt::Formatter<'_>, terms: &[Self], word: &str, own: u8| {
             let enclosed = around > own;
@@ -323,7 +324,7 @@ pub fn quoted(text: &str) -> String {
     let bare = Token::all(text).is_ok_and(
         |tokens| matches!(tokens.as_slice(), [(_, Token::Text { text: read, quoted: false })] if read == text),
     );
-    // Behind a "!" the comparison "=" would be read as another.
+    // After a "!" the comparison "=" would be read as "!=".
     if bare && !text.contains('!') && Keyword::of(text).is_none() {
         return text.to_owned();
     }

@@ -56,7 +56,7 @@ pub(crate) fn gpu_node(gpus: u32) -> Node {
     }
 }
 
-/// Defaults, but for these factors.
+/// A plan with defaults, except for these factors.
 pub(crate) fn small_plan(ticked: &[(&'static str, Vec<Level>)]) -> Plan {
     let mut plan = Plan::new("small", image::spec());
     for (key, levels) in &mut plan.first.factors {

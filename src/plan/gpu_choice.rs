@@ -1,4 +1,4 @@
-//! Which of a node's GPUs a run gets.
+//! The choice of a node's GPUs for a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,28 +11,28 @@ use super::{Gpu, Level, Levels, Node};
 /// The greatest index in a list of GPUs.
 const LAST_GPU: u32 = 63;
 
-/// How the GPUs of a run are chosen among those that the node has for it.
+/// How the GPUs of a run are chosen among the node's free GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum GpuChoice {
-    /// Those with the fastest interconnects between them.
+    /// The GPUs with the fastest interconnects between them.
     #[default]
     Nearest,
-    /// All on one NUMA node.
+    /// GPUs that are all on one NUMA node.
     SameSocket,
-    /// On as many NUMA nodes as there are, in turn.
+    /// GPUs spread over as many NUMA nodes as possible, in turn.
     Spread,
-    /// Among these alone; one bit for each index ([`Gpu::index`]).
+    /// Only GPUs of this list; one bit for each index ([`Gpu::index`]).
     Only(u64),
 }
 
 impl GpuChoice {
-    /// The key of the factor that chooses, in every workload that has one.
+    /// The key of the factor that makes the choice, in every workload that has it.
     pub const KEY: &'static str = "gpu_set";
-    /// The named levels, the default first. A list of indexes (`0,2`) is one, too.
+    /// The named levels, the default first. A list of indexes (`0,2`) is a level, too.
     pub const NAMES: &'static [&'static str] = &["nearest", "same-socket", "spread"];
 
-    /// Reads the level of a cell. Cells of earlier versions have none.
+    /// Reads the level of a cell. Cells of earlier versions do not have the factor.
     ///
     /// # Errors
     /// The level is neither a name nor a list.
@@ -43,14 +43,14 @@ impl GpuChoice {
         })
     }
 
-    /// The indexes of a list, in order; none of a named choice.
+    /// The indexes of a list, in order; `None` for a named choice.
     pub fn listed(self) -> Option<Vec<u32>> {
         let Self::Only(bits) = self else { return None };
         Some((0..=LAST_GPU).filter(|index| bits & (1 << index) != 0).collect())
     }
 
-    /// Why a node cannot give so many GPUs in this way, and what to do; none where it can. `uses_gpus` says whether the run gets
-    /// GPUs there at all.
+    /// Why a node cannot provide the wanted number of GPUs with this choice, and what to do; `None` if it can. `uses_gpus` says whether the
+    /// run gets GPUs on this node at all.
     pub fn refusal(self, node: &Node, uses_gpus: bool, wanted: usize) -> Option<String> {
         if self == Self::Nearest {
             return None;
@@ -58,14 +58,16 @@ impl GpuChoice {
         let (key, hostname) = (Self::KEY, &node.hostname);
         let remedy = format!("use {key} = nearest");
         if !uses_gpus || wanted == 0 {
-            return Some(format!("{key} = {self} chooses GPUs, and this run gets none on {hostname}: {remedy}"));
+            return Some(format!("{key} = {self} chooses among GPUs, but the run has no GPU on {hostname}: {remedy}"));
         }
         let usable: Vec<&Gpu> = node.gpus.iter().filter(|gpu| !gpu.mig).collect();
         if let Some(listed) = self.listed() {
             let found = |index: &u32| node.gpus.iter().find(|gpu| gpu.index == *index);
-            let there = usable.iter().map(|gpu| gpu.index.to_string()).collect::<Vec<_>>().join(", ");
+            let usable_indexes = usable.iter().map(|gpu| gpu.index.to_string()).collect::<Vec<_>>().join(", ");
             if let Some(index) = listed.iter().find(|index| found(index).is_none()) {
-                return Some(format!("{key} = {self}: {hostname} has no GPU {index}, only {there}: name those"));
+                return Some(format!(
+                    "{key} = {self}: {hostname} has no GPU {index}, only {usable_indexes}: use those"
+                ));
             }
             if let Some(index) = listed.iter().find(|index| found(index).is_some_and(|gpu| gpu.mig)) {
                 return Some(format!(
@@ -74,11 +76,13 @@ impl GpuChoice {
             }
             let count = listed.len();
             return (count < wanted).then(|| {
-                format!("{key} = {self} names {count} of the {wanted} GPUs of the run: name more, or use fewer")
+                format!(
+                    "{key} = {self} names {count} of the {wanted} GPUs that the run needs: name more, or use fewer GPUs"
+                )
             });
         }
         if wanted < 2 {
-            return Some(format!("{key} = {self} has no meaning with one GPU: {remedy}, or list the GPU"));
+            return Some(format!("{key} = {self} has no effect with one GPU: {remedy}, or list the GPU"));
         }
         let by_node = by_numa_node(usable.iter().copied());
         if by_node.contains_key(&None) {
@@ -87,7 +91,7 @@ impl GpuChoice {
         let most = by_node.values().map(Vec::len).max().unwrap_or(0);
         match self {
             Self::SameSocket if most < wanted => Some(format!(
-                "{key} = {self}: no NUMA node of {hostname} has more than {most} of {wanted} GPUs: use fewer"
+                "{key} = {self}: no NUMA node of {hostname} has more than {most} of the {wanted} GPUs: use fewer"
             )),
             Self::Spread if by_node.len() < 2 => {
                 Some(format!("{key} = {self}: all GPUs of {hostname} are on one NUMA node: {remedy}"))
@@ -97,7 +101,7 @@ impl GpuChoice {
     }
 }
 
-/// GPUs by their NUMA node, in order.
+/// GPUs grouped by NUMA node, in order.
 pub fn by_numa_node<'a>(gpus: impl Iterator<Item = &'a Gpu>) -> BTreeMap<Option<u32>, Vec<&'a Gpu>> {
     let mut by_node: BTreeMap<Option<u32>, Vec<&Gpu>> = BTreeMap::new();
     gpus.for_each(|gpu| by_node.entry(gpu.numa_node).or_default().push(gpu));
@@ -139,7 +143,7 @@ impl FromStr for GpuChoice {
             };
             let bit = 1_u64 << index;
             if bits & bit != 0 {
-                return Err(format!("GPU {index} stands twice in {text:?}"));
+                return Err(format!("GPU {index} is listed twice in {text:?}"));
             }
             bits |= bit;
         }
@@ -201,14 +205,14 @@ mod tests {
             ("0,7", 2, "has no GPU 7, only 0, 1, 2"),
             ("0,3", 2, "GPU 3 of node is in MIG mode"),
             ("0", 2, "names 1 of the 2 GPUs"),
-            ("same-socket", 3, "has more than 2 of 3 GPUs"),
-            ("spread", 1, "no meaning with one GPU"),
+            ("same-socket", 3, "has more than 2 of the 3 GPUs"),
+            ("spread", 1, "no effect with one GPU"),
         ] {
             let reason = of(text, wanted).unwrap_or_default().replace(&node.hostname, "node");
             assert!(reason.contains(part), "{text}: {reason}");
         }
         assert!(choice("spread").refusal(&gpu_node(1), true, 2).unwrap().contains("on one NUMA node"));
-        assert!(choice("0").refusal(&cpu_node(), false, 1).unwrap().contains("gets none"));
+        assert!(choice("0").refusal(&cpu_node(), false, 1).unwrap().contains("has no GPU"));
         node.gpus[0].numa_node = None;
         assert!(choice("spread").refusal(&node, true, 2).unwrap().contains("unknown"));
     }

@@ -1,20 +1,20 @@
-//! Hints: what other rooms may know of a level without knowing its workload.
+//! Hints: what other rooms need to know about a level without knowing its workload.
 
 use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
-/// What a level means to code that knows no workload: what proves it in a recording, which measured rate limits its runs, how their
-/// units are counted.
+/// What a level means to code that knows no workload: how a recording proves it, which measured rate limits its runs, how its units are
+/// counted.
 ///
-/// A level may have several hints, and needs none. A recording proves nothing about a level without hints: no run is then marked
-/// because the level was not in effect.
+/// A level may have several hints, or none. A recording proves nothing about a level without hints, so no run is marked because such a
+/// level was not in effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hint {
     /// Convolutions and matrix products multiply numbers of this format. The device's measured rate for it limits the run; the names
     /// of kernels prove it.
     Multiplies(NumberFormat),
-    /// On GPUs, products for which another level has the first format may use the second instead.
+    /// On GPUs, products that another level computes in the first format may be computed in the second instead.
     Lowers(NumberFormat, NumberFormat),
     /// Tensors have their dimensions in this order; the names of kernels prove it.
     Layout(TensorLayout),
@@ -32,8 +32,8 @@ pub enum Hint {
     SharedUnits,
 }
 
-/// The format of the numbers that a kernel multiplies: the first one here that has a word in the kernel's name. Kernels are named
-/// after the types of their results too, so narrow formats come first.
+/// The format of the numbers that a kernel multiplies. A kernel's format is the first one in this list that has a word in the kernel's
+/// name: names also contain the types of results, so narrow formats come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray)]
 #[serde(rename_all = "lowercase")]
 pub enum NumberFormat {
@@ -64,7 +64,7 @@ impl NumberFormat {
     /// The lower-case words in the names of NVIDIA's kernels that multiply such numbers.
     pub fn words(self) -> &'static [&'static str] {
         match self {
-            // cutlass names its TF32 kernels by the instruction alone.
+            // cutlass marks its TF32 kernels by the name of the instruction only.
             Self::Tf32 => &["tf32", "tensorop_s1688gemm", "nvjet_sss"],
             Self::Bf16 => &["bf16", "bfloat16", "nvjet_tst", "nvjet_tss", "nvjet_ttt"],
             Self::Fp16 => {
@@ -112,9 +112,9 @@ pub enum Parallelism {
     Single,
     /// One process on several GPUs: PyTorch's DataParallel.
     Dp,
-    /// A process a GPU, each with the whole model; gradients are all-reduced: DistributedDataParallel.
+    /// One process for each GPU, each with the whole model; gradients are all-reduced: DistributedDataParallel.
     Ddp,
-    /// A process a GPU, each with a part of the model; parameters are gathered, gradients scattered.
+    /// One process for each GPU, each with a part of the model; parameters are gathered, gradients scattered.
     Sharded,
 }
 

@@ -1,4 +1,4 @@
-//! What a cell is, whatever plan, session or version made it.
+//! The identity of a cell, which is the same in every plan, session and version.
 
 use std::fmt;
 
@@ -13,16 +13,17 @@ use super::workload::WorkloadSpec;
 
 /// The identity of a cell: the SHA-256 of its canonical text.
 ///
-/// The text has a line for the workload (`workload image`), one for the data set (`data "digits"`), one for each thing said of it
-/// (`data.decode "each_epoch"`), one for the command of a program (`command "9f86…"`), `traced` where a profiler records its runs (`traced "built-in"` where its ranks do), `quick 0.01` where runs end once their step time is
-/// known to ±1 %, and one for each level (`precision "fp16"`), sorted by key. Levels that a cell of the first version has anyway ([`super::Factor::frozen_default`]), and those without meaning in the
-/// cell, are left out, so that a factor that joins later changes no identity. Factors that this version does not know count as
-/// they stand.
+/// The text has a line for the workload (`workload image`), one for the data set (`data "digits"`), one for each of its settings
+/// (`data.decode "each_epoch"`), one for the command of a program (`command "9f86…"`), `traced` where a profiler records its runs (`traced
+/// "built-in"` where its ranks do), `quick 0.01` where runs end once their step time is known to ±1 %, and one for each level (`precision
+/// "fp16"`), sorted by key. Two kinds of levels are left out: those that cells of the first version have anyway
+/// ([`super::Factor::frozen_default`]), and those that have no effect in the cell. Adding a factor later therefore changes no identity.
+/// Factors that this version does not know are included as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Identity([u8; 32]);
 
 impl Identity {
-    /// Its first bytes as hexadecimal digits, two a byte.
+    /// Its first bytes as hexadecimal digits, two digits for each byte.
     pub fn digits(&self, bytes: usize) -> String {
         self.0.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
     }
@@ -34,7 +35,8 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// The identity of a cell that a session kept. Of a workload that this version does not know, everything counts as it stands.
+/// The identity of a cell that was read from a session. For a workload that this version does not know, all levels are included as they
+/// are.
 pub fn identity(spec: &WorkloadSpec, data: &Data, tracer: Tracer, mode: Mode, levels: &Levels) -> Identity {
     let head = Head::new(spec, data, tracer, mode);
     let meant = |key: &str, level: &Level| {
@@ -48,16 +50,16 @@ pub fn identity(spec: &WorkloadSpec, data: &Data, tracer: Tracer, mode: Mode, le
 }
 
 impl WorkloadSpec {
-    /// Whether a factor has a meaning in a cell with these levels. What depends on the data set counts as having one.
+    /// Whether a factor has an effect in a cell with these levels. A factor whose effect depends on the data set counts as effective.
     ///
-    /// Cells that differ in levels without meaning alone are otherwise equal: `tf32 = conv` of an fp32 cell, `tf32 = off` of its
-    /// fp64 sibling.
+    /// Two cells that differ only in levels without effect are equal in everything else: for example `tf32 = conv` in an fp32 cell and
+    /// `tf32 = off` in the corresponding fp64 cell.
     pub fn has_meaning(&self, factor: &str, levels: &Levels) -> bool {
         let factor = self.factor(factor);
         factor.is_none_or(|factor| self.idle(factor, levels, &Data::default()).is_none())
     }
 
-    /// The setting and its level under which a factor has no meaning in a cell; none where it has one.
+    /// The setting and its level that make a factor ineffective in a cell; `None` if the factor has an effect.
     pub(super) fn idle<'a>(
         &'a self,
         factor: &'a super::Factor,
@@ -72,7 +74,7 @@ impl WorkloadSpec {
     }
 }
 
-/// The lines that all cells of a block share.
+/// The lines of the canonical text that all cells of a block share.
 pub(super) struct Head(String);
 
 impl Head {
@@ -82,10 +84,10 @@ impl Head {
             text.push_str(&line("data", &Level::text(&data.set)));
         }
         let rule = spec.data_set(&data.set);
-        let mut said: Vec<&(Key, Level)> = data.keys.iter().collect();
-        said.retain(|(key, level)| rule.and_then(|rule| rule.default_of(key)) != Some(level));
-        said.sort_by(|a, b| a.0.cmp(&b.0));
-        text.extend(said.into_iter().map(|(key, level)| format!("data.{}", line(key, level))));
+        let mut stated: Vec<&(Key, Level)> = data.keys.iter().collect();
+        stated.retain(|(key, level)| rule.and_then(|rule| rule.default_of(key)) != Some(level));
+        stated.sort_by(|a, b| a.0.cmp(&b.0));
+        text.extend(stated.into_iter().map(|(key, level)| format!("data.{}", line(key, level))));
         if let Some(command) = &spec.command {
             text.push_str(&line("command", &Level::text(&command.digest())));
         }
@@ -100,7 +102,7 @@ impl Head {
         Self(text)
     }
 
-    /// The identity of a cell with these lines of levels, in the order of their keys.
+    /// The identity of a cell with these lines for its levels, sorted by key.
     pub(super) fn identity<'a>(&self, lines: impl Iterator<Item = &'a str>) -> Identity {
         let mut hasher = Sha256::new();
         hasher.update(&self.0);

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The key of the level that tells an A/A copy from the cell that it copies, which is the same in all else: nothing else reads it.
+/// The key of the level that distinguishes an A/A copy from the cell that it copies. Both are equal in everything else, and no other code
+/// reads the level.
 pub const AA_COPY: &str = "aa_copy";
 
 /// The name of a factor, a workload or a measure in files: `"precision"`. Copies share its text.
@@ -158,14 +159,14 @@ impl fmt::Display for Level {
     }
 }
 
-/// A number with all its digits: plain, or as `5e-324` where plain digits would be hundreds of zeros.
+/// A number with all its digits: plain, or as `5e-324` if plain digits would have hundreds of zeros.
 pub fn number_text(value: f64) -> String {
     const LONGEST: usize = 40;
     let plain = value.to_string();
     if plain.len() > LONGEST { format!("{value:e}") } else { plain }
 }
 
-// Numbers sort before names, and by value, so that 1, 2, 4 GPUs stand in that order on every axis.
+// Numbers sort before names, and by value, so that 1, 2, 4 GPUs appear in that order on every axis.
 impl Ord for Level {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
@@ -201,9 +202,9 @@ impl Hash for Level {
     }
 }
 
-/// The level of every factor of one cell, in the order of its workload's factors. Those of another version are kept as they are.
+/// The level of every factor of one cell, in the order of its workload's factors. Levels of another version are kept as they are.
 ///
-/// Cells of a block share their keys: 10,000 cells of 25 factors would otherwise count 250,000 references.
+/// Cells of a block share their keys, since 10,000 cells of 25 factors would otherwise hold 250,000 references.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Levels {
     keys: Arc<[Key]>,
@@ -218,7 +219,7 @@ impl Levels {
         Self { keys: keys.into(), levels }
     }
 
-    /// Levels of factors whose keys other cells have too: as many levels as keys.
+    /// Levels for keys that are shared with other cells; there must be as many levels as keys.
     pub(super) fn of_keys(keys: &Arc<[Key]>, levels: impl Iterator<Item = Level>) -> Self {
         Self { keys: Arc::clone(keys), levels: levels.take(keys.len()).collect() }
     }

@@ -1,4 +1,4 @@
-//! From a plan to its cells: every combination of ticked levels, told apart into those that can run and those that cannot.
+//! Expands a plan into its cells: every combination of ticked levels, separated into those that can run and those that cannot.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::{
     WorkloadSpec,
 };
 
-/// The level of an A/A copy.
+/// The level that marks an A/A copy.
 const COPY: &str = "copy";
 
 /// A combination of levels that can run on the machine.
@@ -24,15 +24,15 @@ pub struct Cell {
     pub data: Data,
     /// The level of every factor.
     pub levels: Levels,
-    /// Who traces its runs.
+    /// Which tracer records its runs.
     pub tracer: Tracer,
-    /// What it is, in every plan and on every machine.
+    /// Its identity, which is the same in every plan and on every machine.
     pub identity: Identity,
-    /// The first 8 digits of its identity; 16 for a cell that shares its first 8 with an earlier one of the plan.
+    /// The first 8 digits of its identity; 16 digits if an earlier cell of the plan has the same first 8.
     pub id: String,
-    /// The processes of a run of it and how far it goes.
+    /// The processes of a run and its number of steps.
     pub shape: Shape,
-    /// What a run of it will roughly take.
+    /// A rough estimate of a run's time and memory.
     pub estimate: Estimate,
 }
 
@@ -43,45 +43,45 @@ pub struct InvalidCell {
     pub workload: Key,
     /// The level of every factor.
     pub levels: Levels,
-    /// Who would trace its runs.
+    /// Which tracer would record its runs.
     #[serde(default, skip_serializing_if = "Tracer::is_off")]
     pub tracer: Tracer,
-    /// Why it cannot, and what to do, as a fragment of a sentence.
+    /// Why it cannot run, and what to do, as a fragment of a sentence.
     pub reason: String,
 }
 
-/// A level without meaning in some cells.
+/// A level that has no effect in some cells.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Idle {
     /// Its factor.
     pub factor: Key,
-    /// The setting and its level under which the factor has no meaning.
+    /// The setting and its level under which the factor has no effect.
     pub under: (Key, Level),
 }
 
 impl fmt::Display for Idle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} has no meaning under {} = {}", self.factor, self.under.0, self.under.1)
+        write!(f, "{} has no effect under {} = {}", self.factor, self.under.0, self.under.1)
     }
 }
 
-/// Combinations that are one cell with another.
+/// Combinations that give the same cell as another combination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// How many are not counted because another one is the same cell.
+    /// The number of combinations that are left out because another one gives the same cell.
     pub combinations: u64,
-    /// Levels that are no part of their cells, and why.
+    /// The levels that are not part of their cells, with the settings that make them ineffective.
     pub idle: Vec<Idle>,
 }
 
-/// `6 combinations are the same as others: tf32 has no meaning under precision = fp64`; empty where there is nothing to say.
+/// `6 combinations are the same as others: tf32 has no effect under precision = fp64`; empty if no combinations were merged.
 impl fmt::Display for Merged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reasons: Vec<String> = self.idle.iter().map(ToString::to_string).collect();
         let reasons = reasons.join(", ");
         match (self.combinations, reasons.is_empty()) {
             (0, true) => Ok(()),
-            (0, false) => write!(f, "{reasons}: the default stands there"),
+            (0, false) => write!(f, "{reasons}: the default is used there"),
             (1, true) => write!(f, "1 combination is the same as another"),
             (count, true) => write!(f, "{count} combinations are the same as others"),
             (1, false) => write!(f, "1 combination is the same as another: {reasons}"),
@@ -90,20 +90,20 @@ impl fmt::Display for Merged {
     }
 }
 
-/// What a plan comes to on a machine.
+/// The cells of a plan on a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matrix {
-    /// What can run, block by block; the first factor varies slowest, the tracer fastest.
+    /// The cells that can run, block by block; the first factor varies slowest, the tracer fastest.
     pub cells: Vec<Cell>,
-    /// What cannot.
+    /// The combinations that cannot run.
     pub invalid: Vec<InvalidCell>,
-    /// What is the same as another: each combination is a cell, an invalid one, or counted here.
+    /// The combinations that give the same cell as another one. Each combination is a cell, an invalid cell, or counted here.
     pub merged: Merged,
 }
 
 /// All combinations of a plan's levels on a machine.
 ///
-/// A plan that asks for more than [`super::MAX_RUNS`] runs gives one invalid cell that says so.
+/// A plan with more than [`super::MAX_RUNS`] runs gives one invalid cell that says so.
 pub fn expand(plan: &Plan, node: &Node) -> Matrix {
     let mut matrix = Matrix::default();
     if let Some(reason) = plan.too_large() {
@@ -149,13 +149,13 @@ pub struct AskedCell {
     pub data: Data,
     /// The level of every factor.
     pub levels: Levels,
-    /// Who traces its runs.
+    /// Which tracer records its runs.
     pub tracer: Tracer,
-    /// What it is, in every plan and on every machine.
+    /// Its identity, which is the same in every plan and on every machine.
     pub identity: Identity,
 }
 
-/// The cells that a plan asks for, each once, in the order of [`Matrix::cells`]; none of a plan that is too large.
+/// The cells that a plan asks for, each once, in the order of [`Matrix::cells`]; empty for a plan that is too large.
 pub fn asked_cells(plan: &Plan) -> Vec<AskedCell> {
     let mut cells = Vec::new();
     if plan.too_large().is_none() {
@@ -173,14 +173,14 @@ pub fn asked_cells(plan: &Plan) -> Vec<AskedCell> {
 }
 
 impl AskedCell {
-    /// Why a plan leaves the cell out on every machine; none if no constraint of it does.
+    /// Why a constraint of the plan excludes the cell; `None` if no constraint does.
     pub fn excluded_by<'a>(&self, plan: &'a Plan) -> Option<&'a str> {
         excluded(plan, &self.workload, &self.data, &self.levels)
     }
 }
 
-/// A plan like another one for these cells alone: one block where they are all combinations of some levels, else a block for each.
-/// Its tracers are those of all of them. None of no cells.
+/// A plan like `like`, but with only these cells: one block if they are all combinations of some levels, otherwise one block for each cell.
+/// It has every tracer of these cells. `None` without cells.
 pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
     let is_same = |(one, other): (&AskedCell, &AskedCell)| one.identity == other.identity;
     let all = asked_cells(like);
@@ -189,15 +189,15 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
     }
     let block = |cell: &AskedCell| {
         let spec = cell.workload.clone();
-        // A cell of an earlier version has no level of a factor that came later.
+        // A cell of an earlier version has no level of a factor that was added later.
         let level = |factor: &Factor| cell.levels.get(&factor.key).unwrap_or(&factor.frozen_default).clone();
         let factors = spec.factors.iter().map(|factor| (factor.key.clone(), vec![level(factor)])).collect();
         Block { data: cell.data.clone(), factors, spec }
     };
     let mut blocks: Vec<Block> = Vec::with_capacity(cells.len());
-    // The plan brings its own copy.
+    // The new plan makes its own A/A copy.
     for block in cells.iter().filter(|cell| cell.levels.get(AA_COPY).is_none()).map(block) {
-        // Twins under several tracers follow each other.
+        // Cells that differ only in the tracer follow each other.
         if blocks.last() != Some(&block) {
             blocks.push(block);
         }
@@ -222,14 +222,14 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
     Some(Plan { first, further, tracing, constraints: Vec::new(), ..like.clone() })
 }
 
-/// Hands over each cell of a plan once, block by block; `merged` takes what is the same as another.
+/// Calls `each` once for each cell of a plan, block by block; combinations that give the same cell are counted in `merged`.
 fn combine<'a>(plan: &'a Plan, merged: &mut Merged, mut each: impl FnMut(&'a Block, Tracer, Identity, Levels)) {
     let mut seen = HashSet::new();
     for block in plan.blocks() {
         let pieces = Pieces::new(plan, block);
         let mut chosen = vec![0; block.factors.len()];
         for number in 0..block.combinations() {
-            // The number's digits, in a system whose bases are the counts of levels.
+            // The digits of a mixed-radix number whose bases are the numbers of levels.
             let mut rest = number;
             for (choice, (_, levels)) in chosen.iter_mut().zip(&block.factors).rev() {
                 *choice = (rest % levels.len() as u64) as usize;
@@ -249,7 +249,7 @@ fn combine<'a>(plan: &'a Plan, merged: &mut Merged, mut each: impl FnMut(&'a Blo
     merged.idle.sort();
 }
 
-/// What one combination of levels of a plan's block comes to on a machine.
+/// The shape and estimate of one combination of levels on a machine.
 ///
 /// # Errors
 /// Why it cannot run there, and what to do.
@@ -273,7 +273,7 @@ fn excluded<'a>(plan: &'a Plan, spec: &WorkloadSpec, data: &Data, levels: &Level
     Some(&constraint.reason)
 }
 
-/// Whether a machine has what a tracer needs: of programs and without CUDA, the built-in one records less, which a remark says.
+/// Whether a machine has what a tracer needs. For programs and without CUDA the built-in tracer records less, which a remark mentions.
 fn can_trace(node: &Node, tracer: Tracer) -> Result<(), String> {
     match (tracer, &node.nsys) {
         (Tracer::Nsys, Err(missing)) => {
@@ -283,23 +283,24 @@ fn can_trace(node: &Node, tracer: Tracer) -> Result<(), String> {
     }
 }
 
-/// The parts that a block's cells are made of, each made once, not once a cell.
+/// What the cells of a block are assembled from. Each part is made once for the block instead of once for each cell.
 struct Pieces<'a> {
     block: &'a Block,
     keys: Arc<[Key]>,
-    /// For each tracer the lines that all its cells share.
+    /// For each tracer, the lines that all its cells share.
     heads: Vec<(Tracer, Head)>,
-    /// For each factor in the order of keys: its place, and the canonical line of each level; empty for the frozen default.
+    /// For each factor, sorted by key: its index, and the canonical line of each level; empty for the frozen default.
     lines: Vec<(usize, Vec<String>)>,
-    /// For each factor that may be without meaning: its place, its default, and where.
+    /// For each factor that may have no effect: its index, its default, and the conditions.
     idle: Vec<(usize, Level, Vec<Condition<'a>>)>,
 }
 
-/// A setting under some of whose levels a factor has no meaning.
+/// A setting with levels under which a factor has no effect.
 enum Condition<'a> {
-    /// The factor at this place, under those of its ticked levels.
+    /// The factor at this index, under the ticked levels that are `true` here.
     Factor(usize, Vec<bool>),
-    /// The data set, or a factor that the block leaves at its default: the same in all cells.
+    /// The key and level of the data set, or of a factor that the block leaves at its default. The condition then holds in all cells
+    /// or in none.
     All(&'a Key, Level),
 }
 
@@ -339,8 +340,8 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// The lines of a cell's identity and its levels. Levels without meaning are left out of the one and at their defaults in the
-    /// other; `told` takes those that were ticked.
+    /// The identity lines of a cell, and its levels. Levels without effect are left out of the lines and set to their defaults in the
+    /// levels; those that were ticked are added to `told`.
     fn cell(&self, chosen: &[usize], told: &mut Vec<Idle>) -> (Vec<&str>, Levels) {
         let factors = &self.block.factors;
         let mut meaningless: Vec<(usize, &Level)> = Vec::new();
@@ -370,7 +371,8 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// 8 digits tell the cells of a plan apart, but for one chance in a hundred with 10,000 of them.
+/// An id that no earlier cell has taken. Eight digits suffice to distinguish the cells of a plan, with a chance of one in a hundred of a
+/// collision among 10,000 cells.
 fn distinct(identity: Identity, taken: &mut HashSet<String>) -> String {
     let short = identity.digits(4);
     if taken.insert(short.clone()) { short } else { identity.digits(8) }
@@ -567,13 +569,12 @@ mod tests {
         assert!(matrix.invalid.is_empty());
         assert_eq!(
             matrix.merged.to_string(),
-            "4 combinations are the same as others: tf32 has no meaning under precision = bf16, \
-             tf32 has no meaning under precision = fp64"
+            "4 combinations are the same as others: tf32 has no effect under precision = bf16, tf32 has no effect under precision = fp64"
         );
         let alone = small_plan(&[("precision", texts(&["fp64"])), ("tf32", texts(&["all"]))]);
         let matrix = expand(&alone, &gpu_node(1));
         assert_eq!(matrix.cells[0].levels.get("tf32"), Some(&Level::text("off")));
-        assert_eq!(matrix.merged.to_string(), "tf32 has no meaning under precision = fp64: the default stands there");
+        assert_eq!(matrix.merged.to_string(), "tf32 has no effect under precision = fp64: the default is used there");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How far a run goes: through all of its epochs, or until its steady step time is known.
+//! How long a run trains: through all of its epochs, or until its steady step time is known.
 
 use std::fmt;
 
@@ -6,17 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{Estimate, Shape};
 
-/// Steps of a quick run, by estimate: those in which the warm-up is found, and those that the precision takes.
+/// Estimated steps of a quick run: those in which the end of the warm-up is found, and those that the precision needs.
 const QUICK_STEPS: u64 = 140;
 
-/// How far a run goes. Quick and full runs are cells of their own: they never pool, and no resumption takes one for the other.
+/// How long a run trains. Quick and full runs belong to different cells: their results are never pooled, and resuming never takes one for
+/// the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Through all epochs of its cell.
+    /// Trains through all epochs of its cell.
     #[default]
     Full,
-    /// Until the mean of its steady steps is known well enough to extrapolate the training time. It tells no losses of epochs and
+    /// Trains until the mean of its steady steps is known well enough to extrapolate the training time. It reports no losses of epochs and
     /// no accuracy.
     Quick {
         /// Half the width of the mean's 95 % interval, as a share of the mean: 0.01 is ±1 %.
@@ -27,7 +28,7 @@ pub enum Mode {
 impl Mode {
     /// The names used in plans, the default first.
     pub const NAMES: &'static [&'static str] = &["full", "quick"];
-    /// A quick run's precision where the plan does not say.
+    /// A quick run's precision in plans that do not state it.
     pub const STEP_PRECISION: f64 = 0.01;
     /// The least and the greatest precision that a plan may ask for.
     pub const STEP_PRECISIONS: (f64, f64) = (0.0001, 0.5);
@@ -53,7 +54,7 @@ impl Mode {
         }
     }
 
-    /// What a run takes in this mode, by what a full one takes.
+    /// The estimate of a run in this mode, from the estimate of a full run.
     pub(super) fn estimate(self, full: Estimate, shape: &Shape) -> Estimate {
         let share = match self {
             Self::Quick { .. } if shape.steps > QUICK_STEPS => QUICK_STEPS as f64 / shape.steps as f64,

@@ -15,7 +15,7 @@ pub struct Gpu {
     pub name: String,
     /// All of its memory.
     pub memory_bytes: u64,
-    /// The NUMA node it hangs on, where the machine says.
+    /// The NUMA node that it is attached to, if the machine reports it.
     pub numa_node: Option<u32>,
     /// MIG mode is on: the GPU as a whole cannot be used.
     pub mig: bool,
@@ -25,19 +25,19 @@ pub struct Gpu {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum CudaState {
-    /// It can.
+    /// It is not usable.
     Available,
-    /// It cannot, because.
+    /// It cannot be used.
     Unavailable {
         /// Why, and what to do.
         reason: String,
     },
 }
 
-/// Versions of the worker and of the libraries that it has loaded; none of those that are not loaded.
+/// Versions of the worker and of the libraries that it has loaded; `None` for libraries that are not loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
-    /// The git commit that it was built from, where the build knew.
+    /// The git commit that it was built from, if the build knew it.
     pub build: Option<String>,
     /// The CUDA runtime: `13.0`.
     pub cuda_runtime: Option<String>,
@@ -47,18 +47,18 @@ pub struct Versions {
     pub nccl: Option<String>,
 }
 
-/// The worker binary as it described itself.
+/// The worker binary, as its `describe` command reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
     /// Where it is.
     pub path: PathBuf,
-    /// multicard's version it was built from.
+    /// The version of multicard that it was built from.
     pub version: String,
-    /// The protocol it speaks.
+    /// The protocol version that it uses.
     pub protocol_version: u32,
     /// libtorch's version.
     pub torch_version: String,
-    /// CUDA, as the worker sees it.
+    /// Whether CUDA is usable, as the worker sees it.
     pub cuda: CudaState,
     /// The folder of NVIDIA DALI's libraries, or why there are none and how to get them.
     #[serde(default = "dali_unknown")]
@@ -68,17 +68,17 @@ pub struct Worker {
     pub versions: Versions,
 }
 
-/// Used for a worker that was described before it looked for DALI.
+/// The value for a worker whose description comes from a version without DALI.
 fn dali_unknown() -> Result<PathBuf, String> {
     Err("it was not looked for".to_owned())
 }
 
-/// A profiler that runs can be traced with: Nsight Systems' command line.
+/// A profiler that can trace runs: the command line of Nsight Systems.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nsys {
     /// Where it is.
     pub path: PathBuf,
-    /// What it says of its version.
+    /// The version that it reports.
     pub version: String,
 }
 
@@ -99,32 +99,32 @@ pub struct Node {
     pub numa_nodes: u32,
     /// The NVIDIA driver's version.
     pub driver: Option<String>,
-    /// Why no GPU is listed, where none is.
+    /// Why no GPU is listed; `None` if there are GPUs.
     pub no_gpu_reason: Option<String>,
     /// GPUs that this process may use (it obeys `CUDA_VISIBLE_DEVICES`).
     pub gpus: Vec<Gpu>,
     /// The worker, or why there is none and how to get it.
     pub worker: Result<Worker, String>,
-    /// Nsight Systems, or where it was looked for.
+    /// Nsight Systems, or the places where it was not found.
     #[serde(default = "not_looked_for")]
     pub nsys: Result<Nsys, String>,
-    /// The library of the built-in tracer of CUDA's activity, or why it records none here.
+    /// The library with which the built-in tracer records CUDA's activity, or why it cannot record any on this machine.
     #[serde(default = "tracer_unknown")]
     pub tracer: Result<PathBuf, String>,
 }
 
-/// Used for a machine that an earlier version looked at.
+/// The value for a machine that an earlier version described.
 fn tracer_unknown() -> Result<PathBuf, String> {
     Err("it was not looked for".to_owned())
 }
 
-/// Used for a machine that an earlier version looked at.
+/// The value for a machine that an earlier version described.
 fn not_looked_for() -> Result<Nsys, String> {
     Err("not looked for".to_owned())
 }
 
 impl Node {
-    /// Whether runs use GPUs here: there are some and the worker can use CUDA.
+    /// Whether runs use GPUs on this machine: there are GPUs, and the worker can use CUDA.
     pub fn has_cuda(&self) -> bool {
         !self.gpus.is_empty() && self.worker.as_ref().is_ok_and(|worker| worker.cuda == CudaState::Available)
     }

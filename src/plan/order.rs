@@ -1,4 +1,4 @@
-//! In which order the runs of a plan are made.
+//! The order in which the runs of a plan are made.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -8,17 +8,18 @@ use super::{Cell, Order, Plan};
 /// One run of the plan, before it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlannedRun {
-    /// The cell's place in the matrix.
+    /// The cell's index in the matrix.
     pub cell: usize,
-    /// Which of the cell's runs, from 1.
+    /// The number of the cell's repeat, from 1.
     pub repeat: u32,
 }
 
 /// The runs of a plan's cells, each cell `repeats` times.
 ///
-/// Interleaved: every repeat is a shuffle of all cells, drawn from the plan's seed, and its first cell is not the
-/// last one of the repeat before (where there is more than one). Twins, the cells of the same levels under several tracers, run one
-/// after the other, in an order drawn for each repeat, or in that of the tracers: pairs by repeat are close in time.
+/// Interleaved: every repeat is a shuffle of all cells, drawn from the plan's seed. If there is more than one cell, its first cell differs
+/// from the last cell of the repeat before. Cells that differ only in their tracer run one after the other, so that the members of a pair
+/// are close in time; their order is drawn for each repeat. Sequential: all repeats of a cell, then those of the next, with tracers in
+/// their order.
 pub fn order(plan: &Plan, cells: &[Cell]) -> Vec<PlannedRun> {
     let mut runs = Vec::with_capacity(cells.len() * plan.repeats as usize);
     let mut places = 0..;
@@ -33,7 +34,7 @@ pub fn order(plan: &Plan, cells: &[Cell]) -> Vec<PlannedRun> {
             }
         }
         Order::Interleaved => {
-            // ChaCha8's stream never changes between versions: an order can be drawn again in years.
+            // ChaCha8's stream never changes between versions, so an order can be drawn again years later.
             let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
             for repeat in 1..=plan.repeats {
                 let mut round = twins.clone();
@@ -58,20 +59,19 @@ pub fn order(plan: &Plan, cells: &[Cell]) -> Vec<PlannedRun> {
     runs
 }
 
-/// Whether a cell and the next one differ in their tracer alone.
+/// Whether a cell and the next one differ only in their tracer.
 fn are_twins(one: &Cell, next: &Cell) -> bool {
     one.tracer < next.tracer && (&one.workload, &one.data, &one.levels) == (&next.workload, &next.data, &next.levels)
 }
 
-/// Fisher and Yates: every order is as likely as every other.
+/// Fisher and Yates: every order is equally likely.
 fn shuffle<T>(places: &mut [T], random: &mut ChaCha8Rng) {
     for end in (1..places.len()).rev() {
         places.swap(end, draw(random, end + 1));
     }
 }
 
-/// A whole number below `count`, by multiplication: the same in every version of the libraries. Its bias is below
-/// `count` in 2⁶⁴.
+/// A whole number below `count`, by multiplication: the same in every version of the libraries. Its bias is below `count` in 2⁶⁴.
 fn draw(random: &mut ChaCha8Rng, count: usize) -> usize {
     ((u128::from(random.next_u64()) * count as u128) >> 64) as usize
 }

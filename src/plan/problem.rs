@@ -1,4 +1,4 @@
-//! What is wrong with a plan file, said with place and remedy.
+//! Problems of a plan file, reported with their place and a remedy.
 
 use std::io;
 use std::ops::Range;
@@ -9,16 +9,16 @@ use crate::foreign;
 
 /// Problems beyond these are counted, not shown.
 const SHOWN: usize = 20;
-/// Longer names are cut in messages, and no name is near to them.
+/// Longer names are cut in messages and get no suggestion of a similar name.
 const LONGEST_NAME: usize = 64;
 
 /// Longest name of a plan or a study, in characters.
 const LONGEST_OWN_NAME: usize = 200;
-/// What [`is_name`] asks for.
-pub const NAME_RULE: &str =
-    "a name has letters, at most 200, and no line breaks, control characters or marks of direction";
+/// The rule that [`is_name`] checks, for messages.
+pub const NAME_RULE: &str = "a name needs letters, at most 200 characters, and no line breaks, control characters or characters that change the writing \
+         direction";
 
-/// Names that a message lists where none is near.
+/// The most names that a message lists if no name is similar.
 const MOST_NAMED: usize = 24;
 
 /// Whether a text can be the name of a plan or a study.
@@ -35,15 +35,15 @@ pub enum PlanError {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is far larger than any plan.
-    #[error("{path} is larger than {limit_bytes} bytes: this is no plan")]
+    #[error("{path} is larger than {limit_bytes} bytes: it is not a plan")]
     TooLarge {
         /// The file.
         path: String,
-        /// The most that is read.
+        /// The largest size that is read.
         limit_bytes: u64,
     },
     /// The text is not a plan of this version; at least one problem, in the order of lines.
@@ -65,7 +65,7 @@ pub struct Problem {
     pub message: String,
 }
 
-/// Collects problems and knows the text that they lie in.
+/// Collects problems, and knows the text that they occur in.
 pub(super) struct Problems<'a> {
     origin: &'a str,
     text: &'a str,
@@ -93,7 +93,7 @@ impl<'a> Problems<'a> {
         self.found.push(Problem { origin: self.origin.to_owned(), line, key: key.into(), message: message.into() });
     }
 
-    /// Whether a key was complained of already.
+    /// Whether a problem was already reported for a key.
     pub(super) fn has(&self, key: &str) -> bool {
         self.found.iter().any(|problem| problem.key == key)
     }
@@ -111,7 +111,7 @@ impl<'a> Problems<'a> {
     }
 }
 
-/// `; did you mean "fp32"?`, or the whole choice where no name is near.
+/// `; did you mean "fp32"?`, or the list of all names if none is similar.
 pub fn suggestion<S: AsRef<str>>(name: &str, choice: &[S]) -> String {
     match nearest(name, choice) {
         Some(near) => format!("; did you mean {near:?}?"),
@@ -132,16 +132,16 @@ fn nearest<'a, S: AsRef<str>>(name: &str, choice: &'a [S]) -> Option<&'a str> {
     let name = plain(name);
     let distance = |right: &&str| strsim::damerau_levenshtein(&name, &plain(right));
     let near = choice.iter().map(S::as_ref).min_by_key(|right| distance(right))?;
-    // A third of the letters may be wrong; of short names one letter.
+    // A third of the letters may be wrong; in short names one letter.
     if distance(&near) <= (near.len() / 3).max(1) {
         return Some(near);
     }
-    // Or it is a word of the name: `batch` of `batch_size`.
+    // Or the name contains it as a word: `batch` in `batch_size`.
     let has_word = |right: &&str| plain(right).split('_').any(|word| word == name);
     choice.iter().map(S::as_ref).filter(has_word).min_by_key(|right| right.len()).filter(|_| name.len() > 2)
 }
 
-/// A name for a message: quoted, and cut where it is long.
+/// A name for a message: in quotes, and cut if it is long.
 pub(super) fn quoted(name: &str) -> String {
     match name.char_indices().nth(LONGEST_NAME) {
         Some((end, _)) => format!("{:?}…", &name[..end]),

@@ -51,7 +51,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         }
     };
     let top = Table { name: String::new(), entries: document.get_ref() };
-    // The meaning of keys of another version or workload is unknown: report only that.
+    // The meaning of keys of another version or workload is unknown, so nothing else is reported.
     version(&top, &mut problems);
     if problems.any() {
         return Err(problems.into_error());
@@ -119,7 +119,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     if problems.any() { Err(problems.into_error()) } else { Ok(plan) }
 }
 
-/// Refuses what no program of the plan's own can do: only the worker knows when its steps suffice, and marks what to record.
+/// Rejects what programs of the plan's own cannot do: only the worker can end a run when its steps suffice, or mark the part to record.
 fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
     if plan.blocks().all(|block| block.spec.command.is_none()) {
         return;
@@ -129,7 +129,7 @@ fn only_whole_runs(plan: &Plan, top: &Table, problems: &mut Problems) {
     let refused = [("mode", !plan.mode.is_full()), ("trace_first_s", !whole), ("trace_steps", !whole)];
     for (key, _) in refused.into_iter().filter(|(_, refused)| *refused) {
         if let Some((span, _)) = measure.find(key) {
-            problems.add(&span, measure.path(key), "cannot be done with commands: their runs are whole");
+            problems.add(&span, measure.path(key), "cannot be used with commands: their runs always run to their end");
         }
     }
 }
@@ -149,16 +149,16 @@ fn checked(top: &Table, problems: &mut Problems) -> Vec<Checked> {
         };
         match margin {
             Ok(margin) if is_name(name) => checked.push((key.span(), Checked { measure: name.into(), margin })),
-            Ok(_) => problems.add(&key.span(), table.path(name), format!("no key of a measure: {NAME_RULE}")),
+            Ok(_) => problems.add(&key.span(), table.path(name), format!("is not a key of a measure: {NAME_RULE}")),
             Err(message) => problems.add(&value.span(), table.path(name), message),
         }
     }
-    // In the order of the file: the first one that both cells tell counts first.
+    // In the order of the file: the first measure that both cells report is decisive.
     checked.sort_by_key(|(span, _)| span.start);
     checked.into_iter().map(|(_, checked)| checked).collect()
 }
 
-/// What a constraint may ask for: the factors and levels of all blocks.
+/// The keys that a constraint may use: the factors of all blocks, with their levels.
 fn known_to_constraints(plan: &Plan) -> Vec<(&str, Known<'_>)> {
     let specs = || plan.blocks().map(|block| &block.spec);
     let mut known: Vec<(&str, Known)> = vec![
@@ -166,8 +166,8 @@ fn known_to_constraints(plan: &Plan) -> Vec<(&str, Known<'_>)> {
         ("data", Known::Names(specs().flat_map(|spec| &spec.data_sets).map(|rule| &*rule.key).collect())),
     ];
     for factor in specs().flat_map(|spec| &spec.factors) {
-        let there = known.iter_mut().find(|(key, _)| *key == &*factor.key);
-        match (&factor.domain, there) {
+        let known_domain = known.iter_mut().find(|(key, _)| *key == &*factor.key);
+        match (&factor.domain, known_domain) {
             (Domain::Names(names), Some((_, Known::Names(all)))) => all.extend(names.iter().map(|name| &**name)),
             (Domain::Names(names), None) => {
                 known.push((&factor.key, Known::Names(names.iter().map(|name| &**name).collect())));
@@ -180,7 +180,7 @@ fn known_to_constraints(plan: &Plan) -> Vec<(&str, Known<'_>)> {
     known
 }
 
-/// The cells that a constraint leaves out, or what is wrong with its text.
+/// The cells that a constraint excludes, or what is wrong with its text.
 fn excluded(exclude: &str, known: &[(&str, Known)]) -> Result<Filter, String> {
     match Filter::parse_known(exclude, known) {
         Ok(filter) if filter.is_empty() => {
@@ -191,17 +191,17 @@ fn excluded(exclude: &str, known: &[(&str, Known)]) -> Result<Filter, String> {
     }
 }
 
-/// Why they are left out, or what is wrong with its text.
+/// The reason of a constraint, or what is wrong with its text.
 fn reasoned(reason: &str) -> Result<&str, String> {
     let reason = reason.trim();
     if reason.is_empty() { Err("empty: say why these cells are left out".to_owned()) } else { Ok(reason) }
 }
 
 impl Plan {
-    /// A constraint by its texts.
+    /// A constraint made from its two texts.
     ///
     /// # Errors
-    /// What is wrong with them, as for a plan file, with the field that it is wrong with.
+    /// What is wrong, as for a plan file, with the name of the wrong field.
     pub fn constraint(&self, exclude: &str, reason: &str) -> Result<Constraint, (&'static str, String)> {
         let exclude = excluded(exclude, &known_to_constraints(self)).map_err(|error| ("exclude", error))?;
         let reason = reasoned(reason).map_err(|error| ("reason", error))?;
@@ -209,7 +209,7 @@ impl Plan {
     }
 }
 
-/// The cells that `[[constraint]]` excludes.
+/// The cells that the `[[constraint]]` tables exclude.
 fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constraint> {
     let known = known_to_constraints(plan);
     let mut constraints = Vec::new();
@@ -219,7 +219,7 @@ fn constraints(top: &Table, plan: &Plan, problems: &mut Problems) -> Vec<Constra
             problems.add(
                 &span,
                 table.path(key),
-                format!("missing: a constraint has {}", CONSTRAINT_KEYS.join(" and ")),
+                format!("missing: a constraint needs {}", CONSTRAINT_KEYS.join(" and ")),
             );
         }
         let (exclude, reason) = (table.text("exclude", problems), table.text("reason", problems));
@@ -270,12 +270,12 @@ fn version(top: &Table, problems: &mut Problems) {
                 let message = format!("version {found} is newer than this multicard's {PLAN_VERSION}: use a newer one");
                 problems.add(&span, "version", message);
             }
-            _ => problems.add(&span, "version", format!("there is no such version: write version = {PLAN_VERSION}")),
+            _ => problems.add(&span, "version", format!("this version does not exist: write version = {PLAN_VERSION}")),
         },
     }
 }
 
-/// The workload that a table names, or the usual one.
+/// The workload that a table names, or the default one.
 fn workload(table: &Table, known: &[&Arc<WorkloadSpec>], problems: &mut Problems) -> Arc<WorkloadSpec> {
     if let Some(name) = command::name_in(table) {
         return known.iter().find(|spec| spec.key == name).map_or_else(usual_workload, |spec| Arc::clone(spec));
@@ -285,10 +285,10 @@ fn workload(table: &Table, known: &[&Arc<WorkloadSpec>], problems: &mut Problems
     let chosen = table.choice("workload", &names, problems);
     let named = chosen.map(|name| known.iter().find(|spec| spec.key == *name));
     if let (Some((span, _)), Some(None)) = (table.find("workload"), named) {
-        let message = "\"command\" takes a table [command] with run = [\"program\", \"argument\", …]";
+        let message = "\"command\" needs a table [command] with run = [\"program\", \"argument\", …]";
         problems.add(&span, table.path("workload"), message);
     } else if let Some((span, _)) = table.find(command::KEY) {
-        let message = "means nothing beside another workload: write workload = \"command\"";
+        let message = "has no effect with another workload: write workload = \"command\"";
         problems.add(&span, table.path(command::KEY), message);
     }
     let spec = named.flatten().copied();
@@ -310,17 +310,17 @@ fn name(top: &Table, origin: &str, problems: &mut Problems) -> String {
     }
 }
 
-/// If the data set is a factor, `set` may name its level: `set = "samsum"`.
+/// The level that `set` names if the data set is a factor: `set = "samsum"`.
 fn set_level(data: &Table, spec: &WorkloadSpec) -> Option<Level> {
     let (_, value) = data.find("set")?;
     level(spec.factor(SET)?, value).ok()
 }
 
-/// The data set that a table names, with its keys.
+/// The data set that a table names, with its settings.
 fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
-    let said = |rule: &DataSetRule| rule.keys.iter().map(|key| key.key.clone()).collect::<Vec<_>>();
+    let rule_keys = |rule: &DataSetRule| rule.keys.iter().map(|key| key.key.clone()).collect::<Vec<_>>();
     let mut keys: Vec<Key> = vec!["set".into()];
-    keys.extend(spec.data_sets.iter().flat_map(said));
+    keys.extend(spec.data_sets.iter().flat_map(rule_keys));
     keys.extend(spec.cuts.iter().cloned());
     keys.dedup();
     table.check_keys(&keys, &spec.factors, problems);
@@ -338,7 +338,7 @@ fn data(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Data {
                 let with: Vec<String> = spec
                     .data_sets
                     .iter()
-                    .filter(|set| said(set).contains(&other.key))
+                    .filter(|set| rule_keys(set).contains(&other.key))
                     .map(|set| format!("{:?}", &*set.key))
                     .collect();
                 let message =
@@ -374,7 +374,7 @@ fn mode(measure: &Table, problems: &mut Problems) -> Mode {
     let found = real(value).filter(|share| (least..=most).contains(share));
     match found {
         Some(step_precision) if quick => return Mode::Quick { step_precision },
-        Some(_) => problems.add(&span, measure.path("step_precision"), "means nothing without mode = \"quick\""),
+        Some(_) => problems.add(&span, measure.path("step_precision"), "has no effect without mode = \"quick\""),
         None => {
             let message = format!("must be a share from {least} to {most}: 0.01 is ±1 %");
             problems.add(&span, measure.path("step_precision"), message);
@@ -383,7 +383,7 @@ fn mode(measure: &Table, problems: &mut Problems) -> Mode {
     Mode::Full
 }
 
-/// Who traces runs, and which part of each.
+/// Which tracer records runs, and which part of each run.
 fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
     let factor = Factor::named(Tracer::KEY, "Trace", &Tracer::NAMES);
     let named = factor_levels(&factor, None, Some(measure), problems).unwrap_or_default();
@@ -393,13 +393,13 @@ fn tracing(measure: &Table, problems: &mut Problems) -> Tracing {
     let steps = measure.steps("trace_steps", problems);
     for key in ["trace_first_s", "trace_steps"].into_iter().filter(|_| tracing.is_off()) {
         if let Some((span, _)) = measure.find(key) {
-            problems.add(&span, measure.path(key), "means nothing without trace = \"nsys\" or \"built-in\"");
+            problems.add(&span, measure.path(key), "has no effect without trace = \"nsys\" or \"built-in\"");
         }
     }
     match (first_s, steps) {
         (Some(_), Some(_)) => {
             let span = measure.find("trace_steps").map_or(0..0, |(span, _)| span);
-            problems.add(&span, "measure.trace_steps", "trace_first_s is given too: leave one of them");
+            problems.add(&span, "measure.trace_steps", "trace_first_s is given too: remove one of them");
             Tracing::default()
         }
         (Some(seconds), None) => tracing.with_capture(Capture::First { seconds }),
@@ -420,7 +420,8 @@ fn factor_levels(
     let (table, (span, value)) = match (beside_data, ticked) {
         (Some((first, _)), Some((span, _))) => {
             let (first, second) = (problems.line(&first), problems.line(&span));
-            let message = format!("given in [data] (line {first}) and in [factors] (line {second}): leave one of them");
+            let message =
+                format!("given in [data] (line {first}) and in [factors] (line {second}): remove one of them");
             let key = factors.map_or(String::new(), |table| table.path(&factor.key));
             problems.add(&span, key, message);
             return None;
@@ -434,13 +435,13 @@ fn factor_levels(
     match value.get_ref() {
         DeValue::Array(items) => {
             if items.is_empty() {
-                problems.add(&span, &key, "an empty list: name at least one level, or leave the line out");
+                problems.add(&span, &key, "an empty list: name at least one level, or remove the line");
             }
             let mut seen = std::collections::HashSet::new();
             for item in items {
                 match level(factor, item) {
                     Ok(level) if seen.contains(&level) => {
-                        problems.add(&item.span(), &key, format!("{level} stands twice in the list"));
+                        problems.add(&item.span(), &key, format!("{level} is listed twice"));
                     }
                     Ok(level) => {
                         seen.insert(level.clone());
@@ -476,9 +477,9 @@ fn level(factor: &Factor, value: &Spanned<DeValue>) -> Result<Level, String> {
                 None => Err(format!("unknown level {}{}", quoted(name), suggestion(name, names))),
             },
             DeValue::Boolean(on) if names.iter().any(|name| **name == *"on") => {
-                Err(format!("{on} is no level; did you mean {:?}?", if *on { "on" } else { "off" }))
+                Err(format!("{on} is not a level; did you mean {:?}?", if *on { "on" } else { "off" }))
             }
-            _ => Err(format!("must be a string, not {}; there are {}", kind(found), names.join(", "))),
+            _ => Err(format!("must be a string, not {}; possible levels: {}", kind(found), names.join(", "))),
         },
         Domain::GpuSet(names) => match found {
             DeValue::String(text) => text.parse().map(|choice: GpuChoice| Level::text(&choice.to_string())),

@@ -1,11 +1,11 @@
-//! What a reader of a plan should know of cells that run, though not as they may expect.
+//! Remarks on a plan: cells that run, but differently from what its author may expect.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::{Binding, Cell, Command, Level, Matrix, Mode, Node, Plan, Tracer, expand};
 
-/// A batch that is left out and holds less than this share of a training set is not worth a remark.
+/// If the batch that is left out holds less than this share of a training set, no remark is made.
 const LEAST_LEFT_OVER: f64 = 0.01;
 
 /// A remark on a plan.
@@ -13,7 +13,7 @@ const LEAST_LEFT_OVER: f64 = 0.01;
 pub struct Remark {
     /// A sentence without its full stop.
     pub text: String,
-    /// Whether runs would end without what they are run for.
+    /// Whether the runs would end without the result that they are made for.
     pub is_warning: bool,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for Remark {
     }
 }
 
-/// Remarks on a plan, which comes to `matrix` on this machine; warnings come first.
+/// The remarks on a plan, whose cells on this machine are `matrix`; warnings come first.
 pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<Remark> {
     let warnings = [unmeasured(plan, matrix), cut_off(plan, matrix), no_profiler(plan, node)];
     let merged = Some(matrix.merged.to_string()).filter(|text| !text.is_empty());
@@ -40,7 +40,7 @@ pub fn remarks(plan: &Plan, matrix: &Matrix, node: &Node) -> Vec<Remark> {
     warnings.chain(notes.into_iter().flatten().map(remark(false))).collect()
 }
 
-/// Cells that would be trained for nothing: all of their steps are warm-up. A quick run goes on until it has steady steps.
+/// Cells that would be trained in vain, because all of their steps are warm-up. A quick run goes on until it has steady steps.
 fn unmeasured(plan: &Plan, matrix: &Matrix) -> Option<String> {
     let warm_up = |cell: &Cell| plan.warm_up_steps.max(cell.shape.warm_up_steps);
     let is_short = |cell: &&Cell| (1..=warm_up(cell)).contains(&cell.shape.steps);
@@ -57,7 +57,7 @@ fn unmeasured(plan: &Plan, matrix: &Matrix) -> Option<String> {
     ))
 }
 
-/// Cells that the time limit would end, by estimate.
+/// Cells whose estimated time exceeds the time limit.
 fn cut_off(plan: &Plan, matrix: &Matrix) -> Option<String> {
     let limit_s = plan.limits.run_time_s?;
     let over: Vec<f64> =
@@ -65,19 +65,19 @@ fn cut_off(plan: &Plan, matrix: &Matrix) -> Option<String> {
     let longest_s = over.iter().copied().reduce(f64::max)?;
     Some(format!(
         "run_time_s = {limit_s} would end {} of {} cells before they are done: the longest takes about {longest_s:.0} s, by a rough \
-         estimate",
+             estimate",
         over.len(),
         matrix.cells.len()
     ))
 }
 
-/// What quick runs leave out, and what it would take to have it.
+/// What quick runs leave out, and how long full runs would take.
 fn quick(plan: &Plan, node: &Node) -> Option<String> {
     let precision = plan.mode.step_precision()?;
     let full = Plan { mode: Mode::Full, ..plan.clone() };
     let full_s: f64 = expand(&full, node).cells.iter().map(|cell| cell.estimate.duration_s).sum();
     let hours = full_s * f64::from(plan.repeats) / 3600.0;
-    let estimate = if full_s > 0.0 { format!(", by estimate {hours:.1} hours") } else { String::new() };
+    let estimate = if full_s > 0.0 { format!(", about {hours:.1} hours by estimate") } else { String::new() };
     Some(format!(
         "mode = quick: runs end once their mean step is known to ±{} %; accuracy and losses of epochs take full runs \
          (mode = \"full\", or --mode full){estimate}",
@@ -94,13 +94,13 @@ fn one_numa_node(matrix: &Matrix, node: &Node) -> Option<String> {
     }
     (node.numa_nodes < 2 && !bound.is_empty()).then(|| {
         let (key, levels, hostname) = (Binding::KEY, bound.join(", "), &node.hostname);
-        format!("{key} = {levels}: {hostname} has one NUMA node, so that binding is done and proven, and has no effect")
+        format!("{key} = {levels}: {hostname} has one NUMA node, so binding is applied and verified but has no effect")
     })
 }
 
 fn shared(plan: &Plan) -> Option<String> {
     (!plan.limits.exclusive).then(|| {
-        "exclusive = false: runs are packed side by side; those that had company are marked, and their times enter no table"
+        "exclusive = false: runs share the machine; runs that had others beside them are marked, and their times are left out of tables"
             .to_owned()
     })
 }
@@ -108,17 +108,14 @@ fn shared(plan: &Plan) -> Option<String> {
 fn no_profiler(plan: &Plan, node: &Node) -> Option<String> {
     let missing = node.nsys.as_ref().err()?;
     let (what, out) = match plan.tracing.tracers() {
-        [Tracer::Nsys] => ("this plan is not run here", "that line out"),
-        tracers if tracers.contains(&Tracer::Nsys) => {
-            ("its runs under nsys are not made here", "nsys out of that list")
-        }
+        [Tracer::Nsys] => ("this plan cannot run here", "that line"),
+        tracers if tracers.contains(&Tracer::Nsys) => ("its runs under nsys cannot run here", "nsys from that list"),
         _ => return None,
     };
-    Some(format!("trace = nsys: {missing}, so that {what}: install Nsight Systems, or take {out}"))
+    Some(format!("trace = nsys: {missing}, so {what}: install Nsight Systems, or remove {out}"))
 }
 
-/// A program of the plan's own that is not found on this machine; of another one nobody knows. A path is left to the run, whose folder
-/// may be made by a setup.
+/// A program of the plan's own that this machine does not have. A program given by a path is not checked, since its set-up may create it.
 pub fn missing_program(plan: &Plan) -> Option<Remark> {
     let path = std::env::var_os("PATH")?;
     let is_there = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
@@ -128,13 +125,12 @@ pub fn missing_program(plan: &Plan) -> Option<Remark> {
     let mut missing = named.filter(|(program, _)| !program.contains(['/', '{']) && !is_there(program));
     let (program, workload) = missing.next()?;
     let text = format!(
-        "workload {workload} runs {program:?}, which is in no folder of PATH here, so that its runs will fail: install it, or name its \
-         path"
+        "workload {workload} runs {program:?}, which is in no folder of PATH here, so its runs will fail: install it, or give its path"
     );
     Some(Remark { text, is_warning: true })
 }
 
-/// The greatest share of a training set that its last, unfilled batch holds, which no step trains on.
+/// The largest share of a training set that is in the last, incomplete batch, on which no step trains.
 fn left_over(matrix: &Matrix) -> Option<String> {
     let of_cell = |cell: &Cell| {
         let images = u64::try_from(cell.levels.get("train_images")?.as_integer()?).ok()?;
@@ -154,11 +150,11 @@ fn left_over(matrix: &Matrix) -> Option<String> {
     ))
 }
 
-/// What the built-in trace lacks here.
+/// What the built-in trace does not record on this machine.
 fn without_cuda(plan: &Plan, node: &Node) -> Option<String> {
     let missing = node.tracer.as_ref().err().filter(|_| plan.tracing.has(Tracer::BuiltIn))?;
     let recorded = if plan.blocks().all(|block| block.spec.command.is_some()) {
-        "of programs, nothing"
+        "nothing for programs of your own"
     } else {
         "phases, loader waits and the parts of steps on the host"
     };
@@ -254,13 +250,10 @@ mod tests {
     fn a_plan_that_asks_for_a_missing_profiler_is_said_not_to_run() {
         let mut plan = small_plan(&[]);
         plan.tracing = Tracing::by(&[Tracer::Nsys], Capture::Whole);
-        assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH, so that this plan is not run"));
+        assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH, so this plan cannot run"));
         plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
         let said = told(&plan, &cpu_node());
-        assert!(
-            said.len() == 2 && said[0].contains("it is not on PATH, so that its runs under nsys are not"),
-            "{said:?}"
-        );
+        assert!(said.len() == 2 && said[0].contains("it is not on PATH, so its runs under nsys cannot"), "{said:?}");
         assert!(said[1].contains("trace = built-in: CUDA calls and kernels are not recorded"), "{said:?}");
         plan.tracing = Tracing::by(&[Tracer::BuiltIn], Capture::Whole);
         let said = told(&plan, &cpu_node());
@@ -282,6 +275,6 @@ mod tests {
     fn runs_side_by_side_are_said_to_have_no_times() {
         let mut plan = small_plan(&[]);
         plan.limits.exclusive = false;
-        assert!(told(&plan, &cpu_node())[0].contains("side by side"));
+        assert!(told(&plan, &cpu_node())[0].contains("share the machine"));
     }
 }

@@ -18,14 +18,14 @@ pub enum RunState {
     Running,
     /// All ranks completed their job.
     Finished,
-    /// A rank failed, died, hung or logged nothing that could be read.
+    /// A rank failed, died or hung, or logged nothing that could be read.
     Failed,
     /// The user cancelled it.
     Cancelled,
     /// It exceeded the plan's time limit.
     #[strum(serialize = "timed out")]
     TimedOut,
-    /// It ended while nothing followed it, before its ranks had finished.
+    /// It ended while no process followed it, before its ranks had finished.
     Interrupted,
 }
 

@@ -1,5 +1,5 @@
-//! What a cell comes to on a machine: the shape of its runs, which is all that launch, placement and progress know of its levels,
-//! what they may take, and an estimate of their cost.
+//! The shape of a cell's runs, which is all that launch, placement and progress know about its levels; the limits of a run; and an estimate
+//! of its time and memory.
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
@@ -25,7 +25,7 @@ pub enum Binding {
 }
 
 impl Binding {
-    /// The key of the factor that chooses it, in every workload that has one.
+    /// The key of the factor that sets the binding, in every workload that has it.
     pub const KEY: &'static str = "numa";
     /// The names of its levels, the default first.
     pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
@@ -36,27 +36,27 @@ impl Binding {
     }
 }
 
-/// The processes of a run and how far it goes.
+/// The processes of a run and its number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// Processes: one a rank.
+    /// Processes: one for each rank.
     pub processes: u32,
-    /// Devices that each of them computes on.
+    /// Devices that each process computes on.
     pub devices_per_process: u32,
     /// How ranks and their memory are bound to NUMA nodes.
     pub binding: Binding,
-    /// Which of the node's GPUs it gets.
+    /// How its GPUs are chosen.
     #[serde(default, skip_serializing_if = "is_nearest")]
     pub gpu_choice: GpuChoice,
-    /// Steps of a rank over the whole run; 0 where nobody can tell.
+    /// Steps of a rank over the whole run; 0 if unknown.
     pub steps: u64,
-    /// Units (images, tokens) of a step, over all ranks; 0 where nobody can tell.
+    /// Units (images, tokens) in a step, over all ranks; 0 if unknown.
     pub units_per_step: u64,
-    /// Steps at the start that statistics leave out at least, whatever the plan says.
+    /// The number of first steps that statistics always leave out, even if the plan asks for fewer.
     pub warm_up_steps: u64,
     /// The step is captured as a CUDA graph and replayed.
     pub cuda_graph: bool,
-    /// It is a program of the plan's own, which needs neither worker nor libtorch.
+    /// It is a program of the plan's own, which needs neither the worker nor libtorch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_program: bool,
 }
@@ -88,15 +88,15 @@ impl Shape {
     }
 }
 
-/// What a run may take.
+/// Limits of a run's time and memory, and whether it shares the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// After this time a run is ended, in seconds.
+    /// A run is ended after this time, in seconds.
     pub run_time_s: Option<f64>,
-    /// What a rank may use of its device's memory, in GB (10⁹ bytes), for example to reproduce another card's limit.
+    /// The most device memory that a rank may use, in GB (10⁹ bytes), for example to reproduce another card's limit.
     pub memory_limit_gb: Option<f64>,
-    /// A run has the machine to itself, so that its times are its own; without it, small runs are packed side by side, each on
-    /// GPUs and CPUs of its own.
+    /// A run has the machine to itself, so that no other run affects its times. Otherwise several runs share the machine, each on its own
+    /// GPUs and CPUs.
     pub exclusive: bool,
 }
 
@@ -113,18 +113,18 @@ impl Limits {
     }
 }
 
-/// What a run will roughly take. Good for planning an evening, not for a table.
+/// A rough estimate of a run's time and memory. It is good for planning an evening, not for a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
     /// Time from launch to end, in seconds.
     pub duration_s: f64,
-    /// Part of it until the first step: starting processes, reading data, building the model.
+    /// The part of the duration before the first step: starting processes, reading data, building the model.
     pub start_s: f64,
-    /// The peak of one rank on its device: the GPU's memory, or the host's for a CPU rank.
+    /// The peak memory of one rank on its device: the GPU's memory, or the host's for a CPU rank.
     pub peak_bytes: u64,
-    /// The peak of all ranks in the host's memory.
+    /// The peak memory of all ranks together in the host's memory.
     pub host_bytes: u64,
-    /// What `peak_bytes` goes to, where the workload knows; the rest is the runtime's.
+    /// What `peak_bytes` is used for, as far as the workload knows; the rest belongs to the runtime.
     pub kinds: MemoryKinds,
 }
 

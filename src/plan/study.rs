@@ -1,5 +1,5 @@
-//! Studies in plan files: `[[study]]` tables. What their keys mean is known where results are shown; here they are kept as written,
-//! with their lines.
+//! Studies in plan files: `[[study]]` tables. The rooms that show results know what their keys mean; here they are stored as written, with
+//! their lines.
 
 use serde_json::{Map, Value};
 use toml::Spanned;
@@ -11,11 +11,11 @@ use super::problem::{NAME_RULE, Problems, is_name, quoted};
 /// A `[[study]]` of a plan file.
 #[derive(Clone, Debug)]
 pub struct StudyTable {
-    /// Its name, which no other study of the plan has.
+    /// Its name, which is unique in the plan.
     pub name: String,
     /// The line of its name in the file, from 1.
     pub line: usize,
-    /// Its other keys, in the order of the alphabet.
+    /// Its other keys, in alphabetical order.
     pub entries: Vec<StudyEntry>,
 }
 
@@ -30,7 +30,7 @@ pub struct StudyEntry {
     pub line: usize,
 }
 
-// Wherever it stands in the file.
+// The name may be anywhere in the table.
 impl PartialEq for StudyTable {
     fn eq(&self, other: &Self) -> bool {
         self.to_json() == other.to_json()
@@ -52,14 +52,14 @@ pub(super) fn studies(top: &Table, problems: &mut Problems) -> Vec<StudyTable> {
     for (span, table) in top.tables("study", problems) {
         let Some((name_span, name)) = table.text("name", problems) else {
             if table.find("name").is_none() {
-                problems.add(&span, table.path("name"), "missing: a study has a name");
+                problems.add(&span, table.path("name"), "missing: a study needs a name");
             }
             continue;
         };
         if !is_name(name) {
             problems.add(&name_span, table.path("name"), NAME_RULE);
         } else if studies.iter().any(|known| known.name == name) {
-            problems.add(&name_span, table.path("name"), format!("{} names two studies", quoted(name)));
+            problems.add(&name_span, table.path("name"), format!("{} is the name of two studies", quoted(name)));
         }
         let keys = table.entries.iter().filter(|(key, _)| key.get_ref() != "name");
         let mut entries: Vec<StudyEntry> = keys

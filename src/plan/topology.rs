@@ -1,12 +1,12 @@
-//! How the parts of a machine hang together: the ways between GPUs, and NUMA nodes with what is on them.
+//! How the parts of a machine are connected: the links between GPUs, and NUMA nodes with their CPUs and GPUs.
 
 use serde::{Deserialize, Serialize};
 
-/// The way between two GPUs, as `nvidia-smi topo` names it.
+/// The connection between two GPUs, with the names of `nvidia-smi topo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {
-    /// So many NVLinks, straight or through switches.
+    /// This number of NVLinks, direct or through switches.
     NvLink(u32),
     /// At most one PCIe switch, or one board.
     Pix,
@@ -33,10 +33,10 @@ impl LinkKind {
         }
     }
 
-    /// What it means, in words.
+    /// Its meaning in words.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::NvLink(_) => "NVLink: the fastest way, past the host",
+            Self::NvLink(_) => "NVLink: the fastest connection, which bypasses the host",
             Self::Pix => "at most one PCIe switch between them",
             Self::Pxb => "several PCIe switches between them, without the host bridge",
             Self::Phb => "through the PCIe host bridge of the processor",
@@ -46,46 +46,46 @@ impl LinkKind {
     }
 }
 
-/// The way between two GPUs of this process.
+/// The connection between two GPUs of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// The index of one.
+    /// The index of the first GPU.
     pub a: u32,
-    /// The index of the other, which is larger.
+    /// The index of the second GPU, which is larger.
     pub b: u32,
-    /// The way.
+    /// The kind of connection.
     pub kind: LinkKind,
 }
 
-/// A part of the host with its own memory.
+/// A part of the host with its own memory and CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumaNode {
     /// Its number.
     pub id: u32,
     /// Its CPUs as the kernel writes them: `0-15,32-47`.
     pub cpu_list: String,
-    /// How many those are.
+    /// The number of its CPUs.
     pub cpus: u32,
-    /// Those of them that this process may use, in order.
+    /// Its CPUs that this process may use, in order.
     #[serde(default)]
     pub usable_cpus: Vec<u32>,
-    /// Its memory, where the kernel says.
+    /// Its memory, if the kernel reports it.
     pub memory_bytes: Option<u64>,
     /// The indexes of the GPUs on it.
     pub gpus: Vec<u32>,
 }
 
-/// How the parts of a machine hang together.
+/// How the parts of a machine are connected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// The ways between GPUs that the driver tells.
+    /// The connections between GPUs, as far as the driver reports them.
     pub links: Vec<Link>,
-    /// NUMA nodes with CPUs, and others that hold a GPU.
+    /// NUMA nodes that have CPUs or GPUs.
     pub numa: Vec<NumaNode>,
 }
 
 impl Topology {
-    /// The way between two GPUs, in either order.
+    /// The connection between two GPUs, in either order.
     pub fn link(&self, a: u32, b: u32) -> Option<LinkKind> {
         let (a, b) = (a.min(b), a.max(b));
         self.links.iter().find(|link| (link.a, link.b) == (a, b)).map(|link| link.kind)

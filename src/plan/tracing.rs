@@ -1,4 +1,4 @@
-//! Whether runs are recorded, by whom, and which part of them.
+//! Whether runs are recorded, by which tracer, and which part of them.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -6,31 +6,31 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capture {
-    /// All of it.
+    /// The whole run.
     #[default]
     Whole,
     /// From the building of the model on.
     First {
-        /// For so long; the step that is under way then is the last one.
+        /// How long; the step that is running at the end is the last one.
         seconds: f64,
     },
-    /// Some training steps.
+    /// A range of training steps.
     Steps {
         /// The first, counted over the run from 1.
         first: u64,
-        /// The last; that of `first` or a later one.
+        /// The last step, which is `first` or a later one.
         last: u64,
     },
 }
 
-/// Who traces the runs of a plan, and which part of each. Tracing costs time, so that traced runs are cells of their own and no
-/// table of times holds them unless asked. Under several tracers each combination of levels is a cell of each: twins, which tell
-/// what tracing costs.
+/// Which tracers record the runs of a plan, and which part of each run. Tracing costs time, so traced runs belong to cells of their own,
+/// which tables of times leave out unless asked. With several tracers, each combination of levels becomes one cell for each tracer;
+/// comparing these cells shows what tracing costs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tracing {
     /// At least one, each once, in the order of [`Tracer::ALL`].
     tracers: Vec<Tracer>,
-    /// The whole run where nobody traces.
+    /// The whole run if no tracer is on.
     capture: Capture,
 }
 
@@ -41,7 +41,7 @@ impl Default for Tracing {
 }
 
 impl Tracing {
-    /// By these, whatever their order; nobody where there is none. `capture` is the part of each run that is recorded.
+    /// Tracing by these tracers, in any order; off if there are none. `capture` is the part of each run that is recorded.
     pub fn by(tracers: &[Tracer], capture: Capture) -> Self {
         let mut known: Vec<Tracer> = Tracer::ALL.into_iter().filter(|tracer| tracers.contains(tracer)).collect();
         if known.is_empty() {
@@ -51,22 +51,22 @@ impl Tracing {
         Self { tracers: known, capture: if is_traced { capture } else { Capture::Whole } }
     }
 
-    /// Who traces: at least one, each once, in the order of [`Tracer::ALL`].
+    /// The tracers: at least one, each once, in the order of [`Tracer::ALL`].
     pub fn tracers(&self) -> &[Tracer] {
         &self.tracers
     }
 
-    /// Whether this tracer is one of them.
+    /// Whether this tracer is used.
     pub fn has(&self, tracer: Tracer) -> bool {
         self.tracers.contains(&tracer)
     }
 
-    /// Whether nobody traces.
+    /// Whether no tracer is on.
     pub fn is_off(&self) -> bool {
         self.tracers == [Tracer::Off]
     }
 
-    /// The part of each traced run that is recorded; none where nobody traces.
+    /// The part of each traced run that is recorded; `None` if no tracer is on.
     pub fn capture(&self) -> Option<Capture> {
         (!self.is_off()).then_some(self.capture)
     }
@@ -76,12 +76,12 @@ impl Tracing {
         tracer.is_on().then_some(self.capture)
     }
 
-    /// Another part of each run by the same tracers.
+    /// The same tracers with another part of each run.
     pub fn with_capture(&self, capture: Capture) -> Self {
         Self::by(&self.tracers, capture)
     }
 
-    /// The same with this tracer, or without it where it is one of them; the last one stays.
+    /// Adds this tracer, or removes it if it is used; the last tracer is not removed.
     pub fn toggled(&self, tracer: Tracer) -> Self {
         let others: Vec<Tracer> = self.tracers.iter().copied().filter(|known| *known != tracer).collect();
         match (self.has(tracer), others.is_empty()) {
@@ -92,13 +92,14 @@ impl Tracing {
     }
 }
 
-/// Who traces a run. Each takes time of its own, so that runs of the same levels under different tracers are different cells.
+/// Which tracer records a run. Each costs a different amount of time, so runs with the same levels under different tracers belong to
+/// different cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tracer {
-    /// Nobody.
+    /// No tracer.
     #[default]
     Off,
-    /// Its ranks and the built-in tracer.
+    /// The run's ranks and the built-in tracer.
     BuiltIn,
     /// Nsight Systems.
     Nsys,
@@ -107,9 +108,9 @@ pub enum Tracer {
 impl Tracer {
     /// The key of plans, tables and filters.
     pub const KEY: &'static str = "trace";
-    /// What earlier versions called the level of runs that Nsight Systems traced, and of reports.
+    /// The level that earlier versions used for runs that Nsight Systems traced, and for reports.
     pub const EARLIER_NSYS: &'static str = "on";
-    /// All of them in the order in which they are shown: nobody first.
+    /// All tracers in the order in which they are shown; off comes first.
     pub const ALL: [Self; 3] = [Self::Off, Self::BuiltIn, Self::Nsys];
     /// Their names, in the same order.
     pub const NAMES: [&'static str; 3] = [Self::Off.name(), Self::BuiltIn.name(), Self::Nsys.name()];
@@ -139,7 +140,7 @@ impl Tracer {
     }
 }
 
-/// In logs `false`, `true` for Nsight Systems, which was the only one once, or the name.
+/// In logs: `false`, `true` for Nsight Systems (once the only tracer), or the name.
 impl Serialize for Tracer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -162,7 +163,7 @@ impl<'de> Deserialize<'de> for Tracer {
             Written::Flag(false) => Ok(Self::Off),
             Written::Flag(true) => Ok(Self::Nsys),
             Written::Name(name) if name == Self::BuiltIn.name() => Ok(Self::BuiltIn),
-            Written::Name(name) => Err(de::Error::custom(format!("{name:?} is no tracer that is known here"))),
+            Written::Name(name) => Err(de::Error::custom(format!("{name:?} is not a known tracer"))),
         }
     }
 }
@@ -178,7 +179,12 @@ mod tests {
             assert_eq!(serde_json::to_string(&tracer).unwrap(), text);
             assert_eq!(serde_json::from_str::<Tracer>(text).unwrap(), tracer);
         }
-        assert!(serde_json::from_str::<Tracer>("\"perf\"").unwrap_err().to_string().contains("\"perf\" is no tracer"));
+        assert!(
+            serde_json::from_str::<Tracer>("\"perf\"")
+                .unwrap_err()
+                .to_string()
+                .contains("\"perf\" is not a known tracer")
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Workloads as values: the kinds of job that a plan runs.
 //!
-//! A workload is one [`WorkloadSpec`]: its factors, its data sets, and `check`, the one place where the levels of a cell become
-//! types. Everything else in this room reads the value and knows no workload by name. What other rooms must know of a level stands
-//! as [`Hint`]s beside it.
+//! A workload is one [`WorkloadSpec`]: its factors, its data sets, and `check`, the only place where the levels of a cell become types.
+//! Everything else in this room reads the value and knows no workload by name. What other rooms must know about a level is stated by its
+//! [`Hint`]s.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,19 +23,19 @@ mod typed;
 pub use command::Command;
 pub use typed::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, OptimizerImpl, Passes};
 
-/// What most workloads call a step.
+/// The word that most workloads use for a step.
 pub const USUAL_STEP: &str = "step";
-/// What most workloads call their data.
+/// The word that most workloads use for their data.
 pub const USUAL_DATA: &str = "Data set";
-/// The factor that says how many GPUs a run gets, in every workload that has it.
+/// The key of the factor for the number of GPUs of a run, in every workload that has it.
 pub const GPUS: &str = "gpus";
 
 /// What a workload counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
-    /// One of them: `image`.
+    /// The word for one of them: `image`.
     pub one: Arc<str>,
-    /// Several: `images`.
+    /// The word for several: `images`.
     pub many: Arc<str>,
 }
 
@@ -52,7 +52,7 @@ pub enum Better {
     Neither,
 }
 
-/// A measure that a workload declares beside the built-in ones: readings under its key are shown by it.
+/// A measure that a workload declares in addition to the built-in ones: it shows the readings under its key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeclaredMeasure {
     /// The key of the readings.
@@ -65,14 +65,14 @@ pub struct DeclaredMeasure {
     /// Which values are good.
     #[serde(default)]
     pub better: Better,
-    /// It depends on the speed of the machine: other runs beside it change it.
+    /// Whether it depends on the speed of the machine, so that runs which shared the machine are left out.
     #[serde(default)]
     pub on_speed: bool,
 }
 
 /// A kind of job that a plan runs.
 ///
-/// As JSON, sessions keep the workloads that a plan brings. The check is code and is not kept.
+/// As JSON, it is how sessions store the workloads that come with a plan. `check` is code and is not stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkloadSpec {
     /// The name used in plans.
@@ -81,33 +81,34 @@ pub struct WorkloadSpec {
     pub name: Arc<str>,
     /// What it counts.
     pub unit: Unit,
-    /// What it calls a step: `step`, `iteration`.
+    /// Its word for a step: `step`, `iteration`.
     #[serde(default = "usual_step")]
     pub step: Arc<str>,
-    /// What the window calls its data: `Data set`; `Rows` where the data set is a factor, and the data say where its rows come from.
+    /// The window's title for its data: `Data set`; or `Rows` if the data set is a factor, so that the data settings only say where the
+    /// rows come from.
     #[serde(default = "usual_data")]
     pub data_name: Arc<str>,
     /// Its factors, in the order of columns and cards.
     #[serde(default)]
     pub factors: Vec<Factor>,
-    /// The keys of the factors that most plans vary, in the order of their cards: the window shows these first, the others on demand.
-    /// Empty for all.
+    /// The keys of the factors that most plans vary, in the order of their cards: the window shows these first, the others on demand. If
+    /// empty, all are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub main_factors: Vec<Key>,
-    /// Its data sets, the default first; none where it has no use for one.
+    /// Its data sets, the default first; empty if it uses none.
     #[serde(default)]
     pub data_sets: Vec<DataSetRule>,
-    /// The keys of factors that may stand in `[data]` beside the set that they cut.
+    /// The keys of factors that may also be written in `[data]`, because they limit the size of the set.
     #[serde(default)]
     pub cuts: Vec<Key>,
-    /// Measures beside the built-in ones.
+    /// Measures in addition to the built-in ones.
     #[serde(default)]
     pub measures: Vec<DeclaredMeasure>,
-    /// The program that its runs are; none where the worker has a task for it.
+    /// The program that its runs start; `None` if the worker has a task for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Arc<Command>>,
-    /// What the cell comes to on a machine, or why it cannot run there and what to do, as a fragment of a sentence. A workload
-    /// that was read has the check that this version has under its key.
+    /// The shape and estimate of a cell on a machine; or why it cannot run there and what to do, as a fragment of a sentence. A workload
+    /// read from a session gets the check that this version has for its key.
     #[serde(skip, default = "check_of_key")]
     pub check: fn(&Request) -> Result<(Shape, Estimate), String>,
 }
@@ -125,13 +126,13 @@ fn check_of_key() -> fn(&Request) -> Result<(Shape, Estimate), String> {
         _ if request.spec.command.is_some() => command::check(request),
         Some(known) => (known.check)(request),
         None => Err(format!(
-            "{} is a workload that this version does not know: use the multicard that made this session",
+            "{} is a workload that this version does not know: use the version of multicard that made this session",
             request.spec.key
         )),
     }
 }
 
-/// A cell of a workload, and what it would run on.
+/// A cell of a workload, and the machine and limits that it would run with.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Its workload.
@@ -140,19 +141,19 @@ pub struct Request<'a> {
     pub levels: &'a Levels,
     /// Its data set.
     pub data: &'a Data,
-    /// What its run may take.
+    /// The limits of its run.
     pub limits: &'a Limits,
     /// The machine.
     pub node: &'a Node,
 }
 
-// A check is as good as another of the same workload: functions have no identity of their own.
+// Functions cannot be compared usefully; the other fields decide.
 impl PartialEq for WorkloadSpec {
     fn eq(&self, other: &Self) -> bool {
         let names = |spec: &Self| {
             (spec.key.clone(), spec.name.clone(), spec.unit.clone(), spec.step.clone(), spec.data_name.clone())
         };
-        // Runs of a session share theirs.
+        // Runs of a session share the strings of their workload.
         std::ptr::eq(self, other)
             || names(self) == names(other)
                 && self.factors == other.factors
@@ -165,13 +166,14 @@ impl PartialEq for WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// Whether cells of both run the same and count the same units, whatever limits, measures or further levels their plans name.
+    /// Whether cells of both workloads run the same program and count the same units, whatever limits, measures or further levels their
+    /// plans name.
     pub fn runs_as(&self, other: &Self) -> bool {
         let [own, others] = [self, other].map(|spec| spec.command.as_deref().map(Command::what_runs));
         std::ptr::eq(self, other) || self.key == other.key && self.unit == other.unit && own == others
     }
 
-    /// A workload of which nothing but the key is known: a later version's. Levels and data of its cells are kept as they stand.
+    /// A workload of a later version, of which only the key is known. Levels and data of its cells are kept as they are.
     pub fn unknown(key: &str) -> Self {
         let unit = Unit { one: "unit".into(), many: "units".into() };
         Self {
@@ -190,7 +192,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Whether it is this version's workload of its key, so that the key alone names it.
+    /// Whether it equals this version's workload with its key, so that the key alone identifies it.
     pub fn is_built_in(&self) -> bool {
         workload(&self.key).is_some_and(|known| **known == *self)
     }
@@ -200,7 +202,7 @@ impl WorkloadSpec {
         self.factors.iter().find(|factor| factor.key == key)
     }
 
-    /// Its main factors, in the order of their cards, and the others. Without main ones, all are.
+    /// Its main factors, in the order of their cards, and the others. If none are marked as main, all are main.
     pub fn main_and_more(&self) -> (Vec<&Factor>, Vec<&Factor>) {
         if self.main_factors.is_empty() {
             return (self.factors.iter().collect(), Vec::new());
@@ -209,8 +211,8 @@ impl WorkloadSpec {
         (main, self.factors.iter().filter(|factor| !self.main_factors.contains(&factor.key)).collect())
     }
 
-    /// What a level of a factor means, whatever the workload: its own hints, or, as a key means the same in every workload, those that
-    /// a workload of this version has for it. So programs with such factors, and sessions of earlier versions, have them too.
+    /// What a level of a factor means to code that does not know the workload: the level's own hints, or else the hints that a built-in
+    /// workload gives to the same key and level. So programs with such factors, and sessions of earlier versions, have hints, too.
     pub fn hints<'a>(&'a self, key: &'a str, level: &'a Level) -> impl Iterator<Item = &'a Hint> + 'a {
         let specs = || std::iter::once(self).chain(workloads().iter().map(|spec| &**spec));
         let of_spec = move |spec: &'a Self| {
@@ -220,30 +222,30 @@ impl WorkloadSpec {
         specs().find(|spec| of_spec(spec).next().is_some()).into_iter().flat_map(of_spec)
     }
 
-    /// The hints of all levels of a cell, in their order.
+    /// The hints of all levels of a cell, in order.
     pub fn all_hints<'a>(&'a self, levels: &'a Levels) -> impl Iterator<Item = &'a Hint> + 'a {
         levels.iter().flat_map(|(key, level)| self.hints(key, level))
     }
 
-    /// A data set's rule by its name.
+    /// The rule of the data set with this name.
     pub fn data_set(&self, set: &str) -> Option<&DataSetRule> {
         self.data_sets.iter().find(|rule| rule.key == set)
     }
 
-    /// The default levels of all factors, but for those named.
+    /// The default levels of all factors, except the ones given.
     pub fn levels(&self, changed: &[(&str, Level)]) -> Levels {
         let changed = |key: &str| changed.iter().find(|(name, _)| *name == key).map(|(_, level)| level);
         let pair = |factor: &Factor| (factor.key.clone(), changed(&factor.key).unwrap_or(&factor.default).clone());
         Levels::new(self.factors.iter().map(pair).collect::<Vec<_>>())
     }
 
-    /// The data set of a plan that does not say.
+    /// The data set of a plan that names none.
     pub fn default_data(&self) -> Data {
         self.data_sets.first().map_or_else(Data::default, DataSetRule::default_data)
     }
 
-    /// The level that a setting of a cell has: a factor's, its default where the cell names none, or `data.decode` and the like of
-    /// its data set.
+    /// The level of a setting in a cell. The setting is a factor, whose default is used if the cell does not name it, or `data.decode` and
+    /// similar of its data set.
     pub(super) fn level<'a>(&'a self, key: &str, levels: &'a Levels, data: &'a Data) -> Option<&'a Level> {
         match key.strip_prefix("data.") {
             Some(key) => data.get(key).or_else(|| self.data_set(&data.set)?.default_of(key)),
@@ -251,14 +253,14 @@ impl WorkloadSpec {
         }
     }
 
-    /// Checks a cell that a session kept: unlike the cells of a plan, it may hold factors and levels of another version.
+    /// Checks a cell that was read from a session: unlike the cells of a plan, it may have factors and levels of another version.
     ///
     /// # Errors
-    /// Why it cannot run here, and what to do.
+    /// Why it cannot run on this machine, and what to do.
     pub fn check_kept(&self, request: &Request) -> Result<(Shape, Estimate), String> {
         // An unknown workload has no known factors: its check says so.
-        let kept = request.levels.iter().filter(|_| !self.factors.is_empty());
-        for (key, level) in kept {
+        let stored_levels = request.levels.iter().filter(|_| !self.factors.is_empty());
+        for (key, level) in stored_levels {
             let unknown = match self.factor(key) {
                 None => format!("{key} is a factor that this version does not know"),
                 Some(factor) if !factor.admits(level) => {
@@ -266,20 +268,19 @@ impl WorkloadSpec {
                 }
                 Some(_) => continue,
             };
-            return Err(format!("{unknown}: use the multicard that made this session"));
+            return Err(format!("{unknown}: use the version of multicard that made this session"));
         }
-        // A session of an earlier version lacks the factors that came since.
+        // A session of an earlier version lacks the factors that were added later.
         let level = |factor: &Factor| request.levels.get(&factor.key).unwrap_or(&factor.frozen_default).clone();
         let pairs: Vec<_> = self.factors.iter().map(|factor| (factor.key.clone(), level(factor))).collect();
         (self.check)(&Request { levels: &Levels::new(pairs), ..*request })
     }
 }
 
-/// The levels that are offered under a factor's key: all names, the usual numbers. The place of a level decides its order and its
-/// colour.
+/// The levels that are offered for a factor's key: all names, the usual numbers. The index of a level decides its order and its colour.
 ///
-/// A key means the same in every workload: the levels of the first built-in one that has it come first, then those that the other
-/// built-in ones and `further` add.
+/// A key means the same in every workload. The levels of the first built-in workload with the key come first, then those that the other
+/// built-in workloads and `further` add.
 pub fn offered_levels<'a>(key: &str, further: impl IntoIterator<Item = &'a WorkloadSpec>) -> Vec<Level> {
     let mut levels: Vec<Level> = Vec::new();
     for factor in workloads().iter().map(|spec| &**spec).chain(further).filter_map(|spec| spec.factor(key)) {
@@ -292,19 +293,19 @@ pub fn offered_levels<'a>(key: &str, further: impl IntoIterator<Item = &'a Workl
     levels
 }
 
-/// The workloads of this version, in the order they are offered.
+/// The workloads of this version, in the order in which they are offered.
 pub fn workloads() -> &'static [Arc<WorkloadSpec>] {
     static WORKLOADS: LazyLock<Vec<Arc<WorkloadSpec>>> = LazyLock::new(|| vec![image::spec(), llm::spec()]);
     &WORKLOADS
 }
 
-/// What this version can generate or download of its workloads' data sets, each with the set that reads it.
+/// The data sets that this version can generate or download, each with the rule of the set that reads it.
 pub fn obtainable() -> impl Iterator<Item = (&'static DataSetRule, &'static Obtainable)> {
     let sets = workloads().iter().flat_map(|spec| &spec.data_sets);
     sets.flat_map(|rule| rule.obtainable.iter().map(move |one| (rule, one)))
 }
 
-/// The workload of a new window, and of the plans and journals that name none: version 0.1 had no other.
+/// The workload of a new window, and of plans and journals that name none, since version 0.1 had no other.
 pub fn usual_workload() -> Arc<WorkloadSpec> {
     image::spec()
 }
@@ -314,7 +315,7 @@ pub fn workload(key: &str) -> Option<&'static Arc<WorkloadSpec>> {
     workloads().iter().find(|spec| spec.key == key)
 }
 
-/// The same, or an unknown workload of this key.
+/// The workload of this version with this key, or an unknown workload.
 pub fn workload_or_unknown(key: &str) -> Arc<WorkloadSpec> {
     workload(key).map_or_else(|| WorkloadSpec::unknown(key).into(), Arc::clone)
 }

@@ -1,15 +1,16 @@
-//! Writes a plan as TOML: a new file, or into the text of the file that it came from, whose comments and order stay.
+//! Writes a plan as TOML: a new file, or into the text of the file that it was read from, whose comments and order are kept.
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::file::{PLAN_VERSION, is_default};
 use super::{Block, Capture, Checked, Level, Limits, Margin, Mode, Plan, Tracer, Tracing, command};
 
-/// TOML's integers end at half of what a seed may be: this one, which no seed is, stands for those beyond until the text is made.
+/// TOML's integers cover only half of the range of seeds. Larger seeds are written as this number, which is not a seed, and replaced when
+/// the text is made.
 const LARGE_SEED: i64 = i64::MIN;
 
-/// A plan as a file. `base` is the text of the file that it came from, with the plan that is in it: what is the same in both is
-/// left as it stands there.
+/// A plan as a file. `base` is the text of the file that it was read from, with the plan in that text: everything that is equal in both
+/// plans is left as it is written.
 pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     let parsed = base.and_then(|(text, before)| Some((text.parse().ok()?, before)));
     let (mut document, before): (DocumentMut, _) = match parsed {
@@ -102,7 +103,7 @@ fn checked(top: &mut Table, checked: &[Checked]) {
 fn limits(table: &mut dyn TableLike, limits: &Limits) {
     put_or_remove(table, "run_time_s", limits.run_time_s.map(Value::from));
     put_or_remove(table, "memory_limit_gb", limits.memory_limit_gb.map(Value::from));
-    // Having the machine to itself is what a run does anyway.
+    // Exclusive use of the machine is the default.
     put_or_remove(table, "exclusive", (!limits.exclusive).then(|| false.into()));
 }
 
@@ -127,25 +128,26 @@ fn tracing(table: &mut dyn TableLike, tracing: &Tracing) {
     put_or_remove(table, "trace_steps", steps);
 }
 
-/// What a block's `workload` says.
+/// The value of a block's `workload` key.
 fn named(block: &Block) -> &str {
     if block.spec.command.is_some() { command::KEY } else { &block.spec.key }
 }
 
-/// The tables of a block, in a table that is the file itself or one of its `[[block]]`.
+/// Writes a block into `top`, which is the file itself or one of its `[[block]]` tables.
 fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
     if !block.data.set.is_empty() && before.is_none_or(|before| before.data != block.data) {
         let data = table(top, "data");
         put(data, "set", block.data.set.as_str().into());
-        let said = block.spec.data_sets.iter().flat_map(|rule| &rule.keys).map(|key| &key.key);
-        for key in said.filter(|key| block.data.get(key).is_none()) {
+        let rule_keys = block.spec.data_sets.iter().flat_map(|rule| &rule.keys).map(|key| &key.key);
+        for key in rule_keys.filter(|key| block.data.get(key).is_none()) {
             data.remove(key);
         }
         block.data.keys.iter().for_each(|(key, level)| put(data, key, value(level)));
     }
-    let said = |block: &Block| block.spec.command.clone().map(|command| (command, block.spec.measures.clone()));
+    let command_and_measures =
+        |block: &Block| block.spec.command.clone().map(|command| (command, block.spec.measures.clone()));
     match &block.spec.command {
-        Some(_) if before.is_some_and(|before| said(before) == said(block)) => {}
+        Some(_) if before.is_some_and(|before| command_and_measures(before) == command_and_measures(block)) => {}
         Some(command) => command::write(&block.spec, command, top),
         None => drop(top.remove(command::KEY)),
     }
@@ -164,22 +166,22 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
             [level] => Some(value(level)),
             levels => Some(Value::Array(levels.iter().map(value).collect())),
         };
-        // Some may stand beside the data set that they cut.
+        // Some settings may be in the data table, because they limit its size.
         let beside_data = top.get("data").and_then(Item::as_table_like).is_some_and(|data| data.contains_key(key));
         put_or_remove(table(top, if beside_data { "data" } else { "factors" }), key, written);
     }
 }
 
-/// The table of a name, which is made at the end where it is missing.
+/// The table with this name, which is added at the end if it is missing.
 fn table<'t>(top: &'t mut Table, name: &str) -> &'t mut dyn TableLike {
-    let made = || {
+    let new_table = || {
         let mut table = Table::new();
         table.decor_mut().set_prefix("\n");
         Item::Table(table)
     };
-    let item = top.entry(name).or_insert_with(made);
+    let item = top.entry(name).or_insert_with(new_table);
     if !item.is_table_like() {
-        *item = made();
+        *item = new_table();
     }
     match item {
         Item::Table(table) => table,
@@ -188,7 +190,7 @@ fn table<'t>(top: &'t mut Table, name: &str) -> &'t mut dyn TableLike {
     }
 }
 
-/// Writes a value in the place of the old one, with the comments around that.
+/// Writes a value in place of the old one, and keeps the comments around it.
 fn put(table: &mut dyn TableLike, key: &str, value: Value) {
     match table.get_mut(key).and_then(Item::as_value_mut) {
         Some(old) => {
@@ -207,7 +209,7 @@ fn put_or_remove(table: &mut dyn TableLike, key: &str, value: Option<Value>) {
     }
 }
 
-/// Writes `[[name]]` tables in the place of all old ones.
+/// Writes `[[name]]` tables in place of all old ones.
 fn put_all(top: &mut Table, name: &str, tables: Vec<Table>) {
     top.remove(name);
     if tables.is_empty() {
@@ -221,7 +223,7 @@ fn put_all(top: &mut Table, name: &str, tables: Vec<Table>) {
     top.insert(name, Item::ArrayOfTables(all));
 }
 
-/// JSON as TOML; none for null, which TOML lacks.
+/// JSON as TOML; `None` for null, which TOML lacks.
 fn of_json(json: &serde_json::Value) -> Option<Value> {
     Some(match json {
         serde_json::Value::Null => return None,

@@ -1,4 +1,4 @@
-//! What a program is made of: the git commit of its folder, its own files, its Python and the versions of packages.
+//! Facts about a program: the git commit of its folder, its own files, its Python and the versions of packages.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -16,48 +16,49 @@ use crate::protocol::{Environment, Job, Program};
 
 use super::words::Words;
 
-/// Time that git and Python have to answer.
+/// Time limit for git and Python.
 const LIMIT: Duration = Duration::from_secs(15);
-/// Packages whose versions decide how fast a training program is.
+/// Packages whose versions affect how fast a training program is.
 const PACKAGES: &str = "torch torchvision torchtune torchao lightning pytorch-lightning transformers accelerate datasets peft trl \
                         deepspeed flash-attn xformers triton vllm numpy jax jaxlib flax tensorflow keras scikit-learn";
 
 /// Larger files are data, not code.
 const MOST_FILE_BYTES: u64 = 32 << 20;
-/// Most files of a program's own.
+/// Most files of a program that are recorded.
 const MOST_FILES: usize = 4096;
-/// Files named on a command line that are code or settings, by what their names end in. Others may be what the program writes.
+/// Endings of files that count as code or settings if a command line names them. Other files may be output of the program.
 const CODE: [&str; 16] =
     ["py", "pyx", "sh", "bash", "pl", "rb", "jl", "lua", "r", "R", "toml", "yaml", "yml", "cfg", "ini", "conf"];
-/// Prints what a script imports from these folders, without running it.
+/// A script that prints what another script imports from these folders, without running it.
 const IMPORTS: &str = "import sys, modulefinder\n\
                        finder = modulefinder.ModuleFinder(path=sys.argv[2:])\n\
                        finder.run_script(sys.argv[1])\n\
                        print('\\n'.join(m.__file__ for m in finder.modules.values() if m.__file__))";
 
-/// What was found of interpreters, which stay the same while a session runs, and of scripts, while their files stay as they are.
+/// Facts that are kept between runs: about interpreters, which stay the same while a session runs, and about scripts, as long as their
+/// files do not change.
 #[derive(Debug, Default)]
 pub struct Facts {
     pythons: HashMap<Interpreter, Option<Versions>>,
     imports: HashMap<PathBuf, Imports>,
 }
 
-/// The files that a script imports, and what they were like when they were looked for.
+/// The files that a script imports, with their sizes and modification times when they were found.
 #[derive(Debug)]
 struct Imports {
     files: BTreeSet<PathBuf>,
     stamps: Vec<Stamp>,
 }
 
-/// Size and time of change of a file; none of one that is not there.
+/// Size and modification time of a file; `None` if it does not exist.
 type Stamp = Option<(u64, Option<SystemTime>)>;
 
-/// A Python and the variables that are set for it.
+/// A Python, with the environment variables that are set for it.
 type Interpreter = (PathBuf, Vec<(String, String)>);
 /// Python's version, and those of packages.
 type Versions = (String, String);
 
-/// Adds to a run's environment what its program is made of, as far as it can be found.
+/// Adds the facts about a run's program to the run's environment, as far as they can be found.
 pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut Environment) {
     let Ok(filled) = Words::new(job, program).command() else { return };
     let folder = PathBuf::from(filled.folder.as_deref().unwrap_or("."));
@@ -75,15 +76,15 @@ pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut 
     }
 }
 
-/// A digest of a program's own files: those on its command line that are code or settings, and those that a Python script among them
+/// A digest of a program's own files: files on its command line that are code or settings, and files that a Python script among them
 /// imports from its folder.
 fn own_files(known: &mut Facts, command: &[String], folder: &Path, python: Option<&Path>) -> Option<String> {
-    // `--config=settings.yaml` names a file too.
+    // `--config=settings.yaml` names a file, too.
     let named =
         command.iter().flat_map(|word| word.split_once('=').map(|(_, value)| value).into_iter().chain([&**word]));
     let named = named.map(|word| folder.join(word)).filter(|path| is_code(path) && path.is_file());
     let mut files: BTreeSet<PathBuf> = named.collect();
-    // A program that is named by its path is its user's own, whatever its name ends in.
+    // A program named by a path belongs to its user, whatever its ending.
     let own = command.first().filter(|program| program.contains('/')).map(|program| folder.join(program));
     files.extend(own.filter(|path| path.is_file()));
     let module = command.iter().position(|word| word == "-m").and_then(|place| command.get(place + 1));
@@ -100,7 +101,7 @@ fn own_files(known: &mut Facts, command: &[String], folder: &Path, python: Optio
     for path in files.iter().take(MOST_FILES) {
         let is_small = fs::metadata(path).is_ok_and(|about| about.len() <= MOST_FILE_BYTES);
         let Some(text) = is_small.then(|| fs::read(path).ok()).flatten() else { continue };
-        // The same program in another place is the same.
+        // The same program in another folder has the same digest.
         digest.update(path.strip_prefix(folder).unwrap_or(path).as_os_str().as_encoded_bytes());
         digest.update((text.len() as u64).to_le_bytes());
         digest.update(&text);
@@ -118,13 +119,13 @@ fn ends_in(path: &Path, endings: &[&str]) -> bool {
     path.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known))
 }
 
-/// Whether a file that a command line names is code or settings. JSON is both, and what programs write: only settings count.
+/// Whether a file on a command line is code or settings. JSON may also be output, so only JSON files named like settings count.
 fn is_code(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     ends_in(path, &CODE) || ends_in(path, &["json"]) && name.contains("conf")
 }
 
-/// The files that a Python script imports from its folder or the folder that it starts in, however indirectly.
+/// The files that a Python script imports, directly or indirectly, from its folder or the folder that it starts in.
 fn imports(known: &mut Facts, python: &Path, script: &Path, folder: &Path) -> BTreeSet<PathBuf> {
     let stamp = |path: &PathBuf| fs::metadata(path).ok().map(|about| (about.len(), about.modified().ok()));
     let stamps = |files: &BTreeSet<PathBuf>| files.iter().map(stamp).collect::<Vec<Stamp>>();
@@ -141,11 +142,11 @@ fn imports(known: &mut Facts, python: &Path, script: &Path, folder: &Path) -> BT
     files
 }
 
-/// The commit of a folder, and how many of its files differ from it.
+/// The commit of a folder, and the number of its files that differ from the commit.
 fn git(folder: &Path) -> Option<String> {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
-        // Nothing is locked or asked for while somebody else works there.
+        // git must not lock anything, since somebody may be working in the folder.
         command.arg("-C").arg(folder).args(arguments).env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
         answer(command)
     };
@@ -159,7 +160,7 @@ fn git(folder: &Path) -> Option<String> {
     Some(format!("{}{dirty}", commit.trim()))
 }
 
-/// The Python that a program is run by: itself, or the one that a script's first line names.
+/// The Python that runs a program: the program itself, or the one that a script's first line names.
 fn interpreter(program: &Path) -> Option<PathBuf> {
     let is_python = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
     if is_python(program) {
@@ -190,7 +191,7 @@ fn versions(python: &Path, folder: &Path, env: &[(String, String)]) -> Option<Ve
     Some((lines.next()?, lines.next().unwrap_or_default()))
 }
 
-/// What a command prints, if it succeeds in time.
+/// The output of a command, if it succeeds in time.
 fn answer(mut command: Command) -> Option<String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().ok()?;

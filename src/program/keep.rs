@@ -1,15 +1,15 @@
-//! Output of a program, kept to a limit.
+//! Keeps a limited part of a program's output.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-/// Bytes of a stream that are kept from its start.
+/// The number of bytes that are kept from the start of a stream.
 pub(super) const FIRST_BYTES: u64 = 8 << 20;
-/// Bytes that are kept of its end, once there are more.
+/// The number of bytes that are kept from its end, if the stream is longer.
 pub(super) const LAST_BYTES: usize = 256 << 10;
-/// Bytes of the end that failures are explained with.
+/// The number of bytes at the end that a failure message may use.
 const TOLD_BYTES: usize = 4096;
-/// Lines of the end that failures are explained with.
+/// The number of lines at the end that a failure message may use.
 const TOLD_LINES: usize = 5;
 
 /// A stream of output on its way to the run's log.
@@ -25,7 +25,7 @@ impl<W: Write> Keep<W> {
         Self { log, name, seen: 0, last: VecDeque::new() }
     }
 
-    /// Takes output; returns what to tell the user when it is the first that is left out.
+    /// Adds output. When output is left out for the first time, returns the message for the user.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<Option<String>> {
         let room = usize::try_from(FIRST_BYTES.saturating_sub(self.seen)).unwrap_or(usize::MAX);
         let (kept, over) = bytes.split_at(room.min(bytes.len()));
@@ -45,7 +45,7 @@ impl<W: Write> Keep<W> {
         }))
     }
 
-    /// Writes the end of a stream that was longer than what is kept of it.
+    /// Writes the kept end of a stream that was too long.
     pub fn finish(&mut self) -> io::Result<()> {
         let over = self.seen.saturating_sub(FIRST_BYTES);
         let tail = usize::try_from(over).unwrap_or(usize::MAX).min(self.last.len());
@@ -60,7 +60,7 @@ impl<W: Write> Keep<W> {
     }
 
     /// The last lines of the stream that are not empty, on one line.
-    pub fn told(&self) -> String {
+    pub fn last_lines(&self) -> String {
         let bytes: Vec<u8> = self.last.iter().skip(self.last.len().saturating_sub(TOLD_BYTES)).copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let plain = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>();
@@ -81,9 +81,9 @@ mod tests {
         let mut short = Keep::new(Vec::new(), "standard output");
         assert_eq!(short.push(b"one\n\x1b[31mtwo\x00\n\n").unwrap(), None);
         short.finish().unwrap();
-        assert_eq!((short.log.as_slice(), &*short.told()), (&b"one\n\x1b[31mtwo\x00\n\n"[..], "one | [31mtwo"));
+        assert_eq!((short.log.as_slice(), &*short.last_lines()), (&b"one\n\x1b[31mtwo\x00\n\n"[..], "one | [31mtwo"));
         short.push(b"3\n4\n5\n6\n7\n").unwrap();
-        assert_eq!(short.told(), "3 | 4 | 5 | 6 | 7", "the last five lines");
+        assert_eq!(short.last_lines(), "3 | 4 | 5 | 6 | 7", "the last five lines");
         let mut long = Keep::new(Vec::new(), "standard output");
         let line = [b"0123456789abcde".as_slice(), b"\n"].concat();
         let chunk = line.repeat(4096);

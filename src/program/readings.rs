@@ -1,7 +1,7 @@
-//! Readings of a program: what its output and its files say about its steps, and other numbers.
+//! Readings of a program: steps and other numbers found in its output and its files.
 //!
-//! Bytes go in, events of a run's log come out. Each [`Source`] turns lines of output or the new part of a file into what it
-//! [`Found`]; the [`Course`] of the run makes steps of that, with their durations and their warm-up.
+//! Bytes go in, events of a run's log come out. Each [`Source`] turns lines of output or the new part of a file into [`Found`] values; the
+//! run's [`Course`] turns these into steps with durations and warm-up.
 //!
 #![doc = include_str!("readings/readings.md")]
 
@@ -36,11 +36,11 @@ pub const READINGS_FILE: &str = "readings.jsonl";
 /// The helper module for Python programs.
 pub const PYTHON_ADAPTER: &str = include_str!("readings/adapter.py");
 
-/// Reading output may take this long, and this part of a run's time: the program waits for it meanwhile.
+/// Reading output may take this long, plus this share of a run's time, because the program waits for it.
 const BUSY: Duration = Duration::from_secs(1);
 const BUSY_SHARE: u32 = 20;
 
-/// Something that a program said about itself.
+/// Something that was found in a program's output or files.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
     /// A step has ended, or more is known about the step that ended last.
@@ -56,40 +56,41 @@ pub enum Found {
         /// The epoch it belongs to, as the program counts.
         epoch: Option<f64>,
     },
-    /// A phase begins. Which of [`Phase::WarmUp`] and [`Phase::Steady`] training is in, the course decides.
+    /// A phase begins. For training, the course decides whether it is [`Phase::WarmUp`] or [`Phase::Steady`].
     Phase {
         /// The phase.
         phase: Phase,
         /// When, in seconds since the Unix epoch.
         at_s: f64,
     },
-    /// A number of a line of output whose meaning is not known.
+    /// A number in a line of output whose meaning is unknown.
     Untaken(Untaken),
-    /// Something that the user should know, such as a line that is not what its source expects; the run continues.
+    /// A message for the user, for example about a line that its source cannot use; the run continues.
     Warning(String),
 }
 
-/// A number of a line of output that was not taken, because its name and unit do not say what it is.
+/// A number in a line of output that was not read, because its name and unit do not tell its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Untaken {
     /// Its name as it is printed; empty if it has none.
     pub name: String,
-    /// Its name, the number and its unit.
+    /// The number with its name and its unit.
     pub number: String,
-    /// A pattern that takes it.
+    /// A pattern that reads this number.
     pub pattern: String,
-    /// A pattern that takes what was taken of the line: where a plan declares patterns, nothing is guessed.
+    /// A pattern that reads the numbers that were read of the line. A plan needs it as well, because nothing is guessed once a plan
+    /// declares patterns.
     pub taken: String,
 }
 
-/// A step as a program says it.
+/// A step as a program reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FoundStep {
-    /// Its number, as the program counts: from 0 or 1, over the run or over each epoch. Without one, it follows the previous step.
+    /// Its number, as the program counts: from 0 or 1, over the run or over each epoch. Without a number, it follows the previous step.
     pub step: Option<u64>,
-    /// Where its count ends, if the program says so.
+    /// The last number of its count, if the program reports it.
     pub steps: Option<u64>,
-    /// The epoch, as the program counts: from 0 or 1. A fraction is a part of the epoch that is running.
+    /// The epoch, as the program counts: from 0 or 1. A fraction is the finished part of the current epoch.
     pub epoch: Option<f64>,
     /// Its duration; without one, the time since the previous step.
     pub duration_s: Option<f64>,
@@ -99,18 +100,18 @@ pub struct FoundStep {
     pub loss: Option<f64>,
     /// Units (images, tokens) of the step, over all of the program's processes.
     pub units: Option<f64>,
-    /// Whether the program excludes it from statistics; none leaves that to the plan.
+    /// Whether the program excludes it from statistics; `None` leaves that to the plan.
     pub warm_up: Option<bool>,
     /// When it ended, in seconds since the Unix epoch.
     pub at_s: f64,
 }
 
-/// A number without the last digits, which conversions of units leave behind: 0.0041 rather than 0.0040999999999999995.
+/// A number without the inexact last digits that unit conversions leave: 0.0041 instead of 0.0040999999999999995.
 fn plain(number: f64) -> f64 {
     format!("{number:.11e}").parse().unwrap_or(number)
 }
 
-/// In words, for people who try their patterns: `step 3 of 100, loss 0.5`.
+/// In words, for users who try their patterns: `step 3 of 100, loss 0.5`.
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of_step = |step: Option<u64>| step.map_or(String::new(), |step| format!(" of step {step}"));
@@ -123,7 +124,7 @@ impl fmt::Display for Found {
                 loss.map_or(Ok(()), |loss| write!(f, ", loss {loss}"))?;
                 units.map_or(Ok(()), |units| write!(f, ", {units} units"))?;
                 duration_s.map_or(Ok(()), |duration_s| write!(f, ", {} s", plain(duration_s)))?;
-                wait_s.map_or(Ok(()), |wait_s| write!(f, ", {} s of it waiting", plain(wait_s)))?;
+                wait_s.map_or(Ok(()), |wait_s| write!(f, ", of which {} s were spent waiting", plain(wait_s)))?;
                 if *warm_up == Some(true) { f.write_str(", warm-up") } else { Ok(()) }
             }
             Self::Reading { key, value, step, epoch } => {
@@ -133,7 +134,7 @@ impl fmt::Display for Found {
             Self::Phase { phase: Phase::Steady | Phase::WarmUp, .. } => f.write_str("training begins"),
             Self::Phase { phase, .. } => write!(f, "phase {}", format!("{phase:?}").to_lowercase()),
             Self::Untaken(Untaken { number, pattern, .. }) => {
-                write!(f, "not taken: {number}; a pattern that takes it: '{pattern}'")
+                write!(f, "not read: {number}; a pattern that reads it: '{pattern}'")
             }
             Self::Warning(message) => f.write_str(message),
         }
@@ -149,15 +150,15 @@ pub enum Stream {
     Error,
 }
 
-/// Where readings come from: lines of output, or files that the program writes.
+/// A source of readings: lines of output, or files that the program writes.
 pub trait Source {
-    /// Takes a line of the program's output, as [`Lines`] gives it.
+    /// Reads a line of the program's output, as [`Lines`] returns it.
     fn line(&mut self, stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
         let _ = (stream, line, at_s, found);
     }
 
-    /// Reads what is new in its files. After the program's end, `last` is true: a last line without a line break counts, and what
-    /// was declared and never found is said.
+    /// Reads what is new in its files. After the program's end, `last` is true: a last line without a line break counts, and declared
+    /// readings that were never found are reported.
     ///
     /// # Errors
     /// A file cannot be read. The source is polled again.
@@ -172,14 +173,14 @@ pub trait Source {
 pub struct Place {
     /// The run's folder.
     pub run_folder: PathBuf,
-    /// The folder that the program runs in; its relative paths start here.
+    /// The folder that the program runs in; its relative paths are relative to it.
     pub working_folder: PathBuf,
     /// When it is started, in seconds since the Unix epoch.
     pub started_s: f64,
 }
 
-/// The sources of a program whose plan says this of its readings; `files` are the plan's with their placeholders filled. What is in
-/// them before now is left out: earlier runs wrote it.
+/// The sources of a program's readings, as declared by its plan; `files` are the plan's files with their placeholders filled. The present
+/// contents of these files are skipped, since earlier runs wrote them.
 pub fn sources(spec: &ReadingsSpec, files: &[String], place: &Place) -> Vec<Box<dyn Source>> {
     let own = json::JsonLines::of_program(place.run_folder.join(READINGS_FILE));
     if spec.names_no_source() {
@@ -193,17 +194,17 @@ pub fn sources(spec: &ReadingsSpec, files: &[String], place: &Place) -> Vec<Box<
     sources
 }
 
-/// The source that reads a file of a program by its kind.
-fn file_source(path: &Path, said: &str, spec: &ReadingsSpec) -> Box<dyn Source> {
-    match ReadFile::of(said) {
+/// The source that reads a program's file of a certain kind.
+fn file_source(path: &Path, name: &str, spec: &ReadingsSpec) -> Box<dyn Source> {
+    match ReadFile::of(name) {
         Some(ReadFile::JsonLines) => Box::new(json::JsonLines::declared(path.to_owned(), spec)),
         Some(ReadFile::Csv) => Box::new(csv::Csv::new(path.to_owned(), spec)),
         _ => Box::new(tensorboard::EventFiles::declared(path, spec)),
     }
 }
 
-/// Reads a log of a program's output as it would be read while the program runs, and passes what is found to `take`, with the number
-/// and the text of its line; what is said at the end has none. Gives the number of lines.
+/// Reads a log of a program's output as if the program were running, and passes the readings to `take`, with the number and the text of
+/// their line; readings found at the end have no line. Returns the number of lines.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -233,7 +234,7 @@ pub fn read_log(
         }
     }
     lines.finish(&mut line);
-    // Sources of lines have no files that could fail.
+    // These sources read only lines, not files that could fail.
     let _ = source.poll(true, 0.0, &mut found);
     found.into_iter().for_each(|found| take(None, found));
     Ok(last)
@@ -245,18 +246,18 @@ pub struct Readings {
     streams: [Lines; 2],
     course: Course,
     found: Vec<Found>,
-    /// What was said of files that cannot be read: each message once.
+    /// Messages about unreadable files that were already reported.
     failures: HashSet<String>,
     opened: Instant,
     /// Time that reading output has taken.
     busy: Duration,
-    /// Bytes of output, and those that were not read because they came too fast.
+    /// Bytes of output in total, and bytes that were not read because they arrived too fast.
     printed: u64,
     skipped: u64,
 }
 
 impl Readings {
-    /// For a program that is about to start; `files` are the plan's with their placeholders filled.
+    /// The readings of a program that is about to start; `files` are the plan's files with their placeholders filled.
     pub fn new(spec: &ReadingsSpec, files: &[String], place: &Place, warm_up: WarmUp) -> Self {
         Self {
             sources: sources(spec, files, place),
@@ -271,7 +272,7 @@ impl Readings {
         }
     }
 
-    /// Takes output as it comes. Of a program that prints faster than its output can be read, parts are left out.
+    /// Reads output as it arrives. If a program prints faster than its output can be read, parts are skipped.
     pub fn output(&mut self, stream: Stream, bytes: &[u8], now_s: f64) {
         let Self { sources, streams, found, .. } = self;
         let lines = match stream {
@@ -288,23 +289,23 @@ impl Readings {
         self.busy += begun.elapsed();
     }
 
-    /// The machine's clock was set by `by_s` between two times that it told, before what comes next.
+    /// Reports that the machine's clock was set by `by_s`, at a moment between these two times and before the next output.
     pub fn clock_set(&mut self, before_s: f64, after_s: f64, by_s: f64) {
         self.course.clock_set(before_s, after_s, by_s);
         let message = format!(
-            "the machine's clock was set by {by_s:+.1} s while the program ran: the step during which it was is left out of statistics, \
-             unless the program said its duration"
+            "the machine's clock was set by {by_s:+.1} s while the program ran: the step in which this happened is left out of \
+                 statistics, unless the program reported its duration"
         );
         self.found.push(Found::Warning(message));
     }
 
-    /// Gives the events since the last call, each with its time. Several times a second is often enough.
+    /// Adds the events since the last call, each with its time. It should be called a few times a second.
     pub fn poll(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
         self.poll_sources(false, now_s);
         self.course.take(&mut self.found, now_s, events);
     }
 
-    /// Gives the last events, once the program has ended.
+    /// Adds the last events, once the program has ended.
     pub fn finish(&mut self, now_s: f64, events: &mut Vec<(f64, Event)>) {
         let Self { sources, streams, found, .. } = self;
         for (lines, stream) in streams.iter_mut().zip([Stream::Output, Stream::Error]) {
@@ -314,7 +315,8 @@ impl Readings {
         if self.skipped > 0 {
             let mb = |bytes: u64| (bytes as f64 / 1e6).ceil();
             self.found.push(Found::Warning(format!(
-                "{} of {} MB of output were not searched for readings, for they came faster than they could be: let it print less",
+                "{} of {} MB of output were not searched for readings, because the program printed faster than multicard could read: let \
+                     it print less",
                 mb(self.skipped),
                 mb(self.printed)
             )));

@@ -1,4 +1,4 @@
-//! The runner: starts a run's program, watches its processes, and logs what it reads as rank 0.
+//! The runner: starts a run's program, watches its processes, and logs its readings as rank 0.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -23,7 +23,7 @@ use crate::processes::{self, MARKER_VARIABLE};
 use crate::protocol::{Device, Event, Exit, FailureKind, Job, MemoryPolicy, PROTOCOL_VERSION, Phase, Program};
 use crate::trace;
 
-/// Folder of a session with the marks of set-ups that were run.
+/// Folder in a session with markers of the set-ups that have run.
 const SETUP_FOLDER: &str = "setup";
 
 /// Runs the program of a job until it has ended, and logs it as rank 0; returns whether it succeeded. The calling process is
@@ -37,7 +37,7 @@ pub fn run(job_path: &Path, starter: &str) -> Result<bool, String> {
     let job: Job = serde_json::from_slice(&text).map_err(|error| format!("the job {shown} is malformed: {error}"))?;
     let Some(program) = job.program.clone() else { return Err(format!("the job {shown} has no program")) };
     let signal = processes::signals()?;
-    // Without it, orphans are found by the run's marker alone.
+    // If this fails, orphans are found only by the run's marker.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let log = job.folder.join("rank-0.jsonl");
     let log = OpenOptions::new().create(true).append(true).open(&log);
@@ -50,7 +50,7 @@ pub fn run(job_path: &Path, starter: &str) -> Result<bool, String> {
     let duration_s = runner.started.elapsed().as_secs_f64();
     let event = match end {
         Ok(End::Well) => Event::Finished { duration_s },
-        // Whoever asked for it knows why.
+        // Whoever requested the end knows the reason.
         Ok(End::Asked) => return Ok(false),
         Err(Failure { kind, message }) => Event::Failed { kind, message },
     };
@@ -59,11 +59,11 @@ pub fn run(job_path: &Path, starter: &str) -> Result<bool, String> {
     Ok(well)
 }
 
-/// How a run ended that did not fail.
+/// How a run that did not fail ended.
 enum End {
     /// The program exited with code 0.
     Well,
-    /// A signal asked for its end.
+    /// A signal requested its end.
     Asked,
 }
 
@@ -83,7 +83,7 @@ struct Runner {
     signal: Arc<AtomicUsize>,
     log: Log,
     started: Instant,
-    /// Variables with which the program is traced.
+    /// Environment variables that make the tracer record the program.
     injection: Vec<(String, PathBuf)>,
 }
 
@@ -108,7 +108,7 @@ impl Runner {
             std::path::absolute(filled.folder.as_deref().unwrap_or(".")).map_err(|error| input(error.to_string()))?;
         if !folder.is_dir() {
             return Err(input(format!(
-                "the program's folder {} is not there: correct `folder`, which is relative to the plan's file",
+                "the program's folder {} does not exist: correct `folder`, which is relative to the plan's file",
                 folder.display()
             )));
         }
@@ -122,7 +122,8 @@ impl Runner {
         let readings = Readings::new(spec, &files, &place, warm_up);
         let (executable, command) = self.command(&filled.run, &filled, &folder).map_err(input)?;
         self.record(&filled, &executable, &folder);
-        let Ended { exit, told, time } = watch(command, Some(readings), &mut self.log, &self.signal).map_err(input)?;
+        let Ended { exit, last_lines, time } =
+            watch(command, Some(readings), &mut self.log, &self.signal).map_err(input)?;
         self.log.reading(PROGRAM_TIME, time.as_secs_f64());
         self.log.reading(CPU_TIME, children_cpu_s());
         match exit {
@@ -131,21 +132,21 @@ impl Runner {
                 if let Exit::Code(code) = exit {
                     self.log.reading("exit_code", f64::from(code));
                 }
-                if exit.is_success() { Ok(End::Well) } else { Err(failure(&filled.run, exit, &told)) }
+                if exit.is_success() { Ok(End::Well) } else { Err(failure(&filled.run, exit, &last_lines)) }
             }
         }
     }
 
-    /// Runs the set-up, unless a run of the session did; returns whether the run goes on.
+    /// Runs the set-up, unless a run of the session has done so; returns whether the run continues.
     fn set_up(&mut self, filled: &Filled, folder: &Path) -> Result<bool, Failure> {
-        let failed = |error: io::Error| input(format!("cannot note the set-up in the session: {error}"));
+        let failed = |error: io::Error| input(format!("cannot record the set-up in the session: {error}"));
         let run_folder = std::path::absolute(&self.job.folder).map_err(failed)?;
         let session = session_folder(&run_folder).unwrap_or(&run_folder).join(SETUP_FOLDER);
         fs::create_dir_all(&session).map_err(failed)?;
         let text = serde_json::json!([filled.setup, folder, filled.env]).to_string();
         let digest: String = Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let lock = File::create(session.join(format!("{digest}.lock"))).map_err(failed)?;
-        // Runs that are packed side by side wait for the one that is setting up.
+        // Runs that share the machine wait for the one that runs the set-up.
         while lock.try_lock().is_err() {
             if self.is_asked_to_end() {
                 return Ok(false);
@@ -153,7 +154,7 @@ impl Runner {
             thread::sleep(POLL);
         }
         let done = session.join(format!("{digest}.done"));
-        // A session that was copied or imported is set up anew: what was made for it lies elsewhere, or was made by somebody else.
+        // A copied or imported session runs its set-up again, since its results are in another place or were made by somebody else.
         let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let mark = format!("{} on {}\n{}\n", session.display(), hostname.trim(), filled.setup.join(" "));
         if fs::read_to_string(&done).is_ok_and(|known| known == mark) {
@@ -161,7 +162,7 @@ impl Runner {
         }
         let (_, command) =
             self.command(&filled.setup, filled, folder).map_err(|error| input(format!("setup: {error}")))?;
-        let Ended { exit, told, .. } = watch(command, None, &mut self.log, &self.signal).map_err(input)?;
+        let Ended { exit, last_lines, .. } = watch(command, None, &mut self.log, &self.signal).map_err(input)?;
         match exit {
             None => Ok(false),
             Some(exit) if exit.is_success() => {
@@ -169,13 +170,14 @@ impl Runner {
                 Ok(true)
             }
             Some(exit) => {
-                let Failure { kind, message } = failure(&filled.setup, exit, &told);
+                let Failure { kind, message } = failure(&filled.setup, exit, &last_lines);
                 Err(Failure { kind, message: format!("setup: {message}") })
             }
         }
     }
 
-    /// Has the program traced, if the job asks for it. Without a trace the run goes on, for its measurements count.
+    /// Makes the tracer record the program, if the job asks for it. If that is impossible, the run continues, because its measurements
+    /// count.
     fn inject(&mut self) {
         if self.job.tracer() != Tracer::BuiltIn {
             return;
@@ -187,14 +189,14 @@ impl Runner {
         }
     }
 
-    /// The variables that are set for the program, each once; those of the plan win.
+    /// The environment variables for the program, each once; the plan's values take precedence.
     fn environment(&self, filled: &Filled) -> Vec<(String, OsString)> {
         let folder = std::path::absolute(&self.job.folder).unwrap_or_else(|_| self.job.folder.clone());
         let mut all: Vec<(String, OsString)> = vec![
             (MARKER_VARIABLE.into(), self.program.marker.clone().into()),
             ("MULTICARD_RUN_FOLDER".into(), folder.clone().into()),
             (READINGS_VARIABLE.into(), folder.join(READINGS_FILE).into()),
-            // Lines of output come when they are printed, not when a buffer is full.
+            // This makes lines of output arrive when they are printed, not when a buffer is full.
             ("PYTHONUNBUFFERED".into(), "1".into()),
         ];
         all.extend(self.injection.iter().map(|(name, path)| (name.clone(), path.clone().into_os_string())));
@@ -226,7 +228,7 @@ impl Runner {
         Ok((executable, command))
     }
 
-    /// The command before the program that sets its memory policy. The supervisor has bound this process to its CPUs.
+    /// The command in front of the program that sets its memory policy. The supervisor has already bound this process to its CPUs.
     fn memory_policy(&mut self, search: Option<&OsStr>) -> Vec<OsString> {
         let list = |nodes: &[u32]| nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let option = match self.job.ranks.first().and_then(|place| place.memory.as_ref()) {
@@ -238,14 +240,14 @@ impl Runner {
             Ok(numactl) => vec![numactl.into(), option.into()],
             Err(_) => {
                 self.log.warn(format!(
-                    "the program's memory policy ({option}) is not set: install numactl; its CPUs are bound"
+                    "the program's memory policy ({option}) could not be set: install numactl; only its CPUs are bound"
                 ));
                 Vec::new()
             }
         }
     }
 
-    /// Writes down what is run.
+    /// Records the command line in the run's folder.
     fn record(&mut self, filled: &Filled, executable: &Path, folder: &Path) {
         let environment = self.environment(filled);
         let shown = environment.iter().filter(|(name, _)| *name != MARKER_VARIABLE);
@@ -268,8 +270,8 @@ impl Runner {
 }
 
 /// Why a program failed, with the end of its output.
-fn failure(words: &[String], exit: Exit, told: &str) -> Failure {
-    let lower = told.to_lowercase();
+fn failure(words: &[String], exit: Exit, last_lines: &str) -> Failure {
+    let lower = last_lines.to_lowercase();
     let kind = if lower.contains("out of memory") || lower.contains("outofmemory") {
         FailureKind::OutOfMemory
     } else {
@@ -286,6 +288,10 @@ fn failure(words: &[String], exit: Exit, told: &str) -> Failure {
             signal_hook::low_level::signal_name(signal).map_or(format!("signal {signal}"), str::to_owned)
         ),
     };
-    let said = if told.is_empty() { "; it printed nothing".to_owned() } else { format!("; end of its output: {told}") };
-    Failure { kind, message: format!("{name} {how}{said}") }
+    let output_note = if last_lines.is_empty() {
+        "; it printed nothing".to_owned()
+    } else {
+        format!("; end of its output: {last_lines}")
+    };
+    Failure { kind, message: format!("{name} {how}{output_note}") }
 }

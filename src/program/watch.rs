@@ -1,4 +1,4 @@
-//! A program that is being watched: its output is passed on and read, its processes are counted, and none of them is left.
+//! Watches a program: its output is passed on and read, its processes are measured, and none of them survives its end.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -20,17 +20,17 @@ use crate::protocol::{Event, EventLine, Exit};
 
 /// Time between the request to end and SIGKILL. The supervisor kills the runner after 5 s.
 const GRACE: Duration = Duration::from_secs(3);
-/// The same for what a program leaves when it ends by itself.
+/// The same for processes that a program leaves running when it ends by itself.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
-/// Interval between looks at the program and its readings.
+/// Interval between checks of the program and its readings.
 pub const POLL: Duration = Duration::from_millis(100);
-/// Longest interval between looks at the memory of its processes, which take some milliseconds.
+/// Longest interval between readings of its processes' memory, each of which takes some milliseconds.
 const MEMORY_POLL: Duration = Duration::from_secs(1);
-/// Time that the last output has to arrive, once no process is left.
+/// Time limit for the last output, once no process is left.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
-/// Longest time for output that is there already.
+/// Longest time spent on output that has already arrived.
 const DRAIN: Duration = Duration::from_millis(20);
-/// Pieces of output on their way.
+/// The most pieces of output that wait to be processed.
 const PIECES: usize = 64;
 
 /// The rank's log.
@@ -68,17 +68,17 @@ impl Log {
     }
 }
 
-/// A program of which nothing is left.
+/// A program that has ended, with all of its processes.
 pub struct Ended {
-    /// Its exit; none if it was asked to end.
+    /// Its exit; `None` if it was asked to end.
     pub exit: Option<Exit>,
     /// The end of its output.
-    pub told: String,
+    pub last_lines: String,
     /// From its start to its exit.
     pub time: Duration,
 }
 
-/// Starts a program and watches it until nothing of it is left. A number in `signal` asks for its end.
+/// Starts a program and watches it until all of its processes have ended. A number in `signal` requests its end.
 ///
 /// # Errors
 /// The program's process cannot be started.
@@ -134,21 +134,23 @@ pub fn watch(
         || watched.advance(Duration::ZERO),
     );
     if !found.is_empty() && !asked {
-        let message =
-            format!("the program left processes running when it ended: {}; they were ended", processes::named(&found));
+        let message = format!(
+            "the program left processes running when it ended: {}; multicard ended them",
+            processes::named(&found)
+        );
         watched.log.warn(message);
     }
     watched.unkillable(&left);
     reap_orphans();
-    let told = watched.finish();
-    Ok(Ended { exit: (!asked).then_some(exit), told, time })
+    let last_lines = watched.finish();
+    Ok(Ended { exit: (!asked).then_some(exit), last_lines, time })
 }
 
 /// A piece of output.
 struct Piece {
     stream: Stream,
     bytes: Vec<u8>,
-    /// When it was read. The thread that reads waits for nothing else; what is done with the piece may come late on a busy machine.
+    /// When it was read. The reading thread does nothing else, while the processing of the piece may be delayed on a busy machine.
     read: Moment,
 }
 
@@ -163,13 +165,13 @@ struct Watched<'a> {
     open: bool,
     events: Vec<(f64, Event)>,
     polled: Instant,
-    /// The last moment at which something was taken.
+    /// The time of the last piece that was processed.
     last: Moment,
     memory: Memory,
 }
 
 impl Watched<'_> {
-    /// Takes the output that comes within some time, and what else there is.
+    /// Processes the output that arrives within some time, and everything else that is due.
     fn advance(&mut self, time: Duration) {
         let started = Instant::now();
         loop {
@@ -178,12 +180,12 @@ impl Watched<'_> {
                 Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => {
                     self.open = false;
-                    // The program may live on without its output.
+                    // The program may continue after closing its output.
                     thread::sleep(time.saturating_sub(started.elapsed()).min(Duration::from_millis(5)));
                     break;
                 }
             }
-            // A program may write faster than this reads.
+            // A program may write faster than this thread reads.
             if started.elapsed() >= time.max(DRAIN) {
                 break;
             }
@@ -200,7 +202,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Tells readings if the machine's clock was set since the last moment.
+    /// Tells the readings if the machine's clock was set since the last piece.
     fn comes_to(&mut self, now: Moment) {
         let last = std::mem::replace(&mut self.last, now);
         if let (Some(readings), Some(by_s)) = (&mut self.readings, now.clock_set_since(last)) {
@@ -238,7 +240,7 @@ impl Watched<'_> {
         }
     }
 
-    /// Takes the last output and readings; returns the end of the output for a message.
+    /// Processes the last output and readings; returns the end of the output for a message.
     fn finish(mut self) -> String {
         let until = Instant::now() + LAST_OUTPUT;
         while self.open && Instant::now() < until {
@@ -247,7 +249,7 @@ impl Watched<'_> {
         if let Some(readings) = &mut self.readings {
             readings.finish(now_s(), &mut self.events);
             self.write_events();
-            // A program may be gone before it was looked at.
+            // A program may have ended before its memory was read once.
             if self.memory.peak_bytes > 0 {
                 self.log.reading(PEAK_RESIDENT, self.memory.peak_bytes as f64);
             }
@@ -257,12 +259,12 @@ impl Watched<'_> {
                 self.log.warn(format!("cannot write the program's output: {error}"));
             }
         }
-        let told = self.errors.told();
-        if told.is_empty() { self.output.told() } else { told }
+        let stderr = self.errors.last_lines();
+        if stderr.is_empty() { self.output.last_lines() } else { stderr }
     }
 }
 
-/// A moment by the machine's clock, which may be set at any time, and by one that cannot be.
+/// A moment in two clocks: the machine's clock, which may be set at any time, and one that cannot be set.
 #[derive(Clone, Copy)]
 struct Moment {
     /// Seconds since the Unix epoch.
@@ -271,13 +273,13 @@ struct Moment {
 }
 
 impl Moment {
-    /// The most that both clocks may be read apart: the system may take the CPU away in between.
+    /// The longest time between the readings of both clocks; the system may interrupt the process in between.
     const APART: Duration = Duration::from_millis(1);
-    /// Clocks that differ by less than this were not set.
+    /// If the clocks differ by less than this, the clock was not set.
     const STEP_S: f64 = 0.05;
 
     fn now() -> Self {
-        // On a machine that is always that busy, the last reading is as good as any.
+        // On a machine that is always busy, the last attempt is as good as any.
         for _ in 0..10 {
             let (passed, clock_s) = (Instant::now(), now_s());
             if passed.elapsed() < Self::APART {
@@ -287,28 +289,28 @@ impl Moment {
         Self { clock_s: now_s(), passed: Instant::now() }
     }
 
-    /// By how many seconds the machine's clock was set since another moment; none if it was not.
+    /// By how many seconds the machine's clock was set since another moment; `None` if it was not set.
     fn clock_set_since(self, other: Self) -> Option<f64> {
         let passed = self.passed.saturating_duration_since(other.passed).as_secs_f64();
-        // Threads take moments, too: they need not come in order.
+        // Moments from several threads need not be in order.
         let passed_s = passed - other.passed.saturating_duration_since(self.passed).as_secs_f64();
         let by_s = self.clock_s - other.clock_s - passed_s;
-        // Clocks that are kept in time run a little faster or slower, at most by 1 in 1,000.
+        // Time synchronisation makes the clock run slightly faster or slower, by at most 1 in 1,000.
         (by_s.abs() > Self::STEP_S + passed_s.abs() / 1000.0).then_some(by_s)
     }
 }
 
-/// The memory of all processes below this one.
+/// The memory of all descendants of this process.
 struct Memory {
     peak_bytes: u64,
-    /// The process that becomes the program; until then it is this program.
+    /// The process that will become the program; until then it is still this executable.
     starter: u32,
     next: Instant,
     interval: Duration,
 }
 
 impl Memory {
-    /// Looks when it is time: often at first, so that short programs have a value too.
+    /// Reads the memory if it is due: often at first, so that short programs have a value, too.
     fn look(&mut self) {
         if Instant::now() < self.next {
             return;
@@ -322,7 +324,7 @@ impl Memory {
     }
 }
 
-/// Reads a pipe on a thread and passes on what comes; the thread ends with the pipe.
+/// Reads a pipe on a thread and passes its bytes on; the thread ends with the pipe.
 fn read_pipe(stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: SyncSender<Piece>) {
     let Some(mut pipe) = pipe else { return };
     let read = move || {
@@ -346,7 +348,7 @@ fn read_pipe(stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: S
     }
 }
 
-/// The exit of the program, once it has ended. Orphans that have ended are reaped on the way.
+/// The exit of the program, once it has ended. Ended orphans are reaped at the same time.
 fn reap(child: &mut Child) -> Option<Exit> {
     match child.try_wait() {
         Ok(Some(status)) => Some(Exit::from(status)),
@@ -362,13 +364,13 @@ fn reap_orphans() {
     reap_orphans_but(None);
 }
 
-/// Reaps children that have ended, but for one that somebody else waits for.
+/// Reaps children that have ended, except one that another part of the program waits for.
 fn reap_orphans_but(kept: Option<u32>) {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     if !matches!(rustix::process::waitid(WaitId::All, look), Ok(Some(_))) {
         return;
     }
-    // One has ended, and the answer does not say which.
+    // A child has ended, but the answer does not tell which.
     for pid in zombies_of(std::process::id()).into_iter().filter(|pid| Some(*pid) != kept) {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);

@@ -1,4 +1,4 @@
-//! What stands for the placeholders of a run's command.
+//! The values of the placeholders in a run's command.
 
 use std::cell::OnceCell;
 use std::net::TcpListener;
@@ -7,11 +7,11 @@ use std::path::Path;
 use crate::plan::command::{self, Filled};
 use crate::protocol::{Job, Program};
 
-/// The values of a run's placeholders. They stay the same for the whole run.
+/// The values of a run's placeholders, which stay the same for the whole run.
 pub(super) struct Words<'a> {
     job: &'a Job,
     program: &'a Program,
-    /// A TCP port that was free when it was first asked for.
+    /// A TCP port that was free when it was first requested.
     port: OnceCell<Option<u16>>,
 }
 
@@ -20,7 +20,7 @@ impl<'a> Words<'a> {
         Self { job, program, port: OnceCell::new() }
     }
 
-    /// The run's command.
+    /// The run's command with its placeholders filled.
     ///
     /// # Errors
     /// A placeholder is unknown, or the command names no program.
@@ -28,7 +28,7 @@ impl<'a> Words<'a> {
         self.program.command.filled(&|name| self.value(name))
     }
 
-    /// The files of its readings.
+    /// The names of the files that the run's readings are read from, with their placeholders filled.
     ///
     /// # Errors
     /// A placeholder is unknown.
@@ -37,7 +37,7 @@ impl<'a> Words<'a> {
         files.filter_map(|file| command::filled(file, &|name| self.value(name)).transpose()).collect()
     }
 
-    /// What stands for a placeholder: the level of a factor, or what the run itself is.
+    /// The value of a placeholder: the level of a factor, or a property of the run itself.
     fn value(&self, name: &str) -> Option<String> {
         let Self { job, program, .. } = self;
         if let Some(level) = job.levels.get(name) {
@@ -63,7 +63,7 @@ fn free_port() -> Option<u16> {
     listener.local_addr().ok().map(|address| address.port())
 }
 
-/// The session's folder of a run's.
+/// The folder of the session that contains a run's folder.
 pub(super) fn session_folder(run: &Path) -> Option<&Path> {
     run.parent()?.parent()
 }

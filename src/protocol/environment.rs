@@ -9,15 +9,16 @@ use crate::plan::Key;
 
 static BUILD: OnceLock<&'static str> = OnceLock::new();
 
-/// The git commit that this program is built of, with `-dirty` if files differed from it. None of builds without `make`.
+/// The git commit that this program was built from, with `-dirty` if files differed from it. `None` for builds without `make`.
 pub fn build() -> Option<&'static str> {
     BUILD.get().copied()
 }
 
-/// Says the program's git commit, first of all. Programs compile it in, not this library, which would be compiled anew with each commit.
+/// Sets the program's git commit; to be called first. The commit is compiled into the programs and not into this library, which would
+/// otherwise be compiled again with each commit.
 pub fn set_build(commit: Option<&'static str>) {
     if let Some(commit) = commit {
-        // The first one stands.
+        // Only the first call has an effect.
         let _ = BUILD.set(commit);
     }
 }
@@ -54,7 +55,7 @@ pub fn fact_keys() -> impl Iterator<Item = &'static str> {
     FACTS.iter().map(|(key, _)| *key)
 }
 
-/// The name of a fact; one of later versions is called by its key.
+/// The name of a fact; a fact of a later version is named by its key.
 pub fn fact_name(key: &str) -> &str {
     FACTS.iter().find(|(known, _)| *known == key).map_or(key, |(_, name)| name)
 }

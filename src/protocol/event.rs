@@ -46,7 +46,7 @@ pub enum FailureKind {
 pub struct Device {
     /// `cpu`, or the GPU's product name.
     pub name: String,
-    /// The GPU's UUID; none on the CPU.
+    /// The GPU's UUID; `None` for the CPU.
     pub gpu_uuid: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub struct Evidence {
     pub factor: String,
     /// The requested level.
     pub asked: String,
-    /// What was read back, such as `batch strides 30000, 1, 300, 3`.
+    /// The observed value, such as `batch strides 30000, 1, 300, 3`.
     pub seen: String,
     /// Whether the observation confirms the level.
     pub in_effect: bool,
@@ -102,14 +102,13 @@ pub enum Event {
         steps: u64,
         /// From the end of the previous step to the end of this one, on the device's clock; includes waiting for data.
         duration_s: f64,
-        /// Time the host waited for this batch; NaN where nobody knows.
+        /// Time the host waited for this batch; NaN if unknown.
         #[serde(deserialize_with = "number_or_null")]
         load_wait_s: f64,
-        /// The loss of this rank's batch, averaged over its units, before any loss scaling; NaN where it is not a number, or there
-        /// is none.
+        /// The loss of this rank's batch, averaged over its units, before any loss scaling; NaN if it is not a number or there is none.
         #[serde(deserialize_with = "number_or_null")]
         loss: f64,
-        /// Units in this rank's batch: images, tokens, or whatever the workload counts; 0 where nobody knows.
+        /// Units in this rank's batch: images, tokens, or whatever the workload counts; 0 if unknown.
         #[serde(alias = "images")]
         units: u32,
         /// Excluded from statistics.
@@ -117,12 +116,12 @@ pub enum Event {
     },
     /// Any other number that the rank measured.
     Reading {
-        /// What was measured, such as `train_loss`: the key of a measure. At most [`super::MAX_KEY_BYTES`] long.
+        /// The key of a measure, such as `train_loss`. At most [`super::MAX_KEY_BYTES`] long.
         key: Key,
         /// The value, in the unit of the measure's registry entry; NaN if it is not a number.
         #[serde(deserialize_with = "number_or_null")]
         value: f64,
-        /// The epoch it belongs to, from 1; none for the whole run.
+        /// The epoch it belongs to, from 1; `None` for the whole run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<u32>,
         /// The step it belongs to, counted over the whole run from 1.
@@ -131,7 +130,7 @@ pub enum Event {
     },
     /// Observation of a factor's effect.
     Evidence(Evidence),
-    /// Something the user should know; the run goes on.
+    /// Something the user should know; the run continues.
     Warning {
         /// What happened and what to do.
         message: String,

@@ -68,7 +68,7 @@ pub enum GroupEvent {
         pid: u32,
         /// How it ended.
         exit: Exit,
-        /// The supervisor had told it to end, so its end is nobody's fault.
+        /// Whether the supervisor had told it to end, so that its exit is not a failure.
         told_to: bool,
     },
     /// A signal told the supervisor to end the run.

@@ -1,4 +1,4 @@
-//! Jobs: what a group of ranks runs, and where.
+//! Jobs: the description of what a group of ranks runs, and of its place on the machine.
 
 use std::path::PathBuf;
 
@@ -28,14 +28,14 @@ pub enum MemoryPolicy {
 pub struct RankPlace {
     /// The rank, from 0.
     pub rank: u32,
-    /// UUID of its GPU, or of the first of several; none for a CPU rank.
+    /// UUID of its GPU, or of the first of several; `None` for a CPU rank.
     pub gpu_uuid: Option<String>,
     /// UUIDs of its other GPUs; only a rank whose threads drive several GPUs has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_gpu_uuids: Vec<String>,
     /// CPUs it may use; empty means all CPUs of its parent.
     pub cpus: Vec<u32>,
-    /// NUMA memory policy; none means its parent's.
+    /// NUMA memory policy; `None` means its parent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryPolicy>,
     /// Number of threads for arithmetic on the CPU.
@@ -54,10 +54,10 @@ impl RankPlace {
     }
 }
 
-/// Where a run's ranks run.
+/// The places of a run's ranks on the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// Where each rank runs.
+    /// The place of each rank.
     pub ranks: Vec<RankPlace>,
     /// Interconnects between its GPUs, such as `NV18` or `2 × NV12, 4 × SYS`; empty for fewer than two GPUs.
     pub links: String,
@@ -99,15 +99,15 @@ pub struct Job {
     pub seed: u64,
     /// Steps at the start of the run that are excluded from statistics.
     pub warm_up_steps: u64,
-    /// How far the run goes; a quick one finds its warm-up.
+    /// How long the run trains; a quick run finds the end of its warm-up itself.
     #[serde(default, skip_serializing_if = "Mode::is_full")]
     pub mode: Mode,
     /// The run's folder, which holds the ranks' logs.
     pub folder: PathBuf,
-    /// The folder that its ranks start in; none means that of whoever starts them.
+    /// The folder that its ranks start in; `None` means the folder of the process that starts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_folder: Option<PathBuf>,
-    /// Where each rank runs.
+    /// The place of each rank.
     pub ranks: Vec<RankPlace>,
     /// Limits on time and memory.
     pub limits: JobLimits,
@@ -117,10 +117,10 @@ pub struct Job {
     /// The part of the run that is recorded, if any is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Capture>,
-    /// Whether its ranks and the built-in tracer record it, in [`super::EVENTS_FILE`], instead of a profiler.
+    /// Whether its ranks and the built-in tracer record it, into [`super::EVENTS_FILE`], instead of a profiler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub built_in_trace: bool,
-    /// The program that the run is; none where the worker has a task for its workload.
+    /// The program that the run starts; `None` if the worker has a task for its workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
 }
@@ -150,7 +150,7 @@ impl Job {
         }
     }
 
-    /// Who traces the run.
+    /// Which tracer records the run.
     pub fn tracer(&self) -> Tracer {
         match self.trace {
             _ if self.built_in_trace => Tracer::BuiltIn,
@@ -166,7 +166,7 @@ impl Job {
 pub struct Program {
     /// The plan's command, with its placeholders.
     pub command: Command,
-    /// Which repeat of the cell the run is, from 1.
+    /// Number of the repeat of the cell, from 1.
     pub repeat: u32,
     /// Marks the run's processes: the value of [`crate::processes::MARKER_VARIABLE`].
     pub marker: String,

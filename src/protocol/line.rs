@@ -32,7 +32,7 @@ pub fn read_event_line(line: &[u8]) -> Result<Vec<EventLine>, String> {
     checked(line).map(|line| vec![line])
 }
 
-/// Refuses what a line cannot say: impossible values, keys without a name.
+/// Rejects impossible values, and readings without a key.
 fn checked(line: EventLine) -> Result<EventLine, String> {
     check_moment(line.time_s)?;
     match &line.event {
@@ -40,7 +40,7 @@ fn checked(line: EventLine) -> Result<EventLine, String> {
             check_step("step", *step)?;
             check_step("steps", *steps)?;
             check_duration("duration_s", *duration_s)?;
-            // NaN: the program does not say how long it waited.
+            // NaN means that the program does not report its waiting time.
             if !load_wait_s.is_nan() {
                 check_duration("load_wait_s", *load_wait_s)?;
             }
@@ -179,7 +179,7 @@ fn is_protocol_1(line: &[u8]) -> bool {
 }
 
 impl Protocol1Line {
-    /// The same events in protocol 2.
+    /// The same events in the form of protocol 2.
     fn adapt(self) -> Vec<EventLine> {
         let (model, epoch, readings) = match self.event {
             Protocol1Event::Model { name, parameters } => (Some(name), None, vec![("parameters", parameters as f64)]),
@@ -211,7 +211,7 @@ impl Protocol1Line {
                 ];
                 (None, Some(epoch), readings)
             }
-            // Libraries try their algorithms during warm-up; its other two peaks were never used.
+            // Libraries try their algorithms during warm-up; the other two peaks of protocol 1 were never used.
             Protocol1Event::Memory { warm_up: true, peak_allocated_bytes, .. } => {
                 (None, None, vec![("warm_up_peak_bytes", peak_allocated_bytes as f64)])
             }
@@ -369,25 +369,28 @@ mod tests {
         };
         assert!(read(&step("0", "0")).is_ok());
         for (event, said) in [
-            (step("-0.5", "0"), "duration_s = -5e-1 cannot be"),
-            (step("1e308", "0"), "duration_s = 1e308 cannot be"),
-            (step("1", "-1e-9"), "load_wait_s = -1e-9 cannot be"),
-            (step("1", "0").replace(r#""step":2"#, r#""step":9007199254740993"#), "step = 9007199254740993 cannot be"),
+            (step("-0.5", "0"), "duration_s = -5e-1 is impossible"),
+            (step("1e308", "0"), "duration_s = 1e308 is impossible"),
+            (step("1", "-1e-9"), "load_wait_s = -1e-9 is impossible"),
+            (
+                step("1", "0").replace(r#""step":2"#, r#""step":9007199254740993"#),
+                "step = 9007199254740993 is impossible",
+            ),
             (
                 step("1", "0").replace(r#""steps":9"#, r#""steps":9007199254740993"#),
-                "steps = 9007199254740993 cannot be",
+                "steps = 9007199254740993 is impossible",
             ),
             (
                 r#""event":"reading","key":"a","value":1,"step":18446744073709551615"#.to_owned(),
-                "step = 18446744073709551615 cannot",
+                "step = 18446744073709551615 is impossible",
             ),
-            (r#""event":"finished","duration_s":1e12"#.to_owned(), "duration_s = 1e12 cannot be"),
+            (r#""event":"finished","duration_s":1e12"#.to_owned(), "duration_s = 1e12 is impossible"),
         ] {
             let error = read(&event).unwrap_err();
             assert!(error.contains(said), "{event}: {error}");
         }
         let late = br#"{"run":"r1","rank":0,"time_s":-3,"event":"reading","key":"a","value":1}"#;
-        assert!(read_event_line(late).unwrap_err().contains("time_s = -3e0 cannot be"));
+        assert!(read_event_line(late).unwrap_err().contains("time_s = -3e0 is impossible"));
     }
 
     #[test]

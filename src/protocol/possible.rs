@@ -1,11 +1,11 @@
-//! Values that no measurement has, such as negative durations. Lines that hold one are refused where they are read.
+//! Rejects impossible values, such as negative durations, when lines are parsed.
 
 /// Longest duration: 30 years.
 const MOST_S: f64 = 1e9;
 /// Latest moment in seconds since the Unix epoch: the year 5138.
 const LATEST_S: f64 = 1e11;
 
-/// Refuses a duration that is negative or longer than any experiment.
+/// Rejects a duration that is negative or longer than any experiment.
 ///
 /// # Errors
 /// The name and the value.
@@ -13,7 +13,7 @@ pub fn check_duration(name: &str, value_s: f64) -> Result<(), String> {
     within(name, value_s, MOST_S)
 }
 
-/// Refuses a moment before 1970 or far in the future.
+/// Rejects a time before 1970 or far in the future.
 ///
 /// # Errors
 /// The value.
@@ -21,10 +21,10 @@ pub fn check_moment(value_s: f64) -> Result<(), String> {
     within("time_s", value_s, LATEST_S)
 }
 
-/// The largest number of a step: larger ones are not exact as numbers of JSON and CSV, and no program makes as many steps.
+/// The largest step number: larger numbers are not exact in JSON and CSV, and no program makes that many steps.
 pub const MOST_STEPS: u64 = (1 << 53) - 1;
 
-/// Refuses the number of a step that cannot be exact.
+/// Rejects a step number that is too large to be exact.
 ///
 /// # Errors
 /// The name and the value.
@@ -32,11 +32,11 @@ pub(super) fn check_step(name: &str, value: u64) -> Result<(), String> {
     if value <= MOST_STEPS {
         Ok(())
     } else {
-        Err(format!("{name} = {value} cannot be: it must be from 0 to {MOST_STEPS}"))
+        Err(format!("{name} = {value} is impossible: it must be from 0 to {MOST_STEPS}"))
     }
 }
 
-/// Refuses an amount, such as energy or a share of CPUs, that is negative or beyond any machine.
+/// Rejects an amount, such as energy or a share of CPUs, that is negative or impossible for any machine.
 pub(super) fn check_amount(name: &str, value: Option<f64>) -> Result<(), String> {
     value.map_or(Ok(()), |value| within(name, value, 1e18))
 }
@@ -45,5 +45,5 @@ fn within(name: &str, value: f64, most: f64) -> Result<(), String> {
     if (0.0..=most).contains(&value) {
         return Ok(());
     }
-    Err(format!("{name} = {value:e} cannot be: it must be from 0 to {most:e}"))
+    Err(format!("{name} = {value:e} is impossible: it must be from 0 to {most:e}"))
 }

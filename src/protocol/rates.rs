@@ -1,4 +1,4 @@
-//! What a device sustains: rates of its arithmetic and of its memory, as the worker measured them.
+//! The rates that a device sustains, in arithmetic and memory, as the worker measured them.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,18 +17,18 @@ pub const PRODUCTS: [&str; 5] = [
 /// The passes over memory that are measured: `b = a` and `c = a + b` over arrays of fp32.
 pub const PASSES: [&str; 2] = ["copy", "add"];
 
-/// Others matter that keep so many CPUs busy, or this share of those that are measured.
+/// If other programs keep this many CPUs busy, or this share of the measured ones, the rates count as disturbed.
 const OTHERS_CPUS: f64 = 0.25;
 const OTHERS_SHARE: f64 = 0.05;
 
-/// A rate: FLOP of matrix products, or bytes that a pass reads and writes, in each second.
+/// A rate: FLOP of matrix products, or bytes that a pass reads and writes, per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// What was measured: one of [`PRODUCTS`] or [`PASSES`].
     pub key: Key,
     /// The median over samples.
     pub per_s: f64,
-    /// The lower end of the median's interval; from 6 samples on it holds the median in 95 % of cases.
+    /// The lower end of the median's interval; with 6 samples or more, the interval contains the median in 95 % of cases.
     pub low_per_s: f64,
     /// The upper end.
     pub high_per_s: f64,
@@ -41,31 +41,31 @@ pub struct Rate {
 /// The rates of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceRates {
-    /// The device. A CPU stands for all CPUs that may be used.
+    /// The device. A CPU stands for all usable CPUs.
     pub device: Device,
-    /// When it was measured, in seconds since the Unix epoch; none in sessions of earlier versions.
+    /// When it was measured, in seconds since the Unix epoch; `None` in sessions of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_s: Option<f64>,
     /// libtorch version.
     pub torch_version: String,
-    /// Threads of a CPU's arithmetic; none of a GPU.
+    /// Threads of arithmetic on CPUs; `None` for a GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// Its rates; those that it cannot be measured at are missing.
+    /// Its rates; rates that cannot be measured on it are missing.
     pub rates: Vec<Rate>,
-    /// Mean clock of a GPU's multiprocessors meanwhile.
+    /// Mean clock of a GPU's multiprocessors during the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_clock_mhz: Option<f64>,
-    /// Reasons for which a GPU's clocks were held down meanwhile.
+    /// Reasons for which a GPU's clocks were limited during the measurement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttle_reasons: Vec<String>,
-    /// CPUs that others than the worker kept busy meanwhile, of a CPU; none in sessions of earlier versions.
+    /// For CPUs, the number of CPUs that other programs kept busy during the measurement; `None` in sessions of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_cpus: Option<f64>,
 }
 
 impl DeviceRates {
-    /// Whether others took CPUs that were measured, so that the rates are lower than those of the idle machine.
+    /// Whether other programs used the measured CPUs, so that the rates are lower than on an idle machine.
     pub fn is_contended(&self) -> bool {
         let matters = OTHERS_CPUS.max(OTHERS_SHARE * self.threads.map_or(0.0, f64::from));
         self.others_cpus.is_some_and(|others| others >= matters)
@@ -76,16 +76,16 @@ impl DeviceRates {
         self.rates.iter().find(|rate| rate.key == *key)
     }
 
-    /// The rate of its memory: that of the faster pass.
+    /// The memory rate of the faster pass.
     pub fn memory(&self) -> Option<&Rate> {
         let passes = PASSES.iter().filter_map(|key| self.find(key));
         passes.max_by(|a, b| a.per_s.total_cmp(&b.per_s))
     }
 
-    /// Whether all rates are numbers above 0, and the time can be.
+    /// Checks that all rates are numbers above 0, and that the time is possible.
     ///
     /// # Errors
-    /// The one that is not.
+    /// The invalid value.
     pub fn check(&self) -> Result<(), String> {
         self.time_s.map_or(Ok(()), check_moment)?;
         check_amount("others_cpus", self.others_cpus)?;
@@ -111,7 +111,7 @@ pub enum RateLine {
         device: Device,
         /// libtorch version.
         torch_version: String,
-        /// Threads of a CPU's arithmetic.
+        /// Number of threads for arithmetic on CPUs.
         threads: Option<u32>,
     },
     /// A rate is about to be measured.

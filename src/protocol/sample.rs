@@ -53,7 +53,7 @@ pub struct RankSample {
 /// Sample of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostSample {
-    /// CPUs that there are.
+    /// CPUs of the machine.
     pub cpus: Option<u32>,
     /// CPUs kept busy by all processes since the previous sample.
     pub cpus_busy: Option<f64>,
@@ -95,7 +95,7 @@ pub fn read_sample_line(line: &[u8]) -> Result<Sample, String> {
     Ok(sample)
 }
 
-/// Refuses a sample that holds a value that no machine reports.
+/// Rejects a sample with a value that no machine reports.
 ///
 /// # Errors
 /// The name and the value.

@@ -135,7 +135,7 @@ pub struct TraceRange {
     pub median_s: f64,
 }
 
-/// Bytes that copies moved, summed over GPUs. NCCL moves data by kernels, which are no copies.
+/// Bytes that copies moved, summed over GPUs. NCCL moves data with kernels, which are not copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedBytes {
     /// From the host's memory to a GPU's.
@@ -161,13 +161,13 @@ pub struct TraceSummary {
     pub gpus: u32,
     /// The papers' metrics, and NCCL's other collectives.
     pub metrics: Vec<TraceMetric>,
-    /// Bytes of copies; none of reports that were imported before these were kept.
+    /// Bytes of copies; `None` for reports that were imported by versions without this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<CopiedBytes>,
-    /// What its ranks recorded themselves, the longest first; none of a profiler's report.
+    /// The ranges that its ranks recorded themselves, the longest first; empty for a profiler's report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<TraceRange>,
-    /// Evidence on the run's factors; empty for a report that stands alone.
+    /// Evidence about the run's factors; empty for a standalone report.
     pub evidence: Vec<Evidence>,
     /// Caveats for readers.
     pub warnings: Vec<String>,

@@ -9,12 +9,12 @@ use crate::foreign;
 use crate::store;
 
 const SCHEME: &str = "ssh://";
-/// Where copies lie in the user's cache.
+/// The folder of copies in the user's cache.
 const COPIES: &str = "multicard/nodes";
-/// The program on the node where the address names none: ssh looks for it on the `PATH` there.
+/// The program on the node if the address names none: ssh searches for it on the `PATH` there.
 const PROGRAM: &str = "multicard";
 
-/// A session on another machine. Paths that start with `/~/` lead from the home folder there.
+/// The address of a session on another machine. Paths that start with `/~/` are relative to the home folder there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     user: Option<String>,
@@ -25,10 +25,10 @@ pub struct Address {
 }
 
 impl Address {
-    /// Reads a session argument; none if it is the path of a folder here.
+    /// Parses a session argument; `None` if it is a path on this machine.
     ///
     /// # Errors
-    /// What follows `ssh://` is malformed.
+    /// The part after `ssh://` is malformed.
     pub fn parse(argument: &Path) -> Result<Option<Self>, String> {
         let Some(rest) = argument.to_str().and_then(|text| text.strip_prefix(SCHEME)) else { return Ok(None) };
         let bad = |why: &str| {
@@ -40,7 +40,7 @@ impl Address {
             None => (rest, None),
             Some((rest, query)) => match query.strip_prefix("multicard=") {
                 Some(program) if !program.is_empty() => (rest, Some(program.to_owned())),
-                _ => return Err(bad("after ? only multicard=PROGRAM is known")),
+                _ => return Err(bad("only multicard=PROGRAM is allowed after ?")),
             },
         };
         let (place, path) = rest.split_once('/').ok_or_else(|| bad("the path is missing"))?;
@@ -57,12 +57,12 @@ impl Address {
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         if !is_plain(host) || !user.as_deref().is_none_or(is_plain) {
-            return Err(bad("the host or the user is missing or no name"));
+            return Err(bad("the host or the user is missing or is not a valid name"));
         }
         let path = path.trim_end_matches('/');
         if path.split('/').any(|part| [".", ".."].contains(&part)) || path == "~" {
             return Err(bad(
-                "the path leads to no folder of a session: it may not hold . or .., or be the home folder",
+                "the path cannot be the folder of a session: it must not contain . or .., or be the home folder",
             ));
         }
         let path = if path.starts_with("~/") { path.to_owned() } else { format!("/{path}") };
@@ -72,8 +72,9 @@ impl Address {
         Ok(Some(Self { user, host: host.to_owned(), port, path, program }))
     }
 
-    /// The address of a session argument: one that is written so, or that of a folder here which is a copy. A folder that names an origin
-    /// and lies elsewhere than its copy would came from others, who do not decide where this user logs in.
+    /// The address of a session argument: either the argument is an address, or it is a folder on this machine that contains a copy. If a
+    /// folder names an origin but is not where its copy would be, it was made by somebody else, and its origin is ignored: others must not
+    /// decide where this user logs in.
     ///
     /// # Errors
     /// Those of [`Address::parse`].
@@ -88,17 +89,17 @@ impl Address {
         }
     }
 
-    /// The machine as the user calls it: `host`.
+    /// The machine, as the user writes it: `host`.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The session's name: that of its folder.
+    /// The session's name, which is the name of its folder.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Where ssh goes: `user@host`.
+    /// The destination for ssh: `user@host`.
     pub(super) fn place(&self) -> String {
         self.user.as_ref().map_or_else(|| self.host.clone(), |user| format!("{user}@{}", self.host))
     }
@@ -112,19 +113,19 @@ impl Address {
         self.program.as_deref().unwrap_or(PROGRAM)
     }
 
-    /// What to type to have a command act on the session there: `ssh node rm -r runs/study`.
+    /// The line to type so that a command acts on the session on its machine: `ssh node rm -r runs/study`.
     pub fn there(&self, command: &str) -> String {
         self.login(&format!("{command} {}", typed(self.path.strip_prefix("~/").unwrap_or(&self.path))))
     }
 
-    /// What to type to rename the session there.
+    /// The line to type to rename the session on its machine.
     pub fn renaming(&self, name: &str) -> String {
         let path = self.path.strip_prefix("~/").unwrap_or(&self.path);
         let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
         format!("{} {}", self.there("mv"), typed(&format!("{folder}{name}")))
     }
 
-    /// What to type to run `multicard` there: `ssh node multicard data make digits`.
+    /// The line to type to run `multicard` on the other machine: `ssh node multicard data make digits`.
     pub fn multicard_there(&self, arguments: &str) -> String {
         self.login(&format!("{} {arguments}", typed(self.program())))
     }
@@ -134,7 +135,7 @@ impl Address {
         format!("ssh {port}{} {command}", self.place())
     }
 
-    /// The command on the node, for the shell that ssh starts there.
+    /// The command line for the shell that ssh starts on the node.
     pub(super) fn command(&self) -> String {
         format!("exec {} relay {}", quoted(self.program()), quoted(&self.path))
     }
@@ -152,14 +153,14 @@ impl Address {
     }
 }
 
-/// Whether ssh can take a name as that of a host or a user. A leading dash would be an option, and what a shell acts on may reach one by
-/// the user's own configuration: `ProxyCommand … %h`.
+/// Whether a name is safe as a host or a user for ssh. A leading dash would make it an option, and the user's configuration may pass it to
+/// a shell: `ProxyCommand … %h`.
 fn is_plain(name: &str) -> bool {
     let harms = |c: char| c.is_whitespace() || c.is_control() || "'`\"\\$;&<>|(){}*?!#".contains(c);
     !name.is_empty() && !name.starts_with('-') && !name.contains(harms)
 }
 
-/// The machine whose session a folder is a copy of, by the folder's path alone; see [`Address::copy_folder`].
+/// The machine of the session that a folder is a copy of, judged only by the folder's path; see [`Address::copy_folder`].
 pub fn host_of_copy(folder: &Path) -> Option<&str> {
     let node = folder.parent()?;
     let is_copy = node.parent()?.ends_with(COPIES);
@@ -182,13 +183,13 @@ impl fmt::Display for Address {
     }
 }
 
-/// A word of a command that is typed here and that a shell on the node reads again.
+/// A word of a command that is typed on this machine and parsed again by a shell on the node.
 fn typed(word: &str) -> String {
     let is_plain = word.chars().all(|c| c.is_alphanumeric() || "/._-+,:@".contains(c));
     if is_plain { word.to_owned() } else { quoted(&quoted(word)) }
 }
 
-/// A word for a POSIX shell, in quotes.
+/// A word in quotes for a POSIX shell.
 pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! The compressed bytes of a line, none of which is kept back once it was flushed.
+//! Compression of the bytes on a connection. After a flush, all bytes have been written.
 
 use std::io::{self, Write};
 
@@ -7,12 +7,12 @@ use flate2::{Compress, Compression, FlushCompress};
 /// Room for compressed bytes that wait to be written.
 const ROOM_BYTES: usize = 32 << 10;
 
-/// Compresses what is written, as zlib. `ZlibEncoder` of flate2 does not serve here: where a flush has more to write than its buffer
-/// has room for, it keeps the last bytes back until something else is written.
+/// Compresses what is written, as zlib. `ZlibEncoder` of flate2 is not suitable: if a flush has more to write than its buffer can hold, it
+/// keeps the last bytes until something else is written.
 pub(super) struct Compressed<W> {
     out: W,
     compress: Compress,
-    /// What is compressed and not written yet.
+    /// Compressed bytes that are not written yet.
     ready: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ impl<W: Write> Write for Compressed<W> {
         loop {
             self.write_ready()?;
             self.compress.compress_vec(&[], &mut self.ready, FlushCompress::Sync)?;
-            // As long as there is no room left, there may be more.
+            // If the buffer was filled completely, there may be more.
             if self.ready.len() < self.ready.capacity() {
                 break;
             }

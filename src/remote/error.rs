@@ -4,11 +4,11 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why a line to a node is not there.
+/// Why there is no connection to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RemoteError {
     /// The ssh program was not found.
-    #[error("cannot start {command}: install OpenSSH's client, or name it in MULTICARD_SSH")]
+    #[error("cannot start {command}: install OpenSSH's client, or set MULTICARD_SSH to an ssh program")]
     NoSsh {
         /// The command.
         command: String,
@@ -34,7 +34,7 @@ pub enum RemoteError {
     },
     /// The node's key is not the known one.
     #[error(
-        "{place}: its host key is unknown or has changed: {said}: run `ssh {place}` in a terminal and check what it says"
+        "{place}: its host key is unknown or has changed: {said}: run `ssh {place}` in a terminal and check its message"
     )]
     HostKey {
         /// `user@host`.
@@ -56,7 +56,7 @@ pub enum RemoteError {
         said: String,
     },
     /// The multicard on the node is another version.
-    #[error("{place} has multicard {theirs}, and this is {}: install the same version on both", env!("CARGO_PKG_VERSION"))]
+    #[error("{place} has multicard {theirs}, but this is {}: install the same version on both", env!("CARGO_PKG_VERSION"))]
     OtherVersion {
         /// `user@host`.
         place: String,
@@ -77,24 +77,24 @@ pub enum RemoteError {
         /// The system's error.
         reason: String,
     },
-    /// The line broke, or did not come about.
-    #[error("no line to {place}: {said}")]
+    /// The connection broke, or could not be made.
+    #[error("no connection to {place}: {said}")]
     Broken {
         /// `user@host`.
         place: String,
-        /// What ssh says, or the relay.
+        /// The last message of ssh, or of the relay.
         said: String,
     },
 }
 
 impl RemoteError {
-    /// Whether trying again may help.
+    /// Whether the problem may go away by itself, so that another attempt makes sense.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Broken { .. })
     }
 
     pub(super) fn broken(place: &str, why: &io::Error) -> Self {
-        let said = if why.kind() == io::ErrorKind::UnexpectedEof { "it broke".to_owned() } else { why.to_string() };
-        Self::Broken { place: place.to_owned(), said }
+        let reason = if why.kind() == io::ErrorKind::UnexpectedEof { "it broke".to_owned() } else { why.to_string() };
+        Self::Broken { place: place.to_owned(), said: reason }
     }
 }

@@ -1,4 +1,4 @@
-//! What a session's folder holds that its copy lacks, in an order that keeps the copy valid.
+//! Sends the parts of a session's folder that its copy lacks, in an order that keeps the copy valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -15,33 +15,33 @@ use crate::foreign;
 pub(super) const SESSION: &str = "session.toml";
 /// The session's decisions.
 pub(super) const JOURNAL: &str = "journal.jsonl";
-/// Logs, of which whole lines are sent, however many.
+/// The ending of logs. Logs are sent in whole lines and without a limit of size.
 pub(super) const LOG_ENDING: &str = ".jsonl";
-/// Files that stay on the node: reports, what a tracer records before its run has ended, SQLite.
+/// Files that stay on the node: reports, the raw files of a tracer during a run, SQLite.
 const LEFT_OUT: [&str; 4] = [".nsys-rep", ".qdrep", ".sqlite", ".cupti"];
-/// Bytes that are sent of a file other than a log; the rest stays on the node.
+/// Most bytes that are sent of a file other than a log; the rest stays on the node.
 pub(super) const MOST_FILE_BYTES: u64 = 16 << 20;
 
-/// Takes a frame with its bytes.
+/// A function that sends a frame with its bytes.
 pub(super) type Send<'a> = &'a mut dyn FnMut(Down, &[u8]) -> io::Result<()>;
 
-/// What was sent of a session's folder.
+/// The parts of a session's folder that were sent.
 pub(super) struct Feed {
     folder: PathBuf,
     /// Device and inode of the folder's `session.toml`, once it was sent.
     session: Option<(u64, u64)>,
     journal: Sent,
-    /// The runs that the sent journal queues and does not end.
+    /// The runs that the sent part of the journal queues but does not end.
     under_way: BTreeSet<String>,
     /// Files of runs, by their paths within the session.
     files: BTreeMap<String, Sent>,
 }
 
-/// What was sent of a file.
+/// The part of a file that was sent.
 #[derive(Clone, Copy, Default)]
 struct Sent {
     bytes: u64,
-    /// Device and inode; none before its first look.
+    /// Device and inode; `None` before the file is first opened.
     identity: Option<(u64, u64)>,
 }
 
@@ -63,12 +63,12 @@ pub(super) enum Mark {
 }
 
 impl Mark {
-    /// A line's; one that cannot be read means nothing.
+    /// The meaning of a line; a line that cannot be parsed has none.
     pub(super) fn of(line: &[u8]) -> Self {
         serde_json::from_slice(line).unwrap_or(Self::Other)
     }
 
-    /// Keeps a list of the runs that are under way.
+    /// Updates a set of active runs.
     pub(super) fn note(self, under_way: &mut BTreeSet<String>) {
         match self {
             Self::RunQueued { run } if is_plain(&run) => {
@@ -82,7 +82,7 @@ impl Mark {
     }
 }
 
-/// Whether a name leads nowhere else.
+/// Whether a name is a plain file name that leads out of no folder.
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
@@ -98,7 +98,7 @@ impl Feed {
         }
     }
 
-    /// Goes on from what a copy has; false if it is of another session.
+    /// Continues from what a copy has; false if the copy belongs to another session.
     pub(super) fn resume(&mut self, have: &Have) -> io::Result<bool> {
         if have.journal.bytes == 0 {
             return Ok(have.files.is_empty());
@@ -116,7 +116,7 @@ impl Feed {
             let file = if is_ours && has_place(path) { self.open(path)? } else { None };
             let sent = match file {
                 Some(file) if held.is_of(&file)? => Sent { bytes: held.bytes, identity: None },
-                // As if it had been replaced since.
+                // Treated as if the file had been replaced.
                 _ => Sent { bytes: 0, identity: Some((0, 0)) },
             };
             self.files.insert(path.clone(), sent);
@@ -124,7 +124,7 @@ impl Feed {
         Ok(true)
     }
 
-    /// Sends what is new. True if there is a session.
+    /// Sends everything that is new. Returns whether there is a session.
     pub(super) fn pass(&mut self, send: Send<'_>) -> io::Result<bool> {
         let about = match fs::symlink_metadata(self.folder.join(SESSION)) {
             Ok(about) => about,
@@ -139,7 +139,7 @@ impl Feed {
         }
         if self.session.is_none() {
             if self.journal.bytes == 0 {
-                // Before anything is decided it is empty, and no session is without one.
+                // The journal is empty before the first decision, but it always exists in a session.
                 send(Down::File { path: JOURNAL.to_owned(), offset: 0, new: true }, &[])?;
             }
             let text = foreign::read_ours(&self.folder.join(SESSION), MOST_BODY_BYTES as u64)?;
@@ -153,13 +153,13 @@ impl Feed {
         Ok(true)
     }
 
-    /// Sends the journal's new lines, and before a run's end all that belongs to it.
+    /// Sends the journal's new lines. Before the line that ends a run, it sends all files of that run.
     fn journal(&mut self, send: Send<'_>) -> io::Result<()> {
         let Some(file) = self.open(JOURNAL)? else { return Ok(()) };
-        // What is added while it is read has its turn in the next pass.
+        // What is added to it while it is read is sent in the next pass.
         let length = file.metadata()?.len();
         if length < self.journal.bytes {
-            // Its last line was torn and removed, or worse: nothing tells which of the copied lines still stand.
+            // The incomplete last line was removed, or the journal was changed: it is unknown which of the copied lines are still valid.
             *self = Self::new(&self.folder);
             send(Down::Reset, &[])?;
             return Ok(());
@@ -198,7 +198,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Sends what is new of a run's files.
+    /// Sends the new parts of a run's files.
     fn run(&mut self, run: &str, send: Send<'_>) -> io::Result<()> {
         if !is_plain(run) {
             return Ok(());
@@ -217,13 +217,13 @@ impl Feed {
         Ok(())
     }
 
-    /// Sends what is new of a file.
+    /// Sends the new part of a file.
     fn file(&mut self, path: String, send: Send<'_>) -> io::Result<()> {
         let is_log = path.ends_with(LOG_ENDING);
         let mut sent = self.files.get(&path).copied().unwrap_or_default();
         let about = match fs::symlink_metadata(self.folder.join(&path)) {
             Ok(about) if about.is_file() => about,
-            // It is gone, or nothing that a session has.
+            // The file does not exist any more, or is not a regular file.
             _ => return Ok(()),
         };
         let identity = Some((about.dev(), about.ino()));
@@ -251,7 +251,7 @@ impl Feed {
     }
 }
 
-/// Sends a file up to a length; of a log, whole lines.
+/// Sends a file up to a length; for a log, only whole lines.
 fn pieces(file: &File, path: &str, is_log: bool, sent: &mut Sent, length: u64, send: Send<'_>) -> io::Result<()> {
     let mut held = Vec::new();
     let mut read = sent.bytes;
@@ -283,7 +283,7 @@ pub(super) fn is_sent(name: &str) -> bool {
     is_plain(name) && !LEFT_OUT.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Whether a path within a session is one that is sent.
+/// Whether the path of a file within a session is one that is sent.
 pub(super) fn has_place(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     match parts[..] {
@@ -294,7 +294,7 @@ pub(super) fn has_place(path: &str) -> bool {
 }
 
 impl Have {
-    /// What a copy has.
+    /// Describes what a copy contains.
     pub(super) fn of(copy: &Path) -> io::Result<Self> {
         let mut have = Self::default();
         let Ok(journal) = foreign::open_ours(&copy.join(JOURNAL)) else { return Ok(have) };
@@ -458,7 +458,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let copy = Copy::new(folder.path()).unwrap();
         let log = "runs/a/rank-0.jsonl";
-        assert!(copy.write(log, 1 << 50, true, b"x").unwrap_err().to_string().contains("a hole"));
+        assert!(copy.write(log, 1 << 50, true, b"x").unwrap_err().to_string().contains("a gap"));
         assert!(copy.write(log, u64::MAX, false, b"x").is_err());
         copy.write(log, 0, true, b"12").unwrap();
         // Lines that write the same copy may be at different places of it.

@@ -1,4 +1,4 @@
-//! Frames: a line of JSON, `[message, bytes]`, and so many bytes after it.
+//! Frames: a line of JSON, `[message, bytes]`, followed by this number of bytes.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read, Write};
@@ -11,16 +11,16 @@ use crate::plan::Node;
 use crate::protocol::Sample;
 use crate::session::Places;
 
-/// Version of the frames. It grows with each change to them.
+/// Version of the frames. It is increased with each change to them.
 pub(super) const VERSION: u32 = 2;
-/// What the relay's first line begins with; what comes before it is a shell's.
+/// The start of the relay's first line; everything before it was printed by a shell.
 pub(super) const GREETING: &str = "multicard-relay ";
 
-/// Longest line. What a line says first names the files of the runs under way.
+/// Longest line. The first line of a connection lists the files of the active runs.
 const MOST_LINE_BYTES: u64 = 16 << 20;
 /// Most bytes after a line.
 pub(super) const MOST_BODY_BYTES: usize = 256 << 10;
-/// Bytes at the end of a file by which it is known again.
+/// The number of bytes at the end of a file whose checksum identifies its content.
 const END_BYTES: u64 = 4096;
 
 /// The relay's first line, which is not compressed.
@@ -30,19 +30,19 @@ pub(super) struct Greeting {
     pub frames: u32,
     /// Its version of multicard.
     pub multicard: String,
-    /// The home folder there.
+    /// The home folder on the node.
     pub home: String,
 }
 
-/// From here to the node.
+/// A message from this machine to the node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Up {
-    /// The first frame: what the copy has.
+    /// The first frame: what the copy contains.
     Have(Have),
-    /// A sign of life.
+    /// Sent regularly, to show that the connection is alive.
     Beat,
-    /// Connect a channel to the conductor, which is started if there is none and `start`.
+    /// Connect a channel to the conductor. If `start` is set and there is no conductor, start one.
     Open { channel: u32, start: bool },
     /// The bytes of a channel.
     Bytes { channel: u32 },
@@ -50,21 +50,21 @@ pub(super) enum Up {
     Close { channel: u32 },
     /// Describe the machine.
     Look,
-    /// Look at its topology, data sets and disks.
+    /// Read its topology, data sets and disks.
     Places,
-    /// Sample the machine at this interval in seconds, or no longer.
+    /// Sample the machine at this interval in seconds; `None` stops that.
     Watch(Option<f64>),
 }
 
-/// From the node to here.
+/// A message from the node to this machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Down {
-    /// The copy is of another session: forget it.
+    /// The copy belongs to another session: delete its files.
     Reset,
-    /// Bytes of a file of the session; with `new`, the file begins anew.
+    /// Bytes of a file of the session; with `new`, the file starts again from its beginning.
     File { path: String, offset: u64, new: bool },
-    /// The copy has all that there was when the line was opened.
+    /// The copy now has everything that existed when the connection was opened.
     Synced {
         /// Whether there is a session.
         exists: bool,
@@ -83,7 +83,7 @@ pub(super) enum Down {
     Problem(String),
 }
 
-/// What a copy has: of the journal, and of the files of runs that the journal does not report as ended.
+/// What a copy contains: the length of its journal, and of the files of runs whose end the journal does not record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Have {
     pub journal: Held,
@@ -91,11 +91,11 @@ pub(super) struct Have {
     pub files: BTreeMap<String, Held>,
 }
 
-/// The beginning of a file that a copy has.
+/// The part of a file that a copy has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
     pub bytes: u64,
-    /// Checksum of the last 4 KiB of these.
+    /// Checksum of the last 4 KiB of this part.
     pub end: String,
 }
 
@@ -110,7 +110,7 @@ impl Held {
         Ok(Self { bytes, end })
     }
 
-    /// Whether a file begins with these bytes.
+    /// Whether a file begins with the same bytes.
     pub(super) fn is_of(&self, file: &std::fs::File) -> io::Result<bool> {
         Ok(file.metadata()?.len() >= self.bytes && Self::of(file, self.bytes)? == *self)
     }
@@ -123,7 +123,7 @@ pub(super) fn write(out: &mut impl Write, message: &impl Serialize, body: &[u8])
     out.write_all(body)
 }
 
-/// The next frame; none at the end.
+/// The next frame; `None` at the end.
 pub(super) fn read<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<(T, Vec<u8>)>> {
     let mut line = Vec::new();
     input.by_ref().take(MOST_LINE_BYTES).read_until(b'\n', &mut line)?;

@@ -1,5 +1,5 @@
-//! What arrives of a relay: its greeting, and frames, some of which make the copy. A node is trusted with nothing but its own session:
-//! what it sends is bounded, stays in the copy, and is harmless to show.
+//! Receives the output of a relay: its greeting, and then frames, some of which build the copy. The node is only trusted with its own
+//! session: what it sends is limited in size, stays inside the copy, and is safe to show.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -11,21 +11,21 @@ use super::frame::{self, Down, GREETING, Greeting, VERSION};
 use crate::foreign;
 use crate::protocol::check_sample;
 
-/// Most bytes that shells of the node write before the relay does.
+/// Most bytes that shells on the node may print before the relay's greeting.
 const MOST_NOISE_BYTES: u64 = 64 << 10;
 /// Capacity of the reader of frames.
 const FRAMES_BYTES: usize = 64 << 10;
 
-/// What ended a line.
+/// Why a connection ended.
 #[derive(Debug)]
 pub(super) enum Ended {
     Line(io::Error),
     Copy(io::Error),
-    /// The relay is of this version of multicard, which has other frames.
+    /// The relay has this version of multicard, which uses other frames.
     Version(String),
 }
 
-/// The relay's first line, after whatever the shells of the node write.
+/// Reads the relay's first line, after anything that shells on the node print.
 pub(super) fn greeting(output: &mut impl BufRead) -> io::Result<Greeting> {
     let mut noise = 0;
     loop {
@@ -43,22 +43,22 @@ pub(super) fn greeting(output: &mut impl BufRead) -> io::Result<Greeting> {
         }
         if noise > MOST_NOISE_BYTES {
             return Err(io::Error::other(
-                "the node's shell writes so much that multicard is not heard: quieten its start files",
+                "the node's shell prints so much that multicard's answer is not found: make its start files print nothing",
             ));
         }
     }
 }
 
-/// What arrives and is not what a relay sends.
+/// The error for input that a relay would not send.
 fn unreadable(error: &io::Error) -> io::Error {
     let reason = format!(
-        "what arrives from there is not what multicard sends ({error}): look whether a start file of its shell, or a program between, \
-         writes into the output of ssh"
+        "the answer from the node is not what multicard sends ({error}): check whether a start file of its shell, or a program in \
+             between, writes into the output of ssh"
     );
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-/// Takes the frames that follow the greeting: keeps the copy, and passes on the others.
+/// Receives the frames after the greeting: writes the copy, and passes other frames to `take`.
 pub(super) fn receive(compressed: impl BufRead, copy: &Copy, take: &mut dyn FnMut(Down, Vec<u8>)) -> Result<(), Ended> {
     let mut frames = BufReader::with_capacity(FRAMES_BYTES, ZlibDecoder::new(compressed));
     loop {
@@ -73,7 +73,7 @@ pub(super) fn receive(compressed: impl BufRead, copy: &Copy, take: &mut dyn FnMu
             Down::File { path, offset, new } => copy.write(&path, offset, new, &body).map_err(|error| {
                 if error.kind() == io::ErrorKind::InvalidData { Ended::Line(error) } else { Ended::Copy(error) }
             })?,
-            // The next one may be of this world again.
+            // The next frame may be valid again.
             Down::Sample(sample) if check_sample(&sample).is_err() => {}
             Down::Problem(message) => take(Down::Problem(foreign::message(&message).into_owned()), body),
             Down::Closed { channel, reason } => {
@@ -87,19 +87,19 @@ pub(super) fn receive(compressed: impl BufRead, copy: &Copy, take: &mut dyn FnMu
     }
 }
 
-/// Takes what a relay has said, from its greeting on, into a copy, as a [`Line`](super::Line) does. Gives how many frames were not the
-/// copy's, and what is to be shown of them.
+/// Processes the recorded output of a relay, from its greeting on, into a copy, as a [`Line`](super::Line) does. Returns the number of
+/// frames that do not concern the copy, and the texts in them that would be shown.
 ///
 /// # Errors
-/// Why a line would end there.
-pub fn replay(mut said: &[u8], copy: &Path) -> Result<(usize, Vec<String>), String> {
+/// Why a connection would end there.
+pub fn replay(mut bytes: &[u8], copy: &Path) -> Result<(usize, Vec<String>), String> {
     let copy = Copy::new(copy).map_err(|error| error.to_string())?;
-    let greeting = greeting(&mut said).map_err(|error| error.to_string())?;
+    let greeting = greeting(&mut bytes).map_err(|error| error.to_string())?;
     if greeting.frames != VERSION {
         return Err(format!("it is multicard {}", greeting.multicard));
     }
     let (mut count, mut shown) = (0, Vec::new());
-    let received = receive(said, &copy, &mut |down, _| {
+    let received = receive(bytes, &copy, &mut |down, _| {
         count += 1;
         match down {
             Down::Problem(message) | Down::Closed { reason: Some(message), .. } => shown.push(message),

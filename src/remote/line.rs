@@ -1,4 +1,4 @@
-//! The line to a session on another machine, as this machine has it.
+//! The connection to a session on another machine.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
@@ -26,48 +26,48 @@ use crate::protocol::Sample;
 use crate::session::Places;
 use crate::store;
 
-/// First and longest time between two attempts.
+/// The first and the longest time between two attempts to connect.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-/// When whoever waits for a relay's greeting is told, and when nobody waits any longer: servers of ssh give a login two minutes.
+/// When the user is told that the relay's greeting is late, and when the attempt is given up: ssh servers allow two minutes for a login.
 const GREETING_TOLD: Duration = Duration::from_secs(10);
 const GREETING_LIMIT: Duration = Duration::from_secs(120);
-/// Time between two signs of life.
+/// Time between two messages that show that the connection is alive.
 const BEAT_INTERVAL: Duration = Duration::from_secs(10);
-/// News that were not looked at.
+/// The most news that wait to be read.
 const NEWS_IN_FLIGHT: usize = 64;
-/// Bytes of a channel that travel in one frame.
+/// Most bytes of a channel in one frame.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What happens on a line.
+/// Something that happened on a connection.
 #[derive(Debug)]
 pub enum LineNews {
-    /// The copy is as the session was when the line was opened.
+    /// The copy has everything that the session had when the connection was opened.
     Ready(Reached),
-    /// There is no line; it is tried again after this time.
+    /// There is no connection; the next attempt follows after this time.
     Lost(RemoteError, Duration),
-    /// The line failed for a reason that trying again does not change.
+    /// The connection failed for a reason that another attempt does not change.
     Failed(RemoteError),
-    /// The node's machine.
+    /// The description of the node's machine.
     Node(Box<Node>),
     /// Its topology, data sets and disks.
     Places(Box<Places>),
-    /// A sample of it.
+    /// A telemetry sample of the node's machine.
     Sample(Box<Sample>),
-    /// Something failed on the node or here that does not end the line.
+    /// A problem on the node or on this machine that does not end the connection.
     Problem(String),
 }
 
-/// A node that was reached.
+/// A node after a connection was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reached {
     /// Whether the session exists.
     pub exists: bool,
-    /// The home folder there, where the relative paths of plans start.
+    /// The home folder on the node, where the relative paths of plans start.
     pub home: PathBuf,
 }
 
-/// A line that is kept up until it is dropped.
+/// A connection that is renewed whenever it breaks, until this value is dropped.
 pub struct Line {
     shared: Arc<Shared>,
 }
@@ -79,23 +79,23 @@ struct Shared {
     news: SyncSender<LineNews>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Where frames to the node go; none without a line. Apart from the state, as writing waits for the node.
+    /// The pipe for frames to the node; `None` without a connection. It has a lock of its own, because writing may block on the network.
     input: Mutex<Option<ChildStdin>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Nobody needs the line any more.
+    /// Whether the connection is not needed any more.
     is_over: bool,
     is_up: bool,
     ssh: Option<u32>,
-    /// Counts lines, so that what belongs to an earlier one is known.
+    /// The number of the current connection, which identifies data of earlier ones.
     generation: u64,
     channels: BTreeMap<u32, UnixStream>,
-    /// Why channels could not be connected.
+    /// For each channel that could not be connected, the reason.
     refused: BTreeMap<u32, String>,
     next_channel: u32,
-    /// What the node is asked for whenever there is a line.
+    /// What the node is asked for on every new connection.
     looks: bool,
     watch_s: Option<f64>,
     received_bytes: u64,
@@ -103,10 +103,10 @@ struct State {
 }
 
 impl Line {
-    /// Opens the line on a thread of its own, which tells what happens.
+    /// Opens the connection on a thread of its own, which sends news.
     ///
     /// # Errors
-    /// There is no place for the copy, or no more threads.
+    /// There is no folder for the copy, or no more threads.
     pub fn open(address: Address, prompts: Prompts, news: SyncSender<LineNews>) -> Result<Self, RemoteError> {
         let failed = |reason: String| RemoteError::Copy { folder: "the user's cache".to_owned(), reason };
         let copy = address.copy_folder().map_err(failed)?;
@@ -118,10 +118,10 @@ impl Line {
         Ok(Self { shared })
     }
 
-    /// Opens the line and waits until the copy is up to date; `tell` hears of problems that do not end it.
+    /// Opens the connection and waits until the copy is up to date; `tell` receives problems that do not end it.
     ///
     /// # Errors
-    /// There is no line.
+    /// There is no connection.
     pub fn reach(
         address: Address,
         prompts: Prompts,
@@ -151,7 +151,7 @@ impl Line {
         &self.shared.copy
     }
 
-    /// Asks for a description of the machine, now and on each line from then on.
+    /// Asks for a description of the machine, now and on every later connection.
     pub fn look(&self) {
         self.shared.lock().looks = true;
         self.shared.send(&Up::Look, &[]);
@@ -162,28 +162,28 @@ impl Line {
         self.shared.send(&Up::Places, &[]);
     }
 
-    /// Asks for samples of the machine at this interval, or no longer.
+    /// Asks for telemetry samples of the machine at this interval; `None` stops them.
     pub fn watch(&self, interval: Option<Duration>) {
         let interval_s = interval.map(|interval| interval.as_secs_f64());
         self.shared.lock().watch_s = interval_s;
         self.shared.send(&Up::Watch(interval_s), &[]);
     }
 
-    /// The number of the line that is up, or was last: it grows when one ends.
+    /// The number of the current or last connection; it grows when a connection ends.
     pub fn number(&self) -> u64 {
         self.shared.lock().generation
     }
 
-    /// Bytes received from ssh and given to it since the line was opened first.
+    /// Bytes received from ssh and sent to it since the first connection was opened.
     pub fn traffic(&self) -> (u64, u64) {
         let state = self.shared.lock();
         (state.received_bytes, state.sent_bytes)
     }
 
-    /// A client of the session's conductor, which is started if there is none and `start`; none if there is none.
+    /// A client of the session's conductor; `None` if there is none. With `start`, a conductor is started if there is none.
     ///
     /// # Errors
-    /// The line is down, the conductor does not start, or its version differs.
+    /// The connection is down, the conductor does not start, or its version differs.
     pub fn client(&self, start: bool, live: bool) -> Result<Option<Client>, ConductError> {
         let session = PathBuf::from(self.shared.address.to_string());
         let failed =
@@ -193,7 +193,10 @@ impl Line {
         let (channel, generation) = {
             let mut state = self.shared.lock();
             if !state.is_up {
-                return Err(ConductError::Refused(format!("there is no line to {}", self.shared.address.place())));
+                return Err(ConductError::Refused(format!(
+                    "there is no connection to {}",
+                    self.shared.address.place()
+                )));
             }
             state.next_channel += 1;
             let channel = state.next_channel;
@@ -216,7 +219,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.is_over = true;
-        // The relay ends at the end of its input.
+        // The relay ends when its input ends.
         if let Some(ssh) = state.ssh.and_then(|ssh| Pid::from_raw(ssh.cast_signed())) {
             let _ = kill_process(ssh, Signal::TERM);
         }
@@ -231,18 +234,18 @@ impl Shared {
     }
 
     fn tell(&self, news: LineNews) {
-        // Nobody listens once the line is dropped.
+        // If the value was dropped, nobody receives the news.
         let _ = self.news.send(news);
     }
 
-    /// Sends a frame, if there is a line.
+    /// Sends a frame, if there is a connection.
     fn send(&self, up: &Up, body: &[u8]) {
         let mut frame = Vec::new();
         if frame::write(&mut frame, up, body).is_err() {
             return;
         }
         let mut input = self.input();
-        // Where ssh's input ends, its output does as well, which is noticed where it is read.
+        // If ssh's input has ended, its output ends as well, and the reader of the output notices it.
         if input.as_mut().is_some_and(|input| input.write_all(&frame).is_err()) {
             *input = None;
         }
@@ -254,7 +257,7 @@ impl Shared {
         self.input.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a line up until nobody needs it.
+    /// Renews the connection until it is not needed any more.
     fn keep(&self) {
         let mut delay = FIRST_DELAY;
         loop {
@@ -283,7 +286,7 @@ impl Shared {
         }
     }
 
-    /// Holds one line until it ends, and says why it did.
+    /// Keeps one connection until it ends, and returns the reason.
     fn hold(&self, was_ready: &mut bool) -> RemoteError {
         let mut ssh = match Ssh::start(&self.address, self.prompts) {
             Ok(ssh) => ssh,
@@ -298,7 +301,7 @@ impl Shared {
         }
         let mut was_greeted = false;
         let ended = self.talk(&mut ssh.child, &mut was_greeted, was_ready);
-        // Once it has been waited for, its process id is another's.
+        // After the process is reaped, its id may belong to another one.
         self.lock().ssh = None;
         match ended {
             Ended::Line(error) => ssh.end(was_greeted, &error),
@@ -313,7 +316,7 @@ impl Shared {
         }
     }
 
-    /// Talks with the relay at the other end of an ssh until one of them ends.
+    /// Communicates with the relay through ssh until one of them ends.
     fn talk(&self, ssh: &mut Child, was_greeted: &mut bool, was_ready: &mut bool) -> Ended {
         let (Some(input), Some(output)) = (ssh.stdin.take(), ssh.stdout.take()) else {
             return Ended::Line(io::ErrorKind::BrokenPipe.into());
@@ -333,7 +336,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the relay greets. It may take as long as a login with a password; whoever waits is told.
+    /// Waits for the relay's greeting. It may take as long as a login with a password, and the user is told about the wait.
     fn await_greeting(&self, ssh: u32, output: &mut BufReader<Counted<'_>>) -> io::Result<Greeting> {
         let (greeted, waits) = sync_channel::<()>(0);
         thread::scope(|scope| {
@@ -344,12 +347,12 @@ impl Shared {
                 }
                 let (place, silence_s) = (self.address.place(), GREETING_TOLD.as_secs());
                 self.tell(LineNews::Problem(format!(
-                    "{place}: multicard there has said nothing for {silence_s} s: ssh is still connecting, asks for a password, or the \
-                     node is slow; waiting"
+                    "{place}: multicard on that machine has sent nothing for {silence_s} s: ssh is still connecting or asks for a \
+                         password, or the node is slow; waiting"
                 )));
                 let is_over = is_over(GREETING_LIMIT - GREETING_TOLD);
                 if let (false, Some(ssh)) = (is_over, Pid::from_raw(ssh.cast_signed())) {
-                    // It has not been waited for, so that the number is its own.
+                    // The process has not been reaped yet, so its id is still valid.
                     let _ = kill_process(ssh, Signal::KILL);
                 }
                 !is_over
@@ -358,14 +361,14 @@ impl Shared {
             let greeting = greeting(output);
             drop(greeted);
             if telling.join().unwrap_or_default() {
-                let reason = format!("multicard there has said nothing for {} s", GREETING_LIMIT.as_secs());
+                let reason = format!("multicard on that machine has sent nothing for {} s", GREETING_LIMIT.as_secs());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
             }
             greeting
         })
     }
 
-    /// Follows a relay that has greeted.
+    /// Follows a relay after its greeting.
     fn follow(
         &self,
         input: ChildStdin,
@@ -403,14 +406,14 @@ impl Shared {
                     Down::Problem(message) => self.tell(LineNews::Problem(message)),
                     Down::Bytes { channel } => self.deliver(channel, &body),
                     Down::Closed { channel, reason } => self.close(channel, reason),
-                    // These are the copy's.
+                    // These frames concern the copy.
                     Down::Reset | Down::File { .. } => {}
                 })
             });
             let mut state = self.lock();
             state.generation += 1;
             state.is_up = false;
-            // Who waits for them hears that they have ended.
+            // The readers of these channels are told that they have ended.
             for stream in std::mem::take(&mut state.channels).into_values() {
                 let _ = stream.shutdown(Shutdown::Both);
             }
@@ -421,7 +424,7 @@ impl Shared {
         })
     }
 
-    /// Shows the relay that somebody is here.
+    /// Regularly shows the relay that this machine is alive.
     fn beat(&self, generation: u64) {
         let mut state = self.lock();
         loop {
@@ -440,7 +443,7 @@ impl Shared {
 
     fn deliver(&self, channel: u32, bytes: &[u8]) {
         let stream = self.lock().channels.get(&channel).and_then(|stream| stream.try_clone().ok());
-        // A client that has left is noticed where its letters are read.
+        // A client that has disconnected is noticed where its messages are read.
         if let Some(mut stream) = stream {
             let _ = stream.write_all(bytes);
         }
@@ -456,7 +459,7 @@ impl Shared {
         }
     }
 
-    /// Sends what a client writes, until it leaves.
+    /// Sends what a client writes, until the client disconnects.
     fn forward(&self, channel: u32, generation: u64, mut stream: UnixStream) {
         let mut bytes = vec![0; PIECE_BYTES];
         while let Ok(read @ 1..) = stream.read(&mut bytes) {
@@ -471,7 +474,7 @@ impl Shared {
     }
 }
 
-/// Output of ssh, counted.
+/// The output of ssh, whose bytes are counted.
 struct Counted<'a> {
     stream: ChildStdout,
     shared: &'a Shared,

@@ -1,4 +1,4 @@
-//! The relay on the node: between a line, which is its standard input and output, and a session with its conductor.
+//! The relay on the node. It connects its standard input and output with a session and the session's conductor.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,22 +22,22 @@ use crate::protocol::Sample;
 use crate::session::{Machine, Places};
 use crate::telemetry::{Sampler, Watch, read_node};
 
-/// Time between two looks at the folder, and shortest time between two batches.
+/// Time between two checks of the folder, and shortest time between two batches.
 const BATCH_INTERVAL: Duration = Duration::from_millis(200);
-/// After so long without a sign of life nobody is at the other end.
+/// If the other end has sent nothing for this long, it is gone.
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
-/// Bytes that a pipe or a socket that can be written takes without waiting.
+/// Most bytes that a writable pipe or socket accepts without blocking.
 const WRITE_BYTES: usize = 4 << 10;
-/// What arrived and was not looked at.
+/// The most messages that wait to be handled.
 const IN_FLIGHT: usize = 64;
-/// Bytes of a channel that travel in one frame.
+/// Most bytes of a channel in one frame.
 const PIECE_BYTES: usize = 64 << 10;
 /// Capacity of the channel of samples.
 const SAMPLES_IN_FLIGHT: usize = 8;
 
 enum Arrived {
     Up(Up, Vec<u8>),
-    /// The line has ended.
+    /// The connection has ended.
     Over,
     Opened(u32, UnixStream),
     Bytes(u32, Vec<u8>),
@@ -46,17 +46,17 @@ enum Arrived {
     Places(Box<Places>),
 }
 
-/// Relays a session until standard input ends. A path that begins with `~/` leads from the home folder.
+/// Relays a session until standard input ends. A path that begins with `~/` is relative to the home folder.
 ///
 /// # Errors
-/// The line broke.
+/// The connection broke.
 pub fn relay(session: &Path) -> io::Result<()> {
     let home = std::env::home_dir().unwrap_or_else(|| PathBuf::from("/"));
     let folder = session.strip_prefix("~").map_or_else(|_| session.to_owned(), |rest| home.join(rest));
     // Relative paths of plans start from the home folder.
     let folder = std::path::absolute(folder)?;
     let (sender, arrived) = sync_channel(IN_FLIGHT);
-    // Without the buffer of the library, which would write when it likes.
+    // Without the library's buffer, which would be written at unknown times.
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let mut stdout = Patient { out: stdout, patience: SILENCE_LIMIT };
     let multicard = env!("CARGO_PKG_VERSION").to_owned();
@@ -83,8 +83,8 @@ pub fn relay(session: &Path) -> io::Result<()> {
     relay.work(&arrived)
 }
 
-/// Writes to another process, which has to take some of it in time: ssh takes nothing once the network is gone, which it may learn after
-/// a quarter of an hour.
+/// Writes to another process with a time limit: without a network, ssh stops reading, and may notice the loss only after a quarter of an
+/// hour.
 struct Patient<W> {
     out: W,
     patience: Duration,
@@ -118,11 +118,11 @@ fn read_input(arrived: &SyncSender<Arrived>) {
 struct Relay<W: Write> {
     folder: PathBuf,
     feed: Feed,
-    /// What the copy has is known.
+    /// Whether the relay knows what the copy contains.
     is_fed: bool,
     is_synced: bool,
     sender: SyncSender<Arrived>,
-    /// Streams to the conductor; none while one is being connected.
+    /// Streams to the conductor; `None` while one is being connected.
     channels: BTreeMap<u32, Option<UnixStream>>,
     /// Frames of channels and answers that wait for the next batch.
     outgoing: Vec<(Down, Vec<u8>)>,
@@ -175,7 +175,7 @@ impl<W: Write> Relay<W> {
                 if let Some(Some(stream)) = self.channels.get_mut(&channel)
                     && stream.write_all(body).is_err()
                 {
-                    // Its reader says that it has ended.
+                    // Its reader reports that it has ended.
                     let _ = stream.shutdown(Shutdown::Both);
                 }
             }
@@ -243,7 +243,7 @@ impl<W: Write> Relay<W> {
         }
     }
 
-    /// Sends what is new in the folder, and then what the conductor said before that.
+    /// Sends what is new in the folder, and then what the conductor sent before this batch began.
     fn batch(&mut self) -> io::Result<()> {
         if !self.is_fed {
             return Ok(());
@@ -252,7 +252,7 @@ impl<W: Write> Relay<W> {
         let (out, has_written) = (&mut self.out, &mut self.has_written);
         let passed = self.feed.pass(&mut |down, body| {
             *has_written = true;
-            // An error of the line ends the relay; one of the folder does not.
+            // An error of the connection ends the relay; an error of the folder does not.
             frame::write(out, &down, body).map_err(|error| {
                 written = Err(error);
                 io::ErrorKind::BrokenPipe.into()

@@ -1,4 +1,4 @@
-//! The user's ssh as a process, and what it means when it ends.
+//! The user's ssh as a process, and the meaning of its end.
 
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -10,19 +10,19 @@ use super::Address;
 use super::error::RemoteError;
 use crate::foreign;
 
-/// The environment variable that names ssh with options, as words of a shell: `ssh -F config`.
+/// The environment variable with the ssh command and its options, as words of a shell: `ssh -F config`.
 const COMMAND_VARIABLE: &str = "MULTICARD_SSH";
-/// Exit code of the shell that starts ssh if there is none.
+/// Exit code of the shell that starts ssh, if ssh was not found.
 const NO_SSH: i32 = 254;
-/// Bytes that are kept of what ssh says.
+/// Most bytes of ssh's messages that are kept.
 const MOST_SAID_BYTES: usize = 16 << 10;
 
-/// Whom ssh may ask for passwords.
+/// Where ssh may ask for passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prompts {
-    /// The user at the terminal.
+    /// At the terminal.
     Terminal,
-    /// The program that `SSH_ASKPASS` names; nobody if there is none.
+    /// With the program that `SSH_ASKPASS` names; nowhere if there is none.
     Askpass,
 }
 
@@ -48,13 +48,13 @@ impl Ssh {
         let command = ssh_command();
         let no_ssh = || RemoteError::NoSsh { command: command.clone() };
         let first = command.split_whitespace().next().unwrap_or_default();
-        // An interrupt is for the runs or for following them, and the line still has to carry it.
+        // An interrupt is meant for the runs or for following them, and is sent over this connection, so ssh must survive it.
         let script =
             format!("trap '' INT; command -v \"$1\" >/dev/null 2>&1 || exit {NO_SSH}; shift; exec {command} \"$@\"");
         let mut ssh = Command::new("sh");
         ssh.args(["-c", &script, "multicard", first, "-T", "-e", "none"]);
-        // A dead line is noticed after 15 seconds. Of what the user's configuration has for logins, nothing is wanted: neither another
-        // command, nor ports that a second line cannot have, nor the agent and the display in the hands of the node.
+        // A dead connection is noticed after 15 seconds. Settings that the user's configuration has for logins are switched off: other
+        // commands, forwarded ports (which a second connection could not have), and the agent and the display, which the node must not get.
         for option in [
             "ConnectTimeout=10",
             "ServerAliveInterval=5",
@@ -81,23 +81,23 @@ impl Ssh {
         ssh.args(["--", &address.place(), &address.command()]);
         let started = ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = started.map_err(|_| no_ssh())?;
-        let said = Arc::<Mutex<Vec<u8>>>::default();
+        let stderr_bytes = Arc::<Mutex<Vec<u8>>>::default();
         let listener = child.stderr.take().and_then(|stderr| {
-            let said = Arc::clone(&said);
-            thread::Builder::new().name("ssh-stderr".to_owned()).spawn(move || listen(stderr, &said)).ok()
+            let stderr_bytes = Arc::clone(&stderr_bytes);
+            thread::Builder::new().name("ssh-stderr".to_owned()).spawn(move || listen(stderr, &stderr_bytes)).ok()
         });
-        Ok(Self { child, place: address.place(), program: address.program().to_owned(), said, listener })
+        Ok(Self { child, place: address.place(), program: address.program().to_owned(), said: stderr_bytes, listener })
     }
 
-    /// Ends ssh, whatever it does.
+    /// Kills ssh.
     pub(super) fn kill(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Ends ssh, and says why there is no line: by its own words if it ended by itself.
+    /// Ends ssh, and returns why there is no connection: ssh's own message if it ended by itself.
     pub(super) fn end(mut self, was_greeted: bool, found: &io::Error) -> RemoteError {
-        // Its output has ended, so it ends, too, unless the output was not the relay's.
+        // Its output has ended, so ssh ends, too, unless the output did not come from the relay.
         drop(self.child.stdin.take());
         let is_ended_here = found.kind() != io::ErrorKind::UnexpectedEof;
         if was_greeted || is_ended_here {
@@ -107,31 +107,31 @@ impl Ssh {
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = String::from_utf8_lossy(&said);
+        let stderr_bytes = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let stderr_text = String::from_utf8_lossy(&stderr_bytes);
         match status {
-            // Neither its end nor what it said before has to do with that.
+            // Neither its exit code nor its earlier messages are the reason.
             _ if is_ended_here => RemoteError::broken(&self.place, found),
-            Ok(status) if !was_greeted => self.meaning(status, &said, found),
-            _ => match last_line(&said) {
+            Ok(status) if !was_greeted => self.meaning(status, &stderr_text, found),
+            _ => match last_line(&stderr_text) {
                 Some(said) => RemoteError::Broken { place: self.place.clone(), said },
                 None => RemoteError::broken(&self.place, found),
             },
         }
     }
 
-    /// What the end of an ssh that never reached the relay means.
-    fn meaning(&self, status: ExitStatus, said: &str, found: &io::Error) -> RemoteError {
+    /// The meaning of the end of an ssh that never reached the relay.
+    fn meaning(&self, status: ExitStatus, stderr_text: &str, found: &io::Error) -> RemoteError {
         const SSH_FAILED: i32 = 255;
         let place = self.place.clone();
-        let has = |words: &str| said.contains(words);
-        let last = last_line(said).unwrap_or_else(|| match (status.code(), status.signal()) {
+        let has = |words: &str| stderr_text.contains(words);
+        let last = last_line(stderr_text).unwrap_or_else(|| match (status.code(), status.signal()) {
             (Some(code), _) => format!("ssh ended with exit code {code}"),
             (None, Some(signal)) => format!("ssh was ended by signal {signal}"),
             (None, None) => found.to_string(),
         });
         match status.code() {
-            Some(NO_SSH) if said.is_empty() => RemoteError::NoSsh { command: ssh_command() },
+            Some(NO_SSH) if stderr_text.is_empty() => RemoteError::NoSsh { command: ssh_command() },
             Some(SSH_FAILED) if has("Could not resolve hostname") => RemoteError::UnknownHost { place, said: last },
             Some(SSH_FAILED) if has("Host key verification failed") || has("host key") => {
                 RemoteError::HostKey { place, said: last }
@@ -153,13 +153,13 @@ fn listen(mut stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
     while let Ok(read @ 1..) = stderr.read(&mut bytes) {
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         said.extend_from_slice(&bytes[..read]);
-        // The last words count.
+        // The last message is the relevant one.
         let excess = said.len().saturating_sub(MOST_SAID_BYTES);
         said.drain(..excess);
     }
 }
 
-fn last_line(said: &str) -> Option<String> {
-    let line = said.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+fn last_line(stderr_text: &str) -> Option<String> {
+    let line = stderr_text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     Some(foreign::message(line.trim_end_matches('.')).into_owned())
 }

@@ -1,4 +1,4 @@
-//! What runs need of a machine, and whether it has that: the list that `multicard doctor` prints and the Node screen shows.
+//! Checks what runs need on a machine: the list that `multicard doctor` prints and the Node screen shows.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,28 +11,28 @@ use crate::foreign::disk_space;
 use crate::launch::{self, TORCH_VERSION};
 use crate::plan::{CudaState, Node};
 
-/// How a check went.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// It is there.
+    /// It was found and works.
     Good,
-    /// It is not, and only what needs it does without.
+    /// It is missing, but only optional features need it.
     Absent,
-    /// Something that is meant to work does not.
+    /// Something does not work that should.
     Bad,
 }
 
-/// One thing that runs need of a machine.
+/// The check of one thing that runs need on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// What it is.
+    /// The name of the thing.
     pub name: String,
-    /// Whether it is there.
+    /// The result.
     pub health: Health,
     /// What was found.
     pub found: String,
-    /// What to type or do where it is not good.
+    /// What to type or do if the result is not good.
     pub remedy: Option<String>,
 }
 
@@ -50,18 +50,18 @@ impl Check {
     }
 }
 
-/// Fewest open files that a process should be permitted: NCCL among eight GPUs opens hundreds a rank.
+/// The number of open files that a process should be allowed at least: NCCL opens hundreds of files per rank among eight GPUs.
 const LEAST_FILES: u64 = 1024;
-/// Least shared memory: NCCL and loaders of programs exchange data there.
+/// The least shared memory: NCCL and the loaders of programs exchange data there.
 const LEAST_SHARED_BYTES: u64 = 1 << 30;
-/// Libraries that the window opens, with the packages of Debian and Ubuntu that have them.
+/// Libraries that the window opens, with the packages that contain them on Debian and Ubuntu.
 const WINDOW_LIBRARIES: [(&str, &str); 3] =
     [("libxkbcommon-x11.so.0", "libxkbcommon-x11-0"), ("libEGL.so.1", "libegl1"), ("libGL.so.1", "libgl1")];
 /// Where the dynamic linker looks on Debian, Ubuntu, Fedora and others.
 const LIBRARY_FOLDERS: [&str; 5] =
     ["/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib"];
 
-/// Examines this machine, which was read as `node`. Cheap: it asks no program.
+/// Checks this machine, described by `node`. It is fast, since it starts no program.
 pub fn examine(node: &Node) -> Vec<Check> {
     let mut checks = vec![driver(node), worker(launch::worker_file()), torch(node)];
     checks.extend(cuda(node));
@@ -78,7 +78,7 @@ fn driver(node: &Node) -> Check {
     let reason = || node.no_gpu_reason.clone().unwrap_or_else(|| "the reason is unknown".to_owned());
     match &node.driver {
         Some(version) if node.gpus.is_empty() => {
-            Check::bad(name, format!("{version}, and no GPU: {}", reason()), "nvidia-smi")
+            Check::bad(name, format!("{version}, but no GPU: {}", reason()), "nvidia-smi")
         }
         Some(version) => Check::good(name, format!("{version}, GPUs: {}", node.gpus.len())),
         None => Check::absent(
@@ -104,7 +104,7 @@ fn torch(node: &Node) -> Check {
     }
 }
 
-/// CUDA in the worker, where there are GPUs.
+/// The check of CUDA in the worker; `None` on a machine without GPUs.
 fn cuda(node: &Node) -> Option<Check> {
     let worker = node.worker.as_ref().ok().filter(|_| !node.gpus.is_empty())?;
     Some(match &worker.cuda {
@@ -120,7 +120,7 @@ fn nccl(node: &Node) -> Check {
     match found {
         Some(version) => Check::good("NCCL", version),
         None if node.gpus.len() > 1 => {
-            Check::bad("NCCL", "the worker has none: runs use one GPU", "multicard setup --cuda")
+            Check::bad("NCCL", "the worker was built without it: runs use one GPU", "multicard setup --cuda")
         }
         None => Check::absent(
             "NCCL",
@@ -147,7 +147,7 @@ fn nsys(node: &Node) -> Check {
         Err(reason) => Check::absent(
             "Nsight Systems",
             format!("{reason}; only `trace = \"nsys\"` needs it"),
-            "install NVIDIA's package nsight-systems-cli, or name nsys in MULTICARD_NSYS",
+            "install NVIDIA's package nsight-systems-cli, or set MULTICARD_NSYS to the path of nsys",
         ),
     }
 }
@@ -165,7 +165,7 @@ fn dali(node: &Node) -> Check {
 
 fn open_files(limit: rustix::process::Rlimit) -> Check {
     let name = "Open files";
-    // No limit is none.
+    // Zero means that there is no limit.
     let text = |limit: Option<u64>| limit.map_or_else(|| "any number".to_owned(), |limit| limit.to_string());
     let found = format!("{} at a time, at most {}", text(limit.current), text(limit.maximum));
     match (limit.current, limit.maximum) {
@@ -180,13 +180,13 @@ fn open_files(limit: rustix::process::Rlimit) -> Check {
     }
 }
 
-/// Free bytes and all bytes of /dev/shm.
+/// Free and total bytes of /dev/shm.
 fn shared_space() -> Option<(u64, u64)> {
     let folder = Path::new("/dev/shm");
     folder.is_dir().then(|| disk_space(folder))?
 }
 
-/// `space` has the free bytes and all bytes of /dev/shm.
+/// `space` contains the free and total bytes of /dev/shm.
 fn shared_memory(space: Option<(u64, u64)>) -> Check {
     let name = "Shared memory";
     let gigabytes = |bytes: u64| bytes as f64 / 1e9;
@@ -198,7 +198,11 @@ fn shared_memory(space: Option<(u64, u64)>) -> Check {
                               mount -o remount,size=8g /dev/shm";
                 Check::bad(name, found, remedy)
             } else if free < LEAST_SHARED_BYTES {
-                Check::bad(name, found, "ls -l /dev/shm shows what fills it: remove what ended programs have left")
+                Check::bad(
+                    name,
+                    found,
+                    "run ls -l /dev/shm to see what fills it, and remove what ended programs have left",
+                )
             } else {
                 Check::good(name, found)
             }
@@ -215,7 +219,7 @@ fn ssh(path: Option<&OsStr>) -> Check {
         None => Check::absent(
             "ssh",
             "not on PATH: sessions on other machines cannot be opened",
-            "apt-get install openssh-client, or name one in MULTICARD_SSH",
+            "apt-get install openssh-client, or set MULTICARD_SSH to an ssh program",
         ),
     }
 }

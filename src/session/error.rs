@@ -33,7 +33,7 @@ pub enum SessionError {
     #[error("cannot start a thread to import a report: {0}: end other programs")]
     Thread(std::io::Error),
     /// The plan asks for a trace and nsys is missing.
-    #[error("the plan asks for trace = \"nsys\", and {0}: install Nsight Systems, or remove that line")]
+    #[error("the plan asks for trace = \"nsys\", but {0}: install Nsight Systems, or remove that line")]
     NoNsys(String),
     /// The folder of a trial cannot be made.
     #[error("cannot make the folder {} for a trial: {error}", folder.display())]
@@ -45,7 +45,7 @@ pub enum SessionError {
     },
     /// The session's disk is nearly full.
     #[error(
-        "{:.1} MB are free on the disk of {}, and a run starts with no less than {:.1} MB: free space on it and continue",
+        "only {:.1} MB are free on the disk of {}, and a run needs at least {:.1} MB to start: free some space and continue",
         *free_bytes as f64 / 1e6, folder.display(), *needed_bytes as f64 / 1e6
     )]
     NoSpace {
@@ -63,7 +63,7 @@ pub enum SessionError {
     #[error("cannot launch runs: {0}")]
     NoWorker(String),
     /// No cell of the plan can run on this machine.
-    #[error("none of the plan's {cells} cells can run on this machine; the first: {reason}")]
+    #[error("none of the plan's {cells} cells can run on this machine; the reason for the first: {reason}")]
     NoValidCell {
         /// Number of cells.
         cells: usize,
@@ -73,10 +73,10 @@ pub enum SessionError {
     /// A run cannot be placed.
     #[error("cannot place a run: {0}")]
     Placement(String),
-    /// A run's program is not the one that its plan names.
+    /// The run's program differs from the one that its plan names.
     #[error(
-        "run {run}: the text of its plan names another program than the session's record of the workload: somebody changed one of them. \
-         Run the plan's file again (`multicard run`)"
+        "run {run}: the text of its plan names another program than the session's record of the workload: one of them was changed. Run \
+             the plan's file again (`multicard run`)"
     )]
     OtherProgram {
         /// The run.
@@ -84,8 +84,8 @@ pub enum SessionError {
     },
     /// Programs that came with an archive were not allowed.
     #[error(
-        "this session came with an archive, whose programs run only once you allow them: {}. `multicard attach --resume --allow-programs \
-         {}` allows them in this session",
+        "this session came with an archive, whose programs run only after you allow them: {}. `multicard attach --resume \
+             --allow-programs {}` allows them in this session",
         programs.join("; "), session.display()
     )]
     NotAllowed {
@@ -94,13 +94,11 @@ pub enum SessionError {
         /// Their command lines.
         programs: Vec<String>,
     },
-    /// Other programs were allowed than those that the session has.
-    #[error(
-        "the programs that came with this session's archive are others than those that were allowed: read them again"
-    )]
+    /// The allowed programs differ from those that the session has.
+    #[error("the programs that came with this session's archive are not the ones that were allowed: review them again")]
     OtherPrograms,
     /// A note is too long.
-    #[error("a note of {bytes} bytes is too long: {most} are the most, put a longer text into a file")]
+    #[error("a note of {bytes} bytes is too long: at most {most} bytes are allowed; put a longer text into a file")]
     LongNote {
         /// Its length.
         bytes: usize,
@@ -129,16 +127,16 @@ pub enum SessionError {
         /// Why its cell cannot run, and what to do.
         reason: String,
     },
-    /// The repeat of a run is in the queue already.
-    #[error("run {run} is not queued again: run {other} is the same repeat of its cell, and has not ended")]
+    /// The same repeat of the cell is already in the queue.
+    #[error("run {run} is not queued again: run {other} is the same repeat of its cell and has not ended yet")]
     InQueue {
         /// The run.
         run: String,
         /// The run that waits or runs.
         other: String,
     },
-    /// A run cannot come back into the queue in its place.
-    #[error("run {run} cannot be put back into the queue: it has been started; Retry queues it again as a new run")]
+    /// A run cannot be put back into its place in the queue.
+    #[error("run {run} cannot be put back into the queue, since it has started; Retry queues it again as a new run")]
     Started {
         /// The run.
         run: String,

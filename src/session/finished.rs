@@ -1,4 +1,4 @@
-//! Whether a session already has all that a plan asks for, which its records alone tell.
+//! Finds out, from the session's records alone, whether a session already has everything that a plan asks for.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -8,9 +8,9 @@ use super::tracing::waits_for_import;
 use crate::plan::{InvalidCell, Plan, asked_cells};
 use crate::store::{Reader, StoreError, held_cells};
 
-/// What launching a plan with `only_missing` comes to where that is nothing: the session has recorded the plan and its studies,
-/// finished every repeat of each cell that no constraint excludes, and holds no run or report of an earlier process to go on with.
-/// None where something may be left to do, which only the machine tells.
+/// The result of launching a plan with `only_missing` if nothing is left to do: the session has recorded the plan and its studies, has
+/// finished every repeat of each cell that no constraint excludes, and has no run or report of an earlier process to continue. `None` if
+/// something may be left to do, which depends on the machine.
 ///
 /// # Errors
 /// The index cannot be read.

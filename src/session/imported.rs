@@ -1,5 +1,5 @@
-//! Runs of a queue that wait for an order that names them: those that an earlier conductor left, and those that came with an archive,
-//! whose programs are somebody else's and run only once the user has seen their command lines.
+//! Runs that stay in the queue until an order names them: runs that an earlier conductor left, and runs that came with an archive. The
+//! programs of an archive were written by somebody else and run only after the user has seen their command lines.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::{Session, SessionError};
 use crate::plan::{Identity, Plan};
 use crate::store::{Imported, RunRecord};
 
-/// What a session knows of the archive that it came with.
+/// What a session knows about the archive that it was imported from.
 #[derive(Default)]
 pub(super) struct FromArchive {
     imported: Imported,
@@ -19,7 +19,7 @@ pub(super) struct FromArchive {
     digests: BTreeSet<String>,
 }
 
-/// Names command lines, so that who allows them allows those that were shown.
+/// A digest of command lines. Allowing programs names this digest, so that exactly the lines that were shown are allowed.
 pub fn digest_of_programs(lines: &[String]) -> String {
     let mut sum = Sha256::new();
     for line in lines {
@@ -30,7 +30,7 @@ pub fn digest_of_programs(lines: &[String]) -> String {
 }
 
 impl Session {
-    /// Reads what came with the session's archive, if it came with one.
+    /// Reads the programs that came with the session's archive, if the session was imported from one.
     pub(super) fn read_archive_origin(&mut self, runs: &[RunRecord]) -> Result<(), SessionError> {
         let Some(imported) = Imported::read(self.store.folder())? else { return Ok(()) };
         let of_archive = runs.iter().filter(|record| imported.runs.contains(&record.run));
@@ -48,7 +48,7 @@ impl Session {
         self.from_archive.imported.runs.contains(run)
     }
 
-    /// The command lines of programs that came with the session's archive and that its user did not allow yet. None of their runs starts
+    /// The command lines of programs that came with the session's archive and that the user has not allowed yet. None of their runs starts
     /// before that.
     pub fn asks(&self) -> &[String] {
         let FromArchive { imported, programs, .. } = &self.from_archive;
@@ -56,10 +56,10 @@ impl Session {
         if is_allowed { &[] } else { programs }
     }
 
-    /// Allows the programs that came with the archive, from now on.
+    /// Allows the programs that came with the archive from now on.
     ///
     /// # Errors
-    /// They are others than those with this digest, or it cannot be kept.
+    /// They have another digest, or the permission cannot be stored.
     pub fn allow(&mut self, digest: &str) -> Result<(), SessionError> {
         if digest_of_programs(self.asks()) != digest {
             return Err(SessionError::OtherPrograms);
@@ -76,7 +76,7 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses a plan that names a program which came with the archive and was not allowed: as the plan itself may have.
+    /// Refuses a plan with a program that came with the archive and was not allowed, because the plan may have come with the archive, too.
     ///
     /// # Errors
     /// Which programs.
@@ -91,7 +91,7 @@ impl Session {
         SessionError::NotAllowed { session: self.folder().to_owned(), programs: self.asks().to_vec() }
     }
 
-    /// Starts runs again, those that an earlier conductor left and those that came with an archive among them.
+    /// Starts all queued runs again, including those that an earlier conductor left and those that came with an archive.
     ///
     /// # Errors
     /// Programs of an archive among them were not allowed: nothing starts.
@@ -103,8 +103,8 @@ impl Session {
         Ok(())
     }
 
-    /// The runs that wait for an order, by what they run. Those that came with an archive are not among them: no plan but that order
-    /// names them.
+    /// The runs that wait for an order, by cell and repeat. Runs that came with an archive are left out: only an order that names them
+    /// starts them.
     pub(super) fn own_held_runs(&self, runs: &[RunRecord]) -> HashMap<(Identity, u32), String> {
         let held: HashSet<&str> = self.queue.held().collect();
         let own = runs.iter().filter(|record| held.contains(&*record.run) && !self.is_from_archive(&record.run));

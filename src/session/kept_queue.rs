@@ -1,5 +1,6 @@
-//! What the next conductor needs of a queue and no journal says: the order that its user gave it, the folders that plans were
-//! launched from, and how launches were answered. It lies in `queue.json` of the session's folder; without it, runs stand as they were queued.
+//! What the next conductor needs to know about a queue and no journal contains: the order that the user gave it, the folders that plans
+//! were launched from, and the answers to launches. It is stored in `queue.json` in the session's folder; without that file, runs have the
+//! order in which they were queued.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,14 +15,14 @@ use crate::foreign;
 const FILE: &str = "queue.json";
 /// Longest file that is read: 100,000 runs take 4 MB.
 const MOST_BYTES: u64 = 64 << 20;
-/// Launches that are remembered: a client waits for the answer to one before it sends the next.
+/// The number of launches that are remembered: a client waits for the answer to one launch before it sends the next.
 const MOST_LAUNCHES: usize = 8;
 
 /// A launch that was begun.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct KeptLaunch {
     id: String,
-    /// Its answer; none while it is executed, or if the conductor ended meanwhile.
+    /// Its answer; `None` while it is executed, or if the conductor ended during that.
     outcome: Option<Result<Added, String>>,
 }
 
@@ -31,25 +32,25 @@ struct KeptLaunch {
 pub(super) struct KeptQueue {
     /// The runs that were queued when the order was last changed.
     pub(super) order: Vec<String>,
-    /// By a plan's id, the working directory that it was launched from: relative paths in it are relative to that.
+    /// For each plan's id, the working directory from which the plan was launched; relative paths in the plan are relative to it.
     pub(super) folders: BTreeMap<String, PathBuf>,
     /// The last launches.
     launches: Vec<KeptLaunch>,
 }
 
 impl KeptQueue {
-    /// What lies in a session's folder; nothing where there is none or it cannot be read.
+    /// Reads the file in a session's folder; empty if there is none or it cannot be read.
     pub(super) fn read(session: &Path) -> Self {
         let bytes = foreign::read_ours(&session.join(FILE), MOST_BYTES).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// How a launch of this name was answered, if it was begun.
+    /// The answer to the launch with this id, if it was begun.
     pub(super) fn launch(&self, id: &str) -> Option<&Option<Result<Added, String>>> {
         self.launches.iter().find(|launch| launch.id == id).map(|launch| &launch.outcome)
     }
 
-    /// Keeps how a launch was answered, or that it was begun.
+    /// Remembers the answer to a launch, or that it was begun.
     pub(super) fn keep_launch(&mut self, id: &str, outcome: Option<Result<Added, String>>) {
         self.launches.retain(|launch| launch.id != id);
         self.launches.push(KeptLaunch { id: id.to_owned(), outcome });
@@ -57,10 +58,10 @@ impl KeptQueue {
         self.launches.drain(..surplus);
     }
 
-    /// Writes it whole.
+    /// Writes the file as a whole.
     ///
     /// # Errors
-    /// It cannot be written; what was there stays.
+    /// It cannot be written; the old file stays.
     pub(super) fn write(&self, session: &Path) -> io::Result<()> {
         let file = session.join(FILE);
         let unfinished = file.with_extension("json.tmp");

@@ -1,4 +1,4 @@
-//! What is told of a measurement of the machine's devices.
+//! The progress and result of a measurement of the machine's devices.
 
 use std::ops::RangeInclusive;
 
@@ -9,16 +9,16 @@ use crate::protocol::{PASSES, PRODUCTS};
 
 /// How long a device may be measured, in seconds.
 pub const MEASURE_S: RangeInclusive<f64> = 0.1..=600.0;
-/// How long a device is measured if nothing else is asked, in seconds.
+/// How long a device is measured by default, in seconds.
 pub const USUAL_MEASURE_S: f64 = 10.0;
 
-/// The name by which workers call CPUs.
+/// The worker's name for the CPUs as a device.
 const CPUS: &str = "cpu";
 
-/// A measurement of the machine's devices, one after another: the one that waits or is under way, or the last one.
+/// A measurement of the machine's devices, one after another: the one that is waiting or running, or else the last one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// When it was asked for, in seconds since the Unix epoch; rates that it gives have later times.
+    /// When it was requested, in seconds since the Unix epoch; rates that it gives have later times.
     pub time_s: f64,
     /// Seconds for each device, without the worker's start.
     pub duration_s: f64,
@@ -26,21 +26,21 @@ pub struct Measurement {
     pub devices: usize,
     /// Devices that were measured.
     pub measured: usize,
-    /// Rates that a device cannot be measured at, with the reason, a line each.
+    /// Rates that cannot be measured on a device, with the reason, one on each line.
     pub left: Vec<String>,
-    /// How far it is.
+    /// Its progress.
     pub stage: Stage,
 }
 
-/// How far a measurement is.
+/// The progress of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// It waits until the runs and imports under way have ended; no other run starts before it.
+    /// It waits until the active runs and imports have ended; no other run starts before it.
     Waits,
-    /// The worker starts on the next device.
+    /// The worker is starting on the next device.
     Opens,
-    /// A rate of a device is measured.
+    /// A rate of a device is being measured.
     Measures {
         /// The device's name.
         device: String,
@@ -49,14 +49,14 @@ pub enum Stage {
     },
     /// All devices were measured.
     Measured,
-    /// It was cancelled. What was measured by then is kept.
+    /// It was cancelled. The rates measured before are kept.
     Cancelled,
-    /// It failed for this reason. What was measured by then is kept.
+    /// It failed for this reason. The rates measured before are kept.
     Failed(String),
 }
 
 impl Measurement {
-    /// Whether nothing more comes of it.
+    /// Whether it has ended.
     pub fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Measured | Stage::Cancelled | Stage::Failed(_))
     }
@@ -72,19 +72,19 @@ impl Measurement {
         (done / self.devices.max(1) as f64).min(1.0)
     }
 
-    /// What it does, in words: `measuring bf16 of NVIDIA H100 (2 of 4)`.
+    /// Its current activity in words: `measuring bf16 of NVIDIA H100 (2 of 4)`.
     pub fn doing(&self) -> String {
-        let of = if self.devices > 1 {
+        let progress = if self.devices > 1 {
             format!(" ({} of {})", (self.measured + 1).min(self.devices), self.devices)
         } else {
             String::new()
         };
         match &self.stage {
             Stage::Waits => "waits until the runs and imports under way have ended".to_owned(),
-            Stage::Opens => format!("starting the worker{of}"),
+            Stage::Opens => format!("starting the worker{progress}"),
             Stage::Measures { device, key } => {
                 let device = if device == CPUS { "the CPUs" } else { device };
-                format!("measuring {key} of {device}{of}")
+                format!("measuring {key} of {device}{progress}")
             }
             Stage::Measured => "measured".to_owned(),
             Stage::Cancelled if self.measured > 0 => {

@@ -39,7 +39,7 @@ impl Session {
         let placed =
             launch::place_beside(shape, &self.node, &self.topology, &taken).map_err(SessionError::Placement)?;
         let needed_bytes: u64 = beside.iter().chain([&queued]).map(|queued| self.host_bytes(queued)).sum();
-        // A run that is alone starts whatever the estimate says: the matrix has already checked it.
+        // A run that is alone starts whatever its estimate says: the matrix has already checked it.
         let Some(placement) = placed.filter(|_| taken.is_empty() || needed_bytes <= self.node.memory_bytes) else {
             return Ok(false);
         };

@@ -14,7 +14,7 @@ use crate::telemetry::read_topology;
 /// A folder's file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
-    /// What it holds.
+    /// What the folder contains, in words.
     pub name: String,
     /// The folder.
     pub folder: PathBuf,
@@ -31,13 +31,13 @@ pub struct Places {
     pub sets: Vec<(Result<PathBuf, String>, Option<u64>)>,
     /// Disks of data and sessions.
     pub disks: Vec<Disk>,
-    /// What runs need of the machine, and whether it has that.
+    /// Checks whether the machine has what runs need.
     #[serde(default)]
     pub checks: Vec<Check>,
 }
 
 impl Places {
-    /// Looks at those of this machine, whose description is `node`; `session` is the folder of the open session.
+    /// Reads the topology, data sets and disks of this machine, described by `node`; `session` is the folder of the open session.
     pub fn look(node: &Node, session: Option<PathBuf>) -> Self {
         let sets: Vec<_> = obtainable()
             .map(|(rule, files)| {

@@ -31,7 +31,7 @@ pub struct Progress {
     waiting_estimate_s: f64,
     ended_estimate_s: f64,
     ended_duration_s: f64,
-    /// The same of runs that have no estimate, as those of programs: their number, and what those that ended took.
+    /// The number of waiting runs without an estimate, such as runs of programs, and the durations of ended runs without one.
     waiting_unknown: usize,
     ended_unknown: usize,
     ended_unknown_s: f64,
@@ -43,7 +43,7 @@ impl Progress {
         self.waits(estimate_s, true);
     }
 
-    /// A queued run was taken out of the queue.
+    /// A queued run was removed from the queue.
     pub(super) fn withdrawn(&mut self, estimate_s: f64) {
         self.queued = self.queued.saturating_sub(1);
         self.waits(estimate_s, false);
@@ -86,8 +86,8 @@ impl Progress {
         }
     }
 
-    /// Time until the queue is empty, in seconds: the plan's estimate, corrected by the durations of the ended runs and
-    /// the progress of the running ones. Runs without an estimate are expected to take what those before them took.
+    /// Time until the queue is empty, in seconds: the plan's estimate, corrected by the durations of the ended runs and the progress of the
+    /// active ones. Runs without an estimate are expected to take as long as the earlier ones.
     pub fn remaining_s(&self, now_s: f64) -> f64 {
         let correction = if self.ended_estimate_s > 0.0 { self.ended_duration_s / self.ended_estimate_s } else { 1.0 };
         let usual_s = if self.ended_unknown > 0 { self.ended_unknown_s / self.ended_unknown as f64 } else { 0.0 };

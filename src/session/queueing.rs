@@ -18,9 +18,9 @@ use crate::store::{Decision, Reader, RunRecord, held_cells};
 /// Longest job that is read.
 const MOST_JOB_BYTES: u64 = 16 << 20;
 
-/// What is said of a launch whose conductor ended while it queued the runs.
-const HALF_LAUNCHED: &str = "the session's conductor ended while it queued these runs: see Runs for those that it queued, and launch the \
-                             plan again with “keep finished repeats” (`--resume`) for the others";
+/// The answer to a launch whose conductor ended while it queued the runs.
+const HALF_LAUNCHED: &str = "the session's conductor ended while it queued these runs: the Runs screen shows those that it queued; \
+     launch the plan again with “keep finished repeats” (`--resume`) to queue the others";
 
 /// The cells of a plan on this machine.
 ///
@@ -42,12 +42,12 @@ pub fn runnable(plan: &Plan, node: &Node) -> Result<Matrix, SessionError> {
     }
 }
 
-/// The folder of a data set's files; none where the workload has no use for data sets.
+/// The folder of a data set's files; empty for workloads that use no data sets.
 fn data_folder(data: &Data) -> Result<PathBuf, SessionError> {
     if data.set.is_empty() { Ok(PathBuf::new()) } else { Ok(dataset::data_folder(data)?) }
 }
 
-/// What a job says of the program that it runs; none where the worker runs it.
+/// The job's description of its program; `None` if the worker runs it.
 fn program(spec: &WorkloadSpec, repeat: u32) -> Option<Program> {
     let command = spec.command.as_deref()?.clone();
     Some(Program { command, repeat, marker: String::new(), device: String::new() })
@@ -59,7 +59,8 @@ fn run_time_s(limits: &Limits, spec: &WorkloadSpec) -> Option<f64> {
     own.into_iter().chain(limits.run_time_s).min_by(f64::total_cmp)
 }
 
-/// Reads the files of data sets that are read before a run holds a GPU: each combination of what decides what is read once.
+/// Reads the data sets whose files are checked before a run occupies a GPU. Each combination of the factors that decide what is read is
+/// checked once.
 fn check_data(plan: &Plan, cells: &[Cell], folders: &[PathBuf]) -> Result<(), SessionError> {
     let mut read = HashSet::new();
     for (cell, folder) in cells.iter().zip(folders) {
@@ -73,7 +74,7 @@ fn check_data(plan: &Plan, cells: &[Cell], folders: &[PathBuf]) -> Result<(), Se
     Ok(())
 }
 
-/// The job of a run of a cell by its plan, with the folders of its data and its work. Its id and its own folder come when it is queued.
+/// The job for a run of a cell, with the folders of its data and of its program. Its id and its own folder are added when it is queued.
 fn queued_job(
     plan: &Plan,
     spec: Option<&WorkloadSpec>,
@@ -110,13 +111,13 @@ fn queued_job(
     }
 }
 
-/// The program of a workload, by its digest; none where the worker runs it.
+/// The digest of a workload's program; `None` if the worker runs it.
 fn program_digest(spec: &WorkloadSpec) -> Option<String> {
     spec.command.as_ref().map(|command| command.digest())
 }
 
-/// The plan of a recorded run: its id and what it says. Of a program it is one whose text names that program: whatever else the session
-/// says of its workloads, the text is what its user can read.
+/// The plan of a recorded run: its id and its text. For a program it must be a plan whose text names that program: whatever the session's
+/// record of the workload says, the user can only read the text.
 fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), SessionError> {
     let run = || record.run.clone();
     let program = program_digest(&record.workload);
@@ -137,10 +138,10 @@ fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), S
     Ok((plan, read))
 }
 
-/// Folders of runs by their cell and repeat, as in their names.
+/// The folders of runs by their cell and repeat, which are part of their names.
 type RunFolders = HashMap<String, Vec<PathBuf>>;
 
-/// The checkpoint that the latest run of a cell and repeat left when it ended early.
+/// The checkpoint of the latest run of a cell and repeat that ended early.
 fn checkpoint_of(origin: &Origin, folders: &RunFolders) -> Option<PathBuf> {
     let same = folders.get(&format!("{}-{}", origin.cell, origin.repeat))?;
     same.iter().map(|run| run.join(CHECKPOINT_FOLDER)).filter(|checkpoint| checkpoint.is_dir()).max()
@@ -149,14 +150,13 @@ fn checkpoint_of(origin: &Origin, folders: &RunFolders) -> Option<PathBuf> {
 impl Session {
     /// Queues the runs of a plan.
     ///
-    /// With `only_missing`, repeats that are finished, active or queued already are kept; those among them that an earlier conductor left
-    /// waiting start. Whatever else waits goes on waiting. Without it, all repeats run
-    /// again and are numbered after the existing ones.
+    /// With `only_missing`, repeats that are finished, active or queued are kept; if an earlier conductor left some of them waiting, these
+    /// start. Other waiting runs go on waiting. Without it, all repeats run again and are numbered after the existing ones.
     pub fn add_plan(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
         self.add_cells(plan, only_missing, |_| true)
     }
 
-    /// The same for some of its cells.
+    /// Like `add_plan`, but only for some of the plan's cells.
     pub fn add_cells(
         &mut self,
         plan: &Plan,
@@ -171,7 +171,7 @@ impl Session {
         self.store.flush()?;
         let mut recorded = self.store.reader()?.headings()?;
         let waiting = self.own_held_runs(&recorded);
-        // What came with an archive and waits is no repeat that this plan has.
+        // A waiting run that came with an archive does not count as a repeat of this plan.
         let held: HashSet<&str> = self.queue.held().collect();
         recorded.retain(|record| !(held.contains(&*record.run) && self.is_from_archive(&record.run)));
         let earlier = held_cells(&recorded);
@@ -194,7 +194,7 @@ impl Session {
             let repeat = if only_missing {
                 if there.contains(&planned.repeat) {
                     kept += 1;
-                    // The order names it.
+                    // This launch names the run, so it may start.
                     if let Some(run) = waiting.get(&(cell.identity, planned.repeat)) {
                         self.queue.release(run)?;
                     }
@@ -211,7 +211,7 @@ impl Session {
             let in_folders = (folders[planned.cell].clone(), working_folder.clone());
             let mut queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
             if queued.estimate_s <= 0.0 {
-                // Nothing is known of a program but what its earlier runs took.
+                // The duration of a program is known only from its earlier runs.
                 queued.estimate_s = earlier_s.unwrap_or(0.0);
             }
             queued_runs.push(queued);
@@ -220,7 +220,7 @@ impl Session {
         Ok(Added { runs, kept, invalid: matrix.invalid })
     }
 
-    /// Records a plan with its workloads and studies; gives its id within the session.
+    /// Records a plan with its workloads and studies; returns its id within the session.
     fn record_plan(&mut self, plan: &Plan, working_folder: Option<&Path>) -> Result<String, SessionError> {
         let id = format!("p{}", self.next_plan);
         self.next_plan += 1;
@@ -236,14 +236,14 @@ impl Session {
             self.keep_queue();
         }
         let saved: Vec<String> = self.store.reader()?.studies()?.into_iter().map(|(name, _)| name).collect();
-        // A study that was changed since is not replaced.
+        // A study that was changed after the launch is not replaced.
         for study in plan.studies.iter().filter(|study| !saved.contains(&study.name)) {
             self.save_study(&study.name, study.to_json())?;
         }
         Ok(id)
     }
 
-    /// Executes a launch once: if it is sent again, because its answer was lost, it is answered as before.
+    /// Executes a launch once: if it is sent again because its answer was lost, it gets the same answer.
     ///
     /// # Errors
     /// Those of `add`, or a conductor ended while it executed the launch.
@@ -274,10 +274,10 @@ impl Session {
         self.queue_jobs(vec![queued], &folders).map(|_| ())
     }
 
-    /// Puts a run that was cancelled while it waited back into the queue: the same run, in its place.
+    /// Puts a run that was cancelled while it waited back into its place in the queue; it is the same run.
     ///
     /// # Errors
-    /// The session does not know the run, it was started, or its repeat was queued again meanwhile.
+    /// The session does not know the run, it was started, or its repeat was queued again in the meantime.
     pub fn revive(&mut self, run: &str) -> Result<(), SessionError> {
         let queued = self.known_job(run)?;
         self.check_is_only(run, &queued.origin)?;
@@ -285,7 +285,7 @@ impl Session {
             return Err(SessionError::Started { run: run.to_owned() });
         }
         if self.queue.state(run).is_none() {
-            // An earlier conductor cancelled it: its place is not known any more.
+            // An earlier conductor cancelled it, so its place is not known any more.
             self.store.decide(run_queued(run, &queued))?;
             return self.push_job(run.to_owned(), queued);
         }
@@ -300,7 +300,7 @@ impl Session {
         self.jobs.get(run).cloned().map_or_else(|| self.earlier_job(run), Ok)
     }
 
-    /// Whether no other run of this repeat waits or runs: a run that is queued again twice would count as two.
+    /// Checks that no other run of this repeat is waiting or active: a repeat that is queued twice would count as two.
     fn check_is_only(&self, run: &str, origin: &Origin) -> Result<(), SessionError> {
         let is_open = |other: &str| self.queue.state(other).is_some_and(|state| !state.is_final());
         let is_same = |other: &Origin| (&other.cell, other.repeat) == (&origin.cell, origin.repeat);
@@ -348,7 +348,7 @@ impl Session {
         Ok(queued_job(plan_file, Some(spec), &cell, origin, record.seed, folders, placement))
     }
 
-    /// Assigns ids and folders to jobs and queues them, all or none; gives their ids.
+    /// Assigns ids and folders to jobs and queues them, all or none; returns their ids.
     fn queue_jobs(&mut self, mut jobs: Vec<QueuedJob>, folders: &RunFolders) -> Result<Vec<String>, SessionError> {
         let (mut runs, mut decisions) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
         for queued in &mut jobs {
@@ -367,7 +367,7 @@ impl Session {
         Ok(runs)
     }
 
-    /// Puts a run that is recorded as queued into the queue.
+    /// Adds a run that is recorded as queued to the queue.
     fn push_job(&mut self, run: String, mut queued: QueuedJob) -> Result<(), SessionError> {
         queued.job.run.clone_from(&run);
         queued.job.folder = self.store.run_folder(&run);
@@ -400,8 +400,9 @@ impl Session {
         folders
     }
 
-    /// Continues the numbering and settles the runs that an earlier process left: a group that still runs is followed,
-    /// one that is gone is judged by its logs, and a run that never started becomes interrupted, or with `restores` waits in the queue. Gives the runs as they were before, without what their ranks logged.
+    /// Continues the numbering of runs and takes over the runs that an earlier process left. If a run's group is still active, it is
+    /// followed; if its group is gone, its logs decide its state; a run that never started becomes interrupted, or waits in the queue with
+    /// `restores`. Returns the runs as they were before, without the contents of their ranks' logs.
     pub(super) fn take_up_earlier_runs(&mut self, restores: bool) -> Result<Vec<RunRecord>, SessionError> {
         self.store.flush()?;
         let reader = self.store.reader()?;
@@ -430,19 +431,19 @@ impl Session {
                 let (pid, process_start) = living.unwrap_or_default();
                 self.queue.adopt(run)?;
                 launcher.follow(job.clone(), pid, process_start)?;
-                // A process killed between starting a group and recording it leaves the record to us.
+                // If a process was killed between starting a group and recording it, the start is recorded here.
                 if recorded.is_some() || living.is_none() {
                     self.reattached.insert(run.clone());
                 }
                 self.progress.queued(0.0);
                 self.progress.started(run, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
                 let origin = Origin { plan: record.plan.clone(), cell: record.cell.clone(), repeat: record.repeat };
-                // Whether it may share the machine is unknown: until it ends, nothing else starts.
+                // Whether it may share the machine is unknown, so nothing else starts until it ends.
                 let found =
                     QueuedJob { job, origin, estimate_s: 0.0, rank_bytes: 0, links: String::new(), exclusive: true };
                 self.jobs.insert(run.clone(), found);
             } else {
-                let mut reason = "not started: the conductor of its queue ended".to_owned();
+                let mut reason = "not started: the conductor that ran its queue ended".to_owned();
                 if restores && record.state == RunState::Queued {
                     match self.restore(&reader, record, &mut earlier_plans) {
                         Ok(()) => continue,
@@ -477,7 +478,7 @@ impl Session {
     }
 }
 
-/// That a run is queued.
+/// The journal's entry for a queued run.
 fn run_queued(run: &str, queued: &QueuedJob) -> Decision {
     Decision::RunQueued {
         run: run.to_owned(),

@@ -1,4 +1,4 @@
-//! Measures what the machine's devices reach: between runs, and kept with the session device by device.
+//! Measures the rates that the machine's devices reach, between runs, and stores them in the session device by device.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -15,22 +15,22 @@ use crate::protocol::{DeviceRates, RateLine, Sample};
 use crate::store::Decision;
 use crate::telemetry::{self, Sampler, Watch};
 
-/// Name of the watch of the samples meanwhile.
+/// Name under which the sampler collects samples during the measurement.
 const WATCH: &str = "rates";
-/// What is told and was not looked at.
+/// The most messages that wait to be read.
 const TOLD_IN_FLIGHT: usize = 64;
 
-/// What is told while devices are measured.
+/// Messages during a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
-    /// How far it is.
+    /// Its progress.
     At(Measurement),
     /// A device was measured.
     Rates(Box<DeviceRates>),
 }
 
-/// Measures each GPU of the machine one after another, or its CPUs where there is none, for about `duration_s` each, until `cancelled` is
-/// set, and tells how far it is and what it found.
+/// Measures each GPU of the machine one after another, or its CPUs if there is none, for about `duration_s` each, until `cancelled` is set.
+/// Sends its progress and the rates through `tell`.
 ///
 /// # Errors
 /// No worker was found, or the worker failed to measure a device.
@@ -57,24 +57,24 @@ pub fn measured_gpus(node: &Node) -> Vec<&Gpu> {
     node.gpus.iter().filter(|gpu| node.has_cuda() && !gpu.mig).collect()
 }
 
-/// The UUIDs of the GPUs that are measured; none for the CPUs.
+/// The UUIDs of the GPUs that are measured; `None` stands for the CPUs.
 fn devices(node: &Node) -> Vec<Option<&str>> {
     let gpus = measured_gpus(node);
     if gpus.is_empty() { vec![None] } else { gpus.into_iter().map(|gpu| Some(&*gpu.uuid)).collect() }
 }
 
-/// A measurement of the machine's devices before its start.
+/// A new measurement of the machine's devices, before its start.
 fn asked(node: &Node, duration_s: f64) -> Result<Measurement, SessionError> {
     if !MEASURE_S.contains(&duration_s) {
         let (least, most) = (MEASURE_S.start(), MEASURE_S.end());
-        let reason = format!("a device takes {least} to {most} s, and {duration_s} s were asked");
+        let reason = format!("each device is measured for {least} to {most} s, and {duration_s} s were asked for");
         return Err(SessionError::Rates(reason));
     }
     let devices = devices(node).len();
     Ok(Measurement { time_s: now_s(), duration_s, devices, measured: 0, left: Vec::new(), stage: Stage::Waits })
 }
 
-/// Measures the devices and gives the measurement as it ended.
+/// Measures the devices and returns the measurement in its final state.
 fn measure(
     node: &Node,
     worker: &WorkerCommand,
@@ -103,7 +103,7 @@ fn measure(
     at
 }
 
-/// Measures a device; none if it was cancelled.
+/// Measures a device; `None` if it was cancelled.
 fn measure_device(
     node: &Node,
     worker: &WorkerCommand,
@@ -146,11 +146,11 @@ fn measure_device(
     }))
 }
 
-/// What samples say of a device while it is measured.
+/// What the telemetry samples showed during the measurement of a device.
 #[derive(Default)]
 struct Seen {
     is_measuring: bool,
-    /// CPUs that others than the worker kept busy: a sum, and over how many samples.
+    /// The CPUs that other programs kept busy: the sum over samples, and the number of samples.
     others: (f64, u32),
     clocks_mhz: f64,
     samples: u32,
@@ -162,7 +162,7 @@ impl Seen {
         let worker = sample.ranks.iter().map(|rank| rank.cpus_busy).sum::<Option<f64>>();
         let worker = worker.filter(|_| self.is_measuring && !sample.ranks.is_empty());
         if let Some((all, worker)) = sample.host.cpus_busy.zip(worker) {
-            // The counters of the host and of the process are read a moment apart.
+            // The counters of the host and of the process are not read at exactly the same moment.
             self.others = (self.others.0 + (all - worker).max(0.0), self.others.1 + 1);
         }
         for gpu in sample.gpus.iter().filter(|_| self.is_measuring) {
@@ -182,7 +182,7 @@ impl Seen {
     }
 }
 
-/// A measurement under way, on a thread. Dropping it ends the worker at once.
+/// A measurement on a thread. Dropping it ends the worker at once.
 pub(super) struct Measuring {
     cancelled: Arc<AtomicBool>,
     told: Receiver<Told>,
@@ -195,7 +195,7 @@ impl Measuring {
         let cancelled = Arc::<AtomicBool>::default();
         let theirs = Arc::clone(&cancelled);
         let work = move || {
-            // Who no longer listens has cancelled it.
+            // If nobody listens any more, the measurement was cancelled.
             let mut tell = |told| drop(sender.send(told));
             measure(&node, &worker, asked, &theirs, &mut tell);
         };
@@ -217,14 +217,14 @@ impl Drop for Measuring {
 }
 
 impl Session {
-    /// Measures the machine's devices for about `duration_s` each once nothing else is under way; no further run starts before its end.
-    /// [`Session::measurement`] says how far it is.
+    /// Measures the machine's devices for about `duration_s` each, as soon as nothing else is running; no further run starts before its
+    /// end. [`Session::measurement`] gives its progress.
     ///
     /// # Errors
-    /// Another measurement waits or is under way, no worker was found, or `duration_s` is not within [`MEASURE_S`].
+    /// Another measurement is waiting or running, no worker was found, or `duration_s` is not within [`MEASURE_S`].
     pub fn measure_rates(&mut self, duration_s: f64) -> Result<(), SessionError> {
         if self.is_measuring() {
-            let reason = "a measurement waits or is under way: wait for its end, or cancel it";
+            let reason = "a measurement is waiting or running: wait for its end, or cancel it";
             return Err(SessionError::Rates(reason.to_owned()));
         }
         if self.worker.is_none() {
@@ -235,7 +235,7 @@ impl Session {
         Ok(())
     }
 
-    /// Cancels the measurement that waits or is under way; what was measured by then is kept.
+    /// Cancels the measurement that is waiting or running; the rates measured so far are kept.
     pub fn cancel_measuring(&mut self) {
         match (&self.measuring, &mut self.measurement) {
             (Some(measuring), _) => measuring.cancelled.store(true, Ordering::Relaxed),
@@ -244,18 +244,18 @@ impl Session {
         }
     }
 
-    /// The measurement that waits or is under way, or the last one.
+    /// The measurement that is waiting or running, or else the last one.
     pub fn measurement(&self) -> Option<&Measurement> {
         self.measurement.as_ref()
     }
 
-    /// Whether a measurement waits or is under way.
+    /// Whether a measurement is waiting or running.
     pub(super) fn is_measuring(&self) -> bool {
-        // A thread that has told its end is not over until it is joined.
+        // A thread that has reported its end is still over only after it is joined.
         self.measuring.is_some() || self.measurement.as_ref().is_some_and(|measurement| !measurement.is_over())
     }
 
-    /// Starts the measurement that waits, if nothing would disturb it or be disturbed.
+    /// Starts the waiting measurement, unless it would disturb something or be disturbed.
     fn start_measuring(&mut self) {
         let Some(asked) = self.measurement.as_mut().filter(|measurement| measurement.stage == Stage::Waits) else {
             return;
@@ -271,12 +271,12 @@ impl Session {
         }
     }
 
-    /// Takes over what the measurement under way has found, or starts the one that waits.
+    /// Takes over the results of the running measurement, or starts the waiting one.
     pub(super) fn take_measured(&mut self) {
         let Some(measuring) = &self.measuring else { return self.start_measuring() };
         let has_ended = measuring.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        for told in measuring.told.try_iter().collect::<Vec<_>>() {
-            match told {
+        for message in measuring.told.try_iter().collect::<Vec<_>>() {
+            match message {
                 Told::At(measurement) => self.measurement = Some(measurement),
                 Told::Rates(rates) => self.record(Decision::RatesMeasured { rates: *rates }),
             }
@@ -286,7 +286,8 @@ impl Session {
         }
         self.measuring = None;
         if let Some(broken) = self.measurement.as_mut().filter(|measurement| !measurement.is_over()) {
-            broken.stage = Stage::Failed("the measurement broke off; its conductor's log says why".to_owned());
+            broken.stage =
+                Stage::Failed("the measurement was interrupted; the conductor's log gives the reason".to_owned());
         }
     }
 }

@@ -200,7 +200,7 @@ fn a_run_taken_out_of_the_queue_comes_back_as_itself_in_its_place_and_no_repeat_
     session.retry(&queued[1]).unwrap();
     for refused in [session.revive(&queued[1]), session.retry(&queued[1])] {
         let refused = refused.unwrap_err().to_string();
-        assert!(refused.contains("is the same repeat of its cell, and has not ended"), "{refused}");
+        assert!(refused.contains("is the same repeat of its cell and has not ended"), "{refused}");
     }
     session.resume_queue().unwrap();
     to_end(&mut session);
@@ -209,7 +209,7 @@ fn a_run_taken_out_of_the_queue_comes_back_as_itself_in_its_place_and_no_repeat_
     let heading = crate::store::SessionHeading::read(session.folder()).unwrap();
     assert_eq!(heading.runs.into_iter().collect::<Vec<_>>(), [("cancelled", 1), ("finished", 3)]);
     let refused = session.revive(&queued[0]).unwrap_err().to_string();
-    assert!(refused.contains("it has been started"), "{refused}");
+    assert!(refused.contains("it has started"), "{refused}");
 }
 
 #[test]

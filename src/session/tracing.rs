@@ -12,7 +12,7 @@ use super::{Notice, Session, SessionError};
 use crate::plan::{Capture, Levels, Node, Tracer, WorkloadSpec};
 use crate::protocol::{EVENTS_FILE, Job, TraceOutcome};
 use crate::store::{Decision, RunRecord, Store};
-use crate::trace::{self, Progress, Stage, ToldStep, Trace, TraceError, Window};
+use crate::trace::{self, Progress, ReportedStep, Stage, Trace, TraceError, Window};
 
 /// File name of the profiler's report in a run's folder, without extension.
 const REPORT: &str = "trace";
@@ -26,20 +26,20 @@ pub(super) struct ToImport {
     source: Source,
 }
 
-/// What the run of a report was to do.
+/// The plan of the run that a report belongs to.
 struct Planned {
     spec: Arc<WorkloadSpec>,
     levels: Levels,
-    /// The steps that its program told, which mark those of its recording.
-    steps: Vec<ToldStep>,
+    /// The steps that its program reported, which mark the steps of its recording.
+    steps: Vec<ReportedStep>,
 }
 
 impl Planned {
     fn of(record: RunRecord) -> Self {
         let is_program = record.workload.command.is_some();
-        let told = record.ranks.iter().filter(|_| is_program).take(1).flat_map(|rank| &rank.steps);
-        let told = told.map(|step| ToldStep { start_s: step.time_s - step.duration_s, end_s: step.time_s });
-        let steps = told.filter(|step| step.start_s.is_finite() && step.end_s.is_finite()).collect();
+        let reported = record.ranks.iter().filter(|_| is_program).take(1).flat_map(|rank| &rank.steps);
+        let reported = reported.map(|step| ReportedStep { start_s: step.time_s - step.duration_s, end_s: step.time_s });
+        let steps = reported.filter(|step| step.start_s.is_finite() && step.end_s.is_finite()).collect();
         Self { steps, spec: record.workload, levels: record.levels }
     }
 }
@@ -123,7 +123,7 @@ impl Import {
     }
 }
 
-/// Waits for nsys, which a cancelled import stops at once.
+/// Waits for nsys, which stops at once when the import is cancelled.
 impl Drop for Import {
     fn drop(&mut self) {
         self.cancel();
@@ -187,7 +187,7 @@ fn import(
     }
 }
 
-/// What a session keeps of an imported report.
+/// What a session stores of an imported report.
 fn imported_as(trace: &Trace, file: &Path, planned: Option<&Planned>) -> TraceOutcome {
     let planned = planned.map(|Planned { spec, levels, .. }| (&**spec, levels));
     TraceOutcome::Imported(Box::new(trace.summary(&named(file), planned)))
@@ -199,7 +199,7 @@ fn no_recording(folder: &Path) -> String {
     let why = if unfinished.exists() {
         format!("nsys recorded {} but could not convert it", unfinished.display())
     } else {
-        "nsys wrote no report, as when the run never reaches the capture window of the plan".to_owned()
+        "nsys wrote no report; this happens when the run never reaches the capture window of the plan".to_owned()
     };
     format!("{why}; see group.out and stderr.log in the run's folder")
 }
@@ -222,7 +222,7 @@ fn protect(file: &Path) {
 }
 
 impl Session {
-    /// Imports the report of a run that ended, if it was traced. No other run starts meanwhile, so none is disturbed.
+    /// Imports the report of a run that ended, if it was traced. No other run starts until the import ends, so none is disturbed.
     pub(super) fn import_own_trace(&mut self, run: &str) -> Result<(), SessionError> {
         let Some(queued) = self.jobs.get(run).filter(|queued| queued.job.tracer().is_on()) else { return Ok(()) };
         let tracer = queued.job.tracer();
@@ -315,7 +315,7 @@ impl Session {
         for record in runs {
             if waits_for_import(&record, &self.store.run_folder(&record.run)) {
                 let (run, tracer) = (record.run.clone(), record.tracer);
-                // Its steps are read with it alone.
+                // Only this record contains its steps.
                 let whole = self.store.reader()?.run(&run)?.unwrap_or(record);
                 self.import_trace(&run, tracer, Planned::of(whole))?;
             }
@@ -345,7 +345,7 @@ pub fn attach_report(
     Ok(name)
 }
 
-/// What a run was to do; `None` without a run.
+/// The plan of a run; `None` without a run.
 fn planned(store: &Store, run: Option<&str>) -> Result<Option<Planned>, SessionError> {
     let Some(run) = run else { return Ok(None) };
     let record = store.reader()?.run(run)?.ok_or_else(|| SessionError::UnknownRun { run: run.to_owned() })?;

@@ -1,4 +1,4 @@
-//! One short run of a plan's first cell, to see what is read from its program before anything is launched.
+//! A short trial of a plan's first cell, which shows the readings of its program before anything is launched.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -12,33 +12,32 @@ use crate::plan::{Key, Plan, RunState, Tracing};
 use crate::program::readings::{Found, read_log};
 use crate::protocol::Event;
 
-/// Lines that a trial keeps.
+/// The most lines that a trial keeps.
 const KEPT: usize = 200;
 
-/// Readings that multicard itself takes of every program.
+/// The readings that multicard itself takes of every program.
 const OWN: &[&str] = &[PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT, "exit_code"];
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trial {
-    /// Lines of output from which something was read, with that; the last ones.
+    /// The last lines of output in which readings were found, each with these readings.
     pub read: Vec<(String, String)>,
-    /// Numbers of output that were not taken, each with a pattern that takes it.
+    /// Numbers in the output that were not read, each with a pattern that would read it.
     pub untaken: Vec<String>,
-    /// The last lines of output, where nothing was read from it.
+    /// The last lines of output, if no readings were found in it.
     pub output: Vec<String>,
-    /// Steps of the run.
+    /// Number of steps.
     pub steps: u64,
     /// Keys of its readings.
     pub keys: Vec<Key>,
-    /// What the run was warned of.
+    /// The run's warnings.
     pub warnings: Vec<String>,
-    /// How it ended; none where its time was over.
+    /// How the run ended; `None` if it was ended when its time was over.
     pub end: Option<String>,
 }
 
-/// Runs the first cell of a plan that can run here for some seconds, in a folder of its own that is removed, until it ends or `stop`
-/// is set.
+/// Runs the first cell of a plan that can run here for some seconds, in a temporary folder, until the run ends or `stop` is set.
 ///
 /// # Errors
 /// No cell can run, or the folder cannot be made.
@@ -82,7 +81,7 @@ pub fn try_once(plan: &Plan, seconds: f64, machine: Machine, stop: &AtomicBool) 
 }
 
 impl Trial {
-    /// Reads what the run left in its folder.
+    /// Reads the files that the run left in its folder.
     fn look(&mut self, run: &Path, plan: &Plan) {
         let spec = plan.first.spec.command.as_deref().map(|command| command.readings.clone()).unwrap_or_default();
         for name in ["group.out", "stderr.log"] {
@@ -122,7 +121,7 @@ impl Trial {
     }
 }
 
-/// A folder that only the user can enter, and that is removed when it is no longer used.
+/// A folder that only the user can enter and that is removed when it is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {

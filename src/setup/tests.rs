@@ -156,7 +156,7 @@ fn a_list_with_a_wrong_line_is_refused_by_its_number() {
     assert!(error("# none\n").contains("/site/list: it lists nothing for cpu"));
     assert!(
         error(&format!("# a\ncpu torch==1 many {sum} http://x\n"))
-            .contains("/site/list, line 2: \"many\" is no number")
+            .contains("/site/list, line 2: \"many\" is not a number")
     );
     assert!(error("gpu torch==1 5 6 7\n").contains("line 1: expected"));
 }
@@ -166,5 +166,5 @@ fn a_full_disk_is_named_before_anything_is_downloaded() {
     let cache = tempfile::tempdir().unwrap();
     let huge = Wheel { bytes: 1 << 60, ..wheel("torch", b"", "http://127.0.0.1:9") };
     let error = fetch(Set::Cpu, &[huge], &cache.path().join("t"), None, &mut |_, _, _| {}).unwrap_err().to_string();
-    assert!(error.contains("GB of free space are needed") && error.contains("XDG_CACHE_HOME"), "{error}");
+    assert!(error.contains("GB of free space in") && error.contains("XDG_CACHE_HOME"), "{error}");
 }

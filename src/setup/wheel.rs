@@ -1,4 +1,4 @@
-//! Wheels: the list of them, and what is unpacked of one.
+//! Wheels: the list of them, and the parts that are unpacked.
 
 use std::env;
 use std::fs::{self, File};
@@ -10,25 +10,25 @@ use strum::VariantArray as _;
 use super::SetupError;
 use crate::dataset::{DatasetError, Wanted, checksum};
 
-/// What is downloaded where no other list is named.
+/// The built-in list of downloads.
 const WHEELS: &str = include_str!("wheels.txt");
-/// Names another list, of a site's own mirror.
+/// The environment variable that names another list, for a site's own mirror.
 const VARIABLE: &str = "MULTICARD_WHEELS";
 
 /// A set of libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Set {
-    /// PyTorch's, and the two of CUDA that it always loads.
+    /// The libraries of PyTorch, and the two of CUDA that it always loads.
     Cpu,
-    /// These, and all of CUDA.
+    /// The libraries of `Cpu`, and all of CUDA.
     Cuda,
-    /// NVIDIA DALI's.
+    /// The libraries of NVIDIA DALI.
     Dali,
 }
 
 impl Set {
-    /// Its name in the list, and in the name of its folder.
+    /// The set's name in the list, and in the name of its folder.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -45,7 +45,8 @@ impl Set {
         name == self.name() || (self == Self::Cuda && name == Self::Cpu.name())
     }
 
-    /// Whether a file of a wheel is of the C++ side, or its licence. `.ci/libtorch` and `.ci/dali` unpack the same.
+    /// Whether a file of a wheel is unpacked: it belongs to the C++ side, or is its licence. `.ci/libtorch` and `.ci/dali` unpack the same
+    /// files.
     fn takes(self, file: &str) -> bool {
         let is_of = |folders: &[&str]| folders.iter().any(|folder| file.starts_with(folder));
         let is_licence = file.split('/').next().is_some_and(|folder| folder.ends_with(".dist-info"));
@@ -68,7 +69,7 @@ impl Set {
     }
 }
 
-/// A wheel.
+/// A wheel in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wheel {
     /// Name and version: `torch==2.11.0`.
@@ -77,7 +78,7 @@ pub struct Wheel {
     pub bytes: u64,
     /// Its SHA-256, in lower-case hexadecimal.
     pub sha256: String,
-    /// Where it is: `https://…`, `http://…`.
+    /// Its address: `https://…`, `http://…`.
     pub url: String,
 }
 
@@ -91,7 +92,7 @@ impl Wheel {
         Wanted { name: self.file_name().to_owned(), bytes: self.bytes, sha256: self.sha256.clone(), urls: vec![url] }
     }
 
-    /// A file that lies somewhere already, if it is this wheel.
+    /// Checks that an existing file is this wheel.
     pub(super) fn checked(&self, file: PathBuf) -> Result<PathBuf, SetupError> {
         let found = checksum(&file).map_err(|source| DatasetError::Read { path: file.clone(), source })?;
         if found == self.sha256 {
@@ -102,16 +103,16 @@ impl Wheel {
     }
 }
 
-/// Where a wheel is: in the list's place, or below a mirror's.
+/// The address of a wheel: the one in the list, or in a mirror.
 pub(super) fn address(wheel: &Wheel, from: Option<&str>) -> String {
     from.map_or_else(|| wheel.url.clone(), |from| format!("{}/{}", from.trim_end_matches('/'), wheel.file_name()))
 }
 
-/// The wheels of a set, by the list that `MULTICARD_WHEELS` names or by the one that this program holds.
+/// The wheels of a set, from the list that `MULTICARD_WHEELS` names or from the built-in list.
 ///
 /// # Errors
 ///
-/// The list that is named cannot be read, or has a line that is none; it has nothing of this set.
+/// The named list cannot be read, has a malformed line, or has nothing for this set.
 pub fn wheels(set: Set) -> Result<Vec<Wheel>, SetupError> {
     let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from) else {
         return parse(set, WHEELS, Path::new("wheels.txt"));
@@ -134,7 +135,8 @@ pub(super) fn parse(set: Set, text: &str, path: &Path) -> Result<Vec<Wheel>, Set
             [word, ..] if word.starts_with('#') => {}
             [name, ..] if !set.holds(name) && Set::VARIANTS.iter().any(|set| set.name() == name) => {}
             [_, package, bytes, sha256, url] if sha256.len() == 64 && url.starts_with("http") => {
-                let bytes = bytes.parse().map_err(|_| wrong(Some(line), format!("{bytes:?} is no number of bytes")))?;
+                let bytes =
+                    bytes.parse().map_err(|_| wrong(Some(line), format!("{bytes:?} is not a number of bytes")))?;
                 let (package, sha256, url) = (package.to_owned(), sha256.to_lowercase(), url.to_owned());
                 wheels.push(Wheel { package, bytes, sha256, url });
             }
@@ -154,7 +156,7 @@ pub(super) fn unpack(set: Set, file: &Path, folder: &Path) -> Result<(), SetupEr
     let mut archive = zip::ZipArchive::new(io::BufReader::new(archive)).map_err(broken)?;
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).map_err(broken)?;
-        // A name that leads out of the folder has none enclosed.
+        // A name that leads out of the folder has no enclosed name.
         let Some(name) = entry.enclosed_name().filter(|name| name.to_str().is_some_and(|name| set.takes(name))) else {
             continue;
         };
@@ -171,7 +173,8 @@ pub(super) fn unpack(set: Set, file: &Path, folder: &Path) -> Result<(), SetupEr
     Ok(())
 }
 
-/// Moves what is in a folder to another, whole where nothing is in the way: each step is one rename.
+/// Moves the contents of a folder to another one. Sub-folders that do not exist there are moved as a whole, so that each step is one
+/// rename.
 pub(super) fn merge(from: &Path, to: &Path) -> Result<(), SetupError> {
     if !(from.is_dir() && to.is_dir()) {
         return fs::rename(from, to).map_err(SetupError::write(to));

@@ -1,7 +1,7 @@
-//! The distributions that intervals and tests rest on: Student's t, and the binomial of fair coins.
+//! The distributions behind intervals and tests: Student's t, and the binomial of fair coins.
 //!
-//! Both come down to the regularised incomplete beta function, by its continued fraction (W. H. Press et al., *Numerical Recipes*,
-//! 3rd edition, 2007, section 6.4). Golden values: `tests/oracles/intervals.py`.
+//! Both are computed from the regularised incomplete beta function by its continued fraction (W. H. Press et al., *Numerical Recipes*, 3rd
+//! edition, 2007, section 6.4). Golden values: `tests/oracles/intervals.py`.
 
 /// ln Γ(x) for x > 0, by C. Lanczos' approximation (g = 7, nine terms); relative error below 1e-14.
 fn ln_gamma(x: f64) -> f64 {
@@ -26,7 +26,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return if x <= 0.0 { 0.0 } else { 1.0 };
     }
-    // The fraction converges fast below the mean only.
+    // The fraction converges fast only below the mean.
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(1.0 - x, b, a);
     }
@@ -53,7 +53,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     (front.exp() * fraction / a).clamp(0.0, 1.0)
 }
 
-/// P(T > t) of Student's t with so many degrees of freedom (above 0, fractions too); exact in the far tail.
+/// P(T > t) of Student's t with this number of degrees of freedom (above 0, fractions allowed); exact in the far tail.
 pub fn student_t_above(t: f64, freedom: f64) -> f64 {
     if t.is_infinite() {
         return if t > 0.0 { 0.0 } else { 1.0 };
@@ -62,7 +62,7 @@ pub fn student_t_above(t: f64, freedom: f64) -> f64 {
     if t >= 0.0 { tail } else { 1.0 - tail }
 }
 
-/// The t that Student's t exceeds with this probability (above 0, up to 0.5).
+/// The t that Student's t exceeds with this probability (above 0, at most 0.5).
 pub fn student_t_quantile(above: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while student_t_above(high, freedom) > above && high < 1e12 {

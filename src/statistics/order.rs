@@ -1,16 +1,16 @@
 //! Medians, and intervals of medians from order statistics.
 //!
-//! T. P. Hettmansperger and S. J. Sheather, Confidence intervals based on interpolated order statistics, *Statistics &
-//! Probability Letters* 4, 1986. Nothing is drawn at random, and nothing is assumed of the distribution but that it is continuous.
+//! T. P. Hettmansperger and S. J. Sheather, Confidence intervals based on interpolated order statistics, *Statistics & Probability Letters*
+//! 4, 1986. Nothing is drawn at random, and the only assumption is that the distribution is continuous.
 
 use super::distribution::fewer_heads;
 
-/// The coverage that intervals are made for.
+/// The coverage of intervals.
 pub const CONFIDENCE: f64 = 0.95;
-/// Values from which on the least and the greatest cover the median in more than [`CONFIDENCE`] of cases.
+/// The least number of values whose range covers the median in more than [`CONFIDENCE`] of cases.
 pub const INTERVAL_REPEATS: usize = 6;
 
-/// From where to where, both ends included.
+/// An interval, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The lower end.
@@ -19,7 +19,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The median of sorted values; `NaN` where there are none.
+/// The median of sorted values; `NaN` without values.
 pub fn median_of_sorted(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     match sorted.len() {
@@ -29,31 +29,31 @@ pub fn median_of_sorted(sorted: &[f64]) -> f64 {
     }
 }
 
-/// The median of values in any order; `NaN` where there are none.
+/// The median of values in any order; `NaN` without values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     median_of_sorted(&sorted)
 }
 
-/// How often the interval from the `depth`-th value to the `depth`-th from above covers the median of `n` values.
+/// The share of cases in which the interval from the `depth`-th lowest to the `depth`-th highest value covers the median of `n` values.
 fn coverage_at(depth: usize, n: usize) -> f64 {
     1.0 - 2.0 * fewer_heads(depth, n)
 }
 
-/// The share of cases in which the range of `n` values holds the median: 93.75 % for 5.
+/// The share of cases in which the range of `n` values covers the median: 93.75 % for 5.
 pub fn coverage_of_range(n: usize) -> f64 {
     1.0 - 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX) - 1)
 }
 
-/// The 95 % interval of the median of sorted values; `None` of fewer than [`INTERVAL_REPEATS`]. `between` gives the value that lies
-/// a share of the way from one to another.
+/// The 95 % interval of the median of sorted values; `None` for fewer than [`INTERVAL_REPEATS`]. `between(a, b, share)` interpolates
+/// between two values.
 pub fn median_interval(sorted: &[f64], between: fn(f64, f64, f64) -> f64) -> Option<Interval> {
     let n = sorted.len();
     if n < INTERVAL_REPEATS {
         return None;
     }
-    // Half of √n × 1.96 lies between the median and the depth that is sought: a little more is a safe start.
+    // The depth is less than √n × 1.96 / 2 below the median: slightly more is a safe start.
     let mut depth = ((n as f64 / 2.0 - 1.3 * (n as f64).sqrt()) as usize).max(1);
     let mut outer = coverage_at(depth, n);
     let mut inner = coverage_at(depth + 1, n);
@@ -69,12 +69,12 @@ pub fn median_interval(sorted: &[f64], between: fn(f64, f64, f64) -> f64) -> Opt
     Some(Interval { low, high })
 }
 
-/// The value that lies a share of the way from `a` to `b`; exact where they are equal.
+/// Interpolates linearly between `a` and `b`; exact if they are equal.
 pub fn linear(a: f64, b: f64, share: f64) -> f64 {
     if a == b { a } else { a * (1.0 - share) + b * share }
 }
 
-/// The same on the logarithms of values above 0.
+/// Interpolates on the logarithms of values above 0.
 pub fn geometric(a: f64, b: f64, share: f64) -> f64 {
     if a == b { a } else { (a.ln() * (1.0 - share) + b.ln() * share).exp() }
 }

@@ -1,4 +1,4 @@
-//! What a test of as many repeats again would show.
+//! The difference that a test would detect with an equal number of new repeats.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -8,17 +8,17 @@ use rand_chacha::ChaCha8Rng;
 
 use super::student_t_quantile;
 
-/// Made-up experiments behind one answer: its standard error is about a percent.
+/// The number of simulated experiments for one answer, whose standard error is then about a percent.
 const EXPERIMENTS: usize = 20_000;
-/// From this many degrees of freedom on, a chi-squared value is made of one normal number (E. B. Wilson and M. M. Hilferty, The
-/// distribution of chi-square, *PNAS* 17, 1931) instead of one for each.
+/// From this number of degrees of freedom on, a chi-squared value is made from one normal number (E. B. Wilson and M. M. Hilferty, The
+/// distribution of chi-square, *PNAS* 17, 1931) instead of one for each degree.
 const MANY: usize = 30;
 
-/// How many standard errors, as seen in an experiment with this many degrees of freedom, a true difference must have until an equal
-/// experiment shows it with this power in a two-sided test at `alpha`.
+/// The true difference, in standard errors estimated by an experiment with this number of degrees of freedom, that an equal second
+/// experiment would detect with this power in a two-sided test at `alpha`.
 ///
-/// Both experiments know their spread from few repeats only. With u and v independent χ²/freedom and z normal, the second one shows
-/// q standard errors of the first where q √u + z > t √v, so that q is the quantile of (t √v − z) / √u at `power`.
+/// Both experiments estimate their spread from a few repeats only. With u and v independent χ²/freedom and z normal, the second one detects
+/// q standard errors of the first if q √u + z > t √v, so q is the quantile of (t √v − z) / √u at `power`.
 pub fn errors_to_show(alpha: f64, freedom: f64, power: f64) -> f64 {
     static KNOWN: LazyLock<Mutex<HashMap<[u64; 3], f64>>> = LazyLock::new(Mutex::default);
     let key = [alpha, freedom, power].map(f64::to_bits);
@@ -40,7 +40,7 @@ pub fn errors_to_show(alpha: f64, freedom: f64, power: f64) -> f64 {
     errors
 }
 
-/// A χ² value over its degrees of freedom.
+/// A χ² value divided by its degrees of freedom.
 fn mean_square(random: &mut ChaCha8Rng, freedom: f64) -> f64 {
     let count = freedom.round().max(1.0) as usize;
     if count < MANY {

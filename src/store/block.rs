@@ -18,7 +18,7 @@ pub(super) fn block_of(step: u64) -> i64 {
 pub(super) struct Block(Vec<StepRecord>);
 
 impl Block {
-    /// Adds a step; the last one with the same number counts.
+    /// Adds a step; of several with the same number, the last one counts.
     pub(super) fn add(&mut self, step: StepRecord) {
         if self.0.last().is_none_or(|last| last.step < step.step) {
             return self.0.push(step);

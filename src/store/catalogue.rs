@@ -1,5 +1,5 @@
-//! What can be told of a session at a glance, for lists of many: read from its `session.toml` and its journal alone, without its index and
-//! without a lock.
+//! An overview of a session for lists of many sessions. It is read only from `session.toml` and the journal, without the index and without
+//! a lock.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,9 @@ use super::{StoreError, folder};
 use crate::foreign::{self, Line, Lines};
 use crate::plan::{Facts, Key, Level, Node, RunState, mentions};
 
-/// Bytes at the start of a line of the journal that name its decision.
+/// The bytes at the start of a journal line that contain the name of its decision.
 const HEAD_BYTES: usize = 80;
-/// Most levels of a factor that are kept.
+/// The most levels of a factor that are kept.
 const MOST_LEVELS: usize = 64;
 
 /// The tag of sessions that lists leave out unless they are asked for.
@@ -25,7 +25,7 @@ pub fn tags(note: &str) -> impl Iterator<Item = String> {
     words.map(|word| word.trim_end_matches([',', '.', ';']).to_lowercase()).filter(|word| !word.is_empty())
 }
 
-/// A session at a glance.
+/// An overview of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionHeading {
     /// Its folder.
@@ -36,23 +36,24 @@ pub struct SessionHeading {
     pub node: Node,
     /// Names of its plans, each once, in the order they were launched.
     pub plans: Vec<String>,
-    /// The levels that its cells have of each factor.
+    /// The levels of each factor in the session's cells.
     pub levels: BTreeMap<Key, Vec<Level>>,
-    /// Its runs by state; those that have not ended count as queued.
+    /// The number of its runs in each state; runs that have not ended count as queued.
     pub runs: BTreeMap<&'static str, usize>,
-    /// What its user noted of it.
+    /// The user's note.
     pub note: String,
-    /// When something was decided last, in seconds since the Unix epoch; none in an empty session.
+    /// When its last decision was made, in seconds since the Unix epoch; `None` for an empty session.
     pub changed_time_s: Option<f64>,
     /// Lower-case text that filters search.
     words: String,
 }
 
 impl SessionHeading {
-    /// Reads what can be told of a session.
+    /// Reads the overview of a session.
     ///
     /// # Errors
-    /// The folder is not a session, the session is of a newer version, or its files cannot be read. Damaged lines of the journal are left out.
+    /// The folder is not a session, the session has a newer version, or its files cannot be read. Damaged lines of the journal are left
+    /// out.
     pub fn read(session: &Path) -> Result<Self, StoreError> {
         let mut heading = Self {
             folder: session.to_owned(),
@@ -65,7 +66,7 @@ impl SessionHeading {
             changed_time_s: None,
             words: String::new(),
         };
-        // By run, how it ended; none while it has not. A cancelled run may be put back into the queue.
+        // For each run its final state; `None` while it has not ended. A cancelled run may be put back into the queue.
         let mut states: BTreeMap<String, Option<RunState>> = BTreeMap::new();
         each_decision(session, &["plan_added", "run_queued", "run_ended", "noted"], |time_s, decision| {
             heading.changed_time_s = Some(heading.changed_time_s.map_or(time_s, |before| before.max(time_s)));
@@ -92,7 +93,7 @@ impl SessionHeading {
         Ok(heading)
     }
 
-    /// The text that words of filters match: names, machine, note, date, and the levels that differ.
+    /// The text in which words of filters are searched: names, machine, note, date, and the levels that differ.
     fn searched(&self) -> String {
         let gpus = self.node.gpus.iter().map(|gpu| gpu.name.clone());
         let levels = self.levels.values().filter(|levels| levels.len() > 1).flatten().map(ToString::to_string);
@@ -128,7 +129,7 @@ impl SessionHeading {
         }
     }
 
-    /// Whether its note bears the tag [`ARCHIVED`].
+    /// Whether its note contains the tag [`ARCHIVED`].
     pub fn is_archived(&self) -> bool {
         tags(&self.note).any(|tag| tag == ARCHIVED)
     }
@@ -164,7 +165,7 @@ impl Facts for SessionHeading {
     }
 }
 
-/// What users noted of runs, by their ids.
+/// The users' notes on runs, by the runs' ids.
 ///
 /// # Errors
 /// The journal cannot be read.
@@ -179,7 +180,7 @@ pub fn run_notes(session: &Path) -> Result<BTreeMap<String, String>, StoreError>
     Ok(notes)
 }
 
-/// Calls `take` with each readable decision of these names.
+/// Calls `take` with each readable decision that has one of these names.
 fn each_decision(session: &Path, names: &[&str], mut take: impl FnMut(f64, Decision)) -> Result<(), StoreError> {
     let path = folder::journal(session);
     let failed = || StoreError::io("reading", &path);
@@ -197,7 +198,7 @@ fn each_decision(session: &Path, names: &[&str], mut take: impl FnMut(f64, Decis
     Ok(())
 }
 
-/// Renames a session that nobody writes; gives its new folder.
+/// Renames a session that no process writes; returns its new folder.
 ///
 /// # Errors
 /// It is in use, the name is taken, or the folder cannot be renamed.
@@ -205,7 +206,7 @@ pub fn rename_session(session: &Path, name: &str) -> Result<PathBuf, StoreError>
     let to = session.with_file_name(name);
     folder::read_node(session)?;
     folder::check_original(session)?;
-    // Whoever conducts it holds the lock.
+    // The conductor of the session holds the lock.
     let _lock = folder::lock(session)?;
     if fs::symlink_metadata(&to).is_ok() {
         return Err(StoreError::Exists { folder: to });
@@ -214,10 +215,11 @@ pub fn rename_session(session: &Path, name: &str) -> Result<PathBuf, StoreError>
     Ok(to)
 }
 
-/// The start of the names of sessions that were deleted and can still be put back.
+/// The prefix of deleted sessions' names, which can still be restored.
 const DELETED: &str = ".deleted-";
 
-/// Deletes a session that nobody writes, so that [`put_back`] brings it back until [`remove_deleted`]; gives where it is meanwhile.
+/// Deletes a session that no process writes. [`put_back`] restores it until [`remove_deleted`] is called. Returns its folder in the
+/// meantime.
 ///
 /// # Errors
 /// It is in use, or the folder cannot be renamed.
@@ -229,16 +231,16 @@ pub fn delete_session(session: &Path) -> Result<PathBuf, StoreError> {
     rename_session(session, &format!("{DELETED}{number}-{name}"))
 }
 
-/// Puts a deleted session back.
+/// Restores a deleted session.
 ///
 /// # Errors
-/// Another session has its name by now, or the folder cannot be renamed.
+/// Another session has taken its name, or the folder cannot be renamed.
 pub fn put_back(deleted: &Path, session: &Path) -> Result<(), StoreError> {
     let name = session.file_name().unwrap_or_default().to_string_lossy();
     rename_session(deleted, &name).map(|_| ())
 }
 
-/// Removes a deleted session for good. Other folders are left alone.
+/// Removes a deleted session for good. Folders of other sessions are not touched.
 ///
 /// # Errors
 /// It is in use, or its files cannot be removed.

@@ -1,27 +1,27 @@
-//! Energy of a run's GPUs over time: the sum of their counters, thinned, from which any part of the run can be read.
+//! The energy of a run's GPUs over time: the sum of their counters, thinned out. It gives the energy of any part of the run.
 
 use serde::{Deserialize, Serialize};
 
-/// Points that are kept: of a run of an hour, one in seven seconds at worst.
+/// The number of points that are kept: in a run of an hour at least one every seven seconds.
 const POINTS: usize = 1024;
-/// The share of the asked time that points must cover.
+/// The share of a requested period that points must cover.
 const COVERED: f64 = 0.95;
 
-/// Energy since the first sample over time.
+/// The energy since the first sample, over time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct EnergyCourse {
-    /// Moments in seconds since the Unix epoch, and the energy taken so far in joules; every `every`-th of all.
+    /// Times in seconds since the Unix epoch, with the energy consumed so far in joules; only every `every`-th sample is kept.
     points: Vec<(f64, f64)>,
     /// The newest point.
     newest: Option<(f64, f64)>,
     every: u32,
-    /// Points since the last one that was kept.
+    /// The number of points since the last one that was kept.
     since: u32,
 }
 
 impl EnergyCourse {
     pub(super) fn add(&mut self, time_s: f64, energy_j: f64) {
-        // A clock that is set back leaves the course as it is until it has caught up.
+        // If the clock is set back, nothing is added until it has caught up.
         if self.newest.is_some_and(|(newest_s, _)| time_s <= newest_s) {
             return;
         }
@@ -42,7 +42,7 @@ impl EnergyCourse {
         self.points.push((time_s, energy_j));
     }
 
-    /// The energy taken in periods (from, to), and how long they are in all; overlaps count once. None where the samples do not
+    /// The energy consumed in periods (from, to), and the total length of the periods; overlaps count once. `None` if the samples do not
     /// cover them.
     pub(super) fn within(&self, periods: &[(f64, f64)]) -> Option<(f64, f64)> {
         let ((first_s, _), (last_s, _)) = (*self.points.first()?, self.newest?);
@@ -66,7 +66,7 @@ impl EnergyCourse {
         (asked_s > 0.0 && covered_s >= COVERED * asked_s).then_some((energy_j, covered_s))
     }
 
-    /// The energy at a moment between the first and the newest point, on the line between its neighbours.
+    /// The energy at a time between the first and the newest point, interpolated linearly.
     fn at(&self, time_s: f64) -> Option<f64> {
         let after = self.points.partition_point(|(point_s, _)| *point_s <= time_s);
         let before = *self.points.get(after.checked_sub(1)?)?;

@@ -12,13 +12,13 @@ use crate::foreign;
 pub enum StoreError {
     /// Another process is writing the session.
     #[error(
-        "{folder}: {holder} is writing this session: attach to it (`multicard attach`), end it (`multicard stop`), or read the \
-         session meanwhile"
+        "{folder}: {holder} is writing this session: attach to it (`multicard attach`), end it (`multicard stop`), or only read the \
+             session for now"
     )]
     InUse {
         /// The session.
         folder: PathBuf,
-        /// Who writes it, as far as it says.
+        /// The process that writes it, as far as the lock's file says.
         holder: String,
     },
     /// The folder is not a session.
@@ -28,7 +28,7 @@ pub enum StoreError {
         folder: PathBuf,
     },
     /// The folder is a copy of a session elsewhere.
-    #[error("{folder}: a copy of {origin}, which is written there: name that address instead")]
+    #[error("{folder}: a copy of {origin}, where the session is written: use that address instead")]
     Copy {
         /// The folder.
         folder: PathBuf,
@@ -95,15 +95,15 @@ pub enum StoreError {
     },
     /// There is no index to read, and it cannot be built because another process is writing the session or building the index.
     #[error(
-        "{path}: the index is missing or of another version, and another process is writing the session or building its index: wait \
-         until it has, or end it with `multicard stop`"
+        "{path}: the index is missing or has another version, and another process is writing the session or building its index: wait for \
+             it, or end it with `multicard stop`"
     )]
     NoIndex {
         /// Path of the index.
         path: PathBuf,
     },
     /// The writer thread has ended.
-    #[error("{folder}: the writer thread has ended; close the session and open it again, its logs are complete")]
+    #[error("{folder}: the writer thread has ended; close the session and open it again: its logs are complete")]
     WriterGone {
         /// The session.
         folder: PathBuf,
@@ -139,7 +139,7 @@ fn io_advice(error: &io::Error) -> &'static str {
     }
 }
 
-const FULL_DISK: &str = "the disk is full: free space on it and continue; the index then catches up";
+const FULL_DISK: &str = "the disk is full: free some space and continue; the index is then updated from the logs";
 
 /// Whether a file's file system has less free space than SQLite needs for its smallest files.
 fn has_no_room(path: &Path) -> bool {
@@ -167,7 +167,7 @@ fn index_advice(error: &rusqlite::Error, path: &Path) -> &'static str {
             "grant write access, or choose another folder with --session"
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "another program has locked the index; close it, and the index catches up"
+            "another program has locked the index; close it, and the index is then updated from the logs"
         }
         _ => "rebuild it with `multicard session rebuild`; the logs are complete",
     }

@@ -16,13 +16,13 @@ use crate::plan::Node;
 /// Version of session folders written here, and the newest that can be read.
 const SESSION_VERSION: u32 = 1;
 const LOCK: &str = "session.lock";
-/// The file that makes a folder a copy of a session elsewhere.
+/// The file that marks a folder as the copy of a session on another machine.
 const ORIGIN: &str = "origin";
-/// Longest address of a session elsewhere.
+/// Longest address of a session on another machine.
 const MOST_ORIGIN_BYTES: u64 = 8 << 10;
-/// Longest text of who holds the lock.
+/// Longest description of the process that holds the lock.
 const MOST_HOLDER_BYTES: u64 = 1 << 10;
-/// Longest `session.toml`: a machine is described in a few kilobytes.
+/// Longest `session.toml`: the description of a machine takes a few kilobytes.
 const MOST_SESSION_FILE_BYTES: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub(super) fn samples(folder: &Path, run_id: &str) -> PathBuf {
     run(folder, run_id).join("samples.jsonl")
 }
 
-/// The rank whose log has this file name; none for other names.
+/// The rank whose log has this file name; `None` for other names.
 pub(super) fn rank_of(file_name: &str) -> Option<u32> {
     let digits = file_name.strip_prefix("rank-")?.strip_suffix(".jsonl")?;
     digits.parse().ok().filter(|rank: &u32| rank.to_string() == digits)
@@ -68,16 +68,17 @@ pub(super) fn check_run_id(run: &str) -> Result<(), StoreError> {
     Err(StoreError::RunId { run: run.to_owned() })
 }
 
-/// The address of the session that this folder is a copy of; none if it is a session itself.
+/// The address of the session that this folder is a copy of; `None` if it is a session itself.
 pub fn origin(folder: &Path) -> Option<String> {
     let text = foreign::read_ours(&folder.join(ORIGIN), MOST_ORIGIN_BYTES).ok()?;
     Some(String::from_utf8_lossy(&text).trim().to_owned())
 }
 
-/// Makes a folder, which is created if it is missing, the copy of a session elsewhere. Nobody can write a session into it.
+/// Marks a folder, which is created if it is missing, as the copy of a session on another machine. No process can then write a session into
+/// it.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn set_origin(folder: &Path, address: &str) -> Result<(), StoreError> {
     let write = || {
         fs::create_dir_all(folder)?;
@@ -88,7 +89,7 @@ pub fn set_origin(folder: &Path, address: &str) -> Result<(), StoreError> {
     write().map_err(StoreError::io("writing the origin of", folder))
 }
 
-/// Refuses to write a session into the copy of another.
+/// Refuses to write a session into the copy of another session.
 pub(super) fn check_original(folder: &Path) -> Result<(), StoreError> {
     match origin(folder) {
         Some(origin) => Err(StoreError::Copy { folder: folder.to_owned(), origin }),
@@ -110,11 +111,11 @@ pub fn index_path(folder: &Path) -> PathBuf {
     }
 }
 
-/// The folder of indexes that do not lie in sessions: in the user's state, or where that cannot be written, in a temporary one.
+/// The folder for indexes outside sessions: in the user's state folder, or in a temporary one if that cannot be written.
 fn state_folder() -> Option<PathBuf> {
     let can_be_made = |folder: &PathBuf| {
-        let there = folder.ancestors().find(|folder| folder.exists());
-        there.is_some_and(|there| !is_read_only(there))
+        let existing = folder.ancestors().find(|folder| folder.exists());
+        existing.is_some_and(|existing| !is_read_only(existing))
     };
     foreign::state_folder().ok().filter(can_be_made).or_else(foreign::temporary_folder)
 }
@@ -166,7 +167,7 @@ pub(super) fn create(folder: &Path, node: &Node) -> Result<Lock, StoreError> {
     let leftover = |name: &str| name == LOCK || name == "session.toml.new" || name == "runs" && is_empty(name);
     let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     if let Some(found) = names.find(|name| !leftover(name)) {
-        // Another program may have made the session meanwhile.
+        // Another program may have created the session in the meantime.
         if session_file(folder).exists() {
             return Err(exists());
         }
@@ -217,7 +218,7 @@ pub(super) fn remove_created(folder: &Path) {
 pub(super) struct Lock(File);
 
 impl Lock {
-    /// Locks a file, which is created if it is missing; none if another holder is in the way.
+    /// Locks a file, which is created if it is missing; `None` if another holder prevents it.
     fn take(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<Option<Self>, StoreError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(StoreError::io("creating", parent))?;
@@ -235,12 +236,12 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a process that another thread is starting shares it until it executes its program.
+        // Closing the file is not enough: a child process that another thread has just forked shares it until it executes its program.
         let _ = self.0.unlock();
     }
 }
 
-/// Tries until a session is no longer in use, or until it has an index; for `patience` at most.
+/// Retries for at most `patience` while a session is in use or has no index.
 pub(super) fn patiently<T>(patience: Duration, attempt: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
     const INTERVAL: Duration = Duration::from_millis(20);
     let begun = Instant::now();
@@ -254,7 +255,7 @@ pub(super) fn patiently<T>(patience: Duration, attempt: impl Fn() -> Result<T, S
     }
 }
 
-/// Takes a session for its one writer.
+/// Locks a session for writing.
 pub(super) fn lock(folder: &Path) -> Result<Lock, StoreError> {
     // A reader that brings the index up to date keeps writers out only for a moment.
     patiently(Duration::from_millis(200), || lock_at_once(folder))
@@ -265,13 +266,13 @@ pub(super) fn lock_at_once(folder: &Path) -> Result<Lock, StoreError> {
     lock_session(folder, File::try_lock)
 }
 
-/// Keeps writers out of a session, beside others that do so.
+/// Keeps writers out of a session. Several holders can do so at the same time.
 pub(super) fn lock_out_writers(folder: &Path) -> Result<Lock, StoreError> {
     lock_session(folder, File::try_lock_shared)
 }
 
 fn lock_session(folder: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<Lock, StoreError> {
-    // With a read-only folder, the lock is beside the index in the state directory.
+    // If the folder is read-only, the lock is in the state directory, next to the index.
     let path = match state_folder() {
         Some(state) if is_read_only(folder) => state_index(&state, folder).with_extension("lock"),
         _ => folder.join(LOCK),
@@ -279,23 +280,23 @@ fn lock_session(folder: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> R
     let Some(lock) = Lock::take(&path, lock)? else {
         return Err(StoreError::InUse { folder: folder.to_owned(), holder: holder(&path) });
     };
-    // Without it others do not know who this is, which is no reason not to work.
+    // Without this text, others cannot name this process; the session works all the same.
     let _ = lock.0.set_len(0).and_then(|()| (&lock.0).write_all(this_process().as_bytes()));
     Ok(lock)
 }
 
-/// Takes the turn among those who keep writers out to bring the index up to date; none while another of them has it.
+/// Locks the right to bring the index up to date, among processes that keep writers out; `None` while another process has it.
 pub(super) fn lock_index(folder: &Path) -> Result<Option<Lock>, StoreError> {
     Lock::take(&index_path(folder).with_added_extension("lock"), File::try_lock)
 }
 
-/// This process for others that want the lock: `process 4711 of anna on node7 (multicard conduct)`.
+/// A description of this process for others that want the lock: `process 4711 of anna on node7 (multicard conduct)`.
 fn this_process() -> String {
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
     let user = user.unwrap_or_else(|_| format!("user {}", rustix::process::geteuid().as_raw()));
     let words: Vec<String> = std::env::args_os().take(2).map(|word| word.to_string_lossy().into_owned()).collect();
     let name = words.first().and_then(|program| Path::new(program).file_name()).unwrap_or_default().to_string_lossy();
-    // A path is nobody's business.
+    // Paths are left out, since they may be private.
     let command = words.get(1).filter(|word| word.chars().all(|c| c.is_ascii_lowercase()));
     let command = command.map_or(String::new(), |command| format!(" {command}"));
     let uname = rustix::system::uname();
@@ -303,7 +304,7 @@ fn this_process() -> String {
     format!("process {} of {user} on {host} ({name}{command})", std::process::id())
 }
 
-/// Who holds a lock, as it wrote into its file.
+/// The description that the holder of a lock wrote into its file.
 fn holder(lock: &Path) -> String {
     let text = foreign::read_ours(lock, MOST_HOLDER_BYTES).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -327,7 +328,7 @@ pub(super) fn read_node(folder: &Path) -> Result<Node, StoreError> {
 /// The node in the text of a `session.toml`; `file` is its name in error messages.
 pub fn parse_session_file(text: &str, file: &Path) -> Result<Node, StoreError> {
     let malformed = |reason: String| StoreError::Malformed { file: file.to_owned(), reason };
-    // The version is parsed first: the rest of a newer file may differ.
+    // The version is parsed first, because the rest of a newer file may differ.
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| malformed(error.to_string()))?;
     let version = table.get("version").and_then(toml::Value::as_integer);
     let version = version.and_then(|version| u64::try_from(version).ok());

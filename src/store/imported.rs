@@ -1,5 +1,5 @@
-//! What came with an archive: the file `imported.json` beside a session's logs names the runs that its archive held, so that nothing of
-//! them starts unasked, and what its user allowed since. Archives hold no such file.
+//! Which parts of a session came with an archive. The file `imported.json` next to the session's logs lists the runs in the archive, so
+//! that none of them starts without permission, and what the user has allowed since. Archives do not contain this file.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,7 +12,7 @@ use super::journal::read_journal_line;
 use super::{Decision, StoreError, folder};
 use crate::foreign::{self, Line, Lines};
 
-/// Its name.
+/// The file's name.
 pub(super) const FILE: &str = "imported.json";
 /// Longest file: 100,000 runs take 3 MB.
 const MOST_BYTES: u64 = 64 << 20;
@@ -22,16 +22,16 @@ const MOST_BYTES: u64 = 64 << 20;
 pub struct Imported {
     /// Their ids.
     pub runs: BTreeSet<String>,
-    /// What their user allowed, as the owner of this value names it; none before.
+    /// What the user allowed, as a text that the caller chooses; `None` before.
     #[serde(default)]
     pub allowed: Option<String>,
 }
 
 impl Imported {
-    /// What came with the archive of a session; none of one that was not imported.
+    /// Reads the file of a session; `None` if the session was not imported.
     ///
     /// # Errors
-    /// The file cannot be read: whatever is in the session may have come with an archive.
+    /// The file cannot be read: everything in the session may have come with an archive.
     pub fn read(session: &Path) -> Result<Option<Self>, StoreError> {
         let path = session.join(FILE);
         let bytes = match foreign::read_ours(&path, MOST_BYTES) {
@@ -42,7 +42,7 @@ impl Imported {
         read.map(Some).map_err(StoreError::io("reading", &path))
     }
 
-    /// Keeps that something is allowed.
+    /// Records that something is allowed.
     ///
     /// # Errors
     /// It cannot be written.

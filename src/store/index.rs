@@ -20,14 +20,14 @@ const OPEN_BLOCKS: usize = 64;
 pub(super) const WORLD_SIZE: &str = "ifnull(json_array_length(run.placement, '$.ranks'),
     (SELECT world_size FROM rank WHERE rank.run = run.run AND rank.rank = 0))";
 
-/// What the index has of a log.
+/// What the index contains of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Indexed {
-    /// So many of its bytes.
+    /// The number of its bytes that are indexed.
     pub(super) bytes: u64,
-    /// When it was last changed before it was read, in nanoseconds since the Unix epoch.
+    /// Its modification time before it was read, in nanoseconds since the Unix epoch.
     pub(super) changed_ns: i64,
-    /// Whether the journal has its checksum.
+    /// Whether the journal contains its checksum.
     pub(super) has_sum: bool,
 }
 
@@ -128,7 +128,7 @@ impl Index {
                  WHERE run = ?1",
                 params![run, json(&RunState::Starting)?, line.time_s, pid, process_start.cast_signed()],
             ),
-            // A known duration gives the end, because the clock of `time_s` may have been set meanwhile.
+            // A known duration gives the end time, because the clock of `time_s` may have been set in the meantime.
             Decision::RunEnded { run, state, reason, duration_s } => self.execute(
                 "UPDATE run SET state = ?2, reason = ?3, ended_time_s = ifnull(started_time_s + ?5, ?4) WHERE run = ?1",
                 params![run, json(state)?, reason, line.time_s, duration_s],
@@ -145,7 +145,7 @@ impl Index {
                 "INSERT INTO rates (device, rates) VALUES (?1, ?2) ON CONFLICT (device) DO UPDATE SET rates = excluded.rates",
                 params![json(&rates.device)?, json(rates)?],
             ),
-            // Whoever wants notes reads them from the journal.
+            // Notes are read from the journal instead.
             Decision::Noted { .. } => Ok(()),
         }
     }
@@ -195,7 +195,7 @@ impl Index {
         self.execute("INSERT OR REPLACE INTO telemetry VALUES (?1, ?2)", params![run, json(fold)?])
     }
 
-    /// Number of bytes of a log that are in the index; none for an unknown log.
+    /// Number of bytes of a log that are in the index; `None` for an unknown log.
     pub(super) fn log_bytes(&self, path: &str) -> Result<Option<u64>> {
         let mut statement = self.connection.prepare_cached("SELECT bytes FROM log WHERE path = ?1")?;
         statement.query_row([path], |row| row.get(0)).optional().map(|bytes| bytes.map(i64::cast_unsigned))
@@ -205,7 +205,7 @@ impl Index {
         self.execute("INSERT OR REPLACE INTO log VALUES (?1, ?2, ?3)", params![path, bytes.cast_signed(), changed_ns])
     }
 
-    /// All known logs, and what of each is in the index.
+    /// All known logs, with what the index contains of each.
     pub(super) fn logs(&self) -> Result<Vec<(String, Indexed)>> {
         let mut statement = self.connection.prepare_cached(
             "SELECT log.path, log.bytes, changed_ns, sum.path IS NOT NULL FROM log LEFT JOIN sum ON sum.path = log.path",
@@ -225,13 +225,13 @@ impl Index {
         Ok(())
     }
 
-    /// What a log was when its run had finished; none where nobody noted that.
+    /// The recorded checksum of a log when its run had finished; `None` if none was recorded.
     pub(super) fn sum(&self, path: &str) -> Result<Option<(u64, String)>> {
         let mut statement = self.connection.prepare_cached("SELECT bytes, sha256 FROM sum WHERE path = ?1")?;
         statement.query_row([path], |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))).optional()
     }
 
-    /// Ended runs whose logs are all in the index, and when their folders were last changed; see the table.
+    /// Ended runs whose logs are completely in the index, with the modification times of their folders; see the table.
     pub(super) fn folders(&self) -> Result<HashMap<String, i64>> {
         let mut statement = self.connection.prepare_cached("SELECT run, changed_ns FROM folder")?;
         statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
@@ -241,7 +241,7 @@ impl Index {
         self.execute("INSERT OR REPLACE INTO folder VALUES (?1, ?2)", params![run, changed_ns])
     }
 
-    /// Notes what a log lacks; see the table.
+    /// Records damage of a log; see the table.
     pub(super) fn damage(&self, path: &str, number: u64, run: Option<&str>, harms: bool, what: &str) -> Result<()> {
         let number = number.cast_signed();
         self.execute(
@@ -250,19 +250,19 @@ impl Index {
         )
     }
 
-    /// Removes what was noted of a log.
+    /// Removes the recorded damage of a log.
     pub(super) fn forget_damage(&self, path: &str) -> Result<()> {
         self.execute("DELETE FROM damage WHERE path = ?1", [path])
     }
 
-    /// The runs that the journal has.
+    /// The runs in the journal.
     pub(super) fn runs(&self) -> Result<HashSet<String>> {
         let mut statement = self.connection.prepare_cached("SELECT run FROM run")?;
         statement.query_map([], |row| row.get(0))?.collect()
     }
 
-    /// The number of a run's ranks, which count from 0: that of its placement, or the one that rank 0 said, as runs of version 0.1
-    /// have no placement; none where nobody said.
+    /// The number of a run's ranks, which count from 0. It comes from the run's placement, or from rank 0's log for runs of version 0.1,
+    /// which have no placement; `None` if neither is known.
     pub(super) fn world_size(&self, run: &str) -> Result<Option<u32>> {
         let sql = format!("SELECT {WORLD_SIZE} FROM run WHERE run = ?1");
         let mut statement = self.connection.prepare_cached(&sql)?;
@@ -276,7 +276,7 @@ impl Index {
         Ok(statement.query_row([run], |row| row.get(0)).optional()?.unwrap_or(false))
     }
 
-    /// Runs whose end the journal has not recorded.
+    /// Runs whose end is not recorded in the journal.
     pub(super) fn under_way(&self) -> Result<Vec<String>> {
         let mut statement = self.connection.prepare_cached("SELECT run FROM run WHERE ended_time_s IS NULL")?;
         statement.query_map([], |row| row.get(0))?.collect()

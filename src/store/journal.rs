@@ -23,7 +23,7 @@ pub enum Decision {
         name: String,
         /// The plan file's text.
         toml: String,
-        /// The workloads that it brings, each as [`crate::plan::WorkloadSpec`] is written: those that a key alone does not name.
+        /// The workloads that come with it, each serialized as [`crate::plan::WorkloadSpec`]: those that are not identified by a key alone.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         workloads: Vec<serde_json::Value>,
     },
@@ -42,14 +42,14 @@ pub enum Decision {
         levels: Levels,
         /// Its data set.
         data: Data,
-        /// Which repeat of the cell, from 1.
+        /// Number of the repeat of the cell, from 1.
         repeat: u32,
         /// Seed of the weights and the order of samples.
         seed: u64,
-        /// Who traces it.
+        /// Which tracer records it.
         #[serde(default, rename = "traced", skip_serializing_if = "Tracer::is_off")]
         tracer: Tracer,
-        /// How far it goes.
+        /// How long it trains.
         #[serde(default, skip_serializing_if = "Mode::is_full")]
         mode: Mode,
     },
@@ -63,7 +63,7 @@ pub enum Decision {
         beside: Vec<String>,
         /// Caveats about its GPUs, such as use by others.
         warnings: Vec<String>,
-        /// What it runs in; sessions of version 0.1 record none.
+        /// The environment it runs in; sessions of version 0.1 record none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         environment: Option<Environment>,
     },
@@ -83,13 +83,13 @@ pub enum Decision {
         run: String,
         /// How it ended.
         state: RunState,
-        /// Why it did not finish; none if it did.
+        /// Why it did not finish; `None` if it did.
         reason: Option<String>,
-        /// Duration by a monotonic clock; none if nobody watched its end.
+        /// Duration by a monotonic clock; `None` if no process watched its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_s: Option<f64>,
     },
-    /// The import of a profiler's report ended. The last decision with the same name counts.
+    /// The import of a profiler's report ended. Of several decisions with the same name, the last one counts.
     TraceEnded {
         /// The run's id, or the name of a standalone report.
         name: String,
@@ -98,7 +98,7 @@ pub enum Decision {
         /// The outcome.
         outcome: TraceOutcome,
     },
-    /// A study was saved under a name. The last decision with the same name counts.
+    /// A study was saved under a name. Of several decisions with the same name, the last one counts.
     StudySaved {
         /// Its name.
         name: String,
@@ -110,14 +110,14 @@ pub enum Decision {
         /// Its name.
         name: String,
     },
-    /// A device of the session's machine was measured. The last decision with the same device counts.
+    /// A device of the session's machine was measured. Of several decisions for the same device, the last one counts.
     RatesMeasured {
-        /// What it reached.
+        /// The measured rates.
         rates: DeviceRates,
     },
-    /// The user noted something of the session or of one of its runs. The last note counts; an empty one is none.
+    /// The user wrote a note on the session or on one of its runs. The last note counts; an empty one means no note.
     Noted {
-        /// The run's id; none for the session.
+        /// The run's id; `None` for the session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<String>,
         /// The note; words with a `#` are tags.
@@ -146,7 +146,7 @@ pub struct JournalLine {
     /// The decision.
     #[serde(flatten)]
     pub decision: Decision,
-    /// With the end of a finished run: what the logs of its ranks were then. None in sessions of earlier versions.
+    /// At the end of a finished run: the checksums of its ranks' logs. Empty in sessions of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<LogSum>,
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::foreign;
 
-/// Writer of a log that nobody else writes. A line that cannot be written whole leaves nothing behind.
+/// Writer of a log that only this process writes. A line that cannot be written completely leaves nothing behind.
 pub(super) struct Appender {
     path: PathBuf,
     file: File,
@@ -17,7 +17,7 @@ pub(super) struct Appender {
 }
 
 impl Appender {
-    /// Opens a log and truncates a last line that a crash left torn, which was never acknowledged.
+    /// Opens a log and removes an incomplete last line that a crash left; such a line was never acknowledged.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = foreign::open_ours_with(path, File::options().create(true).read(true).append(true))?;
         let length = file.metadata()?.len();
@@ -33,7 +33,8 @@ impl Appender {
         self.write(line, false)
     }
 
-    /// Appends one line, or several with line breaks between, and syncs them to disk: all or none. A log that was deleted or replaced meanwhile is an error: nothing would be kept.
+    /// Appends one line, or several separated by line breaks, and syncs them to disk: all or none. It is an error if the log was deleted or
+    /// replaced in the meantime, because the line would be lost.
     pub(super) fn append_durably(&mut self, line: String) -> io::Result<()> {
         let (ours, there) = (self.file.metadata()?, std::fs::symlink_metadata(&self.path));
         if there.is_ok_and(|there| (there.ino(), there.dev()) == (ours.ino(), ours.dev())) {
@@ -46,7 +47,7 @@ impl Appender {
         line.push('\n');
         let written = self.file.write_all(line.as_bytes());
         if let Err(error) = written.and_then(|()| if durably { self.file.sync_data() } else { Ok(()) }) {
-            // A full disk may have taken a part, to which the next line would be joined.
+            // A full disk may have accepted a part of the line, which would be joined with the next one.
             let _ = self.file.set_len(self.bytes);
             return Err(error);
         }
@@ -54,7 +55,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Whether a torn last line was truncated.
+    /// Whether an incomplete last line was removed when the log was opened.
     pub(super) fn was_torn(&self) -> bool {
         self.was_torn
     }
@@ -84,11 +85,11 @@ fn end_of_last_line(mut file: &File, length: u64) -> io::Result<u64> {
 
 /// Item of [`read`].
 pub(super) enum Line<'a> {
-    /// A whole line without its line break, and its number from 1.
+    /// A complete line without its line break, and its number from 1.
     Whole(&'a [u8], u64),
-    /// Number of a line that is longer than any log's.
+    /// Number of a line that is longer than any line of a log.
     TooLong(u64),
-    /// Number of a last line without a line break: it is still being written, or a crash left it torn.
+    /// Number of a last line without a line break: it is still being written, or a crash interrupted it.
     Torn(u64),
 }
 

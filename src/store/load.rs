@@ -1,16 +1,16 @@
-//! What the machine did while a run's steps counted: means of its samples by time.
+//! The machine's load while a run's steps counted: means of its samples over time.
 
 use serde::{Deserialize, Serialize};
 
 use super::LoadRecord;
 use crate::protocol::Sample;
 
-/// Time is cut into at most so many pieces, which grow as the run goes on.
+/// Time is cut into at most this many pieces, whose length grows as the run goes on.
 const PIECES: usize = 64;
 /// Length of the first pieces.
 const FIRST_WIDTH_S: f64 = 0.5;
-/// Means that are kept: busy CPUs, those of others, stolen ones, runnable tasks, temperature and clock of the GPUs, the slowest
-/// GPU's clock over the median, the share of time in which GPUs worked.
+/// The number of means: busy CPUs, CPUs of others, stolen CPUs, runnable tasks, temperature and clock of the GPUs, the slowest GPU's clock
+/// over the median, the share of time in which GPUs worked.
 const QUANTITIES: usize = 8;
 
 /// Sums and counts over the samples of one piece of time.
@@ -31,7 +31,7 @@ impl LoadFold {
             (self.start_s, self.width_s) = (sample.time_s, FIRST_WIDTH_S);
         }
         self.cpus = self.cpus.max(sample.host.cpus);
-        // A clock that is set back stays in the first piece.
+        // If the clock is set back, samples are added to the first piece.
         let mut place = ((sample.time_s - self.start_s) / self.width_s).max(0.0);
         while place >= PIECES as f64 {
             self.pieces = self.pieces.chunks(2).map(joined).collect();
@@ -48,13 +48,13 @@ impl LoadFold {
         }
     }
 
-    /// The means over `counted`, periods in seconds since the Unix epoch; `None` counts all of the time.
+    /// The means over `counted`, periods in seconds since the Unix epoch; `None` uses the whole time.
     pub(super) fn summary(&self, counted: Option<&[(f64, f64)]>) -> LoadRecord {
         let span = |place: usize| {
             let from_s = self.start_s + place as f64 * self.width_s;
             (from_s, from_s + self.width_s)
         };
-        let kept = |is_kept: &dyn Fn(f64, f64) -> bool| -> Vec<Piece> {
+        let pieces_where = |is_kept: &dyn Fn(f64, f64) -> bool| -> Vec<Piece> {
             let pieces = self.pieces.iter().enumerate();
             pieces.filter(|(place, _)| is_kept(span(*place).0, span(*place).1)).map(|(_, piece)| *piece).collect()
         };
@@ -65,9 +65,9 @@ impl LoadFold {
         let touches = |from_s: f64, to_s: f64| {
             counted.is_none_or(|times| times.iter().any(|(first, last)| from_s <= *last && to_s >= *first))
         };
-        let mut pieces = kept(&within);
+        let mut pieces = pieces_where(&within);
         if pieces.is_empty() {
-            pieces = kept(&touches);
+            pieces = pieces_where(&touches);
         }
         let all = joined(&pieces);
         let mean =
@@ -93,7 +93,7 @@ impl LoadFold {
     }
 }
 
-/// Several pieces as one.
+/// Several pieces joined into one.
 fn joined(pieces: &[Piece]) -> Piece {
     let mut all = Piece::default();
     for piece in pieces {
@@ -108,7 +108,7 @@ fn quantities(sample: &Sample) -> [Option<f64>; QUANTITIES] {
     let host = &sample.host;
     let ranks: Option<f64> = sample.ranks.iter().map(|rank| rank.cpus_busy).sum();
     let ranks = ranks.filter(|_| !sample.ranks.is_empty());
-    // Processes' and the host's counters are read a moment apart.
+    // The counters of processes and of the host are not read at exactly the same moment.
     let others = host.cpus_busy.zip(ranks).map(|(all, ranks)| (all - ranks).max(0.0));
     let of_gpus = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     let temperatures = sample.gpus.iter().filter_map(|gpu| gpu.temperature_c).collect();

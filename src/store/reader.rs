@@ -21,7 +21,7 @@ use super::{
 use crate::plan::{Checked, Key, Node, Plan, RunState, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{DeviceRates, Environment, Sample, TraceOutcome, TraceSummary};
 
-/// Missing logs of a run that are named.
+/// The most missing logs of a run that are named.
 const MOST_MISSING: usize = 64;
 
 /// Read-only connection. Each call sees a consistent snapshot of the index.
@@ -29,13 +29,13 @@ pub struct Reader {
     folder: PathBuf,
     path: PathBuf,
     connection: Connection,
-    /// Environments by their JSON: runs of a session share few.
+    /// Environments by their JSON, since runs of a session share a few of them.
     environments: RefCell<HashMap<String, Arc<Environment>>>,
-    /// What plans say that work is checked by, by their ids.
+    /// The check measures of plans, by the plans' ids.
     checked_by: RefCell<HashMap<String, Arc<[Checked]>>>,
-    /// Nobody wrote the session when it was opened.
+    /// Whether no process was writing the session when it was opened.
     is_unattended: bool,
-    /// Runs of which nothing is alive, by [`Self::settle`].
+    /// Runs without a living process, as found by [`Self::settle`].
     gone: HashSet<String>,
 }
 
@@ -51,8 +51,8 @@ pub struct RunProcess {
 }
 
 impl Reader {
-    /// Opens a session for reading. If nobody is writing it, the index is first brought up to date with the logs, or rebuilt if
-    /// it is missing, damaged or of another version. Waits for a while where another process is building it.
+    /// Opens a session for reading. If no process is writing it, the index is first brought up to date with the logs, or rebuilt if it is
+    /// missing, damaged or of another version. If another process is building it, waits for a while.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         const PATIENCE: Duration = Duration::from_secs(10);
         folder::read_node(folder)?;
@@ -61,7 +61,7 @@ impl Reader {
                 Ok(lock) => lock,
                 // A writer maintains the index itself.
                 Err(StoreError::InUse { .. }) => return Self::open_index(folder),
-                // Where nothing can be locked, the index stays as it is.
+                // If locking does not work, the index stays as it is.
                 Err(error) => return Self::open_index(folder).map_err(|_| error),
             };
             let Some(_turn) = folder::lock_index(folder)? else {
@@ -72,8 +72,8 @@ impl Reader {
         })
     }
 
-    /// Settles runs that were under way when their workbench was killed: where nobody writes the session and `is_alive` finds
-    /// nothing of a run, it is read as interrupted. `is_alive` receives the run's id, and id and start of its process if known.
+    /// Decides the state of runs that were active when their workbench was killed: if no process writes the session and `is_alive` finds no
+    /// process of a run, the run is read as interrupted. `is_alive` receives the run's id, and the id and start of its process if known.
     pub fn settle(&mut self, is_alive: impl Fn(&str, Option<(u32, u64)>) -> bool) -> Result<(), StoreError> {
         if !self.is_unattended {
             return Ok(());
@@ -88,8 +88,8 @@ impl Reader {
         Ok(())
     }
 
-    /// What the session's logs lack, each as `file:line: what`: lines that cannot be read, logs that are missing or cut off. Runs
-    /// whose numbers lack something are read as failed, whatever the journal says.
+    /// What is missing in the session's logs, each as `file:line: what`: lines that cannot be read, logs that are missing or cut off. Runs
+    /// whose numbers are incomplete are read as failed, whatever the journal says.
     pub fn damage(&self) -> Result<Vec<String>, StoreError> {
         let mut damage =
             self.checked(
@@ -119,7 +119,7 @@ impl Reader {
         }
     }
 
-    /// Another reader of the same session, for another thread. It reads runs as this one does.
+    /// Another reader of the same session, for another thread. It gives runs the same states.
     pub fn another(&self) -> Result<Self, StoreError> {
         let another = Self::open_index(&self.folder)?;
         Ok(Self { is_unattended: self.is_unattended, gone: self.gone.clone(), ..another })
@@ -136,7 +136,7 @@ impl Reader {
         self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
     }
 
-    /// The workloads that a plan brought, by its id; see [`super::Decision::PlanAdded`].
+    /// The workloads that came with a plan, by its id; see [`super::Decision::PlanAdded`].
     pub fn brought_workloads(&self, plan: &str) -> Result<Vec<Arc<WorkloadSpec>>, StoreError> {
         let brought = self.checked(self.read_workloads("plan = ?1", Some(plan)))?;
         Ok(brought.into_values().collect())
@@ -148,7 +148,7 @@ impl Reader {
         self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?))))
     }
 
-    /// What the session's devices were measured to reach, each as it was measured last.
+    /// The measured rates of the session's devices, from the last measurement of each.
     pub fn rates(&self) -> Result<Vec<Arc<DeviceRates>>, StoreError> {
         self.checked(self.read_rates())
     }
@@ -158,7 +158,8 @@ impl Reader {
         self.checked(self.collect(None))
     }
 
-    /// All runs in the order they were queued, without what their ranks logged: a record for each run, however long it is.
+    /// All runs in the order they were queued, without what their ranks logged, so that the size of a record does not depend on the run's
+    /// length.
     pub fn headings(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.checked(self.collect_in_snapshot(None, false))
     }
@@ -169,7 +170,7 @@ impl Reader {
         self.checked(self.rows(sql, params![], |row| Ok(Key::from(row.get_ref(0)?.as_str()?))))
     }
 
-    /// One run with its ranks' steps; none for a run that the journal does not have.
+    /// One run with its ranks' steps; `None` for a run that is not in the journal.
     pub fn run(&self, run: &str) -> Result<Option<RunRecord>, StoreError> {
         let collect = || {
             let snapshot = self.connection.unchecked_transaction()?;
@@ -213,7 +214,7 @@ impl Reader {
         replay::each_sample(&self.folder, run, u64::MAX, each)
     }
 
-    /// Processes of runs that were started and have not ended: those to look for after a restart.
+    /// Processes of runs that were started and have not ended; after a restart, these may still be alive.
     pub fn processes(&self) -> Result<Vec<RunProcess>, StoreError> {
         let sql = "SELECT run, pid, process_start FROM run
              WHERE pid IS NOT NULL AND ended_time_s IS NULL ORDER BY position";
@@ -264,7 +265,7 @@ impl Reader {
         let rates = self.read_rates()?;
         let of_run = if run.is_some() { "plan = (SELECT plan FROM run WHERE run = ?1)" } else { "?1 IS NULL" };
         let mut workloads = self.read_workloads(of_run, run)?;
-        // That of its plan, this version's, or an unknown one.
+        // The plan's own workload, this version's, or an unknown one.
         let mut workload_of = |plan: &str, key: &str| {
             let known = workloads.entry((plan.to_owned(), key.into())).or_insert_with(|| workload_or_unknown(key));
             Arc::clone(known)
@@ -282,14 +283,14 @@ impl Reader {
             let run: String = row.get(0)?;
             let logged = ranks.remove(&run).unwrap_or_default();
             let state = match json(row, 7)? {
-                // The journal records when processes were started; the ranks' logs, that they are up.
+                // The journal records when processes were started; the ranks' logs record that they are ready.
                 RunState::Starting if logged.ranks.iter().any(|rank| rank.device.is_some()) => RunState::Running,
                 state => state,
             };
             let (state, reason) = match (state, harms.remove(&run)) {
                 (RunState::Finished, Some(harms)) => (RunState::Failed, Some(harm_text(&harms))),
                 (state, _) if !state.is_final() && self.gone.contains(&run) => {
-                    (RunState::Interrupted, Some("nothing of it is running any more: multicard was ended".to_owned()))
+                    (RunState::Interrupted, Some("its processes are gone: multicard was ended".to_owned()))
                 }
                 (state, _) => (state, row.get(8)?),
             };
@@ -326,14 +327,14 @@ impl Reader {
         })
     }
 
-    /// What a plan says that work is checked by.
+    /// The check measures of a plan.
     fn checked_by(&self, plan: &str) -> SqlResult<Arc<[Checked]>> {
         if let Some(known) = self.checked_by.borrow().get(plan) {
             return Ok(Arc::clone(known));
         }
         let texts: Vec<(String, String)> =
             self.rows("SELECT toml, name FROM plan WHERE plan = ?1", [plan], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        // Most plans say nothing, and need not be parsed for that. One that later versions wrote says nothing that is known here.
+        // Most plans have no such table and need not be parsed. Tables written by later versions are ignored if they cannot be read.
         let parsed = texts.first().filter(|(toml, _)| toml.contains("check"));
         let parsed = parsed.and_then(|(toml, name)| Plan::parse(toml, name).ok());
         let checked: Arc<[Checked]> = parsed.map_or_else(Vec::new, |plan| plan.checked).into();
@@ -345,7 +346,7 @@ impl Reader {
         self.rows("SELECT rates FROM rates ORDER BY position", [], |row| Ok(Arc::new(json(row, 0)?)))
     }
 
-    /// What runs lack in their ranks' logs, by run.
+    /// What is missing in the logs of the ranks, by run.
     fn harms(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
         let which = if run.is_some() { "run = ?1" } else { "?1 IS NULL" };
         let sql = format!("SELECT run, path, number, what FROM damage WHERE harms AND {which} ORDER BY path, number");
@@ -357,7 +358,7 @@ impl Reader {
         Ok(harms)
     }
 
-    /// Logs that are missing or cut off at the end of a line, by run: those of finished runs whose ranks say nothing of their end.
+    /// Logs that are missing or cut off at the end of a line, by run: those of finished runs whose ranks did not log their end.
     fn missing_ends(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
         let which = if run.is_some() { "run.run = ?1" } else { "?1 IS NULL" };
         let ended = "(SELECT count(*) FROM rank WHERE rank.run = run.run AND duration_s IS NOT NULL)";
@@ -392,8 +393,8 @@ impl Reader {
         Ok(Some(environment))
     }
 
-    /// The workloads that plans brought, by the plan's id and the workload's key, without those that cannot be read. `which` plans
-    /// are meant is an SQL condition on `?1`.
+    /// The workloads that came with plans, by the plan's id and the workload's key, without those that cannot be read. `which` is an SQL
+    /// condition on `?1` that selects the plans.
     fn read_workloads(&self, which: &str, value: Option<&str>) -> SqlResult<HashMap<(String, Key), Arc<WorkloadSpec>>> {
         let sql = format!("SELECT plan, workloads FROM plan WHERE workloads <> '[]' AND {which}");
         let mut brought = HashMap::new();
@@ -421,9 +422,9 @@ impl Reader {
     /// What ranks logged, by run and without steps.
     fn ranks(&self, run: Option<&str>) -> SqlResult<HashMap<String, Logged>> {
         let mut runs: HashMap<String, Logged> = HashMap::new();
-        // Rank of a key: its run and its position there.
+        // The rank of each key: its run, and its index in that run.
         let mut places: HashMap<i64, (String, usize)> = HashMap::new();
-        // ?1 is bound to the run either way.
+        // ?1 is bound to the run in both cases.
         let which = if run.is_some() { "rank.run = ?1" } else { "?1 IS NULL" };
         let sql = format!(
             "SELECT key, run, rank, device, torch_version, failure_kind, failure, duration_s FROM rank WHERE {which} ORDER BY run, rank"
@@ -448,7 +449,7 @@ impl Reader {
         // Assigns a table's rows to their ranks, in order.
         let mut hand_out =
             |table: &str, order: &str, read: &dyn Fn(&Row<'_>, &mut Logged, usize) -> SqlResult<()>| -> SqlResult<()> {
-                // For all runs, every rank is known already, so no join is needed.
+                // When all runs are read, every rank is already known, so no join is needed.
                 let join = if run.is_some() { "JOIN rank ON rank.key = child.rank_key" } else { "" };
                 let sql =
                     format!("SELECT child.* FROM {table} AS child {join} WHERE {which} ORDER BY rank_key, {order}");
@@ -511,7 +512,7 @@ fn damage_text(row: &Row<'_>, first: usize) -> SqlResult<String> {
     Ok(if number > 0 && !path.ends_with('/') { format!("{path}:{number}: {what}") } else { format!("{path}: {what}") })
 }
 
-/// Why a run that lacks something in its logs has not finished.
+/// The reason for reading a run with incomplete logs as not finished.
 fn harm_text(harms: &[String]) -> String {
     let more = if harms.len() > 1 { format!(" (and {} more)", harms.len() - 1) } else { String::new() };
     let first = harms.first().map_or("", String::as_str);

@@ -30,11 +30,11 @@ pub struct StepRecord {
 /// Number that a rank measured; see [`crate::protocol::Event::Reading`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadingRecord {
-    /// What was measured: the key of a measure.
+    /// The key of a measure.
     pub key: Key,
     /// The value; NaN if it was not a number.
     pub value: f64,
-    /// The epoch it belongs to, from 1; none for the whole run.
+    /// The epoch it belongs to, from 1; `None` for the whole run.
     pub epoch: Option<u32>,
     /// The step it belongs to, from 1.
     pub step: Option<u64>,
@@ -55,7 +55,7 @@ pub struct RankRecord {
     pub steps: Vec<StepRecord>,
     /// Its readings by epoch, step and key; those without an epoch come first.
     pub readings: Vec<ReadingRecord>,
-    /// Evidence on factors.
+    /// Evidence about factors.
     pub evidence: Vec<Evidence>,
     /// Its warnings.
     pub warnings: Vec<String>,
@@ -74,11 +74,12 @@ pub struct TelemetryRecord {
     pub energy_j: Option<f64>,
     /// Energy of its GPUs while steps counted.
     pub steady_energy_j: Option<f64>,
-    /// How long that was, in seconds.
+    /// The total time of counted steps, in seconds.
     pub steady_time_s: Option<f64>,
-    /// How long steps counted by the phases of the ranks' logs, in seconds, summed over ranks; none if nothing says it.
+    /// The time in which steps counted according to the phases in the ranks' logs, in seconds, summed over ranks; `None` if the logs do not
+    /// say it.
     pub counted_s: Option<f64>,
-    /// Throttle reasons of its GPUs during counted steps, or at any time if it is not known when these ran.
+    /// Throttle reasons of its GPUs during counted steps, or at any time if it is unknown when these ran.
     pub throttle_reasons: Vec<String>,
     /// Throttle reasons of its GPUs at any time of the run.
     pub all_throttle_reasons: Vec<String>,
@@ -92,14 +93,14 @@ pub struct TelemetryRecord {
     pub samples: u64,
 }
 
-/// Load of the machine: means over the time in which steps counted. CPUs are numbers of whole ones.
+/// Load of the machine: means over the time in which steps counted. CPUs are counted in whole CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LoadRecord {
     /// CPUs of the machine.
     pub cpus: Option<u32>,
     /// CPUs that all processes kept busy.
     pub cpus_busy: Option<f64>,
-    /// CPUs that others than the run's ranks kept busy.
+    /// CPUs that processes outside the run kept busy.
     pub others_cpus: Option<f64>,
     /// CPUs that a hypervisor gave to other machines.
     pub stolen_cpus: Option<f64>,
@@ -109,13 +110,13 @@ pub struct LoadRecord {
     pub temperature_c: Option<f64>,
     /// How much warmer they were at the end than at the start.
     pub temperature_rise_c: Option<f64>,
-    /// Clock of the GPUs' multiprocessors: the mean over them.
+    /// The mean clock of the GPUs' multiprocessors.
     pub sm_clock_mhz: Option<f64>,
-    /// How much higher it was at the end than at the start, as a share.
+    /// How much higher the clock was at the end than at the start, as a share.
     pub sm_clock_change: Option<f64>,
-    /// The slowest GPU's clock over the median of all, of several GPUs.
+    /// The slowest GPU's clock over the median of all GPUs; for several GPUs only.
     pub least_clock_share: Option<f64>,
-    /// Share of the time in which kernels ran on the GPUs, from 0 to 1: the mean over them.
+    /// Share of the time in which kernels ran, from 0 to 1: the mean over the GPUs.
     pub gpus_busy: Option<f64>,
 }
 
@@ -126,17 +127,17 @@ pub struct RunRecord {
     pub run: String,
     /// Name of its plan.
     pub plan: String,
-    /// The launch that queued it: the id of its plan within the session, `p1`, `p2`, …, which each launch records anew.
+    /// The launch that queued it: the id of its plan within the session, `p1`, `p2`, …, which is new for each launch.
     pub launch: String,
     /// Id of its cell.
     pub cell: String,
-    /// Its workload: the one that its plan brought, the built-in one, or an unknown one.
+    /// Its workload: the one that came with its plan, the built-in one, or an unknown one.
     pub workload: Arc<WorkloadSpec>,
     /// The level of every factor.
     pub levels: Levels,
     /// Its data set.
     pub data: Data,
-    /// Which repeat of the cell, from 1.
+    /// Number of the repeat of the cell, from 1.
     pub repeat: u32,
     /// Seed of the weights and the order of samples.
     pub seed: u64,
@@ -148,9 +149,9 @@ pub struct RunRecord {
     pub placement: Option<Placement>,
     /// Caveats about its GPUs, such as use by others.
     pub warnings: Vec<String>,
-    /// What it runs in, where that was recorded. Runs share equal ones.
+    /// The environment it ran in, if it was recorded. Runs with equal environments share one value.
     pub environment: Option<Arc<Environment>>,
-    /// Its place in the order in which the session's runs were started, from 1.
+    /// Its number in the order in which the session's runs were started, from 1.
     pub start_order: Option<u32>,
     /// Runs that ran on the machine at the same time.
     pub beside: Vec<String>,
@@ -164,19 +165,19 @@ pub struct RunRecord {
     pub ranks: Vec<RankRecord>,
     /// Summary of its telemetry.
     pub telemetry: TelemetryRecord,
-    /// Who traced it, which costs time.
+    /// Which tracer recorded it, which costs time.
     pub tracer: Tracer,
-    /// How far it goes.
+    /// How long it trains.
     pub mode: Mode,
-    /// What its plan says its work is checked by; empty where the plan says nothing.
+    /// The check measures of its plan; empty if the plan has none.
     pub checked: Arc<[Checked]>,
     /// Outcome of importing the profiler's report, once known.
     pub trace: Option<TraceOutcome>,
-    /// What the session's devices were measured to reach, each as it was measured last.
+    /// The measured rates of the session's devices, from the last measurement of each.
     pub rates: Vec<Arc<DeviceRates>>,
 }
 
-/// The index has a number for each tracer.
+/// The number of a tracer in the index.
 pub(super) fn tracer_number(tracer: Tracer) -> i64 {
     match tracer {
         Tracer::Off => 0,
@@ -194,14 +195,14 @@ pub(super) fn tracer(number: i64) -> Tracer {
     }
 }
 
-/// The runs of a cell that a session holds.
+/// The runs of a cell in a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeldCell {
-    /// The id that the cell goes by in the session.
+    /// The id of the cell in the session.
     pub cell: String,
-    /// The repeats that have finished or still may.
+    /// The repeats that have finished or may still finish.
     pub repeats: Vec<u32>,
-    /// What its last finished run took from the start of its processes to their end, in seconds.
+    /// The time of its last finished run from the start of its processes to their end, in seconds.
     pub last_s: Option<f64>,
 }
 
@@ -234,16 +235,16 @@ impl RankRecord {
 }
 
 impl RunRecord {
-    /// Leaves out energy and load of counted steps, and names throttling of the whole run, if the steps did not run in the time that the log gives them: a program
-    /// may say all of its steps at once, after the last has ended, and nothing tells what its GPUs did meanwhile. The ranks have
-    /// their steps.
+    /// Removes energy and load of counted steps, and takes throttling from the whole run, if the steps did not run at the times that the
+    /// log gives. A program may report all of its steps together after the last one has ended; then the telemetry during its steps is
+    /// unknown. The ranks' steps must be loaded.
     pub(super) fn leave_out_what_was_not_of_its_steps(&mut self) {
         let Some(counted_s) = self.telemetry.counted_s else { return };
         let steps = self.ranks.iter().flat_map(|rank| &rank.steps);
         let counted = steps.filter(|step| !step.warm_up && step.duration_s.is_finite()).map(|step| step.duration_s);
         let (sum_s, longest_s) =
             counted.fold((0.0, 0.0_f64), |(sum_s, longest_s), one| (sum_s + one, longest_s.max(one)));
-        // The first one may have been said when it had ended.
+        // The first step may have been reported after it had ended.
         if counted_s + self.ranks.len() as f64 * longest_s < 0.9 * sum_s {
             let telemetry = &mut self.telemetry;
             (telemetry.steady_energy_j, telemetry.steady_time_s) = (None, None);
@@ -252,7 +253,7 @@ impl RunRecord {
         }
     }
 
-    /// From the start of its processes to their end by the launcher's clock, in seconds; none if that was set back between them.
+    /// From the start of its processes to their end by the launcher's clock, in seconds; `None` if the clock was set back in between.
     pub fn launched_s(&self) -> Option<f64> {
         let took_s = self.ended_time_s? - self.started_time_s?;
         (took_s >= 0.0).then_some(took_s)

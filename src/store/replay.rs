@@ -18,9 +18,9 @@ use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, Sample, read_event_lin
 
 /// Maximum length of an error about a malformed line.
 const WHY_CHARS: usize = 300;
-/// Time after which a folder counts as no longer changing.
+/// Time after which a folder counts as unchanging.
 const SETTLED: Duration = Duration::from_secs(2);
-/// Damaged lines of a log that are named one by one.
+/// The most damaged lines of a log that are reported one by one.
 const NAMED_LINES: u64 = 20;
 
 /// Findings of a replay.
@@ -34,7 +34,8 @@ pub struct RebuildReport {
     pub samples: u64,
     /// Malformed lines, each as `file:line: why`. They are left out; the rest is kept.
     pub damaged: Vec<String>,
-    /// Last lines without a line break, each as `file:line: …`: still being written, or torn by a crash. They are left out.
+    /// Last lines without a line break, each as `file:line: …`: they are still being written, or a crash interrupted them. They are left
+    /// out.
     pub torn: Vec<String>,
 }
 
@@ -83,21 +84,21 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The logs of a session as they lie on the disk: listed once, for ten thousand runs have tens of thousands of files.
+/// The logs of a session on the disk. They are listed only once, because ten thousand runs have tens of thousands of files.
 pub(super) struct Listing {
     journal: LogFile,
-    /// Logs by run: those of every folder.
+    /// The logs of each run folder.
     runs: BTreeMap<String, Vec<LogFile>>,
-    /// What else lies beside the folders of runs.
+    /// Other entries next to the folders of runs.
     others: Vec<String>,
-    /// Folders of runs that were changed since the index knew their logs, and when, in nanoseconds since the Unix epoch.
+    /// Folders of runs that changed since their logs were indexed, with their modification times in nanoseconds since the Unix epoch.
     changed: Vec<(String, i64)>,
-    /// What of each log is in the index, by its path.
+    /// What the index contains of each log, by path.
     indexed: HashMap<String, Indexed>,
 }
 
-/// Lists the logs of a session. A folder that is as it was when the index got to know all of its logs is not opened again: its logs are
-/// looked at one by one.
+/// Lists the logs of a session. If a folder has not changed since all of its logs were indexed, it is not listed again; only its known logs
+/// are checked.
 pub(super) fn list(folder: &Path, index: &Index) -> Result<Listing, StoreError> {
     let known = index.logs().and_then(|logs| Ok((logs, index.folders()?)));
     let (indexed, known) = known.map_err(StoreError::index(&folder::index_path(folder)))?;
@@ -128,7 +129,7 @@ pub(super) fn list(folder: &Path, index: &Index) -> Result<Listing, StoreError> 
     Ok(Listing { journal, runs, others, changed, indexed: indexed.into_iter().collect() })
 }
 
-/// When a name was last added to a folder or removed from it, in nanoseconds since the Unix epoch; 0 if the folder is gone.
+/// When a name was last added to a folder or removed from it, in nanoseconds since the Unix epoch; 0 if the folder does not exist.
 fn changed_ns(folder: &Path) -> Result<i64, StoreError> {
     match fs::symlink_metadata(folder) {
         Ok(about) => Ok(about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec())),
@@ -137,7 +138,7 @@ fn changed_ns(folder: &Path) -> Result<i64, StoreError> {
     }
 }
 
-/// The logs in the folder of a run; none if it is gone.
+/// The logs in the folder of a run; empty if the folder does not exist.
 fn logs_of(folder: &Path, run: &str) -> Result<Vec<LogFile>, StoreError> {
     let mut logs = Vec::new();
     for (name, _) in sorted_names(&folder::run(folder, run))? {
@@ -151,8 +152,7 @@ impl Listing {
         self.runs.values().flatten().chain([&self.journal])
     }
 
-    /// Whether a log is shorter than the part that the index has, because a crash of the machine lost an unsynced part of the
-    /// log.
+    /// Whether a log is shorter than its indexed part, because a crash of the machine lost an unsynced part of it.
     pub(super) fn has_shrunk(&self) -> bool {
         let lengths: HashMap<&str, u64> = self.logs().map(|log| (&*log.path, log.bytes.unwrap_or(0))).collect();
         self.indexed.iter().any(|(path, indexed)| lengths.get(&**path).copied().unwrap_or(0) < indexed.bytes)
@@ -192,12 +192,12 @@ pub(super) fn catch_up(
     Ok(report)
 }
 
-/// Notes folders of ended runs all of whose logs are in the index, and when they were last changed.
+/// Records the folders of ended runs whose logs are all in the index, with their modification times.
 fn note_folders(index: &Index, folders: &[(String, i64)]) -> rusqlite::Result<()> {
     if folders.is_empty() {
         return Ok(());
     }
-    // Clocks of file systems tick slowly: what was added in the moment of the listing would go unnoticed.
+    // Clocks of file systems have a coarse resolution: a file added in the same tick as the listing would go unnoticed.
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let latest_ns = i64::try_from(now_ns).unwrap_or(i64::MAX) - SETTLED.as_nanos() as i64;
     let (known, under_way) = (index.runs()?, index.under_way()?.into_iter().collect::<BTreeSet<_>>());
@@ -209,12 +209,12 @@ fn note_folders(index: &Index, folders: &[(String, i64)]) -> rusqlite::Result<()
     Ok(())
 }
 
-/// Notes that the journal is missing, and what lies in `runs` and belongs to no run.
+/// Records that the journal is missing, and which folders in `runs` belong to no run.
 fn note_strays(folder: &Path, index: &Index, folders: &[String], others: &[String]) -> rusqlite::Result<()> {
     const STRAYS: &str = "runs/";
     let journal = folder::journal(folder);
     if !journal.exists() {
-        index.damage("journal.jsonl", 0, None, false, "it is missing: nothing is known of the session's runs")?;
+        index.damage("journal.jsonl", 0, None, false, "it is missing: nothing is known about the session's runs")?;
     }
     let known = index.runs()?;
     index.forget_damage(STRAYS)?;
@@ -222,8 +222,9 @@ fn note_strays(folder: &Path, index: &Index, folders: &[String], others: &[Strin
         others.iter().filter(|name| fs::symlink_metadata(folder::run(folder, name)).is_ok_and(|at| at.is_symlink()));
     let links = links.map(|name| format!("{name} is a link, which is not followed"));
     let unknown = folders.iter().filter(|run| !known.contains(*run));
-    let unknown =
-        unknown.map(|run| format!("the journal has no run {run}, whose logs are here: lines of the journal are lost"));
+    let unknown = unknown.map(|run| {
+        format!("the journal does not mention run {run}, whose logs are here: lines of the journal are lost")
+    });
     for (number, what) in (1..).zip(unknown.chain(links)) {
         index.damage(STRAYS, number, None, false, &what)?;
     }
@@ -269,7 +270,7 @@ pub(super) fn each_sample(
     read.map_err(StoreError::io("reading", &path))
 }
 
-/// Names in a folder, and whether each is a folder, and no link to one; none if the folder is gone.
+/// The names in a folder, and whether each is a folder (not a link to one); empty if the folder does not exist.
 fn sorted_names(folder: &Path) -> Result<Vec<(String, bool)>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -299,7 +300,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is a rank's, without all of which a run has no numbers.
+    /// Whether it is the log of a rank. If one of these is missing, the run has no numbers.
     fn is_rank(&self) -> bool {
         matches!(self, Self::Rank { .. })
     }
@@ -309,7 +310,7 @@ struct LogFile {
     kind: Kind,
     /// Path within the session folder.
     path: String,
-    /// Its length; none of what is no regular file.
+    /// Its length; `None` if it is not a regular file.
     bytes: Option<u64>,
     /// When it was last changed, in nanoseconds since the Unix epoch.
     changed_ns: i64,
@@ -318,21 +319,21 @@ struct LogFile {
 impl LogFile {
     /// The log with this name in the folder of a run; `None` for other files.
     fn of_run(folder: &Path, run: &str, name: &str) -> Option<Result<Self, StoreError>> {
-        let of = run.to_owned();
+        let run_name = run.to_owned();
         let kind = match folder::rank_of(name) {
-            Some(rank) => Kind::Rank { run: of, rank },
-            None if name == "samples.jsonl" => Kind::Samples { run: of },
+            Some(rank) => Kind::Rank { run: run_name, rank },
+            None if name == "samples.jsonl" => Kind::Samples { run: run_name },
             None => return None,
         };
         Some(Self::look(folder, kind, format!("runs/{run}/{name}")))
     }
 
-    /// Looks at a log; one that is not there is empty.
+    /// Reads the length and modification time of a log; a missing log counts as empty.
     fn look(folder: &Path, kind: Kind, path: String) -> Result<Self, StoreError> {
         let file = folder.join(&path);
         let (bytes, changed_ns) = match fs::symlink_metadata(&file) {
             Ok(about) => {
-                // Nobody can set this time, unlike that of the last write.
+                // The change time cannot be set by users, unlike the modification time.
                 let changed_ns = about.ctime().saturating_mul(1_000_000_000).saturating_add(about.ctime_nsec());
                 (about.is_file().then_some(about.len()), changed_ns)
             }
@@ -348,14 +349,14 @@ struct Replay<'a> {
     index_path: PathBuf,
     index: &'a mut Index,
     progress: &'a mut dyn FnMut(u64, u64),
-    /// Logs to be read, and how many bytes of them.
+    /// Logs to be read, with the number of bytes to read.
     pending: Vec<(LogFile, u64)>,
-    /// Whether to drop what the index has of a log before reading it: lines indexed live may not have reached the disk.
+    /// Whether to drop the indexed part of a log before reading it, because lines that were indexed live may not have reached the disk.
     from_start: bool,
-    /// Whether the index may disagree with the logs of the current run.
+    /// Whether the index may contradict the logs of the current run.
     distrusts_index: bool,
     done_bytes: u64,
-    /// Runs of which the journal tells as far as it is read, and whether it has queued them.
+    /// Runs that the journal mentions up to the current line, and whether it has queued them.
     known: HashMap<String, bool>,
     /// Damaged lines of the log that is being read.
     damaged_lines: u64,
@@ -381,22 +382,22 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Begins with a run, before its logs are added.
+    /// Begins a run; its logs are added afterwards.
     fn begin_run(&mut self, run: &str, ended: bool) -> Result<(), StoreError> {
         // The logs of a run are synced before its end is recorded. Without an end, a crash of the machine may have kept the length
         // of a log and lost its contents.
         self.distrusts_index = self.from_start && !ended;
         if self.distrusts_index {
-            // Includes logs that are empty or gone: their lines were indexed live, but did not reach the disk.
+            // Includes logs that are empty or missing: their lines were indexed live, but did not reach the disk.
             self.index.forget_logs(run).map_err(StoreError::index(&self.index_path))?;
         }
         Ok(())
     }
 
-    /// Adds a log, of which the index has this.
+    /// Adds a log; `indexed` is what the index contains of it.
     fn add(&mut self, log: LogFile, indexed: Option<Indexed>) -> Result<(), StoreError> {
         let Some(bytes) = log.bytes else {
-            let what = "it is a link or not a regular file, and is left out";
+            let what = "it is a link or not a regular file, and was left out";
             let noted = self.index.damage(&log.path, 0, log.kind.run(), log.kind.is_rank(), what);
             return noted.map_err(StoreError::index(&self.index_path));
         };
@@ -431,7 +432,7 @@ impl<'a> Replay<'a> {
         self.damaged_lines = 0;
         self.index.forget_damage(&pending.path).map_err(StoreError::index(&self.index_path))?;
         if let Kind::Journal = &pending.kind {
-            // It is read from its first line, and starts are numbered as they come.
+            // It is read from its first line, and starts are numbered in the order in which they are read.
             self.known.clear();
             self.index.forget_start_orders().map_err(StoreError::index(&self.index_path))?;
         }
@@ -442,7 +443,7 @@ impl<'a> Replay<'a> {
             && let Some(ranks) = self.index.world_size(run).map_err(StoreError::index(&self.index_path))?
             && *rank >= ranks.max(1)
         {
-            let what = format!("the run has {ranks} ranks and no rank {rank}: the log is left out");
+            let what = format!("the run has {ranks} ranks and no rank {rank}: the log was left out");
             let noted = self.index.damage(&pending.path, 0, Some(run), false, &what);
             return noted.map_err(StoreError::index(&self.index_path));
         }
@@ -450,7 +451,7 @@ impl<'a> Replay<'a> {
             let (line, number) = match line {
                 Line::Whole(line, number) => (line, number),
                 Line::TooLong(number) => {
-                    self.damaged(pending, number, &"the line is longer than any log's")?;
+                    self.damaged(pending, number, &"the line is longer than any line of a log")?;
                     return Ok(ControlFlow::Continue(()));
                 }
                 Line::Torn(number) => {
@@ -484,7 +485,7 @@ impl<'a> Replay<'a> {
             Stop::Index(source) => StoreError::index(&self.index_path)(source),
         })?;
         self.note_further(pending).map_err(StoreError::index(&self.index_path))?;
-        // A log whose damage is named is known to be another one.
+        // A log whose damage is already reported is known to differ from its checksum.
         if bytes > 0 && self.damaged_lines == 0 && self.report.torn.len() == torn_before {
             self.check_sum(pending, &file, bytes)?;
         }
@@ -494,7 +495,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Names a log of a finished run that is not what it was when the run had finished. The run then has no numbers.
+    /// Reports a log of a finished run that differs from its recorded checksum. The run then has no numbers.
     fn check_sum(&mut self, log: &LogFile, file: &Path, bytes: u64) -> Result<(), StoreError> {
         let Kind::Rank { run, .. } = &log.kind else { return Ok(()) };
         let known = self.index.sum(&log.path).map_err(StoreError::index(&self.index_path))?;
@@ -503,7 +504,7 @@ impl<'a> Replay<'a> {
         if (found.bytes, &found.sha256) == (known_bytes, &sha256) {
             return Ok(());
         }
-        let what = "it was changed after its run had finished: its checksum is not the one in the journal";
+        let what = "it was changed after its run had finished: its checksum differs from the one in the journal";
         self.report.damaged.push(format!("{}: {what}", log.path));
         let noted = self.index.damage(&log.path, 0, Some(run), true, what);
         noted.map_err(StoreError::index(&self.index_path))
@@ -517,7 +518,7 @@ impl<'a> Replay<'a> {
                         self.report.runs += 1;
                         if self.known.insert(run.clone(), true) == Some(false) {
                             let why = format_args!(
-                                "it queues the run {run}, of which lines before it tell: lines of the journal are out of order"
+                                "it queues the run {run}, which earlier lines already mention: lines of the journal are out of order"
                             );
                             self.damaged(log, number, &why)?;
                         }
@@ -561,7 +562,7 @@ impl<'a> Replay<'a> {
         }
         match parsed {
             Ok(lines) => {
-                // A line names one run and rank, however many events it holds.
+                // All events in a line belong to the same run and rank.
                 if let Some(foreign) = lines.iter().find(|line| (line.run.as_str(), line.rank) != from) {
                     let why = format_args!("it belongs to run {:?}, rank {}", foreign.run, foreign.rank);
                     self.damaged(log, number, &why)?;
@@ -577,8 +578,8 @@ impl<'a> Replay<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Notes a last line without a line break. In the log of a run that goes on, it is being written; of samples, nobody waits for
-    /// the last.
+    /// Records a last line without a line break. In the log of an active run, the line is being written; a missing last sample does not
+    /// matter.
     fn torn(&mut self, log: &LogFile, number: u64) -> rusqlite::Result<()> {
         let what = "the last line is incomplete; skipped";
         self.report.torn.push(format!("{}:{number}: {what}", log.path));
@@ -590,7 +591,7 @@ impl<'a> Replay<'a> {
         if is_lost { self.index.damage(&log.path, number, log.kind.run(), log.kind.is_rank(), what) } else { Ok(()) }
     }
 
-    /// Notes how many more lines of a log are damaged than were named.
+    /// Records how many more damaged lines a log has than were reported.
     fn note_further(&mut self, log: &LogFile) -> rusqlite::Result<()> {
         let Some(further) = self.damaged_lines.checked_sub(NAMED_LINES).filter(|further| *further > 0) else {
             return Ok(());
@@ -605,7 +606,7 @@ impl<'a> Replay<'a> {
         if self.damaged_lines > NAMED_LINES {
             return Ok(());
         }
-        // A malformed line may be long, and some reasons quote it.
+        // A malformed line may be long, and some error messages quote it.
         let mut why = why.to_string();
         if let Some((cut, _)) = why.char_indices().nth(WHY_CHARS) {
             why.truncate(cut);

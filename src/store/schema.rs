@@ -9,9 +9,8 @@ use rusqlite::{Connection, OpenFlags};
 /// Version of the tables below. An index of another version is rebuilt.
 pub(super) const INDEX_VERSION: i64 = 15;
 
-// `position` is the order in the journal, `start_order` that of starts. Workloads, levels, data sets, modes, placements,
-// environments, devices and the telemetry fold are JSON.
-// `rank_key` is the key of the row in `rank`.
+// `position` is the order in the journal, `start_order` the order of starts. Workloads, levels, data sets, modes, placements, environments,
+// devices and the telemetry fold are JSON. `rank_key` is the key of the row in `rank`.
 const TABLES: &str = "
 CREATE TABLE plan (
     position INTEGER PRIMARY KEY, plan TEXT NOT NULL UNIQUE, name TEXT NOT NULL, toml TEXT NOT NULL,
@@ -107,7 +106,7 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Opened> {
     usable(Connection::open_with_flags(path, flags).and_then(|connection| {
         // With WAL, a reader waits only while the index is being opened or closed.
         connection.busy_timeout(Duration::from_secs(1))?;
-        // Otherwise each run's name makes SQLite plan its queries anew, which takes a fifth of the time of reading many runs.
+        // Otherwise SQLite would plan its queries again for each run's name, which takes a fifth of the time of reading many runs.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)

@@ -1,4 +1,4 @@
-//! Checksums of the logs of finished runs, which stand in the journal: whoever changes a log afterwards is found out.
+//! Checksums of the logs of finished runs. They are stored in the journal, so that later changes to a log are detected.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::folder;
 use crate::foreign;
 
-/// What a log was when its run had finished.
+/// The length and checksum of a log when its run had finished.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogSum {
     /// Its name in the run's folder.
@@ -22,7 +22,7 @@ pub struct LogSum {
 }
 
 impl LogSum {
-    /// The sum of the first bytes of a log, or of as many as there are.
+    /// The checksum of the first `bytes` bytes of a log, or of the whole log if it is shorter.
     ///
     /// # Errors
     /// It cannot be read.
@@ -42,7 +42,7 @@ impl LogSum {
         Ok(Self { file, bytes: length, sha256 })
     }
 
-    /// The sums of the logs of a run's ranks, in the order of their names.
+    /// The checksums of the logs of a run's ranks, in the order of their names.
     ///
     /// # Errors
     /// One of them cannot be read.

@@ -12,15 +12,15 @@ use crate::protocol::{GpuSample, Sample};
 /// Longest gap within a span: it keeps the list of spans short if a reason flickers.
 const SPAN_GAP_S: f64 = 1.0;
 
-/// Energy of one GPU: by its counter, or by its power where it has none.
+/// Energy of one GPU: from its counter, or from its power if it has no counter.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Energy {
-    /// Energy of earlier counters: a reloaded driver counts from 0.
+    /// Energy of earlier counters, since a reloaded driver counts from 0 again.
     before_j: f64,
     first_j: f64,
     last_j: f64,
     readings: u64,
-    /// The last reading of power of a GPU without a counter: when, and how much.
+    /// The last power reading of a GPU without a counter: time and power.
     power: Option<(f64, f64)>,
 }
 
@@ -28,7 +28,7 @@ impl Energy {
     fn sample(&mut self, time_s: f64, energy_j: Option<f64>, power_w: Option<f64>) {
         match (energy_j, power_w) {
             (Some(energy_j), _) if self.power.is_none() => self.add(energy_j),
-            // A counter that is silent for a moment is not replaced.
+            // A counter that fails to answer for a moment is not replaced.
             (None, Some(power_w)) if self.readings == 0 || self.power.is_some() => self.integrate(time_s, power_w),
             _ => {}
         }
@@ -52,7 +52,7 @@ impl Energy {
         self.readings += 1;
     }
 
-    /// Energy consumed; none before the second reading.
+    /// Energy consumed; `None` before the second reading.
     fn taken_j(&self) -> Option<f64> {
         (self.readings > 1).then_some(self.before_j + (self.last_j - self.first_j))
     }
@@ -95,8 +95,8 @@ impl TelemetryFold {
         if let Some(hole_s) = sample.hole_s {
             self.longest_hole_s = Some(self.longest_hole_s.map_or(hole_s, |longest| longest.max(hole_s)));
         }
-        let told = |gpu: &GpuSample| gpu.energy_j.is_some() || gpu.power_w.is_some();
-        if !sample.gpus.is_empty() && sample.gpus.iter().all(told) {
+        let has_energy = |gpu: &GpuSample| gpu.energy_j.is_some() || gpu.power_w.is_some();
+        if !sample.gpus.is_empty() && sample.gpus.iter().all(has_energy) {
             let taken_j: f64 = self.energy.values().map(|energy| energy.taken_j().unwrap_or(0.0)).sum();
             self.course.add(sample.time_s, taken_j);
         }
@@ -126,7 +126,7 @@ impl TelemetryFold {
             Some(times) => spans.iter().any(|s| times.iter().any(|&(from, to)| s.first_s <= to && s.last_s >= from)),
         };
         let throttled = self.throttle.iter().filter(|(_, spans)| seen(spans));
-        // A sum over a part of the GPUs would be too low, so all of them must report.
+        // A sum over only some of the GPUs would be too low, so all of them must report.
         let energies: Option<Vec<f64>> = self.energy.values().map(Energy::taken_j).collect();
         let energy_j: Option<f64> = energies.filter(|all| !all.is_empty()).map(|all| all.iter().sum());
         let steady = counted.filter(|_| energy_j.is_some()).and_then(|times| self.course.within(times));

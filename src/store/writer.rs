@@ -35,7 +35,7 @@ impl Store {
     pub fn create(folder: &Path, node: &Node) -> Result<Self, StoreError> {
         folder::check_original(folder)?;
         let lock = folder::create(folder, node)?;
-        // A session that cannot be written from the start is removed.
+        // If a session cannot be written right after its creation, it is removed.
         Self::open_locked(folder, lock).inspect_err(|_| folder::remove_created(folder))
     }
 
@@ -53,7 +53,7 @@ impl Store {
         let journal = Appender::open(&path).map_err(StoreError::io("opening", &path))?;
         let (index, mut found) = open_index(folder)?;
         if journal.was_torn() {
-            found.torn.push("journal.jsonl: the last line was incomplete; removed".to_owned());
+            found.torn.push("journal.jsonl: the last line was incomplete and was removed".to_owned());
         }
         let (sender, receiver) = sync_channel(CHANNEL_MESSAGES);
         let pending_error = PendingError::default();
@@ -86,7 +86,7 @@ impl Store {
         self.decide_all(vec![decision])
     }
 
-    /// Records several decisions at once, for which the disk is waited for once. After an error none of them is recorded.
+    /// Records several decisions at once, waiting for the disk only once. After an error none of them is recorded.
     pub fn decide_all(&self, decisions: Vec<Decision>) -> Result<(), StoreError> {
         self.check_pending_error()?;
         let sums = decisions.iter().map(|decision| self.prepare(decision)).collect::<Result<Vec<_>, _>>()?;
@@ -98,7 +98,7 @@ impl Store {
             texts.push(serde_json::to_string(&line).map_err(|e| StoreError::io("writing", &path)(e.into()))?);
             lines.push(line);
         }
-        // Locked until the decisions are sent, so that the index receives them in the journal's order.
+        // The lock is held until the decisions are sent, so that the index receives them in the journal's order.
         let mut journal = lock(&self.journal);
         let mut bytes = journal.bytes();
         journal.append_durably(texts.join("\n")).map_err(StoreError::io("writing", &path))?;
@@ -109,8 +109,8 @@ impl Store {
         Ok(())
     }
 
-    /// What comes before a decision: its names are checked, and the logs of a run that ended are synced; those of one that finished
-    /// are summed up.
+    /// Prepares a decision: checks its names, and syncs the logs of a run that ended. For a finished run, returns the checksums of its
+    /// logs.
     fn prepare(&self, decision: &Decision) -> Result<Vec<LogSum>, StoreError> {
         match decision {
             Decision::RunEnded { run, state, .. } => {

@@ -8,7 +8,7 @@ use super::roots::{Roots, read_text};
 use crate::plan::{Gpu, Node};
 use crate::protocol::{Environment, build};
 
-/// The environment of a run on these GPUs of this node, as far as the machine tells. Takes some milliseconds.
+/// The environment of a run on these GPUs of this node, as far as the machine reports it. Takes some milliseconds.
 pub fn read_environment(node: &Node, gpus: &[&Gpu]) -> Environment {
     let mut environment = read_host(&Roots::default(), node);
     if gpus.is_empty() {
@@ -21,13 +21,13 @@ pub fn read_environment(node: &Node, gpus: &[&Gpu]) -> Environment {
     if let Ok(nvml) = gpu::open() {
         environment.set("cuda_driver", gpu::cuda_version(&nvml));
         let settings: Vec<GpuSettings> = gpus.iter().map(|gpu| gpu::settings(&nvml, &gpu.uuid)).collect();
-        let of = |fact: fn(&GpuSettings) -> Option<String>| {
-            // What is known of some GPUs alone is not the run's.
+        let gpus_fact = |fact: fn(&GpuSettings) -> Option<String>| {
+            // A fact that is known only for some of the GPUs is left out.
             settings.iter().map(fact).collect::<Option<Vec<_>>>().map(|values| distinct(&values))
         };
-        environment.set("gpu_power_limit_w", of(|one| one.power_limit_w.map(|watts| watts.to_string())));
-        environment.set("gpu_ecc", of(|one| one.ecc.map(|on| on_off(on).to_owned())));
-        environment.set("gpu_mig", of(|one| one.mig.map(|on| on_off(on).to_owned())));
+        environment.set("gpu_power_limit_w", gpus_fact(|one| one.power_limit_w.map(|watts| watts.to_string())));
+        environment.set("gpu_ecc", gpus_fact(|one| one.ecc.map(|on| on_off(on).to_owned())));
+        environment.set("gpu_mig", gpus_fact(|one| one.mig.map(|on| on_off(on).to_owned())));
     }
     environment
 }
@@ -55,7 +55,7 @@ fn read_host(roots: &Roots, node: &Node) -> Environment {
     environment
 }
 
-/// The frequency governors of the CPUs, each once; none where the kernel offers no choice, as in virtual machines.
+/// The frequency governors of the CPUs, each once; `None` if the kernel offers no choice, as in virtual machines.
 fn governors(roots: &Roots) -> Option<String> {
     let cpus = fs::read_dir(roots.sys.join("devices/system/cpu")).ok()?;
     let governor = |entry: fs::DirEntry| {

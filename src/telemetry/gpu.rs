@@ -73,13 +73,13 @@ fn listed(device: &Device<'_>) -> Result<Listed, NvmlError> {
     })
 }
 
-/// The newest CUDA that the driver serves: `13.0`.
+/// The newest CUDA version that the driver supports: `13.0`.
 pub(super) fn cuda_version(nvml: &Nvml) -> Option<String> {
     let version = nvml.sys_cuda_driver_version().ok()?;
     Some(format!("{}.{}", version / 1000, version % 1000 / 10))
 }
 
-/// Settings of a GPU; none where it does not tell.
+/// Settings of a GPU; `None` where it does not report them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GpuSettings {
     /// The power limit in effect, in watts.
@@ -121,10 +121,10 @@ pub(super) fn link(nvml: &Nvml, uuid: &str, other: &str) -> Option<LinkKind> {
 /// to all GPUs.
 fn nvlinks(a: &Device<'_>, b: &Device<'_>) -> Option<u32> {
     let target = b.pci_info().ok()?.bus_id;
-    let there = link_ends(a);
-    let straight = there.iter().filter(|end| **end == target).count();
+    let ends = link_ends(a);
+    let straight = ends.iter().filter(|end| **end == target).count();
     let switched = |ends: &[String]| ends.iter().filter(|end| !is_display_device(end)).count();
-    let links = if straight > 0 { straight } else { switched(&there).min(switched(&link_ends(b))) };
+    let links = if straight > 0 { straight } else { switched(&ends).min(switched(&link_ends(b))) };
     u32::try_from(links).ok().filter(|links| *links > 0)
 }
 

@@ -9,8 +9,8 @@ const IDLE_BYTES: u64 = 1_500_000_000;
 /// Utilisation below which kernels may be the driver's own.
 const IDLE_SHARE: f64 = 0.05;
 
-/// Warnings about GPUs in use by others, one sentence each without a full stop. Call it while none of our runs is on them.
-/// Empty without GPUs or NVML.
+/// Warnings about GPUs that other programs use, one sentence each without a full stop. To be called while none of multicard's runs is on
+/// them. Empty without GPUs or NVML.
 pub fn in_use(gpus: &[&Gpu]) -> Vec<String> {
     if gpus.is_empty() {
         return Vec::new();
@@ -20,12 +20,12 @@ pub fn in_use(gpus: &[&Gpu]) -> Vec<String> {
         let reading = GpuReader::new(Some(&nvml), &gpu.uuid).read();
         let processes = reading.processes.and_then(|processes| u32::try_from(processes.len()).ok());
         let signs = signs_of_use(&GpuSample { foreign_processes: processes, ..reading.sample })?;
-        Some(format!("GPU {} was in use by others when the run started: {signs}", gpu.index))
+        Some(format!("GPU {} was used by other programs when the run started: {signs}", gpu.index))
     };
     gpus.iter().filter_map(warning).collect()
 }
 
-/// Signs of other users on a GPU that none of our runs uses; `None` if it is idle.
+/// Signs of other programs on a GPU that none of multicard's runs uses; `None` if it is idle.
 pub fn signs_of_use(sample: &GpuSample) -> Option<String> {
     // In a container the count may be missing.
     let processes = sample.foreign_processes.filter(|count| *count > 0).map(|count| match count {

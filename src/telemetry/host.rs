@@ -126,7 +126,7 @@ impl RankReader {
     fn values(&mut self) -> Option<(Option<u64>, Option<f64>)> {
         let stat = Stat::from_file(self.folder.join("stat")).ok()?;
         let now = (Instant::now(), stat.utime.checked_add(stat.stime)?);
-        // Zombies and the dead have nothing to tell.
+        // Zombies and dead processes have no values.
         let has_ended = matches!(stat.state, 'Z' | 'X');
         if has_ended || *self.start_ticks.get_or_insert(stat.starttime) != stat.starttime {
             return None;

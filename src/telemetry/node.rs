@@ -34,7 +34,9 @@ fn read_gpus(node: &mut Node, variable: Option<&str>) -> Result<(), String> {
 /// The GPUs visible to CUDA, or why there are none.
 fn visible_gpus(roots: &Roots, listed: &[gpu::Listed], variable: Option<&str>) -> Result<Vec<Gpu>, String> {
     if listed.is_empty() {
-        return Err("the NVIDIA driver works but has no GPU that this process may open: check `nvidia-smi`".to_owned());
+        return Err(
+            "the NVIDIA driver works but shows no GPU that this process may open: check `nvidia-smi`".to_owned()
+        );
     }
     let identities: Vec<Identity> = listed.iter().map(|gpu| gpu.identity.clone()).collect();
     let gpus: Vec<Gpu> = (0..)
@@ -177,7 +179,7 @@ mod tests {
         let hidden = visible_gpus(&roots, &[listed("GPU-a", "x")], Some("")).unwrap_err();
         assert!(hidden.contains("CUDA_VISIBLE_DEVICES=`` hides all 1 GPUs"), "{hidden}");
         let none = visible_gpus(&roots, &[], None).unwrap_err();
-        assert!(none.contains("has no GPU"), "{none}");
+        assert!(none.contains("shows no GPU"), "{none}");
     }
 
     #[test]

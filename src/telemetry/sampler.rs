@@ -16,7 +16,7 @@ use crate::protocol::Sample;
 /// Default interval: ten samples per second.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Shortest interval; a tick takes longer than less.
+/// Shortest interval; one round of sampling takes longer than a shorter one.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Longest interval.

@@ -16,10 +16,10 @@ use super::roots::Roots;
 use crate::processes;
 use crate::protocol::{GpuSample, HostSample, RankSample, Sample};
 
-/// Interval of slow PCIe readings, which block for 40 ms: each time, it is one GPU's turn.
+/// Interval of slow PCIe readings, which block for 40 ms: each reading is for the next GPU in turn.
 const PCIE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval of looks for the processes of a tree, which take some milliseconds.
+/// Interval of searches for descendant processes, which take some milliseconds.
 const TREE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What to sample for one run.
@@ -31,10 +31,10 @@ pub struct Watch {
     pub gpu_uuids: Vec<String>,
     /// Its ranks with their process ids.
     pub ranks: Vec<(u32, u32)>,
-    /// Whether all processes below a rank's count as the rank.
+    /// Whether all descendants of a rank's process count as the rank.
     pub trees: bool,
-    /// The `time_s` of the last sample from an earlier sampling of this run; the time between is marked as a gap. Ignored
-    /// if the run is being sampled already.
+    /// The `time_s` of the last sample from an earlier sampling of this run; the time in between is marked as a gap. Ignored if the run is
+    /// already being sampled.
     pub samples_after: Option<f64>,
 }
 
@@ -109,18 +109,18 @@ struct Run {
     revision: u64,
     gpu_uuids: Vec<String>,
     ranks: Vec<RankReader>,
-    /// The processes below each rank's, where they count as the rank; looked for again at this time.
+    /// The descendants of each rank's process, if they count as the rank; the next search is at this time.
     below: Vec<RankReader>,
     trees: Option<Instant>,
-    /// All that were ever found below: the driver lists a process until the kernel has torn it down, when it has no parent left.
+    /// All descendants that were ever found: the driver lists a process until the kernel has removed it, when it has no parent any more.
     family: BTreeSet<u32>,
-    /// Processes on the run's GPUs that were looked for below and not found.
+    /// Processes on the run's GPUs that were searched for among the descendants and not found.
     strangers: BTreeSet<u32>,
     delivery: Delivery,
 }
 
 impl Run {
-    /// Looks for the processes below the ranks' when it is time, or when an unknown process is on their GPUs; known ones keep their
+    /// Searches for descendants of the ranks' processes when it is time, or when an unknown process is on their GPUs; known ones keep their
     /// counters.
     fn look_below(&mut self, roots: &Roots, gpus: &BTreeMap<String, Reading>) {
         let Some(due) = self.trees else { return };
@@ -136,8 +136,8 @@ impl Run {
         let mut before = std::mem::take(&mut self.below);
         for (rank, root) in self.ranks.iter().map(|reader| (reader.rank, reader.pid)) {
             for pid in processes::descendants(root).into_iter().map(|process| process.pid) {
-                let kept = before.iter().position(|reader| (reader.rank, reader.pid) == (rank, pid));
-                let reader = kept.map(|index| before.swap_remove(index));
+                let index = before.iter().position(|reader| (reader.rank, reader.pid) == (rank, pid));
+                let reader = index.map(|index| before.swap_remove(index));
                 self.below.push(reader.unwrap_or_else(|| RankReader::new(roots, rank, pid)));
             }
         }
@@ -240,8 +240,8 @@ impl<'nvml> Ticker<'nvml> {
             run.trees = watch.trees.then(Instant::now);
             let mut before = std::mem::take(&mut run.ranks);
             for &(rank, pid) in &watch.ranks {
-                let kept = before.iter().position(|reader| (reader.rank, reader.pid) == (rank, pid));
-                let reader = kept.map(|index| before.swap_remove(index));
+                let index = before.iter().position(|reader| (reader.rank, reader.pid) == (rank, pid));
+                let reader = index.map(|index| before.swap_remove(index));
                 run.ranks.push(reader.unwrap_or_else(|| RankReader::new(&self.roots, rank, pid)));
             }
         }

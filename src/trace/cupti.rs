@@ -1,5 +1,5 @@
-//! The tracer of CUDA's activity, which is a library of its own (`cupti/tracer.cpp` and its neighbours): where it lies, and how the raw files that it leaves in
-//! a run's folder, one a process, become part of the run's events file.
+//! The tracer of CUDA's activity: finds its library (`cupti/tracer.cpp` and the files around it), and moves the raw files that it leaves in
+//! a run's folder, one for each process, into the run's events file.
 
 mod raw;
 
@@ -14,8 +14,8 @@ use super::TraceError;
 use super::event::{Kind, What, check_allocation, check_span, nameless};
 use super::file::{Entry, EventsFile, EventsWriter, Lane, Row, extras};
 use super::progress::{Progress, Watch};
+use super::reported_steps::{ReportedStep, mark_steps};
 use super::source::Head;
-use super::told::{ToldStep, mark_steps};
 use super::unfinished::Unfinished;
 use super::value::{BUILT_IN, GpuInfo};
 use crate::foreign::Output;
@@ -24,22 +24,22 @@ use raw::{Item, Piece, RawFile};
 
 /// Name of the tracer's library.
 pub const TRACER: &str = "libmulticard_cupti.so";
-/// Environment variable with the path of the tracer, for installations in which it does not lie beside the programs.
+/// Environment variable with the path of the tracer, for installations in which it is not in the programs' folder.
 const VARIABLE: &str = "MULTICARD_TRACER";
-/// Where the tracer of a program writes.
+/// Environment variable with the folder that the tracer writes into.
 const FOLDER_VARIABLE: &str = "MULTICARD_TRACE_FOLDER";
-/// What names the tracer for CUDA's driver and for NVTX, which load it.
+/// Environment variables through which CUDA's driver and NVTX load the tracer.
 const INJECTIONS: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
 
-/// Finds the tracer: `MULTICARD_TRACER`, else beside this program, one folder above, or beside the worker.
+/// Finds the tracer: `MULTICARD_TRACER`, else in this program's folder, in the folder above, or in the worker's folder.
 ///
 /// # Errors
 ///
-/// Where it was looked for.
+/// The places that were searched.
 pub fn find_tracer() -> Result<PathBuf, String> {
     if let Some(set) = env::var_os(VARIABLE).filter(|set| !set.is_empty()) {
         let set = PathBuf::from(set);
-        return if set.is_file() { Ok(set) } else { Err(format!("{VARIABLE}={} is no file", set.display())) };
+        return if set.is_file() { Ok(set) } else { Err(format!("{VARIABLE}={} is not a file", set.display())) };
     }
     let exe = env::current_exe().unwrap_or_default();
     let worker = env::var_os("MULTICARD_WORKER").map(PathBuf::from);
@@ -48,13 +48,13 @@ pub fn find_tracer() -> Result<PathBuf, String> {
     tried.iter().find(|file| file.is_file()).cloned().ok_or_else(|| {
         let tried: Vec<String> = tried.iter().map(|file| file.display().to_string()).collect();
         format!(
-            "there is no {TRACER}: tried {}; build the worker with CUDA's headers (make build-cuda), or name it in {VARIABLE}",
+            "{TRACER} was not found: tried {}; build the worker with CUDA's headers (make build-cuda), or set {VARIABLE} to its path",
             tried.join(", ")
         )
     })
 }
 
-/// The variables with which a program, and all that it starts, is traced into a folder without a change to it.
+/// The environment variables with which an unmodified program, and all programs that it starts, is traced into a folder.
 ///
 /// # Errors
 ///
@@ -64,7 +64,7 @@ pub fn injection(folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     for name in INJECTIONS {
         if let Some(other) = env::var_os(name).filter(|other| !other.is_empty() && *other != *tracer.as_os_str()) {
             return Err(format!(
-                "{name} is set to {}: CUDA takes one tracer at a time; unset it, or end the profiler that set it",
+                "{name} is set to {}: CUDA accepts one tracer at a time; unset the variable, or end the profiler that set it",
                 other.display()
             ));
         }
@@ -92,15 +92,15 @@ fn is_raw_name(path: &Path) -> bool {
     name.starts_with("trace-") && name.ends_with(".cupti")
 }
 
-/// Moves what tracers left in a run's folder into its events file, and removes their raw files. Goes on where an earlier call was
-/// interrupted. `steps` are those that the program told: they are marked where no range names steps.
+/// Moves the events that tracers left in a run's folder into its events file, and removes their raw files. Continues an interrupted call.
+/// `steps` are the steps that the program reported; they are marked unless ranges name steps.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or written, or `tell` cancelled: then all raw files are still there.
+/// If a file cannot be read or written, or `tell` cancelled: all raw files still exist then.
 pub fn gather(
     folder: &Path,
-    steps: &[ToldStep],
+    steps: &[ReportedStep],
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), TraceError> {
     let found = raw_files(folder);
@@ -129,7 +129,7 @@ pub fn gather(
 
 /// Whether this is a raw file.
 pub(super) fn is_raw(file: &Path) -> Result<bool, TraceError> {
-    // Folders and pipes are refused as what they are later.
+    // Folders and pipes are rejected later, by their kind.
     Ok(file.is_file() && RawFile::is_one(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?)
 }
 
@@ -146,7 +146,7 @@ pub(super) fn keep(
     output.keep().map_err(failed)
 }
 
-/// Appends raw files to an events file, but for those of processes that it knows.
+/// Appends raw files to an events file, except those of processes that it already contains.
 fn append(
     files: &[PathBuf],
     events: &Path,
@@ -166,17 +166,17 @@ fn append(
     Ok(())
 }
 
-/// What is said of calls that are not recorded.
+/// The note on calls that are not recorded.
 fn left_out(names: &str) -> String {
     const NAMED: usize = 4;
     let all: Vec<&str> = names.split(", ").collect();
     let more = all.len().saturating_sub(NAMED);
     let named = all[..all.len() - more].join(", ");
     let more = if more > 0 { format!(" and {more} others") } else { String::new() };
-    format!("calls that only ask are not recorded: {named}{more}")
+    format!("calls that only query are not recorded: {named}{more}")
 }
 
-/// A raw file on its way into an events file.
+/// A raw file that is being converted into an events file.
 struct Gathering<'a> {
     events: &'a Path,
     writer: EventsWriter,
@@ -187,7 +187,7 @@ struct Gathering<'a> {
     /// The machine's indices of devices by ordinal.
     gpus: HashMap<u32, i64>,
     head: Head,
-    /// Events whose times or sizes cannot be.
+    /// The number of events with impossible times or sizes.
     impossible: u64,
     first_impossible: Option<String>,
     has_work: bool,
@@ -256,24 +256,24 @@ impl<'a> Gathering<'a> {
             }
         }
         self.head.without_cuda = !self.has_work && !problems.is_empty();
-        let said = problems.into_iter().map(|problem| format!("CUDA calls and kernels are not recorded: {problem}"));
-        self.head.warnings.extend(said);
+        let warnings =
+            problems.into_iter().map(|problem| format!("CUDA calls and kernels are not recorded: {problem}"));
+        self.head.warnings.extend(warnings);
         let mut warn = |warning: Option<String>| self.head.warnings.extend(warning);
         warn((lost > 0).then(|| format!("{lost} records of process {} were lost by CUPTI", raw.process)));
         let (impossible, first) = (self.impossible, self.first_impossible.take().unwrap_or_default());
         warn((impossible > 0).then(|| {
             format!("{impossible} events with impossible times or sizes are left out; of the first, {first}")
         }));
-        warn(
-            raw.damage()
-                .map(|damage| format!("the trace of process {}: {damage}; what is before is read", raw.process)),
-        );
+        warn(raw.damage().map(|damage| {
+            format!("the trace of process {}: {damage}; everything before the damage was read", raw.process)
+        }));
         for id in &self.nameless {
             let own = self.names.get(id).copied().unwrap_or_default();
             self.writer.define(Entry::Nameless(own, nameless((*id).into()))).map_err(failed)?;
         }
         self.writer.define(Entry::Head(self.head)).map_err(failed)?;
-        // Readers say that the end of a file without an end is missing.
+        // Readers report a missing end themselves.
         if is_whole { self.writer.finish() } else { self.writer.flush() }.map_err(failed)
     }
 
@@ -306,7 +306,7 @@ impl<'a> Gathering<'a> {
                 let on = |device: Option<i64>| device.map(|device| self.gpu(device as u32));
                 What::Copy { bytes, kind, src, dst, src_device: on(src_device), dst_device: on(dst_device) }
             }
-            // A process numbers its own domains, the events file those of all.
+            // Each process numbers its domains itself; in the events file, the numbers of all processes differ.
             What::Range { domain } if domain != 0 => What::Range { domain: self.process << 32 | domain },
             What::Collective { bytes, domain } if domain != 0 => {
                 What::Collective { bytes, domain: self.process << 32 | domain }

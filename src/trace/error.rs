@@ -27,7 +27,7 @@ pub enum TraceError {
     },
     /// The file is truncated.
     #[error(
-        "{file}: cut off: its header speaks of {expected_bytes} bytes, it has {found_bytes}; copy or export it again",
+        "{file}: cut off: its header declares {expected_bytes} bytes, but it has {found_bytes}; copy or export it again",
         file = file.display()
     )]
     Truncated {
@@ -48,7 +48,7 @@ pub enum TraceError {
         /// What to do.
         advice: &'static str,
     },
-    /// A value that no report can hold. The whole report is rejected, because its sums would be wrong.
+    /// An impossible value. The whole report is rejected, because its sums would be wrong.
     #[error("{file}: {place}: {problem}; the file is damaged: export or record it again", file = file.display())]
     Damaged {
         /// The file.
@@ -88,10 +88,10 @@ pub enum TraceError {
         /// The last lines of its output.
         said: String,
     },
-    /// There is no folder of this user to keep its events in.
+    /// There is no folder of this user in which its events could be stored.
     #[error(
-        "{file}: it must be converted once, and there is no folder to keep that in: {reason}; set HOME or XDG_CACHE_HOME, or convert it with \
-         `multicard trace FILE --events OUT` and open OUT",
+        "{file}: it must be converted once, but there is no folder for the result: {reason}; set HOME or XDG_CACHE_HOME, or convert it \
+             with `multicard trace FILE --events OUT` and open OUT",
         file = file.display()
     )]
     NoCache {
@@ -101,7 +101,10 @@ pub enum TraceError {
         reason: String,
     },
     /// The window is empty or invalid.
-    #[error("from {from_s} s to {to_s} s: no such window; times are seconds from the start of the report, from < to")]
+    #[error(
+        "from {from_s} s to {to_s} s is not a valid window: times are seconds from the start of the report, and the first must be \
+         smaller"
+    )]
     Window {
         /// Its start.
         from_s: f64,

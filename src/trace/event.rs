@@ -1,4 +1,4 @@
-//! Events of a recording: what ran when and where, whoever recorded it.
+//! Events of a recording: what ran, when and where, in the same form for all recorders.
 
 use strum::{IntoStaticStr, VariantArray};
 
@@ -8,7 +8,7 @@ const LONGEST_NS: i64 = 365 * 24 * 3600 * 1_000_000_000;
 /// Half of the 64-bit range, so that differences of times cannot overflow.
 const LATEST_NS: i64 = i64::MAX / 2;
 
-/// Maximum size of memory that is allocated at once: 1 PiB, so that sums of many stay within 64 bits.
+/// Maximum size of a single allocation: 1 PiB, so that sums of many stay within 64 bits.
 const LARGEST_BYTES: u64 = 1 << 50;
 
 /// Maximum length of a name in bytes: longer template names add no information.
@@ -40,18 +40,18 @@ pub(super) enum Kind {
     /// A call of the CUDA runtime or driver.
     Call,
     Synchronisation,
-    /// Memory that was allocated or released through CUDA, at one time.
+    /// Memory that was allocated or released through CUDA, at a single moment.
     Allocation,
     /// A named range of a thread.
     Range,
-    /// A collective that a thread carries out.
+    /// A collective that a thread performs.
     Collective,
     /// The name of a domain of ranges.
     Domain,
 }
 
 impl Kind {
-    /// Kinds with times, in the order in which they are read. Collectives are read with ranges.
+    /// Kinds with times, in the order in which they are read. Collectives are read together with ranges.
     pub const TIMED: [Self; 8] = [
         Self::Kernel,
         Self::Copy,
@@ -64,7 +64,7 @@ impl Kind {
     ];
 }
 
-/// A name, not yet resolved where it is an id.
+/// A name: a text, or an id that is not resolved yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name<'a> {
     /// The id of a string in its source.
@@ -73,7 +73,7 @@ pub(super) enum Name<'a> {
 }
 
 impl Name<'_> {
-    /// The id; 0 of a name that is given as text.
+    /// The id; 0 if the name is given as text.
     pub fn id(self) -> i64 {
         match self {
             Self::Id(id) => id,
@@ -82,7 +82,8 @@ impl Name<'_> {
     }
 }
 
-/// What only some kinds of events have. Numbers of kinds are CUPTI's; those of memory are nsys's, which are CUPTI's less one.
+/// The values that only some kinds of events have. Kinds are numbered as in CUPTI; kinds of memory as in nsys, which is CUPTI's number
+/// minus one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Kernel {
@@ -94,7 +95,7 @@ pub(super) enum What {
         kind: i64,
         src: Option<i64>,
         dst: Option<i64>,
-        /// Device ordinals, where they differ from the event's own.
+        /// Device ordinals, if they differ from the event's own.
         src_device: Option<i64>,
         dst_device: Option<i64>,
     },
@@ -112,15 +113,15 @@ pub(super) enum What {
         memory: Option<i64>,
         /// [`ALLOCATED`] or [`RELEASED`].
         operation: i64,
-        /// Which memory it is, within its process.
+        /// The address of the memory, which identifies it within its process.
         address: i64,
     },
     Range {
         domain: i64,
     },
     Collective {
-        /// Size in bytes of what a rank contributes. Traced programs have NCCL's message size instead: for a reduce-scatter or a scatter
-        /// what a rank receives, for an all-to-all what it sends to each peer.
+        /// Size in bytes of a rank's contribution. Traced programs have NCCL's message size instead: for a reduce-scatter or a scatter the
+        /// size that a rank receives, for an all-to-all the size that it sends to each peer.
         bytes: u64,
         /// The domain of its range; 0 if it has none.
         domain: i64,
@@ -131,11 +132,11 @@ pub(super) enum What {
 }
 
 impl What {
-    /// Whether it is work on a GPU, or about the memory of one.
+    /// Whether it is work on a GPU, or concerns a GPU's memory.
     pub fn is_on_gpu(self) -> bool {
         match self {
             Self::Kernel { .. } | Self::Copy { .. } | Self::Memset { .. } | Self::Graph => true,
-            // Pageable and pinned memory lies in the host, whatever device was in use when it was allocated.
+            // Pageable and pinned memory is in the host, whatever device was current when it was allocated.
             Self::Allocation { memory, .. } => !matches!(memory, Some(0 | 1)),
             _ => false,
         }
@@ -145,18 +146,19 @@ impl What {
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event<'a> {
-    /// Start and end in nanoseconds on the recording's clock; equal where they are unknown.
+    /// Start and end in nanoseconds on the recording's clock; equal if they are unknown.
     pub span: (i64, i64),
     /// Its process.
     pub process: i64,
     /// Ordinal of its device in the process; 0 for events on the host.
     pub device: i64,
-    /// The stream of work on a GPU, the thread of an event on the host, the kind of memory that was allocated (-1 if unknown); 0 if not asked for.
+    /// For work on a GPU the stream, for events on the host the thread, for allocations the kind of memory (-1 if unknown); 0 if not
+    /// requested.
     pub track: i64,
     pub name: Name<'a>,
-    /// Connects a call with the work that it launched; 0 if not asked for, or if there is none.
+    /// Connects a call with the work that it launched; 0 if not requested, or if there is none.
     pub correlation: i64,
-    /// Its place among events of its kind: the least is the first.
+    /// Its position among events of its kind: the first event has the smallest number.
     pub order: i64,
     pub what: What,
 }
@@ -174,7 +176,7 @@ pub(super) struct Rank {
 pub(super) const ALLOCATED: i64 = 1;
 pub(super) const RELEASED: i64 = 2;
 
-/// One number for a kind of memory and an operation.
+/// A single number for a kind of memory and an operation.
 pub(super) fn allocation_number(memory: Option<i64>, operation: i64) -> i64 {
     memory.unwrap_or(-1).saturating_add(1).saturating_mul(2).saturating_add(i64::from(operation != ALLOCATED))
 }
@@ -185,7 +187,7 @@ pub(super) fn of_allocation_number(number: i64) -> (Option<i64>, i64) {
     ((memory >= 0).then_some(memory), if number % 2 == 0 { ALLOCATED } else { RELEASED })
 }
 
-/// Whether size and operation can be those of memory that was allocated or released; if not, why.
+/// Whether size and operation are possible for an allocation or a release; if not, why.
 pub(super) fn check_allocation(bytes: u64, operation: i64) -> Result<(), String> {
     if bytes > LARGEST_BYTES {
         return Err(format!("it has {bytes} bytes"));
@@ -196,11 +198,11 @@ pub(super) fn check_allocation(bytes: u64, operation: i64) -> Result<(), String>
     }
 }
 
-/// Whether start and end can be those of an event; if not, why.
+/// Whether start and end are possible for an event; if not, why.
 #[inline]
 pub(super) fn check_span((start, end): (i64, i64)) -> Result<(), String> {
     if start < -LATEST_NS || end > LATEST_NS || start > LATEST_NS || end < -LATEST_NS {
-        return Err(format!("{start} to {end} ns is no time of a report"));
+        return Err(format!("{start} to {end} ns is not a time in a report"));
     }
     if end < start {
         return Err(format!("it ends at {end} ns, before it starts at {start} ns"));
@@ -223,12 +225,12 @@ pub(super) fn bounded(name: &str) -> String {
     format!("{}…", &name[..end])
 }
 
-/// The name of an id without one.
+/// The text for an id without a name.
 pub(super) fn nameless(id: i64) -> String {
     format!("(name {id} is missing)")
 }
 
-/// A call's name as nsys prints it: without `_v3020`, with `_v11060`.
+/// A call's name as nsys prints it: without `_v3020`, but with `_v11060`.
 pub(super) fn printed(name: &str) -> &str {
     let version = name.len().checked_sub(6).filter(|at| name.is_char_boundary(*at));
     match version {

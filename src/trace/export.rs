@@ -26,21 +26,22 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of nsys' output that are kept for error messages.
 const SAID: usize = 2000;
 
-/// An export in a private folder (mode 0700) that is removed when this value is dropped: besides what
-/// is imported, it holds the environment of the program.
+/// An export in a private folder (mode 0700), which is removed when this value is dropped: besides the imported data, it contains the
+/// environment of the program.
 pub(super) struct Exported(PrivateFolder);
 
 /// A folder of the user's own (mode 0700) that is removed when this value is dropped.
 pub(super) struct PrivateFolder(PathBuf);
 
 impl PrivateFolder {
-    /// Beside a file, where space is likelier than in the temporary folder, or there if its folder is not writable.
+    /// Creates the folder next to a file, where there is more likely enough space than in the temporary folder; or in the temporary folder
+    /// if the file's folder is not writable.
     pub fn beside(file: &Path) -> Result<Self, TraceError> {
-        let made = private_folder(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
-        Ok(Self(made))
+        let folder = private_folder(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
+        Ok(Self(folder))
     }
 
-    /// A file within.
+    /// The path of a file in the folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -51,7 +52,7 @@ impl Exported {
         self.0.file("report.sqlite")
     }
 
-    /// Keeps the export as a file (mode 0600) without its private rows.
+    /// Stores the export as a file (mode 0600) without its private rows.
     pub fn keep(&self, kept: &Path) -> Result<(), TraceError> {
         let io = |source| TraceError::Io { file: kept.to_owned(), source };
         scrub(&self.file()).map_err(|source| TraceError::Sqlite { file: self.file(), source })?;
@@ -84,7 +85,7 @@ const KEPT_TABLES: [&str; 11] = [
 /// Columns of these tables that refer to `StringIds`, which also holds environments and output of processes.
 const NAMES: &str = "'nameId', 'textId', 'jsonTextId', 'demangledName', 'shortName', 'mangledName'";
 
-/// Removes everything that import does not read: environments, commands, hosts, users, output of programs.
+/// Removes everything that the import does not read: environments, commands, hosts, users, output of programs.
 fn scrub(file: &Path) -> rusqlite::Result<()> {
     let connection = Connection::open(file)?;
     connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN;")?;
@@ -110,7 +111,7 @@ fn scrub(file: &Path) -> rusqlite::Result<()> {
                 found.map(|(table, column)| format!("SELECT {column} FROM {} WHERE {column} NOT NULL", quoted(&table)))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        // Without any, `NOT IN ()` is true of all strings.
+        // Without any column, `NOT IN ()` would be true for all strings.
         let named = named.join(" UNION ");
         connection.execute_batch(&format!("DELETE FROM StringIds WHERE id NOT IN ({named});"))?;
     }
@@ -118,7 +119,7 @@ fn scrub(file: &Path) -> rusqlite::Result<()> {
     connection.execute_batch("COMMIT; VACUUM;")
 }
 
-/// A table's name within SQL.
+/// A table's name, quoted for SQL.
 fn quoted(table: &str) -> String {
     format!("\"{}\"", table.replace('"', "\"\""))
 }
@@ -149,15 +150,15 @@ fn export_with(
     };
     let mut child =
         command.spawn().map_err(|error| failed(format!("{} did not start", nsys.display()), &error.to_string()))?;
-    let mut said = String::new();
-    let followed = follow(&mut child, &mut said, tell);
+    let mut output = String::new();
+    let followed = follow(&mut child, &mut output, tell);
     if followed.is_err() {
         end(&mut child);
     }
     let status = child.wait().map_err(io)?;
     followed?;
     if !status.success() || !exported.file().exists() {
-        return Err(failed(status.to_string(), &said));
+        return Err(failed(status.to_string(), &output));
     }
     Ok(exported)
 }
@@ -181,7 +182,7 @@ fn follow(
                 }
             }
         };
-        // Without a reader the pipe is closed and nsys ends by itself.
+        // If nobody reads, the pipe is closed and nsys ends by itself.
         let _ = thread::Builder::new().name("nsys-output".to_owned()).spawn(reader);
     }
     drop(sender);
@@ -221,8 +222,8 @@ fn last_percent(text: &str) -> Option<f64> {
     digits.parse::<f64>().ok().filter(|percent| *percent <= 100.0)
 }
 
-/// Creates a private folder beside the report, where space is likelier than in the temporary folder,
-/// or in the temporary folder if the report's folder is not writable.
+/// Creates a private folder next to the report, where there is more likely enough space than in the temporary folder; or in the temporary
+/// folder if the report's folder is not writable.
 fn private_folder(file: &Path) -> std::io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("{EXPORT_FOLDER}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));

@@ -1,15 +1,17 @@
-//! Events files: the events of a run in one compact file that several writers may append to at the same time.
+//! Events files: the events of a run in one compact file, to which several writers may append at the same time.
 //!
-//! A file is a sequence of blocks. Each has a header of 64 bytes with its sizes and checksums, and belongs to one writer: a rank, or the
-//! conversion of a report. A block of entries holds facts, lanes and names as JSON; a block of events holds up to
-//! 4096 events of one lane in columns, sorted by start. Ids of lanes and names are their writer's.
+//! A file is a sequence of blocks. Each block has a header of 64 bytes with its sizes and checksums, and belongs to one writer: a rank, or
+//! the conversion of a report. A block of entries contains facts, lanes and names as JSON; a block of events contains up to 4096 events of
+//! one lane in columns, sorted by start. Ids of lanes and names are only valid for their writer.
 //!
-//! A kind of event that a reader does not know costs it the lanes of that kind, which it says: new kinds need no new version of the format.
+//! If a reader does not know a kind of event, it skips the lanes of that kind and reports that, so new kinds need no new version of the
+//! format.
 //!
-//! A block of tiles sums up all events of a lane, for drawing; where they are missing or do not cover the lane, they are made of its events.
+//! A block of tiles sums up all events of a lane, for drawing; if tiles are missing or do not cover the lane, they are computed from its
+//! events.
 //!
-//! A block is appended by one write. A file that was cut off, or whose writer was killed, is read up to there; a damaged block is left out,
-//! and the next one found by its mark. What was left out is said.
+//! A block is appended by a single write. A file that was cut off, or whose writer was killed, is read up to that point; a damaged block is
+//! skipped, and the next one is found by its mark. Everything that is skipped is reported.
 
 mod block;
 mod keep;
@@ -30,10 +32,10 @@ use super::source::Head;
 /// Version of the format.
 pub(super) const VERSION: u8 = 1;
 
-/// Numbers of an event that only its kind has.
+/// The number of values that depend on the kind of event.
 const EXTRAS: usize = 6;
 
-/// Stands for a number that is not known.
+/// Stands for an unknown number.
 const NONE: i64 = i64::MIN;
 
 /// A row of events that belong together.
@@ -42,26 +44,26 @@ pub(super) struct Lane {
     pub kind: Kind,
     /// The process.
     pub process: i64,
-    /// The GPU's index on the machine; none for events on the host.
+    /// The GPU's index on the machine; `None` for events on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<i64>,
     /// The stream of a GPU, the thread, or the kind of memory that was allocated (-1 if unknown).
     pub track: i64,
 }
 
-/// What a block of entries holds.
+/// An entry in a block of entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Entry {
-    /// Facts of the recording, once a writer.
+    /// Facts about the recording, once for each writer.
     Head(Head),
-    /// A lane under its id.
+    /// A lane and its id.
     Lane(u32, Lane),
-    /// What a process is called.
+    /// The name of a process.
     Process(i64, String),
-    /// A name under its id.
+    /// A name and its id.
     Name(u32, String),
-    /// An id without a name in the report that was converted, with the text that stands for it.
+    /// An id that has no name in the converted report, with the text that replaces it.
     Nameless(u32, String),
     /// The writer finished.
     End,
@@ -77,7 +79,7 @@ pub(super) struct Row {
     pub extras: [i64; EXTRAS],
 }
 
-/// The numbers that only a kind has, and how many of them it uses.
+/// The values that depend on the kind, and how many of them the kind uses.
 pub(super) fn extras(what: What) -> [i64; EXTRAS] {
     let or_none = |value: Option<i64>| value.unwrap_or(NONE);
     match what {
@@ -96,7 +98,7 @@ pub(super) fn extras(what: What) -> [i64; EXTRAS] {
     }
 }
 
-/// How many of the numbers a kind uses.
+/// How many of these values a kind uses.
 fn extras_of(kind: Kind) -> usize {
     match kind {
         Kind::Graph | Kind::Call => 0,
@@ -136,7 +138,7 @@ fn what(kind: Kind, extras: [i64; EXTRAS]) -> What {
     }
 }
 
-/// A row as an event; `name` is its id in the file, `order` that of its lane.
+/// A row as an event; `name` is its id in the file, `order` is the position of its lane.
 fn event(lane: &Lane, row: &Row, name: i64, order: i64) -> Event<'static> {
     Event {
         span: (row.start, row.end),

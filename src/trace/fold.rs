@@ -1,4 +1,5 @@
-//! What events come to: sums, statistics, busy and idle time, gaps with their causes, metrics, evidence. The same over any source.
+//! Folds: turn events into sums, statistics, busy and idle time, gaps with their causes, metrics and evidence. They work the same for every
+//! source.
 
 mod allocation;
 mod distribution;
@@ -32,24 +33,24 @@ use super::window::{Limits, Window, union};
 pub(super) use host::synchronisation_name;
 pub(super) use operation::{label as copy_label, memory_name};
 
-/// Whether a range or a call by this name waits for data.
+/// Whether a range or a call with this name waits for data.
 pub(super) fn is_load(name: &str) -> bool {
     Marker::of(name) == Some(Marker::Load)
 }
 
-/// Whether a range by this name is a step: `step`, `step 7`, `ProfilerStep#7`, `iteration 7`.
+/// Whether a range with this name is a step: `step`, `step 7`, `ProfilerStep#7`, `iteration 7`.
 pub(super) fn is_step(name: &str) -> bool {
     let name = name.strip_prefix("Profiler").unwrap_or(name);
     let rest = ["step", "Step", "iteration"].iter().find_map(|word| name.strip_prefix(word));
     rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphabetic()))
 }
 
-/// Whether a range by this name is an epoch.
+/// Whether a range with this name is an epoch.
 pub(super) fn is_epoch(name: &str) -> bool {
     Marker::of(name) == Some(Marker::Epoch)
 }
 
-/// The purpose of a kernel, by its name.
+/// The purpose of a kernel, judged by its name.
 pub(super) fn family_name(kernel: &str) -> String {
     family(kernel).name()
 }
@@ -60,7 +61,7 @@ enum Meaning {
     Marker(Marker),
 }
 
-/// The strings of a source that mean something, by their ids.
+/// The strings of a source that have a role, by their ids.
 struct Meanings(HashMap<i64, Meaning>);
 
 impl Meanings {
@@ -166,22 +167,23 @@ pub(super) fn summarise(
     })
 }
 
-/// A GPU by its index; without more than that where the recording does not know it.
+/// A GPU by its index; other facts about it are missing if the recording does not contain them.
 fn gpu(index: i64, known: &[GpuInfo]) -> GpuInfo {
     let unknown = GpuInfo { index, name: None, memory_bytes: None, sm_count: None };
     known.iter().find(|gpu| gpu.index == index).cloned().unwrap_or(unknown)
 }
 
-/// What is said of a window in which nothing was recorded.
+/// The warning about a window in which nothing was recorded.
 fn nothing_within(window: &Window, begin: i64, covered: Option<(i64, i64)>) -> String {
     let end = covered.map(|(_, end)| format!(": the recording ends after {:.3} s", end.abs_diff(begin) as f64 / 1e9));
     format!("nothing was recorded {window}{}", end.unwrap_or_default())
 }
 
-/// What is missing from a recording, by what was read of it.
+/// Warnings about what is missing from a recording, judged by what was read.
 fn not_recorded(work: &GpuWork, missing_names: usize) -> impl Iterator<Item = String> {
-    let names = (missing_names > 0)
-        .then(|| format!("{missing_names} names are missing from the report; their times are listed all the same"));
+    let names = (missing_names > 0).then(|| {
+        format!("{missing_names} names are missing from the report; the times of these events are listed without names")
+    });
     let graphs = (work.graph_traces > 0 && work.graph_kernels == 0)
         .then(|| "kernels within CUDA graphs were not recorded: record with --cuda-graph-trace=node".to_owned());
     names.into_iter().chain(graphs)
@@ -210,7 +212,7 @@ fn per_gpu(work: &mut GpuWork, limits: Limits, gaps: &mut Gaps) -> Vec<GpuTime> 
         .collect()
 }
 
-/// Kernels of all ranks by name; like nsys, by text.
+/// Kernels of all ranks by name; like nsys, joined by text.
 fn kernels(work: &GpuWork, name: impl Fn(i64) -> String) -> Option<Vec<Entry>> {
     let mut by_id: HashMap<i64, Distribution> = HashMap::new();
     for ((_, id), times) in &work.kernels {

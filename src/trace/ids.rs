@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 /// A map keyed by one or a few integers.
 pub(super) type ById<K, V> = HashMap<K, V, Ids>;
 
-/// Hashes integers by one multiplication each, from a random seed: a file could hold ids made to collide.
+/// Hashes integers with one multiplication each, from a random seed, since a file could contain ids made to collide.
 #[derive(Clone)]
 pub(super) struct Ids(u64);
 
@@ -33,7 +33,7 @@ impl Hasher for Mixer {
 
     #[inline]
     fn write_u64(&mut self, value: u64) {
-        // Both halves of the product, so that each bit of the number reaches all of the hash.
+        // Uses both halves of the product, so that each bit of the number affects all of the hash.
         let product = u128::from(self.0 ^ value) * 0x9e37_79b9_7f4a_7c15;
         self.0 = (product as u64) ^ (product >> 64) as u64;
     }

@@ -17,13 +17,13 @@ use super::window::Window;
 /// A function that receives the progress, and cancels with [`ControlFlow::Break`].
 type Tell<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
-/// Imports a recording: an `.sqlite` export of nsys, an `.nsys-rep`, which nsys exports first, an events file, or what the built-in
-/// tracer left of one process. `tell` receives the progress and
-/// cancels with [`ControlFlow::Break`]. The file is not changed, and nothing is left beside it.
+/// Imports a recording: an `.sqlite` export of nsys, an `.nsys-rep`, which nsys exports first, an events file, or a raw file of the
+/// built-in tracer. `tell` receives the progress and cancels with [`ControlFlow::Break`]. The file is not changed, and no other files are
+/// left behind.
 ///
 /// # Errors
 ///
-/// If the file is not a complete report of a known schema nor an events file, holds an impossible value, or `tell` cancelled.
+/// If the file is neither a complete report of a known schema nor an events file, contains an impossible value, or `tell` cancelled.
 pub fn import(file: &Path, window: &Window, tell: Tell<'_>) -> Result<Trace, TraceError> {
     if is_events(file)? {
         return summarise(&EventsFile::open(file)?, window, tell);
@@ -34,7 +34,7 @@ pub fn import(file: &Path, window: &Window, tell: Tell<'_>) -> Result<Trace, Tra
     with_report(file, tell, |report, tell| summarise(report, window, tell))
 }
 
-/// Writes the events of a recording to an events file, which must not exist yet: what [`import`] reads of both is the same.
+/// Writes the events of a recording to an events file, which must not exist yet. [`import`] gives the same result for both files.
 ///
 /// # Errors
 ///
@@ -66,12 +66,12 @@ pub fn export_perfetto(file: &Path, window: &Window, written: &Path, tell: Tell<
 
 /// Whether this is an events file rather than a report.
 pub(super) fn is_events(file: &Path) -> Result<bool, TraceError> {
-    // Folders and pipes are refused as what they are later; a pipe can be read only once.
+    // Folders and pipes are rejected later, by their kind; a pipe can be read only once.
     Ok((file.is_file() || !file.exists())
         && EventsFile::is_one(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?)
 }
 
-/// Opens what the built-in tracer left of one process, by way of its events.
+/// Opens a raw file of the built-in tracer by converting it to an events file first.
 fn with_raw<T>(
     file: &Path,
     tell: Tell<'_>,
@@ -84,7 +84,7 @@ fn with_raw<T>(
     read(&EventsFile::open(&events)?, tell)
 }
 
-/// Opens a report of nsys, by way of its export.
+/// Opens a report of nsys by exporting it first.
 fn with_report<T>(
     file: &Path,
     tell: Tell<'_>,
@@ -94,18 +94,18 @@ fn with_report<T>(
     let is_recording = file.extension().is_some_and(|ending| ending == "nsys-rep" || ending == "qdrep");
     if is_recording && !is_sqlite(file).map_err(io)? {
         let exported = export::export(file, tell)?;
-        // Messages name the file that was given.
+        // Messages name the file that the user gave.
         let report = NsysReport::open(&exported.file())?.named(file.to_owned());
         return read(&report, tell);
     }
     read(&NsysReport::open(file)?, tell)
 }
 
-/// Imports an `.nsys-rep` and keeps its export, without private rows, as `kept`.
+/// Imports an `.nsys-rep` and stores its export, without private rows, as `kept`.
 ///
 /// # Errors
 ///
-/// As [`import`]. The export is kept only if it was made but could not be read.
+/// As [`import`]. If the export was made but could not be read, it is stored as well.
 pub fn import_recording(file: &Path, kept: &Path, tell: Tell<'_>) -> Result<Trace, TraceError> {
     export::export(file, tell)?.keep(kept)?;
     summarise(&NsysReport::open(kept)?, &Window::default(), tell)

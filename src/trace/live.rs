@@ -1,31 +1,31 @@
-//! Memory that is live of what a recording saw allocated.
+//! Live memory among the allocations that a recording saw.
 //!
-//! A process may hold memory before a recording begins, and release it later: a release whose allocation was not seen changes nothing here. An
-//! allocation at an address that is still taken says that a release was not seen. So what is live is never more than the recording knows of,
-//! and never less than zero.
+//! A process may have allocated memory before a recording began, and release it later; releases without a recorded allocation are ignored.
+//! If an address is allocated again, the release in between was not recorded. The live amount is therefore never more than the recording
+//! knows of, and never negative.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use super::event::{ALLOCATED, What, check_allocation};
 
-/// Memory that was allocated or released. In order of time.
+/// An allocation or a release of memory; sorted by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Change<P> {
     pub at: i64,
-    /// The call that did it; later ones have greater numbers.
+    /// The call that made it; later calls have greater numbers.
     correlation: i64,
     operation: i64,
-    /// Addresses are those of a process.
+    /// The process that the address belongs to.
     process: i64,
     address: i64,
     bytes: u64,
-    /// What it counts for.
+    /// What it is counted for.
     place: P,
 }
 
 impl<P> Change<P> {
-    /// The change that an event of a process makes; none if it is of another kind.
+    /// The change that an event of a process makes; `None` for events of other kinds.
     ///
     /// # Errors
     /// Why its size or operation is impossible.
@@ -36,17 +36,17 @@ impl<P> Change<P> {
     }
 }
 
-/// What a change came to.
+/// The effect of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Effect<P> {
     pub at: i64,
-    /// What was allocated or released, and for what it counts.
+    /// The memory that was allocated or released, and what it is counted for.
     pub place: P,
     pub bytes: u64,
     pub is_release: bool,
     /// Whether it releases memory whose allocation was not recorded.
     pub is_of_unseen: bool,
-    /// What is live from now on where that has changed, in bytes.
+    /// For each place whose live amount has changed, the new amount in bytes.
     pub live: Vec<(P, u128)>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn follow<P: Copy + Eq + Hash + Ord>(mut changes: Vec<Change<P>>, mut
             now.push((of, *sum));
         }
         let is_release = operation != ALLOCATED;
-        // A release counts where its memory was allocated, with its size: not every tracer says either.
+        // A release counts where its memory was allocated, with the allocated size, because not every tracer records these for releases.
         let (place, bytes) = before.filter(|_| is_release).unwrap_or((place, bytes));
         if !is_release {
             held.insert((process, address), (place, bytes));

@@ -19,7 +19,7 @@ const VARIABLE: &str = "MULTICARD_NSYS";
 /// Time limit for nsys to report its version.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Usual installation folders, the likeliest first. `*` stands for any name; the greatest is tried first.
+/// Usual installation folders, the likeliest first. `*` stands for any name; the name that sorts last is tried first.
 const PLACES: [&str; 9] = [
     "/opt/nvidia/nsight-systems/*/bin/nsys",
     "/opt/nvidia/nsight-systems/*/target-linux-*/nsys",
@@ -56,16 +56,18 @@ pub fn find_nsys() -> Result<Nsys, String> {
     Ok(Nsys { path, version })
 }
 
-/// [`PLACES`] are searched below `root`.
+/// Searches; [`PLACES`] are relative to `root`.
 pub(super) fn find(set: Option<OsString>, path: Option<&OsStr>, root: &Path) -> Result<PathBuf, String> {
     if let Some(set) = set.filter(|set| !set.is_empty()) {
         let set = PathBuf::from(set);
-        return if is_program(&set) { Ok(set) } else { Err(format!("{VARIABLE}={} is no program", set.display())) };
+        return if is_program(&set) { Ok(set) } else { Err(format!("{VARIABLE}={} is not a program", set.display())) };
     }
     let on_path = path.map(env::split_paths).into_iter().flatten().map(|folder| folder.join("nsys"));
     let installed = PLACES.iter().flat_map(|place| matching(root, place));
     on_path.chain(installed).find(|file| is_program(file)).ok_or_else(|| {
-        format!("nsys is neither on PATH nor where Nsight Systems or Nsight Compute install it; {VARIABLE} can name it")
+        format!(
+            "nsys is not on PATH, nor where Nsight Systems or Nsight Compute install it; set {VARIABLE} to its path"
+        )
     })
 }
 
@@ -122,14 +124,13 @@ fn ask(nsys: &Path, arguments: &[&str]) -> Result<String, String> {
     if output.status.success() {
         return Ok(out);
     }
-    let said = complaints.trim();
-    Err(failed(format!("{}: {}", output.status, if said.is_empty() { out.trim() } else { said })))
+    let stderr = complaints.trim();
+    Err(failed(format!("{}: {}", output.status, if stderr.is_empty() { out.trim() } else { stderr })))
 }
 
-/// The command prefix that records a program with nsys: CUDA, NVTX and, if supported, NCCL, kernels within
-/// CUDA graphs and memory use; no CPU sampling. `report` is the report's path without extension. Part of
-/// a run is recorded between `cudaProfilerStart` and `cudaProfilerStop` or, without a GPU, within the range
-/// [`CAPTURE_RANGE`]; the run goes on after it.
+/// The command prefix that records a program with nsys: CUDA, NVTX and, if supported, NCCL, kernels within CUDA graphs and memory use; no
+/// CPU sampling. `report` is the report's path without extension. A part of a run is recorded between `cudaProfilerStart` and
+/// `cudaProfilerStop` or, without a GPU, within the range [`CAPTURE_RANGE`]; the run continues after it.
 ///
 /// # Errors
 ///
@@ -169,7 +170,7 @@ fn profile_arguments(help: &str, capture: Capture, has_gpu: bool) -> Vec<String>
     arguments
 }
 
-/// The help text of an option; none if nsys lacks it.
+/// The help text of an option; `None` if this nsys lacks it.
 fn option<'h>(help: &'h str, name: &str) -> Option<&'h str> {
     let is_head = |line: &str| line.trim_start().starts_with('-');
     let has = |line: &str| {

@@ -49,7 +49,7 @@ fn the_variable_comes_before_path_and_path_before_places_of_which_the_newest_is_
     let set = Some(compute.clone().into_os_string());
     assert_eq!(find(set, Some(at("bin").as_os_str()), root.path()).unwrap(), compute);
     let wrong = find(Some(at("none").into_os_string()), None, root.path()).unwrap_err();
-    assert!(wrong.contains("MULTICARD_NSYS=") && wrong.contains("is no program"), "{wrong}");
+    assert!(wrong.contains("MULTICARD_NSYS=") && wrong.contains("is not a program"), "{wrong}");
 }
 
 #[test]

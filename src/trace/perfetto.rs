@@ -19,7 +19,8 @@ use super::source::{Detail, Names, Reading, Source};
 use super::window::{Limits, Window};
 use crate::foreign;
 
-/// Writes each event of a source that starts within a window to a file, which must not exist yet. GPUs and processes are Perfetto's processes, streams and threads its threads.
+/// Writes each event of a source that starts within a window to a file, which must not exist yet. GPUs and processes become Perfetto's
+/// processes, streams and threads become its threads.
 pub(super) fn write(
     source: &impl Source,
     window: &Window,
@@ -34,7 +35,7 @@ pub(super) fn write(
     for kind in Kind::TIMED {
         units += source.units(kind)?;
     }
-    // Once for names, and once to write.
+    // The events are read twice: for names, and for writing.
     let watch = &mut Watch::new(tell, 2 * units);
     let (mut wanted, mut first): (HashSet<i64>, Option<i64>) = (HashSet::new(), None);
     for kind in Kind::TIMED {
@@ -88,10 +89,10 @@ pub(super) fn write(
     file.keep().map_err(failed)
 }
 
-/// Memory of one kind of a process, on a GPU or in the host.
+/// One kind of memory of a process, on a GPU or in the host.
 type Memory = (i64, Option<i64>, Option<i64>);
 
-/// A row of Perfetto's: a stream of a GPU, or a thread.
+/// A row in Perfetto: a stream of a GPU, or a thread.
 type Row = (i64, Option<i64>, i64, bool);
 
 struct Output<'a> {
@@ -102,7 +103,7 @@ struct Output<'a> {
     rows: HashMap<Row, (usize, usize)>,
     /// Numbers of GPUs, and of processes.
     places: HashMap<(Option<i64>, i64), usize>,
-    /// Memory that was allocated and released.
+    /// Allocations and releases of memory.
     changes: Vec<Change<Memory>>,
     failed: Option<io::Error>,
 }
@@ -119,9 +120,9 @@ impl Output<'_> {
             return Ok(());
         }
         self.write(source, kind, event).map_err(|error| {
-            let said = error.to_string();
+            let message = error.to_string();
             self.failed = Some(error);
-            said
+            message
         })
     }
 
@@ -146,7 +147,7 @@ impl Output<'_> {
                 (synchronisation_name(kind).to_owned(), "synchronisation".to_owned(), json!({}))
             }
             What::Range { .. } | What::Domain { .. } => (name, "range".to_owned(), json!({})),
-            // Drawn as what is live of it.
+            // Allocations are drawn as the live amount instead.
             What::Allocation { .. } => return Ok(()),
             What::Collective { bytes, .. } => (name, "communication".to_owned(), json!({ "bytes": bytes })),
         };
@@ -162,7 +163,7 @@ impl Output<'_> {
         writeln!(self.to, "{line},")
     }
 
-    /// Writes how much memory was live of what was allocated since the recording began, as counters.
+    /// Writes the live part of the memory that was allocated since the recording began, as counters.
     fn live(&mut self, source: &impl Source) -> io::Result<()> {
         let (mut steps, mut before) = (Vec::new(), BTreeMap::new());
         let limits = self.limits;
@@ -203,11 +204,11 @@ impl Output<'_> {
             return Ok(*numbers);
         }
         let (process, gpu, track, is_synchronisation) = row;
-        let whose = source.process_name(process);
+        let process_name = source.process_name(process);
         let pid = self.place(process, gpu, source)?;
         let tid = self.rows.len() + 1;
         let name = match gpu {
-            Some(_) => format!("stream {track} of {whose}"),
+            Some(_) => format!("stream {track} of {process_name}"),
             None if is_synchronisation => format!("waits for stream {track}"),
             None => format!("thread {track}"),
         };

@@ -35,7 +35,7 @@ impl<'a> Watch<'a> {
         Self { tell, units_total, units_done: 0 }
     }
 
-    /// Reports `units` of what is being read.
+    /// Adds `units` to the progress of the current part.
     pub fn look(&mut self, units: usize) -> Result<(), TraceError> {
         let fraction = (self.units_done + units) as f64 / self.units_total.max(1) as f64;
         match (self.tell)(Progress { stage: Stage::Reading, fraction: fraction.clamp(0.0, 1.0) }) {
@@ -44,7 +44,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Reports that something of `units` was read completely.
+    /// Reports that a part of `units` was read completely.
     pub fn done(&mut self, units: usize) -> Result<(), TraceError> {
         self.units_done += units;
         self.look(0)

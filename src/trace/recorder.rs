@@ -1,4 +1,4 @@
-//! What the ranks of a run record themselves: named ranges and phases, in the events file of their run.
+//! Recording by the ranks of a run: named ranges and phases are written into the run's events file.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,7 +25,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Appends to the events file of a run, which the other ranks append to too. `missing` says what is not recorded, and why.
+    /// Appends to the events file of a run, to which the other ranks append, too. `missing` states what is not recorded, and why.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Recorder {
         Self::of_process(file, rank, head, std::process::id().into())
     }
 
-    /// Appends as a process of this number would.
+    /// Appends as if this process had the given number.
     #[cfg(test)]
     pub(super) fn as_process(file: &Path, rank: u16, process: i64) -> io::Result<Self> {
         let head = Head { schema_version: format!("{BUILT_IN} 1"), without_cuda: true, ..Head::default() };
@@ -55,7 +55,7 @@ impl Recorder {
         Ok(Self { writer, process, lanes: HashMap::new(), phase: None, flushed: Instant::now() })
     }
 
-    /// Records a range of a thread. It is in the file within about a second, or when the next one comes.
+    /// Records a range of a thread. It is written within about a second, or with the next range.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Recorder {
         self.record(Kind::Range, What::Range { domain: 0 }, name, thread, span)
     }
 
-    /// Records a collective that a thread has carried out, as [`Self::range`] does. `bytes` is the size of what this rank gives.
+    /// Records a collective that a thread has performed, as [`Self::range`] does. `bytes` is the size of this rank's contribution.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the current phase and writes that nothing follows.
+    /// Ends the current phase and writes the mark that nothing follows.
     ///
     /// # Errors
     ///

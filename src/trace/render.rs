@@ -3,12 +3,12 @@
 use super::value::{Gap, Statistics, Trace};
 use crate::text_table::{Field, TextTable, markdown_text};
 
-/// Maximum rows of a Markdown list; the other formats have all.
+/// Maximum rows of a Markdown list; the other formats contain all.
 const SHOWN: usize = 20;
 /// Maximum length of a name in Markdown, in characters.
 const NAME: usize = 100;
 
-/// The trace as Markdown: the most important first, long lists truncated.
+/// The trace as Markdown: the most important parts first, long lists truncated.
 pub fn markdown(trace: &Trace) -> String {
     [head(trace), metrics(trace), copies(trace), allocations(trace), gaps(&trace.gaps), calls(trace), proof(trace)]
         .concat()
@@ -154,7 +154,7 @@ fn calls(trace: &Trace) -> String {
 
 fn proof(trace: &Trace) -> String {
     if trace.metrics.is_empty() {
-        return "\n## Proof\n\nNone of factors: no work of GPUs was recorded.\n".to_owned();
+        return "\n## Proof\n\nNo factor could be checked: no work of GPUs was recorded.\n".to_owned();
     }
     let proof = &trace.proof;
     format!(
@@ -189,7 +189,7 @@ fn section<T>(title: &str, head: &[&str], items: &[T], row: impl Fn(&T) -> Vec<S
     }
     let rest = match items.len().saturating_sub(SHOWN) {
         0 => String::new(),
-        more => format!("\n{more} more; `--format csv` and `json` have them all.\n"),
+        more => format!("\n{more} more; `--format csv` and `--format json` list all of them.\n"),
     };
     format!("\n## {title}\n\n{}{rest}", table.markdown())
 }
@@ -202,15 +202,15 @@ fn short(text: &str) -> String {
     }
 }
 
-fn statistics(of: &Statistics) -> Vec<String> {
+fn statistics(durations: &Statistics) -> Vec<String> {
     vec![
-        of.calls.to_string(),
-        of.total_ns.to_string(),
-        tenths(of.avg_ns),
-        tenths(of.med_ns),
-        of.min_ns.to_string(),
-        of.max_ns.to_string(),
-        tenths(of.std_ns),
+        durations.calls.to_string(),
+        durations.total_ns.to_string(),
+        tenths(durations.avg_ns),
+        tenths(durations.med_ns),
+        durations.min_ns.to_string(),
+        durations.max_ns.to_string(),
+        tenths(durations.std_ns),
     ]
 }
 
@@ -246,16 +246,16 @@ pub fn csv(trace: &Trace) -> String {
         let detail = format!("{} to {}", copy.src, copy.dst);
         row(["memcpy", &copy.kind, &detail], total(copy.count, copy.total_ns, None, Some(copy.bytes)));
     }
-    for of in &trace.allocations {
-        let gpu = of.gpu.map_or_else(|| "host".to_owned(), |gpu| format!("GPU {gpu}"));
+    for allocation in &trace.allocations {
+        let gpu = allocation.gpu.map_or_else(|| "host".to_owned(), |gpu| format!("GPU {gpu}"));
         for (what, count, bytes) in [
-            ("allocated", of.allocated, of.allocated_bytes),
-            ("released", of.released, of.released_bytes),
-            ("released of earlier memory", of.unseen, of.unseen_bytes),
-            ("most live of what was allocated", 1, of.most_bytes),
-            ("live at the end of what was allocated", 1, of.last_bytes),
+            ("allocated", allocation.allocated, allocation.allocated_bytes),
+            ("released", allocation.released, allocation.released_bytes),
+            ("released of earlier memory", allocation.unseen, allocation.unseen_bytes),
+            ("most live of what was allocated", 1, allocation.most_bytes),
+            ("live at the end of what was allocated", 1, allocation.last_bytes),
         ] {
-            row(["allocations", &of.memory, &format!("{gpu}: {what}")], total(count, 0, None, Some(bytes)));
+            row(["allocations", &allocation.memory, &format!("{gpu}: {what}")], total(count, 0, None, Some(bytes)));
         }
     }
     for family in &trace.families {
@@ -280,14 +280,14 @@ pub fn csv(trace: &Trace) -> String {
     table.csv()
 }
 
-/// The numbers of a row of CSV that has statistics.
-fn times(of: &Statistics, percent: Option<f64>, bytes: Option<u64>) -> [String; 9] {
-    let [calls, total_ns, .., percent, bytes] = total(of.calls, of.total_ns, percent, bytes);
-    let [avg, med, std] = [of.avg_ns, of.med_ns, of.std_ns].map(|ns| ns.to_string());
-    [calls, total_ns, avg, med, of.min_ns.to_string(), of.max_ns.to_string(), std, percent, bytes]
+/// The fields of a CSV row with statistics.
+fn times(durations: &Statistics, percent: Option<f64>, bytes: Option<u64>) -> [String; 9] {
+    let [calls, total_ns, .., percent, bytes] = total(durations.calls, durations.total_ns, percent, bytes);
+    let [avg, med, std] = [durations.avg_ns, durations.med_ns, durations.std_ns].map(|ns| ns.to_string());
+    [calls, total_ns, avg, med, durations.min_ns.to_string(), durations.max_ns.to_string(), std, percent, bytes]
 }
 
-/// The numbers of a row of CSV that has only a sum.
+/// The fields of a CSV row with only a sum.
 fn total(calls: u64, total_ns: u64, percent: Option<f64>, bytes: Option<u64>) -> [String; 9] {
     let percent = percent.map_or(String::new(), |percent| percent.to_string());
     let bytes = bytes.map_or(String::new(), |bytes| bytes.to_string());

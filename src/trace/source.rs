@@ -1,4 +1,4 @@
-//! Sources of events: reports of Nsight Systems, and events files. Folds read any of them.
+//! Sources of events: reports of Nsight Systems, and events files. Folds can read any of them.
 
 pub(super) mod nsys;
 pub(super) mod parts;
@@ -15,14 +15,14 @@ use super::event::{Event, Kind};
 use super::progress::Watch;
 use super::value::GpuInfo;
 
-/// Where the bytes of a recording are.
+/// Where the bytes of a recording are: in memory or in a file.
 pub(super) enum Storage<'a> {
     File(File),
     Bytes(&'a [u8]),
 }
 
 impl Storage<'_> {
-    /// The bytes from a place on. `buffer` holds them if the file is not in memory.
+    /// The bytes from a position on. If the file is not in memory, they are read into `buffer`.
     pub fn bytes<'b>(&'b self, at: u64, length: usize, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
         match self {
             Self::File(file) => {
@@ -38,12 +38,12 @@ impl Storage<'_> {
     }
 }
 
-/// How much of each event is asked for.
+/// Which details of each event are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// What sums need.
+    /// Only what sums need.
     Sums,
-    /// Streams, threads and correlations too.
+    /// Streams, threads and correlations, too.
     Whole,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Reading {
     pub threads: usize,
 }
 
-/// Facts of a recording.
+/// Facts about a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Head {
     /// The schema of the export or the version of the tracer.
@@ -63,25 +63,25 @@ pub(super) struct Head {
     /// The Nsight Systems that exported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub product_version: Option<String>,
-    /// The time that it covers according to its own records.
+    /// The time that it covers, according to its own records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<(i64, i64)>,
     /// Real time when the recording's clock was 0, in nanoseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_ns: Option<i64>,
-    /// Whether it has no CUDA calls and no work of GPUs, as nobody recorded them: then there are no metrics, instead of zeros.
+    /// Whether it contains no CUDA calls and no work of GPUs because these were not recorded. It then has no metrics, instead of zeros.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_cuda: bool,
     /// GPUs of which more than the index is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuInfo>,
-    /// The process whose raw file it was.
+    /// The process whose raw file it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_of: Option<i64>,
     /// Caveats for readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What is not in it by design.
+    /// What it does not contain, by design.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -89,9 +89,9 @@ pub(super) struct Head {
 /// Names of ids.
 #[derive(Default)]
 pub(super) struct Names {
-    /// One for each id that was asked for.
+    /// The text for each requested id.
     pub texts: HashMap<i64, String>,
-    /// Ids without a name, for which a text stands in.
+    /// Ids without a name, whose text is a substitute.
     pub missing: HashSet<i64>,
 }
 
@@ -103,16 +103,16 @@ pub(super) trait Source: Sync {
     /// Number of threads to read with.
     fn threads(&self) -> usize;
 
-    /// What sums need, on all threads.
+    /// Reads what sums need, on all threads.
     fn for_sums(&self) -> Reading {
         Reading { detail: Detail::Sums, threads: self.threads() }
     }
 
-    /// Units of progress in all events of a kind.
+    /// The number of progress units for all events of a kind.
     fn units(&self, kind: Kind) -> Result<usize, TraceError>;
 
-    /// Hands each event of a kind to `each`, on several threads. Each thread keeps its own sums, which are
-    /// returned, and reads events in their order. What `each` finds wrong with an event is an error that names it.
+    /// Passes each event of a kind to `each`, on several threads. Each thread has its own sums, which are returned, and reads its events in
+    /// order. A problem that `each` finds in an event becomes an error that names the event.
     fn scan<T: Default + Send>(
         &self,
         kind: Kind,
@@ -121,13 +121,13 @@ pub(super) trait Source: Sync {
         each: impl Fn(&mut T, &Event<'_>) -> Result<(), String> + Sync,
     ) -> Result<Vec<T>, TraceError>;
 
-    /// The start of the first event on a GPU or in a call, for recordings that do not say what they cover.
+    /// The start of the first event on a GPU or in a call, for recordings that do not state what they cover.
     fn first_start(&self) -> Result<i64, TraceError>;
 
     /// The machine's index of a process's device.
     fn gpu(&self, process: i64, device: i64) -> i64;
 
-    /// What a process is called.
+    /// The name of a process.
     fn process_name(&self, process: i64) -> String;
 
     /// Roles of strings by id, derived from their text.
@@ -136,9 +136,9 @@ pub(super) trait Source: Sync {
     /// The names of the wanted ids.
     fn names(&self, wanted: &HashSet<i64>) -> Result<Names, TraceError>;
 
-    /// What was found damaged and left out so far.
+    /// The damaged parts that were skipped so far.
     fn losses(&self) -> Vec<String>;
 
-    /// The error that events of these kinds cannot be.
+    /// The error for impossible events of these kinds.
     fn damaged(&self, kinds: &[Kind], problem: String) -> TraceError;
 }

@@ -1,18 +1,18 @@
-//! Tiles: runs of events that stand side by side, drawn as one where they are narrower than a pixel.
+//! Tiles: consecutive events of a lane that are drawn as one where they are narrower than a pixel.
 //!
-//! The events of a lane are laid on shelves, so that those of one shelf do not overlap: ranges and calls by their nesting, kernels by
-//! whether they communicate. The finest tiles hold [`EVENTS`] events of one shelf; [`levels`] joins [`FAN`] of them into one of the next level,
-//! until few are left. Any span of time is then covered by few tiles of some level.
+//! The events of a lane are distributed over shelves, so that events on the same shelf do not overlap: ranges and calls by their nesting,
+//! kernels by whether they communicate. The finest tiles contain [`EVENTS`] events of one shelf; [`levels`] joins [`FAN`] of them into one
+//! tile of the next level, until few are left. Any time span is then covered by few tiles of some level.
 
 use super::event::Kind;
 
 /// Maximum number of events in a finest tile.
 pub(super) const EVENTS: u32 = 16;
-/// Tiles of a level that make one of the next.
+/// The number of tiles that are joined into one tile of the next level.
 const FAN: usize = 4;
-/// Size of the coarsest level: it needs no coarser one.
+/// A level with at most this many tiles needs no coarser one.
 const FEW: usize = 256;
-/// Maximum number of shelves of a lane; deeper events share the last one.
+/// Maximum number of shelves of a lane; events with deeper nesting share the last one.
 pub(super) const SHELVES: u8 = 24;
 
 /// Consecutive events of a shelf.
@@ -20,29 +20,29 @@ pub(super) const SHELVES: u8 = 24;
 pub(super) struct Tile {
     pub start: i64,
     pub end: i64,
-    /// Time within which at least one of them lasts.
+    /// Time in which at least one of them is running.
     pub busy_ns: u64,
     pub events: u32,
-    /// What most of the time is spent in: the number of a name, or that of a kind of copy or synchronisation.
+    /// The label with the most time: the number of a name, or of a kind of copy or synchronisation.
     pub label: u32,
-    /// How much time that is.
+    /// The time of that label.
     pub label_ns: u64,
 }
 
-/// A tile of one shelf that is being filled.
+/// A tile of one shelf that is still being filled.
 #[derive(Default)]
 struct Filling {
     tile: Option<Tile>,
-    /// Time by label; few, so a list.
+    /// Time by label; a list, since there are few.
     times: Vec<(u32, u64)>,
 }
 
-/// Cuts the shelves of a lane into tiles. Events come in order of start.
+/// Divides the shelves of a lane into tiles. Events must come in order of start.
 #[derive(Default)]
 pub(super) struct Tiler(Vec<Filling>);
 
 impl Tiler {
-    /// Adds an event; hands out the tile that it does not fit into any more, with its shelf.
+    /// Adds an event. If the shelf's current tile is full, passes it to `full`, with its shelf.
     pub fn push(&mut self, shelf: u8, span: (i64, i64), label: u32, mut full: impl FnMut(u8, Tile)) {
         if self.0.len() <= usize::from(shelf) {
             self.0.resize_with(usize::from(shelf) + 1, Filling::default);
@@ -56,7 +56,7 @@ impl Tiler {
         filling.add(span, label);
     }
 
-    /// Hands out the tiles that are not full.
+    /// Passes on the tiles that are not full.
     pub fn finish(self, mut rest: impl FnMut(u8, Tile)) {
         for (shelf, mut filling) in self.0.into_iter().enumerate() {
             if let Some(tile) = filling.take() {
@@ -94,14 +94,14 @@ impl Filling {
     }
 }
 
-/// Finds the lowest shelf that is free: nested events come to lie below those that contain them.
+/// Finds the lowest free shelf, so that nested events are placed below the events that contain them.
 #[derive(Default)]
 pub(super) struct Shelves(Vec<i64>);
 
 impl Shelves {
     /// The shelf of the next event in order of start.
     pub fn of(&mut self, (start, end): (i64, i64)) -> u8 {
-        // What encloses it lies above: an event goes below the deepest one that still lasts.
+        // The events that contain it are above: it goes below the deepest one that has not ended.
         let depth = self.0.iter().rposition(|reach| *reach > start).map_or(0, |deepest| deepest + 1);
         let depth = depth.min(usize::from(SHELVES) - 1);
         if depth == self.0.len() {
@@ -112,7 +112,7 @@ impl Shelves {
     }
 }
 
-/// The shelf of an event where its kind decides: kernels of NCCL lie below the others. None where nesting does.
+/// The shelf of an event if its kind decides it: NCCL's kernels are below the others. `None` if nesting decides it.
 pub(super) fn shelf(kind: Kind, communicates: bool) -> Option<u8> {
     match kind {
         Kind::Kernel => Some(communicates.into()),
@@ -121,7 +121,7 @@ pub(super) fn shelf(kind: Kind, communicates: bool) -> Option<u8> {
     }
 }
 
-/// All levels above and with the finest one, the finest first.
+/// All levels including the finest, which comes first.
 pub(super) fn levels(finest: Vec<Tile>) -> Vec<Vec<Tile>> {
     let mut levels = vec![finest];
     while let Some(last) = levels.last().filter(|last| last.len() > FEW) {
@@ -148,7 +148,7 @@ fn joined(a: Tile, b: Tile) -> Tile {
     }
 }
 
-/// The tiles that touch a span, of the finest level in which they are no more than `most`, and the number of that level.
+/// The tiles that touch a span, from the finest level with no more than `most` of them, and the number of that level.
 pub(super) fn within(levels: &[Vec<Tile>], (from, to): (i64, i64), most: usize) -> (&[Tile], usize) {
     let mut found: (&[Tile], usize) = (&[], 0);
     for (number, level) in levels.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Recordings to look at: rows of a timeline with tiles for every zoom level, the events of a span, search, marks, and where the
-//! time of each step went.
+//! Recordings for viewing: rows of a timeline with tiles for every zoom level, the events of a span, search, marks, and where the time of
+//! each step went.
 
 mod path;
 mod rows;
@@ -32,7 +32,7 @@ use super::tile;
 
 /// Maximum number of marks kept.
 const MOST_MARKS: usize = 200_000;
-/// How long before its work a call may have been, in nanoseconds: 10 s.
+/// The longest time between a call and the work that it launched, in nanoseconds: 10 s.
 const LAUNCH_NS: i64 = 10_000_000_000;
 
 /// An event, or several that are drawn as one.
@@ -44,9 +44,9 @@ pub struct Item {
     pub busy_ns: u64,
     /// Number of events.
     pub events: u32,
-    /// The label that most of the time is spent in; see [`Timeline::name`].
+    /// The label with the most time; see [`Timeline::name`].
     pub label: u32,
-    /// The place of its shelf in the row.
+    /// The index of its shelf in the row.
     pub shelf: u8,
     /// Size of a copy or memset.
     pub bytes: Option<u64>,
@@ -54,7 +54,7 @@ pub struct Item {
     pub correlation: i64,
 }
 
-/// Beginnings to align recordings at.
+/// What recordings can be aligned at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MarkKind {
     /// An epoch.
@@ -66,7 +66,7 @@ pub enum MarkKind {
 /// An epoch or a step of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// What it is.
+    /// Its kind.
     pub kind: MarkKind,
     /// The process.
     pub process: i64,
@@ -74,16 +74,16 @@ pub struct Mark {
     pub span: (i64, i64),
 }
 
-/// An event that was found.
+/// A result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The place of its row.
+    /// The index of its row.
     pub row: usize,
     /// The event.
     pub item: Item,
 }
 
-/// A recording that is open to be looked at. All of it but single events is in memory.
+/// A recording that is open for viewing. Everything except single events is in memory.
 pub struct Timeline {
     file: EventsFile<'static>,
     rows: Vec<TimelineRow>,
@@ -92,13 +92,13 @@ pub struct Timeline {
     span: (i64, i64),
     warnings: Vec<String>,
     has_gpus: bool,
-    /// Whether ranks tell their collectives: those without GPUs carry them out and wait for them, others launch them.
+    /// Whether ranks record their collectives: ranks without GPUs perform them and wait for them, others launch them.
     has_collectives: bool,
     epoch_ns: Option<i64>,
 }
 
-/// The events file to open for a recording: itself, or what a report of nsys was converted to in `cache`, which happens once for each state of the
-/// report.
+/// The events file to open for a recording: the recording itself, or the file in `cache` to which a report of nsys was converted. The
+/// conversion is repeated only if the report has changed.
 ///
 /// # Errors
 ///
@@ -113,13 +113,13 @@ pub fn keep_for_timeline(
     if is_events(file)? {
         return Ok(file.to_owned());
     }
-    // A folder for temporary files is everybody's: others could lay a timeline there first.
+    // A folder for temporary files is writable for all users: another user could put a timeline there first.
     let no_cache = |reason| TraceError::NoCache { file: file.to_owned(), reason };
     let cache = &cache.map_err(no_cache)?;
     let whole = file.canonicalize().map_err(failed)?;
     let about = whole.metadata().map_err(failed)?;
     let changed = about.modified().map_err(failed)?;
-    // Converted anew once the report, the format, or what is read of reports has changed.
+    // It is converted again if the report, the format, or the set of imported data has changed.
     let (format, kinds) = (super::file::VERSION, Kind::TIMED.len());
     let key = format!("{} {} {changed:?} {format} {kinds}", whole.display(), about.len());
     let hash: String = Sha256::digest(key.as_bytes()).iter().take(12).map(|byte| format!("{byte:02x}")).collect();
@@ -132,7 +132,7 @@ pub fn keep_for_timeline(
 }
 
 impl Timeline {
-    /// Opens an events file. Its tiles are read, or made of its events if they are missing.
+    /// Opens an events file. Its tiles are read, or computed from its events if they are missing.
     ///
     /// # Errors
     ///
@@ -191,12 +191,12 @@ impl Timeline {
         self.rows.iter().map(|row| row.events).sum()
     }
 
-    /// What a process is called.
+    /// The name of a process.
     pub fn process_name(&self, process: i64) -> String {
         self.file.process_name(process)
     }
 
-    /// Real time when the recording's clock was 0, in nanoseconds since the Unix epoch; none if it does not say.
+    /// Real time when the recording's clock was 0, in nanoseconds since the Unix epoch; `None` if unknown.
     pub fn epoch_ns(&self) -> Option<i64> {
         self.epoch_ns
     }
@@ -222,8 +222,8 @@ impl Timeline {
         self.marks.iter().filter(move |mark| mark.kind == kind && Some(mark.process) == process)
     }
 
-    /// What of a shelf to draw in a span: at most about `most` items, or up to twice as many single events. Second: whether
-    /// single events would show more.
+    /// What to draw of a shelf in a span: at most about `most` items, or up to twice as many single events. The second value says whether
+    /// single events would show more detail.
     pub fn drawn(
         &self,
         row: usize,
@@ -290,14 +290,14 @@ impl Timeline {
         Ok(None)
     }
 
-    /// Labels whose text contains this, without regard to case.
+    /// Labels whose text contains this, ignoring case.
     pub fn matching(&self, text: &str) -> Vec<u32> {
         let text = text.to_lowercase();
         let of = self.labels.iter().enumerate().filter(|(_, label)| label.text.to_lowercase().contains(&text));
         of.map(|(number, _)| number as u32).collect()
     }
 
-    /// Labels with exactly this text: kernels and calls may have the same.
+    /// Labels with exactly this text; a kernel and a call may have the same one.
     pub fn named(&self, text: &str) -> Vec<u32> {
         let all = self.labels.iter().enumerate();
         all.filter(|(_, label)| label.text == text).map(|(number, _)| number as u32).collect()
@@ -354,12 +354,12 @@ fn span(rows: &[TimelineRow]) -> (i64, i64) {
     (start, tiles().map(|tile| tile.end).max().unwrap_or(start))
 }
 
-/// Gives rows of memory what was live over time.
+/// Adds the live amount over time to rows of memory.
 fn live(file: &EventsFile<'_>, rows: &mut [TimelineRow], (start, end): (i64, i64)) -> Result<(), TraceError> {
     let mut changes = Vec::new();
     for (place, row) in rows.iter().enumerate().filter(|(_, row)| row.kind == Kind::Allocation) {
         file.in_order(row.lane, (i64::MIN, i64::MAX), |event| {
-            // What cannot be is in the file's sums, which refuse it.
+            // Impossible values are also in the file's sums, where they are rejected.
             changes.extend(Change::new(event.span.0, event.correlation, row.process, event.what, place).ok().flatten());
             true
         })?;
@@ -368,7 +368,7 @@ fn live(file: &EventsFile<'_>, rows: &mut [TimelineRow], (start, end): (i64, i64
     follow(changes, |effect| {
         for (place, bytes) in effect.live {
             let (points, now) = points.entry(place).or_insert_with(|| (vec![(start, 0.0)], 0.0));
-            // Several changes at one time make one step, to the last value.
+            // Several changes at the same time become one change to the last value.
             if points.last().is_none_or(|last| last.0 < effect.at) {
                 points.push((effect.at, *now));
             }

@@ -1,4 +1,4 @@
-//! The imported report as a value.
+//! An imported recording as a value.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::window::Window;
 use crate::plan::{Hint, Levels, WorkloadSpec};
 use crate::protocol::{CopiedBytes, Evidence, TraceMetric, TraceRange, TraceSummary};
 
-/// What built-in traces have for a schema version, before their number.
+/// The schema version of built-in traces, before their number.
 pub(super) const BUILT_IN: &str = "built-in";
 
 /// Maximum number of ranges in a summary.
@@ -45,28 +45,28 @@ pub struct Trace {
     pub memcpy: Vec<Memcpy>,
     /// Memsets by the memory they write.
     pub memset: Vec<Memset>,
-    /// Memory allocated and released through CUDA, by kind and GPU, the most live first; none if it was not recorded.
+    /// Memory allocated and released through CUDA, by kind and GPU, those with the most live memory first; empty if it was not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<Allocations>,
     /// Synchronisations by type.
     pub sync: Vec<Synchronisation>,
-    /// NVTX ranges by name, and those that ranks recorded themselves.
+    /// NVTX ranges by name, including those that ranks recorded themselves.
     pub nvtx: Vec<NvtxRange>,
-    /// GPU time by purpose. The sum is that of all kernels, copies and memsets.
+    /// GPU time by purpose. The sum covers all kernels, copies and memsets.
     pub families: Vec<FamilyTime>,
     /// Each GPU's time, by index.
     pub per_gpu: Vec<GpuTime>,
     /// Long idle gaps of each GPU, by start.
     pub gaps: Vec<Gap>,
-    /// The metrics of the papers, and NCCL's other collectives; none of a recording without CUDA activity.
+    /// The metrics of the papers, and NCCL's other collectives; empty for a recording without CUDA activity.
     pub metrics: Vec<Metric>,
     /// Copies by source and destination.
     pub transfers: Vec<Transfer>,
-    /// Evidence of a run's factors.
+    /// Evidence about a run's factors.
     pub proof: Proof,
     /// Warnings: unknown schema, missing tables.
     pub warnings: Vec<String>,
-    /// What the recording does not hold by design. It marks no run.
+    /// What the recording does not contain, by design. This causes no mark.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -169,29 +169,29 @@ pub struct Memset {
     pub total_ns: u64,
 }
 
-/// Memory of one kind that was allocated and released through CUDA. What was allocated before the recording began is known of only when it is
-/// released.
+/// One kind of memory that was allocated and released through CUDA. Memory that was allocated before the recording began is noticed only
+/// when it is released.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Allocations {
     /// `device`, `pinned`, `managed`, …
     pub memory: String,
-    /// Index of the GPU; none of memory of the host.
+    /// Index of the GPU; `None` for memory of the host.
     pub gpu: Option<i64>,
     /// Allocations.
     pub allocated: u64,
-    /// Bytes of these.
+    /// Bytes of these allocations.
     pub allocated_bytes: u64,
     /// Releases.
     pub released: u64,
-    /// Bytes of these.
+    /// Bytes of these releases.
     pub released_bytes: u64,
-    /// Of the releases, those of memory whose allocation was not recorded: it was allocated before.
+    /// The number of releases whose allocation was not recorded, because it happened before.
     pub unseen: u64,
     /// Bytes of these.
     pub unseen_bytes: u64,
-    /// The most that was live at a time of what was recorded as allocated.
+    /// The highest live amount among the recorded allocations.
     pub most_bytes: u64,
-    /// What is live of it at the end.
+    /// The live amount at the end among the recorded allocations.
     pub last_bytes: u64,
 }
 
@@ -208,7 +208,7 @@ pub struct Synchronisation {
 /// NVTX ranges of one name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NvtxRange {
-    /// The domain's name; none for the default domain.
+    /// The domain's name; `None` for the default domain.
     pub domain: Option<String>,
     /// The text of the range.
     pub name: String,
@@ -306,22 +306,22 @@ pub struct Transfer {
     pub bytes: u64,
     /// Time.
     pub total_ns: u64,
-    /// Bytes per second while copying; none if no time passed.
+    /// Bytes per second while copying; `None` if no time passed.
     pub bytes_per_s: Option<f64>,
 }
 
-/// Evidence of factors in a report.
+/// Evidence about factors in a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// By the memory that copies to the GPUs read.
+    /// From the memory that copies to the GPUs read.
     pub pin_memory: PinProof,
-    /// By the names of kernels.
+    /// From the names of kernels.
     pub layout: LayoutProof,
-    /// By the names of convolutions and matrix products.
+    /// From the names of convolutions and matrix products.
     pub precision: PrecisionProof,
-    /// By processes, GPUs and collectives.
+    /// From processes, GPUs and collectives.
     pub strategy: StrategyProof,
-    /// By launches of graphs.
+    /// From launches of graphs.
     pub graphs: GraphProof,
 }
 
@@ -358,8 +358,8 @@ pub struct LayoutProof {
 pub struct PrecisionProof {
     /// Time by precision: `fp64`, `fp32`, `tf32`, `fp16`, `bf16`.
     pub by_precision_ns: BTreeMap<String, u64>,
-    /// The reduced precision (tf32, fp16, bf16) with the most time, if that is at least 5 % of all: libraries do not
-    /// reduce precision unasked, and lack such kernels for some shapes. Else the precision with the most time, or `unknown`.
+    /// The reduced precision (tf32, fp16, bf16) with the most time, if that is at least 5 % of the total: libraries reduce precision only
+    /// on request, and lack such kernels for some shapes. Otherwise the precision with the most time, or `unknown`.
     pub seen: String,
 }
 
@@ -397,14 +397,14 @@ pub struct RankProof {
 pub struct GraphProof {
     /// Launches of graphs.
     pub launches: u64,
-    /// Kernels seen within graphs; none unless recorded with `--cuda-graph-trace=node`.
+    /// Kernels seen within graphs; `None` unless recorded with `--cuda-graph-trace=node`.
     pub kernels: u64,
     /// Whether graphs were launched: `on`, `off`.
     pub seen: String,
 }
 
 impl Trace {
-    /// Evidence of a run's factors. A window that ends before a graph can be captured has none of graphs.
+    /// Evidence about a run's factors. If the window ends before a graph can be captured, there is no evidence about graphs.
     fn evidence(&self, spec: &WorkloadSpec, levels: &Levels) -> Vec<Evidence> {
         let steps = self.nvtx.iter().find(|range| range.name == "step").map_or(0, |range| range.statistics.calls);
         let processes = self.proof.strategy.processes.max(1) as u64;
@@ -422,7 +422,7 @@ impl Trace {
         self.schema_version.starts_with(BUILT_IN)
     }
 
-    /// The summary that a session keeps. `planned` are the workload and the levels of its run, if it has one.
+    /// The summary that a session stores. `planned` are the workload and the levels of its run, if it has one.
     pub fn summary(&self, file: &str, planned: Option<(&WorkloadSpec, &Levels)>) -> TraceSummary {
         let metric = |metric: &Metric| TraceMetric {
             key: metric.key.clone(),
@@ -449,7 +449,7 @@ impl Trace {
             device_to_host: bytes("[CUDA memcpy Device-to-Host]"),
         };
         TraceSummary {
-            // Without CUDA activity there is nothing that bytes could be missing from.
+            // Without CUDA activity, there are no copies whose bytes could be missing.
             copied: (!self.metrics.is_empty()).then_some(copied),
             file: file.to_owned(),
             schema_version: self.schema_version.clone(),

@@ -29,7 +29,7 @@ impl Window {
         if !(from_s >= 0.0 && from_s < to_s) {
             return Err(TraceError::Window { from_s, to_s });
         }
-        // The cast saturates: an end beyond the clock means the end.
+        // The cast saturates: an end beyond the clock's range means the end.
         let at = |seconds: f64| begin_ns.saturating_add((seconds * 1e9).round() as i64);
         Ok(Limits { from: self.from_s.map_or(i64::MIN, at), to: self.to_s.map_or(i64::MAX, at) })
     }
@@ -59,7 +59,7 @@ impl Limits {
         self.from <= start && start < self.to
     }
 
-    /// Intersection with a time span; none if empty.
+    /// Intersection with a time span; `None` if empty.
     pub fn clip(self, (start, end): (i64, i64)) -> Option<(i64, i64)> {
         let clipped = (start.max(self.from), end.min(self.to));
         (clipped.0 < clipped.1).then_some(clipped)

@@ -1,5 +1,5 @@
-//! Binding of a rank to CPUs and to the memory of NUMA nodes. The supervisor binds its CPUs before it starts. The rank itself binds
-//! its memory first of all and proves both by reading back where its threads and pages are.
+//! Binds a rank to CPUs and to the memory of NUMA nodes. The supervisor sets the CPUs before the rank starts. The rank sets its memory
+//! policy before anything else, and proves both by reading back on which CPUs its threads may run and on which nodes its pages lie.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,17 +11,17 @@ use tch::TchError;
 
 use crate::shim::ThreadPolicy;
 
-/// The error of the system if it refused to bind this process's memory.
+/// The system's error message, if the system refused to set this process's memory policy.
 static REFUSAL: OnceLock<String> = OnceLock::new();
 
-/// Minimum share of a rank's memory on the nodes that it is bound to.
+/// Minimum share of a rank's memory that must lie on the nodes to which it is bound.
 const BOUND_SHARE: f64 = 0.95;
-/// Maximum deviation of a node's share from an even one under interleaving.
+/// Maximum deviation of a node's share from an even share when memory is interleaved.
 const UNEVEN_SHARE: f64 = 0.5;
 
-/// Binds this process's memory as its place says. Call it before there are threads, which inherit the policy, and before there are
-/// data. What is loaded by then lies on the node of the CPUs that the supervisor has bound. If the system refuses the policy, as
-/// in containers, the rank goes on and its evidence says so.
+/// Sets this process's memory policy as its place says. Call it before any thread is started, because threads inherit the policy, and
+/// before data are loaded. What is already loaded lies on the node of the CPUs that the supervisor has set. If the system refuses the
+/// policy, as it may in containers, the rank continues and its evidence says so.
 pub fn bind_memory(place: &RankPlace) {
     if let Some(Err(error)) = place.memory.as_ref().map(|memory| ThreadPolicy::from(memory).set()) {
         // Set once per process.
@@ -29,7 +29,7 @@ pub fn bind_memory(place: &RankPlace) {
     }
 }
 
-/// The system's message, without tch's prefix.
+/// The system's error message, without the prefix that tch adds.
 fn text(error: TchError) -> String {
     match error {
         TchError::Torch(text) => text,
@@ -37,7 +37,7 @@ fn text(error: TchError) -> String {
     }
 }
 
-/// Evidence of this process's binding. Call it once its data are in memory and its threads run.
+/// Evidence of this process's binding. Call it once its data are in memory and its threads are running.
 pub fn evidence(asked: Binding, place: &RankPlace) -> Evidence {
     Seen::of_this_process().evidence(asked, place)
 }
@@ -62,7 +62,7 @@ impl Seen {
             .filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok())
             .collect();
         ids.sort_by_key(|id| (*id != own, *id));
-        // A thread that has ended meanwhile has no status.
+        // A thread that has ended in the meantime has no status.
         let status = |id| fs::read_to_string(format!("/proc/self/task/{id}/status")).ok();
         let online = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
         Self {

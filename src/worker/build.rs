@@ -13,7 +13,7 @@ fn main() {
     let shim = Path::new(env!("CARGO_MANIFEST_DIR")).join("shim");
     let torch = torch();
     embed_kernels(&shim);
-    // The archive alone: it has to stand before libtorch's libraries.
+    // Only the archive: it has to come before libtorch's libraries on the linker's command line.
     compiler(&shim, &torch).files(sources(&shim)).cargo_metadata(false).compile("multicard_shim");
     let link = |argument: String| {
         for kind in ["bins", "benches"] {
@@ -23,7 +23,7 @@ fn main() {
     let lib = torch.join("lib");
     link(out().join("libmulticard_shim.a").display().to_string());
     link(format!("-L{}", lib.display()));
-    // libtorch_cuda is opened at run time, where there is a driver.
+    // libtorch_cuda is opened at run time, on machines that have a driver.
     for library in ["torch_cpu", "c10", "stdc++"] {
         link(format!("-l{library}"));
     }

@@ -1,4 +1,4 @@
-//! The window of a trace: the steps of a run that are recorded if the plan asks for only a part of it.
+//! The capture window of a trace: the steps of a run that are recorded if the plan asks for only some of them.
 
 use std::time::{Duration, Instant};
 
@@ -10,21 +10,22 @@ use crate::recording;
 use crate::report::Stop;
 use crate::shim::Recording;
 
-/// Delay after which a profiler started by one rank records the others too.
+/// How long to wait after one rank has started a profiler until the profiler records the other ranks too.
 const SPREAD: Duration = Duration::from_millis(300);
 
-/// Opens and closes the window. A profiler records all ranks, so the first rank controls it; the built-in trace is each rank's own.
+/// Opens and closes the capture window. A profiler records all ranks, so only the first rank controls it; the built-in trace is recorded by
+/// each rank for itself.
 pub struct CaptureWindow {
     capture: Capture,
     tracer: Tracer,
     tells: bool,
     begun: Instant,
     recording: Option<Open>,
-    /// Steady steps with their durations, where only some are recorded.
+    /// Steady steps and their durations, if only some steps are recorded.
     durations_s: Vec<(u64, f64)>,
 }
 
-/// A window that is open.
+/// A capture window that is open.
 enum Open {
     Profiler(Recording),
     BuiltIn,
@@ -46,7 +47,7 @@ impl Open {
         }
     }
 
-    /// Ends it without waiting for a profiler.
+    /// Ends the recording without waiting for a profiler.
     fn end_beside(self) {
         match self {
             Self::Profiler(recording) => recording.end_beside(),
@@ -56,15 +57,15 @@ impl Open {
 }
 
 impl CaptureWindow {
-    /// The window of a rank's run. Does nothing if the run has none.
+    /// The capture window of a rank's run. Does nothing if the run has none.
     pub fn new(capture: Option<Capture>, tracer: Tracer, rank: u32) -> Self {
         let (capture, tells) = (capture.unwrap_or_default(), rank == 0 || tracer == Tracer::BuiltIn);
         let recording = (tells && matches!(capture, Capture::First { .. })).then(|| Open::new(tracer));
         Self { capture, tracer, tells, begun: Instant::now(), recording, durations_s: Vec::new() }
     }
 
-    /// Called before a step is launched; steps count from 1. `meet` waits for the device and for the other ranks, so
-    /// that the window holds whole steps, and no rank's kernels wait for another that waits for the profiler.
+    /// Called before a step is launched; steps are counted from 1. `meet` waits for the device and for the other ranks, so that the window
+    /// holds whole steps and no rank's kernels wait for a rank that waits for the profiler.
     pub fn before_step(&mut self, step: u64, mut meet: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
         if let Capture::Steps { first, .. } = self.capture
             && step == first
@@ -87,7 +88,7 @@ impl CaptureWindow {
             Capture::First { seconds } => {
                 let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
                 if let Some(recording) = self.recording.take_if(|_| self.begun.elapsed() >= limit) {
-                    // The other ranks do not know this rank's clock and go on.
+                    // Only this rank knows that the window's time is over; the other ranks continue.
                     recording.end_beside();
                 }
             }
@@ -103,14 +104,14 @@ impl CaptureWindow {
         Ok(())
     }
 
-    /// Takes note of how long a steady step took.
+    /// Notes how long a steady step took.
     pub fn took(&mut self, step: u64, duration_s: f64) {
         if matches!(self.capture, Capture::Steps { .. }) {
             self.durations_s.push((step, duration_s));
         }
     }
 
-    /// What recording some steps cost; none where all are recorded, or too few to tell.
+    /// By how much recording lengthened the recorded steps; none if all steps are recorded, or too few to tell.
     pub fn cost(&self) -> Option<f64> {
         let Capture::Steps { first, last } = self.capture else { return None };
         recording_cost(&self.durations_s, first, last)

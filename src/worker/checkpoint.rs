@@ -1,5 +1,5 @@
-//! Checkpoints: all that a run needs to resume after a step, in the run's folder. A run that replaces one that ended early finds the
-//! checkpoint through its job.
+//! Checkpoints: everything that a run needs to resume after a step, kept in the run's folder. A run that replaces one that ended early
+//! finds the checkpoint in its job.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,26 +18,26 @@ const PROGRESS: &str = "progress.json";
 /// The progress of a run.
 #[derive(Serialize, Deserialize)]
 struct Progress {
-    /// The run that wrote it.
+    /// The run that wrote the checkpoint.
     run: String,
-    /// The last step that is in it.
+    /// The last step that the checkpoint contains.
     step: u64,
 }
 
 /// The point where a run resumes.
 pub struct Checkpoint {
     folder: PathBuf,
-    /// The run that wrote it.
+    /// The run that wrote the checkpoint.
     pub run: String,
-    /// The last step that is in it.
+    /// The last step that the checkpoint contains.
     pub step: u64,
 }
 
 impl Checkpoint {
-    /// The checkpoint that a job names.
+    /// Reads the checkpoint that a job names.
     ///
     /// # Errors
-    /// A part that cannot be read.
+    /// A part of the checkpoint that cannot be read.
     pub fn of(job: &Job) -> Result<Option<Self>, String> {
         let Some(folder) = &job.resume else { return Ok(None) };
         let path = folder.join(PROGRESS);
@@ -49,15 +49,15 @@ impl Checkpoint {
         Ok(Some(Self { folder: folder.clone(), run, step }))
     }
 
-    /// Restores tensors by name, from the part of a rank or from the whole.
+    /// Restores tensors by name, from a rank's part or from the whole checkpoint.
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
     pub fn restore(&self, part: Option<u32>, tensors: &[(String, Tensor)]) -> Result<(), TchError> {
         let path = self.folder.join(tensors_file(part));
-        let kept: HashMap<_, _> = Tensor::read_safetensors(&path)?.into_iter().collect();
+        let saved: HashMap<_, _> = Tensor::read_safetensors(&path)?.into_iter().collect();
         for (name, place) in tensors {
-            let found = kept.get(name).filter(|found| found.size() == place.size());
+            let found = saved.get(name).filter(|found| found.size() == place.size());
             let found = found.ok_or_else(|| {
                 TchError::Torch(format!("{} lacks {name} of the shape {:?}", path.display(), place.size()))
             })?;
@@ -67,9 +67,9 @@ impl Checkpoint {
     }
 }
 
-/// Writes the state after a step and then replaces the previous checkpoint. An incomplete one never counts.
+/// Writes the state after a step and then replaces the previous checkpoint. An incomplete checkpoint is never used.
 ///
-/// Rank 0 begins and ends it. In between, each rank writes its part of a sharded state, or rank 0 the whole state.
+/// Rank 0 begins and ends it. In between, each rank writes its part of a sharded state, or rank 0 writes the whole state.
 pub struct Keeper<'a> {
     job: &'a Job,
     step: u64,
@@ -78,24 +78,24 @@ pub struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    /// A checkpoint after this step.
+    /// Prepares the checkpoint after this step.
     pub fn new(job: &'a Job, step: u64) -> Self {
         let folder = job.folder.join(CHECKPOINT_FOLDER);
         Self { job, step, next: folder.with_extension("next"), folder }
     }
 
-    /// Creates an empty folder for it.
+    /// Creates an empty folder for the checkpoint.
     pub fn begin(&self) -> Result<(), String> {
         let _ = fs::remove_dir_all(&self.next);
         self.told(fs::create_dir_all(&self.next))
     }
 
-    /// Writes tensors: a rank's part, or the whole.
+    /// Writes tensors: a rank's part, or the whole state.
     pub fn write(&self, part: Option<u32>, tensors: &[(String, Tensor)]) -> Result<(), String> {
         self.told(write(&self.next.join(tensors_file(part)), tensors))
     }
 
-    /// Replaces the previous checkpoint by what was written.
+    /// Replaces the previous checkpoint with the one that was written.
     pub fn end(&self) -> Result<(), String> {
         let Self { job, step, folder, next } = self;
         let last = folder.with_extension("last");
@@ -118,7 +118,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// The file of a rank's part, or of the whole.
+/// The file name of a rank's part, or of the whole checkpoint.
 fn tensors_file(part: Option<u32>) -> String {
     part.map_or_else(|| "state.safetensors".to_owned(), |rank| format!("state-{rank}.safetensors"))
 }
@@ -128,7 +128,7 @@ pub fn drop_of(job: &Job) {
     let _ = fs::remove_dir_all(job.folder.join(CHECKPOINT_FOLDER));
 }
 
-/// Writes tensors in their types to a safetensors file, flushed to disk.
+/// Writes tensors, with their types, to a safetensors file and flushes it to disk.
 pub fn write(path: &Path, tensors: &[(String, Tensor)]) -> std::io::Result<()> {
     let failed = |error: &dyn std::fmt::Display| std::io::Error::other(error.to_string());
     let on_host = |(name, tensor): &(String, Tensor)| {
@@ -137,13 +137,13 @@ pub fn write(path: &Path, tensors: &[(String, Tensor)]) -> std::io::Result<()> {
         Ok((name.clone(), OnHost(tensor, shape)))
     };
     let views = tensors.iter().map(on_host).collect::<Result<Vec<_>, TchError>>().map_err(|error| failed(&error))?;
-    // transformers rejects files without a format.
+    // transformers rejects files whose metadata name no format.
     let format = Some([("format".to_owned(), "pt".to_owned())].into());
     safetensors::serialize_to_file(views, &format, path).map_err(|error| failed(&error))?;
     fs::File::open(path)?.sync_all()
 }
 
-/// A contiguous tensor on the host and its shape, as safetensors write it.
+/// A contiguous tensor on the host and its shape, in the form that safetensors needs.
 struct OnHost(Tensor, Vec<usize>);
 
 impl View for OnHost {

@@ -1,7 +1,7 @@
-//! Times and losses of steps, measured without stalling the device.
+//! Measures the times and losses of steps without stalling the device.
 //!
-//! On a GPU, the end of each step is a CUDA event and its loss is copied to page-locked memory asynchronously; both are read
-//! once the device has reached them. On the CPU a step ends when its call returns.
+//! On a GPU, the end of each step is a CUDA event, and the step's loss is copied to page-locked memory asynchronously; both are read once
+//! the device has reached them. On the CPU a step has ended when its call returns.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -10,19 +10,19 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use crate::shim::{self, cuda};
 
-/// Maximum number of steps by which the host runs ahead of the device. Launches alone fill the driver's queue after about two.
+/// Maximum number of steps by which the host runs ahead of the device. The driver's queue of launches is already full after about two.
 const AHEAD: usize = 16;
 
 /// A launched step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepInfo {
-    /// Counted over the run, from 1.
+    /// The step's number in the run, from 1.
     pub step: u64,
-    /// Time that the host waited for the batch.
+    /// How long the host waited for the batch, in seconds.
     pub load_wait_s: f64,
-    /// Units in the batch: images, tokens.
+    /// Number of units in the batch: images or tokens.
     pub units: u32,
-    /// What the loss counts for in the mean over an epoch.
+    /// Weight of this step's loss in the mean over an epoch.
     pub loss_weight: f64,
 }
 
@@ -33,7 +33,7 @@ pub struct StepDone {
     pub info: StepInfo,
     /// Time since the end of the previous step.
     pub duration_s: f64,
-    /// The unscaled loss, and the measures of the optimizer.
+    /// The unscaled loss, followed by the optimizer's measures.
     pub seen: Vec<f64>,
 }
 
@@ -43,7 +43,7 @@ pub enum StepClock {
     Host {
         /// End of the previous step.
         last: Instant,
-        /// Completed steps that were not fetched yet.
+        /// Completed steps that were not yet fetched.
         done: VecDeque<StepDone>,
     },
     /// The GPU's clock.
@@ -51,7 +51,7 @@ pub enum StepClock {
 }
 
 impl StepClock {
-    /// A clock for a device, with the type of losses and the number of values per step.
+    /// Creates a clock for a device, with the type of losses and the number of values for each step.
     pub fn new(device: Device, loss: Kind, numbers: usize) -> Result<Self, TchError> {
         if device.is_cuda() {
             return Ok(Self::Cuda(CudaClock::new(loss, numbers)?));
@@ -59,7 +59,7 @@ impl StepClock {
         Ok(Self::Host { last: Instant::now(), done: VecDeque::new() })
     }
 
-    /// Starts the clock: the next step is measured from here.
+    /// Starts the clock: the next step is timed from here.
     pub fn begin(&mut self) -> Result<(), TchError> {
         match self {
             Self::Host { last, .. } => {
@@ -70,7 +70,7 @@ impl StepClock {
         }
     }
 
-    /// A step was queued on the device; `seen` will hold its loss and further values.
+    /// Says that a step was queued on the device; `seen` will hold its loss and further values.
     pub fn end_step(&mut self, info: StepInfo, seen: &Tensor) -> Result<(), TchError> {
         match self {
             Self::Host { last, done } => {
@@ -84,7 +84,7 @@ impl StepClock {
         }
     }
 
-    /// The next completed step; with `wait`, waits for it.
+    /// The next completed step; with `wait`, waits until there is one.
     pub fn next_done(&mut self, wait: bool) -> Result<Option<StepDone>, TchError> {
         match self {
             Self::Host { done, .. } => Ok(done.pop_front()),
@@ -97,12 +97,12 @@ fn values(seen: &Tensor) -> Result<Vec<f64>, TchError> {
     Vec::try_from(&seen.f_reshape([-1])?.f_to_kind(Kind::Double)?)
 }
 
-/// A ring of steps in flight: one event more than losses, as a duration needs both ends.
+/// A ring of steps in flight. It has one event more than losses, because a duration needs both ends.
 pub struct CudaClock {
     events: Vec<cuda::Event>,
     seen: Vec<Tensor>,
     pending: VecDeque<StepInfo>,
-    /// The place of the oldest pending step; its end is the event after the one that began it.
+    /// The position of the oldest pending step; its end is the event after the one at which it began.
     first: usize,
 }
 
@@ -136,7 +136,7 @@ impl CudaClock {
     fn next_done(&mut self, wait: bool) -> Result<Option<StepDone>, TchError> {
         let Some(&info) = self.pending.front() else { return Ok(None) };
         let end = self.event(self.first + 1);
-        // A full ring waits too: its oldest slot is about to be reused.
+        // If the ring is full, wait too: its oldest slot is about to be reused.
         if wait || self.pending.len() == AHEAD {
             end.wait()?;
         } else if !end.is_done()? {

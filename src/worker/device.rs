@@ -1,4 +1,4 @@
-//! The device of a rank and its peaks of memory.
+//! The device of a rank and its peak memory.
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use crate::shim::cuda;
 /// The device or devices of a rank.
 #[derive(Clone, Debug)]
 pub struct RankDevice {
-    /// The device, or the first of several.
+    /// The device, or the first one if there are several.
     pub device: Device,
-    /// All devices: each has a model.
+    /// All devices; each holds one model.
     pub devices: Vec<Device>,
-    /// Its name in the log.
+    /// How the log names the device.
     pub described: protocol::Device,
 }
 
-/// Whether this process can use CUDA. Must be the first use of libtorch.
+/// Whether this process can use CUDA. This must be the first use of libtorch.
 pub fn cuda_state() -> CudaState {
     match cuda::open() {
         Ok(()) => CudaState::Available,
@@ -29,8 +29,8 @@ pub fn cuda_state() -> CudaState {
 }
 
 impl RankDevice {
-    /// Opens the place's device, or all of them. CUDA must show this process its GPUs alone, in the place's order. A CPU
-    /// stands for each of `models`.
+    /// Opens the device of this place, or all of its devices. CUDA must show this process only its own GPUs, in the order of the place. On
+    /// a CPU, the same device is used for each of the `models`.
     pub fn open(place: &RankPlace, models: usize, memory_limit_bytes: Option<u64>) -> Result<Self, Stop> {
         let Some(first) = &place.gpu_uuid else {
             let described = protocol::Device { name: "cpu".into(), gpu_uuid: None };
@@ -53,8 +53,8 @@ impl RankDevice {
         if self.device.is_cuda() { cuda::synchronize() } else { Ok(()) }
     }
 
-    /// The peaks of memory since the last call, as readings: those of the fullest device. While the run warms up,
-    /// libraries try their algorithms: what that takes is a reading apart.
+    /// The peaks of memory since the last call, as readings of the fullest device. The peak during the warm-up is a separate reading,
+    /// because libraries then try algorithms that need memory of their own.
     pub fn memory(&self, warm_up: bool) -> Result<Vec<(&'static str, f64)>, TchError> {
         let [allocated, reserved, active] = self.peaks()?.map(|bytes| bytes as f64);
         Ok(if warm_up {
@@ -69,13 +69,12 @@ impl RankDevice {
         Ok(self.peaks()?[0])
     }
 
-    /// Peaks of allocated, reserved and active bytes since the last call. On the CPU, resident memory of the process
-    /// stands for all three.
+    /// Peaks of allocated, reserved and active bytes since the last call. On the CPU, all three are the resident memory of the process.
     fn peaks(&self) -> Result<[u64; 3], TchError> {
         if self.device.is_cuda() {
             let peaks = (0..self.devices.len()).map(|index| cuda::memory_peaks(index, true));
             let peaks = peaks.collect::<Result<Vec<_>, _>>()?;
-            // The fullest device limits the run.
+            // The fullest device decides whether the run fits.
             let most = |of: fn(&cuda::MemoryPeaks) -> u64| peaks.iter().map(of).max().unwrap_or(0);
             return Ok([
                 most(|peaks| peaks.allocated_bytes),
@@ -84,7 +83,7 @@ impl RankDevice {
             ]);
         }
         let peak = peak_resident_bytes().unwrap_or(0);
-        // 5 resets the peak; where the kernel refuses, the peak is that of the whole process.
+        // Writing 5 resets the peak; if the kernel refuses, the value is the peak of the process's whole life.
         let _ = std::fs::write(Path::new("/proc/self/clear_refs"), "5");
         Ok([peak; 3])
     }

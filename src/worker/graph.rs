@@ -1,7 +1,7 @@
-//! The step as a CUDA graph: run eagerly at first, captured once per shape of its inputs, and then launched as a whole.
+//! Runs the step as a CUDA graph: eagerly at first, then captured once for each shape of its inputs, and from then on launched as a whole.
 //!
-//! Collectives are part of the graph. NCCL's watchdog cannot see those of a replay, so a rank whose peer hangs is ended by
-//! [`crate::watchdog`]. A rank whose peer dies is ended by its group as always.
+//! Collectives are part of the graph. NCCL's watchdog cannot see those of a replay, so a rank that waits for a hanging peer is ended by
+//! [`crate::watchdog`]. A rank whose peer dies is ended by its process group, as in eager steps.
 
 use multicard::plan::CUDA_GRAPH_WARM_UP_STEPS;
 use tch::{Device, TchError, Tensor};
@@ -11,34 +11,34 @@ use crate::shim::{self, cuda};
 
 /// Replays the steps of a run.
 pub struct StepGraph<I> {
-    /// Steps until the first capture.
+    /// Number of steps that still run eagerly before the first capture.
     eager_left: u64,
     captured: Vec<Captured<I>>,
-    /// Shapes that have run once. The second batch of a shape is captured, because libraries choose algorithms during the first.
+    /// Shapes that have been run once. A shape is captured with its second batch, because libraries choose algorithms during the first.
     seen: Vec<Vec<Vec<i64>>>,
     replays: u64,
     late_shapes: u64,
 }
 
-/// A captured step with fixed addresses of inputs and loss.
+/// A captured step, whose inputs and loss have fixed addresses.
 struct Captured<I> {
     graph: cuda::Graph,
     inputs: I,
     loss: Tensor,
 }
 
-/// Counts of replays and captures, as evidence.
+/// Counts of replays and captures, used as evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replays {
-    /// Replayed steps.
+    /// Number of steps that were replayed.
     pub steps: u64,
-    /// Input shapes with a graph.
+    /// Number of input shapes that have a graph.
     pub shapes: u64,
-    /// Shapes that first appeared after the warm-up; each cost a step that was not replayed.
+    /// Number of shapes that first appeared after the warm-up; each of them cost a step that was not replayed.
     pub late_shapes: u64,
-    /// Kernels per replay of the last captured shape.
+    /// Number of kernels in a replay of the last captured shape.
     pub kernels: u64,
-    /// Kernels, copies and fills per replay.
+    /// Number of kernels, copies and fills in a replay.
     pub nodes: u64,
 }
 
@@ -62,7 +62,7 @@ impl<I: Tensors> StepGraph<I> {
         })
     }
 
-    /// Runs one step: `eager` at first, later its captured graph. The next step overwrites the loss.
+    /// Runs one step: with `eager` at first, later by replaying its captured graph. The next step overwrites the loss.
     pub fn step(&mut self, inputs: &I, eager: impl FnOnce(&I) -> Result<Tensor, TchError>) -> Result<Tensor, TchError> {
         let shape: Vec<_> = inputs.all().iter().map(Tensor::size).collect();
         let is_new = !self.seen.contains(&shape);
@@ -88,15 +88,16 @@ impl<I: Tensors> StepGraph<I> {
         self.captured[index].replay(inputs)
     }
 
-    /// The counts so far.
+    /// The counts until now.
     pub fn replays(&self) -> Replays {
-        let of = |count: fn(&cuda::Graph) -> u64| self.captured.last().map_or(0, |captured| count(&captured.graph));
+        let count_of_last =
+            |count: fn(&cuda::Graph) -> u64| self.captured.last().map_or(0, |captured| count(&captured.graph));
         Replays {
             steps: self.replays,
             shapes: self.captured.len() as u64,
             late_shapes: self.late_shapes,
-            kernels: of(|graph| graph.kernels),
-            nodes: of(|graph| graph.nodes),
+            kernels: count_of_last(|graph| graph.kernels),
+            nodes: count_of_last(|graph| graph.nodes),
         }
     }
 }

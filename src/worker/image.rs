@@ -42,7 +42,7 @@ const LEAST_CLASSES: usize = 10;
 const MOMENTUM: f64 = 0.9;
 /// Weight decay of `torch.optim.AdamW`.
 const WEIGHT_DECAY: f64 = 0.01;
-/// What cross entropy skips; no label has this value.
+/// The label that cross entropy skips; no image has it.
 const IGNORED_LABEL: i64 = -100;
 
 /// Classification of images.
@@ -52,7 +52,7 @@ pub struct Image {
     classes: usize,
 }
 
-/// What this rank's evaluation steps add up, on the device.
+/// What this rank's evaluation steps add up on the device.
 pub struct Totals {
     loss: Tensor,
     correct: Tensor,
@@ -61,7 +61,7 @@ pub struct Totals {
 
 #[cfg(test)]
 impl Image {
-    /// The task of a cell without a job.
+    /// The task for the settings of a cell, without a job.
     pub fn with(settings: ImageSettings) -> Self {
         Self { settings, classes: LEAST_CLASSES }
     }
@@ -126,7 +126,8 @@ impl Task for Image {
         if device.is_cuda() && keeps_plans(&self.settings) {
             keep_plans(true)?;
         } else if device.is_cuda() && kernels == Kernels::Fused && !self.settings.deterministic {
-            // Evaluation is cuDNN's here, too: without trials, but with kernels compiled at run time. Where none can be kept it takes 2 s more.
+            // Evaluation also uses cuDNN: without trying algorithms, but with kernels that are compiled at run time. On machines where
+            // compiled kernels cannot be kept, that takes 2 s more.
             let _slower = keep_plans(false);
         }
         let network = MobileNetV2::new(self.classes as i64, width_multiplier, device, weights, layout == Layout::Nhwc)?;
@@ -205,7 +206,7 @@ fn cross_entropy(logits: &Tensor, labels: &Tensor, reduction: Reduction) -> Resu
     logits.f_cross_entropy_loss(labels, None::<&Tensor>, reduction, IGNORED_LABEL, 0.0)
 }
 
-/// The process's switches that a cell asks for.
+/// The libtorch switches of the process that a cell asks for.
 fn flags(settings: &ImageSettings) -> Flags {
     Flags {
         cudnn_benchmark: settings.cudnn_benchmark != CudnnBenchmark::Off && tries(settings),
@@ -215,18 +216,18 @@ fn flags(settings: &ImageSettings) -> Flags {
     }
 }
 
-/// Whether cuDNN may try its algorithms. It may choose another one each time. Fused steps have none to try, and evaluation alone is not
-/// worth it.
+/// Whether cuDNN may try its algorithms; it may then choose another one in each run. Fused steps have no algorithms to try, and evaluation
+/// alone is not worth the trials.
 fn tries(settings: &ImageSettings) -> bool {
     !settings.deterministic && settings.kernels == Kernels::Plain
 }
 
-/// Whether what cuDNN tried is kept between runs.
+/// Whether the plans that cuDNN chose are kept between runs.
 fn keeps_plans(settings: &ImageSettings) -> bool {
     settings.cudnn_benchmark == CudnnBenchmark::Kept && tries(settings)
 }
 
-/// The settings of a job, whose parts must fit together.
+/// Reads the settings of a job and checks that they can be combined.
 fn check(job: &Job) -> Result<ImageSettings, String> {
     let settings = ImageSettings::from_levels(&job.levels)?;
     if settings.shape() != job.shape {
@@ -253,7 +254,7 @@ fn check(job: &Job) -> Result<ImageSettings, String> {
     Ok(settings)
 }
 
-/// The images of a rank, and what prepares batches of them.
+/// The images of a rank, and the loaders that prepare their batches.
 pub struct Images {
     settings: ImageSettings,
     train: Loader,
@@ -273,7 +274,7 @@ impl Images {
         report.event(Event::Evidence(set.copies))?;
         let shard = shard(settings, peers);
         report.reading("unit_copies", shard.copies() as f64, None, None)?;
-        // Models of one process are fed from one loader.
+        // Several models in one process are fed by one loader.
         let fed = ImageSettings { batch_size: settings.batch_size * device.devices.len(), ..settings.clone() };
         let loader = |samples, mode| Loader::new(samples, &fed, device.device, job.seed, mode, shard, fence::new);
         let train = loader(Arc::new(set.train), Mode::Train)?;
@@ -289,7 +290,7 @@ impl Images {
     }
 }
 
-/// What a rank sees of the images.
+/// Which share of the images a rank sees.
 fn shard(settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Shard {
     let (rank, world_size) = peers.map_or((0, 1), |peers| (peers.rank as usize, peers.world_size as usize));
     let deal = match settings.strategy {
@@ -338,9 +339,9 @@ impl task::Data for Images {
 pub struct ImageEpoch<'a> {
     settings: &'a ImageSettings,
     batches: Epoch<'a>,
-    /// What came to the device.
+    /// Number of bytes that were copied to the device.
     bytes: u64,
-    /// Kept in the first epoch of training.
+    /// Which images were processed; only in the first epoch of training.
     coverage: Option<Coverage>,
 }
 

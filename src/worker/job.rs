@@ -9,13 +9,13 @@ use thiserror::Error;
 
 use crate::workloads::{self, Work};
 
-/// Why a job is rejected.
+/// The reasons for which a job is rejected.
 #[derive(Debug, Error)]
 pub enum JobError {
     /// The file cannot be read.
     #[error("reading {path} failed: {source}")]
     Read {
-        /// The job.
+        /// The job's file.
         path: PathBuf,
         /// The reason.
         source: std::io::Error,
@@ -23,9 +23,9 @@ pub enum JobError {
     /// The file is not a job.
     #[error("{path}: {source}")]
     Syntax {
-        /// The job.
+        /// The job's file.
         path: PathBuf,
-        /// Where and why.
+        /// Where in the file, and why.
         source: serde_json::Error,
     },
     /// The job has another protocol version.
@@ -34,7 +34,7 @@ pub enum JobError {
          use the worker that came with the workbench"
     )]
     Version {
-        /// The job.
+        /// The job's file.
         path: PathBuf,
         /// Its version.
         found: u32,
@@ -42,7 +42,7 @@ pub enum JobError {
     /// Its parts contradict each other.
     #[error("{path}: {message}")]
     Wrong {
-        /// The job.
+        /// The job's file.
         path: PathBuf,
         /// What is wrong.
         message: String,
@@ -53,7 +53,7 @@ pub enum JobError {
 pub fn read(path: &Path) -> Result<(Job, Work), JobError> {
     let text = std::fs::read_to_string(path).map_err(|source| JobError::Read { path: path.into(), source })?;
     let syntax = |source| JobError::Syntax { path: path.into(), source };
-    // The version first: fields of another version may be unknown here.
+    // Check the version first, because this version may not know the fields of another one.
     #[derive(Deserialize)]
     struct Version {
         version: u32,

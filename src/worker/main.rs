@@ -131,14 +131,14 @@ fn describe() -> ExitCode {
     }
 }
 
-/// Measures a device and prints what it reaches.
+/// Measures a device and prints its highest rates.
 fn measure_rates(seconds: &str, threads: &str, gpu_uuid: Option<&str>) -> ExitCode {
     let asked = seconds.parse::<f64>().ok().filter(|seconds| (0.0..=3600.0).contains(seconds));
     let (Some(seconds), Ok(threads)) = (asked, threads.parse()) else {
         eprintln!("{USAGE}");
         return ExitCode::from(BAD_JOB);
     };
-    // Whoever reads the lines has ended it if this fails.
+    // If this fails, the process that reads the lines has closed the pipe.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let place = RankPlace { gpu_uuid: gpu_uuid.map(str::to_owned), ..RankPlace::on_cpu(0, threads) };
     let mut say = |line: RateLine| match serde_json::to_string(&line) {
@@ -166,7 +166,7 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
         eprintln!("multicard-worker: {} has no rank {rank}", path.display());
         return ExitCode::from(BAD_JOB);
     };
-    // Before there are threads, which inherit the policy, or data.
+    // Before there are threads, which inherit the policy, and before there are data.
     binding::bind_memory(place);
     match Report::open(&job.folder, &job.run, rank).and_then(|mut report| {
         remember_panics();
@@ -188,13 +188,13 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
     }
 }
 
-/// Begins the built-in trace. Without it the run goes on, for its measurements count.
+/// Begins the built-in trace. If that fails the run continues without it, because its measurements count.
 fn record(job: &Job, place: &RankPlace, report: &mut Report) -> Result<(), Stop> {
     let open = |tracer: shim::Tracer| Box::new(tracer) as Box<dyn recording::Tracer>;
     let tracer = place.gpu_uuid.is_some().then(|| shim::Tracer::open(&job.folder, place.rank).map(open));
     match recording::open(&job.folder, place.rank, tracer) {
         Ok(()) => {
-            // NCCL's are kernels, which do not tell their sizes.
+            // NCCL's collectives are kernels, which do not tell their sizes.
             shim::record_collectives(place.gpu_uuid.is_none())?;
             if job.trace.is_none_or(|part| part == Capture::Whole) {
                 recording::resume();
@@ -219,7 +219,7 @@ fn tell_end(outcome: Result<(), Stop>, report: &mut Report, started: Instant) ->
     Err(stop)
 }
 
-/// Message and place of the last panic.
+/// Message and location of the last panic.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
 fn remember_panics() {

@@ -6,7 +6,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 /// What the batches are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Shuffled anew each epoch; a last batch that is not full is left out.
+    /// Shuffled anew in each epoch; a last batch that is not full is left out.
     Train,
     /// In the order of the set, each sample once; the last batch may be smaller.
     Evaluate,
@@ -15,11 +15,11 @@ pub enum Mode {
 /// How training samples are distributed over ranks. Evaluation always uses [`Deal::Sampled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deal {
-    /// Each rank loads a share of its own, as PyTorch's DistributedSampler deals them.
+    /// Each rank loads a share of its own, as PyTorch's DistributedSampler distributes samples.
     Sampled,
-    /// Each rank loads and processes all samples, in one order.
+    /// Each rank loads and processes all samples, in the same order.
     Repeated,
-    /// Each rank loads all batches, and processes those whose index modulo the number of ranks is its own.
+    /// Each rank loads all batches, and processes only those whose index modulo the number of ranks is its own number.
     RoundRobin,
 }
 
@@ -28,31 +28,31 @@ pub enum Deal {
 pub struct Shard {
     /// The rank, from 0.
     pub rank: usize,
-    /// Ranks that share the samples, at least 1.
+    /// Number of ranks that share the samples, at least 1.
     pub world_size: usize,
-    /// How they share those of training.
+    /// How the ranks share the training samples.
     pub deal: Deal,
 }
 
 impl Shard {
-    /// All samples.
+    /// All samples on one rank.
     #[cfg(test)]
     pub const ALL: Self = Self { rank: 0, world_size: 1, deal: Deal::Sampled };
 
-    /// Batches that come to the device for each that is processed there.
+    /// How many batches are copied to the device for each batch that is processed there.
     pub fn received_batches(self, mode: Mode) -> usize {
         if mode == Mode::Train && self.deal == Deal::RoundRobin { self.world_size } else { 1 }
     }
 
-    /// Ranks that process each sample in training.
+    /// Number of ranks that process each training sample.
     pub fn copies(self) -> usize {
         if self.deal == Deal::Repeated { self.world_size } else { 1 }
     }
 }
 
-/// The indices that a rank loads in one epoch: all, or as PyTorch's DistributedSampler deals them every `world_size`th, where for
-/// training the list is first filled up from its start, so that all ranks take the same number of steps. The order depends on
-/// the seed and the epoch alone, so all ranks agree on it.
+/// The indices that a rank loads in one epoch: all of them, or every `world_size`th, as PyTorch's DistributedSampler does. For training,
+/// the list is first extended with samples from its start, so that all ranks take the same number of steps. The order depends only on the
+/// seed and the epoch, so all ranks have the same.
 pub fn indices(count: usize, mode: Mode, shard: Shard, seed: u64, epoch: u32) -> Vec<u32> {
     let mut all: Vec<u32> = (0..count as u32).collect();
     if mode == Mode::Train {
@@ -64,13 +64,14 @@ pub fn indices(count: usize, mode: Mode, shard: Shard, seed: u64, epoch: u32) ->
     share(&all, mode, shard)
 }
 
-/// Every `world_size`th of a list; for training the list is first filled up from its start, so that all shares are of one length.
+/// Every `world_size`th of a list. For training, the list is first extended with samples from its start, so that all shares have the same
+/// length.
 pub fn share(all: &[u32], mode: Mode, shard: Shard) -> Vec<u32> {
     let count = if mode == Mode::Train { all.len().next_multiple_of(shard.world_size) } else { all.len() };
     all.iter().copied().cycle().take(count).skip(shard.rank).step_by(shard.world_size).collect()
 }
 
-/// Fisher and Yates' shuffle. Written out, so that an order once recorded stays the same with every version of every library.
+/// Fisher and Yates' shuffle. It is written here, so that a recorded order stays the same with every version of every library.
 fn shuffle(list: &mut [u32], seed: u64, epoch: u32) {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());

@@ -87,8 +87,8 @@ impl Quick {
         let found = match peers {
             // There is no decision before the first block.
             Some(peers) if !judges && self.blocks > 0 => {
-                let said = peers.read(&format!("quick-{steps}"), Verdict::VARIANTS.len())?;
-                Verdict::VARIANTS[said]
+                let index = peers.read(&format!("quick-{steps}"), Verdict::VARIANTS.len())?;
+                Verdict::VARIANTS[index]
             }
             _ => self.next,
         };
@@ -101,8 +101,8 @@ impl Quick {
         if judges {
             self.next = self.judge();
             if let Some(peers) = peers {
-                let said = Verdict::VARIANTS.iter().position(|verdict| *verdict == self.next).unwrap_or_default();
-                peers.say(&format!("quick-{}", self.end), said)?;
+                let index = Verdict::VARIANTS.iter().position(|verdict| *verdict == self.next).unwrap_or_default();
+                peers.say(&format!("quick-{}", self.end), index)?;
             }
         }
         Ok(self.now != Verdict::Stop)

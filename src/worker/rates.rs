@@ -1,4 +1,4 @@
-//! Measures what a device sustains: matrix products in each precision, and passes over memory, timed as steps are.
+//! Measures the rates that a device sustains: matrix products in each precision, and passes over memory. They are timed as steps are.
 
 use std::time::{Duration, Instant};
 
@@ -10,20 +10,20 @@ use crate::device::RankDevice;
 use crate::report::Stop;
 use crate::shim::{self, Flags, cuda};
 
-/// Rows and columns of matrices: the fastest size counts.
+/// Rows and columns of the matrices; the fastest size counts.
 const GPU_SIZES: [i64; 2] = [4096, 8192];
 const CPU_SIZES: [i64; 3] = [512, 1536, 4096];
-/// Bytes of an array: many times any cache.
+/// Bytes of an array, many times larger than any cache.
 const GPU_ARRAY_BYTES: i64 = 1 << 30;
 const CPU_ARRAY_BYTES: i64 = 1 << 28;
-/// The part of the time of a rate that is left out of it: clocks and libraries settle.
+/// Share of a rate's time that is not counted, in which clocks and libraries settle.
 const WARM_UP_SHARE: f64 = 0.2;
-/// The least time of a sample: far above what the clock resolves and a launch costs.
+/// Minimum duration of a sample, far above the resolution of the clock and the cost of a launch.
 const SAMPLE_S: f64 = 0.02;
 const LEAST_SAMPLES: usize = 3;
 const MOST_SAMPLES: usize = 1000;
 
-/// Measures the place's device for about `duration_s` and says each rate.
+/// Measures the place's device for about `duration_s` and reports each rate through `say`.
 pub fn measure(place: &RankPlace, duration_s: f64, say: &mut dyn FnMut(RateLine)) -> Result<(), Stop> {
     let device = RankDevice::open(place, 1, None)?;
     let on_cpu = !device.device.is_cuda();
@@ -51,7 +51,7 @@ pub fn measure(place: &RankPlace, duration_s: f64, say: &mut dyn FnMut(RateLine)
     Ok(())
 }
 
-/// FLOP in each second of products of square matrices.
+/// FLOP per second of products of square matrices.
 fn products(key: &str, device: Device, duration: Duration) -> Result<Rate, TchError> {
     let kind = match key {
         "fp64" => Kind::Double,
@@ -70,7 +70,7 @@ fn products(key: &str, device: Device, duration: Duration) -> Result<Rate, TchEr
         if expected_s * LEAST_SAMPLES as f64 > duration.as_secs_f64() {
             break;
         }
-        // Of zeros, a GPU would draw less power and hold higher clocks.
+        // With matrices of zeros, a GPU would draw less power and hold higher clocks.
         let matrix = || Tensor::f_randn([size, size], (Kind::Float, device))?.f_to_kind(kind);
         let (a, b, out) = (matrix()?, matrix()?, matrix()?);
         let samples = timed(device, duration.div_f64(sizes.len() as f64), &mut || a.f_mm_out(&out, &b).map(|_| ()))?;
@@ -83,7 +83,7 @@ fn products(key: &str, device: Device, duration: Duration) -> Result<Rate, TchEr
     best.ok_or_else(|| TchError::Torch("no size could be measured".into()))
 }
 
-/// Bytes read and written in each second. A processor that reads what it is about to overwrite moves more.
+/// Bytes read and written per second. A processor that reads a line before it overwrites it moves more.
 fn pass(key: &str, device: Device, duration: Duration) -> Result<Rate, TchError> {
     let bytes = if device.is_cuda() { GPU_ARRAY_BYTES } else { CPU_ARRAY_BYTES };
     let array = || Tensor::f_ones([bytes / 4], (Kind::Float, device));
@@ -105,7 +105,7 @@ fn rate(key: &str, size: u64, amount: f64, samples_s: &[f64]) -> Result<Rate, Tc
     Ok(Rate { key: key.into(), per_s: value.median, low_per_s, high_per_s, samples, size })
 }
 
-/// The time of one call, in seconds: a sample is a mean over calls in a row.
+/// The time of one call, in seconds. A sample is the mean over several consecutive calls.
 fn timed(
     device: Device,
     duration: Duration,
@@ -127,7 +127,7 @@ fn timed(
     Ok(samples)
 }
 
-/// The mean time of a call over `count` of them, by the GPU's clock or the host's.
+/// The mean time of `count` calls, by the GPU's clock or the host's.
 fn once(device: Device, count: u32, work: &mut dyn FnMut() -> Result<(), TchError>) -> Result<f64, TchError> {
     let calls = |work: &mut dyn FnMut() -> Result<(), TchError>| (0..count).try_for_each(|_| work());
     if device.is_cuda() {

@@ -1,5 +1,5 @@
-//! The built-in trace, if the job asks for it: ranges and phases of this rank, in the events file of its run, and what CUDA does, by the
-//! tracer's library, which leaves a raw file beside it.
+//! The built-in trace, if the job asks for it. It records ranges and phases of this rank in the events file of its run. What CUDA does is
+//! recorded by the tracer's library, in a raw file beside it.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use multicard::protocol::{EVENTS_FILE, Phase};
 use multicard::trace::{Recorder, now_ns, this_thread};
 
-/// Whether ranges are recorded now: they look here first.
+/// Whether ranges are being recorded; every range checks this first.
 static ON: AtomicBool = AtomicBool::new(false);
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
 static TRACER: Mutex<Option<Box<dyn Tracer>>> = Mutex::new(None);
@@ -20,22 +20,22 @@ thread_local! {
 
 /// Records what CUDA does in this process, from its first `resume` on.
 pub trait Tracer: Send {
-    /// Begins to record, or goes on.
+    /// Begins or resumes recording.
     fn resume(&self);
 
-    /// Records nothing until it is resumed. Waits for what has to be finished.
+    /// Stops recording until it is resumed. Waits for everything that still has to be finished.
     fn pause(&self);
 
-    /// Writes everything that is left; nothing is recorded any more.
+    /// Writes everything that is left. Nothing is recorded after that.
     fn close(&self);
 }
 
-/// Prepares to record this rank, with the tracer or the reason why there is none, if it has a GPU; [`resume`] begins. Must come before the
-/// first use of CUDA.
+/// Prepares to record this rank. If it has a GPU, `tracer` is the tracer, or the reason why there is none. [`resume`] begins the recording.
+/// Call it before CUDA is first used.
 ///
 /// # Errors
 ///
-/// If the file cannot be written.
+/// The file cannot be written.
 pub fn open(folder: &Path, rank: u32, tracer: Option<Result<Box<dyn Tracer>, String>>) -> io::Result<()> {
     let tracer = tracer.transpose();
     let missing = tracer.as_ref().err().map(|why| format!("CUDA calls and kernels are not recorded: {why}"));
@@ -45,7 +45,7 @@ pub fn open(folder: &Path, rank: u32, tracer: Option<Result<Box<dyn Tracer>, Str
     Ok(())
 }
 
-/// Begins to record, or goes on.
+/// Begins or resumes recording.
 pub fn resume() {
     if RECORDER.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
         ON.store(true, Ordering::Release);
@@ -55,7 +55,7 @@ pub fn resume() {
     }
 }
 
-/// Records nothing but phases until it is resumed.
+/// Stops recording everything but phases until it is resumed.
 pub fn pause() {
     ON.store(false, Ordering::Release);
     if let Some(tracer) = &*TRACER.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -63,7 +63,7 @@ pub fn pause() {
     }
 }
 
-/// When a range begins; none if nothing is recorded.
+/// The time at which a range begins; none if nothing is being recorded.
 pub fn begin() -> Option<i64> {
     ON.load(Ordering::Acquire).then(now_ns)
 }
@@ -118,7 +118,7 @@ fn with(record: impl FnOnce(&mut Recorder, i64) -> io::Result<()>) {
     give_up(&error);
 }
 
-/// A full disk must not end training; the trace says itself that its end is missing.
+/// Ends the recording after an error. A full disk must not end training; the trace itself shows that its end is missing.
 fn give_up(error: &io::Error) {
     eprintln!("multicard-worker: the trace ends here, as writing it failed: {error}");
 }

@@ -1,4 +1,4 @@
-//! The rank's log: one event a line, and how a rank gives up.
+//! The rank's log, which has one event on each line, and how a rank gives up.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -19,7 +19,7 @@ pub const FAILED: u8 = 1;
 /// Maximum time that a step stays in memory before it is written.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Messages of gloo, NCCL and the c10d store that mean that another rank is gone or does not respond.
+/// Messages of gloo, NCCL and the c10d store which mean that another rank is gone or does not respond.
 const PEER_GONE: &[&str] = &[
     "Timed out waiting",
     "timed out",
@@ -68,8 +68,8 @@ impl Stop {
     /// A failure of libtorch or another library, classified by its message.
     pub fn engine(text: &str) -> Self {
         // What follows is the C++ stack.
-        let told = text.lines().take_while(|line| !line.starts_with("Exception raised from"));
-        let message = told.take(3).collect::<Vec<_>>().join("\n");
+        let lines = text.lines().take_while(|line| !line.starts_with("Exception raised from"));
+        let message = lines.take(3).collect::<Vec<_>>().join("\n");
         let says = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
         let kind = if says(&["out of memory", "can't allocate memory"]) {
             FailureKind::OutOfMemory
@@ -121,7 +121,7 @@ impl Report {
         Ok(Self(Arc::new(Mutex::new(log))))
     }
 
-    /// Writes an event. Steps and readings of steps follow within 200 ms; all else is on its way to the disk when it
+    /// Writes an event. Steps and their readings are written within 200 ms; every other event has been passed to the system when this
     /// returns.
     pub fn event(&mut self, event: Event) -> Result<(), Stop> {
         match &event {

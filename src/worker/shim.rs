@@ -40,15 +40,14 @@ use std::ffi::{CStr, c_char, c_int};
 
 use tch::{Device, Kind, TchError};
 
-/// The text that a shim library keeps for the calling thread.
+/// The error text that a shim library keeps for the calling thread.
 fn error_from(text: unsafe extern "C" fn() -> *const c_char) -> TchError {
-    // SAFETY: the function returns the thread's own string, which lives and stays unchanged until the next shim call
-    // of this thread.
+    // SAFETY: the function returns the thread's own string, which lives and stays unchanged until the next shim call of this thread.
     let text = unsafe { CStr::from_ptr(text()) };
     TchError::Torch(text.to_string_lossy().into_owned())
 }
 
-/// The index that the shim takes for a device: below 0 is the CPU.
+/// The device index that the shim expects: below 0 is the CPU.
 fn cuda_index(device: Device) -> c_int {
     match device {
         Device::Cuda(index) => index as c_int,

@@ -202,7 +202,7 @@ pub trait Batch {
     /// Time the host waited for it, in seconds.
     fn wait_s(&self) -> f64;
 
-    /// What its loss counts for in the mean over an epoch: as much as the loss is a mean over.
+    /// Weight of its loss in the mean over an epoch: the number of units over which the loss is a mean.
     fn loss_weight(&self) -> f64 {
         f64::from(self.units())
     }
@@ -312,7 +312,7 @@ impl Optimizer for NoUpdates {
     }
 }
 
-/// At the rate that it was made with.
+/// AdamW at the learning rate with which it was created.
 impl Optimizer for AdamW {
     fn zero(&mut self) -> Result<(), TchError> {
         self.0.zero()

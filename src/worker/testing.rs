@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Ends this process, which a test started as a rank, with the test's thread: when the test fails, or is killed.
+/// Ends this process, which a test started as a rank, when the test's thread ends: because the test failed or was killed.
 pub fn end_with_the_test() {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .expect("Linux knows the request");

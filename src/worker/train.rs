@@ -53,7 +53,7 @@ struct Run<'a, T: Task> {
     watchdog: Option<Watchdog>,
     /// Steps queued on the device that have not finished.
     owed: u64,
-    /// Shapes of the last step's inputs. Steps with the same shapes do the same work, which is said once.
+    /// Shapes of the last step's inputs. Steps with the same shapes do the same work, which is reported once.
     shapes: Vec<Vec<i64>>,
 }
 

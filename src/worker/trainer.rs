@@ -24,7 +24,7 @@ pub struct Trainer<T: Task> {
     module: T::Module,
     optimizer: Box<dyn Optimizer>,
     strategy: Box<dyn Strategy<T::Module>>,
-    /// What an update reads and writes.
+    /// Number of bytes that an update reads and writes.
     update_bytes: f64,
 }
 

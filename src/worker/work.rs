@@ -18,7 +18,7 @@ pub struct Work {
     pub bytes: f64,
 }
 
-/// What is counted of a model.
+/// Which parts of a model's work are counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
     /// The type that products compute in.
@@ -54,8 +54,8 @@ impl Product {
         }
     }
 
-    /// Each gradient is a product of the same arithmetic over the same tensors: weights' of input and output, inputs' of output and
-    /// weight.
+    /// The gradient of the weight is a product of input and output, and the gradient of the input a product of output and weight; each has
+    /// the same arithmetic over the same tensors.
     pub fn work(&self, Counted { kind, train }: Counted) -> Work {
         let passes =
             1 + [self.weight_gradient, self.input_gradient].map(|is| i64::from(is && train)).iter().sum::<i64>();

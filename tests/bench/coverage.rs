@@ -8,7 +8,7 @@ use coverage_table::{KINDS, QUESTIONS, Question, REPEATS, share};
 
 fn main() {
     for (question, name) in QUESTIONS {
-        println!("Percent of {name}:\n\n{}", table(question, 10_000));
+        println!("Percentage of {name}:\n\n{}", table(question, 10_000));
     }
 }
 

@@ -37,9 +37,9 @@ pub enum Question {
 }
 
 pub const QUESTIONS: [(Question, &str); 3] = [
-    (Question::Median, "intervals of a median that hold the true one"),
-    (Question::Ratio, "intervals of a ratio that hold the true one; drift and correlation are common to both cells"),
-    (Question::FalseVerdict, "verdicts of a difference where there is none, of one comparison"),
+    (Question::Median, "intervals of a median that contain the true one"),
+    (Question::Ratio, "intervals of a ratio that contain the true one; drift and correlation are common to both cells"),
+    (Question::FalseVerdict, "false verdicts of a difference, in a single comparison without a difference"),
 ];
 
 /// The share in percent over so many simulated cells.

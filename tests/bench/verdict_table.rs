@@ -52,7 +52,7 @@ pub const KINDS: [(Kind, &str); 15] = [
     (Kind::Rounded, "a clock of 1 ms for steps of 12 ms, 8 comparisons"),
     (Kind::Bimodal, "two modes 5 % apart, 8 comparisons"),
     (Kind::Sessions, "3 sessions against 3, 1.5 % between sessions, 8 comparisons"),
-    (Kind::Filtered, "a filter keeps the best looking of 15 comparisons"),
+    (Kind::Filtered, "a filter keeps the most favourable of 15 comparisons"),
     (Kind::UntilDecided, "6, 12 and 24 repeats until decided, 1 comparison"),
     (Kind::UntilDecided, "6, 12 and 24 repeats until decided, 8 comparisons"),
     (Kind::RealDifference, "a difference of 5 % at noise of 1 %, 6 repeats, 8 comparisons"),

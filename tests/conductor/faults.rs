@@ -62,7 +62,11 @@ fn what_listens_and_is_no_conductor_is_named() {
     wait("the conductor ends", || scene.conductors().is_empty());
     impostor(&socket, "220 mail.example.org ESMTP");
     let output = scene.multicard(&["stop", "session"]).output().unwrap();
-    assert!(text(&output.stderr).contains("unreadable message of the session's conductor"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("unreadable message from the session's conductor"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -274,7 +278,10 @@ c, _ = s.accept(); print('heard', c.recv(100))";
     assert_eq!(said.next().unwrap().unwrap(), "listening");
     let output = scene.multicard(&["attach", "session"]).output().unwrap();
     let error = text(&output.stderr);
-    assert!(output.status.code() == Some(2) && error.contains("conducted by the user with id 4711"), "{error}");
+    assert!(
+        output.status.code() == Some(2) && error.contains("the conductor belongs to the user with id 4711"),
+        "{error}"
+    );
     assert_eq!(said.next().unwrap().unwrap(), "heard b''");
     pretender.wait().unwrap();
 }

@@ -245,7 +245,7 @@ fn a_killed_conductor_loses_nothing_and_the_next_one_takes_its_runs_up() {
     wait("another one conducts", || scene.conductors().len() == 1);
     scene.open_gate();
     let (is_ok, said) = ended(watched);
-    assert!(!is_ok && said.contains("the queue of 2 runs is paused"), "{said}");
+    assert!(!is_ok && said.contains("the queue is paused with 2 runs"), "{said}");
     wait("a conductor of a paused queue ends by itself", || scene.conductors().is_empty());
     succeed(&mut scene.multicard(&["attach", "session", "--resume"]));
     assert_eq!(scene.states(), ALL_FINISHED, "what was not started is run, and nothing twice");
@@ -344,7 +344,7 @@ fn others_attach_to_a_run_in_a_terminal_which_waits_for_what_they_queued() {
     };
     let reader = std::thread::Builder::new().name("hear".to_owned()).spawn(hear).unwrap();
     wait("it waits for what others queued", || {
-        said.lock().unwrap().contains("waiting for runs that others queued here")
+        said.lock().unwrap().contains("waiting for runs that other programs queued here")
     });
     File::create(scene.path("second-gate")).unwrap();
     assert!(host.wait().unwrap().success());

@@ -75,7 +75,7 @@ fn a_machine_is_measured_between_runs_and_kept_though_who_asked_was_killed() {
     assert!(line.contains("waits until the runs and imports under way have ended"), "{line}");
     // A second one at once would disturb the first.
     let again = measuring(&scene, &["node", "measure", "--session", "session"]).output().unwrap();
-    assert!(text(&again.stderr).contains("a measurement waits or is under way"), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("a measurement is waiting or running"), "{}", text(&again.stderr));
     asks.kill().unwrap();
     asks.wait().unwrap();
     assert_eq!((workers(conductor), devices(&scene)), (Vec::new(), Vec::new()), "a run is under way");

@@ -54,7 +54,7 @@ fn a_stopped_conductor_is_named_by_every_command_that_needs_it_and_stop_now_ends
     let started = commands.map(|command| scene.start(command));
     for (child, command) in started.into_iter().zip(commands) {
         let (code, said) = ended_in_time(child);
-        let named = format!("its conductor (process {conductor}, which is stopped) has said nothing for 10 s");
+        let named = format!("its conductor (process {conductor}, which is stopped) has sent nothing for 10 s");
         assert!(code == Some(2) && said.contains(&named), "{command:?}: {code:?} {said}");
         assert!(said.contains(&format!("kill -CONT {conductor}")) && said.contains("stop --now"), "{said}");
     }
@@ -93,7 +93,7 @@ fn interrupts_end_what_waits_for_a_stopped_conductor_at_once() {
     assert!(said.next().unwrap().contains("runs under way"));
     signal(conductor, Signal::STOP);
     let told = said.next().unwrap();
-    assert!(told.contains(&format!("(process {conductor}, which is stopped) has said nothing")), "{told}");
+    assert!(told.contains(&format!("(process {conductor}, which is stopped) has sent nothing")), "{told}");
     signal(conductor, Signal::CONT);
     scene.open_gate();
     assert!(said.any(|line| line.contains("nothing is left to run")));

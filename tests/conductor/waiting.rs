@@ -31,7 +31,7 @@ fn ran(scene: &Scene) -> usize {
 fn nothing_that_came_with_an_archive_starts_beside_an_own_plan_and_its_programs_only_once_they_are_allowed() {
     let scene = imported();
     let attached = scene.multicard(&["attach", "session"]).output().unwrap();
-    assert!(text(&attached.stderr).contains("the queue of 2 runs is paused"), "{}", text(&attached.stderr));
+    assert!(text(&attached.stderr).contains("the queue is paused with 2 runs"), "{}", text(&attached.stderr));
     for _ in 0..2 {
         succeed(&mut scene.multicard(&["run", "own.toml", "--session", "session"]));
     }

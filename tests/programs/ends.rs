@@ -37,7 +37,7 @@ fn a_program_that_cannot_be_started_is_told_by_its_name() {
         assert!(told.contains(expected), "{expected}: {told}");
     }
     let elsewhere = scene.run("[command]\nrun = [\"true\"]\nfolder = \"/nonexistent/folder\"", &[]);
-    assert!(text(&elsewhere.stderr).contains("the program's folder /nonexistent/folder is not there"));
+    assert!(text(&elsewhere.stderr).contains("the program's folder /nonexistent/folder does not exist"));
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn a_wrong_plan_is_refused_with_its_line_before_anything_runs() {
     let output = scene.run("[command]\nrun = [\"true\", \"{modle}\"]\n[factors]\nmodel = [\"a\", \"b\"]", &[]);
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("plan.toml:3: command.run: nothing is called {modle}; did you mean \"model\"?"), "{told}");
+    assert!(told.contains("plan.toml:3: command.run: unknown placeholder {modle}; did you mean \"model\"?"), "{told}");
     assert!(scene.runs().is_empty());
     let constrained = "[command]\nrun = [\"true\", \"{threads}\"]\n[factors]\nthreads = [1, 2]\n\
                        [[constraint]]\nexclude = \"threads > 1\"\nreason = \"one is enough\"\n";
@@ -436,7 +436,7 @@ fn folders_are_relative_to_the_plan_wherever_multicard_is_started_and_whatever_b
     // A folder that is not there is named whole.
     let gone = scene.run("[command]\nrun = [\"true\"]\nfolder = \"gone\"\n", &[]);
     let told = text(&gone.stderr);
-    assert!(told.contains(&format!("the program's folder {here}/gone is not there")), "{told}");
+    assert!(told.contains(&format!("the program's folder {here}/gone does not exist")), "{told}");
 }
 
 #[test]

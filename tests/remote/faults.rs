@@ -55,7 +55,7 @@ fn a_killed_ssh_is_replaced_by_another() {
     let conductor = scene.processes("conduct");
     kill_process(ssh_of(&watched), Signal::KILL).unwrap();
     let said = hear(&mut watched, "reached node again");
-    assert!(said.contains("no line to node: it broke; trying again in 1 s"), "{said}");
+    assert!(said.contains("no connection to node: it broke; trying again in 1 s"), "{said}");
     hear(&mut watched, "runs under way or queued");
     assert_eq!(scene.processes("conduct"), conductor);
     scene.open_gate();
@@ -70,7 +70,7 @@ fn a_run_in_the_foreground_goes_on_over_the_next_line() {
     let mut run = scene.run_in_foreground();
     scene.cut();
     let said = hear(&mut run, "reached node again");
-    assert!(said.contains("no line to node") && said.contains("trying again in 1 s"), "{said}");
+    assert!(said.contains("no connection to node") && said.contains("trying again in 1 s"), "{said}");
     scene.open_gate();
     hear(&mut run, "3 finished, 0 did not");
     assert!(run.wait().unwrap().success());
@@ -106,7 +106,7 @@ fn a_launch_whose_answer_is_lost_with_the_line_is_answered_over_the_next_and_que
     scene.cut();
     fs::remove_file(scene.at("hold")).unwrap();
     let said = hear(&mut run, "reached held again");
-    assert!(said.contains("no line to held") && !said.contains("2 runs queued"), "{said}");
+    assert!(said.contains("no connection to held") && !said.contains("2 runs queued"), "{said}");
     hear(&mut run, "2 runs queued");
     hear(&mut run, "2 finished, 0 did not");
     assert!(run.wait().unwrap().success());
@@ -121,7 +121,7 @@ fn an_interrupt_without_a_line_leaves_the_runs_and_says_how_to_follow_them() {
     scene.cut();
     hear(&mut run, "trying again in 1 s");
     kill_process(Pid::from_child(&run), Signal::INT).unwrap();
-    hear(&mut run, &format!("what was queued there goes on: multicard attach {}", scene.address()));
+    hear(&mut run, &format!("the runs queued there go on: multicard attach {}", scene.address()));
     assert_eq!(run.wait().unwrap().code(), Some(130));
     assert!(!scene.states().iter().any(|state| state.is_final()));
 }

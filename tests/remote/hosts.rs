@@ -122,7 +122,7 @@ fn ready(mut command: Command, name: &str) -> Result<Child, String> {
     let _ = child.wait();
     let mut why = String::new();
     let _ = child.stderr.take().unwrap().read_to_string(&mut why);
-    Err(format!("{name}: {}", why.lines().last().unwrap_or("it ended without a word")))
+    Err(format!("{name}: {}", why.lines().last().unwrap_or("it ended without a message")))
 }
 
 /// Turns the laptop's end of the wire off or on.

@@ -376,7 +376,7 @@ fn what_is_no_relay_is_named_and_its_silence_is_told() {
         assert!(!said.contains("signal") && !said.contains("Welcome"), "{program}: {said}");
     }
     let mut silent = scene.start(&["attach", &scene.through("node", "silent")]);
-    hear(&mut silent, "multicard there has said nothing for 10 s");
+    hear(&mut silent, "multicard there has sent nothing for 10 s");
     kill_process(Pid::from_child(&silent), Signal::INT).unwrap();
     silent.wait().unwrap();
 }
@@ -403,7 +403,7 @@ fn a_line_that_breaks_is_taken_up_again_and_the_node_does_not_notice() {
     for _ in 0..2 {
         scene.cut();
         let said = hear(&mut watched, "reached node again");
-        assert!(said.contains("no line to node") && said.contains("trying again in 1 s"), "{said}");
+        assert!(said.contains("no connection to node") && said.contains("trying again in 1 s"), "{said}");
         hear(&mut watched, "runs under way or queued");
         assert_eq!(scene.processes("conduct"), conductor);
     }
@@ -475,7 +475,7 @@ fn what_keeps_a_line_from_coming_about_is_named_with_what_to_do() {
         (scene.through("nowhere.invalid", "multicard"), "no such host", "check the name"),
         (scene.through("stranger", "multicard"), "refuses the login", "authorized_keys"),
         (scene.through("unknown", "multicard"), "host key", "run `ssh unknown` in a terminal"),
-        (scene.through("closed", "multicard"), "no line to closed", "Connection refused"),
+        (scene.through("closed", "multicard"), "no connection to closed", "Connection refused"),
         (scene.through("node", "nothing"), "is not installed there", "?multicard=/path/to/multicard"),
         (scene.through("node", "newer"), "has multicard 9.9", "install the same version on both"),
         (scene.through("node", "older"), "without `relay`", "install the same version on both"),

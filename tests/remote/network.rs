@@ -40,7 +40,7 @@ fn between_two_hosts_a_hiccup_of_the_line_passes_unnoticed_and_a_cut_is_said_and
 
     hosts::turn("down");
     let said = hear(&mut watched, "trying again in 2 s");
-    assert!(said.contains("no line to node"), "{said}");
+    assert!(said.contains("no connection to node"), "{said}");
     let_one_end();
     wait("the node goes on", || scene.states()[1] == RunState::Finished);
     hosts::turn("up");

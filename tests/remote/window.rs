@@ -29,7 +29,7 @@ fn a_window_runs_a_session_there_says_when_its_line_breaks_and_shows_the_copy_wi
 
     scene.cut();
     until(&mut window, "the break is said", |state| {
-        read_only(state).contains("no line to node") && read_only(state).contains("trying again in 1 s")
+        read_only(state).contains("no connection to node") && read_only(state).contains("trying again in 1 s")
     });
     until(&mut window, "the line is back", |state| can_be_changed(state) && state.desk.queue.rows.len() == 3);
     assert_eq!(scene.processes("conduct"), conductor, "the node did not notice");

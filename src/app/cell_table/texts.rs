@@ -195,8 +195,9 @@ fn level_place(settings: &[SettingLevels], key: &str, level: &Level) -> Option<f
 /// evidence are last, if there are any.
 fn columns(table: &Table, has_proofs: bool, has_interval: impl Fn(&Column) -> bool) -> Vec<Shown> {
     let is_there = |column: usize| {
-        let of = |row: &Row| matches!(&row.values[column], CellValue::Measure(value) if value.interval.is_some());
-        table.rows.iter().any(of)
+        let has_interval =
+            |row: &Row| matches!(&row.values[column], CellValue::Measure(value) if value.interval.is_some());
+        table.rows.iter().any(has_interval)
     };
     let mut places: Vec<usize> = (0..table.columns.len()).collect();
     let is_level = |column: &&Column| !column.is_measure && column.key != *"runs" && !is_verdict(column);

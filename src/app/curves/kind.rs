@@ -54,7 +54,9 @@ impl Kind {
             }
             Self::Memory => "GPU memory in use by all processes (NVML)",
             Self::Power => "Power draw of the GPU (NVML)",
-            Self::Busy => "Share of time with any kernel running (NVML utilisation): 100 % may still be little work",
+            Self::Busy => {
+                "Share of time in which any kernel is running (NVML utilisation): even 100 % may be little work"
+            }
             Self::SmActivity => "Share of SM cycles with a resident warp (GPM, H100 and newer)",
             Self::Temperature => "Temperature of the GPU (NVML)",
             Self::HostCpus => "CPUs kept busy by all processes on this machine",

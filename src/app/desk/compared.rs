@@ -19,7 +19,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// The session as studies see it.
+    /// The session in the form that studies use.
     pub fn analysed(&self) -> analysis::Source<'_> {
         analysis::Source { session: &self.name, runs: &self.records.summaries, reports: &self.records.reports }
     }
@@ -28,9 +28,9 @@ impl Source {
 /// The sessions compared with the open one.
 #[derive(Default)]
 pub struct Compared {
-    /// Those that were read, in the order they were added.
+    /// The sessions that were read, in the order they were added.
     others: Vec<Arc<Records>>,
-    /// Those that are being read.
+    /// The sessions that are being read.
     reading: Vec<PathBuf>,
 }
 
@@ -45,7 +45,7 @@ impl Compared {
                 self.reading.retain(|folder| *folder != records.folder);
                 self.others.push(records);
             }
-            // It was removed meanwhile, or was open before.
+            // It was removed in the meantime, or was open before.
             None => return false,
         }
         true
@@ -63,12 +63,12 @@ impl Compared {
     }
 }
 
-/// What runs and cells can be filtered by beside their factors.
+/// The keys, besides factors, by which runs and cells can be filtered.
 const FACTS: [&str; 11] =
     ["state", "repeat", "plan", "data", "run", "trace", "tag", "mark", "session", "mode", "workload"];
 
 impl Desk {
-    /// The keys that filters of runs and cells can have; none while no run is known.
+    /// The keys for filters of runs and cells; empty while no run is known.
     pub fn filter_keys(&self) -> Vec<&str> {
         let others = self.compared.others.iter().map(|records| &records.listing);
         let listings = std::iter::once(&self.runs.listing).chain(others);

@@ -1,4 +1,4 @@
-//! Export of the runs that are shown as a long table: which rows, which format, where to, on a background thread.
+//! Export of the displayed runs as a long table: which rows, which format, which file; runs on a background thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::export::{Exported, Format, What, export_to_file};
 use crate::plan::Filter;
 use crate::session::open_reader;
 
-/// The export of data: what was chosen, and the file that is being written.
+/// The state of the export of data: the user's choices, and the file that is being written.
 pub struct DataExport {
     what: What,
     format: Format,
@@ -41,7 +41,7 @@ impl Default for DataExport {
 }
 
 impl DataExport {
-    /// Whether an export goes on.
+    /// Whether an export is running.
     pub fn is_busy(&self) -> bool {
         self.work.is_some()
     }
@@ -69,7 +69,7 @@ impl Desk {
             }
             DataCommand::Path(text) => {
                 self.export.path = text;
-                // A path that says its format means it.
+                // A path with the ending of a format selects that format.
                 let ending = typed_path(&self.export.path);
                 let ending = ending.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
                 let named = Format::VARIANTS.iter().find(|format| Some(format.name()) == ending);
@@ -104,7 +104,7 @@ impl Desk {
         }
     }
 
-    /// The command that writes the same file; none without a session.
+    /// The command that writes the same file; `None` without a session.
     pub fn export_command(&self, filter: &str) -> Option<String> {
         let folder = self.session.as_ref()?.folder.display().to_string();
         let mut words = vec![folder, "--what".to_owned(), self.export.what.name().to_owned()];
@@ -134,15 +134,16 @@ fn export(
     let reader = open_reader(folder).map_err(|error| error.to_string())?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(folder) = file.parent().filter(|folder| folder.ends_with("figures")) {
-        // If it cannot be created, writing the file says why.
+        // If it cannot be created, writing the file reports the reason.
         let _ = std::fs::create_dir(folder);
     }
     let exported = export_to_file(&reader, &name, what, &filter, format, file, stop);
     let Exported { runs, rows } = exported.map_err(|error| error.to_string())?;
-    Ok(format!("Written: {rows} rows of {runs} runs in {}", file.display()))
+    Ok(format!("Written: {rows} rows from {runs} runs in {}", file.display()))
 }
 
-/// Draws the menu that exports the runs that a screen shows, which its filter admits. `others` are sessions shown besides the open one.
+/// Draws the menu that exports the runs that a screen shows, given by its filter. `others` says whether sessions besides the open one are
+/// shown.
 pub fn data_menu_ui(ui: &mut Ui, desk: &Desk, filter: &str, others: bool, commands: &mut Vec<Command>) {
     if desk.session.is_none() {
         return;
@@ -186,12 +187,13 @@ fn menu_ui(ui: &mut Ui, desk: &Desk, filter: &str, others: bool, commands: &mut 
     if text != data.path {
         send(DataCommand::Path(text));
     }
-    let whose =
+    let which_runs =
         if filter.trim().is_empty() { "All runs of the session".to_owned() } else { format!("Runs with {filter}") };
-    ui.add(Label::new(muted(ui, whose).size(SMALL)).wrap());
+    ui.add(Label::new(muted(ui, which_runs).size(SMALL)).wrap());
     if others {
         ui.add(
-            Label::new(muted(ui, "Of the open session; others are exported from their own window.").size(SMALL)).wrap(),
+            Label::new(muted(ui, "Only the open session is exported; export others after opening them.").size(SMALL))
+                .wrap(),
         );
     }
     ui.horizontal(|ui| match &data.work {

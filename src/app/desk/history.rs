@@ -1,5 +1,5 @@
-//! What was done to the session: orders to its queue, its notes and its studies, in one history for all screens. Each is undone where
-//! things stood.
+//! Actions on the session that can be undone: orders to its queue, notes and studies, in one history for all screens. An undo takes effect
+//! on the present state.
 
 use super::{Desk, Notice};
 use crate::conduct::Order;
@@ -13,22 +13,22 @@ const MOST: usize = 200;
 pub enum Inverse {
     /// By this order.
     Order(Order),
-    /// The run that was queued in place of this one is taken out of the queue, unless it has started.
+    /// The run that was queued in place of this one is removed from the queue, unless it has started.
     TakeBack(String),
 }
 
-/// Something that was done and can be undone.
+/// An action that can be undone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deed {
-    /// What was done, as a sentence without its full stop: `Run 17 was taken out of the queue`.
+    /// The action, as a sentence without its full stop: `Run 17 was taken out of the queue`.
     pub what: String,
-    /// The orders that did it.
+    /// The orders of the action.
     pub orders: Vec<Order>,
     /// What undoes it, in this order.
     pub inverse: Vec<Inverse>,
 }
 
-/// What was done and what was undone, the latest last.
+/// Actions that were done or undone, the latest last.
 #[derive(Debug, Default)]
 pub struct History {
     done: Vec<Deed>,
@@ -36,19 +36,19 @@ pub struct History {
 }
 
 impl History {
-    /// What would be undone next.
+    /// The action that would be undone next.
     pub fn next_undo(&self) -> Option<&str> {
         self.done.last().map(|deed| &*deed.what)
     }
 
-    /// What would be done again next.
+    /// The action that would be redone next.
     pub fn next_redo(&self) -> Option<&str> {
         self.undone.last().map(|deed| &*deed.what)
     }
 }
 
 impl Desk {
-    /// Asks something of the session's conductor that can be undone, and says so.
+    /// Sends orders that can be undone to the session's conductor, and shows what was done.
     pub fn order_to_undo(&mut self, deed: Deed) {
         deed.orders.iter().for_each(|order| self.order(order.clone()));
         self.say(Notice { text: format!("{}.", deed.what), can_undo: true });
@@ -58,7 +58,7 @@ impl Desk {
         self.history.done.drain(..surplus);
     }
 
-    /// Undoes what was done last.
+    /// Undoes the last action.
     pub fn undo(&mut self) {
         if let Some(reason) = self.locked() {
             return self.problem(self.screen, reason.to_owned());
@@ -73,7 +73,7 @@ impl Desk {
         self.history.undone.push(deed);
     }
 
-    /// Does again what was undone last.
+    /// Redoes the last undone action.
     pub fn redo(&mut self) {
         if let Some(reason) = self.locked() {
             return self.problem(self.screen, reason.to_owned());
@@ -90,7 +90,7 @@ impl Desk {
             Inverse::TakeBack(run) => run,
         };
         let again = self.runs.row(run).and_then(|row| row.retried_as.as_deref());
-        let again = again.and_then(|again| self.runs.row(again)).ok_or("the run that was queued is not known yet")?;
+        let again = again.and_then(|again| self.runs.row(again)).ok_or("the queued run is not known yet")?;
         match again.state {
             RunState::Queued => Ok(Order::Cancel(again.run.clone())),
             state => Err(format!("run {} is {}", again.number, state.name())),

@@ -1,4 +1,4 @@
-//! All runs of the open session: what was recorded of them, overlaid with their states in the queue.
+//! All runs of the open session: their records, overlaid with their states in the queue.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -31,11 +31,11 @@ pub struct Row {
     pub ours: bool,
     /// The latest run of its cell and repeat, queued after it did not finish.
     pub retried_as: Option<String>,
-    /// What befell it, in a few words: `contended, throttled`; empty if nothing did.
+    /// Labels of its marks about disturbances: `contended, throttled`; empty without any.
     pub marks: String,
-    /// The same at length, a line each.
+    /// The full texts of these marks, one on each line.
     pub stories: String,
-    /// What its user noted.
+    /// The user's note.
     pub note: String,
 }
 
@@ -70,7 +70,7 @@ impl Row {
         Self::of(&Arc::new(Entry::unknown(run)))
     }
 
-    /// Takes over what its summary says befell it.
+    /// Takes over the marks from its summary.
     pub fn mark(&mut self, summary: &RunSummary) {
         let befell: Vec<&Mark> = summary.marks.iter().filter(|mark| mark.is_disturbance()).collect();
         let mut labels: Vec<&str> = befell.iter().map(|mark| mark.label()).collect();
@@ -170,7 +170,7 @@ pub struct Runs {
     pub listing: Arc<Listing>,
     /// The recorded runs, then those of the queue that are not recorded yet.
     pub rows: Vec<Row>,
-    /// Indices into `rows` of the latter.
+    /// Indexes into `rows` of the runs that are not recorded yet.
     unrecorded: HashMap<String, usize>,
     /// Number of runs in each state of [`RunState::VARIANTS`].
     pub counts: Vec<usize>,

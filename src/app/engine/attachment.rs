@@ -1,4 +1,4 @@
-//! The attachment thread: attaches to the conductor of the open session and passes orders on; knows the machine.
+//! The attachment thread: attaches to the conductor of the open session, passes orders on, and describes the machine.
 //!
 //! A second thread follows the conductor's news and updates the window at most ten times a second.
 
@@ -28,11 +28,11 @@ use remote::Remote;
 
 /// Shortest time between two updates of the window's curves.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
-/// A conductor that ends sooner is not replaced by itself: the next one might end, too.
+/// A conductor that ends sooner is not replaced automatically, because the next one might end as well.
 const SHORTEST_LIFE: Duration = Duration::from_secs(10);
 /// Longest wait for a request while the machine is watched.
 const WATCHING_PATIENCE: Duration = Duration::from_millis(500);
-/// Longest wait for a request while there is a line to another machine.
+/// Longest wait for a request while there is a connection to another machine.
 const LINE_PATIENCE: Duration = Duration::from_millis(100);
 /// Capacity of the channel of samples for the Node screen.
 const NODE_SAMPLES_IN_FLIGHT: usize = 8;
@@ -41,7 +41,7 @@ const NODE_SAMPLES_IN_FLIGHT: usize = 8;
 const READ_ONLY: &str =
     "the session is read-only: fix the cause shown above, then open it for writing, or open another session";
 
-/// Works until the window is gone; the conductor goes on after that.
+/// Works until the window is closed; the conductor continues after that.
 pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>, outbox: &Outbox) {
     let Ok((machine, waiting)) = look_at_machine(requests, outbox) else { return };
     let mut desk = Desk {
@@ -57,7 +57,7 @@ pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>,
         librarian,
         outbox,
     };
-    // However it ends, the window is gone.
+    // For whatever reason it ends, the window is closed then.
     let _ = match waiting {
         Some(waiting) => desk.execute(waiting.request).and_then(|()| desk.work(requests)),
         None => desk.work(requests),
@@ -81,9 +81,9 @@ type NodeWatch = (Sampler, Receiver<(String, Sample)>, Duration);
 struct Desk<'a> {
     machine: Machine,
     attached: Option<Attached>,
-    /// A session that is shown before it is attached to.
+    /// A session that is shown before this thread is attached to it.
     shown: Option<PathBuf>,
-    /// The window shows a session that it cannot change.
+    /// Whether the window shows a session that it cannot change.
     read_only: bool,
     /// The open session, if it is on another machine.
     remote: Option<Remote>,
@@ -98,7 +98,7 @@ struct Desk<'a> {
     outbox: &'a Outbox,
 }
 
-/// Launches whose answers are still to come, in the order in which they were sent.
+/// Launches that have not been answered yet, in the order in which they were sent.
 #[derive(Default)]
 struct Unanswered {
     /// The session's folder.
@@ -107,7 +107,7 @@ struct Unanswered {
 }
 
 impl Unanswered {
-    /// The plans that they launch; none if there are none.
+    /// The names of the launched plans; `None` if there are none.
     fn names(&self) -> Option<String> {
         let names: Vec<&str> = self.launches.iter().map(Launch::name).collect();
         (!names.is_empty()).then(|| names.join(", "))
@@ -201,7 +201,7 @@ impl Desk<'_> {
             unanswered.folder.clone_from(&attached.folder);
             unanswered.launches.push_back((**launch).clone());
         }
-        // The answer comes under the screen's number.
+        // The answer has the number of the screen.
         match attached.orders.send(number_of(screen), order) {
             Ok(()) => Ok(()),
             Err(error) => self.outbox.problem(screen, error.to_string()),
@@ -249,7 +249,7 @@ impl Desk<'_> {
         self.go_on(&folder, client.ok())
     }
 
-    /// Shows the sample session, which has no conductor. What is launched goes into a new one.
+    /// Shows the sample session, which has no conductor. Launches go into a new session.
     fn open_sample(&mut self) -> Result<(), WindowClosed> {
         let folder = match sample::folder() {
             Ok(folder) => folder,
@@ -259,7 +259,7 @@ impl Desk<'_> {
         self.leave_remote()?;
         let read_only = Some(sample::ABOUT.to_owned());
         self.outbox.send(UiEvent::Session { folder: folder.clone(), read_only })?;
-        // Nobody writes it.
+        // No process writes it.
         self.go_on(&folder, None)
     }
 
@@ -279,7 +279,7 @@ impl Desk<'_> {
             updated: Instant::now(),
         };
         let follow = move || {
-            // The window is gone.
+            // The window is closed.
             let _ = follower.follow();
         };
         let following = std::thread::Builder::new().name("follower".to_owned()).spawn(follow);
@@ -297,13 +297,13 @@ impl Desk<'_> {
         }
     }
 
-    /// Attaches to the next conductor of a session after the one before has ended.
+    /// Attaches to the next conductor of a session after the previous one has ended.
     fn reattach(&mut self, folder: &Path) -> Result<(), WindowClosed> {
         let Some(before) = self.attached.take_if(|attached| attached.folder == folder) else { return Ok(()) };
         let lived = before.since.elapsed();
         drop(before);
         if self.remote.as_ref().is_some_and(Remote::was_cut) {
-            // The next line is attached to once it is there.
+            // The next connection is used once it exists.
             return Ok(());
         }
         let client = if lived < SHORTEST_LIFE {
@@ -320,7 +320,7 @@ impl Desk<'_> {
         self.take_up(folder, client)
     }
 
-    /// Goes on with the open session and another conductor, or without one.
+    /// Continues the open session with another conductor, or without one.
     fn take_up(&mut self, folder: &Path, client: Result<Client, String>) -> Result<(), WindowClosed> {
         self.attached = None;
         self.read_only = client.is_err();
@@ -329,7 +329,7 @@ impl Desk<'_> {
         self.go_on(folder, client.ok())
     }
 
-    /// Attaches to the conductor, if there is one, and has the session read.
+    /// Attaches to the conductor, if there is one, and requests that the session is read.
     fn go_on(&mut self, folder: &Path, client: Option<Client>) -> Result<(), WindowClosed> {
         if let Some(client) = client {
             self.attach(folder, client)?;
@@ -340,7 +340,7 @@ impl Desk<'_> {
         self.librarian.send(Request::Read(folder.to_owned())).map_err(|_| WindowClosed)
     }
 
-    /// Sends the launches again whose answers were lost with a connection. Those that were executed are not executed again.
+    /// Sends launches again whose answers were lost with a connection. Launches that were executed are not executed again.
     fn send_again(&mut self, folder: &Path) -> Result<(), WindowClosed> {
         let mut unanswered = lock(&self.unanswered);
         let names = unanswered.names();
@@ -350,8 +350,9 @@ impl Desk<'_> {
         let Some(names) = names else { return Ok(()) };
         if elsewhere != folder {
             let place = elsewhere.display();
-            let message =
-                format!("the launch of {names} was not answered: look at Runs of {place} whether it is there");
+            let message = format!(
+                "the launch of {names} was not answered: check on the Runs screen of {place} whether its runs are there"
+            );
             return self.outbox.problem(ScreenName::PLAN, message);
         }
         launches.into_iter().try_for_each(|launch| self.order(Order::Launch(Box::new(launch))))
@@ -363,7 +364,7 @@ impl Desk<'_> {
                 Ok(folder) => self.open(folder, Opening::New)?,
                 Err(error) => return self.outbox.problem(ScreenName::PLAN, error.to_string()),
             }
-            // The reason is shown already.
+            // The reason is already shown.
             if self.attached.is_none() {
                 return Ok(());
             }
@@ -416,7 +417,7 @@ fn lock(unanswered: &Mutex<Unanswered>) -> MutexGuard<'_, Unanswered> {
     unanswered.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The screens that orders come from: an order's number is its screen's place here.
+/// The screens that give orders: the number of an order is its screen's index here.
 const ORDERING: [ScreenName; 4] = [ScreenName::RUNS, ScreenName::PLAN, ScreenName::COMPARE, ScreenName::NODE];
 
 /// The screen whose order has this number.
@@ -424,7 +425,7 @@ fn screen_of(number: u64) -> ScreenName {
     usize::try_from(number).ok().and_then(|place| ORDERING.get(place)).copied().unwrap_or_default()
 }
 
-/// The number that orders of a screen have.
+/// The number of a screen's orders.
 fn number_of(screen: ScreenName) -> u64 {
     ORDERING.iter().position(|known| *known == screen).unwrap_or_default() as u64
 }
@@ -438,7 +439,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
 struct Follower {
     client: Client,
     folder: PathBuf,
-    /// The window lets go of the conductor.
+    /// Whether the window has left the conductor.
     is_left: Arc<AtomicBool>,
     unanswered: Arc<Mutex<Unanswered>>,
     librarian: SyncSender<Request>,

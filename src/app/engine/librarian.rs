@@ -30,7 +30,7 @@ const LOG_BYTES: usize = 64 << 10;
 /// Interval between checks of the open session.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Works until the window is gone.
+/// Works until the window is closed.
 pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
     let mut librarian = Librarian { outbox, shelves: HashMap::new(), followed: None, sent: None };
     loop {
@@ -60,22 +60,22 @@ pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
     }
 }
 
-/// Cached summaries of a session: those of ended runs change with the rates that they are held against alone.
+/// Cached summaries of a session. Summaries of ended runs change only with the rates that they are compared with.
 #[derive(Default)]
 struct Shelf {
     summaries: HashMap<String, RunSummary>,
     /// The measured rates when they were made.
     rates: Vec<Arc<DeviceRates>>,
-    /// What its logs lack, as it was shown.
+    /// What is missing in its logs, as it was shown.
     damage: Option<String>,
 }
 
 /// The open session.
 struct Followed {
     folder: PathBuf,
-    /// Another process writes it.
+    /// Whether another process writes it.
     read_only: bool,
-    /// Its folder was missing at the last check.
+    /// Whether its folder was missing at the last check.
     gone: bool,
     /// State of its files when it was last read.
     fingerprint: Fingerprint,
@@ -263,7 +263,7 @@ fn read_curves(folder: &Path, run: &str) -> Result<RunCurves, StoreError> {
     Ok(RunCurves { folder: folder.to_owned(), run: run.to_owned(), curves })
 }
 
-/// The end of what a run's processes wrote: standard error, and standard output where there is any.
+/// The end of the output of a run's processes: standard error, and standard output if there is any.
 fn output(files: &Path) -> String {
     let (out, errors) = (tail(&files.join("group.out")), tail(&files.join("stderr.log")));
     if out.is_empty() {

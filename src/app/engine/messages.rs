@@ -27,16 +27,16 @@ pub enum Request {
     OpenExisting(PathBuf),
     /// Create a session in this folder.
     NewSession(PathBuf),
-    /// Open the sample session, which is read only.
+    /// Open the sample session, which is read-only.
     OpenSample,
-    /// Show no session in place of the sample.
+    /// Close the sample and show no session.
     CloseSample,
     /// Check about once a second whether the open session still exists and, if another process writes it, whether it
     /// has changed.
     Follow {
         /// The session's folder.
         folder: PathBuf,
-        /// Another process writes it.
+        /// Whether another process writes it.
         read_only: bool,
     },
     /// Queue the runs of a plan; creates a session if none is open.
@@ -48,13 +48,13 @@ pub enum Request {
     },
     /// Tell the conductor of the open session.
     Order(Order),
-    /// Attach to the next conductor of the session in this folder: the one before has ended.
+    /// Attach to the next conductor of the session in this folder, because the previous one has ended.
     Reattach(PathBuf),
-    /// Sample the whole machine at this interval, or no longer.
+    /// Sample the whole machine at this interval; `None` stops that.
     WatchNode(Option<Duration>),
     /// Read the machine's hardware and worker again.
     RefreshNode,
-    /// Read topology, data sets and disks of the other machine whose session is open.
+    /// Read topology, data sets and disks of the other machine, if its session is open.
     Places,
     /// Read all runs of a session.
     Read(PathBuf),
@@ -77,7 +77,7 @@ pub enum UiEvent {
     },
     /// The sample session is no longer shown.
     SampleClosed,
-    /// A session could not be opened; the one before stays open.
+    /// A session could not be opened; the previous one stays open.
     NotOpened {
         /// Its folder.
         folder: PathBuf,
@@ -88,7 +88,7 @@ pub enum UiEvent {
     ConductorEnded(PathBuf),
     /// Whether the open session can be changed again, or why it is read-only.
     Access(Option<String>),
-    /// The folder of the open session disappeared, or is back.
+    /// The folder of the open session disappeared, or came back.
     SessionGone(bool),
     /// The state of the queue.
     Queue(Arc<QueueView>),
@@ -143,21 +143,21 @@ pub struct Records {
     pub plans: Vec<SessionPlan>,
     /// The cells of the runs.
     pub held: Arc<HashMap<Identity, HeldCell>>,
-    /// What lists show of the runs.
+    /// The contents of lists of runs.
     pub listing: Arc<Listing>,
-    /// How far the repeats of the summarised runs spread, by workload.
+    /// The spread of the repeats of the summarised runs, by workload.
     pub spreads: Arc<BTreeMap<Key, SpreadSeen>>,
     /// Ended runs that are not summarised yet.
     pub pending: usize,
-    /// What users noted of runs, by their ids.
+    /// The users' notes on runs, by the runs' ids.
     pub notes: Arc<BTreeMap<String, String>>,
-    /// What the devices of the session's machine were measured to reach.
+    /// The measured rates of the devices of the session's machine.
     pub rates: Vec<Arc<DeviceRates>>,
 }
 
 impl Records {
-    /// Records with what follows from their runs and summaries: cells, listing and spread. It takes tens of milliseconds for ten
-    /// thousand runs, so it is not for the window's thread.
+    /// Adds what is computed from the runs and summaries: cells, listing and spread. It takes tens of milliseconds for ten thousand runs,
+    /// so it must not run on the window's thread.
     pub fn folded(self) -> Self {
         let (held, listing) = (Arc::new(held_cells(&self.runs)), Arc::new(Listing::of(&self.runs)));
         Self { held, listing, spreads: Arc::new(SpreadSeen::by_workload(&self.summaries)), ..self }
@@ -179,7 +179,7 @@ impl SessionPlan {
     /// The plan as it was launched.
     ///
     /// # Errors
-    /// The text is that of a newer version.
+    /// The text belongs to a newer version.
     pub fn plan(&self) -> Result<Plan, PlanError> {
         let mut plan = Plan::parse(&self.toml, &self.name)?;
         plan.set_folder(self.folder.as_deref());
@@ -205,7 +205,7 @@ pub struct RunPage {
     pub record: RunRecord,
     /// Its summary.
     pub summary: RunSummary,
-    /// The end of what its processes wrote.
+    /// The end of the output of its processes.
     pub log: String,
     /// The last lines of its ranks' event logs.
     pub events: Vec<String>,

@@ -1,4 +1,4 @@
-//! Start-up: reads the machine and meanwhile shows the session to be opened.
+//! Start-up: reads the machine, and shows the session to be opened in the meantime.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::session::open_reader;
 /// Interval between checks whether the machine is read.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A request that arrived while the machine was read, and whether its session is shown already.
+/// A request that arrived while the machine was read, and whether its session is already shown.
 pub(super) struct Waiting {
     pub(super) request: Request,
     is_shown: bool,
 }
 
 impl Waiting {
-    /// The session that is shown already.
+    /// The session that is already shown.
     pub(super) fn shown(&self) -> Option<PathBuf> {
         match &self.request {
             Request::OpenSession(folder) | Request::OpenExisting(folder) if self.is_shown => Some(folder.clone()),
@@ -28,7 +28,7 @@ impl Waiting {
     }
 }
 
-/// Reads the machine, which takes seconds. Meanwhile the runs of the session to be opened are shown.
+/// Reads the machine, which takes seconds. Until then, the runs of the session to be opened are shown.
 pub(super) fn look_at_machine(
     requests: &Receiver<Request>,
     outbox: &Outbox,
@@ -54,7 +54,7 @@ pub(super) fn look_at_machine(
     Ok((machine, waiting))
 }
 
-/// Shows the runs of a session. False if there is no readable one; its error is shown when it is opened.
+/// Shows the runs of a session. False if it cannot be read; the error is shown when it is opened.
 fn show(folder: &Path, outbox: &Outbox) -> Result<bool, WindowClosed> {
     if !folder.join("session.toml").exists() {
         return Ok(false);

@@ -42,7 +42,7 @@ use picture::Picture;
 /// Least height of the charts above the table.
 const LEAST_CHARTS: f32 = 240.0;
 
-/// A note of charts that takes more lines than this is cut off, and whole where the pointer rests on it.
+/// Longer notes of charts are cut off; a tooltip shows them completely.
 const MOST_LINES_OF_NOTES: f32 = 2.0;
 
 /// A command of the Compare screen.
@@ -52,33 +52,33 @@ pub enum CompareCommand {
     FocusFilter,
     /// Show the edited study. Consecutive edits of one kind are undone together.
     Edit(Box<Study>, Option<EditKind>),
-    /// Set the baseline of ratios, as a study names it; none means the first cell that has the measure.
+    /// Set the baseline of ratios, in the form that studies use; `None` means the first cell that has the measure.
     Baseline(Option<String>),
     /// Make the next cell the baseline.
     NextBaseline,
     /// Switch to a study.
     Study(Box<Study>),
-    /// Save what is shown as a study of this name in the session.
+    /// Save what is shown as a study with this name in the session.
     SaveStudy(String),
-    /// Delete the saved study of this name.
+    /// Delete the saved study with this name.
     DeleteStudy(String),
     /// Show this kind of chart.
     Form(Form),
-    /// Show what the runs say to the papers' claims, in place of charts and table, or not.
+    /// Show the verdicts on the papers' claims in place of charts and table, or not.
     Claims(bool),
-    /// Queue the runs that the session lacks of the paper's table or figure that is shown.
+    /// Queue the runs that the session lacks for the displayed table or figure of a paper.
     QueueMissing,
     /// Queue more repeats of the cells whose verdicts are undecided.
     QueueRepeats,
-    /// Queue the runs of cells that have none that finished.
+    /// Queue runs for cells without a finished run.
     QueueLacking,
-    /// Open a plan of full runs of the quick cells that are shown.
+    /// Open a plan with full runs of the displayed quick cells.
     PlanFullRuns,
     /// Choose a profiler report in the system's dialog.
     ChooseReport,
     /// Sort the table by the column with this key: ascending, then descending, then not at all.
     Sort(String),
-    /// Select a cell, or none.
+    /// Select a cell, or no cell.
     Select(Option<CellKey>),
     /// Add the session in a folder to the comparison.
     Add(PathBuf),
@@ -92,7 +92,7 @@ pub enum CompareCommand {
     Open(CellKey),
     /// Undo the last change of what is shown.
     Undo,
-    /// Redo it.
+    /// Redo the last undone change.
     Redo,
 }
 
@@ -115,7 +115,7 @@ impl Edits for CompareCommand {
     }
 }
 
-/// What the screen is drawn from.
+/// The data that the screen is drawn from.
 type View<'a> = screen::View<'a, CompareScreen>;
 
 /// The Compare screen.
@@ -123,10 +123,10 @@ type View<'a> = screen::View<'a, CompareScreen>;
 pub struct CompareScreen {
     /// What is shown and how.
     pub study: Study,
-    /// The cell that the default baseline resolved to. It stays when runs are added or filtered and when another measure is chosen, as
-    /// long as it has that measure.
+    /// The cell that the default baseline was resolved to. It stays the baseline when runs are added or filtered and when another measure
+    /// is chosen, as long as it has that measure.
     held: Option<CellKey>,
-    /// What was shown before, and what was undone; the last is the nearest.
+    /// Earlier studies, and undone ones; the last one is the nearest.
     history: History<Study>,
     /// Whether claims are shown in place of charts and table.
     pub claims: bool,
@@ -167,8 +167,7 @@ impl CompareScreen {
         Study { baseline: self.study.baseline.clone().or_else(held), ..self.study.clone() }
     }
 
-    /// Holds on to the baseline that was found, as long as there are ratios over it: filters, forms and runs that arrive do not move
-    /// it.
+    /// Keeps the baseline that was found, as long as there are ratios to it: filters, forms and new runs do not change it.
     fn hold_baseline(&mut self, comparison: &Comparison) {
         if self.study.baseline.is_some() || self.stale {
             return;
@@ -177,11 +176,11 @@ impl CompareScreen {
         if comparison.has_ratios {
             self.held = comparison.baseline.as_ref().and_then(|(cell, _)| cell.clone());
         }
-        // Another one may have the measure.
+        // Another cell may have the measure.
         self.stale = was_held && self.held.is_none();
     }
 
-    /// Takes note of a change of what is shown, so that it can be undone.
+    /// Records a change of what is shown, so that it can be undone.
     fn changed(&mut self, before: Study, kind: Option<EditKind>) {
         self.history.edited(before, kind);
         self.stale = true;
@@ -206,7 +205,7 @@ impl CompareScreen {
 }
 
 impl CompareScreen {
-    /// Queues runs that the picture lacks, or opens a plan of them.
+    /// Queues runs that are missing in the picture, or opens a plan with them.
     fn run_more(&self, command: &CompareCommand, desk: &mut Desk) {
         let Some(picture) = &self.picture else { return };
         let plan = match command {
@@ -321,7 +320,7 @@ impl Screen for CompareScreen {
                 Err(work) => self.work = Some(work),
             }
         }
-        // One at a time, and only while the screen is shown; later changes start another one.
+        // One computation at a time, and only while the screen is shown; later changes start another one.
         if self.stale && self.work.is_none() && desk.screen == ScreenName::COMPARE {
             self.stale = false;
             let sources = desk.sources();
@@ -344,7 +343,7 @@ impl Screen for CompareScreen {
     }
 
     fn shortcuts(&self, desk: &Desk, keys: &mut Keys<'_>) {
-        // On another screen it would change what nobody sees.
+        // On another screen, the key would change something invisible.
         if desk.screen == ScreenName::COMPARE {
             keys.history(CompareCommand::Undo, CompareCommand::Redo);
         }
@@ -379,7 +378,7 @@ impl Screen for CompareScreen {
 }
 
 impl CompareScreen {
-    /// Figures have the order and the colours of this screen.
+    /// Figures use the order and the colours of this screen.
     fn tell_looks(&self, desk: &mut Desk) {
         let Study { order, colours, filter, hidden, held, .. } = self.study.clone();
         let looks = Looks { order, colours, filter, hidden, held };
@@ -395,7 +394,7 @@ impl CompareScreen {
         self.sort_rows();
     }
 
-    /// Adapts the selected cells: cells are qualified by their session only while there are several.
+    /// Adapts the selected cells: cells contain the name of their session only while there are several sessions.
     fn name_cells_for(&mut self, sources: &[Source]) {
         let Some(open) = sources.first() else { return };
         let rename = |key: &mut CellKey| {
@@ -447,7 +446,7 @@ fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         .frame(below)
         .resizable(true)
         .default_size((height * 0.42).round())
-        // A size that was chosen in a larger window leaves the charts their room.
+        // A size that was chosen in a larger window must leave room for the charts.
         .size_range(96.0..=(height - LEAST_CHARTS).max(97.0))
         .show(ui, |ui| {
             // A short table would shrink the panel for the next one.
@@ -459,7 +458,7 @@ fn compare_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     CentralPanel::default().frame(charts).show(ui, |ui| charts_ui(ui, view.own, picture, commands));
 }
 
-/// Draws the fastest cell within the limits, and warnings: missing items of the study, and its baseline.
+/// Draws the fastest cell within the limits, and warnings about missing items of the study and about its baseline.
 fn warnings_ui(ui: &mut Ui, picture: &Picture) {
     let Comparison { missing, baseline_warning, fastest, .. } = &picture.comparison;
     if let Some(fastest) = fastest {
@@ -472,7 +471,7 @@ fn warnings_ui(ui: &mut Ui, picture: &Picture) {
 
 fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, commands: &mut Vec<Command>) {
     let charts = &picture.comparison.charts;
-    // What is panned and zoomed is a plot, without what the canvas says itself.
+    // Charts that can be panned and zoomed are drawn as plots, without the notes that the canvas draws itself.
     let is_plot = charts.iter().all(|chart| chart.geometry == Geometry::Lines);
     if is_plot {
         look::legend_ui(ui, charts);
@@ -483,7 +482,7 @@ fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, commands: 
         notes.extend(intervals);
     }
     notes.dedup();
-    // A note of many cells' names would take the charts' room.
+    // A note with many cells' names would take the room of the charts.
     let (long, short): (Vec<&str>, Vec<&str>) =
         notes.into_iter().partition(|note| text_width(ui, note) > MOST_LINES_OF_NOTES * ui.available_width());
     if !short.is_empty() {
@@ -493,7 +492,7 @@ fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, commands: 
         ui.add(Label::new(muted(ui, note)).truncate()).on_hover_text(note);
     }
     if charts.iter().all(Chart::is_empty) {
-        ui.label(muted(ui, "No finished run of these cells has these values."));
+        ui.label(muted(ui, "No finished run of these cells has this measure."));
     } else if is_plot {
         lines::lines_ui(ui, compare, charts, commands);
     } else {
@@ -527,7 +526,7 @@ fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             if running {
                 "Runs appear here as they finish."
             } else {
-                "Launch a plan: its cells appear here side by side as their runs finish."
+                "Launch a plan: its cells appear here next to each other as their runs finish."
             },
         ));
         ui.add_space(2.0 * GRID);
@@ -536,7 +535,7 @@ fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             commands.push(Command::Show(screen));
         }
         ui.add_space(2.0 * GRID);
-        // Centred as a pair: their texts, with what is around and between them.
+        // Centred together: the texts, with the space around and between them.
         let texts = text_width(ui, controls::ADD_SESSION) + text_width(ui, metrics::ATTACH);
         let width = texts + 4.0 * ui.spacing().button_padding.x + ui.spacing().item_spacing.x;
         ui.allocate_ui_with_layout([width, 0.0].into(), Layout::left_to_right(Align::Center), |ui| {

@@ -29,7 +29,7 @@ use scene::Scene;
 pub use state::{LiveCommand, LiveScreen};
 use store::Shelf;
 
-/// What the screen is drawn from.
+/// The data that the screen is drawn from.
 type View<'a> = screen::View<'a, LiveScreen>;
 
 impl LiveScreen {
@@ -52,7 +52,7 @@ impl Executes for LiveScreen {
                     self.hidden.push(kind);
                 }
             }
-            // A range of one axis is meaningless on another.
+            // A range of one axis is meaningless on another axis.
             LiveCommand::XAxis(axis) => (self.x_axis, self.view) = (axis, None),
             LiveCommand::PerGpu(per_gpu) => self.per_gpu = per_gpu,
             LiveCommand::Smoothing(factor) if factor.is_finite() => self.smoothing = factor.clamp(0.0, 0.999),
@@ -95,7 +95,7 @@ impl Screen for LiveScreen {
                 self.shelf = Shelf::default();
                 (self.view, self.filter) = (None, String::new());
             }
-            // What is chosen stays.
+            // The user's choice stays.
             News::SessionAgain => self.shelf.read_anew(),
             News::Records => self.step = Arc::clone(&desk.records.listing.step),
             _ => {}
@@ -115,7 +115,7 @@ impl Screen for LiveScreen {
         keys.on(Modifiers::NONE, Key::Slash, LiveCommand::FocusFilter);
     }
 
-    /// The queue and its curves: whoever attaches follows both.
+    /// The command that follows the queue and its curves: attaching to the session.
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
         of_session(desk, if desk.queue.is_active() { "attach" } else { "session show" }, &[])
     }

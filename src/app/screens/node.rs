@@ -33,7 +33,7 @@ use data::Work;
 const READ_INTERVAL_S: f64 = 5.0;
 /// Least width for two columns.
 const TWO_COLUMNS: f32 = 900.0;
-/// Most GPUs whose column is shorter than that of the data sets.
+/// Up to this number of GPUs, their column is shorter than the one with the data sets.
 const FEW_GPUS: usize = 2;
 
 /// A command of the Node screen.
@@ -43,11 +43,11 @@ pub enum NodeCommand {
     Refresh,
     /// Generate or download a data set.
     Get(Key),
-    /// Cancel that.
+    /// Cancel getting the data set.
     CancelGet,
-    /// Measure what the machine's devices reach.
+    /// Measure the rates of the machine's devices.
     MeasureRates,
-    /// Cancel that.
+    /// Cancel the measurement.
     CancelMeasuring,
 }
 
@@ -55,7 +55,7 @@ impl ScreenCommand for NodeCommand {
     const SCREEN: ScreenName = ScreenName::NODE;
 }
 
-/// What the screen is drawn from.
+/// The data that the screen is drawn from.
 type View<'a> = screen::View<'a, NodeScreen>;
 
 /// The Node screen.
@@ -70,9 +70,9 @@ pub struct NodeScreen {
     looked_time_s: Option<f64>,
     /// A data set that is being generated or downloaded.
     work: Option<Work>,
-    /// Outcome of the last one.
+    /// Outcome of the last work on a data set.
     outcome: Option<(Key, Result<String, String>)>,
-    /// The conductor was asked to measure the machine, or to cancel that, and has not answered.
+    /// Whether the conductor was asked to measure the machine, or to cancel that, and has not answered yet.
     measuring_asked: bool,
 }
 
@@ -99,7 +99,7 @@ impl Executes for NodeScreen {
                 }
             }
             NodeCommand::MeasureRates => {
-                // It says how far it is there.
+                // The card shows its progress.
                 desk.screen = ScreenName::NODE;
                 match rates::refusal(desk) {
                     Some(reason) => desk.problem(ScreenName::NODE, reason),
@@ -133,7 +133,7 @@ impl Screen for NodeScreen {
         }
         let is_here = desk.session.as_ref().is_none_or(|session| session.host().is_none());
         match self.looking.take().map(Promise::try_take) {
-            // Another machine's session may be open by now.
+            // A session of another machine may have been opened in the meantime.
             Some(Ok(places)) if is_here => self.places = Some(places),
             Some(Ok(_)) => {}
             Some(Err(looking)) => self.looking = Some(looking),
@@ -162,7 +162,7 @@ impl Screen for NodeScreen {
                 };
                 self.looked_time_s.take_if(|time_s| is_old(*time_s));
             }
-            // It may be on another machine.
+            // The session may be on another machine.
             News::Session | News::SessionAgain => (self.places, self.measuring_asked) = (None, false),
             News::Answered | News::Failed => self.measuring_asked = false,
             _ => {}
@@ -184,7 +184,8 @@ impl Screen for NodeScreen {
         vec![(name.to_owned(), command.into())]
     }
 
-    /// What describes the machine, or measures it where its rates are on screen and this window could measure them.
+    /// The command that describes the machine; or the command that measures it, if its rates are on screen and this window could measure
+    /// them.
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
         let has_rates = !desk.records.rates.is_empty() || desk.queue.measurement.is_some();
         let session = desk.session.as_ref().filter(|_| has_rates && rates::refusal(desk).is_none());
@@ -281,9 +282,9 @@ fn left_ui(ui: &mut Ui, view: View<'_>, node: &Node) {
                 ui.colored_label(palette(ui.visuals()).warning, "MIG mode is on: the whole GPU cannot be used");
             }
             let of_gpu = sample.and_then(|sample| sample.gpus.iter().find(|other| other.uuid == gpu.uuid));
-            // During a run or a measurement of ours, the use may be its own.
+            // During a run or a measurement of this session, the use may be its own.
             if let Some(signs) = of_gpu.filter(|_| !view.uses_machine()).and_then(signs_of_use) {
-                ui.colored_label(palette(ui.visuals()).warning, format!("In use by others: {signs}"));
+                ui.colored_label(palette(ui.visuals()).warning, format!("Used by other programs: {signs}"));
             }
             live::gpu_ui(ui, gpu, of_gpu);
         });
@@ -291,7 +292,7 @@ fn left_ui(ui: &mut Ui, view: View<'_>, node: &Node) {
 }
 
 fn right_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Command>) {
-    // Another machine's multicard may be one that examines nothing.
+    // The multicard on another machine may be a version without these checks.
     if view.own.places.as_ref().is_none_or(|places| !places.checks.is_empty()) {
         titled(ui, "Checks", |ui| doctor::checks_ui(ui, view.own.places.as_ref()));
     }
@@ -305,7 +306,7 @@ fn right_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Command
             ui.add(
                 Label::new(muted(
                     ui,
-                    format!("Runs cannot be traced by it: {reason}. The built-in trace needs no profiler."),
+                    format!("Nsight Systems cannot trace runs: {reason}. The built-in trace needs no profiler."),
                 ))
                 .wrap(),
             );
@@ -373,7 +374,7 @@ fn worker_ui(ui: &mut Ui, node: &Node) {
             );
         }
         Err(reason) => {
-            ui.colored_label(palette.bad, "✗ not usable: built-in workloads cannot run, programs of your own can");
+            ui.colored_label(palette.bad, "✗ not usable: built-in workloads cannot run, but programs of your own can");
             ui.add(Label::new(reason).wrap().selectable(true));
             ui.add_space(GRID);
             ui.add(Label::new(muted(ui, "Then press “Refresh”.")).wrap());

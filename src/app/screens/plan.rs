@@ -47,21 +47,21 @@ const SCROLL_BAR: f32 = 3.0 * GRID;
 /// A command of the Plan screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanCommand {
-    /// Ask which plan file to open.
+    /// Ask the user which plan file to open.
     Open,
     /// Open this plan file.
     OpenFile(PathBuf),
-    /// Open the starting plan of this name.
+    /// Open the starting plan with this name.
     Start(&'static str),
     /// Open this plan, which has no file yet.
     Begin(Box<Plan>),
-    /// Open the plan that was launched into the open session as the one of this number, from 0.
+    /// Open a plan that was launched into the open session, by its number from 0.
     OfSession(usize),
     /// Save the plan; asks for a path unless it came from a file.
     Save,
-    /// Ask where to save the plan.
+    /// Ask the user where to save the plan.
     SaveAs,
-    /// Save the plan here.
+    /// Save the plan to this file.
     SaveFile {
         /// The file.
         path: PathBuf,
@@ -70,29 +70,29 @@ pub enum PlanCommand {
     },
     /// Close the question for a path.
     CloseQuestion,
-    /// Open the plan that was asked for although typed text is lost, or stay.
+    /// Open the requested plan even though typed text is lost, or stay.
     AnswerReplace(bool),
     /// Undo the last edit.
     Undo,
-    /// Redo it.
+    /// Redo the last undone edit.
     Redo,
-    /// Choose the block of this place, from 0: it is shown as the plan's first.
+    /// Choose the block at this index, from 0: it is shown as the plan's first.
     Block(usize),
-    /// Add a block behind the chosen one and choose it: one cell of defaults of the same workload.
+    /// Add a block after the chosen one and choose it: one cell with all defaults of the same workload.
     AddBlock,
-    /// Add a copy of the chosen block behind it and choose it.
+    /// Add a copy of the chosen block after it and choose the copy.
     CopyBlock,
     /// Remove the chosen block.
     RemoveBlock,
-    /// Put the edited plan, with the chosen block as its first, in place of the plan. Consecutive edits of one kind are undone together.
+    /// Replace the plan by the edited plan, whose first block is the chosen one. Consecutive edits of one kind are undone together.
     Edit(Box<Plan>, Option<EditKind>),
     /// Set the texts of the plan's own program.
     Texts(Box<CommandTexts>),
-    /// Set the texts of the plan's constraints: which cells are left out, and why.
+    /// Set the texts of the plan's constraints: the excluded cells, and the reasons.
     Constraints(Vec<(String, String)>),
-    /// Run the first cell for some seconds and show what is read of it.
+    /// Run the first cell for some seconds and show the readings that are found.
     TryOnce,
-    /// End that.
+    /// End the trial.
     StopTrial,
     /// Keep finished repeats of the session, or run everything again.
     OnlyMissing(bool),
@@ -119,7 +119,7 @@ impl Edits for PlanCommand {
     }
 }
 
-/// What the screen is drawn from.
+/// The data that the screen is drawn from.
 type View<'a> = screen::View<'a, PlanScreen>;
 
 /// The Plan screen.
@@ -138,17 +138,17 @@ pub struct PlanScreen {
     spreads: Arc<BTreeMap<Key, SpreadSeen>>,
     /// The cells of the open session.
     held: Arc<HashMap<Identity, HeldCell>>,
-    /// How many of the outlook's runs the session holds.
+    /// How many of the outlook's runs the session already has.
     kept: Option<Kept>,
-    /// The plan that the screen shows by itself; another one is the user's.
+    /// The plan that the screen chose by itself; any other plan is the user's choice.
     unchosen: Arc<Plan>,
-    /// The plan of a session that was just opened is not known yet.
+    /// Whether the plan of a session that was just opened is still unknown.
     awaits_plan: bool,
     /// The form of the plan's own program.
     program: command::Form,
-    /// The constraints as they are typed.
+    /// The constraints as typed texts.
     constraints: Option<constraints::Typed>,
-    /// The plan that would replace this one, while its loss of typed text is asked about.
+    /// The plan that would replace this one, while the user is asked about the loss of typed text.
     replacing: Option<(Plan, Option<PathBuf>)>,
 }
 
@@ -160,7 +160,7 @@ enum Launch {
     Idle,
     /// Requested; sent as soon as the outlook is known.
     Wanted,
-    /// Sent and not yet answered; another request now would launch twice.
+    /// Sent and not answered yet; another request now would launch twice.
     Sent,
 }
 
@@ -190,15 +190,14 @@ impl Default for PlanScreen {
 }
 
 impl PlanScreen {
-    /// Another session was opened, whose plan is shown once it is known, or not.
+    /// Another session was opened. If `brings_plan`, its plan is shown once it is known.
     fn session_changed(&mut self, brings_plan: bool) {
         self.held = Arc::default();
         self.spreads = Arc::default();
         self.awaits_plan = brings_plan;
     }
 
-    /// The open session has other runs. The first ones since it was opened bring its latest plan, unless the user chose or
-    /// edited one.
+    /// The runs of the open session changed. The first runs since it was opened bring its latest plan, unless the user chose or edited one.
     fn records_changed(&mut self, records: &Records) {
         self.spreads = Arc::clone(&records.spreads);
         self.held = Arc::clone(&records.held);
@@ -225,29 +224,30 @@ impl PlanScreen {
         self.kept.as_ref().map_or(outlook.duration_s, |kept| kept.duration_s)
     }
 
-    /// How many of the outlook's runs the open session holds already.
+    /// How many of the outlook's runs the open session already has.
     fn kept_runs(&self) -> u64 {
         self.kept.as_ref().map_or(0, |kept| kept.runs)
     }
 
-    /// The plan's file, if it holds the plan as it stands.
+    /// The plan's file, if its contents equal the plan.
     fn saved_file(&self) -> Option<&std::path::Path> {
         self.document.path().filter(|_| !self.document.is_unsaved() && self.form_error().is_none())
     }
 
-    /// What is wrong with text that is in no plan yet.
+    /// What is wrong with typed text that is not part of the plan yet.
     pub fn form_error(&self) -> Option<String> {
         let of_program =
             self.program.error(self.document.plan()).map(|error| format!("The program is not complete: {error}"));
         of_program.or_else(|| self.constraint_error())
     }
 
-    /// The plan that is edited, with the chosen block as its first.
+    /// The edited plan, with the chosen block as its first.
     pub fn plan(&self) -> &Plan {
         self.document.shown()
     }
 
-    /// Opens a plan in place of this one. Undo returns to this one, but not to text that is in no plan yet: that is asked about.
+    /// Opens a plan in place of this one. Undo returns to this one, but not to typed text that is not part of a plan yet; the user is asked
+    /// about that.
     fn open(&mut self, plan: Plan, path: Option<PathBuf>) {
         if self.form_error().is_some() {
             self.replacing = Some((plan, path));
@@ -299,7 +299,7 @@ impl PlanScreen {
         }
     }
 
-    /// The file that was saved just now, if any.
+    /// The file that was just saved, if any.
     fn poll_saving(&mut self) -> Result<Option<PathBuf>, String> {
         let Some(saved) = self.saving.take_if(|saving| saving.ready().is_some()) else { return Ok(None) };
         match saved.block_and_take() {
@@ -379,7 +379,7 @@ impl Executes for PlanScreen {
             PlanCommand::OnlyMissing(only_missing) => self.only_missing = only_missing,
             PlanCommand::Launch => self.launch_plan(desk),
         }
-        // Another factor may have made them right.
+        // Another factor may have made the texts valid.
         if let Some(typed) = &mut self.constraints {
             typed.settle(&mut self.document);
         }
@@ -403,7 +403,7 @@ impl Screen for PlanScreen {
             match opened.block_and_take() {
                 Ok((opened, path)) => {
                     self.question = None;
-                    // Errors of the file are obsolete.
+                    // Errors of the earlier file are obsolete.
                     let about_it = format!("{}:", path.display());
                     desk.problems.retain(|problem| !problem.message.starts_with(&about_it));
                     desk.settings.used_plan(&path);
@@ -422,7 +422,7 @@ impl Screen for PlanScreen {
     fn told(&mut self, news: News, desk: &mut Desk) {
         let is_own = desk.session.as_ref().is_some_and(|session| !session.is_sample());
         match news {
-            // The sample's plan and cells are no concern of the plan that is edited.
+            // The sample's plan and cells do not concern the edited plan.
             News::Session => self.session_changed(is_own),
             News::Records if is_own => self.records_changed(&desk.records),
             News::Launched | News::Failed => self.launch = Launch::Idle,
@@ -442,7 +442,7 @@ impl Screen for PlanScreen {
     fn shortcuts(&self, desk: &Desk, keys: &mut Keys<'_>) {
         keys.on(Modifiers::COMMAND, KeyPress::O, PlanCommand::Open);
         keys.on(Modifiers::COMMAND, KeyPress::S, PlanCommand::Save);
-        // On another screen it would change what nobody sees.
+        // On another screen, the key would change something invisible.
         if desk.screen == ScreenName::PLAN {
             keys.history(PlanCommand::Undo, PlanCommand::Redo);
             if !keys.is_covered && !keys.context.text_edit_focused() {
@@ -503,7 +503,7 @@ impl Screen for PlanScreen {
         Some(Duration::from_secs(5))
     }
 
-    /// Edits that are neither in a file nor launched, or in no plan yet.
+    /// Edits that are neither in a file nor launched, or not part of the plan yet.
     fn unsaved(&self, desk: &Desk) -> Option<Unsaved> {
         let is_nowhere = || {
             let text = self.document.plan().to_toml();
@@ -527,7 +527,7 @@ impl PlanScreen {
         let Some(node) = desk.node.clone() else { return };
         if self.pending.is_none() && (View { own: self, desk }).outlook().is_none() {
             let (plan, shown) = (Arc::clone(self.document.plan()), Arc::clone(self.document.shown()));
-            // What is installed on another machine is not known here.
+            // It is unknown here what is installed on another machine.
             let is_here = desk.session.as_ref().is_none_or(|session| session.host().is_none());
             self.pending = Some(on_thread("plan outlook", context, move || {
                 let missing = if is_here { missing_program(&plan) } else { None };
@@ -568,7 +568,7 @@ impl<'a> View<'a> {
         current.then_some(outlook)
     }
 
-    /// Why nothing can be launched now; none if it can, or if that is not known yet.
+    /// Why nothing can be launched now; `None` if it can, or if that is not known yet.
     fn launch_refusal(self) -> Option<String> {
         let session = self.session.as_ref().filter(|session| !session.is_sample());
         if let Some(reason) = session.and_then(|session| session.read_only.as_ref()) {

@@ -33,7 +33,7 @@ use page::Page;
 /// Interval at which the page of an active run is read, in seconds.
 const PAGE_INTERVAL_S: f64 = 2.0;
 
-/// A tab of a run's page, in their order there.
+/// A tab of a run's page, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumIter, IntoStaticStr)]
 pub enum Tab {
     /// Levels, placement, measures, epochs and evidence.
@@ -74,7 +74,7 @@ pub enum RunsCommand {
     CancelAll,
     /// Answer that question.
     AnswerCancelAll(bool),
-    /// Take a run out of the queue; one that was started is asked about first.
+    /// Remove a run from the queue; for one that was started, the user is asked first.
     Cancel(String),
     /// Answer the question whether to stop a run.
     AnswerStop(bool),
@@ -92,9 +92,9 @@ pub enum RunsCommand {
     Select(Option<String>),
     /// Show a tab of the page.
     Show(Tab),
-    /// The pointer came over the list, or left it.
+    /// The pointer entered the list, or left it.
     Point(bool),
-    /// Note something of a run.
+    /// Write a note on a run.
     Note(String, String),
 }
 
@@ -103,7 +103,7 @@ impl ScreenCommand for RunsCommand {
 }
 
 impl RunsCommand {
-    /// Whether it needs a session that can be changed.
+    /// Whether the command needs a session that can be changed.
     fn changes_runs(&self) -> bool {
         !matches!(
             self,
@@ -118,7 +118,7 @@ impl RunsCommand {
     }
 }
 
-/// What the screen is drawn from.
+/// The data that the screen is drawn from.
 type View<'a> = screen::View<'a, RunsScreen>;
 
 /// The Runs screen.
@@ -134,9 +134,9 @@ pub struct RunsScreen {
     /// The requested page: run, state, epoch and time of the request.
     asked: Option<(String, RunState, u32, f64)>,
     asking_cancel_all: bool,
-    /// The active run that is asked about: whether to stop it.
+    /// The active run for which the question is shown whether to stop it.
     asking_stop: Option<String>,
-    /// The listed runs in their order, while the pointer is over the list: what it aims at keeps its place.
+    /// The listed runs in order, while the pointer is over the list: lines under the pointer keep their positions.
     pointed_at: Option<Vec<String>>,
 }
 
@@ -147,7 +147,8 @@ impl RunsScreen {
         *self = Self { tab, ..Self::default() };
     }
 
-    /// Lists the runs anew. While the pointer is over the list, those that are listed keep their order, and others come after them.
+    /// Builds the list of runs again. While the pointer is over the list, the listed runs keep their order, and others are added after
+    /// them.
     fn refresh(&mut self, rows: &[Row]) {
         let admitted = |index: &usize| self.filter.admits(&rows[*index]);
         let mut shown: Vec<usize> = (0..rows.len()).filter(admitted).collect();
@@ -242,7 +243,7 @@ impl Executes for RunsScreen {
             RunsCommand::Move(run, to) => orders::reorder(run, to, desk),
             RunsCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             RunsCommand::Filter(text) => {
-                // What is wrong with it is said below the field; until it is right it hides nothing.
+                // An error in the filter is shown below the field; until it is corrected, the filter hides nothing.
                 self.filter = Filter::typed(&text).unwrap_or_default();
                 self.filter_text = text;
                 self.pointed_at = None;
@@ -334,7 +335,7 @@ impl Screen for RunsScreen {
         }
     }
 
-    /// Undo and redo of what was done to the session.
+    /// Undo and redo of actions on the session.
     fn shortcuts(&self, desk: &Desk, keys: &mut Keys<'_>) {
         if desk.screen == ScreenName::RUNS {
             keys.history(Command::Undo, Command::Redo);
@@ -354,7 +355,7 @@ impl Screen for RunsScreen {
         desk.queue.is_active().then(cancel_all).into_iter().collect()
     }
 
-    /// The queue and its curves: whoever attaches follows both.
+    /// The command that follows the queue and its curves: attaching to the session.
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
         of_session(desk, if desk.queue.is_active() { "attach" } else { "session show" }, &[])
     }
@@ -363,7 +364,7 @@ impl Screen for RunsScreen {
         match desk.records.runs.len() {
             0 => String::new(),
             few @ ..10_000 => format!("  {few}"),
-            // The rail is narrow; the filter of the list has the whole number.
+            // The rail is narrow; the filter of the list shows the complete number.
             many => format!("  {}k", many / 1000),
         }
     }
@@ -400,7 +401,7 @@ fn questions_ui(ui: &Ui, view: View<'_>, commands: &mut Vec<Command>) {
     if view.own.asking_cancel_all {
         let active = view.queue.rows.iter().filter(|row| !row.state.is_final()).count();
         let question = format!("Cancel {}?", runs_text(active));
-        let loss = "Runs that have started are stopped, and what they did is lost. Undo brings back those that wait.";
+        let loss = "Runs that have started are stopped, and their results are lost. Undo restores the waiting runs.";
         let answer = ask_ui(ui, "cancel all", &question, loss, "Yes, cancel", "No");
         commands.extend(answer.map(|yes| Command::from(RunsCommand::AnswerCancelAll(yes))));
         return;
@@ -408,7 +409,7 @@ fn questions_ui(ui: &Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let asking = view.own.asking_stop.as_deref().and_then(|run| view.runs.row(run));
     if let Some(row) = asking {
         let question = format!("Stop run {}?", row.number);
-        let loss = "It has started: what it did so far is lost, and stopping it cannot be undone.";
+        let loss = "It has started: its results so far are lost, and stopping it cannot be undone.";
         let yes = format!("Stop run {}", row.number);
         let answer = ask_ui(ui, &row.run, &question, loss, &yes, "Let it run");
         commands.extend(answer.map(|yes| Command::from(RunsCommand::AnswerStop(yes))));

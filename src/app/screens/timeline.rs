@@ -34,7 +34,7 @@ use fold::Folds;
 use layout::Detail;
 use open::Opening;
 
-/// Items drawn for each shelf, about: as many as a wide window has pixels.
+/// About the most items drawn for each shelf: as many as a wide window has pixels.
 const MOST_ITEMS: usize = 2000;
 /// Shortest and longest view, in nanoseconds.
 const SHORTEST_NS: i64 = 50;
@@ -48,13 +48,13 @@ pub enum Tab {
     Event,
     /// Time by part, of all runs.
     Parts,
-    /// Steps, those that differ most first.
+    /// Steps, starting with those that differ most.
     Steps,
     /// Idle times of GPUs.
     Gaps,
     /// Collectives, hidden and exposed.
     Communication,
-    /// What a step waited for, from its end back to its beginning.
+    /// What a step waited for, traced back from its end to its beginning.
     Path,
 }
 
@@ -75,7 +75,7 @@ impl Tab {
 /// An event of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pick {
-    /// The place of the run.
+    /// The index of the run.
     pub run: usize,
     /// The row and the event.
     pub found: Found,
@@ -86,15 +86,15 @@ pub struct Pick {
 pub enum TimelineCommand {
     /// Choose a recording in the system's dialog.
     Choose,
-    /// Open a recording below those that are open: its file, and the name to show.
+    /// Open a recording below the open ones: its file, and the name to show.
     Open(PathBuf, String),
     /// Stop opening.
     Cancel,
-    /// Stop adding up where the time of the run at a place went.
+    /// Stop adding up the time of the run at an index.
     CancelSplit(usize),
     /// Stop writing a file.
     CancelExport,
-    /// Close the run at a place.
+    /// Close the run at an index.
     Close(usize),
     /// Show this span, in nanoseconds from the anchor.
     View(i64, i64),
@@ -106,9 +106,9 @@ pub enum TimelineCommand {
     Fit,
     /// Align the runs.
     Align(Anchor),
-    /// Align the runs at the selected event, and at the first event of its name.
+    /// Align the runs at the selected event, and at the first event with the same name in each other run.
     AlignAtSelected,
-    /// Fold or unfold the run at a place, or the rank of it with this name.
+    /// Fold or unfold the run at an index, or its rank with this name.
     Fold(usize, Option<String>),
     /// Set the first or second mark, or remove both.
     Mark(Option<i64>),
@@ -124,13 +124,13 @@ pub enum TimelineCommand {
     ShowSelected,
     /// Focus the search field.
     FocusSearch,
-    /// What to search for.
+    /// Change the text of the search.
     Search(String),
     /// Find the next event.
     Find,
     /// Show a table.
     Tab(Tab),
-    /// Sort the tables by a column; a second time in the other order.
+    /// Sort the tables by a column; a second time in reverse order.
     Sort(usize),
     /// Write the events of a run for ui.perfetto.dev.
     Perfetto(usize),
@@ -144,12 +144,12 @@ impl ScreenCommand for TimelineCommand {
     const SCREEN: ScreenName = ScreenName::TIMELINE;
 }
 
-/// What the screen is drawn from.
+/// The data that the screen is drawn from.
 type View<'a> = screen::View<'a, TimelineScreen>;
 
 /// A recording that is shown.
 pub struct Shown {
-    /// Its place among all that were asked for.
+    /// Its number among all recordings that were opened.
     order: usize,
     /// Its name.
     pub name: String,
@@ -157,24 +157,24 @@ pub struct Shown {
     pub file: PathBuf,
     /// The recording.
     pub timeline: Arc<Timeline>,
-    /// Samples of the machine meanwhile.
+    /// Telemetry samples of the machine during the recording.
     pub counters: Vec<counters::Counter>,
-    /// Where the time of its steps went, once it is known.
+    /// Where the time of its steps went, once known.
     pub split: Option<Result<Split, String>>,
     /// The anchor's time on its clock.
     zero: i64,
     details: HashMap<usize, Detail>,
     splitting: Option<Task<Result<Split, TraceError>>>,
-    /// The cell of its session that it is a repeat of, if it is known.
+    /// The cell of its session that it is a repeat of, if known.
     pub cell: Option<String>,
-    /// The critical path of a step, by the place of the step, once it was asked for.
+    /// The critical path of a step, with the step's index, once it was requested.
     path: Option<(usize, Result<CriticalPath, String>)>,
     following: Option<(usize, Promise<Result<CriticalPath, TraceError>>)>,
 }
 
 /// The Timeline screen.
 pub struct TimelineScreen {
-    /// The runs, the upper first.
+    /// The runs, from top to bottom.
     pub runs: Vec<Shown>,
     /// The span shown, in nanoseconds from the anchor.
     pub view: (i64, i64),
@@ -188,21 +188,21 @@ pub struct TimelineScreen {
     pub row: Option<(usize, usize)>,
     /// The event that the pointer rests on.
     pub hovered: Option<Pick>,
-    /// What launched an event, once it was looked up.
+    /// The call that launched an event, once it was looked up.
     pub launched: Option<(Pick, Option<Found>)>,
-    /// The text that is searched for.
+    /// The text of the search.
     pub search: String,
-    /// What the last search, export or opening came to, and whether it succeeded.
+    /// The result of the last search, export or opening, and whether it succeeded.
     pub said: Option<(String, bool)>,
     /// The table that is shown.
     pub tab: Tab,
-    /// Column that tables are sorted by, and whether upwards.
+    /// The column that tables are sorted by, and whether in ascending order.
     pub sort: (usize, bool),
-    /// Steps in the order of their table, and what that was made of.
+    /// Steps in the order of their table, and what that order was computed from.
     step_order: Vec<usize>,
     ordered_by: (usize, usize, (usize, bool)),
     opening: Vec<Opening>,
-    /// How many recordings were asked for.
+    /// The number of recordings that were opened.
     asked: usize,
     choosing: Option<Promise<Option<PathBuf>>>,
     reading: Option<Promise<Result<Details, String>>>,
@@ -270,7 +270,7 @@ impl TimelineScreen {
         spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 1_000_000_000))
     }
 
-    /// Runs lie at other places from now on: what was said of them by place no longer holds.
+    /// The indexes of runs have changed: data that refers to indexes is void.
     fn forget_places(&mut self) {
         (self.selected, self.row, self.hovered, self.launched) = (None, None, None, None);
         (self.reading, self.launching, self.finding) = (None, None, None);

@@ -1,4 +1,4 @@
-//! The browser of sessions: all that are known, searched, noted, renamed, archived and deleted.
+//! The browser of all known sessions: search, notes, renaming, archiving and deleting.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::store::{ARCHIVED, SessionHeading, delete_session, origin, put_back, r
 
 /// Size of the browser, if the window has the room.
 const SIZE: [f32; 2] = [940.0, 560.0];
-/// Width of the list; what is known of the picked session stands beside it.
+/// The share of the list in the width; details of the chosen session are next to it.
 const LIST_SHARE: f32 = 0.56;
 const ROW: f32 = 44.0;
 
@@ -38,14 +38,14 @@ pub struct Browser {
     filter: Filter,
     /// All sessions, the latest first.
     headings: Arc<Vec<Known>>,
-    /// Indices of those that are listed.
+    /// Indexes of the listed ones.
     listed: Vec<usize>,
     picked: Option<PathBuf>,
     reading: Option<Promise<Vec<Known>>>,
     acting: Option<Promise<Result<Done, String>>>,
-    /// What was deleted in this window: where it is until the window is closed, and where it was.
+    /// Sessions that were deleted in this window: where each is until the window is closed, and where it was.
     deleted: Vec<(PathBuf, PathBuf)>,
-    /// What was done last, or why it was not.
+    /// The result of the last action, or why it failed.
     said: Option<Result<String, String>>,
 }
 
@@ -56,7 +56,7 @@ struct Known {
     journal: Option<(u64, SystemTime)>,
 }
 
-/// What became of an action.
+/// The result of an action.
 enum Done {
     Said(String),
     Deleted { at: PathBuf, was: PathBuf },
@@ -65,10 +65,10 @@ enum Done {
 }
 
 impl Browser {
-    /// Removes for good what was deleted: nobody can undo it any more.
+    /// Removes deleted sessions for good, since the deletion cannot be undone any more.
     pub fn forget_deleted(&mut self) {
         for (at, _) in self.deleted.drain(..) {
-            // What cannot be removed stays, out of sight.
+            // What cannot be removed stays hidden.
             let _ = remove_deleted(&at);
         }
     }
@@ -87,13 +87,13 @@ impl Browser {
     }
 }
 
-/// Reads the headings of all sessions in the default folder, and of those in `others`. Those that did not change are not read again.
+/// Reads the headings of all sessions in the default folder, and of those in `others`. Unchanged sessions are not read again.
 fn read(known: &[Known], others: &[PathBuf]) -> Vec<Known> {
     let before: HashMap<&Path, &Known> = known.iter().map(|known| (&*known.heading.folder, known)).collect();
     let mut folders: BTreeSet<PathBuf> = others.iter().cloned().collect();
-    let there = default_sessions_folder().ok().and_then(|folder| std::fs::read_dir(folder).ok());
+    let entries = default_sessions_folder().ok().and_then(|folder| std::fs::read_dir(folder).ok());
     let visible = |path: &PathBuf| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-    folders.extend(there.into_iter().flatten().flatten().map(|entry| entry.path()).filter(visible));
+    folders.extend(entries.into_iter().flatten().flatten().map(|entry| entry.path()).filter(visible));
     let mut all: Vec<Known> = folders
         .iter()
         .filter_map(|folder| {
@@ -112,12 +112,12 @@ fn read(known: &[Known], others: &[PathBuf]) -> Vec<Known> {
     all
 }
 
-/// The address of a session on another machine whose copy this folder is.
+/// The address of the session that a folder is a copy of; `None` if it is not a copy.
 fn elsewhere(folder: &Path) -> Option<Address> {
     Address::parse(Path::new(&origin(folder)?)).ok().flatten()
 }
 
-/// Notes something of a session or of one of its runs, through whoever conducts it.
+/// Writes a note on a session or on one of its runs, through its conductor if it has one.
 fn note(folder: &Path, run: Option<String>, text: String) -> Result<(), String> {
     if let Some(address) = Address::of(folder)? {
         let (line, _news, _) = Line::reach(address, Prompts::Askpass, drop).map_err(|error| error.to_string())?;
@@ -131,7 +131,7 @@ fn note(folder: &Path, run: Option<String>, text: String) -> Result<(), String> 
     }
 }
 
-/// The note with the tag of archived sessions, or without it.
+/// The note with the tag of archived sessions added or removed.
 fn archived(note: &str, archive: bool) -> String {
     let tag = format!("#{ARCHIVED}");
     let without: Vec<&str> = note.split(' ').filter(|word| *word != tag).collect();
@@ -144,7 +144,7 @@ fn archived(note: &str, archive: bool) -> String {
 }
 
 impl Browser {
-    /// Executes a command of the self.
+    /// Executes a command of the browser.
     pub(super) fn execute(&mut self, command: SessionsCommand, settings: &Settings, context: &Context) {
         match command {
             SessionsCommand::Browse(open) => {
@@ -165,18 +165,19 @@ impl Browser {
             }
             SessionsCommand::Archive(folder, archive) => {
                 let text = archived(self.heading(&folder).map_or("", |heading| &heading.note), archive);
-                let said =
+                let message =
                     if archive { "Archived: search for “archived” to see it." } else { "No longer archived." };
-                self.act(context, move || note(&folder, None, text).map(|()| Done::Said(said.to_owned())));
+                self.act(context, move || note(&folder, None, text).map(|()| Done::Said(message.to_owned())));
             }
             SessionsCommand::Rename(folder, name) => match plain_name(&name) {
                 Err(message) => self.said = Some(Err(message)),
                 Ok(name) => {
                     if let Some(address) = elsewhere(&folder) {
                         let (host, command) = (address.host(), address.renaming(&name));
-                        let said =
-                            format!("The session is on {host}: type `{command}`, and open it by its new address.");
-                        self.said = Some(Err(said));
+                        let message = format!(
+                            "The session is on {host}: type `{command}` there, and open the session at its new address."
+                        );
+                        self.said = Some(Err(message));
                         return;
                     }
                     self.act(context, move || {
@@ -188,10 +189,10 @@ impl Browser {
             SessionsCommand::Delete(was) => {
                 if let Some(address) = elsewhere(&was) {
                     let (host, command, copy) = (address.host(), address.there("rm -r"), was.display());
-                    let said = format!(
-                        "The session is on {host}: type `{command}` to delete it. What was copied of it is in {copy}."
+                    let message = format!(
+                        "The session is on {host}: type `{command}` there to delete it. Its copy on this machine is in {copy}."
                     );
-                    self.said = Some(Err(said));
+                    self.said = Some(Err(message));
                     return;
                 }
                 self.act(context, move || {
@@ -214,7 +215,7 @@ impl Browser {
         self.acting.get_or_insert_with(|| on_thread("sessions", context, work));
     }
 
-    /// Reads what sessions there are, anew: what is being read already may be older than an action that has just ended.
+    /// Reads the list of sessions again, because a list that is being read may be older than an action that has just ended.
     fn read_sessions(&mut self, settings: &Settings, context: &Context) {
         let others = settings.recent.clone();
         let known = Arc::clone(&self.headings);
@@ -241,13 +242,13 @@ impl Browser {
                     }
                     Done::Renamed { from, to } => {
                         settings.renamed(&from, &to);
-                        let said = format!("Renamed: it is {} now.", to.display());
+                        let message = format!("Renamed to {}.", to.display());
                         self.picked = Some(to);
-                        said
+                        message
                     }
                     Done::PutBack(at) => {
                         self.deleted.retain(|(known, _)| *known != at);
-                        "It is back.".to_owned()
+                        "The session is restored.".to_owned()
                     }
                 }));
                 self.read_sessions(settings, context);
@@ -267,33 +268,32 @@ pub fn browser_ui(context: &Context, browser: &Browser, desk: &Desk, commands: &
     let mut asked = Vec::new();
     let room = context.content_rect().size();
     let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
-    let modal =
-        Modal::new(Id::unique("sessions")).frame(frame).show(context, |ui| {
-            ui.set_width(SIZE[0].min(room.x - 80.0));
-            ui.set_height(SIZE[1].min(room.y - 80.0));
-            fields_on_cards(ui);
-            head_ui(ui, browser, &mut asked);
+    let modal = Modal::new(Id::unique("sessions")).frame(frame).show(context, |ui| {
+        ui.set_width(SIZE[0].min(room.x - 80.0));
+        ui.set_height(SIZE[1].min(room.y - 80.0));
+        fields_on_cards(ui);
+        head_ui(ui, browser, &mut asked);
+        ui.add_space(2.0 * GRID);
+        let (width, height) = (ui.available_width(), ui.available_height());
+        ui.horizontal_top(|ui| {
+            ui.allocate_ui_with_layout([LIST_SHARE * width, height].into(), Layout::top_down(Align::Min), |ui| {
+                ui.set_min_size([LIST_SHARE * width, height].into());
+                list_ui(ui, browser, desk, &mut asked);
+            });
             ui.add_space(2.0 * GRID);
-            let (width, height) = (ui.available_width(), ui.available_height());
-            ui.horizontal_top(|ui| {
-                ui.allocate_ui_with_layout([LIST_SHARE * width, height].into(), Layout::top_down(Align::Min), |ui| {
-                    ui.set_min_size([LIST_SHARE * width, height].into());
-                    list_ui(ui, browser, desk, &mut asked);
-                });
-                ui.add_space(2.0 * GRID);
-                ui.vertical(|ui| {
-                    ui.set_width(ui.available_width());
-                    let picked = browser.picked.as_ref().and_then(|folder| browser.heading(folder));
-                    match picked {
-                        Some(heading) => detail_ui(ui, browser, desk, heading, &mut asked),
-                        None => drop(ui.label(muted(
-                            ui,
-                            "Pick a session to see what it holds, note something, rename or delete it.",
-                        ))),
-                    }
-                });
+            ui.vertical(|ui| {
+                ui.set_width(ui.available_width());
+                let picked = browser.picked.as_ref().and_then(|folder| browser.heading(folder));
+                match picked {
+                    Some(heading) => detail_ui(ui, browser, desk, heading, &mut asked),
+                    None => drop(ui.label(muted(
+                        ui,
+                        "Choose a session to see its contents, write a note on it, rename or delete it.",
+                    ))),
+                }
             });
         });
+    });
     if modal.should_close() {
         asked.push(SessionsCommand::Browse(false));
     }
@@ -327,7 +327,7 @@ fn head_ui(ui: &mut Ui, browser: &Browser, asked: &mut Vec<SessionsCommand>) {
         if let Some((_, was)) = browser.deleted.last() {
             let name = was.file_name().unwrap_or_default().to_string_lossy();
             let help = "Deleted sessions are removed for good when the window is closed";
-            if ui.button(format!("Undo: put {name} back")).on_hover_text(help).clicked() {
+            if ui.button(format!("Undo: restore {name}")).on_hover_text(help).clicked() {
                 asked.push(SessionsCommand::UndoDelete);
             }
         }
@@ -338,7 +338,7 @@ fn list_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, asked: &mut Vec<Sessions
     if browser.listed.is_empty() {
         let text = match (browser.reading.is_some(), browser.headings.is_empty()) {
             (true, _) => "Reading the sessions …",
-            (false, true) => "No session yet: launching a plan makes one.",
+            (false, true) => "No session yet: launching a plan creates one.",
             (false, false) => "No session matches.",
         };
         ui.label(muted(ui, text));
@@ -404,7 +404,7 @@ fn row_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading,
 fn detail_ui(ui: &mut Ui, browser: &Browser, desk: &Desk, heading: &SessionHeading, asked: &mut Vec<SessionsCommand>) {
     let is_open = is_open(desk, heading);
     let free = !is_open && browser.acting.is_none();
-    let why_not = if is_open { "It is open: open another session first" } else { "Something else is being done" };
+    let why_not = if is_open { "It is open: open another session first" } else { "Wait for the current action to end" };
     ScrollArea::vertical().id_salt("session-detail").auto_shrink(false).show(ui, |ui| {
         ui.add(Label::new(strong(&heading.name)).wrap());
         ui.add(Label::new(muted(ui, heading.folder.display().to_string()).small()).wrap().selectable(true));

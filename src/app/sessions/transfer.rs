@@ -40,7 +40,7 @@ enum Done {
 }
 
 impl Shared {
-    /// Stores the progress; returns whether to go on.
+    /// Stores the progress; returns whether to continue.
     fn take(&self, done_bytes: u64, total_bytes: u64, context: &Context) -> ControlFlow<()> {
         let thousandths = (done_bytes as f64 / total_bytes.max(1) as f64 * 1000.0) as u32;
         if self.thousandths.swap(thousandths, Ordering::Relaxed) != thousandths {
@@ -118,7 +118,7 @@ fn named_zip(archive: PathBuf) -> PathBuf {
     name.into()
 }
 
-/// Folder for an imported session: in the default place, named like the archive.
+/// Folder for an imported session: in the default folder, named like the archive.
 fn imported_folder(archive: &Path) -> Result<PathBuf, String> {
     let name = archive
         .file_stem()
@@ -147,7 +147,7 @@ pub(super) fn transfer_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, send: &
                 let path = typed_path(&typed.text);
                 let pressed = ui.add_enabled(path.is_some(), Button::new(title)).clicked() || typed.entered;
                 if let (true, Some(path)) = (pressed, path) {
-                    // The text stays: if it fails, it can be corrected.
+                    // The text stays, so that it can be corrected if the action fails.
                     send(ui, command(path));
                 }
             });

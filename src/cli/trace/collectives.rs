@@ -10,7 +10,7 @@ use crate::foreign::cache_folder;
 use crate::text_table::{Field, TextTable};
 use crate::trace::{Collective, Progress, Timeline, TraceError, keep_for_timeline};
 
-/// All collectives of one name and size, over ranks; times in nanoseconds. Empty: not known.
+/// All collectives of one name and size, summed over ranks; times in nanoseconds. Empty fields are unknown.
 #[derive(Serialize)]
 struct Row<'a> {
     collective: &'a str,
@@ -23,7 +23,7 @@ struct Row<'a> {
     longest_ns: u64,
 }
 
-/// Reads a recording's collectives as the Timeline's table has them.
+/// Reads a recording's collectives, as the table on the Timeline screen shows them.
 ///
 /// # Errors
 /// The recording cannot be read, or `tell` cancelled.
@@ -36,7 +36,7 @@ pub(super) fn read(
     Ok(timeline.split(tell)?.collectives)
 }
 
-/// The table in a format.
+/// The table in the requested format.
 pub(super) fn table(collectives: &[Collective], format: Format) -> Result<String, serde_json::Error> {
     let rows: Vec<Row> = collectives
         .iter()
@@ -97,8 +97,8 @@ fn markdown(rows: &[Row]) -> String {
         ]);
     }
     table.markdown()
-        + "\nTime of all ranks. Hidden: other kernels or copies of the rank ran; without GPUs, the rank did not wait. Waiting: nothing else ran, \
-           and the last rank had not begun; where that is not known, it is part of exposed."
+        + "\nTime summed over all ranks. Hidden: other kernels or copies of the rank ran at the same time; without GPUs, the rank did \
+             not wait. Waiting: nothing else ran, and the last rank had not begun; where this is unknown, it is part of exposed."
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Llama's `tokenizer.model`: byte pairs with ranks, as tiktoken has them.
+//! Llama's `tokenizer.model`: byte pairs with ranks, in the format of tiktoken.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use fancy_regex::Regex;
 /// How text is cut into pieces before pairs are joined (Llama 3's pattern).
 const PIECES: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Tokens by their bytes; a lower rank is joined first, and is the token's id.
+/// Tokens by their bytes. A token's id is its rank; pairs with a lower rank are joined first.
 pub(super) struct BytePairs {
     ranks: HashMap<Vec<u8>, u32>,
     pieces: Regex,
@@ -39,12 +39,12 @@ impl BytePairs {
         Ok(Self { ranks, pieces: Regex::new(PIECES).map_err(|error| error.to_string())? })
     }
 
-    /// Tokens, special ones not counted.
+    /// The number of tokens, without special ones.
     pub(super) fn len(&self) -> usize {
         self.ranks.len()
     }
 
-    /// Adds the tokens of a text.
+    /// Appends the tokens of a text.
     pub(super) fn encode(&self, text: &str, tokens: &mut Vec<u32>) -> Result<(), String> {
         for piece in self.pieces.find_iter(text) {
             self.join(piece.map_err(|error| error.to_string())?.as_str().as_bytes(), tokens);
@@ -52,7 +52,7 @@ impl BytePairs {
         Ok(())
     }
 
-    /// Joins the pair of neighbours with the lowest rank, the first of equals, until none is left.
+    /// Joins neighbours with the lowest rank, the first pair of equals, until no pair is left.
     fn join(&self, piece: &[u8], tokens: &mut Vec<u32>) {
         if let Some(token) = self.ranks.get(piece) {
             tokens.push(*token);

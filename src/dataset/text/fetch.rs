@@ -7,10 +7,10 @@ use crate::dataset::DatasetError;
 use crate::dataset::fetch::{self, Wanted};
 use crate::plan::llm::DataSet;
 
-/// Where data sets are published.
+/// The site that publishes data sets.
 pub const HUB_URL: &str = "https://huggingface.co";
 
-/// The repository of a data set; none for those that are nobody's.
+/// The repository of a data set; `None` for sets that are not published.
 fn repository(set: DataSet) -> Option<&'static str> {
     match set {
         DataSet::AlpacaCleaned => Some("yahma/alpaca-cleaned"),
@@ -22,11 +22,11 @@ fn repository(set: DataSet) -> Option<&'static str> {
     }
 }
 
-/// Downloads the rows of a published data set into `folder`. Files that are there are kept, partial ones are resumed. `progress` takes
-/// the bytes done and their total, and cancels by breaking.
+/// Downloads the rows of a published data set into `folder`. Existing files are kept, partial ones resumed. `progress` receives the bytes
+/// done and their total, and cancels by breaking.
 ///
 /// # Errors
-/// Where the hub does not answer, lists no files, or sends others than it declares.
+/// The hub does not answer, lists no files, or sends files that differ from its declaration.
 pub fn fetch_text(
     set: DataSet,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! Preference pairs: a chosen and a rejected row with the same prompt. Files say both answers, or one is made beside theirs.
+//! Preference pairs: a chosen and a rejected row with the same prompt. Files contain both answers, or the rejected one is generated.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,27 @@ use super::template::{Fields, Message, exchange, filled, messages, of_turns};
 use super::tokens::{MADE_END, TokenRows, made_row};
 use crate::plan::llm::{DataSet, Template};
 
-/// The columns of both answers, as published: TorchTune's, those of lvwerra/stack-exchange-paired.
+/// The names of the columns with both answers, as published: TorchTune's, and those of lvwerra/stack-exchange-paired.
 const ANSWERS: [(&str, &str); 2] = [("chosen", "rejected"), ("response_j", "response_k")];
-/// The columns of their prompt, where answers are texts of a chat.
+/// The names of the column with the prompt, if answers are texts of a chat.
 const PROMPTS: [&str; 2] = ["prompt", "question"];
 
-/// A pair as messages, the chosen row first, and where its row stands.
+/// A pair as messages, the chosen row first, with the place of its row.
 pub(super) struct Pair {
     pub(super) path: PathBuf,
     pub(super) place: Place,
     pub(super) rows: [Vec<Message>; 2],
 }
 
-/// Makes pairs of rows, one after the other.
+/// Makes pairs from rows, one after the other.
 pub(super) struct Pairing {
     template: Template,
     train_on_input: bool,
-    /// The answer of the first row whose rejected answer is another row's.
+    /// The answer of the first row that needs another row's answer to reject.
     first: Option<Message>,
-    /// The last such row: its rejected answer comes with the next.
+    /// The last row that needs another row's answer: the next row provides it.
     waiting: Option<(PathBuf, Place, Vec<Message>)>,
-    /// Pairs whose rejected answer is made.
+    /// The number of pairs whose rejected answer is generated.
     pub(super) made: usize,
 }
 
@@ -39,7 +39,7 @@ impl Pairing {
         Self { template, train_on_input, first: None, waiting: None, made: 0 }
     }
 
-    /// Takes a row. Gives its pair, or that of the row before where another row's answer is rejected.
+    /// Adds a row. Returns its pair, or the pair of the previous row if that row needed this one's answer.
     pub(super) fn next(&mut self, path: &Path, place: Place, row: &Fields) -> Result<Option<Pair>, String> {
         if let Some(rows) = told(self.template, self.train_on_input, row)? {
             return Ok(Some(Pair { path: path.to_owned(), place, rows }));
@@ -60,13 +60,12 @@ impl Pairing {
         Ok(before.map(|waiting| self.pair(waiting, answer)))
     }
 
-    /// The pair of the last row, whose rejected answer is the first row's.
+    /// The pair of the last row, which rejects the first row's answer.
     pub(super) fn end(&mut self) -> Result<Option<Pair>, String> {
         let (Some(waiting), Some(first)) = (self.waiting.take(), self.first.take()) else { return Ok(None) };
         if self.made == 0 {
             return Err(
-                "one row alone has no other row's answer to reject: use more rows, or name the columns chosen and \
-                        rejected"
+                "with only one row there is no other row's answer to reject: use more rows, or name the columns chosen and rejected"
                     .to_owned(),
             );
         }
@@ -79,7 +78,7 @@ impl Pairing {
         Pair { path, place, rows: [chosen, rejected] }
     }
 
-    /// What of the pairs is made, in words; empty where nothing is.
+    /// Which part of the pairs is generated, in words; empty if none is.
     pub(super) fn source(&self) -> String {
         let what =
             if self.template == Template::Grammar { "the uncorrected sentences" } else { "those of the next row" };
@@ -98,14 +97,15 @@ fn with_answer(messages: &[Message], parts: Vec<String>) -> Vec<Message> {
     messages
 }
 
-/// The pair that a row says itself; none where it has no columns for both answers.
+/// The pair that a row contains itself; `None` if it lacks columns for both answers.
 fn told(template: Template, train_on_input: bool, row: &Fields) -> Result<Option<[Vec<Message>; 2]>, String> {
     let Some((chosen, rejected)) = ANSWERS.into_iter().find(|(a, b)| row.contains_key(*a) || row.contains_key(*b))
     else {
         return Ok(None);
     };
-    let column =
-        |key: &str| row.get(key).ok_or_else(|| format!("the column {key} is missing beside {chosen} and {rejected}"));
+    let column = |key: &str| {
+        row.get(key).ok_or_else(|| format!("the column {key} is missing, though {chosen} and {rejected} exist"))
+    };
     let one = |key: &str, other: &str| -> Result<Vec<Message>, String> {
         match (column(key)?, column(other)?) {
             (Value::Array(turns), Value::Array(_)) => {
@@ -119,7 +119,7 @@ fn told(template: Template, train_on_input: bool, row: &Fields) -> Result<Option
             (Value::String(answer), Value::String(_)) => answered(template, train_on_input, row, answer),
             (found, beside) => {
                 let (found, beside) = (kind(found), kind(beside));
-                Err(format!("{key} is {found} and {other} {beside}: both are texts, or both lists of turns"))
+                Err(format!("{key} is {found} and {other} {beside}: both must be texts, or both lists of turns"))
             }
         }
     };
@@ -137,7 +137,7 @@ fn answered(template: Template, train_on_input: bool, row: &Fields, answer: &str
         (other, Some(prompt)) => {
             let name = other.name();
             return Err(format!(
-                "the column {prompt} is the prompt of a chat, and template = {name} has none: use template = chat"
+                "the column {prompt} is the prompt of a chat, but template = {name} has no chat: use template = chat"
             ));
         }
         (Template::Summarize, None) => "summary",
@@ -148,8 +148,8 @@ fn answered(template: Template, train_on_input: bool, row: &Fields, answer: &str
     messages(template, train_on_input, &row)
 }
 
-/// Made pairs for `data_set` from row `rows.start` on: a made row, and its prompt with another answer. For `grammar` that is the
-/// sentence of the prompt, for others the next row's answer.
+/// Generated pairs for `data_set` from row `rows.start` on: a generated row, and its prompt with another answer. For `grammar` that answer
+/// is the sentence in the prompt, for others the next row's answer.
 pub(super) fn made_pairs(
     data_set: DataSet,
     rows: Range<usize>,
@@ -158,7 +158,7 @@ pub(super) fn made_pairs(
     train_on_input: bool,
     limit: Option<usize>,
 ) -> TokenRows {
-    let mut made = TokenRows::default();
+    let mut generated = TokenRows::default();
     for row in rows {
         let chosen = made_row(data_set, row, lengths, vocabulary);
         let prompt = data_set.prompt_tokens(chosen.len());
@@ -177,10 +177,10 @@ pub(super) fn made_pairs(
         let masked = if train_on_input { 1 } else { prompt };
         for tokens in [chosen, rejected] {
             let masks: Vec<bool> = (0..tokens.len()).map(|place| place < masked).collect();
-            made.push(&tokens, &masks);
+            generated.push(&tokens, &masks);
         }
     }
-    made
+    generated
 }
 
 #[cfg(test)]

@@ -59,14 +59,14 @@ fn what_a_pair_lacks_is_named() {
     let refused = |template, row: &str| pairs(template, &[row]).unwrap_err();
     assert!(refused(Template::Chat, r#"{"prompt":"q","chosen":"a"}"#).contains("the column rejected is missing"));
     let error = refused(Template::Chat, r#"{"prompt":"q","chosen":"a","rejected":[]}"#);
-    assert!(error.contains("chosen is a text and rejected a list: both are texts"), "{error}");
+    assert!(error.contains("chosen is a text and rejected a list: both must be texts"), "{error}");
     assert!(
-        refused(Template::Chat, r#"{"chosen":[],"rejected":[]}"#).contains("chosen: a conversation has at least two")
+        refused(Template::Chat, r#"{"chosen":[],"rejected":[]}"#).contains("chosen: a conversation needs at least two")
     );
     assert!(refused(Template::Chat, r#"{"chosen":"a","rejected":"b"}"#).contains("the column prompt is missing"));
     let error = refused(Template::Instruct, r#"{"prompt":"q","chosen":"a","rejected":"b"}"#);
     assert!(error.contains("use template = chat"), "{error}");
-    assert!(refused(Template::Instruct, r#"{"instruction":"a","output":"b"}"#).contains("one row alone"));
+    assert!(refused(Template::Instruct, r#"{"instruction":"a","output":"b"}"#).contains("only one row"));
 }
 
 #[test]

@@ -18,31 +18,31 @@ use serde_json::{Map, Value};
 use crate::dataset::DatasetError;
 use crate::foreign;
 
-/// Columns of tab-separated files, which have no line of names: C4_200M's.
+/// Columns of tab-separated files of C4_200M, which have no header line.
 const TSV_COLUMNS: [&str; 2] = ["input", "output"];
 
-/// Endings of files that are read.
+/// Endings of files that can be read.
 pub(super) const ENDINGS: [&str; 5] = ["json", "jsonl", "csv", "tsv", "parquet"];
 
-/// One row, and where it stands.
+/// One row, with its place.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) place: Place,
     pub(super) fields: Map<String, Value>,
 }
 
-/// Where a row stands in its file.
+/// The place of a row in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The row, from 1.
+    /// The number of the row, from 1.
     row: u64,
-    /// The line it ends on, from 1; none in files that have no lines.
+    /// The number of the line it ends on, from 1; `None` for files without lines.
     line: Option<u64>,
 }
 
 #[cfg(test)]
 impl Place {
-    /// A row of a file without lines.
+    /// The place of a row in a file without lines.
     pub(super) fn of_row(row: u64) -> Self {
         Self { row, line: None }
     }
@@ -57,19 +57,19 @@ impl fmt::Display for Place {
     }
 }
 
-/// What follows a row.
+/// Whether to continue after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
-    /// The next one.
+    /// With the next row.
     Next,
-    /// Nothing: enough was read.
+    /// Stop: enough rows were read.
     Stop,
 }
 
-/// Takes rows one by one.
+/// Receives rows one by one.
 pub(super) type Take<'a> = &'a mut dyn FnMut(Row) -> Result<Then, DatasetError>;
 
-/// How a file is read: by its ending, `C4_200M.tsv-00000-of-00010` included.
+/// The format of a file, from its ending; `C4_200M.tsv-00000-of-00010` is recognised, too.
 pub(super) fn ending(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_string_lossy().to_lowercase();
     ENDINGS
@@ -78,7 +78,7 @@ pub(super) fn ending(path: &Path) -> Option<&'static str> {
         .max_by_key(|ending| ending.len())
 }
 
-/// Reads a file's rows in order until one is enough. Nothing but one row is held in memory; Parquet holds a group of them.
+/// Reads a file's rows in order until `take` stops. Only one row is held in memory; for Parquet, one row group.
 pub(super) fn for_each(path: &Path, take: Take) -> Result<Then, DatasetError> {
     match ending(path) {
         Some("json" | "jsonl") => json(path, take),
@@ -89,7 +89,7 @@ pub(super) fn for_each(path: &Path, take: Take) -> Result<Then, DatasetError> {
     }
 }
 
-/// An error in a file, at a row where one is known.
+/// An error in a file, with the place of the row if it is known.
 pub(super) fn bad(path: &Path, place: Option<Place>, reason: impl Into<String>) -> DatasetError {
     DatasetError::Row { path: path.to_owned(), place: place.map(|place| place.to_string()), reason: reason.into() }
 }
@@ -98,7 +98,7 @@ fn open(path: &Path) -> Result<BufReader<File>, DatasetError> {
     Ok(BufReader::new(foreign::open(path).map_err(DatasetError::read(path))?))
 }
 
-/// Counts the line ends that were read.
+/// Counts the line ends in what is read.
 struct Lines<R>(R, Rc<Cell<u64>>);
 
 impl<R: Read> Read for Lines<R> {
@@ -110,11 +110,11 @@ impl<R: Read> Read for Lines<R> {
     }
 }
 
-/// An array of objects, or objects one after the other.
+/// Reads an array of objects, or objects one after the other.
 fn json(path: &Path, take: Take) -> Result<Then, DatasetError> {
     let mut file = open(path)?;
     let lines = Rc::new(Cell::new(1));
-    // What stands before the first row says which of both it is.
+    // The characters before the first row tell which of both it is.
     let first = loop {
         let buffer = file.fill_buf().map_err(DatasetError::read(path))?;
         let Some(byte) = buffer.first().copied() else { return Ok(Then::Next) };
@@ -147,7 +147,7 @@ fn json(path: &Path, take: Take) -> Result<Then, DatasetError> {
     match (rows.outcome, read) {
         (Ok(Then::Next), Err(error)) => {
             let place = Place { row: rows.row + 1, line: Some(before + error.line() as u64) };
-            // The parser's own line is in the place.
+            // The parser's own line number is left out, since the place already contains the line.
             let text = error.to_string();
             let reason = text.split(" at line ").next().unwrap_or_default();
             Err(bad(path, Some(place), format!("not JSON: {reason}")))
@@ -165,13 +165,15 @@ struct JsonRows<'a, 'b> {
 }
 
 impl JsonRows<'_, '_> {
-    /// Whether another row is wanted.
+    /// Passes a row on; returns whether another one is wanted.
     fn take(&mut self, value: Value) -> bool {
         self.row += 1;
         let place = Place { row: self.row, line: Some(self.lines.get()) };
         self.outcome = match value {
             Value::Object(fields) => (self.take)(Row { place, fields }),
-            other => Err(bad(self.path, Some(place), format!("a row is an object of columns, not {}", kind(&other)))),
+            other => {
+                Err(bad(self.path, Some(place), format!("a row must be an object of columns, not {}", kind(&other))))
+            }
         };
         matches!(self.outcome, Ok(Then::Next))
     }
@@ -187,7 +189,7 @@ impl<'de> Visitor<'de> for &mut JsonRows<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
         while let Some(value) = rows.next_element_seed(AnyValue)? {
             if !self.take(value) {
-                // What follows is not looked at: this error is not told.
+                // Reading stops here on purpose: the parser's error about the rest is not reported.
                 return Err(serde::de::Error::custom("enough"));
             }
         }
@@ -205,7 +207,7 @@ impl<'de> DeserializeSeed<'de> for AnyValue {
     }
 }
 
-/// What a value is, in words.
+/// The kind of a value in words.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -217,7 +219,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// CSV with a line of names (RFC 4180), or tab-separated values without one and without quotes.
+/// Reads CSV with a header line (RFC 4180), or tab-separated values without header and quotes.
 fn separated(path: &Path, separator: u8, take: Take) -> Result<Then, DatasetError> {
     let with_names = separator == b',';
     let mut reader = csv::ReaderBuilder::new()
@@ -232,7 +234,7 @@ fn separated(path: &Path, separator: u8, take: Take) -> Result<Then, DatasetErro
     } else {
         TSV_COLUMNS.map(str::to_owned).to_vec()
     };
-    // The reader counts the line end of a row that ends on CR LF with the next row.
+    // For a row that ends with CR LF, the reader counts the line end with the next row.
     let late = u64::from(with_names && ends_on_cr_lf(path)?);
     let mut record = csv::StringRecord::new();
     let mut row = 0;
@@ -254,7 +256,7 @@ fn separated(path: &Path, separator: u8, take: Take) -> Result<Then, DatasetErro
     }
 }
 
-/// Whether the first line does.
+/// Whether the first line ends with CR LF.
 fn ends_on_cr_lf(path: &Path) -> Result<bool, DatasetError> {
     let mut line = Vec::new();
     open(path)?.take(1 << 20).read_until(b'\n', &mut line).map_err(DatasetError::read(path))?;
@@ -281,11 +283,12 @@ fn parquet(path: &Path, take: Take) -> Result<Then, DatasetError> {
         let columns = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
         let other = |codec: &Compression| !matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY);
         if let Some(codec) = columns.map(|column| column.compression()).find(other) {
-            // With its level behind it.
+            // The codec's text also contains its level.
             let codec = codec.to_string();
             let codec = codec.split('(').next().unwrap_or_default();
             let reason = format!(
-                "its columns are compressed by {codec}: only snappy is read; write it anew with snappy or without compression"
+                "its columns are compressed with {codec}, but only snappy can be read: write the file again with snappy or without \
+                     compression"
             );
             return Err(bad(path, None, reason));
         }
@@ -299,7 +302,7 @@ fn parquet(path: &Path, take: Take) -> Result<Then, DatasetError> {
         }
         Ok(Then::Next)
     });
-    catch_unwind(read).unwrap_or_else(|_| Err(bad(path, None, "not Parquet: the file is damaged")))
+    catch_unwind(read).unwrap_or_else(|_| Err(bad(path, None, "not Parquet, or the file is damaged")))
 }
 
 fn value(field: Field) -> Value {

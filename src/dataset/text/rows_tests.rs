@@ -42,7 +42,7 @@ fn broken_json_is_named_with_file_row_and_line() {
         assert_eq!(read("rows.json", content.as_bytes()).1.unwrap(), expected, "{content}");
     }
     let (_, error) = read("rows.jsonl", b"{\"a\":1}\n[2]\n");
-    assert_eq!(error.unwrap(), "/rows.jsonl, row 2 (line 2): a row is an object of columns, not a list");
+    assert_eq!(error.unwrap(), "/rows.jsonl, row 2 (line 2): a row must be an object of columns, not a list");
 }
 
 #[test]

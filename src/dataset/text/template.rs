@@ -1,4 +1,4 @@
-//! Templates: the words around a row's columns, as TorchTune 0.5 has them.
+//! Templates: the words around a row's columns, as in TorchTune 0.5.
 
 use serde_json::{Map, Value};
 use strum::IntoStaticStr;
@@ -16,7 +16,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// The name that stands in the header of a message.
+    /// The name in the header of a message.
     pub(super) fn name(self) -> &'static str {
         self.into()
     }
@@ -26,15 +26,15 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) role: Role,
-    /// Texts that are encoded one by one, each without the white space around it.
+    /// Texts that are encoded one by one, each stripped of surrounding white space.
     pub(super) parts: Vec<String>,
-    /// It is not learned.
+    /// Whether it is masked, so that it is not learned.
     pub(super) masked: bool,
 }
 
 pub(super) type Fields = Map<String, Value>;
 
-/// The messages of a row. The error says what the row lacks.
+/// The messages of a row. The error says what is missing in the row.
 pub(super) fn messages(template: Template, train_on_input: bool, row: &Fields) -> Result<Vec<Message>, String> {
     let turn = |parts: Vec<String>, answer: &str| exchange(parts, answer, train_on_input);
     match template {
@@ -82,7 +82,7 @@ fn around(before: &str, text: &str, after: &str) -> Vec<String> {
     [before, text, after].map(str::to_owned).to_vec()
 }
 
-/// Columns of text, of which at least one holds some.
+/// The texts of these columns, at least one of which must not be empty.
 pub(super) fn filled<'a, const COUNT: usize>(
     row: &'a Fields,
     columns: [&str; COUNT],
@@ -93,23 +93,23 @@ pub(super) fn filled<'a, const COUNT: usize>(
             Some(Value::String(text)) => text,
             Some(other) => return Err(format!("the column {column} is {}, not a text", kind(other))),
             None => {
-                let there: Vec<&str> = row.keys().map(String::as_str).take(8).collect();
-                return Err(format!("the column {column} is missing; there are {}", there.join(", ")));
+                let columns: Vec<&str> = row.keys().map(String::as_str).take(8).collect();
+                return Err(format!("the column {column} is missing; the columns are {}", columns.join(", ")));
             }
         };
     }
     if texts.iter().all(|text| text.trim().is_empty()) {
-        return Err(format!("it is empty: {} hold no text", columns.join(" and ")));
+        return Err(format!("it is empty: {} contain no text", columns.join(" and ")));
     }
     Ok(texts)
 }
 
-/// A conversation of one question and its answer as an instruction: what the system says stands before the question.
+/// Turns a conversation with one question and one answer into an instruction: the system's text is put before the question.
 fn of_conversation(messages: Vec<Message>) -> Result<Vec<Message>, String> {
     let asked = messages.iter().filter(|message| message.role == Role::User).count();
     if asked != 1 {
         return Err(format!(
-            "template = instruct takes one question and its answer, and this conversation has {asked}: use template = chat"
+            "template = instruct takes one question and its answer, but this conversation has {asked}: use template = chat"
         ));
     }
     let (answers, said): (Vec<Message>, Vec<Message>) =
@@ -120,7 +120,7 @@ fn of_conversation(messages: Vec<Message>) -> Result<Vec<Message>, String> {
     Ok([question].into_iter().chain(answers).collect())
 }
 
-/// The turns of a row, and the keys of their speakers and texts: `conversations` (`from`, `value`) or `messages` (`role`, `content`).
+/// The turns of a row, with the keys of their speaker and text: `conversations` (`from`, `value`) or `messages` (`role`, `content`).
 fn turns(row: &Fields) -> Option<(&Value, &'static str, &'static str)> {
     let shapes = [("conversations", "from", "value"), ("messages", "role", "content")];
     shapes.into_iter().find_map(|(column, from, value)| Some((row.get(column)?, from, value)))
@@ -135,7 +135,7 @@ fn conversation(row: &Fields, train_on_input: bool) -> Result<Vec<Message>, Stri
     of_turns(turns, (from, value), train_on_input)
 }
 
-/// The messages of turns, whose speaker and text stand under these keys.
+/// The messages of turns, whose speaker and text have these keys.
 pub(super) fn of_turns(
     turns: &[Value],
     (from, value): (&str, &str),
@@ -159,10 +159,10 @@ pub(super) fn of_turns(
     Ok(messages)
 }
 
-/// A conversation goes back and forth, and begins with at most one system message.
+/// Checks that the speakers alternate, and that there is at most one system message, at the start.
 fn check(messages: &[Message]) -> Result<(), String> {
     if messages.len() < 2 {
-        return Err(format!("a conversation has at least two turns, this one {}", messages.len()));
+        return Err(format!("a conversation needs at least two turns, this one has {}", messages.len()));
     }
     let mut last = Role::Assistant;
     for (place, message) in messages.iter().enumerate() {
@@ -173,7 +173,9 @@ fn check(messages: &[Message]) -> Result<(), String> {
         };
         if wrong {
             let (turn, role) = (place + 1, message.role.name());
-            return Err(format!("turn {turn} is the {role}'s out of order: turns alternate, a system's comes first"));
+            return Err(format!(
+                "turn {turn} is the {role}'s out of order: turns alternate, and a system turn comes first"
+            ));
         }
         last = message.role;
     }
@@ -208,7 +210,7 @@ mod tests {
     fn what_a_row_lacks_is_named() {
         assert_eq!(
             refused(Template::Summarize, r#"{"input":"a","output":"b"}"#),
-            "the column dialogue is missing; there are input, output"
+            "the column dialogue is missing; the columns are input, output"
         );
         assert!(refused(Template::Grammar, r#"{"input":"a","output":null}"#).contains("output is null, not a text"));
         assert!(refused(Template::Grammar, r#"{"input":" ","output":""}"#).contains("it is empty"));

@@ -154,7 +154,7 @@ fn a_file_of_ones_own_is_read_by_its_template_and_cut_into_rows_and_test_rows() 
     assert_eq!(found.test.row(0), of(3, 0).unwrap().train.row(2));
     assert!(found.source.contains("alpaca.jsonl"));
     let error = of(4, 1).unwrap_err().to_string();
-    assert!(error.contains("alpaca.jsonl hold 4 rows, 5 are asked for"), "{error}");
+    assert!(error.contains("alpaca.jsonl, but 5 are asked for"), "{error}");
 }
 
 #[test]
@@ -182,8 +182,8 @@ fn rows_that_cannot_be_used_are_named_with_file_and_line() {
     );
     assert!(refused(good, Some(12)).contains("row 1 (line 1): its prompt fills all 12 tokens of max_tokens = 12"));
     let long = format!("{{\"input\":\"{}\",\"output\":\"b\"}}", "a1 ".repeat(3000));
-    assert!(refused(&long, None).contains("do not fit into tiny's context of 2048: set max_tokens"));
-    assert!(refused("", None).contains("hold 0 rows"));
+    assert!(refused(&long, None).contains("do not fit into the context of tiny, 2048 tokens: set max_tokens"));
+    assert!(refused("", None).contains("only 0 rows"));
 }
 
 #[test]
@@ -269,5 +269,5 @@ fn rows_that_the_host_has_no_room_for_end_with_the_row_and_numbers() {
     let tokens = read(1 << 30).unwrap().train.token_count() as u64;
     assert_eq!(read(tokens * TOKEN_BYTES).unwrap().train.len(), 100);
     let error = read(tokens * TOKEN_BYTES / 2).unwrap_err().to_string();
-    assert!(error.contains("row 51 (line 51)") && error.contains("in each of 1 ranks: take fewer rows"), "{error}");
+    assert!(error.contains("row 51 (line 51)") && error.contains("in each of 1 ranks: use fewer rows"), "{error}");
 }

@@ -12,9 +12,10 @@ use crate::dataset::DatasetError;
 use crate::foreign;
 use crate::plan::llm::ModelConfig;
 
-/// Longest tokenizer: those of the largest vocabularies take a tenth.
+/// Longest tokenizer file: those of the largest vocabularies have a tenth of that.
 const MOST_BYTES: u64 = 512 << 20;
-/// Text is encoded in slices of so many characters, and at most so many of one kind in a row, space or none, as in TorchTune.
+/// Text is encoded in slices of this number of characters. A run of white space, or of other characters, is also cut at a maximum length,
+/// as in TorchTune.
 const SLICE_CHARS: usize = 400_000;
 const RUN_CHARS: usize = 25_000;
 
@@ -22,9 +23,9 @@ const RUN_CHARS: usize = 25_000;
 pub struct Tokenizer {
     encoder: Encoder,
     marks: Marks,
-    /// Ids go up to this one, itself excluded.
+    /// All ids are below this number.
     vocabulary: usize,
-    /// What stands between a header and its message.
+    /// The tokens between a header and its message.
     after_header: Vec<u32>,
 }
 
@@ -33,7 +34,7 @@ enum Encoder {
     Pairs(BytePairs),
 }
 
-/// Tokens that are no text.
+/// The special tokens that mark beginnings and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marks {
     begin: u32,
@@ -45,7 +46,7 @@ struct Marks {
 }
 
 impl Marks {
-    /// Names, and in Llama's own file the distance from the first.
+    /// Their names, with the distance from the first special token in Llama's own file.
     const NAMES: [(&'static str, u32); 6] = [
         ("<|begin_of_text|>", 0),
         ("<|end_of_text|>", 1),
@@ -54,9 +55,9 @@ impl Marks {
         ("<|eot_id|>", 9),
         ("<|finetune_right_pad_id|>", 4),
     ];
-    /// The name of the padding before Llama 3.1.
+    /// The name of the padding token in models before Llama 3.1.
     const EARLIER_PADDING: &'static str = "<|reserved_special_token_2|>";
-    /// Special tokens after those of text in Llama's own file.
+    /// The number of special tokens that follow the text tokens in Llama's own file.
     const COUNT: usize = 256;
 
     fn find(id: impl Fn(&str, u32) -> Option<u32>) -> Result<Self, String> {
@@ -82,17 +83,17 @@ impl Tokenizer {
         let wrong = |reason: String| DatasetError::Tokenizer { path: path.to_owned(), reason };
         let bytes = foreign::read(path, MOST_BYTES).map_err(DatasetError::read(path))?;
         let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-        let made = if is_json { Self::of_json(&bytes) } else { Self::of_pairs(&bytes) };
-        made.map_err(wrong)
+        let tokenizer = if is_json { Self::of_json(&bytes) } else { Self::of_pairs(&bytes) };
+        tokenizer.map_err(wrong)
     }
 
     fn of_json(bytes: &[u8]) -> Result<Self, String> {
-        // The library panics at some texts that are no JSON.
+        // The library panics on some texts that are not JSON.
         let is_json = serde_json::from_slice::<IgnoredAny>(bytes).map(drop).map_err(|error| error.to_string());
         let read =
             is_json.and_then(|()| unharmed(|| JsonTokenizer::from_bytes(bytes).map_err(|error| error.to_string())));
         let mut encoder = read.map_err(|error| format!("not a tokenizer.json: {error}"))?;
-        // Marks in a text are text: only templates set marks.
+        // Names of marks that occur in a text are encoded as text: only templates set marks.
         encoder.set_encode_special_tokens(true);
         let marks = Marks::find(|name, _| encoder.token_to_id(name))?;
         let vocabulary = encoder.get_vocab(true).into_values().max().map_or(0, |highest| highest as usize + 1);
@@ -116,20 +117,20 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// The token of padding.
+    /// The padding token.
     pub fn padding(&self) -> u32 {
         self.marks.padding
     }
 
-    /// Why its tokens are not those of a model; none where they are.
+    /// Why the tokenizer does not fit a model; `None` if it does.
     pub(super) fn is_foreign(&self, model: &ModelConfig) -> Option<String> {
         let (name, there, known) = (&model.name, model.vocabulary, self.vocabulary);
         (known > there).then(|| {
-            format!("it has {known} tokens and {name} knows {there}: it belongs to another model; use that of {name}")
+            format!("it has {known} tokens, but {name} has {there}: it belongs to another model; use the tokenizer of {name}")
         })
     }
 
-    /// Adds the tokens of a text without marks. White space around it counts.
+    /// Appends the tokens of a text without marks. White space around the text is significant.
     fn encode(&self, text: &str, tokens: &mut Vec<u32>) -> Result<(), String> {
         for slice in slices(text) {
             match &self.encoder {
@@ -143,8 +144,8 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// The tokens of a row, and for each whether it is masked: begin mark, messages with headers and end marks, end mark. With a
-    /// limit the row is cut there and its last token becomes the end mark. Begin and end marks are always masked.
+    /// The tokens of a row, and for each whether it is masked: begin mark, messages with headers and end marks, end mark. If there is a
+    /// limit, the row is truncated to it, and its last token becomes the end mark. Begin and end marks are always masked.
     pub(super) fn row(&self, messages: &[Message], limit: Option<usize>) -> Result<(Vec<u32>, Vec<bool>), String> {
         let marks = &self.marks;
         let (mut tokens, mut masked) = (vec![marks.begin], vec![true]);
@@ -175,17 +176,17 @@ impl Tokenizer {
     }
 }
 
-/// Calls the library, which may panic on a damaged file.
+/// Calls the library and turns a panic, which a damaged file can cause, into an error.
 fn unharmed<T>(call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err("the file is damaged".to_owned()))
 }
 
-/// What Python calls white space.
+/// Whether Python considers a character white space.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
-/// A text in slices that are encoded one by one.
+/// Cuts a text into slices that are encoded one by one.
 fn slices(text: &str) -> Vec<&str> {
     let mut slices = Vec::new();
     let (mut begin, mut chars, mut run, mut in_space) = (0, 0, 0, None);

@@ -82,7 +82,7 @@ fn files_of_other_models_and_damaged_ones_are_refused() {
     assert!(refused("tokenizer.model", b"IQ== 0\nnonsense").contains("line 2 is not base64 and a rank"));
     assert!(refused("tokenizer.model", b"IQ== 0\n").contains("the byte 0 has no token"));
     let model = ModelConfig { vocabulary: 300, ..ModelConfig::tiny() };
-    assert!(fixture("tokenizer.model").is_foreign(&model).unwrap().contains("712 tokens and tiny knows 300"));
+    assert!(fixture("tokenizer.model").is_foreign(&model).unwrap().contains("712 tokens, but tiny has 300"));
     assert_eq!(fixture("tokenizer.model").is_foreign(&ModelConfig::tiny()), None);
 }
 

@@ -1,4 +1,4 @@
-//! Rows as tokens: what a rank trains on, held in memory.
+//! Rows as tokens in memory, on which a rank trains.
 
 use std::ops::Range;
 
@@ -7,19 +7,19 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::plan::llm::DataSet;
 
-/// The label that the loss skips.
+/// The label that the loss ignores.
 pub const IGNORED_LABEL: i64 = -100;
 
 /// A token in memory: its id, and whether it is masked.
 pub const TOKEN_BYTES: u64 = 5;
 
-/// Tokens of made rows that begin and end them.
+/// The tokens at the beginning and the end of generated rows.
 const MADE_BEGIN: u32 = 0;
 pub(super) const MADE_END: u32 = 1;
-/// Made tokens follow from the one before so often; else they are drawn anew.
+/// The share of generated tokens that follow from the previous token; the others are drawn at random.
 const FOLLOWS: f64 = 0.75;
 
-/// Rows of tokens, and which of them are learned.
+/// Rows of tokens, with a mark for each token that is learned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRows {
     tokens: Vec<u32>,
@@ -28,33 +28,33 @@ pub struct TokenRows {
     ends: Vec<usize>,
 }
 
-/// Where the tensors of one sample go, each as long as the batch's samples are.
+/// The buffers for one sample, each as long as the batch's samples.
 pub struct Sample<'a> {
     /// Token ids.
     pub tokens: &'a mut [i64],
-    /// The same ids where they are learned, [`IGNORED_LABEL`] elsewhere.
+    /// The same ids for learned tokens, [`IGNORED_LABEL`] for others.
     pub labels: &'a mut [i64],
-    /// The place of each token in its row.
+    /// The position of each token in its row.
     pub positions: Option<&'a mut [i64]>,
 }
 
 impl TokenRows {
-    /// Rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Tokens of all rows.
+    /// The number of tokens in all rows.
     pub fn token_count(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Tokens of all rows that are learned.
+    /// The number of learned tokens in all rows.
     pub fn learned_count(&self) -> usize {
         self.masked.iter().filter(|masked| !**masked).count()
     }
@@ -72,7 +72,7 @@ impl TokenRows {
         (&self.tokens[range.clone()], &self.masked[range])
     }
 
-    /// Tokens of a sample: a row, or several that share one.
+    /// The number of tokens in a sample: a row, or several rows in one pack.
     pub fn sample_len(&self, rows: Range<usize>) -> usize {
         self.range(rows).len()
     }
@@ -82,7 +82,7 @@ impl TokenRows {
         begin(rows.start)..begin(rows.end)
     }
 
-    /// The samples of an epoch: each row, or packs of at most `limit` tokens, which rows fill in order; a row is never cut.
+    /// The samples of an epoch: each row, or packs of at most `limit` tokens that are filled with rows in order; rows are never split.
     pub fn samples(&self, packs_of: Option<usize>) -> Vec<Range<usize>> {
         let Some(limit) = packs_of else { return (0..self.len()).map(|row| row..row + 1).collect() };
         let mut packs = Vec::new();
@@ -99,12 +99,13 @@ impl TokenRows {
         packs
     }
 
-    /// Writes a sample, and pads it to the length of its place. As in TorchTune 0.5, positions go on from the last row's into the padding.
+    /// Writes a sample and pads it to the length of the buffers. As in TorchTune 0.5, the positions of the last row continue into the
+    /// padding.
     pub fn write(&self, rows: Range<usize>, padding: u32, into: Sample) {
         let range = self.range(rows.clone());
         let filled = range.len();
-        let of = self.tokens[range.clone()].iter().zip(&self.masked[range]);
-        for ((token, label), (from, masked)) in into.tokens.iter_mut().zip(into.labels.iter_mut()).zip(of) {
+        let source = self.tokens[range.clone()].iter().zip(&self.masked[range]);
+        for ((token, label), (from, masked)) in into.tokens.iter_mut().zip(into.labels.iter_mut()).zip(source) {
             *token = i64::from(*from);
             *label = if *masked { IGNORED_LABEL } else { i64::from(*from) };
         }
@@ -120,11 +121,11 @@ impl TokenRows {
         }
     }
 
-    /// Made rows for `data_set` from row `first` on: lengths as published, tokens of a simple language, the prompt's share masked
-    /// unless it is learned. The same rows in every run.
+    /// Generated rows for `data_set` from row `first` on: lengths as published, tokens of a simple language, and the prompt's share masked
+    /// unless it is learned. Every run gets the same rows.
     ///
-    /// Three of four tokens follow from the one before; the others are drawn so that token `k` comes about `1 / k` as often as
-    /// the first. A model can learn that, so that its loss falls.
+    /// Three of four tokens follow from the previous token; the others are drawn so that token `k` is about `1 / k` as frequent as the
+    /// first. A model can learn that, so its loss decreases.
     pub fn stand_in(
         data_set: DataSet,
         rows: Range<usize>,
@@ -132,19 +133,19 @@ impl TokenRows {
         vocabulary: usize,
         train_on_input: bool,
     ) -> Self {
-        let mut made = Self::default();
+        let mut generated = Self::default();
         for row in rows {
             let tokens = made_row(data_set, row, lengths, vocabulary);
-            // The first mark is never learned; the answer always.
+            // The first mark is never learned; the answer always is.
             let prompt = if train_on_input { 1 } else { data_set.prompt_tokens(tokens.len()) };
             let masked: Vec<bool> = (0..tokens.len()).map(|place| place < prompt).collect();
-            made.push(&tokens, &masked);
+            generated.push(&tokens, &masked);
         }
-        made
+        generated
     }
 }
 
-/// The tokens of a made row.
+/// The tokens of a generated row.
 pub(super) fn made_row(data_set: DataSet, row: usize, lengths: &[usize], vocabulary: usize) -> Vec<u32> {
     let length = lengths[row % lengths.len()].max(2);
     let words = (vocabulary.max(4) - 2) as f64;

@@ -1,7 +1,7 @@
-//! Weights in Hugging Face's safetensors format, as one file or several with an index: what their headers say, without the numbers.
+//! Weights in Hugging Face's safetensors format, as one file or several with an index: reads what the headers say, without the numbers.
 //!
 //! A file begins with the length of its header (8 bytes, little-endian). The header is JSON: for each tensor its type, its shape and the
-//! range of its bytes behind the header (<https://github.com/huggingface/safetensors>).
+//! range of its bytes after the header (<https://github.com/huggingface/safetensors>).
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -51,7 +51,7 @@ impl NumberType {
     }
 }
 
-/// Where a tensor lies.
+/// The location of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     /// Its file.
@@ -69,7 +69,7 @@ pub struct Located {
 pub struct Weights {
     /// The folder or file that was opened.
     pub path: PathBuf,
-    /// Where each tensor lies.
+    /// The location of each tensor.
     pub tensors: BTreeMap<String, Located>,
 }
 
@@ -97,14 +97,14 @@ impl Weights {
             for (name, located) in header(&file)? {
                 let shown = file.display();
                 if let Some(Located { file: other, .. }) = tensors.insert(name.clone(), located) {
-                    return Err(format!("{shown} and {} both hold {name}: remove one of them", other.display()));
+                    return Err(format!("{shown} and {} both contain {name}: remove one of them", other.display()));
                 }
             }
         }
         Ok(Self { path: path.to_owned(), tensors })
     }
 
-    /// Checks that it holds exactly the weights of a model, each with the right shape.
+    /// Checks that it contains exactly the weights of a model, each with the right shape.
     ///
     /// # Errors
     /// The tensors that are missing, unexpected, or of the wrong shape.
@@ -125,7 +125,7 @@ impl Weights {
         let harmless = |name: &str| name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq");
         let extra = self.tensors.keys().filter(|name| !known.contains(name.as_str()) && !harmless(name));
         named(extra.cloned())
-            .map_or(Ok(()), |names| Err(format!("{shown} holds {names}, which the model does not have")))
+            .map_or(Ok(()), |names| Err(format!("{shown} contains {names}, which the model does not have")))
     }
 }
 
@@ -148,7 +148,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
             Ok(vec![single])
         } else {
             Err(format!(
-                "{} holds neither {SINGLE} nor {INDEX}: name a folder of Hugging Face weights",
+                "{} contains neither {SINGLE} nor {INDEX}: name a folder of Hugging Face weights",
                 folder.display()
             ))
         };
@@ -160,12 +160,12 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
     files.sort();
     files.dedup();
     if let Some(file) = files.iter().find(|file| Path::new(file).file_name() != Some(file.as_ref())) {
-        return Err(format!("{shown} names {file:?}, which is no file beside it"));
+        return Err(format!("{shown} names {file:?}, which is not a file in the same folder"));
     }
     Ok(files.into_iter().map(|file| folder.join(file)).collect())
 }
 
-/// The tensors of a file, in the order of their bytes, which they fill without gaps up to its end.
+/// The tensors of a file, in the order of their bytes, which must fill the file without gaps.
 fn header(path: &Path) -> Result<Vec<(String, Located)>, String> {
     let shown = path.display();
     let unread = |error: std::io::Error| format!("{shown} cannot be read: {error}");
@@ -176,7 +176,7 @@ fn header(path: &Path) -> Result<Vec<(String, Located)>, String> {
     file.read_exact(&mut length).map_err(|_| broken(format!("it has {file_bytes} bytes")))?;
     let header_bytes = u64::from_le_bytes(length);
     if header_bytes > MOST_HEADER_BYTES.min(file_bytes - LENGTH_BYTES) {
-        return Err(broken(format!("its header says {header_bytes} bytes, and it has {file_bytes}")));
+        return Err(broken(format!("its header takes {header_bytes} bytes, but the file has {file_bytes}")));
     }
     let mut header = Vec::new();
     file.take(header_bytes).read_to_end(&mut header).map_err(unread)?;
@@ -197,12 +197,12 @@ fn header(path: &Path) -> Result<Vec<(String, Located)>, String> {
         end = located.range.end as u64;
     }
     if end != file_bytes {
-        return Err(broken(format!("its tensors end at byte {end}, and it has {file_bytes}")));
+        return Err(broken(format!("its tensors end at byte {end}, but the file has {file_bytes} bytes")));
     }
     Ok(tensors)
 }
 
-/// Where a tensor lies whose file's data begins at byte `data`.
+/// The location of a tensor in a file whose data begins at byte `data`.
 fn located(path: &Path, data: u64, name: &str, entry: &Entry) -> Result<Located, String> {
     let shown = path.display();
     let number = NumberType::read(&entry.dtype)
@@ -221,7 +221,7 @@ fn located(path: &Path, data: u64, name: &str, entry: &Entry) -> Result<Located,
     Ok(Located { file: path.to_owned(), range, shape: shape.map_err(|_| impossible())?, number })
 }
 
-/// Names in Hugging Face's files and shapes of a model's weights.
+/// The names and shapes of a model's weights in Hugging Face's files.
 pub fn expected_weights(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
     let (dim, vocabulary) = (config.dim as i64, config.vocabulary as i64);
     let mut expected = vec![("model.embed_tokens.weight".to_owned(), vec![vocabulary, dim])];
@@ -284,8 +284,8 @@ mod tests {
         }
         std::fs::write(folder.path().join("a.safetensors"), [255; 12]).unwrap();
         let error = Weights::read(&folder.path().join("a.safetensors")).unwrap_err();
-        assert!(error.contains("its header says 18446744073709551615 bytes, and it has 12"), "{error}");
+        assert!(error.contains("its header takes 18446744073709551615 bytes, but the file has 12"), "{error}");
         std::fs::write(folder.path().join(INDEX), r#"{"weight_map":{"a":"../a.safetensors"}}"#).unwrap();
-        assert!(Weights::read(folder.path()).unwrap_err().contains("no file beside it"));
+        assert!(Weights::read(folder.path()).unwrap_err().contains("not a file in the same folder"));
     }
 }

@@ -135,7 +135,8 @@ impl<'a> Parser<'a> {
             // While a quoted value is being typed, its beginning counts.
             let quote = text.chars().nth(start).filter(|_| typing);
             let closed = quote.and_then(|quote| Token::all(&format!("{text}{quote}")).ok());
-            closed.ok_or_else(|| error(start, "a quote that does not end", "close it, or put it in other quotes"))
+            closed
+                .ok_or_else(|| error(start, "the closing quote is missing", "add it, or use the other kind of quotes"))
         })?;
         Ok(Self { tokens, at: 0, end: text.chars().count(), typing, known })
     }
@@ -148,7 +149,7 @@ impl<'a> Parser<'a> {
         match self.peek() {
             None => Ok(Filter(term)),
             // Outside parentheses, only an extra one ends the input early.
-            Some(_) => Err(self.error("\")\" without \"(\" before it", "take it away, or put it in quotes")),
+            Some(_) => Err(self.error("\")\" without \"(\" before it", "remove it, or put it in quotes")),
         }
     }
 
@@ -186,7 +187,7 @@ impl<'a> Parser<'a> {
             None => "the end of the filter".to_owned(),
             Some(token) => token.name(),
         };
-        Err(self.error(found, format!("{what} must stand here")))
+        Err(self.error(found, format!("{what} is expected here")))
     }
 
     fn either(&mut self, depth: usize) -> Read {
@@ -231,7 +232,7 @@ impl<'a> Parser<'a> {
 
     fn term(&mut self, depth: usize) -> Read {
         if depth == DEEPEST {
-            return Err(self.error("parentheses too deep in each other", "write it in fewer of them"));
+            return Err(self.error("parentheses are nested too deeply", "use fewer levels of parentheses"));
         }
         if self.take(Keyword::Not) {
             if matches!(self.peek(), None | Some(Token::Close)) || self.keyword().is_some_and(|key| key != Keyword::Not)

@@ -1,7 +1,7 @@
 //! Programs as workloads: the `[command]` of a plan.
 //!
-//! A command is a value that comes with its plan: the program with its arguments, in which placeholders stand for the levels of the
-//! cell. Its factors are those that the plan's `[factors]` name.
+//! A command is a value that comes with its plan: the program with its arguments, in which placeholders stand for the levels of the cell.
+//! Its factors are the ones that the plan's `[factors]` name.
 
 mod readings;
 mod table;
@@ -21,39 +21,39 @@ use super::typed::binding;
 use super::{DeclaredMeasure, GPUS, Request, USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, workloads};
 use crate::plan::{Better, Binding, Domain, Estimate, Factor, GpuChoice, Key, Level, Levels, Shape};
 
-/// What plans call such a workload.
+/// The key of a command without a name.
 pub const KEY: &str = "command";
-/// The measure of the memory that all processes of a run hold at once.
+/// The measure for the memory that all processes of a run use at the same time.
 pub const PEAK_RESIDENT: &str = "peak_resident_bytes";
-/// The measure of the CPU time of all processes of a run.
+/// The measure for the CPU time of all processes of a run.
 pub const CPU_TIME: &str = "cpu_time_s";
-/// The measure of a program's own time, without the set-up of the session's first run.
+/// The measure for a program's own time, without the set-up of the session's first run.
 pub const PROGRAM_TIME: &str = "program_time_s";
 
 /// A program to run, with its placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// The key of its workload.
+    /// The key of the command's workload.
     pub name: Key,
     /// The program and its arguments.
     pub run: Vec<String>,
-    /// The folder that it runs in, relative to `base`; none for `base` itself.
+    /// The folder that the program runs in, relative to `base`; `None` for `base` itself.
     #[serde(default)]
     pub folder: Option<String>,
-    /// The absolute folder of the plan's file; none for a plan without one, whose programs start from the working directory. Where a
-    /// plan lies is no part of what its cells are.
+    /// The absolute folder of the plan's file; `None` for a plan without a file, whose programs start in the working directory. The folder
+    /// is not part of the cells' identities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// Variables that are set for it.
+    /// Environment variables for the program.
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// A program that is run once a session before it; empty for none.
+    /// A program that runs once a session before the first run; empty for none.
     #[serde(default)]
     pub setup: Vec<String>,
-    /// After this time a run is ended, in seconds; none for the plan's limit.
+    /// A run is ended after this time, in seconds; `None` for the plan's limit.
     #[serde(default)]
     pub time_limit_s: Option<f64>,
-    /// What else is said about its factors.
+    /// Names, units and help of its factors.
     #[serde(default)]
     pub factors: Vec<Said>,
     /// Where its readings come from.
@@ -61,10 +61,10 @@ pub struct Command {
     pub readings: ReadingsSpec,
 }
 
-/// What a plan says about a factor of its command beside the levels.
+/// What a plan states about a factor of its command, in addition to the levels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Said {
-    /// The factor.
+    /// The factor's key.
     pub key: Key,
     /// Its name on screen.
     #[serde(default)]
@@ -72,7 +72,7 @@ pub struct Said {
     /// The unit of its levels.
     #[serde(default)]
     pub unit: Option<String>,
-    /// One line: what it changes.
+    /// One line of help: what the factor changes.
     #[serde(default)]
     pub help: Option<String>,
 }
@@ -82,9 +82,9 @@ pub struct Said {
 pub struct Filled {
     /// The program and its arguments.
     pub run: Vec<String>,
-    /// The folder that it runs in; none for the working directory.
+    /// The folder that the program runs in; `None` for the working directory.
     pub folder: Option<String>,
-    /// Variables that are set for it.
+    /// Environment variables for the program.
     pub env: Vec<(String, String)>,
     /// The set-up program and its arguments.
     pub setup: Vec<String>,
@@ -115,14 +115,15 @@ impl Command {
         Ok(Filled { run, folder, env: env.collect::<Result<_, _>>()?, setup: words(&self.setup)? })
     }
 
-    /// The program, its arguments, folder, variables and set-up: limits, readings and names of factors do not change what runs.
+    /// The parts of the command that determine what runs: program, arguments, folder, variables and set-up. Limits, readings and names of
+    /// factors do not.
     pub(super) fn what_runs(&self) -> impl PartialEq + Serialize {
         let Self { run, folder, env, setup, .. } = self;
         (run, folder, env, setup)
     }
 
-    /// What is run with these levels, a line each: the set-up and the program, as one would type them into a shell. What is known only
-    /// once a run starts stays a placeholder.
+    /// The command lines for these levels: the set-up and the program, each on a line, as one would type them into a shell. Placeholders
+    /// that are known only when a run starts are left in.
     pub fn lines(&self, levels: &Levels) -> Vec<String> {
         let value = |name: &str| Some(levels.get(name).map_or_else(|| format!("{{{name}}}"), ToString::to_string));
         let Ok(Filled { run, folder, env, setup }) = self.filled(&value) else {
@@ -137,15 +138,15 @@ impl Command {
         [&setup, &run].into_iter().filter(|words| !words.is_empty()).map(|words| line(words)).collect()
     }
 
-    /// What a cell's identity says of it: the SHA-256 of the program, its arguments, folder, variables and set-up, as they stand in
-    /// the plan. The text of the program's own files is not part of it.
+    /// The digest that enters a cell's identity: the SHA-256 of the program, its arguments, folder, variables and set-up, as they are
+    /// written in the plan. The content of the program's own files is not included.
     pub fn digest(&self) -> String {
         let text = serde_json::json!(self.what_runs()).to_string();
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// A word as it is typed into a shell.
+/// A word, quoted for a shell.
 fn typed(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=,@%+{}".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -155,7 +156,7 @@ fn typed(word: &str) -> String {
     }
 }
 
-/// The workload of a command. `ticked` has the factors that its plan names, with all levels that it ticks.
+/// The workload of a command. `ticked` contains the factors that its plan names, with all ticked levels.
 pub(in crate::plan) fn spec(
     command: Command,
     ticked: Vec<(Key, Vec<Level>)>,
@@ -164,8 +165,8 @@ pub(in crate::plan) fn spec(
     measures: Vec<DeclaredMeasure>,
 ) -> WorkloadSpec {
     let factors = ticked.into_iter().map(|(key, levels)| {
-        let said = command.factors.iter().find(|said| said.key == key);
-        factor(&key, &levels, said)
+        let texts = command.factors.iter().find(|texts| texts.key == key);
+        factor(&key, &levels, texts)
     });
     let one = unit.strip_suffix('s').filter(|one| !one.is_empty()).unwrap_or(unit);
     WorkloadSpec {
@@ -184,7 +185,7 @@ pub(in crate::plan) fn spec(
     }
 }
 
-/// What is measured of every program, whatever it says.
+/// The measures that are taken of every program, even if it reports nothing.
 pub(in crate::plan) fn own_measures() -> Vec<DeclaredMeasure> {
     let measure = |key: &str, name: &str, unit: &str| DeclaredMeasure {
         key: key.into(),
@@ -200,9 +201,9 @@ pub(in crate::plan) fn own_measures() -> Vec<DeclaredMeasure> {
     ]
 }
 
-/// A factor by its levels. One whose key a built-in workload has keeps its name, its unit, and the order of levels that decides
-/// colours.
-fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
+/// A factor made from its levels. If a built-in workload has the same key, the factor takes over its name, its unit, and the order of
+/// levels that decides colours.
+fn factor(key: &Key, levels: &[Level], texts: Option<&Said>) -> Factor {
     let known = workloads().iter().find_map(|spec| spec.factor(key));
     let first = levels.first().cloned().unwrap_or(Level::text(""));
     let names: Vec<Arc<str>> = levels.iter().filter_map(|level| level.as_text().map(Arc::from)).collect();
@@ -239,28 +240,29 @@ fn factor(key: &Key, levels: &[Level], said: Option<&Said>) -> Factor {
             usual
         }
     };
-    let name = said.and_then(|said| said.name.as_deref()).or(known.map(|known| &*known.name)).unwrap_or(key.as_str());
-    // What a built-in workload counts per GPU is not what a program counts.
+    let name =
+        texts.and_then(|texts| texts.name.as_deref()).or(known.map(|known| &*known.name)).unwrap_or(key.as_str());
+    // A unit such as "per GPU" of a built-in workload need not fit the program.
     let known_unit = known.map(|known| &*known.unit).filter(|unit| !unit.contains(" per "));
-    let unit = said.and_then(|said| said.unit.as_deref()).or(known_unit).unwrap_or_default();
+    let unit = texts.and_then(|texts| texts.unit.as_deref()).or(known_unit).unwrap_or_default();
     Factor {
         key: key.clone(),
         name: name.into(),
         unit: unit.into(),
         domain,
         default: first,
-        // No level: every level is part of a cell's identity.
+        // This is not a level: every level is part of a cell's identity.
         frozen_default: Level::text(""),
         idle: Vec::new(),
         usual,
         speaks_for_itself: false,
         hints: Vec::new(),
-        help: said.and_then(|said| said.help.clone()).unwrap_or_default(),
+        help: texts.and_then(|texts| texts.help.clone()).unwrap_or_default(),
         finding: String::new(),
     }
 }
 
-/// How many GPUs the levels ask for, 0 for a program that uses none; CPU ranks on a machine without GPUs.
+/// The number of GPUs in the levels, 0 for a program that uses none; on a machine without GPUs, the number of CPU ranks.
 fn devices(levels: &Levels) -> Result<u32, String> {
     match levels.get(GPUS) {
         None => Ok(1),
@@ -268,14 +270,14 @@ fn devices(levels: &Levels) -> Result<u32, String> {
             .as_integer()
             .and_then(|count| u32::try_from(count).ok())
             .filter(|count| *count <= 1024)
-            .ok_or_else(|| format!("{GPUS} = {level} is no number of GPUs: write a whole number from 0 to 1024")),
+            .ok_or_else(|| format!("{GPUS} = {level} is not a number of GPUs: write a whole number from 0 to 1024")),
     }
 }
 
 pub(in crate::plan) fn check(request: &Request) -> Result<(Shape, Estimate), String> {
     let Request { spec, levels, node, .. } = *request;
     let Some(command) = &spec.command else {
-        return Err(format!("{} has no command in this session: add its plan again", spec.key));
+        return Err(format!("the session does not contain the command {}: add its plan again", spec.key));
     };
     let devices = devices(levels)?;
     let level = |name: &str| levels.get(name).map(ToString::to_string);
@@ -302,7 +304,7 @@ fn is_built_in(name: &str) -> bool {
     BUILT_IN.iter().any(|(known, _)| *known == name)
 }
 
-/// The unit and the name of steps of a plan that does not say.
+/// The unit and the word for steps in plans that state none.
 const USUAL: (&str, &str) = ("units", USUAL_STEP);
 
 #[cfg(test)]

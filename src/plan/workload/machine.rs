@@ -1,13 +1,13 @@
-//! What a machine offers the ranks of a cell, and what it lacks: questions that every workload asks.
+//! Questions that every workload asks about a machine: the devices and memory that the ranks of a cell can use, and what is missing.
 
 use crate::plan::{CudaState, Gpu, Limits, Node};
 
-/// GPUs that can run a rank: those that are not split by MIG.
+/// GPUs that can run a rank: those without MIG mode.
 pub(super) fn usable_gpus(node: &Node) -> impl Iterator<Item = &Gpu> {
     node.gpus.iter().filter(|gpu| !gpu.mig)
 }
 
-/// What one rank may use: the smallest usable GPU's memory, or its share of the host's; at most the plan's limit.
+/// The memory that one rank may use: the smallest usable GPU's memory, or the rank's share of the host's; at most the plan's limit.
 pub(super) fn memory_per_rank_bytes(node: &Node, limits: &Limits, ranks: usize) -> u64 {
     let device = if node.has_cuda() {
         usable_gpus(node).map(|gpu| gpu.memory_bytes).min().unwrap_or(0)
@@ -17,12 +17,12 @@ pub(super) fn memory_per_rank_bytes(node: &Node, limits: &Limits, ranks: usize) 
     limits.memory_limit_bytes().map_or(device, |limit| limit.min(device))
 }
 
-/// Why there are no devices for so many ranks: GPUs where there is CUDA, CPUs elsewhere.
+/// Why the machine lacks devices for this number of ranks: GPUs where CUDA is usable, CPUs elsewhere; `None` if it has enough.
 pub(super) fn no_devices(node: &Node, ranks: usize) -> Option<String> {
     let hostname = &node.hostname;
     if !node.has_cuda() {
         return (ranks > node.cpus as usize)
-            .then(|| format!("{hostname} has no GPUs to use and {} CPUs for {ranks} CPU ranks: use fewer", node.cpus));
+            .then(|| format!("{hostname} has no usable GPUs and {} CPUs for {ranks} CPU ranks: use fewer", node.cpus));
     }
     let usable = usable_gpus(node).count();
     let split = node.gpus.len() - usable;
@@ -35,18 +35,18 @@ pub(super) fn no_devices(node: &Node, ranks: usize) -> Option<String> {
     })
 }
 
-/// What is needed of what is there, in GB; none where it suffices.
-pub(super) fn shortage(needed: u64, there: u64) -> Option<String> {
-    (needed > there).then(|| {
-        let (needed, there) = (needed as f64 / 1e9, there as f64 / 1e9);
-        // Rounded away from each other, so that 94.2 of 94 does not read 94 of 94.
-        let scale = if there < 10.0 { 10.0 } else { 1.0 };
-        let (needed, there) = ((needed * scale).ceil() / scale, (there * scale).floor() / scale);
-        format!("{needed} of {there} GB")
+/// The needed and the available memory in words, in GB; `None` if there is enough.
+pub(super) fn shortage(needed: u64, available: u64) -> Option<String> {
+    (needed > available).then(|| {
+        let (needed, available) = (needed as f64 / 1e9, available as f64 / 1e9);
+        // The needed amount is rounded up and the available one down, so that 94.2 of 94 does not read "94 of 94".
+        let scale = if available < 10.0 { 10.0 } else { 1.0 };
+        let (needed, available) = ((needed * scale).ceil() / scale, (available * scale).floor() / scale);
+        format!("{needed} of {available} GB")
     })
 }
 
-/// Why runs cannot use CUDA here; none where they can.
+/// Why runs cannot use CUDA on this machine; `None` if they can.
 pub(super) fn no_cuda(node: &Node) -> Option<String> {
     if node.has_cuda() {
         return None;

@@ -1,4 +1,4 @@
-//! Levels as types: enums of named levels, readers of other levels, and what several workloads share. Errors name the factor.
+//! Levels as types: enums of named levels, readers of other levels, and levels that several workloads share. Errors name the factor.
 
 use crate::plan::{Binding, Hint, Level, Levels};
 
@@ -67,21 +67,21 @@ levels! {
     }
 }
 
-/// Least number of warm-up steps of a run with `cuda_graph = on`: eleven that are not replayed, in which cuDNN tries its
-/// algorithms and c10d builds and times its buckets, and the twelfth, which is captured and replayed.
+/// The least number of warm-up steps of a run with `cuda_graph = on`. Eleven steps are not replayed: in these, cuDNN tries its algorithms,
+/// and c10d builds and times its buckets. The twelfth is captured and replayed.
 pub const CUDA_GRAPH_WARM_UP_STEPS: u64 = 12;
 
-/// What a recording shows of batches that are staged in page-locked memory, or not.
+/// How a recording shows whether batches are staged in page-locked memory.
 pub(super) fn pinned() -> [(&'static str, Hint); 2] {
     [("off", Hint::PinnedCopies(false)), ("on", Hint::PinnedCopies(true))]
 }
 
-/// What a recording shows of steps that are captured and replayed, or not.
+/// How a recording shows whether steps are captured and replayed.
 pub(super) fn graphs() -> [(&'static str, Hint); 2] {
     [("off", Hint::NoGraphs), ("on", Hint::GraphsAfter(CUDA_GRAPH_WARM_UP_STEPS))]
 }
 
-/// Reads a switch.
+/// Reads a level that is on or off.
 pub(super) fn switch(levels: &Levels, key: &str) -> Result<bool, String> {
     match levels.get(key).and_then(Level::as_text) {
         Some("on") => Ok(true),

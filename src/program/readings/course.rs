@@ -1,8 +1,9 @@
-//! The course of a run: from what a program said to steps with durations and warm-up.
+//! The course of a run: turns what a program reported into steps with durations and warm-up.
 //!
-//! A step's duration is what the program says it is. Otherwise it is the time since the step before, divided by the steps between,
-//! for many programs log every tenth step only. Steps that share a time, because they were read at once, share that duration. A
-//! time that holds something else (the program's start, an evaluation, a restart) times no step: such a step is recorded as warm-up.
+//! A step's duration is the one that the program reports. Otherwise it is the time since the previous reported step, divided by the number
+//! of steps in between, since many programs log only every tenth step. Steps with the same time, because they were read together, share
+//! that duration. A time that contains something else (the program's start, an evaluation, a restart) gives no duration: such a step is
+//! recorded as warm-up.
 
 use std::collections::HashSet;
 
@@ -11,44 +12,44 @@ use crate::analysis::has_warmed_up;
 use crate::plan::Key;
 use crate::protocol::{Event, Phase, check_duration};
 
-/// Different keys of readings that a run may have.
+/// The most different keys of readings in a run.
 const MOST_KEYS: usize = 1_000;
-/// Detection of the warm-up judges at the ends of blocks: so many steps, and later this share of all.
+/// The end of the warm-up is looked for whenever this number of further steps has ended, and later whenever a fixed share of all steps has.
 const BLOCK: usize = 8;
 const BLOCK_SHARE: usize = 8;
-/// Steps that are said together may be read so much later than they ended.
+/// Steps that are reported together may be read this long after they ended.
 const READ_LATE_S: f64 = 0.5;
-/// Detection gives up after so many steps.
+/// The search for the end of the warm-up is given up after this number of steps.
 const LATEST_WARM_UP: usize = 20_000;
 
-/// Which steps at the start of a run statistics leave out.
+/// Which steps at the start of a run are left out of statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUp {
-    /// So many.
+    /// This number of steps.
     Steps(u64),
-    /// Those until step times have settled, by [`has_warmed_up`].
+    /// The steps until step times have settled, according to [`has_warmed_up`].
     Found,
 }
 
-/// A run so far.
+/// The course of a run so far.
 pub struct Course {
     warm_up: WarmUp,
     started_s: f64,
-    /// When the last step or phase ended, and whether all time since then is a step's.
+    /// When the last step or phase ended, and whether all time since then belongs to a step.
     since_s: f64,
     times_step: bool,
-    /// The machine's clock was set: times until the first are by the old clock, those from the second on by the new one. The step during
-    /// which it was has not ended yet.
+    /// The machine's clock was set during the current step: times up to the first one are from the old clock, those from the second one on
+    /// are from the new clock.
     set: Option<(f64, f64)>,
-    /// The number of the first step that was said.
+    /// The number of the first reported step.
     first: Option<u64>,
     /// The last step, as it was logged.
     last: Option<Logged>,
-    /// Steps without a duration that share a time; the next one with another time gives them theirs.
+    /// Steps without a duration that have the same time; the next step with another time gives them their duration.
     waiting: Vec<Logged>,
     steps: Steps,
     epochs: Epochs,
-    /// Durations of the steps by which warm-up is judged, and how many there are when it is judged next.
+    /// Durations of the steps by which the end of the warm-up is judged, and how many of them there must be for the next judgement.
     durations_s: Vec<f64>,
     judge_at: usize,
     has_settled: bool,
@@ -56,14 +57,14 @@ pub struct Course {
     phase: Option<Phase>,
     loss: EpochLoss,
     keys: HashSet<Key>,
-    /// When the first step that said its duration ended, and the durations of those after it.
+    /// When the first step with a reported duration ended, and the sum of the durations of the steps after it.
     said: Option<(f64, f64)>,
-    /// Kinds of warnings that were said.
+    /// The kinds of warnings that were already given.
     warned: HashSet<&'static str>,
 }
 
 impl Course {
-    /// The course of a program that starts at a time.
+    /// The course of a program that starts at this time.
     pub fn new(started_s: f64, warm_up: WarmUp) -> Self {
         Self {
             warm_up,
@@ -87,12 +88,12 @@ impl Course {
         }
     }
 
-    /// The machine's clock was set by `by_s` between two times that it told: the duration of the step during which it was is not known.
+    /// The machine's clock was set by `by_s` between these two times: the duration of the current step is unknown.
     pub fn clock_set(&mut self, before_s: f64, after_s: f64, by_s: f64) {
         self.set = Some((after_s - by_s, before_s + by_s));
     }
 
-    /// Takes what was found since the last call, and gives the events of the run's log with their times.
+    /// Processes what was found since the last call, and adds the events of the run's log with their times.
     pub fn take(&mut self, found: &mut Vec<Found>, now_s: f64, events: &mut Vec<(f64, Event)>) {
         for found in found.drain(..) {
             match found {
@@ -108,7 +109,7 @@ impl Course {
                     self.log_waiting(events);
                     self.since_s = at_s;
                     self.times_step = matches!(phase, Phase::WarmUp | Phase::Steady);
-                    // Which phase training is in is known once there is a step.
+                    // The phase of training is known only after a first step.
                     self.phase = (!self.times_step).then_some(phase);
                     events.extend(self.phase.map(|phase| (at_s, Event::Phase { phase })));
                 }
@@ -130,26 +131,26 @@ impl Course {
             let life_s = (now_s - self.started_s).max(0.0);
             if let Some((_, said_s)) = late.filter(|(_, said_s)| *said_s > life_s + READ_LATE_S) {
                 let message = format!(
-                    "{said_s:.1} s of steps were said by a program that ran for {life_s:.1} s: its step times are impossible; say \
-                     milliseconds as duration_ms"
+                    "the program reported {said_s:.1} s of steps but ran for only {life_s:.1} s: its step times are impossible; report \
+                         milliseconds as duration_ms"
                 );
                 self.warn("late", message, now_s, events);
             } else if let Some((_, said_s)) = late {
                 let message = format!(
-                    "{said_s:.1} s of steps were said at once, after they had ended: which energy, clocks and load were theirs is not \
-                     known; let the program say each step when it ends, or with its time_s"
+                    "{said_s:.1} s of steps were reported together, after they had ended, so their energy, clocks and load are unknown; \
+                         let the program report each step when it ends, or with its time_s"
                 );
                 self.warn("late", message, now_s, events);
             }
             if self.warm_up == WarmUp::Found && !self.has_settled {
-                let message = "the end of the warm-up was not found, so no step counts: step times were still changing, or there \
-                               were too few; let the program run longer, or give measure.warm_up_steps";
+                let message = "the end of the warm-up was not found, so no step counts: step times were still changing, or there were \
+                     too few steps; let the program run longer, or set measure.warm_up_steps";
                 self.warn("settled", message.to_owned(), now_s, events);
             }
         }
     }
 
-    /// Whether a reading may have this key: there is a limit to how many keys there are.
+    /// Whether a reading may have this key; the number of keys is limited.
     fn knows(&mut self, key: &Key, now_s: f64, events: &mut Vec<(f64, Event)>) -> bool {
         if self.keys.contains(key) {
             return true;
@@ -186,8 +187,8 @@ impl Course {
                 self.log_waiting(events);
                 self.times_step = false;
                 let message = format!(
-                    "steps went back from {newest} to {number}: the program started again from a checkpoint, or counts each epoch \
-                     from the start without saying the epoch; steps that are said again replace the earlier ones"
+                    "step numbers went back from {newest} to {number}: the program restarted from a checkpoint, or counts steps from the \
+                         start of each epoch without reporting the epoch; repeated step numbers replace the earlier ones"
                 );
                 self.warn("restart", message, step.at_s, events);
             }
@@ -205,7 +206,7 @@ impl Course {
         }
     }
 
-    /// More is said of the newest step: its loss on a line of its own, its units by another file.
+    /// Adds further values to the newest step, such as its loss from a line of its own, or its units from another file.
     fn more_of_newest(&mut self, more: FoundStep, events: &mut Vec<(f64, Event)>) {
         let is_waiting = !self.waiting.is_empty();
         let Some(newest) = self.waiting.last_mut().or(self.last.as_mut()) else { return };
@@ -214,7 +215,7 @@ impl Course {
         (step.loss, step.units) = (more.loss.or(step.loss), more.units.or(step.units));
         (step.wait_s, step.steps) = (more.wait_s.or(step.wait_s), more.steps.or(step.steps));
         (step.duration_s, step.warm_up) = (more.duration_s.or(step.duration_s), more.warm_up.or(step.warm_up));
-        // Compared as texts, for NaN differs from itself and need not be logged again.
+        // Compared as texts, because NaN differs from itself but need not be logged again.
         if !is_waiting && before != format!("{step:?}") {
             newest.duration_s = step.duration_s.unwrap_or(newest.duration_s);
             newest.warm_up = step.warm_up.unwrap_or(newest.warm_up);
@@ -222,7 +223,7 @@ impl Course {
         }
     }
 
-    /// Logs the steps that were waiting for others of their time.
+    /// Logs the steps that waited for other steps with the same time.
     fn log_waiting(&mut self, events: &mut Vec<(f64, Event)>) {
         let waiting = std::mem::take(&mut self.waiting);
         let Some(newest) = waiting.last() else { return };
@@ -279,7 +280,7 @@ impl Course {
         }
     }
 
-    /// Judges whether step times have settled, at the end of a block of them.
+    /// Judges whether step times have settled, after every block of steps.
     fn judge(&mut self, logged: &Logged) {
         if self.warm_up != WarmUp::Found || self.has_settled {
             return;
@@ -289,7 +290,7 @@ impl Course {
             return;
         }
         self.judge_at += BLOCK.max(self.durations_s.len() / BLOCK_SHARE);
-        // Short runs have steady steps too.
+        // Short runs need some steady steps, too.
         let is_half = logged.step.steps.is_some_and(|steps| logged.number >= steps / 2);
         self.has_settled = is_half || self.durations_s.len() >= LATEST_WARM_UP || has_warmed_up(&self.durations_s);
         if self.has_settled {
@@ -302,10 +303,10 @@ impl Course {
 #[derive(Clone, Copy, Debug)]
 struct Logged {
     step: FoundStep,
-    /// Counted over the run, from 1.
+    /// Its number over the run, from 1.
     number: u64,
     epoch: u32,
-    /// Steps since the one that was logged before it.
+    /// The difference to the number of the previously logged step.
     advance: u64,
     duration_s: f64,
     warm_up: bool,
@@ -317,7 +318,7 @@ impl Logged {
         Event::Step {
             epoch: self.epoch,
             step: self.number,
-            // A count that begins anew with each epoch does not tell the end of the run.
+            // A count that starts again in each epoch does not give the end of the run.
             steps: steps.filter(|steps| *steps >= self.number).unwrap_or(0),
             duration_s: self.duration_s,
             load_wait_s: wait_s.unwrap_or(f64::NAN),
@@ -328,47 +329,47 @@ impl Logged {
     }
 }
 
-/// From a program's count of steps, from 0 or 1, over the run or over each epoch, to one over the run from 1.
+/// Converts a program's step numbers (from 0 or 1, over the run or over each epoch) into numbers over the run, from 1.
 #[derive(Default)]
 struct Steps {
     from_zero: bool,
-    /// Steps of the epochs before.
+    /// The number of steps in earlier epochs.
     before: u64,
-    /// The newest number in the program's count, from 1, where that count ends, and its epoch.
+    /// The newest number in the program's count (from 1), the last number of that count, and the epoch.
     newest: Option<(u64, Option<u64>, Option<u32>)>,
 }
 
 impl Steps {
-    fn number_of(&self, said: u64) -> u64 {
-        said.saturating_add(u64::from(self.from_zero)).saturating_add(self.before)
+    fn number_of(&self, number: u64) -> u64 {
+        number.saturating_add(u64::from(self.from_zero)).saturating_add(self.before)
     }
 
-    /// The number of a step that was said.
-    fn next(&mut self, said: u64, end: Option<u64>, epoch: Option<u32>) -> u64 {
-        self.from_zero |= said == 0 && self.newest.is_none();
-        let said = said.saturating_add(u64::from(self.from_zero)).max(1);
+    /// The number over the run for a reported step number.
+    fn next(&mut self, number: u64, end: Option<u64>, epoch: Option<u32>) -> u64 {
+        self.from_zero |= number == 0 && self.newest.is_none();
+        let number = number.saturating_add(u64::from(self.from_zero)).max(1);
         if let Some((newest, newest_end, newest_epoch)) = self.newest
-            && said < newest
+            && number < newest
         {
             let is_next_epoch = epoch > newest_epoch && newest_epoch.is_some();
             if is_next_epoch || newest_end == Some(newest) {
                 self.before = self.before.saturating_add(newest_end.unwrap_or(newest).max(newest));
             }
         }
-        self.newest = Some((said, end, epoch));
-        said.saturating_add(self.before)
+        self.newest = Some((number, end, epoch));
+        number.saturating_add(self.before)
     }
 
-    /// The number of a step that was said without one.
+    /// The number over the run for a step that was reported without a number.
     fn following(&mut self) -> u64 {
         let (newest, end, epoch) = self.newest.unwrap_or_default();
-        let said = newest.saturating_add(1);
-        self.newest = Some((said, end, epoch));
-        said.saturating_add(self.before)
+        let number = newest.saturating_add(1);
+        self.newest = Some((number, end, epoch));
+        number.saturating_add(self.before)
     }
 }
 
-/// From a program's count of epochs, from 0 or 1 or in fractions, to one from 1.
+/// Converts a program's epochs (from 0 or 1, or fractions) into epochs from 1.
 #[derive(Default)]
 struct Epochs {
     from_zero: bool,
@@ -376,18 +377,18 @@ struct Epochs {
 }
 
 impl Epochs {
-    fn number_of(&mut self, said: f64) -> u32 {
-        self.in_fractions |= said.fract() != 0.0;
-        self.from_zero |= said == 0.0;
+    fn number_of(&mut self, number: f64) -> u32 {
+        self.in_fractions |= number.fract() != 0.0;
+        self.from_zero |= number == 0.0;
         if self.in_fractions {
-            said.ceil().max(1.0) as u32
+            number.ceil().max(1.0) as u32
         } else {
-            (said as u32).saturating_add(self.from_zero.into())
+            (number as u32).saturating_add(self.from_zero.into())
         }
     }
 }
 
-/// The mean loss of an epoch's steps, weighted by their units where the program says them.
+/// The mean loss of an epoch's steps, weighted by their units if the program reports them.
 #[derive(Default)]
 struct EpochLoss {
     epoch: u32,
@@ -404,7 +405,7 @@ impl EpochLoss {
         }
     }
 
-    /// Ends the epoch with its reading, if there was a loss and the program says none.
+    /// Ends the epoch with a reading of its loss, if there was a loss and the program reports none itself.
     fn end(&mut self, at_s: f64, keys: &HashSet<Key>) -> Option<(f64, Event)> {
         let Self { epoch, sum, weight } = std::mem::take(self);
         let is_said = keys.contains("train_loss");

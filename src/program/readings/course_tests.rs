@@ -74,7 +74,7 @@ fn steps_that_are_logged_now_and_then_and_steps_that_are_read_at_once_share_thei
 fn steps_that_are_said_long_after_they_ended_are_told_to_lack_their_time() {
     let timed = |step, at_s| Found::Step(FoundStep { duration_s: Some(0.1), ..said(step, at_s) });
     let at_the_end = events(WarmUp::Steps(0), &[(1..=50).map(|step| timed(step, 20.0)).collect()]);
-    assert!(warnings(&at_the_end)[0].starts_with("4.9 s of steps were said at once"), "{at_the_end:?}");
+    assert!(warnings(&at_the_end)[0].starts_with("4.9 s of steps were reported together"), "{at_the_end:?}");
     let in_milliseconds = |step| Found::Step(FoundStep { duration_s: Some(100.0), ..said(step, 0.1 * step as f64) });
     let impossible = events(WarmUp::Steps(0), &[(1..=50).map(in_milliseconds).collect()]);
     assert_eq!(warnings(&impossible).len(), 1, "{impossible:?}");
@@ -139,7 +139,7 @@ fn steps_that_go_back_replace_the_earlier_ones_and_that_is_said() {
     );
     assert_eq!(steps(&log), [(1, 1, 1.0, false), (2, 1, 6.0, false), (3, 1, 2.0, true)]);
     let [warning] = warnings(&log)[..] else { panic!("{log:?}") };
-    assert!(warning.starts_with("steps went back from 3 to 2"), "{warning}");
+    assert!(warning.starts_with("step numbers went back from 3 to 2"), "{warning}");
 }
 
 #[test]
@@ -295,9 +295,9 @@ proptest! {
 #[test]
 fn what_no_line_of_a_log_can_hold_is_not_logged() {
     let refused = |name: &str, value: f64| Fields::default().number(name, value).unwrap_err();
-    assert!(refused("time_s", 1.76e12).contains("not a time in seconds since 1970"), "milliseconds");
-    assert!(refused("duration_s", 1e10).contains("not the time of a step"));
-    assert!(refused("wait_s", -1.0).contains("not a number from 0"));
+    assert!(refused("time_s", 1.76e12).contains("must be a time in seconds since 1970"), "milliseconds");
+    assert!(refused("duration_s", 1e10).contains("must be the time of a step"));
+    assert!(refused("wait_s", -1.0).contains("must be a number from 0"));
 
     // By a clock that starts with the program, a step may have begun before 1970; by another one, decades may have passed.
     let early = FoundStep { duration_s: Some(2.0), ..said(1, 1.0) };

@@ -1,4 +1,4 @@
-//! Readings from tables that a program appends to: CSV and tab-separated values, the first row with names.
+//! Readings from tables that a program appends to: comma- or tab-separated values, with names in the first row.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ struct Table {
     /// The file's name.
     name: String,
     names: Names,
-    /// The names of the columns, once the first row was read, and what separates them.
+    /// The names of the columns and the separator, once the first row was read.
     columns: Option<(Vec<String>, u8)>,
     /// Rows that were read.
     rows: u64,
@@ -29,7 +29,7 @@ struct Table {
 }
 
 impl Csv {
-    /// A table, its rows from now on.
+    /// A table whose present rows are skipped.
     pub fn new(path: PathBuf, spec: &ReadingsSpec) -> Self {
         let (file, first) = Growing::after_now(path);
         let columns = first.map(|line| columns(&String::from_utf8_lossy(&line)));
@@ -52,7 +52,7 @@ impl Source for Csv {
                 found.push(Found::Warning(format!("{name}: {refused} of {rows} rows could not be read")));
             }
             if *rows == 0 {
-                found.push(Found::Warning(format!("{}: the program wrote no row", file.path().display())));
+                found.push(Found::Warning(format!("{}: the program wrote no rows", file.path().display())));
             }
         }
         Ok(())
@@ -66,7 +66,7 @@ impl Table {
             return;
         };
         let cells = cells(line, *separator);
-        // A program that starts again may write the names again.
+        // A program that starts again may write the row of names again.
         if cells == *columns {
             return;
         }
@@ -81,7 +81,7 @@ impl Table {
             };
             columns.iter().zip(&cells).try_for_each(set).map(|()| fields)
         } else {
-            Err(format!("it has {} cells, and the first row {}", cells.len(), columns.len()))
+            Err(format!("it has {} cells, but the first row has {}", cells.len(), columns.len()))
         };
         match read {
             Ok(fields) => fields.found(now_s, found),
@@ -96,10 +96,10 @@ impl Table {
     }
 }
 
-/// The names in the first row, and the sign that separates them: the most frequent of the usual ones.
+/// The names in the first row, and the separator: the most frequent of the usual ones.
 fn columns(line: &str) -> (Vec<String>, u8) {
     let count = |separator: &u8| line.bytes().filter(|byte| byte == separator).count();
-    // The last of several equals is the greatest.
+    // Of several equally frequent ones, `max_by_key` returns the last.
     let separator = [b';', b'\t', b','].into_iter().max_by_key(count).unwrap_or(b',');
     let line = line.trim_start_matches('\u{feff}');
     let names = cells(line, separator).into_iter().map(|name| name.trim().trim_start_matches("# ").to_owned());
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(poll(&mut source, false), [step(2, Some(0.25)), reading]);
         let end = poll(&mut source, true);
         let [Found::Warning(said)] = &end[..] else { panic!("{end:?}") };
-        assert!(said.starts_with("metrics.csv, row 4: it has 2 cells, and the first row 5"), "{said}");
+        assert!(said.starts_with("metrics.csv, row 4: it has 2 cells, but the first row has 5"), "{said}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The words of readings: what the fields of a line, a row or an event mean, and what they come to.
+//! The meaning of names: which field or reading a name in a line, a row or an event stands for.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,7 +6,7 @@ use super::{Found, FoundStep};
 use crate::plan::Key;
 use crate::protocol::{MAX_KEY_BYTES, MOST_STEPS, Phase, check_duration, check_moment};
 
-/// The fields that have a meaning; all other names are readings.
+/// The names of fields; all other names are readings.
 pub(super) const WORDS: &[&str] = &[
     "step",
     "steps",
@@ -22,7 +22,7 @@ pub(super) const WORDS: &[&str] = &[
     "time_s",
 ];
 
-/// Other programs' names of them, in lower case with `_` for every other sign.
+/// Names of these fields in other programs, in lower case with `_` for every other character.
 const ALIASES: &[(&str, &[&str])] = &[
     ("step", &["global_step", "iteration", "iter", "_step", "train_global_step"]),
     ("steps", &["max_steps", "total_steps"]),
@@ -30,22 +30,22 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("time_s", &["wall_time", "timestamp", "_timestamp"]),
 ];
 
-/// The meaning of a program's names: those that its plan declares, and in formats that are not multicard's own, usual ones.
+/// The meaning of a program's names: as its plan declares, and for formats that multicard does not define, the usual meaning.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     declared: BTreeMap<String, String>,
-    /// Names that usually mean a field do so, and that is said.
+    /// Whether names with a usual meaning are taken for fields; each guess is reported.
     guesses: bool,
     guessed: HashSet<&'static str>,
 }
 
 impl Names {
-    /// Those that a plan declares; usual names are taken for what they usually mean if `guesses`.
+    /// Names that a plan declares. If `guesses`, other names get their usual meaning.
     pub fn new(declared: &BTreeMap<String, String>, guesses: bool) -> Self {
         Self { declared: declared.clone(), guesses, guessed: HashSet::new() }
     }
 
-    /// The word or the key that a program's name stands for. A guess is said once.
+    /// The field or the key that a program's name stands for. A guess is reported once.
     pub fn meaning<'n>(&'n mut self, name: &'n str, origin: &str, found: &mut Vec<Found>) -> &'n str {
         if self.declared.contains_key(name) {
             return &self.declared[name];
@@ -57,7 +57,7 @@ impl Names {
             name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
         let alias = ALIASES.iter().find(|(word, names)| *word == plain || names.contains(&plain.as_str()));
         let Some((word, _)) = alias else { return name };
-        // Two names of one thing: the first has it.
+        // If two names stand for the same field, the first one is used.
         let is_taken = self.declared.values().any(|taken| taken == word);
         if is_taken {
             return name;
@@ -65,8 +65,8 @@ impl Names {
         if self.guessed.insert(word) {
             self.declared.insert(name.to_owned(), (*word).to_owned());
             found.push(Found::Warning(format!(
-                "{origin}: {name:?} was taken for {word} by its name; \
-                 names = {{ {name:?} = {word:?} }} in [command.readings] makes it certain"
+                "{origin}: {name:?} was taken for {word} because of its name; to confirm this, write names = {{ {name:?} = {word:?} }} \
+                     in [command.readings]"
             )));
             return word;
         }
@@ -88,9 +88,9 @@ impl Fields {
     /// Sets a field, or adds a reading under another name.
     ///
     /// # Errors
-    /// The number cannot be what the name says.
+    /// The number is impossible for this field.
     pub fn number(&mut self, name: &str, value: f64) -> Result<(), String> {
-        let refused = |what: &str| Err(format!("{name} is {value}, which is not {what}"));
+        let refused = |what: &str| Err(format!("{name} is {value}, but must be {what}"));
         let count = || (value.fract() == 0.0 && (0.0..=MOST_STEPS as f64).contains(&value)).then_some(value as u64);
         let positive = || (value.is_finite() && value >= 0.0).then_some(value);
         let step = &mut self.step;
@@ -113,7 +113,7 @@ impl Fields {
                 if positive().is_none() {
                     return refused("a number from 0");
                 }
-                // The log would not be read with it.
+                // The log could not be parsed with it.
                 if check_duration(name, value_s).is_err() {
                     return refused("the time of a step");
                 }
@@ -137,7 +137,7 @@ impl Fields {
         self.readings.extend(reading_key(name).map(|key| (key, value)));
     }
 
-    /// Sets a field that is a text: a phase, or a number as it is printed.
+    /// Sets a field given as text: a phase, or a number as it is printed.
     ///
     /// # Errors
     /// It is neither a number nor a phase.
@@ -152,21 +152,21 @@ impl Fields {
                 "evaluate" | "evaluation" | "eval" | "test" | "validate" | "validation" => Phase::Evaluate,
                 _ => {
                     let phases = "start, load, train, evaluate";
-                    return Err(format!("{} is not a phase; there are {phases}", shown(text)));
+                    return Err(format!("{} is not a phase; the phases are {phases}", shown(text)));
                 }
             });
             return Ok(());
         }
-        // `\S+` takes the comma after a number along.
+        // `\S+` also matches the comma after a number.
         match text.trim_end_matches([',', ';', ')', ']', '|']).parse() {
             Ok(number) => self.number(name, number),
-            Err(_) => Err(format!("{name} is {}, which is not a number", shown(text))),
+            Err(_) => Err(format!("{name} is {}, but must be a number", shown(text))),
         }
     }
 
-    /// Passes what the fields come to on to `found`; `now_s` is the time of a line that has none.
+    /// Adds what the fields describe to `found`; `now_s` is the time for a line without one.
     ///
-    /// It is a step where it has a loss, a duration or units, and where it has nothing but a step's number.
+    /// They describe a step if they contain a loss, a duration or units, or nothing but a step number.
     pub fn found(self, now_s: f64, found: &mut Vec<Found>) {
         let Self { mut step, time_s, phase, readings, rank: _ } = self;
         step.at_s = time_s.unwrap_or(now_s);
@@ -180,7 +180,7 @@ impl Fields {
     }
 }
 
-/// A name as the key of a measure: without spaces and control characters, and no longer than keys may be.
+/// Turns a name into the key of a measure: without spaces and control characters, and shortened to the maximum length of keys.
 fn reading_key(name: &str) -> Option<Key> {
     let mut key: String =
         name.trim().chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect();
@@ -189,7 +189,7 @@ fn reading_key(name: &str) -> Option<Key> {
     (!key.is_empty()).then(|| key.into())
 }
 
-/// A text for a message: quoted, and cut where it is long.
+/// A text for a message: in quotes, and cut if it is long.
 pub(super) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {
@@ -230,15 +230,15 @@ mod tests {
     #[test]
     fn a_number_that_cannot_be_is_refused_and_a_loss_that_is_none_is_kept() {
         let refused = |name: &str, text: &str| Fields::default().text(name, text).unwrap_err();
-        assert_eq!(refused("step", "-3"), "step is -3, which is not a whole number from 0 to 9007199254740991");
-        assert!(refused("step", "1e300").contains("not a whole number from 0"));
+        assert_eq!(refused("step", "-3"), "step is -3, but must be a whole number from 0 to 9007199254740991");
+        assert!(refused("step", "1e300").contains("must be a whole number from 0"));
         // As a number of JSON it is the same as ...992.
-        assert!(refused("step", "9007199254740993").contains("not a whole number from 0"));
-        assert!(refused("steps", "9007199254740992").contains("not a whole number from 0"));
+        assert!(refused("step", "9007199254740993").contains("must be a whole number from 0"));
+        assert!(refused("steps", "9007199254740992").contains("must be a whole number from 0"));
         let largest = found(&[("step", "9007199254740991")]);
         assert!(matches!(largest[0], Found::Step(FoundStep { step: Some(9_007_199_254_740_991), .. })), "{largest:?}");
-        assert_eq!(refused("duration_s", "nan"), "duration_s is NaN, which is not a number from 0");
-        assert_eq!(refused("units", "many"), "units is \"many\", which is not a number");
+        assert_eq!(refused("duration_s", "nan"), "duration_s is NaN, but must be a number from 0");
+        assert_eq!(refused("units", "many"), "units is \"many\", but must be a number");
         assert!(refused("phase", "lunch").contains("start, load, train, evaluate"));
         let Found::Step(step) = found(&[("loss", "NaN")])[0] else { panic!("not a step") };
         assert!(step.loss.unwrap().is_nan());

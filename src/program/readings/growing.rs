@@ -1,4 +1,4 @@
-//! A file that another program appends to, or writes anew.
+//! A file that another program appends to, or replaces.
 
 use std::cmp::Ordering;
 use std::fs::{File, OpenOptions};
@@ -6,28 +6,28 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes of its start by which a file that was written anew is known.
+/// The number of bytes at its start that show whether the file was rewritten.
 const HEAD: usize = 256;
 /// Most bytes that are read at once.
 const CHUNK: usize = 1 << 20;
 /// Most bytes that one poll reads, so that a large file does not delay the other sources.
 const PER_POLL: usize = 16 << 20;
 
-/// What a read came upon.
+/// A result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'b> {
-    /// The file starts again: another was put in its place, or it was written anew.
+    /// The file starts again: it was replaced or rewritten.
     Anew,
     /// Its next bytes.
     Bytes(&'b [u8]),
 }
 
-/// Reads what was appended to a file since it was read last. It need not exist yet.
+/// Reads what was appended to a file since the last read. The file need not exist yet.
 pub(super) struct Growing {
     path: PathBuf,
     /// The open file with its device and inode.
     file: Option<(File, (u64, u64))>,
-    /// Bytes that were read or left out.
+    /// Bytes that were read or skipped.
     offset: u64,
     /// The first bytes.
     head: Vec<u8>,
@@ -39,8 +39,8 @@ impl Growing {
         Self { path, file: None, offset: 0, head: Vec::new() }
     }
 
-    /// The same without what is in it now; gives its first line, for tables that have their names there, and whether there is
-    /// something that is left out.
+    /// A file whose present contents are skipped. Also returns its first line, for tables that have their names there, and whether anything
+    /// was skipped.
     pub fn after_now(path: PathBuf) -> (Self, Option<Vec<u8>>) {
         let mut growing = Self::new(path);
         let opened = growing.open().ok().filter(|there| *there).and(growing.file.as_mut());
@@ -64,11 +64,11 @@ impl Growing {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
 
-    /// Passes what is new to `take`; `all` of it, or some megabytes.
+    /// Passes what is new to `take`: everything if `all`, otherwise a few megabytes at most.
     pub fn read(&mut self, all: bool, mut take: impl FnMut(Part)) -> Result<(), String> {
         let failed = |error: io::Error, path: &Path| format!("cannot read {}: {error}", path.display());
-        let there = self.open().map_err(|error| failed(error, &self.path))?;
-        if !there {
+        let exists = self.open().map_err(|error| failed(error, &self.path))?;
+        if !exists {
             return Ok(());
         }
         if self.was_written_anew().map_err(|error| failed(error, &self.path))? {
@@ -97,7 +97,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Opens the file that has the path now, if there is one. Only regular files are read: a pipe would wait.
+    /// Opens the file at this path, if there is one. Only regular files are read, since a pipe would block.
     fn open(&mut self) -> io::Result<bool> {
         let metadata = match std::fs::metadata(&self.path) {
             Ok(metadata) => metadata,
@@ -117,14 +117,14 @@ impl Growing {
             }
             let is_another = self.file.replace((file, (metadata.dev(), metadata.ino()))).is_some();
             if is_another {
-                // No file has this much to leave out.
+                // No file has this many bytes to skip.
                 self.offset = u64::MAX;
             }
         }
         Ok(true)
     }
 
-    /// Whether less is in the file than was read, or something else where it starts.
+    /// Whether the file is now shorter than what was read, or starts with other bytes.
     fn was_written_anew(&mut self) -> io::Result<bool> {
         let Some((file, _)) = &mut self.file else { return Ok(false) };
         match file.metadata()?.len().cmp(&self.offset) {

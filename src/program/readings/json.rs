@@ -9,7 +9,7 @@ use super::growing::{Growing, Part};
 use super::{Found, Lines, Source};
 use crate::plan::command::ReadingsSpec;
 
-/// Lines that cannot be read and are said one by one; the others are counted.
+/// The number of unreadable lines that are reported one by one; further ones are only counted.
 pub(super) const SAID: u64 = 3;
 
 /// JSON lines that a program appends to a file.
@@ -21,7 +21,7 @@ pub(super) struct JsonLines {
     count: u64,
     /// Lines that could not be read.
     refused: u64,
-    /// It is missed if it does not come.
+    /// Whether the plan declares the file, so that its absence is reported.
     is_declared: bool,
 }
 
@@ -31,7 +31,7 @@ impl JsonLines {
         Self::read(Growing::new(path), Names::default(), false)
     }
 
-    /// A file of the program's own, from now on.
+    /// A file of the program's own, whose present contents are skipped.
     pub fn declared(path: PathBuf, spec: &ReadingsSpec) -> Self {
         Self::read(Growing::after_now(path).0, Names::new(&spec.names, true), true)
     }
@@ -49,7 +49,7 @@ impl Source for JsonLines {
             *count += 1;
             let read = object(line).and_then(|object| fields(&object, names, &name, found));
             match read {
-                // A step's units are those of all ranks, and all of them share its time: rank 0 speaks for the others.
+                // A step's units are those of all ranks, and all ranks report the same time, so only rank 0 counts.
                 Ok(fields) if fields.rank.is_none_or(|rank| rank == 0) => fields.found(now_s, found),
                 Ok(_) => {}
                 Err(why) => {
@@ -70,27 +70,27 @@ impl Source for JsonLines {
                 found.push(Found::Warning(format!("{name}: {refused} of {count} lines could not be read")));
             }
             if self.is_declared && *count == 0 {
-                found.push(Found::Warning(format!("{}: the program wrote no line", self.file.path().display())));
+                found.push(Found::Warning(format!("{}: the program wrote no lines", self.file.path().display())));
             }
         }
         Ok(())
     }
 }
 
-/// A line's object.
+/// The object in a line.
 fn object(line: &str) -> Result<Map<String, Value>, String> {
     let parsed = serde_json::from_str(line).or_else(|error| {
-        // Python's json writes numbers that JSON lacks.
+        // Python's json module writes numbers that are not valid JSON.
         serde_json::from_str(&without_nan(line)).map_err(|_| error)
     });
     match parsed {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(format!("{} is not an object such as {{\"step\": 1, \"loss\": 0.5}}", shown(line))),
+        Ok(_) => Err(format!("{} is not an object, such as {{\"step\": 1, \"loss\": 0.5}}", shown(line))),
         Err(error) => Err(format!("{} is not JSON: {error}", shown(line))),
     }
 }
 
-/// The line with `null` for `NaN`, `Infinity` and `-Infinity` outside of texts.
+/// The line with `null` in place of `NaN`, `Infinity` and `-Infinity` outside of strings.
 fn without_nan(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let (mut rest, mut in_text) = (line, false);
@@ -112,7 +112,7 @@ fn without_nan(line: &str) -> String {
     plain
 }
 
-/// The fields of a line: numbers, and those of the object `reading` within. Other texts, lists and objects are left out.
+/// The fields of a line: its numbers, and those of the object `reading` in it. Other texts, lists and objects are ignored.
 fn fields(
     object: &Map<String, Value>,
     names: &mut Names,
@@ -151,7 +151,7 @@ fn fields(
     Ok(fields)
 }
 
-/// A number; that of `null` is NaN.
+/// A number; `null` becomes NaN.
 fn number(value: &Value) -> Option<f64> {
     if value.is_null() { Some(f64::NAN) } else { value.as_f64() }
 }
@@ -218,7 +218,7 @@ mod tests {
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert!(warnings[0].starts_with("readings.jsonl:1: step is \"x\", which is not a number"), "{warnings:?}");
+        assert!(warnings[0].starts_with("readings.jsonl:1: step is \"x\", but must be a number"), "{warnings:?}");
         assert!(warnings[1].contains("readings.jsonl:2: \"[1]\" is not an object"), "{warnings:?}");
         assert!(warnings[2].contains("is not JSON"), "{warnings:?}");
         assert_eq!(warnings[3], "readings.jsonl: 11 of 11 lines could not be read");

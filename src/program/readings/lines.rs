@@ -1,26 +1,26 @@
-//! A stream's bytes as lines.
+//! Splits a stream of bytes into lines.
 
-/// Bytes of a line that are kept; the rest of a longer one is left out.
+/// The number of bytes of a line that are kept; the rest of a longer line is dropped.
 const KEPT: usize = 64 << 10;
 
-/// Cuts a stream into lines. A carriage return ends a line too, for progress bars print one after each state.
+/// Splits a stream into lines. A carriage return ends a line, too, because progress bars print one after each state.
 #[derive(Default)]
 pub struct Lines {
     partial: Vec<u8>,
-    /// Line breaks so far; carriage returns are not counted.
+    /// The number of line breaks so far; carriage returns are not counted.
     breaks: u64,
-    /// Up to the next line break, bytes are left out.
+    /// Whether bytes are dropped until the next line break.
     skips: bool,
 }
 
 impl Lines {
-    /// A stream of which nothing was read yet.
+    /// A stream that has not been read yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes more of the stream and passes each complete line to `take` with its number, as editors count them. Colours and other
-    /// escape sequences and empty lines are left out, and bytes that are not UTF-8 are replaced.
+    /// Reads more of the stream and passes each complete line to `take`, with its number as in editors. Colours, other escape sequences and
+    /// empty lines are left out, and bytes that are not UTF-8 are replaced.
     pub fn push(&mut self, mut bytes: &[u8], mut take: impl FnMut(u64, &str)) {
         if self.skips {
             let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return };
@@ -35,13 +35,13 @@ impl Lines {
         self.keep(bytes);
     }
 
-    /// Leaves out what follows, up to the first line break of the next piece that is pushed.
+    /// Drops everything up to the first line break of the next piece.
     pub fn skip(&mut self) {
         self.partial.clear();
         self.skips = true;
     }
 
-    /// Passes what follows the last line break to `take`, once nothing more will come.
+    /// Passes the text after the last line break to `take`, once nothing more will come.
     pub fn finish(&mut self, mut take: impl FnMut(u64, &str)) {
         self.hand_out(&mut take);
     }

@@ -1,7 +1,8 @@
-//! Readings of a program whose plan declares none: what it writes to `$MULTICARD_READINGS`, TensorBoard's event files in the run's
-//! folder, and usual shapes of output.
+//! Readings of a program whose plan declares none. They are looked for in the file `$MULTICARD_READINGS`, in TensorBoard's event files in
+//! the run's folder, and in common formats of output.
 //!
-//! Only the first is certain. The others are guesses: they say so, give way to what is certain, and only one of them gives steps.
+//! Only the first source is certain. The others are guesses: they are reported as such, the certain source takes precedence, and only one
+//! of them gives steps.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,7 +16,7 @@ use super::printed::{self, Meaning, Printed};
 use super::tensorboard::EventFiles;
 use super::{Found, Source, Stream, Untaken};
 
-/// Who gives the steps.
+/// The source that gives the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speaker {
     Program,
@@ -23,7 +24,7 @@ enum Speaker {
     Output,
 }
 
-/// What is found by looking.
+/// All sources that are looked for.
 pub(super) struct Look {
     program: JsonLines,
     event_files: EventFiles,
@@ -38,7 +39,8 @@ impl Look {
         Self { program, event_files, output: Shapes::default(), speaker: None, has_guessed_readings: false }
     }
 
-    /// Passes on what one of them found: steps of the one that was first to have some, of the program itself in any case.
+    /// Passes on what one source found. Steps are passed on only from the first source that had some, and from the program's own file in
+    /// any case.
     fn pass(&mut self, speaker: Speaker, guess: &str, new: Vec<Found>, found: &mut Vec<Found>) {
         let is_certain = speaker == Speaker::Program;
         let has = |is_one: fn(&Found) -> bool| new.iter().any(is_one);
@@ -51,12 +53,12 @@ impl Look {
         let is_new = speaker == Speaker::Output && self.speaker.is_none() && !self.has_guessed_readings;
         if is_new && has(|found| matches!(found, Found::Reading { .. })) {
             self.has_guessed_readings = true;
-            found.push(said(&format!("readings were guessed from {guess}, which has no number of a step")));
+            found.push(said(&format!("readings were guessed from {guess}, which contains no step number")));
         }
         let is_heard = |found: &Found| match found {
             Found::Step(_) | Found::Phase { .. } => self.speaker == Some(speaker),
             Found::Reading { .. } | Found::Warning(_) => true,
-            // Trials say that; a run is not marked with it.
+            // This is shown in trials; runs are not marked with it.
             Found::Untaken(_) => false,
         };
         found.extend(new.into_iter().filter(|found| is_certain || is_heard(found)));
@@ -64,7 +66,7 @@ impl Look {
 }
 
 fn said(guess: &str) -> Found {
-    Found::Warning(format!("{guess}; [command.readings] makes it certain"))
+    Found::Warning(format!("{guess}; declare it in [command.readings] to be certain"))
 }
 
 impl Source for Look {
@@ -73,7 +75,7 @@ impl Source for Look {
             let mut new = Vec::new();
             self.output.line(stream, line, at_s, &mut new);
             if !new.is_empty() {
-                // Without its numbers, so that all runs of a program are marked in the same words.
+                // The message has no numbers, so that it is the same for all runs of a program.
                 let like = NUMBERS.as_ref().map_or_else(|| line.into(), |numbers| numbers.replace_all(line, "…"));
                 self.pass(Speaker::Output, &format!("output such as {}", shown(like.trim())), new, found);
             }
@@ -109,7 +111,7 @@ fn pattern(text: &str) -> Option<Regex> {
 static BAR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(r"(?:^|[ |])(?<step>\d+)/(?<steps>\d+) \[[\d:]+<[\d:?]+, +(?:[\d.]+|\?)(?:it/s|s/it)(?:, (?<more>.*))?\]")
 });
-/// The epoch that stands before a bar.
+/// The epoch in front of a bar.
 static BAR_EPOCH: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?i)^\s*epoch[ :\[]*(?<epoch>\d+)"));
 /// Hugging Face's Trainer: `{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 0.01}`.
 static ENTRY: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"'(?<name>[^']+)': '?(?<value>…)'?[,}]"));
@@ -125,7 +127,7 @@ static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// `epoch 3`, `Epoch: [3]`.
 static EPOCH: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"(?i)(?:^|[^\w/])epoch\s*[:=#]?\s*\[?\s*(?<epoch>\d+(?:\.\d+)?)(?:[^\w.]|$)"));
-/// Lines with these words tell of another loss than that of training.
+/// Lines with these words report another loss than the training loss.
 static OTHERS: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"(?i)\b(?:val|valid|validation|eval|evaluation|test)(?:\b|_)"));
 
@@ -137,7 +139,7 @@ fn count(captures: &Captures, name: &str) -> Option<u64> {
     captures.name(name)?.as_str().parse().ok()
 }
 
-/// Keras: ` 12/100 ━━━╸━━━ 1s 2ms/step - accuracy: 0.9 - loss: 0.5`; the first group of signs is a bar, `-` is none.
+/// Keras: ` 12/100 ━━━╸━━━ 1s 2ms/step - accuracy: 0.9 - loss: 0.5`; the line characters are a bar, `-` is not.
 static KERAS: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"^\s*(?<step>\d+)/(?<steps>\d+)\s+(?<bar>\[[=>.]+\]|[━╸╺ ]+|-)\s*(?:-|\d|ETA)"));
 /// Keras's line before an epoch: `Epoch 1/5`.
@@ -155,29 +157,29 @@ static TIMER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(r"global_step=(?<step>\d+), RunningAvgSamplesPerSec=[\d.]+, CurrSamplesPerSec=(?<rate>[\d.]+)")
 });
 
-/// Numbers of output that are named as not taken.
+/// The most unread numbers that are reported.
 const MOST_UNTAKEN: usize = 20;
 
-/// Usual shapes of output.
+/// Common formats of output.
 #[derive(Default)]
 pub(super) struct Shapes {
-    /// The progress bar that was printed last: its step, where it ends, its epoch.
+    /// The last printed progress bar: its step, its last step, its epoch.
     bar: Option<(u64, u64, Option<f64>)>,
-    /// Bars with a loss in them were seen, so that dictionaries of losses do not need the step of a bar.
+    /// Whether bars with a loss were seen, so that dictionaries of losses need no step from a bar.
     bars_have_loss: bool,
-    /// A dictionary that overtook its bar, and when: the two come by different pipes.
+    /// A dictionary that arrived before its bar, with the time; the two come through different pipes.
     early: Option<(String, f64)>,
     /// The epoch that Keras printed last.
     epoch: Option<f64>,
-    /// The columns of YOLO's table, behind epoch and memory.
+    /// The columns of YOLO's table after epoch and memory.
     columns: Vec<String>,
-    /// Names of numbers that were said not to be taken.
+    /// Names of unread numbers that were already reported.
     untaken: HashSet<String>,
 }
 
 impl Source for Shapes {
     fn line(&mut self, _stream: Stream, line: &str, at_s: f64, found: &mut Vec<Found>) {
-        // Nearly all lines are none of these.
+        // Nearly all lines have none of these formats.
         if !["oss", "OSS", "it/s", "s/it", "Epoch", "SamplesPerSec"].iter().any(|part| line.contains(part)) {
             return;
         }
@@ -220,11 +222,11 @@ impl Source for Shapes {
     }
 }
 
-/// Whether a line has a shape, and what is wrong with its numbers.
+/// Whether a line has a format, and what is wrong with its numbers.
 type Read = Option<Result<(), String>>;
 
 impl Shapes {
-    /// Whether a line is the head of an epoch or of a table, which is kept.
+    /// Whether a line is the header of an epoch or of a table; headers are remembered.
     fn heads(&mut self, line: &str) -> bool {
         if let Some(epoch) = captures(&KERAS_EPOCH, line) {
             self.epoch = count(&epoch, "epoch").map(|epoch| epoch as f64);
@@ -237,7 +239,7 @@ impl Shapes {
         false
     }
 
-    /// A row of YOLO's table before its bar: the losses of its parts, whose sum is the loss.
+    /// A row of YOLO's table in front of its bar: the loss is the sum of the partial losses.
     fn row(&mut self, row: &Captures, line: &str, fields: &mut Fields) -> Read {
         let bar = captures(&BAR, line)?;
         (fields.step.step, fields.step.steps) = (count(&bar, "step"), count(&bar, "steps"));
@@ -259,12 +261,12 @@ impl Shapes {
         Some(Ok(()))
     }
 
-    /// Whether a number was not said to be left out before.
+    /// Whether an unread number has not been reported yet.
     fn is_news(&mut self, untaken: &Untaken) -> bool {
         self.untaken.len() < MOST_UNTAKEN && self.untaken.insert(untaken.name.clone())
     }
 
-    /// Reads the dictionary that was kept until its bar had counted.
+    /// Reads the dictionary that was kept until its bar arrived.
     fn catch_up(&mut self, found: &mut Vec<Found>) {
         let Some((line, at_s)) = self.early.take() else { return };
         let mut fields = Fields::default();
@@ -273,7 +275,7 @@ impl Shapes {
         }
     }
 
-    /// A bar says a step if it has its loss. Without one, it may be that of a download.
+    /// A bar is a step if it contains a loss. Without one, it may be the bar of a download.
     fn bar(&mut self, bar: &Captures, line: &str, fields: &mut Fields) -> Read {
         let (step, steps) = (count(bar, "step")?, count(bar, "steps")?);
         let epoch = captures(&BAR_EPOCH, line).and_then(|epoch| count(&epoch, "epoch")).map(|epoch| epoch as f64);
@@ -282,7 +284,7 @@ impl Shapes {
         let mut entries: Vec<(&str, &str)> = more.split(',').filter_map(|entry| entry.trim().split_once('=')).collect();
         let is_loss = |name: &str| ["loss", "train_loss", "train_loss_step", "train/loss"].contains(&name);
         let loss = entries.iter().position(|(name, value)| is_loss(name) && value.parse::<f64>().is_ok())?;
-        // A bar without a finished step has nothing to say.
+        // A bar without a finished step contains no values.
         if step == 0 {
             return None;
         }
@@ -315,7 +317,7 @@ impl Shapes {
             (fields.step.step, fields.step.steps) = (Some(step), Some(steps));
         }
         Some(entries.into_iter().try_for_each(|(name, value)| match name {
-            // Without a number, it would count as one step, however many it stands for.
+            // Without a number, it would count as a single step, however many steps it stands for.
             "loss" if bar.is_none() => {
                 value.parse().map(|loss| fields.reading("loss", loss)).map_err(|_| String::new())
             }
@@ -325,7 +327,7 @@ impl Shapes {
     }
 }
 
-/// What DeepSpeed's timer says: a rate of the step.
+/// Reads DeepSpeed's timer, which gives the rate of a step.
 fn timed(timer: &Captures, fields: &mut Fields) -> Read {
     fields.step.step = count(timer, "step");
     let rate: f64 = timer.name("rate")?.as_str().parse().ok()?;
@@ -333,15 +335,15 @@ fn timed(timer: &Captures, fields: &mut Fields) -> Read {
     Some(Ok(()))
 }
 
-/// Where a step's number stands in a line, with its end and its epoch.
+/// The position of a step's number in a line, with the last step and the epoch.
 struct Numbered {
     step: Option<u64>,
     steps: Option<u64>,
     epoch: Option<f64>,
-    /// Whether it is a line of Keras, and whether that has a bar.
+    /// Whether it is a line of Keras, and whether that line has a bar.
     keras: bool,
     has_bar: bool,
-    /// Where these numbers stand, in bytes.
+    /// The positions of these numbers, in bytes.
     places: Vec<std::ops::Range<usize>>,
 }
 
@@ -371,13 +373,13 @@ impl Numbered {
     }
 }
 
-/// A line with a loss is a step if it has the number of one, and otherwise a reading. Other numbers of a step are its duration, its
-/// waiting and readings, by their names and units; those whose meaning is not known are given back.
+/// A line with a loss is a step if it contains a step number, and otherwise a reading. Other numbers of a step are its duration, its wait
+/// or readings, judged by their names and units; numbers of unknown meaning are returned.
 fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<Untaken>) {
     let Some(loss) = captures(&LOSS, line).and_then(|loss| loss.name("loss")) else { return (None, Vec::new()) };
     let numbered = Numbered::of(line, epoch);
     if captures(&OTHERS, line).is_some() && !numbered.keras {
-        // An evaluation, which is no step: a loss of training that it repeats would count the step twice.
+        // This is an evaluation, not a step: if it repeats a training loss, the step would be counted twice.
         let is_other = |number: &Printed<'_>| !numbered.places.iter().any(|place| place.contains(&number.at));
         return (None, untaken(printed::numbers(line).into_iter().filter(is_other), ""));
     }
@@ -414,7 +416,7 @@ fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<U
     (Some(Ok(())), untaken(others.into_iter(), &taken.join(".*?")))
 }
 
-/// Numbers of a line that are not taken, beside the pattern of those that are.
+/// The numbers of a line that are not read, with the pattern of those that are.
 fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>, taken: &str) -> Vec<Untaken> {
     let words = |number: &Printed<'l>| {
         let parts = [number.name, number.text, number.unit];
@@ -429,8 +431,8 @@ fn untaken<'l>(numbers: impl Iterator<Item = Printed<'l>>, taken: &str) -> Vec<U
     numbers.map(of_number).collect()
 }
 
-/// What a number of a step's line means. Keras prints all measures by name, and where it prints no bar, the mean time of a step over the
-/// whole epoch.
+/// The meaning of a number in a step's line. Keras prints all measures with their names; where it prints no bar, it prints the mean time of
+/// a step over the whole epoch.
 fn meaning(number: &Printed<'_>, numbered: &Numbered) -> Meaning {
     match number.meaning() {
         Meaning::Reading(key, value) if numbered.keras && !numbered.has_bar && key == "mean_step_s" => {

@@ -11,7 +11,7 @@ use crate::plan::command::ReadingsSpec;
 pub(super) struct Patterns {
     patterns: Vec<Pattern>,
     names: Names,
-    /// A pattern names steps, so that numbers on other lines belong to the step that was named last.
+    /// Whether a pattern has a group for steps, so that numbers on other lines belong to the last step.
     names_steps: bool,
     step: Option<u64>,
     lines: u64,
@@ -24,7 +24,7 @@ struct Pattern {
 }
 
 impl Patterns {
-    /// Those of a plan. A pattern that is not a regular expression is left out; reading the plan has refused it.
+    /// The patterns of a plan. A pattern that is not a regular expression is ignored here; reading the plan has already rejected it.
     pub fn new(spec: &ReadingsSpec) -> Self {
         let regexes = spec.patterns.iter().filter_map(|pattern| Regex::new(pattern).ok());
         let patterns: Vec<_> = regexes.map(|regex| Pattern { regex, matches: 0 }).collect();
@@ -73,7 +73,7 @@ impl Source for Patterns {
             }
             if refused > SAID {
                 found.push(Found::Warning(format!(
-                    "{refused} lines match a pattern and hold no number where they should"
+                    "{refused} lines match a pattern, but have no number where the pattern expects one"
                 )));
             }
         }
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(
             warnings,
             [
-                "the pattern 'loss (?<loss>.*)' matches \"loss low\", but loss is \"low\", which is not a number",
+                "the pattern 'loss (?<loss>.*)' matches \"loss low\", but loss is \"low\", but must be a number",
                 "the pattern '(?<accuracy>0x.*)' matches none of the 2 lines of output"
             ]
         );

@@ -1,7 +1,7 @@
 //! The numbers of a printed line, each with its name and its unit: `iter 10: loss 3.24, time 17.79ms, mfu 20.94%`.
 //!
-//! What stands before a number, up to the number before it or a sign that parts, is its name. A number in parentheses directly after
-//! another one is a mean of it, and has no name. Dates, times of day and what a bar counts are no numbers.
+//! A number's name is the text in front of it, back to the previous number or a separator. A number in parentheses directly after another
+//! number is its mean, and has no name. Dates, times of day and the counts of progress bars do not count as numbers.
 
 use std::sync::LazyLock;
 
@@ -12,25 +12,25 @@ use regex::{Regex, escape};
 pub(super) struct Printed<'l> {
     /// Its name as it is printed; empty if it has none.
     pub name: &'l str,
-    /// What stands between the number before it and this one, with the name and the signs.
+    /// The text between the previous number and this one, including the name and separators.
     gap: &'l str,
-    /// Where it begins in the line, in bytes.
+    /// Its position in the line, in bytes.
     pub at: usize,
     /// The number as it is printed.
     pub text: &'l str,
     /// The number.
     pub value: f64,
-    /// Its unit as it is printed, behind the number or in parentheses behind the name; empty if it has none.
+    /// Its unit as it is printed, after the number or in parentheses after the name; empty if it has none.
     pub unit: &'l str,
-    /// Whether a number in parentheses follows, which is a mean of it.
+    /// Whether its mean follows, as a number in parentheses.
     pub has_mean: bool,
 }
 
-/// Dates with times, times of day, what a bar has counted, and how long it takes.
+/// Dates with times, times of day, and the counts and durations of progress bars.
 static NO_NUMBERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?|\d+:\d\d(?::\d\d(?:[.,]\d+)?)?|\[[\d:]+<[^\]]*\]|\[Rank \d+\]|\[\w+\.\w+:\d+:\w+\]|\[\s*\d+/\s*\d+\s*(?:\([^)]*\))?\]|\w+_step=|/micro_step=\d+").ok()
 });
-/// A number with its unit. A number of three digits between commas is one: `12,345`.
+/// A number with its unit. Groups of three digits separated by commas are one number: `12,345`.
 static NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?<value>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*(?:[eE][-+]?\d+)?|nan\b|inf\b))",
@@ -38,11 +38,11 @@ static NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     ))
     .ok()
 });
-/// The unit in parentheses behind a name: `elapsed time per iteration (ms):`.
+/// The unit in parentheses after a name: `elapsed time per iteration (ms):`.
 static NAMED_UNIT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^(?<name>.*?)\s*\((?<unit>[^()\d]+)\)$").ok());
 
-/// The numbers of a line in their order.
+/// The numbers of a line in order.
 pub(super) fn numbers(line: &str) -> Vec<Printed<'_>> {
     let (Some(number), Some(none)) = (&*NUMBER, &*NO_NUMBERS) else { return Vec::new() };
     let barred: Vec<(usize, usize)> = none.find_iter(line).map(|found| (found.start(), found.end())).collect();
@@ -55,7 +55,7 @@ pub(super) fn numbers(line: &str) -> Vec<Printed<'_>> {
         }
         let before = line[..value.start()].chars().next_back();
         let after = line[value.end()..].chars().next();
-        // A digit of a word: `Acc@1`, `rank0`, `1.2.3`. A letter behind it is a unit or makes it a word: `2x`.
+        // A digit that belongs to a word: `Acc@1`, `rank0`, `1.2.3`. A letter after a number is a unit, or makes it a word: `2x`.
         let is_word = before.is_some_and(|c| c.is_alphanumeric() || "_@./".contains(c));
         let unit = captures.name("unit");
         let unit_text =
@@ -84,7 +84,7 @@ pub(super) fn numbers(line: &str) -> Vec<Printed<'_>> {
     found
 }
 
-/// The name in what stands before a number, and the unit in parentheses behind it.
+/// Splits the text in front of a number into the name and the unit in parentheses after it.
 fn name_of(gap: &str) -> (&str, &str) {
     let ends = |c: char| c.is_whitespace() || ":=([{'\"#".contains(c);
     let name = gap.trim_end_matches(ends);
@@ -102,7 +102,7 @@ fn name_of(gap: &str) -> (&str, &str) {
     }
 }
 
-/// What a unit makes of a number: the factor, and the ending of the key.
+/// The conversion of a unit: the factor, and the ending of the key.
 fn unit_of(unit: &str) -> (f64, &'static str) {
     let plain = unit.to_lowercase();
     let plain = plain.strip_suffix("ec").filter(|rest| rest.ends_with("/s")).unwrap_or(&plain);
@@ -128,7 +128,7 @@ fn unit_of(unit: &str) -> (f64, &'static str) {
     }
 }
 
-/// Names of the time of one step.
+/// Names that mean the time of one step.
 const STEP_TIMES: &[&str] = &[
     "time",
     "dt",
@@ -149,9 +149,9 @@ const STEP_TIMES: &[&str] = &[
     "took",
     "",
 ];
-/// Names of the time that a step waits for data.
+/// Names that mean the time a step waits for data.
 const WAITS: &[&str] = &["data", "data time", "load time", "data loading time", "wait", "wait s"];
-/// Names of numbers that are readings of a step: words that such a name has.
+/// Words in names of numbers that are readings of a step.
 const READINGS: &[&str] = &[
     "lr",
     "learning rate",
@@ -186,26 +186,26 @@ const READINGS: &[&str] = &[
     "f1",
 ];
 
-/// What a number means.
+/// The meaning of a number.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Meaning {
     /// The duration of the step, in seconds.
     Duration(f64),
-    /// What of it was waiting for data, in seconds.
+    /// The part of the duration spent waiting for data, in seconds.
     Wait(f64),
-    /// Another number, by the key of its measure.
+    /// Another number, with the key of its measure.
     Reading(String, f64),
-    /// It was not taken.
+    /// Its meaning is unknown.
     Unknown,
 }
 
 impl Printed<'_> {
-    /// What the number means, by its name and its unit.
+    /// The meaning of the number, judged by its name and its unit.
     pub fn meaning(&self) -> Meaning {
         let name = self.name.to_lowercase().replace('_', " ");
         let (factor, ending) = unit_of(self.unit);
         let value = self.value * factor;
-        // PyTorch's examples print seconds without their unit, with the mean behind them.
+        // PyTorch's examples print seconds without a unit, followed by the mean.
         let is_time = ending == "_s" || self.unit.is_empty() && self.has_mean;
         let is_per_step = self.unit.contains("/step") || self.unit.contains("/it");
         if is_time && value.is_finite() && value >= 0.0 {
@@ -225,7 +225,7 @@ impl Printed<'_> {
         if is_known || is_rate { Meaning::Reading(self.key(), value) } else { Meaning::Unknown }
     }
 
-    /// The key of its measure: the name, and the unit where the name does not have it.
+    /// The key of its measure: the name, with the unit unless the name contains it.
     pub fn key(&self) -> String {
         let (_, ending) = unit_of(self.unit);
         let plain = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
@@ -241,20 +241,20 @@ impl Printed<'_> {
         if key.is_empty() { "number".to_owned() } else { key }
     }
 
-    /// A pattern that takes this number: as the field or the reading of this name, and without one under its key.
+    /// A pattern that reads this number, as the field or reading with the given name, or under its own key.
     pub fn pattern(&self, name: Option<&str>) -> String {
         let gap = spaced(&self.gap[self.gap.rfind(self.name).unwrap_or(0)..]);
         let (group, unit) = self.group();
         format!("{gap}(?<{}>[-+\\d.eE]+){unit}", name.unwrap_or(&group))
     }
 
-    /// The name of a group that takes it as the duration of a step.
+    /// The name of the group that reads it as the duration of a step.
     pub fn duration_group(&self) -> &'static str {
         if self.unit.to_lowercase().starts_with("ms") { "duration_ms" } else { "duration_s" }
     }
 
-    /// The name of its group in a pattern, and what stands behind the number there. Patterns take a number as it is printed, so that the
-    /// name says the printed unit.
+    /// The name of its group in a pattern, and the text that follows the number. Patterns read a number as it is printed, so the name
+    /// contains the printed unit.
     fn group(&self) -> (String, String) {
         let (factor, ending) = unit_of(self.unit);
         let name = self.key();
@@ -272,7 +272,7 @@ impl Printed<'_> {
     }
 }
 
-/// A text as a pattern, in which any white space stands for white space.
+/// A text as a pattern in which any white space matches any white space.
 fn spaced(text: &str) -> String {
     let words: Vec<String> = text.split_whitespace().map(escape).collect();
     let end = if text.ends_with(char::is_whitespace) { "\\s*" } else { "" };

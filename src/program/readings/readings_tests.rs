@@ -69,8 +69,8 @@ fn what_was_declared_and_never_came_is_said_at_the_end() {
     let said = words(&events).join("\n");
     for part in [
         "matches none of the 1 lines",
-        "a.csv: the program wrote no row",
-        "b.jsonl: the program wrote no line",
+        "a.csv: the program wrote no rows",
+        "b.jsonl: the program wrote no lines",
         "logs/",
     ] {
         assert!(said.contains(part), "{part}: {said}");

@@ -14,38 +14,38 @@ use super::{Found, Source};
 use crate::plan::command::ReadingsSpec;
 use crate::protocol::check_moment;
 
-/// Records beyond this are skipped without being kept: images, graphs.
+/// Larger records, such as images and graphs, are skipped.
 const LARGEST_RECORD: u64 = 4 << 20;
-/// Folders are looked into so deep.
+/// How deep folders are searched.
 const DEPTH: usize = 5;
-/// Most entries of folders that are looked at, so that a data set beside the logs costs no time.
+/// The most entries of folders that are examined, so that a data set next to the logs costs no time.
 const ENTRIES: usize = 10_000;
 /// Most event files of a run.
 const FILES: usize = 64;
-/// New files are looked for at every so many polls.
+/// New files are looked for once in this number of polls.
 const LOOK_EVERY: u32 = 5;
 
 /// The event files of a folder, or one file.
 pub(super) struct EventFiles {
     path: PathBuf,
     names: Names,
-    /// Those that were there before the run: another's.
+    /// Files that existed before the run and belong to an earlier one.
     earlier: Vec<PathBuf>,
     files: Vec<(EventFile, String)>,
-    /// The folder of the first file, whose tags are used as they are; others have their folder before them.
+    /// The folder of the first file, whose tags are used unchanged; tags of other files get the name of their folder as a prefix.
     first_folder: Option<PathBuf>,
     polls: u32,
-    /// It is missed if there is none.
+    /// Whether the plan declares the files, so that their absence is reported.
     is_declared: bool,
 }
 
 impl EventFiles {
-    /// Those that a plan declares, from now on.
+    /// The event files that a plan declares; their present contents are skipped.
     pub fn declared(path: &Path, spec: &ReadingsSpec) -> Self {
         Self::at(path, Names::new(&spec.names, true), true)
     }
 
-    /// Those that appear in a folder.
+    /// The event files that appear in a folder.
     pub fn looked_for(folder: &Path) -> Self {
         Self::at(folder, Names::new(&BTreeMap::new(), true), false)
     }
@@ -120,7 +120,7 @@ fn event_files(path: &Path) -> Vec<PathBuf> {
         for entry in entries.flatten() {
             let Some(fewer) = left.checked_sub(1) else { return };
             *left = fewer;
-            // Links are not followed: they may lead in circles.
+            // Links are not followed, since they may form circles.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                 Ok(kind) if kind.is_file() && is_one(&entry.path()) => files.push(entry.path()),
@@ -153,15 +153,15 @@ struct Scalar {
 /// One event file.
 struct EventFile {
     file: Growing,
-    /// Bytes of a record that is not complete.
+    /// Bytes of an incomplete record.
     pending: Vec<u8>,
-    /// Bytes that are still skipped.
+    /// The number of bytes to skip.
     skip: u64,
-    /// Where in the file `pending` starts.
+    /// The position of `pending` in the file.
     offset: u64,
-    /// Nothing more is read.
+    /// Whether nothing more is read.
     is_over: bool,
-    /// What is wrong with it and was not said yet.
+    /// Damage that was found but not reported yet.
     damage: Option<String>,
 }
 
@@ -220,17 +220,17 @@ impl EventFile {
     }
 }
 
-/// What bytes start with.
+/// The record at the start of some bytes.
 enum Record<'b> {
-    /// A record that goes on.
+    /// A record whose end is not there yet.
     Incomplete,
-    /// A record of so many bytes in all.
+    /// A complete record of this total length.
     Whole { data: &'b [u8], length: usize },
-    /// A record whose data are not those that were written.
+    /// A record whose data do not match their checksum.
     Damaged { length: usize },
-    /// A record that is not kept, of more bytes than there are here.
+    /// A record that is too large to be kept, and longer than the bytes at hand.
     Large { length: u64 },
-    /// No record.
+    /// Not a record.
     NotOne,
 }
 
@@ -361,7 +361,7 @@ fn scalars(event: &[u8], take: &mut impl FnMut(Scalar)) -> Result<(), String> {
     Ok(())
 }
 
-/// The tag and the number of a `Summary.Value`; none of what is not a scalar.
+/// The tag and the number of a `Summary.Value`; `None` if it is not a scalar.
 fn value_of(value: &[u8]) -> Result<Option<(String, f64)>, String> {
     let (mut tag, mut found) = (String::new(), None);
     fields(value, |number, value| {
@@ -373,11 +373,11 @@ fn value_of(value: &[u8]) -> Result<Option<(String, f64)>, String> {
         }
         Ok(())
     })?;
-    // The plug-in for hyperparameters keeps its own values as summaries.
+    // The plug-in for hyperparameters stores its own values as summaries.
     Ok(found.filter(|_| !tag.starts_with("_hparams_")).map(|value| (tag, value)))
 }
 
-/// The number of a `TensorProto` that holds one.
+/// The number of a `TensorProto` with one element.
 fn number_of(tensor: &[u8]) -> Result<Option<f64>, String> {
     let (mut kind, mut elements, mut content, mut listed) = (0, 1_u64, None, None);
     fields(tensor, |number, value| {
@@ -392,7 +392,7 @@ fn number_of(tensor: &[u8]) -> Result<Option<f64>, String> {
             (6, Value::Bytes(bytes)) => listed = bytes.first_chunk().map(|bytes| f64::from_le_bytes(*bytes)),
             (7 | 10, Value::Number(number)) => listed = Some(number.cast_signed() as f64),
             (7 | 10, Value::Bytes(bytes)) => {
-                // A packed number is written as a field without its tag.
+                // A packed number is encoded like a field without its tag.
                 let field = [&[0], bytes].concat();
                 let mut first = None;
                 let _ = fields(&field, |_, value| {
@@ -425,7 +425,7 @@ fn elements_of(shape: &[u8]) -> Result<u64, String> {
     let mut elements: u64 = 1;
     fields(shape, |number, value| {
         if let (2, Value::Bytes(dimension)) = (number, value) {
-            // A size of 0 is not written.
+            // Sizes of 0 are not encoded.
             let mut size = 0;
             fields(dimension, |number, value| {
                 if let (1, Value::Number(number)) = (number, value) {

@@ -55,7 +55,7 @@ fn no_run_starts_while_the_machine_is_measured_also_of_a_queue_that_was_paused()
     session.pause_queue();
     session.measure_rates(1.0).unwrap();
     until_stage(&mut session, is_measuring);
-    assert!(session.measure_rates(1.0).unwrap_err().to_string().contains("a measurement waits or is under way"));
+    assert!(session.measure_rates(1.0).unwrap_err().to_string().contains("a measurement is waiting or running"));
     session.resume_queue().unwrap();
     for _ in 0..20 {
         session.advance(PATIENCE).unwrap();

@@ -1,9 +1,9 @@
-//! A session's logs for archives that are published: nothing but numbers and texts that are known to name nobody.
+//! Archives for publication: a session's logs with only numbers and texts that are known to identify nobody.
 //!
-//! Each line is read as what it is and written anew, so that it has the fields of its kind and no others. Of its texts, those stay that
-//! say which kind of thing something is (the event, the state), ids in multicard's own form, versions, product names of GPUs and CPUs,
-//! and words of multicard: its workloads, factors, levels and measures. Every other text becomes `/path-1`, `/path-2`, … or `text_1`,
-//! `text_2`, …, the same in all files, so that what differed still differs.
+//! Each line is parsed as its kind and written again, so it has the fields of its kind and no others. Some texts are kept: those that name
+//! a kind of thing (the event, the state), ids in multicard's own form, versions, product names of GPUs and CPUs, and multicard's own
+//! words: its workloads, factors, levels and measures. Every other text is replaced by `/path-1`, `/path-2`, … or `text_1`, `text_2`, …. A
+//! text has the same replacement in all files, so different texts stay different.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -21,24 +21,24 @@ use crate::protocol::{GroupLine, Job, read_event_line, read_sample_line};
 use crate::store::journal::read_journal_line;
 use crate::store::{Decision, folder};
 
-/// Longest file that is no log: `session.toml` and `job.json`.
+/// Longest file that is not a log: `session.toml` and `job.json`.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Objects whose keys are not the names of fields: factors, settings, facts.
+/// Objects whose keys are not names of fields: factors, settings, facts.
 const MAPS: [&str; 3] = ["levels", "data", ENVIRONMENT];
-/// The one whose values have a form by their keys.
+/// The object whose keys determine the form of its values.
 const ENVIRONMENT: &str = "environment";
 
-/// What is left out: where the readings of a program come from.
+/// The fields that are left out: the sources of a program's readings.
 const LEFT_OUT: [&str; 1] = ["readings"];
 
-/// Fields with one of the names of a list that the line's kind has: reading the line has refused all others.
+/// Fields whose value is a name from a fixed list for the line's kind; parsing the line has already rejected all other values.
 const NAMES_OF_KINDS: [&str; 13] = [
     "decision", "event", "state", "phase", "kind", "mode", "tracer", "traced", "policy", "better", "source", "cuda",
     "domain",
 ];
 
-/// Fields that hold a version.
+/// Fields that contain a version.
 const VERSIONS: [&str; 13] = [
     "version",
     "torch_version",
@@ -55,10 +55,10 @@ const VERSIONS: [&str; 13] = [
     "program_python",
 ];
 
-/// What UUIDs of GPUs begin with: of whole ones, and of parts under MIG.
+/// The prefixes of GPU UUIDs: whole GPUs, and parts under MIG.
 const UUID_PREFIXES: [&str; 2] = ["GPU-", "MIG-"];
 
-/// What becomes of a file.
+/// How a file is made anonymous.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Session,
@@ -70,7 +70,8 @@ enum Kind {
 }
 
 impl Kind {
-    /// What a file of a session is; none of what may hold anything: output of programs, readings, trained weights, checkpoints, reports.
+    /// The kind of a session's file; `None` for files that may contain anything: output of programs, readings, trained weights,
+    /// checkpoints, reports.
     fn of(path: &str) -> Option<Self> {
         match path {
             "session.toml" => return Some(Self::Session),
@@ -87,21 +88,21 @@ impl Kind {
     }
 }
 
-/// Whether a file of a session holds nothing but values in a form of ours.
+/// Whether a file of a session contains only values in a form that multicard defines.
 pub(super) fn is_log(path: &str) -> bool {
     Kind::of(path).is_some()
 }
 
-/// What texts become, the same in all files of an archive.
+/// The replacements of texts, the same in all files of an archive.
 pub(super) struct Pseudonyms {
-    /// Words of ours, which stay.
+    /// multicard's own words, which are kept.
     words: HashSet<String>,
-    /// What each other text has become.
+    /// The replacement of each other text.
     texts: HashMap<String, String>,
     paths: usize,
     others: usize,
     uuids: HashMap<String, usize>,
-    /// The workloads of plans, which their texts are read with.
+    /// The workloads that came with plans; the plans' texts are parsed with them.
     brought: Vec<Arc<WorkloadSpec>>,
 }
 
@@ -121,7 +122,7 @@ impl Pseudonyms {
         }
     }
 
-    /// The bytes of a file of a session for an archive without names.
+    /// The bytes of a session's file for an anonymous archive.
     pub(super) fn open<'a>(&'a mut self, session: &Path, path: &str) -> io::Result<Box<dyn Read + 'a>> {
         let Some(kind) = Kind::of(path) else { return Ok(Box::new(io::empty())) };
         let file = foreign::open_ours(&session.join(path))?;
@@ -136,12 +137,12 @@ impl Pseudonyms {
         Ok(Box::new(io::Cursor::new(written)))
     }
 
-    /// `session.toml`: its version, when it was made, and the machine.
+    /// `session.toml`: its version, its creation time, and the machine.
     fn session_file(&mut self, text: &str) -> io::Result<String> {
         let file: toml::Table = toml::from_str(text).map_err(io::Error::other)?;
         let node = file.get("node").cloned().unwrap_or_else(|| toml::Value::Table(toml::Table::new()));
         let node: Node = node.try_into().map_err(io::Error::other)?;
-        // Without what a machine has no field for.
+        // Only fields that describe a machine are kept.
         let node: Tree =
             toml::from_str(&toml::to_string(&node).map_err(io::Error::other)?).map_err(io::Error::other)?;
         let version = file.get("version").and_then(toml::Value::as_integer).unwrap_or(1);
@@ -154,13 +155,13 @@ impl Pseudonyms {
         toml::to_string(&written).map_err(io::Error::other)
     }
 
-    /// `job.json`; none of what is no job.
+    /// `job.json`; `None` if it is not a job.
     fn job(&mut self, text: &str) -> Option<String> {
         let job: Job = serde_json::from_str(text).ok()?;
         serde_json::to_string(&self.value("job", tree(&job)?)).ok()
     }
 
-    /// A line of a log as the lines that it becomes; none of a line that cannot be read, which may hold anything.
+    /// The anonymous lines that replace a line of a log; `None` for a line that cannot be parsed, which may contain anything.
     fn line(&mut self, kind: Kind, line: &[u8]) -> Option<Vec<Tree>> {
         let trees = match kind {
             Kind::Journal => return self.journal_line(line),
@@ -174,10 +175,10 @@ impl Pseudonyms {
 
     fn journal_line(&mut self, line: &[u8]) -> Option<Vec<Tree>> {
         let mut line = read_journal_line(line).ok()?;
-        // They are of the logs as they were.
+        // The checksums belong to the original logs.
         line.logs.clear();
         match &mut line.decision {
-            // They are free text, or name what has other names here.
+            // These are free text, or contain names that are replaced here.
             Decision::StudySaved { .. } | Decision::StudyDeleted { .. } | Decision::Noted { .. } => Some(Vec::new()),
             Decision::PlanAdded { name, toml, workloads, .. } => {
                 let specs = std::mem::take(workloads).into_iter().filter_map(|spec| serde_json::from_value(spec).ok());
@@ -198,18 +199,18 @@ impl Pseudonyms {
         }
     }
 
-    /// The text of a plan without its studies and constraints; empty if it is none.
+    /// The text of a plan without its studies and constraints; empty if it is not a plan.
     fn plan_text(&mut self, text: &str, name: &str) -> String {
         if Plan::parse_with(text, name, &self.brought).is_err() {
             return String::new();
         }
         let Ok(Tree::Object(mut fields)) = toml::from_str(text) else { return String::new() };
-        // Both are filters that name what has other names here.
+        // Both are filters that contain names which are replaced here.
         fields.retain(|(key, _)| key != "study" && key != "constraint");
         toml::to_string(&self.plan_value(Tree::Object(fields))).unwrap_or_default()
     }
 
-    /// The same as [`Self::value`] of a plan's file, all of whose keys are looked at: many are the user's.
+    /// Like [`Self::value`], for a plan's file. Its keys are replaced as well, since many are chosen by the user.
     fn plan_value(&mut self, value: Tree) -> Tree {
         match value {
             Tree::Object(fields) => {
@@ -222,7 +223,7 @@ impl Pseudonyms {
         }
     }
 
-    /// A value without names. `field` is the name of the field that it is of.
+    /// An anonymous value. `field` is the name of the field that contains it.
     fn value(&mut self, field: &str, value: Tree) -> Tree {
         match value {
             Tree::Text(text) => Tree::Text(self.text(field, &text)),
@@ -231,7 +232,7 @@ impl Pseudonyms {
                 let is_map = MAPS.contains(&field);
                 let mut replaced = Vec::with_capacity(fields.len());
                 for (key, value) in fields.into_iter().filter(|(key, _)| !LEFT_OUT.contains(&key.as_str())) {
-                    // A factor may have the name of a field.
+                    // A factor may have the same name as a field.
                     let is_field = !is_map || field == ENVIRONMENT && !NAMES_OF_KINDS.contains(&key.as_str());
                     let value = self.value(if is_field { &key } else { "level" }, value);
                     replaced.push((if is_map { self.word(&key) } else { key }, value));
@@ -242,7 +243,7 @@ impl Pseudonyms {
         }
     }
 
-    /// The text of a field: itself if the field may hold it, or what it becomes.
+    /// The text of a field: unchanged if the field allows it, otherwise its replacement.
     fn text(&mut self, field: &str, text: &str) -> String {
         let is_kept = match field {
             _ if NAMES_OF_KINDS.contains(&field) => return text.to_owned(),
@@ -252,7 +253,7 @@ impl Pseudonyms {
             "cell" => words::is_cell(text),
             "plan" => words::is_plan(text),
             "created" => words::is_moment(text),
-            // What a recording of a run is told under is the run's id.
+            // A recording of a run is named after the run's id.
             "name" => words::is_product(text) || words::is_run(text),
             "device" | "cpu_model" | "system" | "gpus" => words::is_product(text),
             "schema_version" => words::is_version(text) || words::is_schema(text),
@@ -263,13 +264,13 @@ impl Pseudonyms {
         };
         match field {
             _ if is_kept => text.to_owned(),
-            // A reader wants a moment.
+            // Readers of this field expect a time.
             "created" => "1970-01-01T00:00:00Z".to_owned(),
             _ => self.word(text),
         }
     }
 
-    /// A word of multicard as it is; of another text, what it becomes. Placeholders in a text follow it.
+    /// One of multicard's words unchanged; for another text, its replacement. The placeholders in the text are kept after it.
     fn word(&mut self, text: &str) -> String {
         if text.is_empty() || self.words.contains(text) {
             return text.to_owned();
@@ -290,7 +291,7 @@ impl Pseudonyms {
         name
     }
 
-    /// The placeholders of a word of a program: `{batch}` of `--batch={batch}`, with the other name of the factor.
+    /// The placeholders in a word of a command: `{batch}` in `--batch={batch}`, with the replacement of the factor's name.
     fn placeholders(&mut self, text: &str) -> String {
         let mut found = String::new();
         let mut rest = text;
@@ -307,7 +308,7 @@ impl Pseudonyms {
         found
     }
 
-    /// The UUID of a GPU as a number: it tells one device from all others in the world.
+    /// The UUID of a GPU, replaced by a number, because a UUID identifies one device in the whole world.
     fn uuid(&mut self, text: &str) -> String {
         let next = self.uuids.len() + 1;
         let number = *self.uuids.entry(text.to_owned()).or_insert(next);
@@ -316,12 +317,12 @@ impl Pseudonyms {
     }
 }
 
-/// A value as the tree of its fields.
+/// A value as a tree of its fields.
 fn tree(value: &impl Serialize) -> Option<Tree> {
     serde_json::from_str(&serde_json::to_string(value).ok()?).ok()
 }
 
-/// A log, line by line. An empty object stands in the place of a line that cannot be read.
+/// An anonymous log, line by line. A line that cannot be parsed becomes an empty object.
 struct Replaced<'a> {
     names: &'a mut Pseudonyms,
     kind: Kind,
@@ -338,7 +339,7 @@ impl Read for Replaced<'_> {
             let line = match self.lines.read()? {
                 Some(Line::Whole(line)) => self.names.line(self.kind, line),
                 Some(Line::TooLong) => None,
-                // A torn last line is left out.
+                // An incomplete last line is left out.
                 None => return Ok(0),
             };
             for tree in line.unwrap_or_else(|| vec![Tree::Object(Vec::new())]) {

@@ -12,7 +12,7 @@ pub enum ArchiveError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The destination exists already.
-    #[error("{path}: something is there already and is not overwritten; choose another name or move it away")]
+    #[error("{path}: this file or folder exists already and is not overwritten; choose another name or move it away")]
     Exists {
         /// The destination.
         path: PathBuf,
@@ -24,13 +24,13 @@ pub enum ArchiveError {
         path: PathBuf,
     },
     /// The session holds an entry that is neither a file nor a folder.
-    #[error("{path}: a link or a special file, which an archive does not keep; put the file itself there")]
+    #[error("{path}: a link or a special file, which cannot be archived; replace it by the file itself")]
     Special {
         /// The entry.
         path: PathBuf,
     },
     /// Another import into the same folder is in progress.
-    #[error("{path}: another process is importing a session there; wait for it, or choose another folder")]
+    #[error("{path}: another process is importing a session into this folder; wait for it, or choose another folder")]
     InUse {
         /// The folder.
         path: PathBuf,
@@ -55,7 +55,7 @@ pub enum ArchiveError {
     },
     /// The disk is too full.
     #[error(
-        "{path}: the session takes {needed_bytes} bytes and {free_bytes} are free; free some, or choose another disk"
+        "{path}: the session needs {needed_bytes} bytes, but only {free_bytes} are free; free some space, or choose another disk"
     )]
     NoRoom {
         /// The destination.

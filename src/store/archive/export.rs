@@ -23,7 +23,7 @@ use crate::store::folder;
 pub struct LeftOut {
     /// Number of recordings.
     pub recordings: usize,
-    /// Number of other files that an archive without names leaves out: output of programs, weights, reports.
+    /// Number of other files that an anonymous archive leaves out: output of programs, weights, reports.
     pub outputs: usize,
 }
 
@@ -41,8 +41,8 @@ impl fmt::Display for LeftOut {
         };
         write!(
             f,
-            "; {recordings} of Nsight Systems (.nsys-rep) left out: such files hold the environments of programs. What was \
-             imported of them, if anything, is in the archive"
+            "; {recordings} of Nsight Systems (.nsys-rep) left out, since these files contain the environments of programs. Data that \
+                 was imported from them is in the archive"
         )
     }
 }
@@ -57,8 +57,8 @@ pub fn export_session(session: &Path, out: &Path, progress: ArchiveProgress<'_>)
     export(session, out, None, progress)
 }
 
-/// The same with numbers and words of multicard alone, for archives that are published. `measures` are the keys of measures that
-/// multicard knows: of every other text, a number stands in its place. Lines of logs that cannot be read become empty.
+/// Like [`export_session`], but anonymous, for publication: only numbers and multicard's own words are kept, every other text is replaced.
+/// `measures` are the keys of measures that multicard knows. Lines of logs that cannot be parsed become empty.
 pub fn export_anonymous(
     session: &Path,
     out: &Path,
@@ -92,7 +92,7 @@ fn export(
     add_files(&mut zip, out, session, files, names, &mut |done_bytes| progress(done_bytes, total_bytes))?;
     let file = zip.finish().map_err(|error| ArchiveError::writing(out, error))?;
     file.into_inner().map_err(|error| writing(error.into_error()))?;
-    // An archive counts only once it has been read back.
+    // An archive is valid only after it has been read back.
     let file = File::open(output.path()).map_err(ArchiveError::io("reading", out))?;
     let check = &mut |done, _| progress(total_bytes / 2 + done, total_bytes);
     Archive::open(file, out)?.unpack(check, |_| Ok(io::sink()))?;
@@ -100,14 +100,14 @@ fn export(
     Ok(left_out)
 }
 
-/// The file of an archive. Once it could not be written it takes everything and forgets it: the ZIP writer would try to complete the
+/// The file of an archive. After a failed write, it accepts everything and discards it: otherwise the ZIP writer would try to complete the
 /// archive when it is dropped, and print that it cannot.
 struct Sink {
     file: File,
     forgotten: Option<Forgotten>,
 }
 
-/// Where a file would be read and written, and where it would end.
+/// The position and length of the file as they would be without the failure.
 #[derive(Clone, Copy)]
 struct Forgotten {
     at: u64,
@@ -150,7 +150,7 @@ impl Seek for Sink {
     }
 }
 
-/// Adds files of a session and the manifest. `progress` hears of the bytes that were added.
+/// Adds files of a session and the manifest. `progress` receives the number of bytes added.
 fn add_files<W: Write + Seek>(
     zip: &mut ZipWriter<W>,
     out: &Path,
@@ -182,7 +182,7 @@ fn add_files<W: Write + Seek>(
             sum.update(&block[..count]);
             zip.write_all(&block[..count]).map_err(ArchiveError::io("writing", out))?;
             read_bytes += count as u64;
-            // Names may be longer than what they replace.
+            // Replacements may be longer than the names.
             if progress(done_bytes + read_bytes.min(bytes)).is_break() {
                 return Err(ArchiveError::Cancelled);
             }
@@ -233,7 +233,7 @@ fn files(session: &Path) -> Result<(Vec<(String, u64)>, LeftOut), ArchiveError> 
             if is_left_out(&name) {
                 continue;
             } else if metadata.is_dir() && entry.file_name().to_string_lossy().starts_with(EXPORT_FOLDER) {
-                // A report is being exported into it, or the export was killed; it holds environments, too.
+                // The file of a report that is being exported, or whose export was killed; it contains environments, too.
                 continue;
             } else if metadata.is_file() && RECORDINGS.iter().any(|ending| name.ends_with(ending)) {
                 left_out.recordings += 1;

@@ -67,7 +67,7 @@ fn unpack(archive: &mut Archive<File>, to: &Path, progress: ArchiveProgress<'_>)
     folder::read_node(to)?;
     let imported = Imported::of_journal(to).map_err(ArchiveError::io("reading the journal of", to))?;
     imported.write(to)?;
-    // One request for all files: one for each would take a minute for a hundred thousand.
+    // One sync for all files: syncing each would take a minute for a hundred thousand.
     let synced = File::open(to).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
     synced.map_err(ArchiveError::io("writing", to))
 }

@@ -43,10 +43,10 @@ impl Manifest {
         }
         let damaged = |reason: String| ArchiveError::damaged(archive, format!("{MANIFEST}: {reason}"));
         // The version comes first: the rest of a newer manifest may differ.
-        let said: VersionOnly = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
-        if said.version > u64::from(ARCHIVE_VERSION) {
+        let header: VersionOnly = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
+        if header.version > u64::from(ARCHIVE_VERSION) {
             let archive = archive.to_owned();
-            return Err(ArchiveError::Newer { archive, found: said.version, known: ARCHIVE_VERSION });
+            return Err(ArchiveError::Newer { archive, found: header.version, known: ARCHIVE_VERSION });
         }
         let manifest: Self = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
         let mut seen = BTreeSet::new();
@@ -60,16 +60,16 @@ impl Manifest {
         }
         let inside = |path: &&&str| path.match_indices('/').any(|(at, _)| seen.contains(&path[..at]));
         if let Some(path) = seen.iter().find(inside) {
-            return Err(damaged(format!("{path:?} lies inside a file")));
+            return Err(damaged(format!("{path:?} lies inside another entry that is a file")));
         }
         if !seen.contains("session.toml") {
-            return Err(damaged("it holds no session.toml, so no session".to_owned()));
+            return Err(damaged("it contains no session.toml, so it is not a session".to_owned()));
         }
         Ok(manifest)
     }
 }
 
-/// Reason why a name is rejected; none if it is allowed.
+/// The reason why a name is rejected; `None` if it is allowed.
 pub(super) fn rejection(path: &str) -> Option<&'static str> {
     let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     if path.len() > 4096 {
@@ -84,7 +84,7 @@ pub(super) fn rejection(path: &str) -> Option<&'static str> {
     None
 }
 
-/// Whether an archive leaves out a path: the index, the lock, unfinished files, and what says that the session came with an archive.
+/// Whether archives leave out a path: the index, the lock, unfinished files, and the file that marks a session as imported.
 pub(super) fn is_left_out(path: &str) -> bool {
     path.starts_with("session.sqlite")
         || path == "session.lock"

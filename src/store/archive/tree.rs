@@ -1,4 +1,4 @@
-//! JSON and TOML as a tree whose objects keep the order of their fields: the order of factors is that of columns.
+//! JSON and TOML as a tree whose objects keep the order of their fields, since the order of factors is the order of columns.
 
 use std::fmt;
 

@@ -10,9 +10,10 @@ use zip::ZipArchive;
 use super::manifest::{FileEntry, MANIFEST, MANIFEST_LIMIT_BYTES, Manifest};
 use super::{ArchiveError, ArchiveProgress};
 
-/// Archives may unpack to so many bytes whatever their size,
+/// Archives may always unpack to this number of bytes, whatever their own size.
 const FREE_BYTES: u64 = 64 << 20;
-/// and to so many times their size beyond. Logs shrink to a tenth; a ZIP of zeros unpacks to a thousand times its size.
+/// Beyond that, they may unpack to this many times their own size. Logs shrink to a tenth; a ZIP of zeros unpacks to a thousand times its
+/// size.
 const MOST_RATIO: u64 = 200;
 
 /// Archive whose names and sizes have been checked.
@@ -42,10 +43,10 @@ impl<R: Read + Seek> Archive<R> {
         }
         // Overlapping files make a small archive unpack to a huge folder.
         if zip.has_overlapping_entries().map_err(|error| ArchiveError::zip(path, error))? {
-            return Err(damaged("files in it overlap, which only a malicious archive has".to_owned()));
+            return Err(damaged("files in it overlap, which occurs only in malicious archives".to_owned()));
         }
         let Some(manifest) = zip.index_for_name(MANIFEST) else {
-            return Err(damaged(format!("it holds no {MANIFEST}, so it is not an archive of a session")));
+            return Err(damaged(format!("it contains no {MANIFEST}, so it is not an archive of a session")));
         };
         let text = read_manifest(&mut zip, manifest, path)?;
         let files = Manifest::parse(&text, path)?.files;
@@ -53,7 +54,7 @@ impl<R: Read + Seek> Archive<R> {
         let unpacked_bytes = total_bytes(&files);
         if unpacked_bytes > FREE_BYTES.saturating_add(packed_bytes.saturating_mul(MOST_RATIO)) {
             return Err(damaged(format!(
-                "its {packed_bytes} bytes would become {unpacked_bytes}, more than {MOST_RATIO} times as many, which no session does"
+                "its {packed_bytes} bytes would unpack to {unpacked_bytes}, more than {MOST_RATIO} times as many, which no session does"
             )));
         }
         let mut wanted: BTreeMap<&str, u64> = files.iter().map(|file| (file.path.as_str(), file.bytes)).collect();
@@ -62,7 +63,7 @@ impl<R: Read + Seek> Archive<R> {
             let name = entry.name().map_err(|error| ArchiveError::zip(path, error))?;
             if !entry.is_file() {
                 return Err(damaged(format!(
-                    "{name:?} is a folder or a link; an archive of a session holds files only"
+                    "{name:?} is a folder or a link; an archive of a session contains only files"
                 )));
             }
             match wanted.remove(name.as_ref()) {
@@ -73,16 +74,16 @@ impl<R: Read + Seek> Archive<R> {
                         entry.size()
                     )));
                 }
-                None => return Err(damaged(format!("{name:?} is not in its manifest"))),
+                None => return Err(damaged(format!("{name:?} is not listed in its manifest"))),
             }
         }
         if let Some((name, _)) = wanted.first_key_value() {
-            return Err(damaged(format!("{name:?} is in its manifest but missing")));
+            return Err(damaged(format!("{name:?} is listed in its manifest but missing")));
         }
         Ok(Self { zip, path: path.to_owned(), files })
     }
 
-    /// Total size of its files by the manifest.
+    /// Total size of its files according to the manifest.
     pub(super) fn total_bytes(&self) -> u64 {
         total_bytes(&self.files)
     }
@@ -96,14 +97,14 @@ impl<R: Read + Seek> Archive<R> {
         let (total_bytes, mut done_bytes) = (self.total_bytes(), 0);
         let mut block = vec![0; 1 << 17];
         for file in &self.files {
-            // An archive of many empty files is stopped, too.
+            // This stops an archive of many empty files, too.
             if progress(done_bytes, total_bytes).is_break() {
                 return Err(ArchiveError::Cancelled);
             }
             let damaged = |reason: &str| ArchiveError::damaged(&self.path, format!("{:?} {reason}", file.path));
             let entry = self.zip.by_name(&file.path).map_err(|error| ArchiveError::zip(&self.path, error))?;
             let mut out = open(&file.path)?;
-            // Never writes more than the manifest's size.
+            // Never writes more bytes than the manifest declares.
             let (mut entry, mut sum, mut bytes) = (entry.take(file.bytes.saturating_add(1)), Sha256::new(), 0);
             loop {
                 let count = match entry.read(&mut block) {
@@ -113,7 +114,7 @@ impl<R: Read + Seek> Archive<R> {
                 };
                 bytes += count as u64;
                 if bytes > file.bytes {
-                    return Err(damaged("is longer than its manifest's size"));
+                    return Err(damaged("is longer than its manifest says"));
                 }
                 sum.update(&block[..count]);
                 out.write_all(&block[..count]).map_err(ArchiveError::io("writing", Path::new(&file.path)))?;
@@ -126,7 +127,7 @@ impl<R: Read + Seek> Archive<R> {
                 return Err(damaged("is truncated"));
             }
             if hexadecimal(&sum.finalize()) != file.sha256 {
-                return Err(damaged("differs from what was exported: its SHA-256 does not match"));
+                return Err(damaged("differs from the exported file: its SHA-256 does not match"));
             }
             out.flush().map_err(ArchiveError::io("writing", Path::new(&file.path)))?;
         }

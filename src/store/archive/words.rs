@@ -1,4 +1,4 @@
-//! Texts that name nobody: words of multicard, its ids, versions, and product names.
+//! Texts that identify nobody: words of multicard, its ids, versions, and product names.
 
 use std::collections::HashSet;
 
@@ -8,23 +8,23 @@ use strum::VariantArray as _;
 use crate::plan::{RunState, Tracer, command, workloads};
 use crate::protocol::{EVENTS_FILE, PASSES, PRODUCTS, TRACE_METRICS, fact_keys};
 
-/// Words of plan files and of logs that are no part of a workload.
+/// Words of plan files and logs that do not belong to a workload.
 const WORDS: &str = "backend base better block command constraint cpu data env exclude exclusive factor factors folder full higher \
     interleaved limits lower measure measures memory_limit_gb mode multicard name neither nsys off on on_speed ondemand order own \
     performance powersave quick reason repeat repeats run run_time_s schedutil seed sequential set setup step step_precision steps \
     time_limit_s trace trace_first_s trace_steps unit units version warm_up warm_up_steps workload";
 
-/// Reasons for which clocks are held down, as NVML names them.
+/// Reasons for limited clocks, as NVML names them.
 const THROTTLING: &str =
     "hw_power_brake_slowdown hw_slowdown hw_thermal_slowdown sw_power_cap sw_thermal_slowdown sync_boost";
 
-/// Words of products: makers, lines of GPUs and CPUs, systems.
+/// Words in product names: makers, series of GPUs and CPUs, systems.
 const PRODUCT_WORDS: &str = "NVIDIA Tesla Quadro GeForce RTX GTX Ada Generation Ti SUPER Laptop GPU MIG PCIe PCIE NVL HBM2 HBM2e HBM3 \
     HBM3e SXM2 SXM3 SXM4 SXM5 Intel(R) Xeon(R) Core(TM) Platinum Gold Silver Bronze CPU Core Processor AMD EPYC Ryzen Threadripper PRO \
     Neoverse Grace ARM Apple w/ Radeon Graphics Linux Debian GNU/Linux Ubuntu LTS Rocky Red Hat Enterprise AlmaLinux CentOS Stream SUSE \
     openSUSE Leap Tumbleweed Server Fedora Arch Amazon Alpine Oracle (bookworm) (bullseye) (trixie) (buster) × x @ cpu CPUs";
 
-/// The words of this version: of workloads with their factors, levels and data sets, of rates, facts and metrics.
+/// The words of this version: its workloads with their factors, levels and data sets, rates, facts and metrics.
 pub(super) fn of_multicard() -> HashSet<String> {
     let mut words: HashSet<String> =
         WORDS.split_whitespace().chain(THROTTLING.split_whitespace()).map(str::to_owned).collect();
@@ -62,17 +62,17 @@ pub(super) fn is_digits(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The id of a run, as sessions give them: number, cell, repeat.
+/// The id of a run in the form of sessions: number, cell, repeat.
 pub(super) fn is_run(text: &str) -> bool {
     let parts = text.split_once('-').and_then(|(number, rest)| Some((number, rest.rsplit_once('-')?)));
     parts.is_some_and(|(number, (cell, repeat))| is_digits(number, 7) && is_cell(cell) && is_digits(repeat, 4))
 }
 
-/// The id of a cell: the first digits of its checksum, and its tracer where it has one.
+/// The id of a cell: the first digits of its checksum, and its tracer if it has one.
 pub(super) fn is_cell(text: &str) -> bool {
     let sum = text.split_once('-').map_or(Some(text), |(sum, name)| Tracer::of_name(name).map(|_| sum));
     sum.is_some_and(|sum| {
-        // Of sixteen digits, one in a thousand has no letter: a number of an account never has one.
+        // With sixteen digits, one id in a thousand has no letter; account numbers never have letters.
         let is_long = sum.len() == 16 && sum.bytes().any(|byte| byte.is_ascii_lowercase());
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         (sum.len() == 8 || is_long) && sum.bytes().all(is_digit)
@@ -84,7 +84,7 @@ pub(super) fn is_plan(text: &str) -> bool {
     text.strip_prefix('p').is_some_and(|number| is_digits(number, 6))
 }
 
-/// A version of up to three numbers, of PyTorch with its CUDA. An address of the Internet has four.
+/// A version with up to three numbers, or PyTorch's with its CUDA. An internet address has four numbers.
 pub(super) fn is_version(text: &str) -> bool {
     let (numbers, build) = text.split_once('+').unwrap_or((text, "cpu"));
     let is_build = build == "cpu" || build.strip_prefix("cu").is_some_and(|cuda| is_digits(cuda, 4));
@@ -97,7 +97,7 @@ pub(super) fn is_schema(text: &str) -> bool {
     text.strip_prefix("built-in ").is_some_and(|number| is_digits(number, 3))
 }
 
-/// A moment in UTC, RFC 3339.
+/// A time in UTC, RFC 3339.
 pub(super) fn is_moment(text: &str) -> bool {
     text.len() <= 32 && text.parse::<jiff::Timestamp>().is_ok()
 }
@@ -112,7 +112,7 @@ pub(super) fn is_links(text: &str) -> bool {
     text.len() <= 60 && text.split(' ').all(is_link)
 }
 
-/// The product name of a GPU or CPU, or of a system: words of such names, sizes, and numbers of models. The first is a word.
+/// The product name of a GPU, a CPU or a system: words that occur in such names, sizes, and model numbers. The first part must be a word.
 pub(super) fn is_product(text: &str) -> bool {
     let is_word = |word: &str| PRODUCT_WORDS.split_whitespace().any(|known| known == word);
     let is_known = |word: &str| is_word(word) || is_model(word);

@@ -200,7 +200,10 @@ fn a_finished_run_whose_logs_lack_something_counts_as_failed_and_every_reader_sa
         (&|log| fs::write(log, "").unwrap(), "rank-1.jsonl: its end is missing"),
         (&|log| fs::write(log, [7; 500]).unwrap(), "rank-1.jsonl:1: the last line is incomplete"),
         (&|log| append_to(log, "{\"run\":\n"), "rank-1.jsonl:4: "),
-        (&|log| replace(log, "\"duration_s\":0.1", "\"duration_s\":-5"), "rank-1.jsonl:2: duration_s = -5e0 cannot be"),
+        (
+            &|log| replace(log, "\"duration_s\":0.1", "\"duration_s\":-5"),
+            "rank-1.jsonl:2: duration_s = -5e0 is impossible",
+        ),
     ];
     let cases = spoil.into_iter().flat_map(|case| [(case, false), (case, true)]);
     for ((spoil, expected), is_settled) in cases {
@@ -228,8 +231,11 @@ fn a_finished_run_whose_logs_lack_something_counts_as_failed_and_every_reader_sa
 #[test]
 fn a_damaged_or_missing_journal_is_named_with_the_runs_that_it_lost() {
     let spoil: [(Spoil, &[&str]); 3] = [
-        (&|journal| fs::remove_file(journal).unwrap(), &["journal.jsonl: it is missing", "the journal has no run r1"]),
-        (&|journal| fs::write(journal, "").unwrap(), &["the journal has no run r1"]),
+        (
+            &|journal| fs::remove_file(journal).unwrap(),
+            &["journal.jsonl: it is missing", "the journal does not mention run r1"],
+        ),
+        (&|journal| fs::write(journal, "").unwrap(), &["the journal does not mention run r1"]),
         (&|journal| replace(journal, "run_queued", "run_forgotten"), &["journal.jsonl:2: unknown variant"]),
     ];
     for (spoil, expected) in spoil {
@@ -284,7 +290,7 @@ fn a_line_of_a_log_that_has_no_end_is_named_and_takes_no_memory() {
     append(folder.path(), "journal.jsonl", &long);
     let report = rebuild(folder.path(), &mut |_, _| {}).unwrap();
     assert!(report.runs == 1 && report.damaged.len() == 1, "{:?}", report.damaged);
-    assert!(report.damaged[0].contains("the line is longer than any log's"), "{:?}", report.damaged);
+    assert!(report.damaged[0].contains("the line is longer than any line of a log"), "{:?}", report.damaged);
 }
 
 #[test]
@@ -305,7 +311,7 @@ fn a_run_of_which_nothing_is_alive_is_read_as_interrupted_where_nobody_writes() 
     assert_eq!(states(&reader), [RunState::Starting, RunState::Interrupted]);
     reader.settle(|_, _| false).unwrap();
     assert_eq!(states(&reader), [RunState::Interrupted; 2]);
-    assert!(reader.run("r1").unwrap().unwrap().reason.unwrap().contains("nothing of it is running"));
+    assert!(reader.run("r1").unwrap().unwrap().reason.unwrap().contains("its processes are gone"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Raw files, as `tracer.cpp` writes them while the program runs: cheap to write, and readable up to any place where they were cut off.
+//! Raw files, as `tracer.cpp` writes them while the program runs: cheap to write, and readable up to the place where they were cut off.
 //!
 //! A file is a header of 48 bytes and records of 48 bytes. Numbers are little-endian.
 //!
@@ -21,9 +21,9 @@
 //! | device, track, correlation, more | 4 each |
 //! | bytes | 8 |
 //!
-//! A record of text is followed by as many bytes as its `bytes` says. One of memory that was allocated or released has the address where others
-//! have their end, the kind of memory in a and the operation in b. A collective is a range whose size is
-//! known; its domain is in more. These and notes are new in version 2.
+//! A record of text is followed by the number of bytes in its field `bytes`. A record of memory that was allocated or released has the
+//! address in place of the end, the kind of memory in a and the operation in b. A collective is a range whose size is known; its
+//! domain is in more. Collectives and notes are new in version 2.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -52,7 +52,7 @@ pub(super) enum Piece {
         memory_bytes: Option<u64>,
         sm_count: Option<u64>,
     },
-    /// A time in which everything was recorded.
+    /// A period in which everything was recorded.
     Window((i64, i64)),
     /// Why CUDA is not recorded.
     Problem(String),
@@ -60,14 +60,14 @@ pub(super) enum Piece {
     LeftOut(String),
     /// Something else that is not recorded.
     Note(String),
-    /// Nothing follows.
+    /// The last record.
     End {
         dropped: u64,
     },
     Item(Item),
 }
 
-/// An event; its device is that of the process, its name an id of the file.
+/// An event; its device is numbered as in the process, and its name is an id in the file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Item {
     pub kind: Kind,
@@ -85,7 +85,7 @@ pub(super) struct RawFile {
     reader: BufReader<File>,
     pub process: i64,
     pub rank: Option<u32>,
-    /// Real time when the clock was 0, in nanoseconds since the Unix epoch; none if the file is too short to say it.
+    /// Real time when the clock was 0, in nanoseconds since the Unix epoch; `None` if the file is too short to contain it.
     pub epoch_ns: Option<i64>,
     read_bytes: u64,
     /// Names that devices may have.
@@ -95,7 +95,7 @@ pub(super) struct RawFile {
 }
 
 impl RawFile {
-    /// Whether a file begins as one.
+    /// Whether a file starts like a raw file.
     pub fn is_one(file: &Path) -> io::Result<bool> {
         let mut mark = [0; MARK.len()];
         match File::open(file)?.read_exact(&mut mark) {
@@ -110,25 +110,25 @@ impl RawFile {
         let io = |source| TraceError::Io { file: file.to_owned(), source };
         let mut reader = BufReader::with_capacity(1 << 18, File::open(file).map_err(io)?);
         let mut header = [0; HEADER_BYTES];
-        // A tracer that was killed at once leaves less than a header.
+        // A tracer that was killed right after its start leaves less than a header.
         let whole = fill(&mut reader, &mut header).map_err(io)? == HEADER_BYTES;
         let not_one = |found: &str| TraceError::NotAReport { file: file.to_owned(), found: found.to_owned() };
         if !whole {
             return Ok(Self::new(file, reader, (0, None), Some("it ends before its header does".to_owned())));
         }
         if header[..4] != MARK {
-            return Err(not_one("it is no raw file of the built-in tracer"));
+            return Err(not_one("it is not a raw file of the built-in tracer"));
         }
         if !(1..=VERSION).contains(&header[4]) {
             return Err(TraceError::Schema {
                 file: file.to_owned(),
-                found: format!("a raw trace of version {}, of which this program knows {VERSION}", header[4]),
+                found: format!("a raw trace of version {}, but this program knows version {VERSION}", header[4]),
                 advice: "open it with the multicard that recorded it",
             });
         }
         let numbers = Numbers(&header);
         let process = numbers.i64_at(8);
-        // Ids of domains are made of it.
+        // Ids of domains are derived from it.
         let process = if (0..1 << 31).contains(&process) { process } else { 0 };
         let rank = u32::try_from(numbers.u32_at(16) as i32).ok();
         let epoch_ns = Some(numbers.i64_at(24));
@@ -141,17 +141,17 @@ impl RawFile {
         Self { file, reader, process, rank, epoch_ns: None, read_bytes, texts: Default::default(), damage, ended }
     }
 
-    /// How much was read so far.
+    /// The number of bytes read so far.
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
 
-    /// What is wrong with the file from the place on at which reading ended.
+    /// The damage at which reading ended, if any.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
 
-    /// The next record that is known here; none at the end, or where the file is damaged.
+    /// The next record of a known kind; `None` at the end, or where the file is damaged.
     pub fn next(&mut self) -> Result<Option<Piece>, TraceError> {
         let mut bytes = [0; RECORD_BYTES];
         while !self.ended {
@@ -241,7 +241,7 @@ impl RawFile {
         Ok(Ok(Piece::Item(Item { kind, span, device, track, name, correlation, what })))
     }
 
-    /// The text after a record.
+    /// The text that follows a record.
     fn text(&mut self, length: u64) -> Result<Result<String, String>, TraceError> {
         if length > MOST_TEXT_BYTES {
             return Ok(Err(format!("its text has {length} bytes")));
@@ -261,12 +261,12 @@ impl RawFile {
     }
 }
 
-/// CUPTI's kind of memory as reports of nsys number it.
+/// CUPTI's kind of memory in the numbering of nsys.
 fn memory(kind: i64) -> Option<i64> {
     (kind > 0).then(|| kind - 1)
 }
 
-/// Reads as much as there is.
+/// Reads until the buffer is full or the file ends.
 fn fill(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut found = 0;
     while found < bytes.len() {
@@ -280,7 +280,7 @@ fn fill(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(found)
 }
 
-/// Numbers at places of a header or a record.
+/// Reads numbers at given positions of a header or a record.
 struct Numbers<'a>(&'a [u8; RECORD_BYTES]);
 
 impl Numbers<'_> {

@@ -119,7 +119,7 @@ fn what_tracers_and_ranks_left_becomes_one_events_file_on_one_clock() {
     assert!(!has_raw_files(folder.path()) && fs::read_dir(folder.path()).unwrap().count() == 1);
     let trace = read(&folder.path().join(EVENTS_FILE));
     assert_eq!((trace.begin_ns, trace.wall_ns), (begin, 1500));
-    assert_eq!(trace.notes, ["calls that only ask are not recorded: cudaGetDevice"], "once of both processes");
+    assert_eq!(trace.notes, ["calls that only query are not recorded: cudaGetDevice"], "once of both processes");
     assert_eq!(
         (trace.warnings.len(), trace.summary("trace.events", None).warnings.len()),
         (0, 0),
@@ -309,7 +309,7 @@ fn a_program_that_marks_no_steps_has_those_that_its_lines_told_and_one_that_does
     let begin = now_ns();
     let epoch_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
     let of_clock = epoch_s - begin as f64 * 1e-9;
-    let told = |from: i64, to: i64| ToldStep {
+    let told = |from: i64, to: i64| ReportedStep {
         start_s: (begin + from) as f64 * 1e-9 + of_clock,
         end_s: (begin + to) as f64 * 1e-9 + of_clock,
     };
@@ -323,7 +323,7 @@ fn a_program_that_marks_no_steps_has_those_that_its_lines_told_and_one_that_does
         let timeline = Timeline::open(&events, &mut go_on).unwrap();
         let marks: Vec<i64> =
             timeline.marks(crate::trace::MarkKind::Step).map(|mark| mark.span.1 - mark.span.0).collect();
-        let is_noted = timeline.warnings().iter().any(|note| note.contains("the program's lines tell"));
+        let is_noted = timeline.warnings().iter().any(|note| note.contains("steps are the program's own"));
         fs::remove_file(&events).unwrap();
         (marks, is_noted)
     };

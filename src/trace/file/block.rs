@@ -4,7 +4,7 @@ use super::{EXTRAS, Row, VERSION, extras_of};
 use crate::trace::event::{Kind, check_span};
 use crate::trace::tile::{SHELVES, Tile};
 
-/// The first bytes of each block, and so of a file.
+/// The first bytes of each block, and therefore of each file.
 pub(super) const MARK: [u8; 4] = *b"\x93MCE";
 pub(super) const HEADER_BYTES: usize = 64;
 /// Maximum events in a block.
@@ -14,7 +14,7 @@ pub(super) const MOST_TILES: usize = 1 << 16;
 /// Maximum size of a block's content.
 pub(super) const MOST_BYTES: usize = 16 << 20;
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Entries,
@@ -25,7 +25,7 @@ pub(super) enum Content {
         start: i64,
         end: i64,
     },
-    /// Tiles of all events of one lane up to here, or a part of them.
+    /// Tiles of all events of one lane so far, or a part of these tiles.
     Tiles {
         lane: u32,
         count: u32,
@@ -44,11 +44,11 @@ pub(super) struct Header {
     pub checksum: u32,
 }
 
-/// Why the bytes at a place are no header.
+/// Why the bytes at a position are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoHeader {
     Damaged,
-    /// Whole, but of this version of the format.
+    /// A valid header, but with this version of the format.
     Version(u8),
 }
 
@@ -127,12 +127,12 @@ impl Header {
     }
 }
 
-/// A column that is the same in all rows is written once.
+/// The mark of a column with the same value in all rows, which is written once.
 const CONSTANT: u8 = 0;
-/// Each value as its difference from the one before.
+/// The mark of a column of differences, each from the previous value.
 const DIFFERENCES: u8 = 1;
 
-/// Writes rows, which are sorted by start, as columns: starts, durations, names, correlations, and what the kind has.
+/// Writes rows, which must be sorted by start, as columns: starts, durations, names, correlations, and the values that depend on the kind.
 pub(super) fn encode(kind: Kind, rows: &[Row]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(rows.len() * 10);
     let mut before = 0;
@@ -162,10 +162,10 @@ pub(super) fn encode(kind: Kind, rows: &[Row]) -> Vec<u8> {
     bytes
 }
 
-/// Reads `count` rows. An error says what they cannot be.
+/// Reads `count` rows. An error says what is impossible about them.
 pub(super) fn decode(kind: Kind, count: usize, bytes: &[u8]) -> Result<Vec<Row>, String> {
     let short = || "its columns end early".to_owned();
-    // Each start takes a byte at least: a few bytes cannot stand for many rows.
+    // Each start takes at least one byte, so a few bytes cannot claim to be many rows.
     if count > bytes.len() {
         return Err(short());
     }
@@ -214,7 +214,8 @@ pub(super) fn decode(kind: Kind, count: usize, bytes: &[u8]) -> Result<Vec<Row>,
     if left.is_empty() { Ok(rows) } else { Err("its columns go on after the last row".to_owned()) }
 }
 
-/// Writes tiles with their shelves, one after the other: shelf, distance from the start before, length, pauses, events, label, other labels' time.
+/// Writes tiles with their shelves, one after the other: shelf, distance from the previous start, length, pauses, events, label, time of
+/// other labels.
 pub(super) fn encode_tiles(tiles: &[(u8, Tile)]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(tiles.len() * 12);
     let mut before: i64 = 0;
@@ -232,9 +233,9 @@ pub(super) fn encode_tiles(tiles: &[(u8, Tile)]) -> Vec<u8> {
     bytes
 }
 
-/// Reads `count` tiles; none if they cannot be tiles.
+/// Reads `count` tiles; `None` if the bytes are not tiles.
 pub(super) fn decode_tiles(count: usize, bytes: &[u8]) -> Option<Vec<(u8, Tile)>> {
-    // Each takes seven bytes at least.
+    // Each takes at least seven bytes.
     if count > bytes.len() / 7 {
         return None;
     }
@@ -257,7 +258,7 @@ pub(super) fn decode_tiles(count: usize, bytes: &[u8]) -> Option<Vec<(u8, Tile)>
     left.is_empty().then_some(tiles)
 }
 
-/// Small numbers of either sign as small numbers.
+/// Maps numbers of either sign to unsigned numbers, small ones to small ones.
 fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
@@ -266,7 +267,7 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Seven bits a byte, the lowest first.
+/// Writes seven bits per byte, the lowest first.
 fn write(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);

@@ -15,7 +15,7 @@ use crate::trace::event::{Event, Kind, Name, What, nameless};
 use crate::trace::progress::{Progress, Watch};
 use crate::trace::source::{Detail, Reading, Source};
 
-/// Writes all events of a source to a file, which must not exist yet. It appears when it is whole.
+/// Writes all events of a source to a file, which must not exist yet. The file appears only when it is complete.
 pub(in crate::trace) fn keep(
     source: &impl Source,
     kept: &Path,
@@ -37,7 +37,7 @@ pub(in crate::trace) fn keep(
         processes: HashSet::new(),
         failed: None,
     });
-    // On one thread, so that lanes come in the order of their first events.
+    // On a single thread, so that lanes are in the order of their first events.
     let reading = Reading { detail: Detail::Whole, threads: 1 };
     let scanned = Kind::TIMED.into_iter().try_for_each(|kind| {
         let done = source.scan(kind, reading, watch, |(): &mut (), event| {
@@ -65,16 +65,16 @@ pub(in crate::trace) fn keep(
 
 struct Conversion {
     writer: EventsWriter,
-    /// Ids of names: in the source and in the file.
+    /// For each id of a name in the source, its id in the file.
     ids: HashMap<i64, u32>,
-    /// Domains that have a name.
+    /// Domains that already have a name.
     domains: HashSet<i64>,
     processes: HashSet<i64>,
     failed: Option<io::Error>,
 }
 
 impl Conversion {
-    fn take(&mut self, source: &impl Source, of: Kind, event: &Event<'_>) -> Result<(), String> {
+    fn take(&mut self, source: &impl Source, source_kind: Kind, event: &Event<'_>) -> Result<(), String> {
         let gpu = event.what.is_on_gpu().then(|| source.gpu(event.process, event.device));
         let (kind, what) = match event.what {
             What::Domain { domain } if !self.domains.insert(domain) => return Ok(()),
@@ -82,9 +82,12 @@ impl Conversion {
             What::Collective { .. } => (Kind::Collective, event.what),
             What::Copy { bytes, kind, src, dst, src_device, dst_device } => {
                 let on = |device: Option<i64>| device.map(|device| source.gpu(event.process, device));
-                (of, What::Copy { bytes, kind, src, dst, src_device: on(src_device), dst_device: on(dst_device) })
+                (
+                    source_kind,
+                    What::Copy { bytes, kind, src, dst, src_device: on(src_device), dst_device: on(dst_device) },
+                )
             }
-            what => (of, what),
+            what => (source_kind, what),
         };
         if self.processes.insert(event.process) {
             self.writer.process(event.process, source.process_name(event.process));
@@ -97,15 +100,15 @@ impl Conversion {
             {
                 Ok(*self.ids.entry(id).or_insert_with(|| self.writer.new_name()))
             }
-            // Copies, memsets, graphs and allocations have none.
+            // Copies, memsets, graphs and allocations have no name.
             Name::Id(_) => Ok(0),
         };
         let (start, end) = event.span;
         let row = |name| Row { start, end, name, correlation: event.correlation, extras: extras(what) };
         named.and_then(|name| self.writer.push(lane, row(name))).map_err(|error| {
-            let said = error.to_string();
+            let message = error.to_string();
             self.failed = Some(error);
-            said
+            message
         })
     }
 }

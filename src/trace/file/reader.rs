@@ -1,4 +1,4 @@
-//! Reads events files: their blocks by headers, rows when they are asked for.
+//! Reads events files: first the headers of their blocks, later the rows that are requested.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -19,14 +19,14 @@ use crate::trace::window::union;
 
 /// Maximum number of threads.
 const MOST_THREADS: usize = 16;
-/// Bytes read at a time when the next block is looked for.
+/// Bytes that are read at a time in the search for the next block.
 const STRIDE: usize = 1 << 16;
-/// Losses that are told one by one.
+/// The most losses that are reported one by one.
 const MOST_LOSSES: usize = 5;
 
 /// A block of rows.
 pub(super) struct Block {
-    /// Where its content begins in the file.
+    /// The position of its content in the file.
     offset: u64,
     pub writer: u16,
     pub lane: u32,
@@ -38,7 +38,7 @@ pub(super) struct Block {
 
 pub(super) struct KnownLane {
     pub lane: Lane,
-    /// The least id among those lanes of its kind, process and GPU: its place among ranks.
+    /// The smallest id among the lanes of its kind, process and GPU, which determines its position among ranks.
     order: i64,
 }
 
@@ -48,33 +48,33 @@ pub(in crate::trace) struct EventsFile<'a> {
     storage: Storage<'a>,
     size: u64,
     head: Head,
-    /// Writers, and the processes whose raw files they appended.
+    /// Writers, with the process whose raw file they appended.
     writers: BTreeMap<u16, Option<i64>>,
     pub(super) blocks: Vec<Block>,
     /// Blocks of tiles, in the order of the file.
     pub(super) tiles: Vec<Block>,
     pub(super) lanes: HashMap<(u16, u32), KnownLane>,
     processes: HashMap<i64, String>,
-    /// Texts, and whether they stand in for names that are missing.
+    /// Texts of names, and whether they replace missing names.
     pub(super) names: HashMap<i64, (String, bool)>,
-    /// What was left out, by place, so that what is read twice is told once.
+    /// What was skipped, by position, so that parts that are read twice are reported once.
     losses: Mutex<BTreeMap<u64, String>>,
 }
 
-/// Ids of all writers' names as one.
+/// An id that is unique among the names of all writers.
 pub(super) fn name_id(writer: u16, name: u32) -> i64 {
     i64::from(writer) << 32 | i64::from(name)
 }
 
 impl<'a> EventsFile<'a> {
-    /// Whether a file is one by its first bytes.
+    /// Whether a file is an events file, judged by its first bytes.
     pub fn is_one(file: &Path) -> io::Result<bool> {
         let mut head = Vec::new();
         File::open(file)?.take(MARK.len() as u64).read_to_end(&mut head)?;
         Ok(Self::are(&head))
     }
 
-    /// Whether bytes begin as an events file.
+    /// Whether bytes start like an events file.
     pub fn are(bytes: &[u8]) -> bool {
         bytes.starts_with(&MARK)
     }
@@ -115,7 +115,7 @@ impl<'a> EventsFile<'a> {
         self.writers.values().flatten().copied().collect()
     }
 
-    /// The least number that no writer has.
+    /// The smallest number that no writer has.
     pub fn next_writer(&self) -> u16 {
         let of_blocks = self.blocks.iter().map(|block| block.writer);
         self.writers.keys().copied().chain(of_blocks).max().map_or(0, |last| last.saturating_add(1))
@@ -129,20 +129,20 @@ impl<'a> EventsFile<'a> {
         self.losses.lock().unwrap_or_else(PoisonError::into_inner).insert(at, what);
     }
 
-    /// A part of the file.
+    /// Reads a part of the file.
     fn read(&self, at: u64, length: usize) -> Result<Vec<u8>, TraceError> {
         let mut bytes = Vec::new();
         self.storage.bytes(at, length, &mut bytes).map(<[u8]>::to_vec).map_err(|error| self.io(error))
     }
 
-    /// Finds all blocks and reads those of entries.
+    /// Finds all blocks and reads the blocks of entries.
     fn index(&mut self) -> Result<(), TraceError> {
         let mut entries: Vec<(u16, Entry)> = Vec::new();
         let mut later = None;
         let mut at = 0;
-        // Where the content of the block before begins, and whether it is whole.
+        // The position of the previous block's content, and whether that block is valid.
         let mut before: Option<Block> = None;
-        // Contents that are read again to find out whether a block is whole; in a file that was not made to harm, once at most.
+        // Contents that are read again to find out whether a block is valid. Unless a file is malicious, this happens once at most.
         let mut checked = 0;
         while at < self.size {
             let header = match self.header(at)? {
@@ -151,7 +151,7 @@ impl<'a> EventsFile<'a> {
                     if let NoHeader::Version(version) = found {
                         later.get_or_insert(version);
                     }
-                    // If the block before lies about its size, others lie within it.
+                    // If the previous block gives a wrong size, it may contain other blocks.
                     let from = match before.take() {
                         Some(block) if checked <= self.size && !self.is_whole(&block)? => {
                             checked += u64::from(block.bytes);
@@ -198,7 +198,7 @@ impl<'a> EventsFile<'a> {
         if let (Some(version), true) = (later, self.blocks.is_empty() && entries.is_empty()) {
             return Err(TraceError::Schema {
                 file: self.file.clone(),
-                found: format!("events of version {version}, of which this program knows {VERSION}"),
+                found: format!("events of version {version}, but this program knows version {VERSION}"),
                 advice: "open it with the multicard that wrote it, or a later one",
             });
         }
@@ -219,7 +219,7 @@ impl<'a> EventsFile<'a> {
         Ok(checksum(&self.read(block.offset, block.bytes as usize)?) == block.checksum)
     }
 
-    /// The place of the next mark from a byte on, or the end.
+    /// The position of the next mark, or the end.
     fn next_mark(&self, from: u64) -> Result<u64, TraceError> {
         let mut at = from;
         while at < self.size {
@@ -244,12 +244,12 @@ impl<'a> EventsFile<'a> {
         for value in values {
             match serde_json::from_value(value) {
                 Ok(entry) => entries.push((writer, entry)),
-                Err(_) => self.lost(at, format!("an entry in the block at byte {at} is not known here")),
+                Err(_) => self.lost(at, format!("an entry in the block at byte {at} is unknown to this version")),
             }
         }
     }
 
-    /// Joins the facts of all writers.
+    /// Combines the facts of all writers.
     fn take_head(&mut self, entries: &[(u16, Entry)]) {
         let mut unfinished: BTreeMap<u16, bool> = BTreeMap::new();
         for (writer, entry) in entries {
@@ -291,11 +291,11 @@ impl<'a> EventsFile<'a> {
         }
         let cut: Vec<u16> = unfinished.iter().filter(|(_, is)| **is).map(|(writer, _)| *writer).collect();
         if !cut.is_empty() || unfinished.is_empty() {
-            let of = cut.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-            let of = if of.is_empty() { String::new() } else { format!(" of writer {of}") };
+            let writers = cut.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+            let writers = if writers.is_empty() { String::new() } else { format!(" of writer {writers}") };
             self.lost(
                 self.size,
-                format!("the end{of} is missing: the recording was ended or cut off; what is whole was read"),
+                format!("the end{writers} is missing: the recording was interrupted or the file was cut off; all complete parts were read"),
             );
         }
     }
@@ -341,22 +341,23 @@ impl<'a> EventsFile<'a> {
     }
 
     fn blocks(&self, kind: Kind) -> Vec<(&Block, &KnownLane)> {
-        let of = |found: Kind| found == kind || kind == Kind::Range && matches!(found, Kind::Collective | Kind::Domain);
+        let is_wanted =
+            |found: Kind| found == kind || kind == Kind::Range && matches!(found, Kind::Collective | Kind::Domain);
         let known = self.blocks.iter().filter_map(|block| Some((block, self.lane(block)?)));
-        known.filter(|(_, known)| of(known.lane.kind)).collect()
+        known.filter(|(_, known)| is_wanted(known.lane.kind)).collect()
     }
 
-    /// The rows of a block; none if it is damaged.
+    /// The rows of a block; `None` if it is damaged.
     pub(super) fn decoded(&self, block: &Block, kind: Kind) -> Result<Vec<Row>, TraceError> {
         let bytes = self.read(block.offset, block.bytes as usize)?;
         let whole = if checksum(&bytes) == block.checksum {
             decode(kind, block.count as usize, &bytes).and_then(|rows| {
-                // Blocks are merged by their spans: rows beyond theirs would come out of order.
+                // Blocks are merged by their spans: rows outside their block's span would be out of order.
                 let within = rows.iter().all(|row| block.span.0 <= row.start && row.end <= block.span.1);
                 if within { Ok(rows) } else { Err("they lie outside the block's span".to_owned()) }
             })
         } else {
-            Err("its checksum is another".to_owned())
+            Err("its checksum does not match".to_owned())
         };
         Ok(whole.unwrap_or_else(|why| {
             self.lost(block.offset, format!("{} events at byte {} are damaged: {why}", block.count, block.offset));
@@ -364,13 +365,13 @@ impl<'a> EventsFile<'a> {
         }))
     }
 
-    /// The tiles of a block with their shelves; none if it is damaged.
+    /// The tiles of a block with their shelves; `None` if it is damaged.
     pub(super) fn decoded_tiles(&self, block: &Block) -> Result<Option<Vec<(u8, Tile)>>, TraceError> {
         let bytes = self.read(block.offset, block.bytes as usize)?;
         Ok((checksum(&bytes) == block.checksum).then(|| decode_tiles(block.count as usize, &bytes)).flatten())
     }
 
-    /// Hands out the events of a block; one that is damaged has none.
+    /// Passes on the events of a block; a damaged block has none.
     fn rows(
         &self,
         block: &Block,
@@ -394,7 +395,7 @@ impl Source for EventsFile<'_> {
     }
 
     fn threads(&self) -> usize {
-        // Asking reads files of the system, which takes longer than a small recording.
+        // The number of CPUs is read from system files, which takes longer than reading a small recording.
         static THREADS: OnceLock<usize> = OnceLock::new();
         *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS))
     }
@@ -406,7 +407,7 @@ impl Source for EventsFile<'_> {
     fn scan<T: Default + Send>(
         &self,
         kind: Kind,
-        // Blocks hold all of it, whatever is asked for.
+        // Blocks contain all details, whatever is requested.
         reading: Reading,
         watch: &mut Watch<'_>,
         each: impl Fn(&mut T, &Event<'_>) -> Result<(), String> + Sync,
@@ -440,7 +441,7 @@ impl Source for EventsFile<'_> {
     }
 
     fn gpu(&self, _process: i64, device: i64) -> i64 {
-        // Events have the machine's index.
+        // Events already contain the machine's index.
         device
     }
 
@@ -466,11 +467,11 @@ impl Source for EventsFile<'_> {
 
     fn losses(&self) -> Vec<String> {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told: Vec<String> = losses.values().take(MOST_LOSSES).cloned().collect();
+        let mut reported: Vec<String> = losses.values().take(MOST_LOSSES).cloned().collect();
         if losses.len() > MOST_LOSSES {
-            told.push(format!("{} more places of the file are damaged", losses.len() - MOST_LOSSES));
+            reported.push(format!("{} more places of the file are damaged", losses.len() - MOST_LOSSES));
         }
-        told
+        reported
     }
 
     fn damaged(&self, kinds: &[Kind], problem: String) -> TraceError {

@@ -1,4 +1,5 @@
-//! The events of a lane in order of time, and the tiles that sum them up: read where the file has them, made of the events where it has not.
+//! The events of a lane in order of time, and the tiles that sum them up. Tiles are read from the file, or computed from the events if the
+//! file has none.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -11,15 +12,15 @@ use crate::trace::TraceError;
 use crate::trace::event::{Kind, What, allocation_number, nameless};
 use crate::trace::tile::{SHELVES, Shelves, Tile, Tiler, shelf};
 
-/// The writer of a lane and its id.
+/// A lane, identified by its writer and its id.
 pub(in crate::trace) type LaneKey = (u16, u32);
 
-/// An event of a lane on its shelf.
+/// An event of a lane, with its shelf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::trace) struct Shelved {
     pub span: (i64, i64),
     pub shelf: u8,
-    /// The number of its name, or that of the kind of copy, synchronisation or memory.
+    /// The number of its name, or of the kind of copy, synchronisation or memory.
     pub label: u32,
     pub correlation: i64,
     pub what: What,
@@ -36,11 +37,11 @@ fn label(what: What, name: u32) -> u32 {
     }
 }
 
-/// The next event of an open block: start, end, the block's place and the event's in it. The first is at the top.
+/// The next event of an open block: start, end, the index of the block, and the index of the event in it. The earliest is on top.
 type Next = Reverse<((i64, Reverse<i64>), usize, usize)>;
 
 impl EventsFile<'_> {
-    /// All lanes that have events, with how many.
+    /// All lanes that have events, with their numbers of events.
     pub fn lanes(&self) -> Vec<(LaneKey, &Lane, u64)> {
         let mut counts: BTreeMap<LaneKey, u64> = BTreeMap::new();
         for block in &self.blocks {
@@ -49,17 +50,17 @@ impl EventsFile<'_> {
         counts.into_iter().filter_map(|(key, events)| Some((key, &self.lanes.get(&key)?.lane, events))).collect()
     }
 
-    /// The text of a name, by its number.
+    /// The text of a name, given its number.
     pub fn text(&self, writer: u16, name: u32) -> Option<&str> {
         self.names.get(&name_id(writer, name)).map(|(text, _)| text.as_str())
     }
 
-    /// The texts of a writer's names by number, up to the last that is known.
+    /// The texts of a writer's names by number, up to the last known one.
     pub fn texts(&self, writer: u16) -> Vec<String> {
         let first = name_id(writer, 0);
-        let of = self.names.keys().filter(|id| **id >= first && **id <= name_id(writer, u32::MAX));
-        // A damaged file may number its names wildly.
-        let count = of.map(|id| id - first + 1).max().unwrap_or(0).min(self.names.len() as i64 * 4 + 16);
+        let writer_ids = self.names.keys().filter(|id| **id >= first && **id <= name_id(writer, u32::MAX));
+        // A damaged file may contain arbitrarily large numbers.
+        let count = writer_ids.map(|id| id - first + 1).max().unwrap_or(0).min(self.names.len() as i64 * 4 + 16);
         (0..count as u32)
             .map(|number| self.text(writer, number).map_or_else(|| nameless(number.into()), str::to_owned))
             .collect()
@@ -71,15 +72,15 @@ impl EventsFile<'_> {
 
     /// The blocks of a lane that touch a span, by start.
     fn blocks_of(&self, lane: LaneKey, (from, to): (i64, i64)) -> Vec<&Block> {
-        let mut of: Vec<&Block> = (self.blocks.iter())
+        let mut blocks: Vec<&Block> = (self.blocks.iter())
             .filter(|block| (block.writer, block.lane) == lane && block.span.1 >= from && block.span.0 <= to)
             .collect();
-        of.sort_by_key(|block| block.span.0);
-        of
+        blocks.sort_by_key(|block| block.span.0);
+        blocks
     }
 
-    /// Hands out the events of those blocks of a lane that touch a span, in order of start, until `each` says to stop. Only blocks that
-    /// overlap are in memory at the same time.
+    /// Passes on the events in those blocks of a lane that touch a span, in order of start, until `each` stops. Only overlapping blocks are
+    /// in memory at the same time.
     pub fn in_order(
         &self,
         lane: LaneKey,
@@ -97,7 +98,7 @@ impl EventsFile<'_> {
                 waiting.next_if(|block| heap.peek().is_none_or(|Reverse(((start, _), ..))| block.span.0 <= *start))
             {
                 let mut rows = self.decoded(block, kind)?;
-                // What encloses others comes first.
+                // Events that contain others come first.
                 rows.sort_unstable_by_key(|row| (row.start, Reverse(row.end)));
                 if let Some(first) = rows.first() {
                     heap.push(Reverse(((first.start, Reverse(first.end)), open.len(), 0)));
@@ -128,7 +129,7 @@ impl EventsFile<'_> {
         Ok(())
     }
 
-    /// The finest tiles of a lane by shelf: those of the file if they stand for all of its events.
+    /// The finest tiles of a lane for each shelf: those in the file if they cover all of the lane's events.
     pub fn tiles(&self, lane: LaneKey) -> Result<Vec<Vec<Tile>>, TraceError> {
         match self.kept_tiles(lane)? {
             Some(tiles) => Ok(tiles),
@@ -146,8 +147,8 @@ impl EventsFile<'_> {
                 events += u64::from(tile.events);
             }
         }
-        let of = self.blocks.iter().filter(|block| (block.writer, block.lane) == lane);
-        let all: u64 = of.map(|block| u64::from(block.count)).sum();
+        let lane_blocks = self.blocks.iter().filter(|block| (block.writer, block.lane) == lane);
+        let all: u64 = lane_blocks.map(|block| u64::from(block.count)).sum();
         let in_order = by_shelf.iter().all(|tiles| tiles.is_sorted_by_key(|tile| tile.start));
         Ok((events == all && in_order).then_some(by_shelf))
     }
@@ -166,11 +167,11 @@ impl EventsFile<'_> {
     /// Appends the tiles of all lanes to the file.
     pub fn keep_tiles(&self) -> Result<(), TraceError> {
         for (lane, ..) in self.lanes() {
-            let of: Vec<(u8, Tile)> = (0..SHELVES)
+            let shelf_tiles: Vec<(u8, Tile)> = (0..SHELVES)
                 .zip(self.made_tiles(lane)?)
                 .flat_map(|(shelf, tiles)| tiles.into_iter().map(move |tile| (shelf, tile)))
                 .collect();
-            for part in of.chunks(MOST_TILES) {
+            for part in shelf_tiles.chunks(MOST_TILES) {
                 let start = part.iter().map(|(_, tile)| tile.start).min().unwrap_or(0);
                 let end = part.iter().map(|(_, tile)| tile.end).max().unwrap_or(0);
                 let content = Content::Tiles { lane: lane.1, count: part.len() as u32, start, end };

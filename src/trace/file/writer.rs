@@ -10,7 +10,7 @@ use super::{Entry, Lane, Row};
 use crate::trace::event::bounded;
 use crate::trace::source::Head;
 
-/// Size of entries that are written without waiting for more.
+/// Entries of this size are written without waiting for more.
 const ENTRIES_BYTES: usize = 1 << 20;
 
 /// One writer of an events file.
@@ -21,13 +21,13 @@ pub(in crate::trace) struct EventsWriter {
     by_lane: HashMap<Lane, u32>,
     names: u32,
     by_name: HashMap<String, u32>,
-    /// Entries that are not written yet.
+    /// Entries that have not been written yet.
     entries: Vec<Entry>,
     entries_bytes: usize,
 }
 
 impl EventsWriter {
-    /// Opens the file, or makes it, and appends the facts of what this writer records.
+    /// Opens or creates the file, and appends facts about what this writer will record.
     pub fn append(file: &Path, writer: u16, head: Head) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(file)?;
         let mut new = Self {
@@ -56,7 +56,7 @@ impl EventsWriter {
         id
     }
 
-    /// Says what a process is called.
+    /// Sets the name of a process.
     pub fn process(&mut self, process: i64, name: String) {
         self.entries.push(Entry::Process(process, name));
     }
@@ -79,10 +79,10 @@ impl EventsWriter {
         id
     }
 
-    /// Says what a name is.
+    /// Defines a name.
     pub fn define(&mut self, name: Entry) -> io::Result<()> {
         if let Entry::Name(_, text) | Entry::Nameless(_, text) = &name {
-            // As JSON, a byte takes six at most.
+            // In JSON, a byte takes at most six bytes.
             self.entries_bytes += 6 * text.len() + 32;
         }
         self.entries.push(name);
@@ -100,13 +100,13 @@ impl EventsWriter {
         self.write_rows(lane)
     }
 
-    /// Writes what was added so far.
+    /// Writes everything that was added so far.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_entries()?;
         (0..self.lanes.len() as u32).try_for_each(|lane| self.write_rows(lane))
     }
 
-    /// Writes everything and that there is no more.
+    /// Writes everything, and the mark that nothing follows.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.entries.push(Entry::End);
@@ -124,16 +124,16 @@ impl EventsWriter {
     }
 
     fn write_rows(&mut self, lane: u32) -> io::Result<()> {
-        let (of, rows) = &mut self.lanes[lane as usize];
+        let (lane_info, rows) = &mut self.lanes[lane as usize];
         let Some(end) = rows.iter().map(|row| row.end).max() else { return Ok(()) };
         rows.sort_unstable_by_key(|row| (row.start, row.end));
-        let bytes = encode(of.kind, rows);
+        let bytes = encode(lane_info.kind, rows);
         let content = Content::Rows { lane, count: rows.len() as u32, start: rows[0].start, end };
         rows.clear();
         self.write(content, &bytes)
     }
 
-    /// Writes a block at once, so that blocks of several writers follow each other whole.
+    /// Writes a block with a single write, so that blocks of several writers never mix.
     fn write(&mut self, content: Content, bytes: &[u8]) -> io::Result<()> {
         write_block(&mut self.file, self.writer, content, bytes)
     }

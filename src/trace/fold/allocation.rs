@@ -11,7 +11,7 @@ use crate::trace::source::{Detail, Reading, Source};
 use crate::trace::value::Allocations;
 use crate::trace::window::Limits;
 
-/// The kind of memory, and the GPU if it is that of one.
+/// The kind of memory, and the GPU if it belongs to one.
 type Place = (Option<i64>, Option<i64>);
 
 #[derive(Clone, Copy, Default)]
@@ -37,7 +37,7 @@ struct Sum {
     last: u128,
 }
 
-/// Sums of a window; what was allocated before it counts for what is live.
+/// Sums for a window; memory allocated before the window counts as live.
 pub(super) fn allocations(
     source: &impl Source,
     watch: &mut Watch<'_>,
@@ -50,7 +50,7 @@ pub(super) fn allocations(
         }
         Ok(())
     };
-    // Correlations tell the order of what happened at the same time.
+    // Correlations give the order of events at the same time.
     let reading = Reading { detail: Detail::Whole, ..source.for_sums() };
     let changes = source.scan(Kind::Allocation, reading, watch, each)?.concat();
     let mut sums: BTreeMap<Place, Sum> = BTreeMap::new();
@@ -72,25 +72,26 @@ fn sum(sums: &mut BTreeMap<Place, Sum>, effect: &Effect<Place>, limits: Limits) 
     }
     let is_within = limits.holds(effect.at);
     if is_within {
-        let of = sums.entry(effect.place).or_default();
-        let tally = if effect.is_release { &mut of.released } else { &mut of.allocated };
+        let sum = sums.entry(effect.place).or_default();
+        let tally = if effect.is_release { &mut sum.released } else { &mut sum.allocated };
         tally.add(effect.bytes);
         if effect.is_of_unseen {
-            of.unseen.add(effect.bytes);
+            sum.unseen.add(effect.bytes);
         }
     }
     for (place, live) in &effect.live {
-        let of = sums.entry(*place).or_default();
-        // What was live when the window began is the least that was most in it.
-        of.most = if is_within { of.most.max(*live) } else { *live };
-        of.last = *live;
+        let sum = sums.entry(*place).or_default();
+        // The memory that is live at the window's start is a lower bound for the maximum.
+        sum.most = if is_within { sum.most.max(*live) } else { *live };
+        sum.last = *live;
     }
 }
 
-/// None if a sum is beyond 64 bits.
+/// `None` if a sum exceeds 64 bits.
 fn row(((memory, gpu), sum): (Place, Sum)) -> Option<Allocations> {
-    let of = |tally: Tally| Some((tally.count, u64::try_from(tally.bytes).ok()?));
-    let [allocated, released, unseen] = [of(sum.allocated)?, of(sum.released)?, of(sum.unseen)?];
+    let count_and_bytes = |tally: Tally| Some((tally.count, u64::try_from(tally.bytes).ok()?));
+    let [allocated, released, unseen] =
+        [count_and_bytes(sum.allocated)?, count_and_bytes(sum.released)?, count_and_bytes(sum.unseen)?];
     Some(Allocations {
         memory: memory_name(memory),
         gpu,

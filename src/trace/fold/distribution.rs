@@ -1,4 +1,4 @@
-//! All values of a quantity in little memory: each distinct value once, with its count.
+//! All values of a quantity in little memory: each distinct value is stored once, with its count.
 
 use std::hash::Hash;
 
@@ -20,7 +20,7 @@ impl Distribution {
     #[inline]
     pub fn push(&mut self, value: u64) {
         self.pending.push(value);
-        // A buffer as large as the counts makes the whole cost that of sorting.
+        // With a buffer as large as the counts, the total cost is that of sorting.
         if self.pending.len() >= BUFFER.max(self.counts.len()) {
             self.settle();
         }
@@ -54,7 +54,7 @@ impl Distribution {
         self.pending.shrink_to(BUFFER);
     }
 
-    /// Count, sum, mean, median, minimum, maximum and deviation; none without values or if the sum overflows 64 bits.
+    /// Count, sum, mean, median, minimum, maximum and deviation; `None` without values or if the sum exceeds 64 bits.
     pub fn statistics(&mut self) -> Option<Statistics> {
         self.settle();
         let (min, max) = (self.counts.first()?.0, self.counts.last()?.0);
@@ -106,7 +106,7 @@ pub(super) fn join<K: Eq + Hash>(all: &mut ById<K, Distribution>, part: ById<K, 
     part.into_iter().for_each(|(key, values)| all.entry(key).or_default().merge(values));
 }
 
-/// `part` of `whole` in percent; 0 of nothing.
+/// `part` of `whole` in percent; 0 if `whole` is 0.
 pub(super) fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }

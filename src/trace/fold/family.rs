@@ -35,8 +35,8 @@ impl Family {
     }
 }
 
-/// Lower-case words that identify a family. The first family with a word in the name wins: convolutions are
-/// computed by matrix products, so their words come first; copies convert, so theirs come before `conv`.
+/// Lower-case words that identify a family. The first family with a word in the name wins. Convolutions are computed by matrix products, so
+/// words of convolutions come first; copies can be conversions, so words of copies come before `conv`.
 const WORDS: &[(Family, &[&str])] = &[
     (
         Family::Optimizer,
@@ -109,7 +109,7 @@ pub(super) fn family(name: &str) -> Family {
     found.map_or(Family::Other, |(family, _)| family.clone())
 }
 
-/// The collective of a kernel of NCCL in snake case: `all_reduce` of `ncclDevKernel_AllReduce_Sum_f32_RING_LL`.
+/// The collective of a NCCL kernel in snake case: `all_reduce` for `ncclDevKernel_AllReduce_Sum_f32_RING_LL`.
 pub(super) fn collective(name: &str) -> Option<String> {
     let rest = name.strip_prefix("nccl")?;
     let named = rest.split_once("Kernel_").map_or("", |(_, named)| named);
@@ -127,14 +127,14 @@ pub(super) fn collective(name: &str) -> Option<String> {
     Some(snake)
 }
 
-/// The number format in which a convolution or a matrix product multiplies; none if its name does not say.
+/// The number format in which a convolution or a matrix product multiplies; `None` if its name does not tell.
 pub(super) fn number_format(name: &str) -> Option<NumberFormat> {
     let lower = name.to_ascii_lowercase();
     let is_named = |format: &&NumberFormat| format.words().iter().any(|word| lower.contains(word));
     if let Some(format) = NumberFormat::VARIANTS.iter().find(is_named) {
         return Some(*format);
     }
-    // Templates name their type first, and other types (of scalars, say) later.
+    // Templates name their type first; further types, for example of scalars, come later.
     match (lower.find("float"), lower.find("double")) {
         (Some(float), Some(double)) if double < float => Some(NumberFormat::Fp64),
         (Some(_), _) => Some(NumberFormat::Fp32),
@@ -147,7 +147,7 @@ pub(super) fn number_format(name: &str) -> Option<NumberFormat> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LayoutMark {
     In(TensorLayout),
-    /// Conversion between the two.
+    /// Conversion between the two orders.
     Conversion,
 }
 

@@ -11,7 +11,7 @@ use crate::trace::value::{Gap, HostCall};
 /// Minimum length. Shorter gaps are normal between queued kernels.
 const SHORTEST_NS: u64 = 100_000;
 
-/// Gaps kept per GPU, the longest first.
+/// The most gaps that are kept per GPU, the longest first.
 const MOST: usize = 1000;
 
 /// An epoch's first gap for data counts as loader start-up if it is this many times as long as the median gap.
@@ -46,12 +46,12 @@ struct Found {
     calls: HashMap<i64, u64>,
 }
 
-/// Calls during gaps, as summed by one thread.
+/// Calls during gaps, summed by one thread.
 #[derive(Default)]
 pub(super) struct Meanwhile {
-    /// By gap and name id of the call.
+    /// Time by gap and by name id of the call.
     times: ById<(usize, i64), u64>,
-    /// For each list, the first gap that had not ended when the last call began: calls come in order of time.
+    /// For each list, the first gap that had not ended when the last call began, since calls are in order of time.
     next: Vec<usize>,
 }
 
@@ -62,7 +62,7 @@ struct Spans {
     spans: Vec<(i64, i64)>,
 }
 
-/// What the name of an NVTX range says about the host.
+/// What an NVTX range shows about the host, judged by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker {
     Epoch,
@@ -70,7 +70,7 @@ pub(super) enum Marker {
 }
 
 impl Marker {
-    /// Ranges of this worker and of PyTorch's profiler.
+    /// Recognises ranges of the worker and of PyTorch's profiler.
     pub fn of(text: &str) -> Option<Self> {
         let begins = |word: &str| {
             text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphabetic()))
@@ -85,7 +85,7 @@ impl Marker {
     }
 }
 
-/// The gaps of all GPUs with what the host did.
+/// The gaps of all GPUs with the host's activity during them.
 #[derive(Default)]
 pub(super) struct Gaps {
     found: Vec<Found>,
@@ -134,7 +134,7 @@ impl Gaps {
         }
     }
 
-    /// Adds an NVTX range of a process that says something about the host.
+    /// Adds an NVTX range of a process that shows something about the host.
     pub fn range(&mut self, process: i64, span: (i64, i64), marker: Marker) {
         let ranges = match marker {
             Marker::Epoch => &mut self.epochs,
@@ -173,7 +173,7 @@ impl Gaps {
             };
             gaps.push((gap, guessed));
         }
-        // Without ranges that say so, a loader start-up is recognised by its length alone.
+        // Without such ranges, a loader start-up is recognised only by its length.
         let mut lengths: HashMap<i64, Vec<u64>> = HashMap::new();
         for (gap, _) in gaps.iter().filter(|(_, guessed)| *guessed) {
             lengths.entry(gap.gpu).or_default().push(gap.length_ns);
@@ -197,7 +197,7 @@ impl Gaps {
         for rank in ranks.iter().filter(|rank| rank.gpu == found.gpu) {
             let epochs = self.epochs.get(&rank.process).map_or(&[][..], Vec::as_slice);
             let loads = self.loads.get(&rank.process).map_or(&[][..], Vec::as_slice);
-            // Ranges that began long before have ended: the last few that began in time are enough.
+            // Ranges that began long before have already ended, so checking the last few that began before the gap is enough.
             let begun = loads.partition_point(|load| load.0 < end);
             let load = loads[begun.saturating_sub(RANGES_LOOKED_AT)..begun]
                 .iter()
@@ -223,7 +223,7 @@ impl Gaps {
     }
 }
 
-/// The cause of a gap according to calls, and whether waiting for data is a guess.
+/// The cause of a gap according to calls, and whether "waiting for data" is only a guess.
 fn called(host: &[HostCall], pause: &Pause) -> (&'static str, bool) {
     let length = pause.end.abs_diff(pause.start);
     let (mut waiting, mut launching, mut other) = (0u64, 0u64, 0u64);
@@ -238,7 +238,7 @@ fn called(host: &[HostCall], pause: &Pause) -> (&'static str, bool) {
     if waiting >= length / 2 {
         ("synchronise", false)
     } else if other >= length / 2 {
-        // Before launches: a launch that loads code first is in both, and loading takes the time.
+        // This is checked before launches: a launch that loads code first counts in both, and loading takes most of the time.
         ("other_call", false)
     } else if launching >= length / 4 {
         ("launch", false)

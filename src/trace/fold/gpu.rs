@@ -18,7 +18,7 @@ const MOST_RANKS: usize = 4096;
 /// All work of the GPUs in a report, within a window.
 #[derive(Default)]
 pub(super) struct GpuWork {
-    /// In the order of kinds, and within one of first events.
+    /// In the order of kinds, and within a kind in the order of first events.
     pub ranks: Vec<Rank>,
     /// By rank and name id.
     pub kernels: ById<(Rank, i64), Distribution>,
@@ -26,7 +26,7 @@ pub(super) struct GpuWork {
     pub timelines: BTreeMap<i64, Timeline>,
     /// Kernels that ran as a node of a graph.
     pub graph_kernels: u64,
-    /// Graphs traced as a whole.
+    /// Graphs recorded as a whole.
     pub graph_traces: u64,
     /// From the first to the last activity of any GPU, regardless of the window.
     pub extent: Option<(i64, i64)>,
@@ -82,7 +82,7 @@ impl GpuWork {
         Ok(all)
     }
 
-    /// Reads the events of a kind and merges what the threads made of them.
+    /// Reads the events of a kind and merges the results of the threads.
     fn fold<S: Source>(
         &mut self,
         source: &S,
@@ -98,7 +98,7 @@ impl GpuWork {
         self.join(parts).map_err(|problem| source.damaged(&[kind], problem))
     }
 
-    /// Merges what threads read of one kind.
+    /// Merges the results of several threads for one kind.
     fn join(&mut self, parts: Vec<Self>) -> Result<(), String> {
         let mut fresh: Vec<(i64, Rank)> = Vec::new();
         for part in parts {

@@ -78,7 +78,7 @@ impl Calls {
     }
 }
 
-/// Durations by the texts of their names: each process of a recording may have ids of its own.
+/// Durations grouped by the texts of names, because each process in a recording may use other ids for the same text.
 pub(super) fn by_text(
     by_id: impl IntoIterator<Item = (i64, Distribution)>,
     name: impl Fn(i64) -> String,
@@ -90,7 +90,7 @@ pub(super) fn by_text(
     by_name
 }
 
-/// Sorted entries with their shares; none if a sum overflows 64 bits.
+/// Sorted entries with their shares; `None` if a sum exceeds 64 bits.
 pub(super) fn entries(named: impl Iterator<Item = (String, Distribution)>) -> Option<Vec<Entry>> {
     let mut all = Vec::new();
     for (name, mut values) in named {
@@ -135,11 +135,11 @@ pub(super) struct Ranges {
     by_id: ById<(i64, i64), Distribution>,
     /// Names given in the events.
     by_text: HashMap<i64, HashMap<String, Distribution>>,
-    /// Those beyond [`MOST_NAMES`].
+    /// Ranges whose names are beyond [`MOST_NAMES`].
     others: Distribution,
-    /// The order of the first event that names a domain, and the name.
+    /// For each domain, the order of the first event that names it, and the name.
     domains: HashMap<i64, (i64, String)>,
-    /// The same where the name is the id of a string.
+    /// The same for names that are ids of strings.
     domain_ids: HashMap<i64, (i64, i64)>,
     names: usize,
     /// From the first range to the last, regardless of the window.
@@ -188,14 +188,14 @@ impl Ranges {
         };
         let mut ranges = read(source.threads())?;
         if ranges.names > MOST_NAMES || !ranges.others.is_empty() || ranges.marked.len() >= MOST_MARKERS {
-            // The first ranges are kept, and only one thread knows which they are.
+            // The first ranges are kept, and only one thread knows which ones these are.
             ranges = read(1)?;
         }
         ranges.marked.drain(..).for_each(|(process, span, marker)| gaps.range(process, span, marker));
         Ok(ranges)
     }
 
-    /// Merges what two threads read.
+    /// Merges the results of two threads.
     fn joined(mut self, part: Self) -> Self {
         join(&mut self.by_id, part.by_id);
         for (domain, names) in part.by_text {
@@ -235,7 +235,8 @@ impl Ranges {
         self.by_id.keys().map(|(_, id)| *id).chain(self.domain_ids.values().map(|(_, id)| *id))
     }
 
-    /// Ranges by the names of their domains and their own, as processes number domains apart; none if a sum overflows 64 bits.
+    /// Ranges by the names of their domains and their own names, since each process numbers domains itself; `None` if a sum exceeds 64
+    /// bits.
     pub fn entries(self, name: impl Fn(i64) -> String) -> Option<Vec<NvtxRange>> {
         let domain_name = |domain: i64| match (self.domains.get(&domain), self.domain_ids.get(&domain)) {
             (Some((_, text)), _) => Some(text.clone()),
@@ -266,7 +267,7 @@ impl Ranges {
     }
 }
 
-/// Keeps the name that comes first of each domain.
+/// Keeps the earliest name of each domain.
 fn first_of<T>(all: &mut HashMap<i64, (i64, T)>, part: HashMap<i64, (i64, T)>) {
     for (domain, named) in part {
         if all.get(&domain).is_none_or(|known| named.0 < known.0) {

@@ -50,12 +50,12 @@ fn listed(entries: &[Entry], is_meant: impl Fn(&str) -> bool) -> Vec<(u64, u64, 
     meant.map(|entry| (entry.statistics.calls, entry.statistics.total_ns, entry.percent)).collect()
 }
 
-/// A call, also under its per-thread default stream name.
+/// Whether an entry is a call, also under its name for per-thread default streams.
 fn is_call(entry: &str, name: &str) -> bool {
     entry.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest == "_ptsz")
 }
 
-/// Kernels of a collective, under the names of old and new NCCL versions.
+/// Whether a kernel belongs to a collective, under the names of old and new NCCL versions.
 fn is_collective(kernel: &str, collective: &str) -> bool {
     ["ncclDevKernel_", "ncclKernel_", "ncclSymkDevKernel_"]
         .iter()

@@ -53,7 +53,7 @@ pub(in crate::trace) fn memory_name(kind: Option<i64>) -> String {
     }
 }
 
-/// What identifies a group of like copies.
+/// Identifies a group of similar copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct MemoryCopy {
     /// The rank.
@@ -90,7 +90,7 @@ impl MemoryCopy {
     }
 }
 
-/// Count, bytes and time. Overflowing sums are flagged and reported at the end.
+/// Count, bytes and time. Sums that overflow are flagged and reported at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub count: u64,
@@ -158,7 +158,7 @@ impl Operations {
         self.copies.values().chain(self.memsets.values()).any(|tally| tally.overflowed)
     }
 
-    /// By kind, as nsys lists them; none if a sum overflowed.
+    /// Sums by kind, as nsys lists them; `None` if a sum overflowed.
     pub fn by_kind(&mut self) -> Option<Vec<MemoryOperation>> {
         let memset = std::mem::take(&mut self.memset_kind);
         let copies = std::mem::take(&mut self.copy_kinds);

@@ -12,9 +12,9 @@ use crate::protocol::Evidence;
 use crate::trace::event::Rank;
 use crate::trace::value::{Entry, GraphProof, LayoutProof, PinProof, PrecisionProof, Proof, RankProof, StrategyProof};
 
-/// What a proof says of graphs that were launched.
+/// The text in a proof for launched graphs.
 const GRAPHS_SEEN: &str = "on";
-/// How many times as much one kind of copies must have moved as the other, to be that of the batches.
+/// The kind of copies that carries the batches must have moved this many times as much as the other kind.
 const CLEAR_SHARE: u64 = 4;
 
 /// Collects the evidence.
@@ -84,8 +84,8 @@ fn layouts(kernels: &[Entry]) -> LayoutProof {
             *normalisation_ns = normalisation_ns.saturating_add(entry.statistics.total_ns);
         }
     }
-    // cuDNN tries convolutions in both layouts, and computes NCHW tensors in NHWC with conversions before and after. It does neither
-    // with normalisations, so those show the layout of the tensors. Without them, convolutions must do.
+    // cuDNN tries convolutions in both layouts, and computes NCHW tensors in NHWC with conversions before and after. It does neither for
+    // normalisations, so these show the layout of the tensors. Without normalisations, convolutions have to do.
     proof.seen = match normalisation_nchw_ns.cmp(&normalisation_nhwc_ns) {
         Ordering::Less => TensorLayout::Nhwc.name(),
         Ordering::Greater => TensorLayout::Nchw.name(),
@@ -96,9 +96,10 @@ fn layouts(kernels: &[Entry]) -> LayoutProof {
 }
 
 fn layout_of_convolutions(proof: &LayoutProof, convolutions: u64) -> &'static str {
-    // Many of the convolutions of NCHW tensors come with conversions if a library computes them in NHWC.
+    // If a library computes the convolutions of NCHW tensors in NHWC, many of them come with conversions.
     let converted = proof.conversions * 10 > convolutions;
-    // cuDNN's trials run kernels of both layouts: if both took about as long, the rest cannot be distinguished from them.
+    // cuDNN's trials run kernels of both layouts: if both took about the same time, the remaining kernels cannot be distinguished from the
+    // trials.
     let lesser = proof.nchw_ns.min(proof.nhwc_ns);
     let mixed = proof.conversions > 0 && !converted && lesser > (proof.nchw_ns.max(proof.nhwc_ns) - lesser);
     if proof.nchw_ns == 0 && proof.nhwc_ns == 0 || mixed {
@@ -177,8 +178,8 @@ fn strategy(work: &GpuWork, name: impl Fn(i64) -> String) -> StrategyProof {
 }
 
 impl PinProof {
-    /// Whether copies tell how batches travel. A trace of a whole program holds its start too, where weights go from pageable memory
-    /// however batches do: of two kinds that both moved much, neither is known to be that of the batches.
+    /// Whether copies show how batches are transferred. A trace of a whole program includes its start, when weights are copied from
+    /// pageable memory whatever the batches use. If both kinds moved a lot of data, it is unknown which one carried the batches.
     fn is_clear(&self) -> bool {
         let (less, more) = (self.pinned_bytes.min(self.pageable_bytes), self.pinned_bytes.max(self.pageable_bytes));
         self.seen != "none" && less <= more / CLEAR_SHARE
@@ -186,7 +187,7 @@ impl PinProof {
 }
 
 impl Proof {
-    /// Compares the evidence with a run's planned levels, by their hints. Levels of which the recording proves nothing are left out.
+    /// Compares the evidence with a run's planned levels, by their hints. Levels for which the recording proves nothing are left out.
     pub fn evidence(&self, spec: &WorkloadSpec, levels: &Levels) -> Vec<Evidence> {
         let mut all = Vec::new();
         for (key, level) in levels.iter() {
@@ -203,7 +204,7 @@ impl Proof {
         all
     }
 
-    /// What was seen of a level with this hint, and whether the level was in effect; none where the recording proves neither.
+    /// The evidence about a level with this hint, and whether the level was in effect; `None` if the recording proves neither.
     fn proves(&self, hint: &Hint, spec: &WorkloadSpec, levels: &Levels) -> Option<(String, bool)> {
         let Self { pin_memory: pin, layout, precision, strategy, graphs } = self;
         let hinted = |hint: &Hint| spec.all_hints(levels).any(|other| other == hint);
@@ -230,7 +231,7 @@ impl Proof {
             }
             Hint::Parallelism(asked) if strategy.seen != "none" => {
                 let seen = format!("{}: {} processes on {} GPUs", strategy.seen, strategy.processes, strategy.gpus);
-                // On one GPU all are the same.
+                // On a single GPU all strategies look the same.
                 let on_one = strategy.gpus == 1 && levels.get(GPUS).is_some_and(|level| self.worked_on(level));
                 Some((seen, strategy.seen == asked.name() || on_one))
             }
@@ -242,7 +243,7 @@ impl Proof {
         }
     }
 
-    /// Whether as many GPUs worked as a level says.
+    /// Whether the number of GPUs that worked is the level's.
     fn worked_on(&self, gpus: &Level) -> bool {
         gpus.to_string() == self.strategy.gpus.to_string()
     }

@@ -1,4 +1,4 @@
-//! Busy and idle time of one GPU: intervals in any order, compressed to a few bytes each, swept once in order of time.
+//! Busy and idle time of one GPU. Intervals may come in any order; they are compressed to a few bytes each and swept once in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -49,7 +49,7 @@ pub(super) struct Sweep {
     pub busy_ns: u64,
     /// Length of the union of communication.
     pub comm_ns: u64,
-    /// Length of the union of the rest.
+    /// Length of the union of all other work.
     pub other_ns: u64,
 }
 
@@ -60,12 +60,12 @@ impl Sweep {
     }
 }
 
-/// A gap between two intervals.
+/// A pause between two intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pause {
     pub start: i64,
     pub end: i64,
-    /// The work that ended it; none at the end of the range.
+    /// The work that ended it; `None` at the end of the range.
     pub next: Option<Work>,
 }
 

@@ -26,21 +26,21 @@ use crate::trace::window::union;
 /// The thread part of nsys' ids.
 const THREAD_BITS: i64 = 0xff_ffff;
 
-/// Types of NVTX events that are ranges: push/pop and start/end, also those imported from text files.
+/// Types of NVTX events that are ranges: push/pop and start/end, including those imported from text files.
 const RANGES: [i64; 4] = [59, 60, 70, 71];
 /// Type of the NVTX event that names a domain.
 const DOMAIN: i64 = 75;
 
-/// Rows per part: some milliseconds of reading.
+/// Rows in a part, which take some milliseconds to read.
 const ROWS_PER_PART: i128 = 8192;
-/// Most parts of a table, if its row ids lie far apart.
+/// Most parts of a table whose row ids are far apart.
 const MOST_PARTS: i128 = 1 << 16;
 
 /// Time and place of work on a GPU: the first columns of its tables.
 const PLACE: [Column; 4] = [Required("start"), Required("end"), Required("deviceId"), Optional("globalPid")];
 const STREAM: [Column; 2] = [Optional("streamId"), Optional("correlationId")];
 
-/// The table of a kind.
+/// The table with the events of a kind.
 fn table(kind: Kind) -> &'static str {
     match kind {
         Kind::Kernel => "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -54,13 +54,13 @@ fn table(kind: Kind) -> &'static str {
     }
 }
 
-/// How many parts the rows with ids between two are read in.
+/// The number of parts in which the rows between two ids are read.
 fn parts((first, last): Ids) -> usize {
     let ids = i128::from(last) - i128::from(first) + 1;
     usize::try_from((ids / ROWS_PER_PART).clamp(1, MOST_PARTS)).unwrap_or(1)
 }
 
-/// The ids of one of the parts, which have as many ids each, as far as that is possible.
+/// The range of ids of one part; parts have equal numbers of ids, as far as possible.
 fn ids_of_part((first, last): Ids, parts: usize, part: usize) -> Ids {
     let ids = i128::from(last) - i128::from(first) + 1;
     let start = |part: usize| i128::from(first) + ids * part as i128 / parts as i128;
@@ -71,7 +71,7 @@ fn ids_of_part((first, last): Ids, parts: usize, part: usize) -> Ids {
 /// A report of Nsight Systems.
 pub(in crate::trace) struct NsysReport<'a> {
     export: NsysExport<'a>,
-    /// Read with the head.
+    /// Read together with the head.
     devices: OnceLock<Devices>,
 }
 
@@ -86,13 +86,13 @@ impl<'a> NsysReport<'a> {
         Ok(Self { export: NsysExport::from_bytes(file, bytes)?, devices: OnceLock::new() })
     }
 
-    /// Messages name this file.
+    /// Changes the file name in messages.
     pub fn named(mut self, file: PathBuf) -> Self {
         self.export.file = file;
         self
     }
 
-    /// Reads the columns of a table, those of `whole` only if they are asked for.
+    /// Reads the columns of a table; the columns in `whole` only if all details are requested.
     fn read<T: Default + Send>(
         &self,
         kind: Kind,
@@ -117,7 +117,7 @@ impl<'a> NsysReport<'a> {
         )
     }
 
-    /// Reads a table of events. `event` reads one; none if the row is not an event.
+    /// Reads a table of events. `event` reads one; it returns `None` if the row is not an event.
     fn read_events<T: Default + Send>(
         &self,
         kind: Kind,
@@ -133,8 +133,8 @@ impl<'a> NsysReport<'a> {
         })
     }
 
-    /// Reads a table of work on GPUs. `what` reads the name and the columns after the place, from the fourth on; the stream
-    /// and the correlation come after `columns`.
+    /// Reads a table of work on GPUs. `what` reads the name and the columns after the place, from the fourth on; the stream and the
+    /// correlation come after `columns`.
     fn read_work<T: Default + Send>(
         &self,
         kind: Kind,
@@ -187,7 +187,7 @@ impl<'a> NsysReport<'a> {
             tables.iter().filter(|(kind, _)| !self.export.has(table(*kind))).map(|(_, name)| *name).collect();
         (!names.is_empty()).then(|| {
             format!(
-                "the report holds no {}: there were none, or it was not recorded with `-t cuda`",
+                "the report contains no {}: there were none, or it was not recorded with `-t cuda`",
                 names.join(", no ")
             )
         })
@@ -209,7 +209,7 @@ impl Source for NsysReport<'_> {
             warnings: warning.into_iter().chain(self.not_recorded()).collect(),
             notes: Vec::new(),
         };
-        // A second head finds the same.
+        // If the head is read again, it finds the same devices.
         let _ = self.devices.set(devices);
         Ok(head)
     }
@@ -282,7 +282,7 @@ impl Source for NsysReport<'_> {
     }
 
     fn losses(&self) -> Vec<String> {
-        // A damaged report is refused.
+        // A damaged report is rejected as a whole.
         Vec::new()
     }
 
@@ -369,7 +369,7 @@ const ALLOCATION_WHOLE: [Column; 1] = [Optional("correlationId")];
 
 fn allocation<'f>(fields: &'f Fields<'_>, detail: Detail) -> Result<Option<Event<'f>>, TraceError> {
     let memory = fields.required(2)?;
-    // CUPTI's number, which is one more.
+    // CUPTI's number is larger by one.
     let operation = fields.required(3)?.saturating_add(1);
     let (bytes, address) = (fields.count(1)?, fields.required(4)?);
     // cudaFree(0), with which programs initialise CUDA, releases nothing.
@@ -404,7 +404,7 @@ fn range<'f>(fields: &'f Fields<'_>, _: Detail) -> Result<Option<Event<'f>>, Tra
     let kind = fields.required(2)?;
     let domain = fields.integer(5)?.unwrap_or(0);
     let is_domain = kind == DOMAIN;
-    // A range still open at the end of the recording has no end, like a mark.
+    // A range that is still open at the end of the recording has no end, like a mark.
     if !is_domain && (!RANGES.contains(&kind) || fields.integer(1)?.is_none()) {
         return Ok(None);
     }

@@ -7,12 +7,12 @@ use std::thread;
 use crate::trace::TraceError;
 use crate::trace::progress::Watch;
 
-/// What one thread read, and the part in which it failed.
+/// The result of one thread, and the part in which it failed, if any.
 type Done<T> = (T, Option<(usize, TraceError)>);
 
-/// Reads `parts` parts on at most this many threads, each with a reader and sums of its own, and returns the sums. Each
-/// thread reads parts in their order; the assignment of parts to threads varies. `read` returns how many of the `units` of progress its part
-/// was. Cancellation is handled between parts.
+/// Reads `parts` parts on at most this many threads, each with its own reader and sums, and returns the sums. Each thread reads its parts
+/// in order; which thread reads which part varies. `read` returns how many `units` of progress its part had. Cancellation is checked
+/// between parts.
 pub(in crate::trace) fn in_parts<T: Default + Send, R>(
     (parts, units): (usize, usize),
     threads: usize,

@@ -50,7 +50,7 @@ fn folders_and_missing_files_are_named() {
 #[test]
 fn databases_of_something_else_are_refused_with_their_tables() {
     let said = Fixture::empty().sql("CREATE TABLE bookmarks (x); CREATE TABLE history (y)").refusal();
-    assert!(said.contains("an SQLite file of something else: it has 2 tables (bookmarks, history)"), "{said}");
+    assert!(said.contains("not a report: an SQLite file with 2 tables (bookmarks, history)"), "{said}");
     let said = Fixture::empty().sql("PRAGMA user_version = 1").refusal();
     assert!(said.contains("no table at all"), "{said}");
 }
@@ -60,7 +60,7 @@ fn a_report_cut_off_anywhere_is_refused() {
     let (bytes, _) = report("single_100");
     for part in [1, 3, 5, 8, 15] {
         let message = said(&bytes[..bytes.len() * part / 16]);
-        assert!(message.contains("cut off: its header speaks of"), "{message}");
+        assert!(message.contains("cut off: its header declares"), "{message}");
     }
     let message = said(&bytes[..bytes.len() - 1]);
     assert!(message.contains("cut off"), "{message}");
@@ -170,8 +170,8 @@ fn values_that_cannot_be_are_refused_with_table_row_and_column() {
             kernel("0", "1000000000000000000", "0", "3"),
             "row 2, start: it lasts 1000000000000000000 ns, more than a year",
         ),
-        (kernel("0", "9223372036854775807", "0", "3"), "is no time of a report"),
-        (kernel("-9223372036854775808", "0", "0", "3"), "is no time of a report"),
+        (kernel("0", "9223372036854775807", "0", "3"), "is not a time in a report"),
+        (kernel("-9223372036854775808", "0", "0", "3"), "is not a time in a report"),
         (kernel("'soon'", "3", "0", "3"), "row 2, start: holds text, not a whole number"),
         (kernel("1.5", "3", "0", "3"), "row 2, start: holds 1.5e0, not a whole number"),
         (kernel("1", "x'00ff'", "0", "3"), "row 2, end: holds bytes, not a whole number"),
@@ -223,7 +223,7 @@ fn an_id_with_two_names_is_refused_and_one_without_a_name_keeps_its_times() {
     let twice = "DROP TABLE StringIds; CREATE TABLE StringIds (id INTEGER, value TEXT);
         INSERT INTO StringIds VALUES (3, 'gemm'), (3, 'gemv'), (8, 'unused'), (8, 'twice')";
     let said = Fixture::new().sql(twice).kernel(1, 2, 3).refusal();
-    assert!(said.contains("StringIds, row 2, id: 3 stands twice, for \"gemm\" and for \"gemv\""), "{said}");
+    assert!(said.contains("StringIds, row 2, id: 3 occurs twice, for \"gemm\" and for \"gemv\""), "{said}");
     let trace = Fixture::new().kernel(1, 5, 77).import().unwrap();
     assert_eq!((trace.kernels[0].name.as_str(), trace.kernels[0].statistics.total_ns), ("(name 77 is missing)", 4));
     assert!(trace.warnings[0].contains("1 names are missing"), "{:?}", trace.warnings);

@@ -102,16 +102,16 @@ fn an_unknown_major_version_is_refused_by_name() {
         let fixture = Fixture::new()
             .sql(&format!("UPDATE META_DATA_EXPORT SET value = '{version}' WHERE name = 'EXPORT_SCHEMA_VERSION'"));
         let said = fixture.refusal();
-        assert!(said.contains(&format!("schema version {version} is not known here (2.x and 3.x are)")), "{said}");
+        assert!(said.contains(&format!("schema version {version} is not supported (2.x and 3.x are)")), "{said}");
     }
 }
 
 #[test]
 fn a_version_that_is_none_is_refused() {
     for (sql, expected) in [
-        ("DELETE FROM META_DATA_EXPORT", "META_DATA_EXPORT names no EXPORT_SCHEMA_VERSION"),
+        ("DELETE FROM META_DATA_EXPORT", "META_DATA_EXPORT contains no EXPORT_SCHEMA_VERSION"),
         ("UPDATE META_DATA_EXPORT SET value = 'new'", "schema version \"new\" is not of the form"),
-        ("UPDATE META_DATA_EXPORT SET value = NULL", "names no EXPORT_SCHEMA_VERSION"),
+        ("UPDATE META_DATA_EXPORT SET value = NULL", "contains no EXPORT_SCHEMA_VERSION"),
     ] {
         let said = Fixture::new().sql(sql).refusal();
         assert!(said.contains(expected), "{sql}: {said}");

@@ -75,7 +75,7 @@ fn windows_that_are_none_are_refused_and_empty_ones_are_empty() {
     for (from_s, to_s) in [(2.0, 1.0), (1.0, 1.0), (-1.0, 1.0), (f64::NAN, 1.0), (0.0, f64::NAN)] {
         let window = Window { from_s: Some(from_s), to_s: Some(to_s) };
         let said = import_bytes(Path::new("r"), &bytes, &window).unwrap_err().to_string();
-        assert!(said.contains("no such window"), "{said}");
+        assert!(said.contains("is not a valid window"), "{said}");
     }
     for window in [
         Window { from_s: Some(1e6), to_s: None },

@@ -1,9 +1,10 @@
-//! The critical path of a step: the chain of work that its end waited for, followed back to its beginning.
+//! The critical path of a step: the chain of work that its end waited for, traced back to its beginning.
 //!
-//! From the end of the step on its rank's thread the path goes back in time. On the host it lasts until the host had waited for a GPU; there
-//! it goes on with what that GPU finished last. Work on a GPU began when the work before it had ended, or when the host launched it, whichever
-//! came last: the path goes on there. A collective goes on with the rank that began it last. Ranks without GPUs wait for collectives, which
-//! a thread of theirs carries out, as others do for a GPU. Every nanosecond of the step is in one segment.
+//! The path starts at the end of the step on its rank's thread and goes back in time. It stays on the host until the host had waited for a
+//! GPU, and continues there with the work that this GPU finished last. Work on a GPU began when the previous work had ended, or when the
+//! host launched it, whichever was later: the path continues there. A collective continues with the rank that began it last. Ranks without
+//! GPUs wait for collectives, which one of their threads performs, in the same way as others wait for a GPU. Every nanosecond of the step
+//! belongs to one segment.
 
 use std::collections::HashMap;
 
@@ -12,31 +13,31 @@ use strum::{EnumCount, IntoEnumIterator as _};
 use super::split::{LAUNCH_GAP_NS, Part, part_of};
 use super::{Kind, StepSplit, Timeline, TraceError};
 
-/// A collective that a thread begins sooner than this after another one had waited for it, in nanoseconds.
+/// If a thread begins a collective sooner than this after another one, in nanoseconds, the collective had waited for the other one.
 const QUEUE_GAP_NS: u64 = 50_000;
 
-/// A stretch of a critical path.
+/// A segment of a critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Start and end in nanoseconds on the recording's clock.
     pub span: (i64, i64),
     /// What was waited for.
     pub part: Part,
-    /// The process that did it.
+    /// The process that was waited for.
     pub process: i64,
 }
 
 /// The critical path of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriticalPath {
-    /// Its segments in order of time, neighbours of one part and process joined. Together they are as long as the step.
+    /// Its segments in order of time; neighbours with the same part and process are joined. Together they are as long as the step.
     pub segments: Vec<Segment>,
     /// Nanoseconds by part.
     pub parts: [u64; Part::COUNT],
 }
 
 impl CriticalPath {
-    /// What a part is called on a path: what the host did beside its calls is its own code.
+    /// The name of a part on a path: the host's time outside of calls is its own code.
     pub fn name(part: Part) -> &'static str {
         match part {
             Part::Step | Part::Idle => "host code",
@@ -45,32 +46,32 @@ impl CriticalPath {
     }
 }
 
-/// Work on a GPU, or a collective that a thread carries out.
+/// Work on a GPU, or a collective that a thread performs.
 struct Work {
     span: (i64, i64),
     part: Part,
     correlation: i64,
 }
 
-/// What a process did around a step.
+/// The activity of a process around a step.
 #[derive(Default)]
 struct Process {
-    /// By end.
+    /// Sorted by end.
     work: Vec<Work>,
     /// Starts of calls by correlation.
     calls: HashMap<i64, i64>,
     /// Calls in which the host may have waited for a GPU, or times in which it waited for collectives, by start.
     waits: Vec<(i64, i64)>,
-    /// Other times of the host.
+    /// Other activity of the host.
     host: Vec<(Part, (i64, i64))>,
     /// Collectives on GPUs, or on the host, by start.
     collectives: Vec<(i64, i64)>,
-    /// Whether its work are collectives on the host.
+    /// Whether its work consists of collectives on the host.
     on_host: bool,
 }
 
 impl Process {
-    /// The work that had ended last by a time, if it did not end before `from`.
+    /// The work that had ended last at a given time, unless it ended before `from`.
     fn ended_by(&self, at: i64, from: i64) -> Option<usize> {
         let ended = self.work.partition_point(|work| work.span.1 <= at);
         let place = (0..ended).rev().find(|place| self.work[*place].span.0 < at)?;
@@ -80,7 +81,7 @@ impl Process {
 
 pub(super) fn critical_path(timeline: &Timeline, step: &StepSplit) -> Result<CriticalPath, TraceError> {
     let (begin, end) = step.span;
-    // Work of the step before may be what the first kernels waited for; calls lie before their work.
+    // The first kernels may have waited for work of the previous step, and calls are before their work.
     let around = (begin.saturating_sub(end.saturating_sub(begin)), end);
     let mut processes: HashMap<i64, Process> = HashMap::new();
     for (place, row) in timeline.rows.iter().enumerate() {
@@ -122,7 +123,7 @@ pub(super) fn critical_path(timeline: &Timeline, step: &StepSplit) -> Result<Cri
     }
     let mut walk = Walk { processes: &processes, begin, segments: Vec::new() };
     let mut now = Some(At::Host(step.process, end));
-    // Each turn goes back in time.
+    // Each iteration goes back in time.
     while let Some(at) = now {
         now = match at {
             At::Host(process, at) => walk.on_host(process, at),
@@ -132,7 +133,7 @@ pub(super) fn critical_path(timeline: &Timeline, step: &StepSplit) -> Result<Cri
     Ok(walk.path())
 }
 
-/// Whether a call may have waited for a GPU: copies and launches do where a queue is full or memory is pageable.
+/// Whether a call may have waited for a GPU: copies and launches do if a queue is full or memory is pageable.
 fn may_block(name: &str, span: (i64, i64)) -> bool {
     span.1.abs_diff(span.0) >= LAUNCH_GAP_NS && (name.contains("Launch") || name.contains("Memcpy"))
 }
@@ -144,14 +145,14 @@ struct Walk<'a> {
     segments: Vec<Segment>,
 }
 
-/// Where a path goes on.
+/// Where a path continues.
 enum At {
     Host(i64, i64),
     Gpu(i64, usize),
 }
 
 impl Walk<'_> {
-    /// Adds what the host did until it had last waited for its GPU.
+    /// Adds the host's activity since it last waited for its GPU.
     fn on_host(&mut self, id: i64, at: i64) -> Option<At> {
         let process = self.processes.get(&id).filter(|_| at > self.begin)?;
         let before = process.waits.partition_point(|wait| wait.0 < at);
@@ -159,14 +160,14 @@ impl Walk<'_> {
             if wait.1 <= self.begin {
                 break;
             }
-            // What ended during the wait is what ended it.
+            // The work that ended during the wait is what the host waited for.
             let until = wait.1.min(at);
             let Some(place) = process.ended_by(until, wait.0) else { continue };
             self.add_host(id, (until, at));
             self.add((process.work[place].span.1, until), Part::Synchronisation, id);
             return Some(At::Gpu(id, place));
         }
-        // Without GPUs, a collective on the host ends when the last rank has come.
+        // Without GPUs, a collective on the host ends when the last rank has arrived.
         if process.work.is_empty()
             && let Some((other, start)) = self.last_rank(id, at)
         {
@@ -195,12 +196,12 @@ impl Walk<'_> {
         self.before(id, work.span.0, work.correlation)
     }
 
-    /// Where the path goes on before work that starts at a time.
+    /// Where the path continues before work that starts at a given time.
     fn before(&mut self, id: i64, start: i64, correlation: i64) -> Option<At> {
         let process = self.processes.get(&id)?;
         let earlier = process.ended_by(start, i64::MIN);
         if process.on_host {
-            // One after the other; the host had only now asked for one that the one before did not hold up.
+            // The collectives ran one after the other, but the host requested this one only now, so the previous one did not delay it.
             let queue = earlier.filter(|place| start.abs_diff(process.work[*place].span.1) < QUEUE_GAP_NS);
             let Some(place) = queue else { return Some(At::Host(id, start)) };
             self.add((process.work[place].span.1, start), Part::Communication, id);
@@ -208,7 +209,7 @@ impl Walk<'_> {
         }
         let launched = process.calls.get(&correlation).copied().filter(|call| correlation != 0 && *call <= start);
         match (earlier, launched) {
-            // The GPU had nothing left when the host began to launch.
+            // The GPU had no work left when the host began to launch.
             (Some(place), Some(call)) if process.work[place].span.1 < call => {
                 self.add((call, start), Part::Launch, id);
                 Some(At::Host(id, call))
@@ -228,31 +229,33 @@ impl Walk<'_> {
         }
     }
 
-    /// The rank that began the same collective last, and when, if it is another one: the n-th of each rank in the step.
+    /// The other rank that began the same collective last, and when; the n-th collectives of all ranks in the step belong together. `None`
+    /// if this rank was the last.
     fn started_last(&self, id: i64, span: (i64, i64)) -> Option<(i64, i64)> {
-        let of = |process: &Process| -> Vec<(i64, i64)> {
+        let later_collectives = |process: &Process| -> Vec<(i64, i64)> {
             process.collectives.iter().copied().filter(|collective| collective.1 > self.begin).collect()
         };
-        let own = of(self.processes.get(&id)?);
+        let own = later_collectives(self.processes.get(&id)?);
         let place = own.iter().position(|known| *known == span)?;
         let ranks: Vec<(i64, Vec<(i64, i64)>)> = (self.processes.iter())
-            .map(|(id, process)| (*id, of(process)))
+            .map(|(id, process)| (*id, later_collectives(process)))
             .filter(|(_, collectives)| !collectives.is_empty())
             .collect();
         if ranks.len() < 2 || ranks.iter().any(|(_, collectives)| collectives.len() != own.len()) {
             return None;
         }
-        let (other, begun) = ranks.iter().map(|(id, collectives)| (*id, collectives[place].0)).max_by_key(|of| of.1)?;
+        let (other, begun) =
+            ranks.iter().map(|(id, collectives)| (*id, collectives[place].0)).max_by_key(|rank| rank.1)?;
         (other != id && begun > span.0 && begun < span.1).then_some((other, begun))
     }
 
-    /// The rank for which the last of the collectives before a time had waited, and until when.
+    /// The rank that the last collective before a given time had waited for, and until when.
     fn last_rank(&self, id: i64, at: i64) -> Option<(i64, i64)> {
         let ended = self.processes.get(&id)?.collectives.iter().filter(|span| span.1 <= at && span.1 > self.begin);
         ended.filter_map(|span| self.started_last(id, *span)).max_by_key(|of| of.1)
     }
 
-    /// Adds a time of the host, divided among what it did.
+    /// Adds a period of the host, divided among its activities.
     fn add_host(&mut self, id: i64, span: (i64, i64)) {
         let span = (span.0.max(self.begin), span.1);
         let Some(process) = self.processes.get(&id) else { return };
@@ -286,8 +289,8 @@ impl Walk<'_> {
         self.segments.reverse();
         let mut parts = [0; Part::COUNT];
         for part in Part::iter() {
-            let of = self.segments.iter().filter(|segment| segment.part == part);
-            parts[part as usize] = of.map(|segment| segment.span.1.abs_diff(segment.span.0)).sum();
+            let part_segments = self.segments.iter().filter(|segment| segment.part == part);
+            parts[part as usize] = part_segments.map(|segment| segment.span.1.abs_diff(segment.span.0)).sum();
         }
         CriticalPath { segments: self.segments, parts }
     }

@@ -1,4 +1,4 @@
-//! The rows of a timeline: what each stream and thread did, by kind, with the labels of its events and their classes.
+//! The rows of a timeline: the activity of each stream and thread, by kind, with the labels of its events and their classes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::trace::tile::{self, Tile};
 
 /// The range in which a rank waits for others.
 const WAIT: &str = "wait for ranks";
-/// Numbers of kinds of copy, synchronisation and memory that CUPTI may give.
+/// The number of kinds of copy, synchronisation and memory that CUPTI may use.
 const COPIES: i64 = 32;
 
-/// What an event is for; its colour.
+/// The purpose of an event, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Class {
@@ -97,20 +97,20 @@ pub(super) struct Label {
     pub class: Class,
 }
 
-/// One shelf of a row: tiles of every level.
+/// One shelf of a row, with tiles of every level.
 pub struct Shelf {
     number: u8,
     /// The finest first.
     pub(super) levels: Vec<Vec<Tile>>,
 }
 
-/// A row of the timeline: what one stream or thread did, of one kind.
+/// A row of the timeline: the events of one kind on one stream or thread.
 pub struct TimelineRow {
     /// The row's name, such as `kernels · stream 7`.
     pub name: String,
     /// The name of its rank or process.
     pub group: String,
-    /// Its shelves, which do not overlap in themselves.
+    /// Its shelves; events on the same shelf do not overlap.
     pub shelves: Vec<Shelf>,
     /// Number of events.
     pub events: u64,
@@ -119,22 +119,22 @@ pub struct TimelineRow {
     pub(super) lane: LaneKey,
     /// Labels by number.
     pub(super) labels: Arc<Vec<u32>>,
-    /// Of memory: how much was live of what was allocated since the recording began, in bytes.
+    /// For rows of memory: the live part of the memory allocated since the recording began, in bytes.
     pub(super) live: Option<Steps>,
 }
 
 impl TimelineRow {
-    /// Whether its events have sizes, kinds or names of GPUs' work.
+    /// Whether its events are work of a GPU, with sizes and kinds.
     pub fn is_on_gpu(&self) -> bool {
         matches!(self.kind, Kind::Kernel | Kind::Copy | Kind::Memset | Kind::Graph)
     }
 
-    /// How much memory was live of what was allocated since the recording began, in bytes; none of rows of other events.
+    /// For rows of memory: the live part of the memory allocated since the recording began, in bytes; `None` for other rows.
     pub fn live(&self) -> Option<&Steps> {
         self.live.as_ref()
     }
 
-    /// An event as an item of this row; none if it lies on a shelf of another row.
+    /// An event as an item of this row; `None` if it is on a shelf of another row.
     pub(super) fn item(&self, event: &Shelved) -> Option<Item> {
         let shelf = self.shelves.iter().position(|shelf| shelf.number == event.shelf)? as u8;
         let bytes = match event.what {
@@ -160,7 +160,7 @@ impl TimelineRow {
 pub(super) struct Labels {
     pub all: Vec<Label>,
     known: HashMap<(Kind, String), u32>,
-    /// By kind and writer, the labels of its numbers.
+    /// For each kind and writer, the labels of its numbers.
     numbered: HashMap<(Kind, u16), Arc<Vec<u32>>>,
 }
 
@@ -193,17 +193,17 @@ impl Labels {
     }
 }
 
-/// What happened to memory.
+/// The label for an allocation or a release, given its number.
 fn allocation_label(number: i64) -> String {
     let (memory, operation) = of_allocation_number(number);
     let done = if operation == ALLOCATED { "allocated" } else { "released" };
     format!("{} memory {done}", memory_name(memory).replace('_', " "))
 }
 
-/// What the row of a GPU's own memory is called.
+/// The name of the row for a GPU's own memory.
 const MEMORY: &str = "CUDA memory";
 
-/// What a row of a kind of memory is called: apart from that of NVML, which is of the whole GPU.
+/// The name of the row for a kind of memory. It differs from the row of NVML, which covers the whole GPU.
 fn memory_row(kind: i64) -> String {
     match memory_name((kind >= 0).then_some(kind)).as_str() {
         "device" => MEMORY.to_owned(),
@@ -211,7 +211,7 @@ fn memory_row(kind: i64) -> String {
     }
 }
 
-/// The rows of a lane: one, or of kernels one for those that compute and one for those that communicate.
+/// The rows of a lane: one row; for kernels one row for those that compute and one for those that communicate.
 pub(super) fn rows_of(
     file: &EventsFile<'_>,
     key: LaneKey,
@@ -223,7 +223,7 @@ pub(super) fn rows_of(
     let known = labels.numbered(file, kind, key.0);
     let place = match lane.track {
         _ if kind == Kind::Allocation => String::new(),
-        // What waits for a device has no stream.
+        // Calls that wait for a device have no stream.
         track if kind == Kind::Synchronisation && track >= i64::from(u32::MAX) => "all streams".to_owned(),
         track if lane.gpu.is_some() || kind == Kind::Synchronisation => format!("stream {track}"),
         track => format!("thread {track}"),
@@ -270,13 +270,13 @@ pub(super) fn rows_of(
     rows.collect()
 }
 
-/// Names the groups of rows and brings the rows into their order: ranks by their GPU, the work on GPUs above that of the host.
+/// Names the groups of rows and sorts the rows: ranks by their GPU, the work on GPUs above the host's.
 pub(super) fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, Lane, u64)], name: impl Fn(i64) -> String) {
     let mut gpus: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for (_, lane, _) in lanes {
-        let of = gpus.entry(lane.process).or_default();
-        of.extend(lane.gpu.filter(|gpu| !of.contains(gpu)));
-        of.sort_unstable();
+        let process_gpus = gpus.entry(lane.process).or_default();
+        process_gpus.extend(lane.gpu.filter(|gpu| !process_gpus.contains(gpu)));
+        process_gpus.sort_unstable();
     }
     rows.sort_by_key(|row| {
         let first = gpus.get(&row.process).and_then(|gpus| gpus.first()).copied().unwrap_or(i64::MAX);
@@ -292,16 +292,16 @@ pub(super) fn name_groups(rows: &mut [TimelineRow], lanes: &[(LaneKey, Lane, u64
             Kind::Synchronisation => 8,
             Kind::Domain => 9,
         };
-        // Kernels above NCCL's, memory of GPUs above that of the host.
+        // Kernels above NCCL's, memory of GPUs above the host's.
         let is_below = row.name.starts_with("NCCL") || row.kind == Kind::Allocation && row.name != MEMORY;
         (first, row.lane.0, row.process, kind, is_below, row.lane.1)
     });
     for row in rows {
-        let of = gpus.get(&row.process).map_or(&[][..], Vec::as_slice);
-        let gpus: String = of.iter().map(|gpu| format!(" · GPU {gpu}")).collect();
+        let process_gpus = gpus.get(&row.process).map_or(&[][..], Vec::as_slice);
+        let gpus: String = process_gpus.iter().map(|gpu| format!(" · GPU {gpu}")).collect();
         row.group = format!("{}{gpus}", name(row.process));
         let lane = lanes.iter().find(|(key, ..)| *key == row.lane).filter(|_| row.kind == Kind::Allocation);
-        if let Some(gpu) = lane.and_then(|(_, lane, _)| lane.gpu).filter(|_| of.len() > 1) {
+        if let Some(gpu) = lane.and_then(|(_, lane, _)| lane.gpu).filter(|_| process_gpus.len() > 1) {
             row.name += &format!(" · GPU {gpu}");
         }
     }

@@ -1,14 +1,15 @@
-//! Where the time of each step of each rank went, and what binds a run.
+//! Where the time of each step of each rank went, and what limits a run.
 //!
-//! The time of a step lasts from the end of the step before to its own end, as [`crate::protocol`] counts it; the first one of an epoch begins
-//! with the epoch. Each nanosecond belongs to one part, the first of this order that was going on: kernels by family, data movement;
-//! waiting for the slowest rank, communication (as far as nothing hides them); waiting for data; waiting of the host for a GPU; launching (the
-//! GPU has nothing to do while the host calls CUDA, or for less than 200 µs between two kernels or copies); idle. Without records of GPUs the ranges of the ranks say it: waiting for data,
-//! waiting for the slowest rank, communication, forward, backward, optimizer, the rest of the step, idle. Where they also record their
-//! collectives, communication is the time in which they wait for them: what runs beside computing is hidden.
+//! The time of a step lasts from the end of the previous step to its own end, as [`crate::protocol`] counts it; the first step of an epoch
+//! begins with the epoch. Each nanosecond is assigned to one part: the first one in this order that was active. Kernels by family, data
+//! movement; waiting for the slowest rank, communication (as far as nothing overlaps them); waiting for data; waiting of the host for a
+//! GPU; launching (the GPU is idle while the host calls CUDA, or for less than 200 µs between two kernels or copies); idle. Without records
+//! of GPUs, the ranges of the ranks are used: waiting for data, waiting for the slowest rank, communication, forward, backward, optimizer,
+//! the rest of the step, idle. If the ranks also record their collectives, communication is the time in which they wait for them;
+//! collectives that run at the same time as computing are hidden.
 //!
-//! A rank waits for the slowest from the start of its n-th collective until the last rank has started its n-th. Kernels are counted
-//! by time, not by the step that launched them: a GPU that lags behind its host shows its work a little later.
+//! A rank waits for the slowest from the start of its n-th collective until the last rank has started its n-th. Kernels are counted by
+//! time, not by the step that launched them: a GPU that lags behind its host shows its work a little later.
 
 mod binding;
 mod collectives;
@@ -28,7 +29,7 @@ use crate::trace::progress::{Progress, Watch};
 pub use collectives::Collective;
 use sizes::Sizes;
 
-/// Steps at the beginning that are left out where no phases say which are warm-up: a tenth, at least one, if there are enough.
+/// If no phases mark the warm-up, a tenth of the steps at the beginning is left out, at least one, provided that there are this many steps.
 const LEAST_STEPS: usize = 3;
 
 /// A part of a step's time.
@@ -47,25 +48,25 @@ pub enum Part {
     Optimizer,
     /// Other kernels, and CUDA graphs recorded as a whole.
     Kernels,
-    /// Kernels that only move data, memsets, and copies that no kernel hides.
+    /// Kernels that only move data, memsets, and copies that overlap with no kernel.
     Copy,
-    /// The rank's collective has begun, another rank's has not.
+    /// The rank's collective has begun, but another rank's has not.
     Straggler,
-    /// Collectives that no kernel hides.
+    /// Collectives that overlap with no kernel.
     Communication,
     /// The loader has no batch ready.
     Data,
-    /// The host waits for its GPU, which does nothing.
+    /// The host waits for its GPU, which is idle.
     Synchronisation,
-    /// The GPU has nothing to do while the host calls CUDA, or for a short time between kernels: work comes in too slowly.
+    /// The GPU is idle while the host calls CUDA, or for a short time between kernels: work arrives too slowly.
     Launch,
-    /// Forward pass, where the host computes.
+    /// Forward pass, computed by the host.
     Forward,
-    /// Backward pass, where the host computes.
+    /// Backward pass, computed by the host.
     Backward,
-    /// The rest of the step, where the host computes.
+    /// The rest of the step, computed by the host.
     Step,
-    /// Nothing of all that.
+    /// None of these.
     Idle,
 }
 
@@ -123,13 +124,13 @@ impl Part {
 pub struct StepSplit {
     /// The process.
     pub process: i64,
-    /// Its place among the rank's steps, from 1.
+    /// Its number among the rank's steps, from 1.
     pub step: usize,
     /// Start and end in nanoseconds on the recording's clock.
     pub span: (i64, i64),
-    /// Nanoseconds by part; their sum is the length of the span.
+    /// Nanoseconds in each part; their sum is the length of the span.
     pub parts: [u64; Part::COUNT],
-    /// Whether it is left out of medians: warm-up.
+    /// Whether it is warm-up and left out of medians.
     pub warm_up: bool,
 }
 
@@ -140,21 +141,21 @@ impl StepSplit {
     }
 }
 
-/// A time in which no GPU of a rank does anything.
+/// A period in which no GPU of a rank works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Start and end in nanoseconds.
     pub span: (i64, i64),
-    /// What the rank did meanwhile for the longest time.
+    /// The rank's activity for most of the period.
     pub cause: Part,
     /// The process.
     pub process: i64,
 }
 
-/// What binds a run.
+/// What limits a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Binding {
-    /// What it is; none if nothing stands out.
+    /// The limiting part; `None` if no single part stands out.
     pub part: Option<Part>,
     /// A sentence with the numbers.
     pub sentence: String,
@@ -165,11 +166,11 @@ pub struct Binding {
 pub struct Split {
     /// By rank and start.
     pub steps: Vec<StepSplit>,
-    /// Whether the recording has steps; without them it is one.
+    /// Whether the recording marks steps; if not, it is treated as one step.
     pub has_steps: bool,
     /// The longest idle times of GPUs, the longest first.
     pub gaps: Vec<Stretch>,
-    /// What binds the run.
+    /// What limits the run.
     pub binding: Binding,
     /// The parts that took any time.
     pub parts: Vec<PartTime>,
@@ -177,7 +178,7 @@ pub struct Split {
     pub collectives: Vec<Collective>,
 }
 
-/// A part over all steps that are no warm-up.
+/// A part over all steps after the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PartTime {
     /// The part.
@@ -186,15 +187,15 @@ pub struct PartTime {
     pub median_s: f64,
     /// The median over steps of its share of the ranks' time, from 0 to 1.
     pub share: f64,
-    /// An interval of that median from order statistics: of 95 % from six steps on, the extremes of fewer.
+    /// An interval of that median from order statistics: 95 % from six steps on, the extremes for fewer.
     pub interval: (f64, f64),
 }
 
-/// Idle times that are kept.
+/// The most idle times that are kept.
 const MOST_GAPS: usize = 200;
-/// Shorter ones are normal between kernels.
+/// Shorter idle times are normal between kernels.
 const SHORTEST_GAP_NS: u64 = 50_000;
-/// Shorter idle times between kernels are those of a host that launches too slowly; longer ones may have other causes.
+/// Shorter idle times between kernels are attributed to a host that launches too slowly; longer ones may have other causes.
 pub(super) const LAUNCH_GAP_NS: u64 = 200_000;
 
 type Spans = Vec<(i64, i64)>;
@@ -207,13 +208,13 @@ struct Began {
     bytes: Option<u64>,
 }
 
-/// What one process did.
+/// The activity of one process.
 #[derive(Default)]
 struct Process {
     layers: BTreeMap<Part, Spans>,
     /// Collectives in order.
     collectives: Vec<Began>,
-    /// When the host waits for collectives; none where the recording does not tell.
+    /// When the host waits for collectives; `None` if the recording does not tell.
     waits: Option<Spans>,
     warm_up: Spans,
     has_gpu: bool,
@@ -222,7 +223,7 @@ struct Process {
 }
 
 impl Split {
-    /// What is known of a part; none if it took no time.
+    /// The result for a part; `None` if it took no time.
     pub fn part(&self, part: Part) -> Option<&PartTime> {
         self.parts.iter().find(|known| known.part == part)
     }
@@ -230,13 +231,14 @@ impl Split {
     /// The steps of the first rank.
     pub fn first_rank(&self) -> &[StepSplit] {
         let first = self.steps.first().map(|step| step.process);
-        let of = self.steps.iter().take_while(|step| Some(step.process) == first).count();
-        &self.steps[..of]
+        let first_rank_steps = self.steps.iter().take_while(|step| Some(step.process) == first).count();
+        &self.steps[..first_rank_steps]
     }
 
-    /// The median over steps that are no warm-up of a part's share of the ranks' time, with a 95 % interval of the median from order statistics; none without steps.
+    /// The median over steps after the warm-up of a part's share of the ranks' time, with a 95 % interval of the median from order
+    /// statistics; `None` without steps.
     fn median_share(&self, part: Part) -> Option<(f64, (f64, f64))> {
-        // Ranks of a step depend on each other: steps are the sample, and ranks are averaged.
+        // Ranks of the same step depend on each other, so the sample consists of steps, and ranks are averaged.
         let mut by_step: BTreeMap<usize, (f64, u32)> = BTreeMap::new();
         for step in self.steps.iter().filter(|step| !step.warm_up) {
             let (sum, ranks) = by_step.entry(step.step).or_default();
@@ -250,7 +252,7 @@ impl Split {
         Some((median_of_sorted(&shares), interval))
     }
 
-    /// The median time of a part in a step, in seconds, over steps that are no warm-up.
+    /// The median time of a part in a step, in seconds, over steps after the warm-up.
     fn median_s(&self, part: Part) -> Option<f64> {
         let counted = self.steps.iter().filter(|step| !step.warm_up);
         let mut times_s: Vec<f64> = counted.map(|step| step.parts[part as usize] as f64 / 1e9).collect();
@@ -259,7 +261,7 @@ impl Split {
     }
 }
 
-/// Events read between two reports of progress.
+/// The number of events read between two progress reports.
 const TELL_EVENTS: u64 = 1 << 16;
 
 pub(super) fn split(
@@ -328,16 +330,16 @@ pub(super) fn split(
     Ok(split)
 }
 
-/// The parts of repeats of one experiment: the median over the runs of each run's median, with an interval of it as in [`PartTime`], where
-/// runs take the place of steps.
+/// The parts for repeats of one experiment: the median over the runs of each run's median, with an interval of it as in [`PartTime`], where
+/// runs replace steps.
 pub fn over_repeats(splits: &[&Split]) -> Vec<PartTime> {
     let all = Part::iter().filter_map(|part| {
-        let of = |value: fn(&PartTime) -> f64| {
+        let median_over_steps = |value: fn(&PartTime) -> f64| {
             let mut values: Vec<f64> = splits.iter().map(|split| split.part(part).map_or(0.0, value)).collect();
             values.sort_by(f64::total_cmp);
             values
         };
-        let (shares, times_s) = (of(|time| time.share), of(|time| time.median_s));
+        let (shares, times_s) = (median_over_steps(|time| time.share), median_over_steps(|time| time.median_s));
         let range = (*shares.first()?, *shares.last()?);
         let interval = median_interval(&shares, linear).map_or(range, |Interval { low, high }| (low, high));
         let (median_s, share) = (median_of_sorted(&times_s), median_of_sorted(&shares));
@@ -385,7 +387,7 @@ fn read(
         *extent = (extent.0.min(item.span.0), extent.1.max(item.span.1));
         let spans = process.layers.entry(part).or_default();
         match spans.last_mut() {
-            // Side by side: one span.
+            // Adjacent spans become one.
             Some(last) if last.1 >= item.span.0 && last.0 <= item.span.0 => last.1 = last.1.max(item.span.1),
             _ => spans.push(item.span),
         }
@@ -399,14 +401,14 @@ fn read(
 pub(super) fn part_of(timeline: &Timeline, kind: Kind, label: u32) -> Option<Part> {
     let (name, class) = (timeline.name(label), timeline.class(label));
     Some(match (kind, class) {
-        // It takes no time; the call that did it does.
+        // It takes no time; the call that made it does.
         (Kind::Allocation, _) => return None,
         (Kind::Range, Class::Load) => Part::Data,
         (Kind::Collective | Kind::Range, _) if timeline.has_gpus => return None,
-        // Only launched by the host: a kernel does it, and no kernels were recorded.
+        // This is only the launch by the host: a kernel performs it, and kernels were not recorded.
         (Kind::Collective, _) if name.starts_with("nccl") => return None,
         (Kind::Range, Class::Wait) => Part::Communication,
-        // A range around some of the collectives, which says less than they do.
+        // This is a range around some of the collectives, which are more precise.
         (Kind::Range, Class::Communication) if timeline.has_collectives => return None,
         (Kind::Range, Class::Communication) => Part::Communication,
         (Kind::Range, _) => match name {
@@ -420,7 +422,7 @@ pub(super) fn part_of(timeline: &Timeline, kind: Kind, label: u32) -> Option<Par
     })
 }
 
-/// Sorts spans and joins those that touch.
+/// Sorts spans and joins adjacent ones.
 fn unite(spans: &mut Spans) {
     spans.sort_unstable();
     let mut joined: Spans = Vec::with_capacity(spans.len());
@@ -433,10 +435,10 @@ fn unite(spans: &mut Spans) {
     *spans = joined;
 }
 
-/// When the last rank began each collective; none where ranks did not begin as many.
+/// When the last rank began each collective; `None` if ranks began different numbers of collectives.
 fn latest_starts(processes: &BTreeMap<i64, Process>) -> Option<Vec<i64>> {
     let counts: Vec<usize> = processes.values().map(|process| process.collectives.len()).filter(|n| *n > 0).collect();
-    // The n-th of one rank is the n-th of the other only where all have as many.
+    // The n-th collectives of two ranks belong together only if all ranks have the same number.
     if counts.len() < 2 || counts.iter().any(|count| *count != counts[0]) {
         return None;
     }
@@ -446,7 +448,7 @@ fn latest_starts(processes: &BTreeMap<i64, Process>) -> Option<Vec<i64>> {
     Some(latest.collect())
 }
 
-/// Takes from each collective of each rank the time until the last rank has begun it.
+/// Splits off from each rank's collectives the time until the last rank has begun the same collective.
 fn wait_for_slowest(processes: &mut BTreeMap<i64, Process>) {
     let Some(latest) = latest_starts(processes) else { return };
     for process in processes.values_mut().filter(|process| !process.collectives.is_empty()) {
@@ -465,12 +467,13 @@ fn wait_for_slowest(processes: &mut BTreeMap<i64, Process>) {
 
 /// The times of a process's steps.
 fn windows(marks: &[Mark], process: i64) -> Spans {
-    let of = |kind| marks.iter().filter(move |mark| mark.process == process && mark.kind == kind).map(|mark| mark.span);
-    let epochs: Vec<i64> = of(MarkKind::Epoch).map(|span| span.0).collect();
+    let spans_of_kind =
+        |kind| marks.iter().filter(move |mark| mark.process == process && mark.kind == kind).map(|mark| mark.span);
+    let epochs: Vec<i64> = spans_of_kind(MarkKind::Epoch).map(|span| span.0).collect();
     let mut windows: Spans = Vec::new();
     let mut before: Option<i64> = None;
-    for (start, end) in of(MarkKind::Step) {
-        // A step within another is part of it.
+    for (start, end) in spans_of_kind(MarkKind::Step) {
+        // A step within another step is part of it.
         if before.is_some_and(|before| end <= before) {
             continue;
         }
@@ -483,7 +486,7 @@ fn windows(marks: &[Mark], process: i64) -> Spans {
 }
 
 impl Process {
-    /// When its GPUs did anything.
+    /// When any of its GPUs worked.
     fn busy(&self) -> Spans {
         let mut busy: Spans = Part::iter()
             .filter(|part| part.is_on_gpu())
@@ -499,7 +502,7 @@ impl Process {
     fn parts(&self, span: (i64, i64)) -> [u64; Part::COUNT] {
         let mut parts = [0; Part::COUNT];
         let mut left: Spans = vec![span];
-        // The order of the parts is that of their precedence.
+        // The order of the parts is their precedence.
         for part in Part::iter() {
             if let Some(spans) = self.layers.get(&part) {
                 parts[part as usize] = take(&mut left, spans);
@@ -510,7 +513,7 @@ impl Process {
     }
 }
 
-/// Takes from what is left what a layer covers; returns how much that is.
+/// Removes the time that a layer covers from the remaining time; returns its length.
 fn take(left: &mut Spans, layer: &[(i64, i64)]) -> u64 {
     let (mut rest, mut taken) = (Vec::with_capacity(left.len()), 0);
     for &(start, end) in left.iter() {
@@ -532,7 +535,7 @@ fn take(left: &mut Spans, layer: &[(i64, i64)]) -> u64 {
     taken
 }
 
-/// The longest times in which a rank's GPU has nothing to do.
+/// The longest times in which a rank's GPUs are idle.
 fn gaps(processes: &BTreeMap<i64, Process>) -> Vec<Stretch> {
     let mut gaps = Vec::new();
     for (id, process) in processes.iter().filter(|(_, process)| process.has_gpu) {

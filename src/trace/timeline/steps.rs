@@ -1,19 +1,19 @@
 //! A value over time that changes in steps, at every zoom level.
 
-/// Points of a level that make one of the next.
+/// The number of points that are joined into one point of the next level.
 const FAN: usize = 4;
-/// Size of the coarsest level.
+/// A level with at most this many points needs no coarser one.
 const FEW: usize = 256;
 
-/// A value over time: each point has a time in nanoseconds, and the value from the point before up to it.
+/// A value over time: each point has a time in nanoseconds, and the value between the previous point and this one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steps {
-    /// The finest first. Points of coarser ones have the highest value of those they stand for.
+    /// The finest level first. Points of coarser levels have the highest value of the points that they replace.
     levels: Vec<Vec<(i64, f64)>>,
 }
 
 impl Steps {
-    /// Points in order of time; the value of the first one is not used.
+    /// Takes points in order of time; the value of the first point is not used.
     pub fn new(points: Vec<(i64, f64)>) -> Self {
         let mut levels = vec![points];
         while let Some((first, rest)) =
@@ -34,20 +34,20 @@ impl Steps {
         self.levels.first().map_or(&[], Vec::as_slice)
     }
 
-    /// The highest value; 0 if there is none.
+    /// The highest value; 0 without points.
     pub fn most(&self) -> f64 {
         let values = self.levels.last().into_iter().flatten().skip(1).map(|point| point.1);
         values.fold(0.0, f64::max)
     }
 
-    /// The value at a time, if there is a point before and one after.
+    /// The value at a time, if it lies between two points.
     pub fn at(&self, time: i64) -> Option<f64> {
         let points = self.points();
         let place = points.partition_point(|point| point.0 < time);
         (place > 0).then(|| points.get(place).map(|point| point.1)).flatten()
     }
 
-    /// What touches a span, as begin, end and value: of the finest level in which that is no more than `most`.
+    /// The parts that touch a span, as begin, end and value, from the finest level in which there are no more than `most`.
     pub fn within(&self, (from, to): (i64, i64), most: usize) -> impl Iterator<Item = (i64, i64, f64)> + '_ {
         let mut found: &[(i64, f64)] = &[];
         for points in &self.levels {

@@ -308,7 +308,7 @@ fn collectives_of_hosts_are_told_apart_by_size_and_hidden_while_their_rank_compu
     assert_eq!((last.bytes, us(last)), (Some(4), [30, 0, 0, 30]));
     assert_eq!((first.name.as_str(), first.bytes, us(first)), ("gloo:all_reduce", Some(2000), [200, 200, 0, 0]));
     let said = &split.binding.sentence;
-    assert!(said.starts_with("Bound by computing") && !said.contains("does not tell apart"), "{said}");
+    assert!(said.starts_with("Limited by computing") && !said.contains("does not distinguish"), "{said}");
     let waits: &[Made] = &[
         ("forward", None, (0, 200)),
         ("backward", None, (200, 900)),
@@ -396,7 +396,7 @@ fn copies_that_nothing_hides_bind_a_run_by_data_movement_and_a_long_idle_time_is
     assert_eq!(copies.binding.part, Some(Part::Copy), "{}", copies.binding.sentence);
     let idle = made_on_gpu(|made, start| made.kernel(start, start + 300_000, 3));
     assert_eq!(idle.binding.part, None, "{}", idle.binding.sentence);
-    assert!(idle.binding.sentence.starts_with("Nothing recorded explains 70 %"), "{}", idle.binding.sentence);
+    assert!(idle.binding.sentence.starts_with("Nothing in the recording explains 70 %"), "{}", idle.binding.sentence);
     let busy = made_on_gpu(|made, start| made.kernel(start, start + 990_000, 3));
     assert_eq!(busy.binding.part, Some(Part::Matrix), "{}", busy.binding.sentence);
 }
@@ -454,7 +454,7 @@ fn computing_binds_a_run_that_waits_for_nothing_and_what_is_even_is_left_undecid
     assert!(split.binding.sentence.contains("memory or arithmetic"), "{}", split.binding.sentence);
     let rank: &[(&str, i64)] = &[("load", 20), ("forward", 300), ("backward", 600), ("optimizer", 80)];
     let ranks = made(&[rank, rank], 30, &[0]);
-    assert!(ranks.binding.sentence.contains("holds their communication"), "{}", ranks.binding.sentence);
+    assert!(ranks.binding.sentence.contains("includes their communication"), "{}", ranks.binding.sentence);
     let even: &[(&str, i64)] = &[("load", 240), ("forward", 100), ("backward", 150), ("all_reduce", 240)];
     let split = made(&[even], 30, &[270]);
     assert_eq!(split.binding.part, None, "{}", split.binding.sentence);

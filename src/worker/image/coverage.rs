@@ -1,4 +1,4 @@
-//! Which images all ranks processed in an epoch, and what they received: shows how a strategy deals them.
+//! Counts which images all ranks processed in an epoch, and how many they received: this shows how a strategy distributes them.
 
 use multicard::plan::image::{ImageSettings, Strategy as Level};
 use multicard::protocol::Evidence;
@@ -19,24 +19,24 @@ pub struct Coverage {
 struct Implied {
     processed: u64,
     received: u64,
-    /// No image is processed more often, over all ranks.
+    /// The most times, over all ranks, that one image may be processed.
     most: i64,
 }
 
 impl Coverage {
-    /// Coverage of a training set of this many images.
+    /// Starts counting for a training set with this many images.
     pub fn new(images: usize) -> Self {
         Self { times: vec![0; images], processed: 0, received: 0 }
     }
 
-    /// A batch was processed, for which `received` images came to the device.
+    /// Counts a processed batch, for which `received` images were copied to the device.
     pub fn see(&mut self, indices: &[u32], received: usize) {
         indices.iter().for_each(|&index| self.times[index as usize] += 1);
         self.processed += indices.len() as u64;
         self.received += received as u64;
     }
 
-    /// What was seen over all ranks, against what the strategy implies.
+    /// Compares the counts over all ranks with what the strategy implies.
     pub fn evidence(self, settings: &ImageSettings, peers: Option<&Peers>) -> Result<Evidence, TchError> {
         let times = match peers {
             Some(peers) => peers.combine(&self.times, Combine::Sum)?,
@@ -78,7 +78,7 @@ fn implied(settings: &ImageSettings, world_size: u64) -> Implied {
         }
         Level::DdpDs | Level::Fsdp => {
             let share = full_batches(images.div_ceil(world_size), batch);
-            // Shares of equal length repeat a few images.
+            // To give all ranks equally many images, a few images are repeated.
             let most = 1 + i64::from(images % world_size != 0);
             Implied { processed: share, received: share, most }
         }

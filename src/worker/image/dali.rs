@@ -1,4 +1,4 @@
-//! NVIDIA DALI through its C API, opened at run time: where it is, its functions, and pipelines made of its operators.
+//! NVIDIA DALI through its C API, which is opened at run time: where it is installed, its functions, and pipelines made of its operators.
 #![allow(unsafe_code)]
 
 mod api;
@@ -13,14 +13,14 @@ use multicard::foreign::cache_folder;
 use api::Functions;
 pub use pipeline::{Fed, Input, Pipeline, Spec};
 
-/// The version that the functions' table was written for. `.ci/dali` fetches it.
+/// The version for which the table of functions was written. `.ci/dali` fetches it.
 pub const VERSION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.ci/dali-version")).trim_ascii();
-/// The library that opens all others of DALI.
+/// The library that opens all other libraries of DALI.
 const LIBRARY: &str = "dali/libdali_operators.so";
-/// Names another folder than the one that `make dali` fills.
+/// The environment variable that names a folder to use instead of the one that `make dali` fills.
 const VARIABLE: &str = "MULTICARD_DALI";
 
-/// The folder that holds DALI's libraries in `dali` and `nvimgcodec`, or why there is none and what to do.
+/// The folder that holds DALI's libraries in `dali` and `nvimgcodec`; as an error, why there is none and what to do.
 pub fn folder() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
         return holding(Path::new(&named)).ok_or_else(|| {
@@ -42,20 +42,20 @@ fn holding(folder: &Path) -> Option<PathBuf> {
 
 static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
 
-/// Opens DALI once for the process.
+/// Opens DALI, once for the process.
 fn functions() -> Result<&'static Functions, String> {
     FUNCTIONS.get_or_init(open).as_ref().map_err(Clone::clone)
 }
 
 fn open() -> Result<Functions, String> {
     let path = folder()?.join(LIBRARY);
-    // SAFETY: initialisers of DALI run, the very library that was asked for.
+    // SAFETY: this runs the initialisers of DALI, which is the library that the user asked for.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
     let library = library.map_err(|error| format!("{} cannot be opened: {error}", path.display()))?;
     let functions = Functions::find(&library)?;
-    // Its threads and exit handlers stay.
+    // The library is never closed, because its threads and exit handlers stay.
     std::mem::forget(library);
-    // SAFETY: no arguments; once.
+    // SAFETY: the function takes no arguments and is called once.
     functions.check(unsafe { (functions.daliInit)() })?;
     Ok(functions)
 }

@@ -1,5 +1,5 @@
-//! Batches for the trainer: scenario a's bytes upsampled, scenario b's files decoded (2505.22905 section 4.1), by threads of the
-//! host, by NVIDIA DALI, or on the device itself.
+//! Prepares batches for the trainer: it upsamples the bytes of scenario a and decodes the files of scenario b (2505.22905 section 4.1). The
+//! work is done by threads of the host, by NVIDIA DALI, or by the device itself.
 
 mod dali;
 mod device;
@@ -21,9 +21,9 @@ pub use mapping::Mapping;
 pub use samples::{Content, Pixels, Samples};
 pub use staging::CopyFence;
 
-/// Mean of MNIST's pixels, bytes / 255: what the papers' scripts normalise with.
+/// Mean of MNIST's pixels (bytes / 255), with which the papers' scripts normalise.
 pub const PIXEL_MEAN: f64 = 0.1307;
-/// Standard deviation of MNIST's pixels, bytes / 255.
+/// Standard deviation of MNIST's pixels (bytes / 255).
 pub const PIXEL_DEVIATION: f64 = 0.3081;
 
 /// The type of a run's activations.

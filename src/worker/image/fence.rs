@@ -1,9 +1,9 @@
-//! Events of CUDA as the loader's fences.
+//! CUDA events, used as the loader's fences.
 
 use crate::image::data::CopyFence;
 use crate::shim::cuda::Event;
 
-/// An event, and what went wrong with it, as text.
+/// An event whose errors are given as text.
 struct CudaFence(Event);
 
 impl CopyFence for CudaFence {
@@ -16,7 +16,7 @@ impl CopyFence for CudaFence {
     }
 }
 
-/// A fence on the current device; none where CUDA is not in use.
+/// A fence on the current device; none if CUDA is not in use.
 pub fn new() -> Option<Box<dyn CopyFence + Send>> {
     Some(Box::new(CudaFence(Event::untimed().ok()?)))
 }

@@ -1,4 +1,4 @@
-//! MobileNetV2 as torchvision 0.26 builds it: same layers, same parameter names, same initial distributions.
+//! MobileNetV2 as torchvision 0.26 builds it: the same layers, parameter names and initial distributions.
 //!
 //! Source: Sandler et al., arXiv 1801.04381, Table 2; `torchvision.models.mobilenet_v2`.
 
@@ -20,14 +20,14 @@ const DROPOUT: f64 = 0.2;
 const STAGES: [(i64, i64, usize, i64); 7] =
     [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)];
 
-/// The statistics that normalise.
+/// Which statistics batch normalisation uses.
 #[derive(Clone, Copy)]
 enum Norm<'a> {
-    /// Running statistics.
+    /// The running statistics.
     Running,
-    /// Statistics of this batch.
+    /// The statistics of this batch.
     Batch,
-    /// Those of all ranks' batches.
+    /// The statistics over the batches of all ranks.
     Ranks(&'a ProcessGroup),
 }
 
@@ -44,14 +44,14 @@ struct ConvNorm {
     relu6: bool,
 }
 
-/// Where a [`ConvNorm`] keeps its parameters.
+/// The names under which a [`ConvNorm`] stores its parameters.
 struct Names<'a> {
     convolution: Path<'a>,
     norm: Path<'a>,
 }
 
 impl ConvNorm {
-    /// From `input` to `output` channels with square kernels of `size`.
+    /// Creates the layers from `input` to `output` channels, with square kernels of `size`.
     fn new(names: &Names, channels: (i64, i64), size: i64, stride: i64, groups: i64) -> Result<Self, TchError> {
         let (input, output) = channels;
         let fan_out = output * size * size;
@@ -84,7 +84,7 @@ impl ConvNorm {
         if self.relu6 { output.f_relu6_() } else { Ok(output) }
     }
 
-    /// What is trained.
+    /// The parameters that are trained.
     fn parameters(&self) -> [Tensor; 3] {
         [&self.weight, &self.scale, &self.shift].map(Tensor::shallow_clone)
     }
@@ -125,7 +125,7 @@ impl ConvNorm {
     }
 }
 
-/// Expansion, depthwise convolution, projection; added to its input where shapes allow.
+/// Expansion, depthwise convolution and projection; the result is added to the input if their shapes are equal.
 struct InvertedResidual {
     layers: Vec<ConvNorm>,
     residual: bool,
@@ -142,7 +142,7 @@ impl InvertedResidual {
             layers.push(ConvNorm::new(&activated(0), (input, hidden), 1, 1, 1)?);
         }
         layers.push(ConvNorm::new(&activated(layers.len()), (hidden, hidden), 3, stride, hidden)?);
-        // The projection is no block of its own: its layers stand beside the blocks.
+        // The projection is not a block of its own: its layers are beside the blocks.
         let projection = Names { convolution: &path / layers.len(), norm: &path / (layers.len() + 1) };
         layers.push(ConvNorm::new(&projection, (hidden, output), 1, 1, 1)?.without_activation());
         Ok(Self { layers, residual: stride == 1 && input == output })
@@ -175,10 +175,10 @@ pub struct MobileNetV2 {
 }
 
 impl MobileNetV2 {
-    /// With random weights from torch's generator of the CPU, so that a seed gives the same weights on every device.
+    /// Creates the network with random weights from torch's generator of the CPU, so that a seed gives the same weights on every device.
     ///
-    /// `width_multiplier` scales the channels of all stages. Weights are in `kind`; `channels_last` lays the
-    /// convolutions' out that way.
+    /// `width_multiplier` scales the channels of all stages. Weights have the type `kind`; with `channels_last` the weights of the
+    /// convolutions are laid out that way.
     pub fn new(
         classes: i64,
         width_multiplier: f64,
@@ -231,17 +231,17 @@ impl MobileNetV2 {
         })
     }
 
-    /// The same network, whose training passes run fused kernels or not.
+    /// The same network, with these kernels in its training passes: fused or not.
     pub fn with_kernels(self, kernels: Kernels) -> Self {
         Self { kernels, ..self }
     }
 
-    /// The kernels of training passes.
+    /// The kernels of its training passes.
     pub fn kernels(&self) -> Kernels {
         self.kernels
     }
 
-    /// The same network with another behaviour of batch normalisation over ranks.
+    /// The same network, with another behaviour of batch normalisation over ranks.
     pub fn over_ranks(self, batch_norm: BatchNorm) -> Self {
         Self { batch_norm, ..self }
     }
@@ -291,7 +291,7 @@ impl MobileNetV2 {
         features.f_linear(&self.classifier_weight, Some(&self.classifier_bias))
     }
 
-    /// What the first convolution makes of images: shows the type and the layout in effect.
+    /// The output of the first convolution, which shows the type and the layout in effect.
     pub fn first_convolution(&self, images: &Tensor) -> Result<Tensor, TchError> {
         self.stem.convolve(images)
     }
@@ -303,7 +303,7 @@ impl MobileNetV2 {
 }
 
 impl Module for MobileNetV2 {
-    /// Images `[images, 3, height, width]`; the output are their logits `[images, classes]`.
+    /// Images `[images, 3, height, width]`; the output is their logits `[images, classes]`.
     type Input = Tensor;
 
     /// The stem, each block, the tail and the classifier.
@@ -337,13 +337,13 @@ impl Module for MobileNetV2 {
     }
 }
 
-/// The multiple of 8 next to a number of channels, never 10 % below it (torchvision's `_make_divisible`).
+/// The multiple of 8 nearest to a number of channels, but never 10 % below it (torchvision's `_make_divisible`).
 fn divisible(channels: f64) -> i64 {
     let rounded = ((channels + 4.0) as i64 / 8 * 8).max(8);
     if (rounded as f64) < 0.9 * channels { rounded + 8 } else { rounded }
 }
 
-/// Lets a test compare ways to spread a batch, which differ in the statistics of batches and in what is dropped out.
+/// Lets a test compare ways of distributing a batch, which differ in the statistics of batches and in what is dropped out.
 #[cfg(test)]
 pub mod frozen {
     /// Models of this process train with their running statistics and drop nothing out.

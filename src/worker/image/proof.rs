@@ -1,4 +1,4 @@
-//! What is seen of the factors of images while they should be in effect.
+//! Collects evidence for the factors of the image workload while they should be in effect.
 
 use multicard::plan::image::{CudnnBenchmark, ImageSettings, Layout, Loader, Precision, Tf32, UpdateRule, WireDtype};
 use multicard::plan::{Kernels, OptimizerImpl, Passes};
@@ -11,7 +11,7 @@ use crate::proof::{evidence, on_off, passes};
 use crate::shim::{self, Flags, KeptPlans, kept_plans};
 use crate::trainer::Trainer;
 
-/// Looks at a batch of training, at what the model makes of it and at libtorch's switches. Waits for the device.
+/// Examines a batch of training, what the model computes from it, and libtorch's switches. Waits for the device.
 pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, TchError> {
     let settings = &trainer.task().settings;
     let pass = trainer.strategy().pass(false);
@@ -34,7 +34,7 @@ pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, 
     Ok(found)
 }
 
-/// What was done with cuDNN's plans, where they are kept.
+/// What happened to cuDNN's plans, if they are kept.
 pub fn plans(settings: &ImageSettings, batch: &Batch) -> Result<Option<KeptPlans>, TchError> {
     (batch.images().device().is_cuda() && super::keeps_plans(settings)).then(kept_plans).transpose()
 }
@@ -115,7 +115,7 @@ fn loader(settings: &ImageSettings, batch: &Batch) -> Evidence {
     evidence(Loader::KEY, settings.loader.name(), seen, in_effect)
 }
 
-/// Threads of this process that call themselves loaders.
+/// Number of threads of this process that are named as loaders.
 fn loader_threads() -> usize {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return 0 };
     let names = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
@@ -127,7 +127,7 @@ fn optimizer(settings: &ImageSettings, trainer: &Trainer<Image>) -> Result<Evide
     let count = trainer.parameters()?.len();
     let (fused, foreach, each) = match settings.optimizer {
         UpdateRule::Sgd => ("_fused_sgd_", 3, 3),
-        // Without decay it is Adam.
+        // Without weight decay, AdamW is Adam.
         UpdateRule::Adam | UpdateRule::Adamw => ("_fused_adamw_", 10, 9),
     };
     let calls = match asked {
@@ -140,14 +140,19 @@ fn optimizer(settings: &ImageSettings, trainer: &Trainer<Image>) -> Result<Evide
     Ok(evidence(OptimizerImpl::KEY, asked.name(), seen, relaid == 0))
 }
 
-/// What an update keeps of each weight: momentum, or the two means of Adam.
+/// What an update stores for each weight: the momentum, or the two means of Adam.
 fn update_rule(asked: UpdateRule, trainer: &Trainer<Image>) -> Evidence {
-    let kept = trainer.optimizer().kept();
+    let values_kept = trainer.optimizer().kept();
     let expected = if asked == UpdateRule::Sgd { 1 } else { 2 };
-    evidence(UpdateRule::KEY, asked.name(), format!("updates keep {kept} numbers a weight"), kept == expected)
+    evidence(
+        UpdateRule::KEY,
+        asked.name(),
+        format!("updates keep {values_kept} numbers a weight"),
+        values_kept == expected,
+    )
 }
 
-/// Where cuDNN's plans are from.
+/// Where cuDNN's plans come from.
 fn kept(plans: &KeptPlans) -> String {
     let KeptPlans { replayed, found, finding_s, problem } = plans;
     let trials =
@@ -156,7 +161,7 @@ fn kept(plans: &KeptPlans) -> String {
     format!("{replayed} plans kept by earlier runs{trials}{problem}")
 }
 
-/// libtorch's switches, where they mean something.
+/// libtorch's switches, if they have an effect.
 fn switches(settings: &ImageSettings, flags: Flags, plans: Option<KeptPlans>, cuda: bool) -> Vec<Evidence> {
     let asked = super::flags(settings);
     let deterministic = on_off(settings.deterministic);
@@ -166,14 +171,14 @@ fn switches(settings: &ImageSettings, flags: Flags, plans: Option<KeptPlans>, cu
         let seen = format!("convolutions {}, matrix products {}", on_off(flags.tf32_conv), on_off(flags.tf32_matmul));
         let in_effect = (flags.tf32_conv, flags.tf32_matmul) == (asked.tf32_conv, asked.tf32_matmul);
         found.push(evidence(Tf32::KEY, settings.tf32.name(), seen, in_effect));
-        // Deterministic runs and fused kernels never benchmark: that is what the factor's help says, not a failure.
+        // Deterministic runs and fused kernels never benchmark algorithms. The factor's help says so, so this is not a failure.
         let reason = match (settings.deterministic, settings.kernels) {
             (true, _) => ", as deterministic = on asks",
             (false, Kernels::Fused) => ", as steps with fused kernels call no cuDNN",
             (false, Kernels::Plain) => "",
         };
-        let kept = plans.as_ref().map_or_else(String::new, |plans| format!(", {}", kept(plans)));
-        let seen = format!("cuDNN's benchmark {}{reason}{kept}", on_off(flags.cudnn_benchmark));
+        let plans_text = plans.as_ref().map_or_else(String::new, |plans| format!(", {}", kept(plans)));
+        let seen = format!("cuDNN's benchmark {}{reason}{plans_text}", on_off(flags.cudnn_benchmark));
         let used = plans.is_none_or(|plans| plans.replayed + plans.found > 0);
         let in_effect = flags.cudnn_benchmark == asked.cudnn_benchmark && used;
         found.push(evidence(CudnnBenchmark::KEY, settings.cudnn_benchmark.name(), seen, in_effect));

@@ -1,4 +1,4 @@
-//! The images of a run: read, decoded and shared out before the first epoch.
+//! The images of a run: they are read, decoded and distributed before the first epoch.
 
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -14,10 +14,10 @@ use crate::parallel::Peers;
 use crate::report::Stop;
 use crate::shim::Combine;
 
-/// Files that were left out and are told one by one.
+/// Maximum number of left-out files that are named one by one.
 const MOST_TOLD: usize = 20;
 
-/// What a rank trains on and evaluates.
+/// The images on which a rank trains and is evaluated.
 pub struct RunSet {
     /// To train on.
     pub train: Samples,
@@ -25,12 +25,12 @@ pub struct RunSet {
     pub test: Samples,
     /// Files that were left out, and why.
     pub left_out: Vec<String>,
-    /// What was seen of the set's copies.
+    /// Evidence of how many copies of the set there are.
     pub copies: Evidence,
 }
 
 impl RunSet {
-    /// Bytes of images that this process holds; of memory that ranks share, the first one's.
+    /// Number of bytes of images that this process holds; memory that ranks share counts for the first rank.
     pub fn bytes(&self, peers: Option<&Rc<Peers>>) -> usize {
         let is_first = peers.is_none_or(|peers| peers.rank == 0);
         let own = |samples: &Samples| match &samples.content {
@@ -49,7 +49,7 @@ fn held_bytes(samples: &Samples) -> usize {
     }
 }
 
-/// Reads the images that the cell asks for. With `data_copy = shared` all ranks come to this point.
+/// Reads the images that the cell asks for. With `data_copy = shared`, all ranks must call this together.
 pub fn read(job: &Job, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Result<RunSet, Stop> {
     let mut left_out = Vec::new();
     let data = DataSet::read(&job.data).map_err(|message| Stop::failed(FailureKind::Input, message))?;
@@ -98,7 +98,7 @@ fn cut(factor: &str, count: usize, mut images: Images) -> Result<Images, Stop> {
     Ok(images)
 }
 
-/// The first `count` files; with `corrupt = skip`, of those that can be decoded.
+/// The first `count` files; with `corrupt = skip`, the first ones that can be decoded.
 fn choose(
     factor: &str,
     count: usize,
@@ -126,7 +126,7 @@ fn choose(
         found.sort();
         let unwanted: Vec<_> = found.iter().map(|(index, _)| *index).collect();
         files.remove(&unwanted);
-        // Those after them have moved up, and are looked at in the next round.
+        // The files that follow the corrupt ones take their places and are examined in the next round.
         checked = open.end - unwanted.len();
         left_out.extend(found.into_iter().map(|(_, reason)| format!("left out: {reason}")));
     }
@@ -137,7 +137,8 @@ fn choose(
     Ok(files)
 }
 
-/// The files' pixels at the size that the model sees, by the loader's threads; with shared memory each rank decodes its part.
+/// The pixels of the files at the size that the model receives, decoded by the loader's threads; with shared memory each rank decodes a
+/// part.
 fn decoded(files: &ImageFiles, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Result<Samples, Stop> {
     let size = settings.image_size.max(1) as usize;
     let shape = [size, size, 3];
@@ -155,7 +156,7 @@ fn decoded(files: &ImageFiles, settings: &ImageSettings, peers: Option<&Rc<Peers
             let mut pixels = Vec::new();
             let len = files.len() * image_bytes;
             pixels.try_reserve_exact(len).map_err(|_| {
-                let message = format!("{:.1} GB of memory for decoded images cannot be had", len as f64 / 1e9);
+                let message = format!("cannot allocate {:.1} GB of memory for decoded images", len as f64 / 1e9);
                 Stop::failed(FailureKind::OutOfMemory, message)
             })?;
             pixels.resize(len, 0);
@@ -166,7 +167,7 @@ fn decoded(files: &ImageFiles, settings: &ImageSettings, peers: Option<&Rc<Peers
     Ok(Samples { labels: files.labels.clone(), content: Content::Bytes { shape, pixels } })
 }
 
-/// Images of bytes, in memory that ranks share where they should.
+/// The images as bytes, in memory that ranks share if they should.
 fn held(images: Images, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> Result<Samples, Stop> {
     let Some(peers) = sharing(settings, peers) else { return Ok(images.into()) };
     let image_bytes = images.rows * images.columns;
@@ -180,12 +181,12 @@ fn held(images: Images, settings: &ImageSettings, peers: Option<&Rc<Peers>>) -> 
     Ok(Samples { labels, content: Content::Bytes { shape, pixels } })
 }
 
-/// The ranks to share with, where sharing is asked for.
+/// The ranks to share with, if the cell asks for it.
 fn sharing<'a>(settings: &ImageSettings, peers: Option<&'a Rc<Peers>>) -> Option<&'a Rc<Peers>> {
     peers.filter(|_| settings.data_copy == DataCopy::Shared)
 }
 
-/// Memory for `count` images that all ranks map. Each fills its part: `fill(first image, bytes)`.
+/// Memory for `count` images, which all ranks map. Each rank fills its part with `fill(first image, bytes)`.
 fn shared(
     count: usize,
     image_bytes: usize,
@@ -207,12 +208,12 @@ fn shared(
     let (rank, ranks) = (peers.rank as usize, peers.world_size as usize);
     let (first, last) = (count * rank / ranks, count * (rank + 1) / ranks);
     fill(first, mapping.part_mut(first * image_bytes..last * image_bytes))?;
-    // Nobody reads before all have written.
+    // No rank reads before all have written.
     agree(&[1])?;
     Ok(mapping)
 }
 
-/// Cuts `slots` into pieces of `piece` bytes and lets threads do `work(index, piece)` for each; the first error ends it.
+/// Cuts `slots` into pieces of `piece` bytes and lets threads call `work(index, piece)` for each; the first error ends the work.
 fn fill(
     threads: usize,
     slots: &mut [u8],
@@ -238,7 +239,7 @@ fn fill(
             match builder.spawn_scoped(scope, run) {
                 Ok(thread) => threads_of.push(thread),
                 Err(error) if index == 0 => return Err(error),
-                // Fewer threads than wished take longer, nothing else.
+                // With fewer threads than wished, the work only takes longer.
                 Err(_) => break,
             }
         }
@@ -254,7 +255,7 @@ fn fill(
     }
 }
 
-/// Whether ranks hold the very same memory, by the identity of what they map.
+/// Whether the ranks hold the same memory, judged by the identity of the file that they map.
 fn copies(settings: &ImageSettings, parts: [&Samples; 2], peers: Option<&Rc<Peers>>) -> Result<Evidence, Stop> {
     let inode = |samples: &Samples| match &samples.content {
         Content::Bytes { pixels: Pixels::Shared(mapping), .. } => Some(mapping.inode as i64),
@@ -265,8 +266,8 @@ fn copies(settings: &ImageSettings, parts: [&Samples; 2], peers: Option<&Rc<Peer
     let asked = settings.data_copy;
     let (seen, in_effect) = match peers.filter(|_| asked == DataCopy::Shared) {
         Some(peers) => {
-            let of = |combine| peers.combine(&inodes, combine).map_err(|error| peers.explain(Stop::from(error)));
-            let same = of(Combine::Min)? == of(Combine::Max)? && inodes.iter().all(|&inode| inode != 0);
+            let combined = |combine| peers.combine(&inodes, combine).map_err(|error| peers.explain(Stop::from(error)));
+            let same = combined(Combine::Min)? == combined(Combine::Max)? && inodes.iter().all(|&inode| inode != 0);
             let [train, test] = inodes;
             let alike = if same { "all the same" } else { "not all the same" };
             (format!("{ranks} ranks map {bytes} bytes, objects {train} and {test}, {alike}"), same)

@@ -64,8 +64,8 @@ impl Place {
         shape: &[i64],
         fill: impl FnOnce(Tensor) -> Result<Tensor, TchError>,
     ) -> Result<Tensor, TchError> {
-        let made = fill(Tensor::f_empty(shape, (self.weights, self.device))?)?;
-        Ok(made.set_requires_grad(self.options.lora.is_none()))
+        let weight = fill(Tensor::f_empty(shape, (self.weights, self.device))?)?;
+        Ok(weight.set_requires_grad(self.options.lora.is_none()))
     }
 
     pub fn matrix(&self, out: i64, from: i64) -> Result<Tensor, TchError> {

@@ -232,8 +232,8 @@ impl task::Epoch for TextEpoch {
 
     fn readings(&self) -> Readings {
         let padding = (self.padded - self.tokens) as f64 / self.padded.max(1) as f64;
-        let made = Some(("made_answers_share", self.made_share)).filter(|(_, share)| *share > 0.0);
-        [("padding_share", padding)].into_iter().chain(made).collect()
+        let made_answers = Some(("made_answers_share", self.made_share)).filter(|(_, share)| *share > 0.0);
+        [("padding_share", padding)].into_iter().chain(made_answers).collect()
     }
 }
 

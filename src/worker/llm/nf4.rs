@@ -63,12 +63,12 @@ fn nearest(numbers: &Tensor, levels: &Tensor) -> Result<Tensor, TchError> {
 
 /// Replaces a quantised matrix by the quantised `weight`, which may have another type and device.
 pub fn replace(place: &Nf4, weight: &Tensor) -> Result<(), TchError> {
-    let made = quantise(&weight.f_to_device(place.mean.device())?.f_to_kind(place.mean.kind())?)?;
+    let quantised = quantise(&weight.f_to_device(place.mean.device())?.f_to_kind(place.mean.kind())?)?;
     for (to, from) in [
-        (&place.codes, made.codes),
-        (&place.scales, made.scales),
-        (&place.factors, made.factors),
-        (&place.mean, made.mean),
+        (&place.codes, quantised.codes),
+        (&place.scales, quantised.scales),
+        (&place.factors, quantised.factors),
+        (&place.mean, quantised.mean),
     ] {
         shim::copy(to, &from, false)?;
     }

@@ -24,14 +24,14 @@ use super::strangers::Strangers;
 use crate::report::Stop;
 use crate::shim::{Backend, ProcessGroup, Store};
 
-/// What the ranks may take to connect in each attempt, and again to swap numbers: at most 10 s in all. Later ones have more time, as the
-/// machine may be slow.
+/// Time limits for the ranks to connect in each attempt, and again to exchange numbers: 10 s in total. Later attempts have more time,
+/// because the machine may be slow.
 const LIMITS_MS: [u64; 5] = [500, 500, 1000, 1000, 2000];
 
-/// Interval at which a rank looks for strangers while it connects.
+/// Interval at which a rank looks for connections from strangers while it connects.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Connects to the other ranks. Collectives of the group may then take `timeout`.
+/// Connects to the other ranks. Collectives of the group may take up to `timeout`.
 pub fn connect(meeting: &Meeting, timeout: Duration) -> Result<ProcessGroup, Stop> {
     let mut strangers = Strangers::default();
     for (number, limit_ms) in (1..).zip(LIMITS_MS) {
@@ -44,7 +44,7 @@ pub fn connect(meeting: &Meeting, timeout: Duration) -> Result<ProcessGroup, Sto
     if !strangers.is_empty() {
         return Err(among(&strangers));
     }
-    // Nobody else was there: it is the machine that is slow.
+    // No stranger was there, so the machine is slow.
     let number = LIMITS_MS.len() + 1;
     match (Attempt { meeting, number, limit: timeout }).connect(&mut strangers)? {
         Ok(group) => Ok(group),
@@ -63,31 +63,31 @@ fn among(strangers: &Strangers) -> Stop {
     Stop::failed(FailureKind::Peer, message)
 }
 
-/// One attempt, which either all ranks carry out or none.
+/// One attempt to connect, which succeeds for all ranks or for none.
 struct Attempt<'a> {
     meeting: &'a Meeting,
-    /// From 1.
+    /// The attempt's number, from 1.
     number: usize,
     limit: Duration,
 }
 
-/// What a rank leaves before it connects.
+/// What a rank publishes before it connects.
 struct Card {
     process: u32,
-    /// The number that it will say to each rank.
+    /// The number that it will send to each rank.
     numbers: Vec<i64>,
 }
 
 impl Attempt<'_> {
-    /// The group, or why the attempt is spoiled.
+    /// Connects the group; the inner error says why the attempt is spoiled.
     fn connect(&self, strangers: &mut Strangers) -> Result<Result<ProcessGroup, TchError>, Stop> {
         let cards = self.swap_cards()?;
         let ranks: Vec<_> = cards.iter().map(|card| card.process).collect();
-        // The first time, nothing is amiss.
+        // In the first attempt no rank waits for another.
         let opened = if self.number == 1 { self.open() } else { self.open_and_look(&ranks, strangers) };
         let connected = match self.agree("connected", opened)? {
             Ok(group) => {
-                // No rank closes a connection while all wait here.
+                // No rank closes a connection while all ranks wait here.
                 if self.number > 1 {
                     strangers.look(&ranks, true);
                 }
@@ -101,7 +101,7 @@ impl Attempt<'_> {
         Ok(connected)
     }
 
-    /// Leaves a card, and waits for those of all ranks.
+    /// Publishes this rank's card, and waits for the cards of all ranks.
     fn swap_cards(&self) -> Result<Vec<Card>, Stop> {
         let name = |rank: u32| format!("card-{}-{rank}", self.number);
         let mut own = std::process::id().to_string();
@@ -122,7 +122,7 @@ impl Attempt<'_> {
         ProcessGroup::new(&store, Backend::Gloo, *rank, *world_size, self.limit)
     }
 
-    /// Looks for strangers meanwhile: ports are closed when it fails.
+    /// Opens the connections and looks for strangers meanwhile, because the ports are closed if opening fails.
     fn open_and_look(&self, ranks: &[u32], strangers: &mut Strangers) -> Result<ProcessGroup, TchError> {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -138,8 +138,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Waits until all ranks have come to this step, or one finds the attempt spoiled. Then nobody uses what was made: a group that is
-    /// spoiled is not freed, and its ports go with the process.
+    /// Waits until all ranks have reached this step or one of them says that the attempt is spoiled. In a spoiled attempt no rank uses its
+    /// group. The group is not freed; its ports are closed when the process ends.
     fn agree<T>(&self, step: &str, outcome: Result<T, TchError>) -> Result<Result<T, TchError>, Stop> {
         let spoiled = format!("spoiled-{}", self.number);
         let mark = |rank: u32| format!("{step}-{}-{rank}", self.number);
@@ -166,7 +166,8 @@ impl Card {
     }
 }
 
-/// Says this rank's numbers to the others and compares theirs with their cards: whoever holds the place of a rank does not know them.
+/// Sends this rank's numbers to the others and compares the numbers received with their cards: a stranger that took a rank's place does not
+/// know them.
 fn swap_numbers(group: &ProcessGroup, rank: u32, cards: &[Card]) -> Result<(), TchError> {
     let rank = rank as usize;
     let own = cards.get(rank).map(|card| card.numbers.clone()).unwrap_or_default();

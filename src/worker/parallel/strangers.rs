@@ -1,10 +1,10 @@
-//! Connections to ports of ranks that no rank has made, as the kernel lists them.
+//! Finds connections to the ports of ranks that no rank has made, from the kernel's list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 
-/// The state of a socket that listens, in `/proc/net/tcp`.
+/// The state of a listening socket in `/proc/net/tcp`.
 const LISTENS: &str = "0A";
 
 /// A socket of this network namespace.
@@ -14,19 +14,19 @@ struct Socket {
     peer_port: u16,
     listens: bool,
     user: u32,
-    /// 0 if no process holds it any more.
+    /// The socket's inode; 0 if no process holds it any more.
     inode: u64,
 }
 
-/// Whose connections were seen: the ports of both ends with the id of the user, `None` if its owner has closed it.
+/// The users whose connections were seen: the ports of both ends with the id of the user, `None` if its owner has closed it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Strangers(BTreeMap<(u16, u16), Option<u32>>);
 
 impl Strangers {
-    /// Looks for connections to the ports on which these processes listen. While none of them closes a connection, those that are closed
-    /// are strangers', too: `closed_too`.
+    /// Looks for connections to the ports on which these processes listen. Pass `closed_too` while none of these processes closes a
+    /// connection: closed connections then belong to strangers too.
     pub fn look(&mut self, ranks: &[u32], closed_too: bool) {
-        // Before and after: a socket that a rank opens or closes meanwhile is its own all the same.
+        // Read the inodes before and after, because a rank may open or close a socket of its own meanwhile.
         let mut own = inodes(ranks);
         let sockets: Vec<_> = ["/proc/net/tcp", "/proc/net/tcp6"]
             .iter()
@@ -59,7 +59,7 @@ impl Strangers {
         }
     }
 
-    /// Whether none was seen.
+    /// Whether no connection was seen.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -82,7 +82,7 @@ impl Display for Strangers {
     }
 }
 
-/// A line of `/proc/net/tcp`; `None` for its head.
+/// Reads a line of `/proc/net/tcp`; `None` for its header.
 fn read(line: &str) -> Option<Socket> {
     let fields: Vec<_> = line.split_whitespace().collect();
     let [_, local, remote, state, _, _, _, user, _, inode, ..] = fields[..] else { return None };

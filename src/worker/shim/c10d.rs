@@ -1,4 +1,4 @@
-//! Ranks that work together: the store where they meet, their process group, and c10d's Reducer.
+//! How ranks work together: the store through which they find each other, their process group, and c10d's Reducer.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -58,22 +58,22 @@ fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A FileStore: a file in which ranks leave their addresses for each other.
+/// A FileStore: a file in which ranks publish their addresses.
 pub struct Store(*mut c_void);
 
 impl Store {
-    /// Opens the store in this file, which the first rank makes. A value that no rank leaves within `timeout` fails.
+    /// Opens the store in this file, which the first rank creates. Waiting for a value fails after `timeout`.
     pub fn open(path: &Path, timeout: Duration) -> Result<Self, TchError> {
         let text = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| TchError::Torch(format!("{} cannot be a file's path", path.display())))?;
-        // SAFETY: the path lives through the call.
+        // SAFETY: the path lives until the call returns.
         Ok(Self(check_pointer(unsafe { mc_store_open(text.as_ptr(), milliseconds(timeout)) })?))
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // SAFETY: made by the shim, freed once. Groups hold references of their own.
+        // SAFETY: created by the shim and freed once. Groups hold references of their own.
         unsafe { mc_store_free(self.0) };
     }
 }
@@ -83,28 +83,28 @@ impl Drop for Store {
 pub enum Combine {
     /// Adds them.
     Sum,
-    /// Takes the least.
+    /// Takes the smallest.
     Min,
-    /// Takes the greatest.
+    /// Takes the largest.
     Max,
 }
 
-/// Where a group's tensors are.
+/// Where the tensors of a group are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// On the CPU.
     Gloo,
-    /// On the GPU of this index.
+    /// On the GPU with this index.
     Nccl(usize),
 }
 
-/// The ranks of a run, as one of them sees them. All must call the same collectives in the same order.
+/// The ranks of a run, as one of them sees them. All ranks must call the same collectives in the same order.
 ///
-/// It is not freed when dropped, only by [`ProcessGroup::leave`]: freeing it beside peers that are gone may wait for ever.
+/// The group is not freed when it is dropped, only by [`ProcessGroup::leave`], because freeing it when peers are gone may wait for ever.
 pub struct ProcessGroup(pub(super) *mut c_void);
 
 impl ProcessGroup {
-    /// Meets the other ranks in the store. A collective that takes longer than `timeout` fails.
+    /// Joins the other ranks through the store. A collective that takes longer than `timeout` fails.
     pub fn new(
         store: &Store,
         backend: Backend,
@@ -116,33 +116,33 @@ impl ProcessGroup {
         let group = match backend {
             // SAFETY: the store is alive; the group keeps a reference of its own.
             Backend::Gloo => check_pointer(unsafe { mc_group_gloo(store.0, rank, size, timeout_ms) })?,
-            // SAFETY: as above; the pointer within the store is only read in the call.
+            // SAFETY: as above; the pointer within the store is read only during the call.
             Backend::Nccl(device) => cuda::group(unsafe { mc_store_c10d(store.0) }, rank, size, device, timeout_ms)?,
         };
         Ok(Self(group))
     }
 
-    /// What a collective may take from here on. Only over gloo.
+    /// Sets how long a collective may take from now on. Only over gloo.
     pub fn set_timeout(&self, timeout: Duration) -> Result<(), TchError> {
-        // SAFETY: made by the shim and not freed.
+        // SAFETY: created by the shim and not freed.
         check(unsafe { mc_group_set_timeout(self.0, milliseconds(timeout)) })?;
         Ok(())
     }
 
-    /// Frees the group. All ranks must have come to this point.
+    /// Frees the group. All ranks must call it.
     pub fn leave(self) -> Result<(), TchError> {
-        // SAFETY: made by the shim, and given up here by its only owner.
+        // SAFETY: created by the shim, and given up here by its only owner.
         check(unsafe { mc_group_leave(self.0) })?;
         Ok(())
     }
 
-    /// How many ranks there are, as c10d says.
+    /// The number of ranks, as c10d reports it.
     pub fn size(&self) -> Result<u32, TchError> {
-        // SAFETY: made by the shim and not freed; likewise below.
+        // SAFETY: created by the shim and not freed; the same holds below.
         Ok(check(unsafe { mc_group_size(self.0) })?.unsigned_abs())
     }
 
-    /// What the watchdog of NCCL found, if something.
+    /// The error that NCCL's watchdog found, if any.
     pub fn error(&self) -> Result<Option<&'static str>, TchError> {
         // SAFETY: see `size`.
         Ok(match check(unsafe { mc_group_error(self.0) })? {
@@ -160,28 +160,28 @@ impl ProcessGroup {
             Combine::Min => 1,
             Combine::Max => 2,
         };
-        // SAFETY: see `size`; the tensor lives through the call.
+        // SAFETY: see `size`; the tensor lives until the call returns.
         check(unsafe { mc_group_reduce(self.0, tensor.as_ptr(), operation) })?;
         Ok(())
     }
 
-    /// Says a number to each rank, in their order, and hears one from each.
+    /// Sends a number to each rank, in their order, and receives one from each.
     pub fn swap(&self, said: &Tensor) -> Result<Tensor, TchError> {
         let heard = said.f_zeros_like()?;
-        // SAFETY: see `size`; both tensors live through the call.
+        // SAFETY: see `size`; both tensors live until the call returns.
         check(unsafe { mc_group_swap(self.0, said.as_ptr(), heard.as_ptr()) })?;
         Ok(heard)
     }
 
-    /// Rank 0's values replace those of the others.
+    /// Replaces the values on all ranks with those of rank 0.
     pub fn broadcast(&self, tensors: &[Tensor]) -> Result<(), TchError> {
         let pointers = pointers(tensors);
-        // SAFETY: see `size`; the tensors live through the call.
+        // SAFETY: see `size`; the tensors live until the call returns.
         check(unsafe { mc_group_broadcast(self.0, pointers.as_ptr(), pointers.len()) })?;
         Ok(())
     }
 
-    /// Batch normalisation in training, over the images of all ranks: `[images, channels, height, width]`.
+    /// Batch normalisation in training, over the images `[images, channels, height, width]` of all ranks.
     pub fn batch_norm(
         &self,
         input: &Tensor,
@@ -191,21 +191,21 @@ impl ProcessGroup {
     ) -> Result<Tensor, TchError> {
         let [scale, shift] = [scale.as_ptr(), shift.as_ptr()];
         let [mean, variance] = [running_mean.as_ptr(), running_variance.as_ptr()];
-        // SAFETY: see `size`; the tensors live through the call. Autograd keeps the group's address until the backward pass of
-        // the same step, and the group is only freed after the last.
+        // SAFETY: see `size`; the tensors live until the call returns. Autograd keeps the group's address until the backward pass of the
+        // same step, and the group is freed only after the last one.
         own(unsafe { mc_sync_batch_norm(self.0, input.as_ptr(), scale, shift, mean, variance, momentum, epsilon) })
     }
 }
 
-/// Averages gradients over ranks in buckets, while the backward pass goes on.
+/// Averages gradients over ranks in buckets while the backward pass is running.
 pub struct Reducer {
     raw: *mut c_void,
-    // Outlives the reducer.
+    // The group outlives the reducer.
     _group: Rc<ProcessGroup>,
 }
 
 impl Reducer {
-    /// For parameters that are the same on all ranks, which is checked. Gradients become views of the buckets.
+    /// Creates a reducer for parameters that are the same on all ranks, which is checked. Gradients become views of the buckets.
     pub fn new(
         group: &Rc<ProcessGroup>,
         parameters: &[Tensor],
@@ -219,21 +219,21 @@ impl Reducer {
         Ok(Self { raw: check_pointer(raw)?, _group: Rc::clone(group) })
     }
 
-    /// Before each forward pass of training. Before the second one it lays buckets in the order in which gradients came.
+    /// Call it before each forward pass of training. The second call arranges the buckets in the order in which gradients arrived.
     pub fn before_forward(&self) -> Result<(), TchError> {
-        // SAFETY: made in `new`, freed only in `drop`; likewise below.
+        // SAFETY: created in `new` and freed only in `drop`; the same holds below.
         check(unsafe { mc_reducer_before_forward(self.raw) })?;
         Ok(())
     }
 
-    /// Between a forward and its backward pass, which averages the gradients.
+    /// Call it between a forward pass and its backward pass, which then averages the gradients.
     pub fn before_backward(&self) -> Result<(), TchError> {
         // SAFETY: see `before_forward`.
         check(unsafe { mc_reducer_before_backward(self.raw) })?;
         Ok(())
     }
 
-    /// How many buckets there are.
+    /// The number of buckets.
     pub fn buckets(&self) -> Result<u32, TchError> {
         // SAFETY: see `before_forward`.
         Ok(check(unsafe { mc_reducer_buckets(self.raw) })?.unsigned_abs())
@@ -242,20 +242,20 @@ impl Reducer {
 
 impl Drop for Reducer {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, freed once.
+        // SAFETY: created in `new` and freed once.
         unsafe { mc_reducer_free(self.raw) };
     }
 }
 
-/// Copies the values of one model to another of the same shapes, on whatever device. The lists must be of one length.
+/// Copies the values of one model to another of the same shapes, on any devices. The lists must have the same length.
 pub fn copy_all(to: &[Tensor], from: &[Tensor]) -> Result<(), TchError> {
     let (to, from) = (pointers(to), pointers(from));
-    // SAFETY: both lists hold as many tensors as the shorter one, all of which live through the call.
+    // SAFETY: both lists hold as many tensors as the shorter one, and all tensors live until the call returns.
     check(unsafe { mc_copy_all(to.as_ptr(), from.as_ptr(), to.len().min(from.len())) })?;
     Ok(())
 }
 
-/// Adds the gradients of one model's parameters to another's, and drops them from the first.
+/// Adds the gradients of one model's parameters to those of another, and drops them from the first.
 pub fn add_gradients(to: &[Tensor], from: &[Tensor]) -> Result<(), TchError> {
     let (to, from) = (pointers(to), pointers(from));
     // SAFETY: as in `copy_all`.
@@ -263,8 +263,8 @@ pub fn add_gradients(to: &[Tensor], from: &[Tensor]) -> Result<(), TchError> {
     Ok(())
 }
 
-/// Ends the process at once. For a rank that failed among others: destructors of their group may wait for ever.
+/// Ends the process immediately, for a rank that failed while it has peers: destructors of their group may wait for ever.
 pub fn exit_now(code: u8) -> ! {
-    // SAFETY: no destructor runs, and none is counted on: the log is flushed.
+    // SAFETY: no destructor runs, and nothing relies on one: the log was flushed.
     unsafe { mc_exit(code.into()) }
 }

@@ -1,4 +1,5 @@
-//! Collectives in the built-in trace: over gloo with the times in which a rank waits for them, over NCCL their launches. Each has its size.
+//! Records collectives in the built-in trace: over gloo with the times in which a rank waits for them, over NCCL when they are launched.
+//! Each has its size.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -19,7 +20,7 @@ extern "C" fn begin() -> i64 {
     recording::begin().unwrap_or(-1)
 }
 
-/// The shim gives a string that lives through the call.
+/// The shim passes a string that lives until the call returns.
 unsafe extern "C" fn end(name: *const c_char, bytes: i64, begun: i64) {
     // SAFETY: see above.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
@@ -29,12 +30,12 @@ unsafe extern "C" fn end(name: *const c_char, bytes: i64, begun: i64) {
     }
 }
 
-/// Records collectives from here on, whenever the trace records: over gloo if they are `on_host`, else over NCCL. Must come before the first
-/// one, once in a process.
+/// Records collectives from now on, whenever the trace is recording: over gloo if `on_host`, otherwise over NCCL. Call it once in a
+/// process, before the first collective.
 ///
 /// # Errors
 ///
-/// If libtorch takes no observer.
+/// libtorch accepts no observer.
 pub fn record_collectives(on_host: bool) -> Result<(), TchError> {
     // SAFETY: both functions may be called from any thread at any time.
     check(unsafe { mc_record_collectives(begin, end, c_int::from(on_host)) })?;

@@ -1,13 +1,13 @@
-// What the build scripts of the worker and of its CUDA part share: libtorch's folder, the compiler's settings, the shim's files.
+// Code that the build scripts of the worker and of its CUDA part share: libtorch's folder, the compiler's settings, the shim's files.
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-/// The libtorch that tch is made for: another one has other function signatures.
+/// The libtorch for which tch is made: another version has other function signatures.
 const TORCH_VERSION: &str = include_str!("../../../.ci/torch-version").trim_ascii();
 
-/// The folder of libtorch, which torch-sys tells its dependents. Another version of it is refused.
+/// The folder of libtorch, which torch-sys tells its dependents. Another version of libtorch is refused.
 pub fn torch() -> PathBuf {
     let lib = std::env::var("DEP_TCH_LIBTORCH_LIB").expect("torch-sys tells libtorch's folder");
     let lib = PathBuf::from(&lib).canonicalize().unwrap_or_else(|error| panic!("libtorch's folder {lib}: {error}"));
@@ -16,7 +16,7 @@ pub fn torch() -> PathBuf {
     torch
 }
 
-/// NVIDIA's libraries and headers, which PyTorch's wheels lay beside libtorch.
+/// NVIDIA's libraries and headers, which PyTorch's wheels install beside libtorch.
 pub fn nvidia(torch: &Path) -> PathBuf {
     torch.parent().expect("libtorch's folder has a parent").join("nvidia")
 }
@@ -40,18 +40,18 @@ fn check_version(torch: &Path) {
     );
 }
 
-/// A C++ compiler for sources of `shim`, with libtorch's headers.
+/// A C++ compiler for the sources of `shim`, with libtorch's headers.
 pub fn compiler(shim: &Path, torch: &Path) -> cc::Build {
     let mut build = cc::Build::new();
     build.cpp(true).std("c++17").pic(true).warnings(false);
     build.define("_GLIBCXX_USE_CXX11_ABI", "1").flag("-fvisibility=hidden");
-    // As libtorch itself is built: some of its classes have other members without it.
+    // The same setting as libtorch itself: without it some of its classes have other members.
     build.define("NDEBUG", None);
-    // libtorch's headers alone need 30 s to optimise and lend the shim no hot code.
+    // Optimising libtorch's headers takes 30 s, and the shim uses no hot code from them.
     build.opt_level(1).debug(false);
     build.define("SHIM_STAMP", Some(&*format!("\"{}\"", stamp(shim))));
     build.define("USE_DISTRIBUTED", None).define("USE_C10D_GLOO", None);
-    // Last of all, so that the real headers are taken where they are installed.
+    // These come last, so that the real headers are used if they are installed.
     build.flag("-idirafter").flag(shim.join("stand_in").display().to_string());
     build
         .include(shim)
@@ -62,7 +62,7 @@ pub fn compiler(shim: &Path, torch: &Path) -> cc::Build {
     build
 }
 
-/// The sources and headers of a folder and those in it; a change to one compiles them again.
+/// The sources and headers of a folder and of its subfolders; a change to one of them compiles them again.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -77,7 +77,7 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What is compiled of a folder, without the folders in it.
+/// The sources of a folder that are compiled, without those of its subfolders.
 pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = files(folder);
     files.retain(|path| path.parent() == Some(folder) && path.extension() == Some(OsStr::new("cpp")));
@@ -88,7 +88,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What the sources of both parts say: a worker opens the CUDA part that was built from the same ones as itself.
+/// A digest of the sources of both parts: a worker opens only a CUDA part that was built from the same sources as itself.
 fn stamp(shim: &Path) -> String {
     let mut hasher = DefaultHasher::new();
     for path in files(shim) {
@@ -98,7 +98,7 @@ fn stamp(shim: &Path) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Writes the kernels' sources as text for NVRTC, which nvrtc.h includes: of each file its name, its text and the names of its kernels.
+/// Writes the kernels' sources as text for NVRTC, which nvrtc.h includes: for each file its name, its text and the names of its kernels.
 pub fn embed_kernels(shim: &Path) {
     let entry = |path: PathBuf| {
         let text = read(&path);

@@ -20,25 +20,25 @@ use tch::TchError;
 
 use super::cuda::{self, Take};
 
-/// No plan comes near it.
+/// An upper limit that no plan comes near.
 const MOST_PLAN_BYTES: u64 = 64 << 20;
-/// Begins each file. Another number where plans are chosen by another rule.
+/// The first line of each file. Use another number when plans are chosen by another rule.
 const FORMAT: &str = "multicard 2";
 
-/// What this process did with plans.
+/// What this process did with cuDNN's plans.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeptPlans {
-    /// Made from kept ones.
+    /// Number of convolutions that used a stored plan.
     pub replayed: u64,
-    /// New ones.
+    /// Number of plans that were new.
     pub found: u64,
-    /// How long engines were tried for them, summed over threads.
+    /// How long engines were tried for new plans, summed over threads, in seconds.
     pub finding_s: f64,
-    /// Why they could not be kept.
+    /// Why plans could not be stored.
     pub problem: Option<String>,
 }
 
-/// Where plans are, and why one could not be written.
+/// Where plans are stored, and why one could not be written.
 struct Store {
     folder: Option<PathBuf>,
     problem: Option<String>,
@@ -46,11 +46,11 @@ struct Store {
 
 static STORE: Mutex<Store> = Mutex::new(Store { folder: None, problem: None });
 
-/// From now on convolutions on GPUs take the plans that are kept, and new ones are: the fastest in trials, or cuDNN's first proposals.
-/// Before the first convolution.
+/// From now on, convolutions on GPUs use the stored plans, and new plans are stored: the fastest in trials, or cuDNN's first proposals.
+/// Call it before the first convolution.
 ///
 /// # Errors
-/// There is no CUDA, or no folder in the user's cache that only this user can write.
+/// There is no CUDA, or the user's cache has no folder that only this user can write.
 pub fn keep_plans(trials: bool) -> Result<(), TchError> {
     let folder = cache_folder().map_err(TchError::Torch)?.join("multicard").join("cudnn-plans");
     make_own(&folder)
@@ -59,7 +59,7 @@ pub fn keep_plans(trials: bool) -> Result<(), TchError> {
     cuda::keep_plans(find, keep, trials)
 }
 
-/// What was done since.
+/// What was done with plans since [`keep_plans`].
 pub fn kept_plans() -> Result<KeptPlans, TchError> {
     let (replayed, found, finding_s) = cuda::kept_plans()?;
     Ok(KeptPlans { replayed, found, finding_s, problem: with_store(|store| store.problem.clone()) })
@@ -70,7 +70,7 @@ fn with_store<T>(use_it: impl FnOnce(&mut Store) -> T) -> T {
 }
 
 extern "C" fn find(name: *const c_char, take: Take, into: *mut c_void) {
-    // SAFETY: the shim gives a string that lives through the call.
+    // SAFETY: the shim passes a string that lives until the call returns.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     let found = panic::catch_unwind(|| read(&with_store(|store| store.folder.clone())?, &name));
     if let Ok(Some(plan)) = found {
@@ -79,7 +79,7 @@ extern "C" fn find(name: *const c_char, take: Take, into: *mut c_void) {
 }
 
 extern "C" fn keep(name: *const c_char, plan: *const u8, length: usize) {
-    // SAFETY: the shim gives a string and so many bytes, which live through the call.
+    // SAFETY: the shim passes a string and this many bytes, which live until the call returns.
     let (name, plan) = unsafe { (CStr::from_ptr(name).to_string_lossy(), std::slice::from_raw_parts(plan, length)) };
     let _ = panic::catch_unwind(|| {
         let Some(folder) = with_store(|store| store.folder.clone()) else { return };
@@ -89,7 +89,7 @@ extern "C" fn keep(name: *const c_char, plan: *const u8, length: usize) {
     });
 }
 
-/// Makes a folder that only this user can write: kernels in it are executed.
+/// Creates a folder that only this user can write, because kernels in it are executed.
 fn make_own(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let about = fs::metadata(folder)?;
@@ -111,7 +111,7 @@ fn head(name: &str, plan: &[u8]) -> String {
     format!("{FORMAT}; sha256 {}; {name}\n", sha256(plan))
 }
 
-/// The plan that is kept under a name, if there is one and it is whole.
+/// The plan stored under a name, if there is one and it is complete.
 fn read(folder: &Path, name: &str) -> Option<Vec<u8>> {
     let mut whole = read_ours(&file(folder, name), MOST_PLAN_BYTES).ok()?;
     let end = whole.iter().position(|byte| *byte == b'\n')? + 1;
@@ -119,8 +119,8 @@ fn read(folder: &Path, name: &str) -> Option<Vec<u8>> {
     (whole == head(name, &plan).as_bytes()).then_some(plan)
 }
 
-/// Keeps a plan. Threads and ranks that do so at once each write a file of their own, of which the last stays. Nothing waits for the disk:
-/// a damaged file is found by its checksum.
+/// Stores a plan. If several threads or ranks do so at the same time, each writes a file of its own, and the last one stays. Nothing waits
+/// for the disk: a damaged file is found by its checksum.
 fn write(folder: &Path, name: &str, plan: &[u8]) -> io::Result<()> {
     static PARTS: AtomicU64 = AtomicU64::new(0);
     let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The part of the shim that needs libtorch_cuda: opened at run time, before the first use of libtorch.
+//! The part of the shim that needs libtorch_cuda. It is opened at run time, before libtorch is first used.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -14,27 +14,27 @@ mod graph;
 
 pub use graph::{Graph, use_side_stream};
 
-/// The shim's file, beside the worker.
+/// The file of the shim's CUDA part, beside the worker.
 const SHIM: &str = "libmulticard_cuda.so";
-/// Where another shim is, if not beside the worker.
+/// The environment variable that names another CUDA part than the one beside the worker.
 const SHIM_VARIABLE: &str = "MULTICARD_CUDA_SHIM";
 
 type RawEvent = *mut c_void;
 /// A function of the shim that takes bytes.
 pub type Take = extern "C" fn(into: *mut c_void, bytes: *const u8, length: usize);
-/// Gives the plan that is kept under a name to a function.
+/// Passes the plan stored under a name to a function.
 type FindPlan = extern "C" fn(*const c_char, Take, *mut c_void);
-/// Keeps a plan under a name.
+/// Stores a plan under a name.
 type KeepPlan = extern "C" fn(*const c_char, *const u8, usize);
 
-/// A table of the shared library's functions, each under its own name.
+/// Defines a table of the shared library's functions, each under its own name.
 macro_rules! functions {
     ($($name:ident($($argument:ty),*) -> $result:ty;)+) => {
         struct Functions { $($name: unsafe extern "C" fn($($argument),*) -> $result),+ }
 
         impl Functions {
             fn find(library: &Library) -> Result<Self, String> {
-                // SAFETY: the names belong to our own shim, whose signatures are those of the table.
+                // SAFETY: the names belong to our own shim, which has the signatures in the table.
                 Ok(Self { $($name: *unsafe { library.get(stringify!($name).as_bytes()) }.map_err(first_line)?),+ })
             }
         }
@@ -72,9 +72,9 @@ functions! {
 
 static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
 
-/// Opens libtorch_cuda and the shim's CUDA part; the error says why CUDA cannot be used and what to do.
+/// Opens libtorch_cuda and the shim's CUDA part. The error says why CUDA cannot be used and what to do.
 ///
-/// Must come before anything else of libtorch, which looks for its CUDA part once.
+/// Call it before anything else of libtorch, which looks for its CUDA part only once.
 pub fn open() -> Result<(), String> {
     FUNCTIONS.get_or_init(open_libraries).as_ref().map(|_| ()).map_err(Clone::clone)
 }
@@ -88,7 +88,7 @@ fn functions() -> Result<&'static Functions, TchError> {
 }
 
 fn open_libraries() -> Result<Functions, String> {
-    // Loading libtorch_cuda takes seconds and hundreds of megabytes: not for a machine that cannot use it.
+    // Loading libtorch_cuda takes seconds and hundreds of megabytes, so it is not loaded on a machine that cannot use it.
     open_library(Path::new("libcuda.so.1")).map_err(|error| format!("no NVIDIA driver: {error}"))?;
     let cuda = torch_folder().map(|folder| folder.join("libtorch_cuda.so")).filter(|path| path.exists());
     let cuda = cuda.unwrap_or_else(|| "libtorch_cuda.so".into());
@@ -112,18 +112,18 @@ fn open_libraries() -> Result<Functions, String> {
         )
     })?;
     let functions = Functions::find(&library)?;
-    // Libraries of CUDA cannot be closed again: their threads and exit handlers stay.
+    // CUDA's libraries cannot be closed again: their threads and exit handlers stay.
     std::mem::forget(library);
-    // SAFETY: no arguments.
+    // SAFETY: the function takes no arguments.
     if unsafe { (functions.mcc_device_count)() } < 1 {
         return Err(first_line(error_from(functions.mcc_last_error)));
     }
     Ok(functions)
 }
 
-/// Whether a shim was built from the sources of this worker; the error says how it differs.
+/// Checks that a shim was built from the sources of this worker; the error says how it differs.
 fn check_stamp(library: &Library) -> Result<(), String> {
-    // SAFETY: where a shim has this function, it takes nothing and returns its own constant string.
+    // SAFETY: if a shim has this function, it takes nothing and returns a constant string of its own.
     let stamp = unsafe { library.get::<unsafe extern "C" fn() -> *const c_char>(b"mcc_stamp") };
     let stamp = stamp.map_err(|_| "it has no stamp".to_owned())?;
     // SAFETY: as above.
@@ -132,18 +132,18 @@ fn check_stamp(library: &Library) -> Result<(), String> {
 }
 
 fn open_library(path: &Path) -> Result<Library, String> {
-    // SAFETY: initialisers of the driver, libtorch and our own shim run: the very libraries that this program is for.
+    // SAFETY: this runs initialisers of the driver, of libtorch and of our own shim, which are the libraries that this program is for.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
     library.map_err(first_line)
 }
 
 fn first_line(error: impl std::error::Error) -> String {
-    // libloading keeps the linker's message in the source.
+    // libloading keeps the linker's message in the error's source.
     let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// The folder that libtorch_cpu was loaded from.
+/// The folder from which libtorch_cpu was loaded.
 fn torch_folder() -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with("/libtorch_cpu.so"))?;
@@ -165,30 +165,30 @@ fn check(functions: &Functions, status: c_int) -> Result<c_int, TchError> {
 /// A GPU as CUDA sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuInfo {
-    /// The product name.
+    /// Its product name.
     pub name: String,
-    /// The identity, as NVML prints it.
+    /// Its UUID, as NVML prints it.
     pub uuid: String,
-    /// All of its memory.
+    /// Its total memory, in bytes.
     pub memory_bytes: u64,
 }
 
-/// What CUDA says of a GPU.
+/// What CUDA reports about a GPU.
 pub fn gpu_info(index: usize) -> Result<GpuInfo, TchError> {
     let functions = functions()?;
     let (mut name, mut uuid, mut memory) = ([0 as c_char; 256], [0 as c_char; 41], 0);
-    // SAFETY: the shim writes at most 256 and 41 bytes, ends included, and one number.
+    // SAFETY: the shim writes at most 256 and 41 bytes, terminators included, and one number.
     let status = unsafe {
         let name_length = name.len();
         (functions.mcc_device_info)(index as c_int, name.as_mut_ptr(), name_length, uuid.as_mut_ptr(), &mut memory)
     };
     check(functions, status)?;
-    // SAFETY: both are strings that the shim ended.
+    // SAFETY: both are strings that the shim terminated.
     let text = |characters: &[c_char]| unsafe { CStr::from_ptr(characters.as_ptr()) }.to_string_lossy().into_owned();
     Ok(GpuInfo { name: text(&name), uuid: text(&uuid), memory_bytes: memory.unsigned_abs() })
 }
 
-/// Makes a GPU the calling thread's own.
+/// Makes a GPU the current one of the calling thread.
 pub fn set_device(index: usize) -> Result<(), TchError> {
     let functions = functions()?;
     // SAFETY: plain values.
@@ -196,7 +196,7 @@ pub fn set_device(index: usize) -> Result<(), TchError> {
     Ok(())
 }
 
-/// Waits until the GPU has done everything it was told.
+/// Waits until the GPU has finished all work that it was given.
 pub fn synchronize() -> Result<(), TchError> {
     let functions = functions()?;
     // SAFETY: no arguments.
@@ -204,29 +204,29 @@ pub fn synchronize() -> Result<(), TchError> {
     Ok(())
 }
 
-/// The stream that libtorch gives this thread's work to; null is the device's default stream.
+/// The stream on which libtorch queues this thread's work; null is the device's default stream.
 pub fn current_stream() -> Result<*mut c_void, TchError> {
     let functions = functions()?;
     // SAFETY: no arguments.
     Ok(unsafe { (functions.mcc_current_stream)() })
 }
 
-/// At most so much since the last reset, in bytes.
+/// Peaks of memory since the last reset, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPeaks {
-    /// In tensors.
+    /// Bytes in tensors.
     pub allocated_bytes: u64,
-    /// Taken from the device.
+    /// Bytes reserved from the device.
     pub reserved_bytes: u64,
-    /// In blocks that are in use or waiting for a stream.
+    /// Bytes in blocks that are in use or wait for a stream.
     pub active_bytes: u64,
 }
 
-/// The caching allocator's peaks; `reset` begins anew.
+/// The caching allocator's peaks; `reset` starts new ones.
 pub fn memory_peaks(index: usize, reset: bool) -> Result<MemoryPeaks, TchError> {
     let functions = functions()?;
     let (mut allocated, mut reserved, mut active) = (0, 0, 0);
-    // SAFETY: three places that live through the call.
+    // SAFETY: three variables that live until the call returns.
     let status = unsafe { (functions.mcc_memory_peaks)(index as c_int, &mut allocated, &mut reserved, &mut active) };
     check(functions, status)?;
     if reset {
@@ -237,7 +237,7 @@ pub fn memory_peaks(index: usize, reset: bool) -> Result<MemoryPeaks, TchError> 
     Ok(MemoryPeaks { allocated_bytes, reserved_bytes, active_bytes })
 }
 
-/// Lets the caching allocator take at most this share of the GPU's memory, from 0 to 1.
+/// Lets the caching allocator use at most this share of the GPU's memory, from 0 to 1.
 pub fn set_memory_fraction(index: usize, fraction: f64) -> Result<(), TchError> {
     let functions = functions()?;
     // SAFETY: plain values.
@@ -245,7 +245,7 @@ pub fn set_memory_fraction(index: usize, fraction: f64) -> Result<(), TchError> 
     Ok(())
 }
 
-/// Gives convolutions the plans that `find` has, and new ones to `keep`: the fastest in trials, or cuDNN's first proposals.
+/// Gives convolutions the plans that `find` returns, and passes new ones to `keep`: the fastest in trials, or cuDNN's first proposals.
 pub fn keep_plans(find: FindPlan, keep: KeepPlan, trials: bool) -> Result<(), TchError> {
     let functions = functions()?;
     // SAFETY: both functions live as long as the program, and any thread may call them.
@@ -253,15 +253,15 @@ pub fn keep_plans(find: FindPlan, keep: KeepPlan, trials: bool) -> Result<(), Tc
     Ok(())
 }
 
-/// How many plans were made from kept ones, how many were new, and how long finding these took.
+/// Number of plans made from stored ones, number of new plans, and how long finding the new ones took.
 pub fn kept_plans() -> Result<(u64, u64, f64), TchError> {
     let (mut replayed, mut found, mut finding_s) = (0, 0, 0.0);
-    // SAFETY: three places that live through the call.
+    // SAFETY: three variables that live until the call returns.
     unsafe { (functions()?.mcc_kept_plans)(&mut replayed, &mut found, &mut finding_s) };
     Ok((replayed.unsigned_abs(), found.unsigned_abs(), finding_s))
 }
 
-/// A group of ranks over NCCL. `store` points to c10d's own pointer.
+/// Creates a group of ranks over NCCL. `store` points to c10d's own pointer.
 pub(super) fn group(
     store: *mut c_void,
     rank: c_int,
@@ -270,7 +270,7 @@ pub(super) fn group(
     timeout_ms: i64,
 ) -> Result<*mut c_void, TchError> {
     let functions = functions()?;
-    // SAFETY: the caller's store lives through the call, in which the shim takes a reference of its own.
+    // SAFETY: the caller's store lives until the call returns, and the shim takes a reference of its own.
     let group = unsafe { (functions.mcc_group_nccl)(store, rank, world_size, device as c_int, timeout_ms) };
     if group.is_null() { Err(error_from(functions.mcc_last_error)) } else { Ok(group) }
 }
@@ -291,7 +291,7 @@ pub(super) fn mobilenet_compile(kind: c_int) -> Result<(), TchError> {
     if status == 0 { Ok(()) } else { Err(error_from(functions.mcc_last_error)) }
 }
 
-/// MobileNetV2's features; three `parameters` and two `running` statistics a layer.
+/// MobileNetV2's features. Each layer has three `parameters` and two `running` statistics.
 pub(super) fn mobilenet_features(
     images: &Tensor,
     parameters: &[*const C_tensor],
@@ -301,17 +301,18 @@ pub(super) fn mobilenet_features(
     let functions = functions()?;
     let (layers, blocks) = (running.len() / 2, strides.len());
     let (images, parameters, running) = (images.as_ptr(), parameters.as_ptr(), running.as_ptr());
-    // SAFETY: all tensors live through the call, and the lists have the lengths they are said to have. Autograd keeps references of its own.
+    // SAFETY: all tensors live until the call returns, and the lists have the lengths that are passed. Autograd keeps references of its
+    // own.
     let pooled =
         unsafe { (functions.mcc_mobilenet_features)(images, parameters, running, layers, strides.as_ptr(), blocks) };
     if pooled.is_null() {
         return Err(error_from(functions.mcc_last_error));
     }
-    // SAFETY: a new tensor that nobody else owns.
+    // SAFETY: a new tensor that nothing else owns.
     Ok(unsafe { Tensor::from_ptr(pooled) })
 }
 
-/// A point in the current stream.
+/// A point in a stream: a CUDA event.
 pub struct Event {
     raw: RawEvent,
     functions: &'static Functions,
@@ -323,12 +324,12 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// An event that keeps its time.
+    /// An event that records its time.
     pub fn timed() -> Result<Self, TchError> {
         Self::new(true)
     }
 
-    /// An event for order only: cheaper.
+    /// An event that only orders work, which is cheaper.
     pub fn untimed() -> Result<Self, TchError> {
         Self::new(false)
     }
@@ -340,30 +341,30 @@ impl Event {
         if raw.is_null() { Err(error_from(functions.mcc_last_error)) } else { Ok(Self { raw, functions }) }
     }
 
-    /// Marks the end of what the current stream was told so far.
+    /// Records the event after all work that the current stream has been given.
     pub fn record(&self) -> Result<(), TchError> {
-        // SAFETY: made in `new`, freed only in `drop`; likewise below.
+        // SAFETY: created in `new` and freed only in `drop`; the same holds below.
         check(self.functions, unsafe { (self.functions.mcc_event_record)(self.raw) })?;
         Ok(())
     }
 
-    /// Whether the device has reached it.
+    /// Whether the device has reached the event.
     pub fn is_done(&self) -> Result<bool, TchError> {
         // SAFETY: see `record`.
         Ok(check(self.functions, unsafe { (self.functions.mcc_event_query)(self.raw) })? == 1)
     }
 
-    /// The host waits until the device has reached it.
+    /// Blocks the host until the device has reached the event.
     pub fn wait(&self) -> Result<(), TchError> {
         // SAFETY: see `record`.
         check(self.functions, unsafe { (self.functions.mcc_event_synchronize)(self.raw) })?;
         Ok(())
     }
 
-    /// The device's time from `earlier` to this one, in seconds; both must be done and timed.
+    /// The device's time from `earlier` to this event, in seconds; both must be timed and have been reached.
     pub fn since_s(&self, earlier: &Self) -> Result<f64, TchError> {
         let mut milliseconds = 0.0;
-        // SAFETY: see `record`; the place lives through the call.
+        // SAFETY: see `record`; the variable lives until the call returns.
         let status = unsafe { (self.functions.mcc_event_elapsed_ms)(earlier.raw, self.raw, &mut milliseconds) };
         check(self.functions, status)?;
         Ok(milliseconds / 1e3)
@@ -372,7 +373,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, freed once.
+        // SAFETY: created in `new` and freed once.
         unsafe { (self.functions.mcc_event_free)(self.raw) };
     }
 }

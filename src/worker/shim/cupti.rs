@@ -17,16 +17,16 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Opens it for a rank; what it records goes to a raw file in this folder.
+    /// Opens the tracer for a rank; its records go to a raw file in this folder.
     ///
     /// # Errors
     ///
-    /// Why it cannot be used.
+    /// Why the tracer cannot be used.
     pub fn open(folder: &Path, rank: u32) -> Result<Self, String> {
         type Open = unsafe extern "C" fn(*const c_char, c_int) -> *const c_char;
         let path = find_tracer()?;
         let folder = CString::new(folder.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-        // SAFETY: our own library, which is built with this program; the names and signatures are its own.
+        // SAFETY: this is our own library, which is built with this program and has these names and signatures.
         let (tracer, problem) = unsafe {
             let missing = |error: libloading::Error| format!("{}: {error}", path.display());
             let library = Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL).map_err(missing)?;
@@ -36,7 +36,7 @@ impl Tracer {
                 pause: *library.get(b"multicard_trace_pause\0").map_err(missing)?,
                 close: *library.get(b"multicard_trace_close\0").map_err(missing)?,
             };
-            // Its thread stays.
+            // The library is never closed, because its thread stays.
             std::mem::forget(library);
             let problem = open(folder.as_ptr(), c_int::try_from(rank).unwrap_or(-1));
             (tracer, (!problem.is_null()).then(|| CStr::from_ptr(problem).to_string_lossy().into_owned()))
@@ -47,7 +47,7 @@ impl Tracer {
 
 impl recording::Tracer for Tracer {
     fn resume(&self) {
-        // SAFETY: takes nothing, as the others below.
+        // SAFETY: the function takes no arguments, like the others below.
         unsafe { (self.resume)() };
     }
 

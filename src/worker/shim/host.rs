@@ -1,4 +1,4 @@
-//! The part of the shim that libtorch_cpu suffices for.
+//! The part of the shim that needs only libtorch_cpu.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -52,11 +52,11 @@ pub(super) fn own(pointer: *mut C_tensor) -> Result<Tensor, TchError> {
     if pointer.is_null() {
         return Err(error_from(mc_last_error));
     }
-    // SAFETY: the shim returns a tensor made with `new`, which nobody else owns.
+    // SAFETY: the shim returns a tensor made with `new`, which nothing else owns.
     Ok(unsafe { Tensor::from_ptr(pointer) })
 }
 
-/// What both parts of the shim must have been built from.
+/// The digest of the sources, which both parts of the shim must have in common.
 pub(super) fn stamp() -> &'static CStr {
     // SAFETY: a string literal of the shim.
     unsafe { CStr::from_ptr(mc_stamp()) }
@@ -68,42 +68,43 @@ pub fn torch_version() -> String {
     unsafe { CStr::from_ptr(mc_torch_version()) }.to_string_lossy().into_owned()
 }
 
-/// Gives a parameter or buffer storage of another device, type and memory format; it stays the same leaf of autograd.
+/// Replaces the storage of a parameter or buffer by one with another device, type and memory format; the tensor stays the same leaf of
+/// autograd.
 pub fn place(tensor: &Tensor, device: Device, kind: Kind, channels_last: bool) -> Result<(), TchError> {
-    // SAFETY: the tensor lives through the call.
+    // SAFETY: the tensor lives until the call returns.
     check(unsafe { mc_place(tensor.as_ptr(), cuda_index(device), scalar_type(kind), channels_last.into()) })?;
     Ok(())
 }
 
 /// Whether the tensor lies in memory as channels last.
 pub fn is_channels_last(tensor: &Tensor) -> Result<bool, TchError> {
-    // SAFETY: the tensor lives through the call.
+    // SAFETY: the tensor lives until the call returns.
     Ok(check(unsafe { mc_is_channels_last(tensor.as_ptr()) })? == 1)
 }
 
-/// Page-locked memory on the host, not yet filled. Needs CUDA. (tch's own `pin_memory` copies, and warns each time.)
+/// Allocates page-locked memory on the host, without filling it. Needs CUDA. (tch's own `pin_memory` copies, and warns each time.)
 pub fn pinned_empty(shape: &[i64], kind: Kind) -> Result<Tensor, TchError> {
-    // SAFETY: the shape lives through the call.
+    // SAFETY: the shape lives until the call returns.
     own(unsafe { mc_pinned_empty(shape.as_ptr(), shape.len(), scalar_type(kind)) })
 }
 
 /// Whether the tensor lies in page-locked memory.
 pub fn is_pinned(tensor: &Tensor) -> Result<bool, TchError> {
-    // SAFETY: the tensor lives through the call.
+    // SAFETY: the tensor lives until the call returns.
     Ok(check(unsafe { mc_is_pinned(tensor.as_ptr()) })? == 1)
 }
 
-/// Drops the box whose pointer the shim was given: once, when it needs it no more.
+/// Drops the box whose pointer was passed to the shim. The shim calls it once, when it no longer needs the box.
 pub(super) unsafe extern "C" fn release<T>(owner: *mut c_void) {
-    // SAFETY: made by `Box::into_raw` of a box of `T`, and given back once.
+    // SAFETY: the pointer was made by `Box::into_raw` of a box of `T` and is returned once.
     drop(unsafe { Box::from_raw(owner.cast::<T>()) });
 }
 
-/// A tensor over memory that `owner` owns: contiguous elements of `kind` on `device`. The owner is dropped when libtorch needs
-/// the memory no more, by whatever thread that happens in.
+/// A tensor over memory that `owner` owns: contiguous elements of `kind` on `device`. The owner is dropped when libtorch no longer needs
+/// the memory, by whichever thread this happens on.
 ///
 /// # Safety
-/// `data` holds as many elements of `kind` on `device` as `shape` says, for as long as the owner lives.
+/// `data` must hold as many elements of `kind` on `device` as `shape` says, for as long as the owner lives.
 pub unsafe fn adopt<T: Send + 'static>(
     data: *mut c_void,
     shape: &[i64],
@@ -113,34 +114,35 @@ pub unsafe fn adopt<T: Send + 'static>(
 ) -> Result<Tensor, TchError> {
     let owner = Box::into_raw(owner).cast();
     let (kind, device) = (scalar_type(kind), cuda_index(device));
-    // SAFETY: the caller's promise; the shape lives through the call.
+    // SAFETY: as the caller promises; the shape lives until the call returns.
     own(unsafe { mc_adopt(data, shape.as_ptr(), shape.len(), kind, device, release::<T>, owner) })
 }
 
-/// Copies values; without blocking where both sides allow it.
+/// Copies values, without blocking if both sides allow it.
 pub fn copy(to: &Tensor, from: &Tensor, non_blocking: bool) -> Result<(), TchError> {
-    // SAFETY: both live through the call; libtorch keeps their storage alive until a copy on the device is done.
+    // SAFETY: both live until the call returns; libtorch keeps their storage alive until a copy on the device has finished.
     check(unsafe { mc_copy(to.as_ptr(), from.as_ptr(), non_blocking.into()) })?;
     Ok(())
 }
 
-/// Writes an error's text, as much of it as there is room for, before the zero that ends it and is there already.
+/// Writes as much of an error's text as there is room for, and leaves the terminating zero in place.
 ///
 /// # Safety
-/// `text` has room for `room` bytes, all zero.
+/// `text` must have room for `room` bytes, all zero.
 pub(super) unsafe fn write_error(error: TchError, text: *mut c_char, room: usize) {
     let error = match error {
         TchError::Torch(text) => text,
         other => other.to_string(),
     };
-    let told = error.as_bytes();
-    let length = told.len().min(room.saturating_sub(1));
-    // SAFETY: the caller's promise.
-    unsafe { ptr::copy_nonoverlapping(told.as_ptr(), text.cast(), length) };
+    let message = error.as_bytes();
+    let length = message.len().min(room.saturating_sub(1));
+    // SAFETY: as the caller promises.
+    unsafe { ptr::copy_nonoverlapping(message.as_ptr(), text.cast(), length) };
 }
 
-/// Calls `hook` in a backward pass when the whole gradient of the tensor is there, before what made the tensor is asked for its
-/// own; never where the tensor needs no gradient. An error ends the backward pass. On a GPU a thread of autograd calls it.
+/// Calls `hook` in a backward pass when the tensor's gradient is complete, before the backward pass continues to the operation that made
+/// the tensor. The hook is never called if the tensor needs no gradient. An error ends the backward pass. On a GPU, a thread of autograd
+/// calls the hook.
 pub fn on_gradient<F>(tensor: &Tensor, hook: F) -> Result<(), TchError>
 where
     F: Fn() -> Result<(), TchError> + Send + Sync + 'static,
@@ -150,29 +152,29 @@ where
         text: *mut c_char,
         room: usize,
     ) -> c_int {
-        // SAFETY: the box of `on_gradient`, which lives until `release`.
+        // SAFETY: the box made in `on_gradient`, which lives until `release`.
         let Err(error) = (unsafe { &*owner.cast::<F>() })() else { return 0 };
-        // SAFETY: there is that much room.
+        // SAFETY: the text has that much room.
         unsafe { write_error(error, text, room) };
         -1
     }
     let owner = Box::into_raw(Box::new(hook)).cast();
-    // SAFETY: the tensor lives through the call; the hook may be called and dropped by any thread.
+    // SAFETY: the tensor lives until the call returns; the hook may be called and dropped by any thread.
     check(unsafe { mc_on_gradient(tensor.as_ptr(), call::<F>, release::<F>, owner) })?;
     Ok(())
 }
 
-/// Threads for arithmetic on the CPU. Once in a process, before any arithmetic.
+/// Sets the number of threads for arithmetic on the CPU. Call it once in a process, before any arithmetic.
 pub fn set_threads(compute: u32, interop: u32) -> Result<(), TchError> {
     // SAFETY: plain values.
     check(unsafe { mc_set_threads(compute as c_int, interop as c_int) })?;
     Ok(())
 }
 
-/// Mixed precision for the operations of this thread, while the value lives.
+/// Mixed precision for the operations of this thread, for as long as the value lives.
 pub struct Autocast {
     cuda: bool,
-    // The state belongs to the thread that entered.
+    // The state belongs to the thread that entered it.
     thread: PhantomData<*const ()>,
 }
 
@@ -188,7 +190,7 @@ impl Autocast {
 
 impl Drop for Autocast {
     fn drop(&mut self) {
-        // SAFETY: plain values; the shim lets no exception through.
+        // SAFETY: plain values; the shim lets no exception pass.
         unsafe { mc_autocast_leave(self.cuda.into()) };
     }
 }
@@ -196,27 +198,27 @@ impl Drop for Autocast {
 /// libtorch's switches for the whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags {
-    /// cuDNN tries its algorithms.
+    /// Whether cuDNN tries its algorithms.
     pub cudnn_benchmark: bool,
-    /// TF32 in cuDNN's convolutions.
+    /// Whether cuDNN's convolutions use TF32.
     pub tf32_conv: bool,
-    /// TF32 in matrix products.
+    /// Whether matrix products use TF32.
     pub tf32_matmul: bool,
-    /// Only algorithms that give the same bits each time.
+    /// Whether only algorithms are used that give the same bits each time.
     pub deterministic: bool,
 }
 
 impl Flags {
-    /// Puts them in effect. Before the device is first used, for cuBLAS reads its workspace's size only then.
+    /// Sets the switches. Call it before the device is first used, because cuBLAS reads the size of its workspace only then.
     pub fn set(self) -> Result<(), TchError> {
         let Self { cudnn_benchmark, tf32_conv, tf32_matmul, deterministic } = self;
         let (conv, matmul) = (tf32_conv.into(), tf32_matmul.into());
-        // SAFETY: plain values. It sets an environment variable: ranks call it before they start a thread.
+        // SAFETY: plain values. The function sets an environment variable: ranks call it before they start a thread.
         check(unsafe { mc_set_flags(cudnn_benchmark.into(), conv, matmul, deterministic.into()) })?;
         Ok(())
     }
 
-    /// Those in effect.
+    /// The switches in effect.
     pub fn in_effect() -> Result<Self, TchError> {
         // SAFETY: no arguments.
         let bits = check(unsafe { mc_flags() })?;

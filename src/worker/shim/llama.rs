@@ -1,4 +1,4 @@
-//! A Llama block in few steps of autograd, and activation checkpointing.
+//! A Llama block that autograd sees as a few large operations, and activation checkpointing.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -9,7 +9,7 @@ use torch_sys::C_tensor;
 use super::cuda;
 use super::host::{check, own, release, write_error};
 
-/// `Nf4` of the shim.
+/// The shim's `Nf4`.
 #[repr(C)]
 struct RawNf4 {
     codes: *const C_tensor,
@@ -20,7 +20,7 @@ struct RawNf4 {
     out: i64,
 }
 
-/// `Linear` of the shim.
+/// The shim's `Linear`.
 #[repr(C)]
 struct RawLinear {
     weight: *const C_tensor,
@@ -80,42 +80,43 @@ unsafe extern "C" {
     ) -> *mut C_tensor;
 }
 
-/// A frozen matrix `[out, in]` in NF4 with double quantisation (arXiv 2305.14314). Factors, mean and levels are of the type that it is
-/// read in.
+/// A frozen matrix `[out, in]` in NF4 with double quantisation (arXiv 2305.14314). Factors, mean and levels have the type in which the
+/// matrix is read.
 pub struct Nf4 {
-    /// `[out * in / 2]`, two numbers a byte, the first in its upper half.
+    /// `[out * in / 2]`: two numbers in each byte, the first one in the upper half.
     pub codes: Tensor,
     /// `[out * in / 64]`, int8.
     pub scales: Tensor,
     /// One factor for each 256 scales.
     pub factors: Tensor,
-    /// `[1]`, of the scales before they were quantised.
+    /// `[1]`: the mean of the scales before they were quantised.
     pub mean: Tensor,
-    /// `[16]`.
+    /// `[16]`: the values of the 16 codes.
     pub levels: Tensor,
-    /// Rows.
+    /// Number of rows.
     pub out: i64,
 }
 
 /// The matrix of a linear layer, `[out, in]`.
 pub enum Weight {
-    /// As it is read.
+    /// Stored in the type in which it is read.
     Whole(Tensor),
-    /// In 4 bits, each projection for itself.
+    /// Stored in 4 bits, each projection separately.
     Nf4(Vec<Nf4>),
 }
 
-/// A linear layer whose output columns may be several projections side by side, and their low-rank adapters.
+/// A linear layer whose output columns may hold several projections side by side, and their low-rank adapters.
 pub struct Adapted<'a> {
     /// Its matrix.
     pub weight: &'a Weight,
-    /// Numbers of a row that share a scale, where products read the matrix in 4 bits and their input in 8: fake quantisation.
+    /// For fake quantisation, in which products read the matrix in 4 bits and their input in 8 bits: how many numbers of a row share a
+    /// scale.
     pub group: Option<i64>,
-    /// The adapters' matrices A, one below the other: `[parts * rank, in]`. None where there are no adapters.
+    /// The adapters' matrices A, one below the other: `[parts * rank, in]`. None if there are no adapters.
     pub a: Option<&'a Tensor>,
-    /// First column and matrix B of each part: `[its width, rank]`.
+    /// First column and matrix B `[width, rank]` of each part.
     pub b: &'a [(i64, Tensor)],
-    /// What adapters are scaled by.
+    /// The factor that scales the adapters' outputs.
     pub scale: f64,
 }
 
@@ -152,17 +153,18 @@ impl Adapted<'_> {
     }
 }
 
-/// Compiles the kernels of GPUs of this device's kind; until then fused steps use libtorch's.
+/// Compiles the kernels for GPUs of this device's kind. Until then, fused steps use libtorch's kernels.
 pub fn use_cuda_kernels() -> Result<(), TchError> {
     let kernels = cuda::llama_kernels()?;
-    // SAFETY: made by the CUDA part of this shim, which is never closed.
+    // SAFETY: the kernels were made by the CUDA part of this shim, which is never closed.
     unsafe { mc_llama_kernels(kernels) };
     Ok(())
 }
 
-/// RMSNorm of `input [batch, tokens, dim]`, the product for queries, keys and values, turned by `positions [batch * tokens]`:
-/// three tensors `[batch, tokens, heads, head_dim]`, keys and values with each head `repeats` times. The fourth result is `input` for
-/// what else uses it, whose gradient then joins this step's. `rotary` are cosines and sines `[context, head_dim / 2]` in fp32.
+/// Computes RMSNorm of `input [batch, tokens, dim]` and the product for queries, keys and values, rotated by `positions [batch * tokens]`.
+/// Returns three tensors `[batch, tokens, heads, head_dim]`, with each head of keys and values repeated `repeats` times. The fourth result
+/// is `input`, for the block's other use of it, so that both gradients are added in this operation. `rotary` holds cosines and sines
+/// `[context, head_dim / 2]` in fp32.
 pub fn attention_in(
     input: &Tensor,
     (norm, epsilon): (&Tensor, f64),
@@ -176,7 +178,7 @@ pub fn attention_in(
         let [cos, sin] = rotary.each_ref().map(Tensor::as_ptr);
         let (input, norm, positions) = (input.as_ptr(), norm.as_ptr(), positions.as_ptr());
         let results = results.as_mut_ptr();
-        // SAFETY: all tensors live through the call; four places for results. Autograd keeps references of its own.
+        // SAFETY: all tensors live until the call returns; there are four variables for the results. Autograd keeps references of its own.
         unsafe {
             mc_llama_attention_in(input, norm, epsilon, qkv, cos, sin, positions, heads, kv_heads, repeats, results)
         }
@@ -186,7 +188,7 @@ pub fn attention_in(
     Ok([own(q)?, own(k)?, own(v)?, own(same)?])
 }
 
-/// `input [batch, tokens, dim]` plus the projection of what attention gave, and the feed-forward network of that, added to it.
+/// Adds to `input [batch, tokens, dim]` the projection of attention's output, and to that sum its feed-forward network.
 pub fn block_out(
     input: &Tensor,
     attended: &Tensor,
@@ -204,8 +206,8 @@ pub fn block_out(
     }))
 }
 
-/// RMSNorm of `input [rows, dim]`, the product with `weight [vocabulary, dim]` and the cross entropy of each row, in fp32: 0 where
-/// its label is below 0. `chunk` rows of logits are there at a time. `group` as in [`Adapted`].
+/// Computes RMSNorm of `input [rows, dim]`, the product with `weight [vocabulary, dim]`, and the cross entropy of each row, in fp32: 0 if
+/// the label is below 0. At most `chunk` rows of logits exist at a time. `group` as in [`Adapted`].
 pub fn losses(
     input: &Tensor,
     (norm, epsilon): (&Tensor, f64),
@@ -218,28 +220,29 @@ pub fn losses(
     own(unsafe { mc_llama_losses(input, norm, epsilon, weight, group.unwrap_or(0), labels, chunk) })
 }
 
-/// `input [.., in]` times the matrix of a layer, without its adapters: `[.., out]`. What the product reads is made for it alone, and
-/// again in the backward pass.
+/// `input [.., in]` times the matrix of a layer, without its adapters: `[.., out]`. The matrix is converted to the form that the product
+/// reads for this product only, and again in the backward pass.
 pub fn product(input: &Tensor, layer: &Adapted) -> Result<Tensor, TchError> {
     // SAFETY: as in `attention_in`.
     own(layer.with(|layer| unsafe { mc_llama_product(input.as_ptr(), layer) }))
 }
 
-/// The matrix of a layer as products read it, `[out, in]`.
+/// The matrix of a layer in the form that products read, `[out, in]`.
 #[cfg(test)]
 pub fn dense(layer: &Adapted) -> Result<Tensor, TchError> {
     // SAFETY: as in `attention_in`.
     own(layer.with(|layer| unsafe { mc_llama_dense(layer) }))
 }
 
-/// Rows `[rows, width]` as products of a fake-quantised layer read them: 8-bit integers between a row's least and greatest number.
+/// Rows `[rows, width]` in the form that products of a fake-quantised layer read: 8-bit integers between the smallest and largest number of
+/// the row.
 #[cfg(test)]
 pub fn fake_quantise(rows: &Tensor) -> Result<Tensor, TchError> {
     // SAFETY: as in `attention_in`.
     own(unsafe { mc_llama_fake_quantise(rows.as_ptr()) })
 }
 
-/// `part(input)`, of which autograd keeps the input alone: the backward pass computes it again, in a thread of autograd's on a GPU.
+/// `part(input)`, of which autograd keeps only the input: the backward pass computes it again, on a GPU in a thread of autograd.
 pub fn checkpoint<F>(input: &Tensor, part: F) -> Result<Tensor, TchError>
 where
     F: Fn(&Tensor) -> Result<Tensor, TchError> + Send + Sync + 'static,
@@ -250,22 +253,22 @@ where
         text: *mut c_char,
         room: usize,
     ) -> *mut C_tensor {
-        // SAFETY: the box of `checkpoint`, which lives until `release`; the clone takes a reference of its own.
-        let made = unsafe {
+        // SAFETY: the box made in `checkpoint`, which lives until `release`; the clone takes a reference of its own.
+        let output = unsafe {
             let part = &*owner.cast::<F>();
             own(torch_sys::at_shallow_clone(input.cast_mut())).and_then(|input| part(&input))
         };
-        match made {
-            // SAFETY: as above; the shim takes what it is given.
+        match output {
+            // SAFETY: as above; the shim takes ownership of the result.
             Ok(tensor) => unsafe { torch_sys::at_shallow_clone(tensor.as_ptr().cast_mut()) },
             Err(error) => {
-                // SAFETY: there is that much room.
+                // SAFETY: the text has that much room.
                 unsafe { write_error(error, text, room) };
                 ptr::null_mut()
             }
         }
     }
     let owner = Box::into_raw(Box::new(part)).cast();
-    // SAFETY: the input lives through the call; the part may be called and dropped by any thread.
+    // SAFETY: the input lives until the call returns; the part may be called and dropped by any thread.
     own(unsafe { mc_checkpoint(input.as_ptr(), call::<F>, release::<F>, owner) })
 }

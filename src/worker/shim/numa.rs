@@ -7,7 +7,7 @@ use tch::TchError;
 
 use super::host::check;
 
-/// 1024 nodes, a bit each.
+/// A bit for each of 1024 nodes.
 type Mask = [u64; 16];
 
 unsafe extern "C" {
@@ -15,13 +15,13 @@ unsafe extern "C" {
     fn mc_memory_policy(mask: *mut u64) -> c_int;
 }
 
-/// Modes of set_mempolicy(2), each with its name.
+/// The modes of set_mempolicy(2) and their names.
 const MODES: [(c_int, &str); 6] =
     [(0, "default"), (1, "preferred"), (BIND, "bind"), (INTERLEAVE, "interleave"), (4, "local"), (5, "preferred many")];
 const BIND: c_int = 2;
 const INTERLEAVE: c_int = 3;
 
-/// A thread's memory policy as the kernel has it.
+/// A thread's memory policy in the kernel's form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadPolicy {
     mode: c_int,
@@ -29,7 +29,7 @@ pub struct ThreadPolicy {
 }
 
 impl ThreadPolicy {
-    /// That of the calling thread.
+    /// The policy of the calling thread.
     pub fn current() -> Result<Self, TchError> {
         let mut mask = [0; 16];
         // SAFETY: the shim writes 1024 bits.
@@ -37,7 +37,7 @@ impl ThreadPolicy {
         Ok(Self { mode, mask })
     }
 
-    /// Makes it the calling thread's.
+    /// Sets it as the calling thread's policy.
     pub fn set(&self) -> Result<(), TchError> {
         // SAFETY: the shim reads 1024 bits.
         check(unsafe { mc_set_memory_policy(self.mode, self.mask.as_ptr()) })?;
@@ -57,7 +57,7 @@ impl From<&MemoryPolicy> for ThreadPolicy {
             MemoryPolicy::Interleave { nodes } => (INTERLEAVE, nodes),
         };
         let mut mask = [0; 16];
-        // A node beyond the mask is on no machine; without it the kernel refuses an empty mask.
+        // No machine has a node beyond the mask. Without one, the kernel would refuse an empty mask.
         for node in nodes.iter().filter(|node| **node < 1024) {
             mask[*node as usize / 64] |= 1 << (node % 64);
         }
@@ -65,7 +65,7 @@ impl From<&MemoryPolicy> for ThreadPolicy {
     }
 }
 
-/// The kernel's word, and nodes where it names some: `bind:0`.
+/// The kernel's name for the mode, followed by the nodes if it names some: `bind:0`.
 impl std::fmt::Display for ThreadPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let known = MODES.iter().find(|(mode, _)| *mode == self.mode);

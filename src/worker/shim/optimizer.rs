@@ -42,33 +42,33 @@ unsafe extern "C" {
     fn mc_scale_state(scale: *mut c_void, state: *mut *mut C_tensor) -> c_int;
 }
 
-/// Dynamic loss scaling as torch.amp.GradScaler, held on the device.
+/// Dynamic loss scaling, as in torch.amp.GradScaler, kept on the device.
 pub struct LossScale(*mut c_void);
 
 impl LossScale {
-    /// The scale a run begins with.
+    /// Creates the scale with which a run begins.
     pub fn new(device: Device) -> Result<Self, TchError> {
         // SAFETY: plain values.
         Ok(Self(check_pointer(unsafe { mc_scale_new(cuda_index(device)) })?))
     }
 
-    /// Lets an overflow in the gradients of any rank count on all. The group must outlive the scale.
+    /// Makes an overflow in the gradients of any rank count on all ranks. The group must outlive the scale.
     pub fn share(&self, group: &ProcessGroup) -> Result<(), TchError> {
-        // SAFETY: made by `mc_scale_new`, freed only in `drop`; the group is alive, and the shim keeps a reference.
+        // SAFETY: created by `mc_scale_new` and freed only in `drop`; the group is alive, and the shim keeps a reference.
         check(unsafe { mc_scale_share(self.0, group.0) })?;
         Ok(())
     }
 
     /// The loss times the scale.
     pub fn apply(&self, loss: &Tensor) -> Result<Tensor, TchError> {
-        // SAFETY: made by `mc_scale_new`, freed only in `drop`; the loss lives through the call.
+        // SAFETY: created by `mc_scale_new` and freed only in `drop`; the loss lives until the call returns.
         own(unsafe { mc_scale_apply(self.0, loss.as_ptr()) })
     }
 
-    /// What it remembers, as an optimizer's state.
+    /// The tensors of its state, in the form of an optimizer's state.
     pub fn state(&self) -> Result<Vec<Tensor>, TchError> {
         let mut places = [ptr::null_mut(); 3];
-        // SAFETY: as in `apply`; three places.
+        // SAFETY: as in `apply`, with three variables.
         check(unsafe { mc_scale_state(self.0, places.as_mut_ptr()) })?;
         places.into_iter().map(own).collect()
     }
@@ -76,7 +76,7 @@ impl LossScale {
     /// The scale and the number of updates skipped so far. Waits for the device.
     pub fn read(&self) -> Result<(f64, u64), TchError> {
         let (mut scale, mut skipped) = (0.0, 0.0);
-        // SAFETY: as in `apply`; both places live through the call.
+        // SAFETY: as in `apply`; both variables live until the call returns.
         check(unsafe { mc_scale_read(self.0, &mut scale, &mut skipped) })?;
         Ok((scale, skipped as u64))
     }
@@ -84,13 +84,13 @@ impl LossScale {
 
 impl Drop for LossScale {
     fn drop(&mut self) {
-        // SAFETY: made by `mc_scale_new`, freed once.
+        // SAFETY: created by `mc_scale_new` and freed once.
         unsafe { mc_scale_free(self.0) };
     }
 }
 
-/// An optimizer of the shim. Its parameters must stay where they were when it was made: moving them later would leave it with the
-/// old storage.
+/// An optimizer of the shim. Its parameters must keep the storage that they had when it was created; it would go on updating the old
+/// storage otherwise.
 pub struct Updates(*mut c_void);
 
 fn number(implementation: OptimizerImpl) -> c_int {
@@ -102,14 +102,14 @@ fn number(implementation: OptimizerImpl) -> c_int {
 }
 
 impl Updates {
-    /// Drops the gradients: the next backward pass writes them instead of adding to them.
+    /// Drops the gradients, so that the next backward pass writes them instead of adding to them.
     pub fn zero(&mut self) -> Result<(), TchError> {
-        // SAFETY: made by the shim, freed only in `drop`; likewise below.
+        // SAFETY: created by the shim and freed only in `drop`; the same holds below.
         check(unsafe { mc_optimizer_zero(self.0) })?;
         Ok(())
     }
 
-    /// One update. With a scale, the gradients are those of the scaled loss.
+    /// Makes one update. With a scale, the gradients are those of the scaled loss.
     pub fn step(&mut self, scale: Option<&LossScale>) -> Result<(), TchError> {
         let scale = scale.map_or(ptr::null_mut(), |scale| scale.0);
         // SAFETY: see `zero`; the scale is alive.
@@ -117,16 +117,16 @@ impl Updates {
         Ok(())
     }
 
-    /// How many gradients had to be copied because their strides were not their parameter's.
+    /// Number of gradients that had to be copied because their strides were not those of their parameter.
     pub fn relaid(&self) -> i64 {
         // SAFETY: see `zero`.
         unsafe { mc_optimizer_relaid(self.0) }
     }
 
-    /// What it remembers between updates, on the device: a run goes on from there when these tensors are overwritten.
+    /// The tensors that it keeps between updates, on the device. Overwriting them resumes a run.
     pub fn state(&self) -> Result<Vec<Tensor>, TchError> {
         let counted = |room: &mut [*mut C_tensor]| {
-            // SAFETY: see `zero`; as many places as said, which live through the call.
+            // SAFETY: see `zero`; there are as many variables as passed, which live until the call returns.
             let count = unsafe { mc_optimizer_state(self.0, room.as_mut_ptr(), room.len()) };
             check(if count < 0 { -1 } else { 0 }).map(|_| count as usize)
         };
@@ -138,7 +138,7 @@ impl Updates {
 
 impl Drop for Updates {
     fn drop(&mut self) {
-        // SAFETY: made by the shim, freed once.
+        // SAFETY: created by the shim and freed once.
         unsafe { mc_optimizer_free(self.0) };
     }
 }
@@ -147,7 +147,7 @@ impl Drop for Updates {
 pub struct Sgd(pub Updates);
 
 impl Sgd {
-    /// Over these parameters, where they are now.
+    /// Creates the optimizer over these parameters, at their present storage.
     pub fn new(
         parameters: &[Tensor],
         learning_rate: f64,
@@ -156,22 +156,23 @@ impl Sgd {
     ) -> Result<Self, TchError> {
         let pointers: Vec<_> = parameters.iter().map(Tensor::as_ptr).collect();
         let number = number(implementation);
-        // SAFETY: `pointers` holds that many tensors that live through the call; the shim keeps its own references.
+        // SAFETY: `pointers` holds this many tensors, which live until the call returns; the shim keeps its own references.
         let sgd = unsafe { mc_sgd_new(pointers.as_ptr().cast(), pointers.len(), number, learning_rate, momentum) };
         Ok(Self(Updates(check_pointer(sgd)?)))
     }
 }
 
-/// AdamW, whose learning rate is on the device.
+/// AdamW whose learning rate is stored on the device.
 pub struct AdamW(pub Updates);
 
 impl AdamW {
-    /// Over these parameters, where they are now; the learning rate is 0 until it is set.
+    /// Creates the optimizer over these parameters, at their present storage; the learning rate is 0 until it is set.
     pub fn new(parameters: &[Tensor], weight_decay: f64, implementation: OptimizerImpl) -> Result<Self, TchError> {
         Self::with_norm(parameters, weight_decay, implementation, true)
     }
 
-    /// The same at one learning rate, without the norm of gradients, which costs kernels of its own. Without decay it is Adam.
+    /// Creates the optimizer with one learning rate and without the norm of gradients, which costs kernels of its own. Without weight decay
+    /// it is Adam.
     pub fn at_rate(
         parameters: &[Tensor],
         learning_rate: f64,
@@ -198,9 +199,9 @@ impl AdamW {
         Ok(Self(Updates(check_pointer(adamw)?)))
     }
 
-    /// The learning rate of the updates that the device makes from here on.
+    /// Sets the learning rate of the device's updates from now on.
     pub fn set_learning_rate(&mut self, learning_rate: f64) -> Result<(), TchError> {
-        // SAFETY: made by `mc_adamw_new`, freed only in `drop`.
+        // SAFETY: created by `mc_adamw_new` and freed only in `drop`.
         check(unsafe { mc_adamw_learning_rate(self.0.0, learning_rate) })?;
         Ok(())
     }
@@ -211,7 +212,7 @@ impl AdamW {
         own(unsafe { mc_adamw_rate(self.0.0) })
     }
 
-    /// The 2-norm of all gradients of the last update, in fp32 on the device; a graph's is overwritten by the next step.
+    /// The 2-norm of all gradients of the last update, in fp32 on the device; the next replay of a graph overwrites it.
     pub fn gradient_norm(&self) -> Result<Tensor, TchError> {
         // SAFETY: as above.
         own(unsafe { mc_adamw_norm(self.0.0) })

@@ -19,11 +19,11 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
 use crate::recording;
 
-/// The variable that names a profiler's library.
+/// The environment variable that names a profiler's library.
 const INJECTION: &str = "NVTX_INJECTION64_PATH";
 
-// From nvtx3/nvtxDetail/nvtxTypes.h: ids of tables, modules and, in the module `core`, of functions. Both modules have as
-// many functions; those of `core2` are not called here, but profilers insist on it.
+// From nvtx3/nvtxDetail/nvtxTypes.h: ids of tables, of modules and, in the module `core`, of functions. Both modules have the same number
+// of functions; those of `core2` are not called here, but profilers require them.
 const TABLE_CALLBACKS: u32 = 1;
 const TABLE_VERSION: u32 = 3;
 const MODULE_CORE: c_int = 1;
@@ -32,10 +32,10 @@ const RANGE_PUSH_A: usize = 9;
 const RANGE_POP: usize = 11;
 const FUNCTIONS: usize = 16;
 
-/// A function that a profiler fills in; null where there is none.
+/// A function that a profiler sets; null if there is none.
 type Slot = AtomicPtr<c_void>;
 type Module = [Slot; FUNCTIONS];
-/// The tables that profilers get have a null at place 0 and after the last function.
+/// The tables passed to profilers have a null pointer at index 0 and after the last function.
 struct Slots([*const Slot; FUNCTIONS + 1]);
 
 // SAFETY: the pointers are to atomics that live as long as the program.
@@ -73,7 +73,7 @@ struct Version {
 static CALLBACKS: Callbacks = Callbacks { size: size_of::<Callbacks>(), module };
 static VERSION: Version = Version { size: size_of::<Version>(), version: 3, reserved: 0, set_injection_version };
 
-/// Gives a profiler the slots of a module.
+/// Passes the slots of a module to a profiler.
 unsafe extern "C" fn module(module: c_int, slots: *mut *const *const Slot, size: *mut c_uint) -> c_int {
     let table = match module {
         MODULE_CORE => &CORE_SLOTS,
@@ -83,7 +83,7 @@ unsafe extern "C" fn module(module: c_int, slots: *mut *const *const Slot, size:
     if slots.is_null() {
         return 0;
     }
-    // SAFETY: the profiler gives places for a pointer and, where it wants it, a number.
+    // SAFETY: the profiler passes variables for a pointer and, if it wants it, for a number.
     unsafe {
         *slots = table.0.as_ptr();
         if !size.is_null() {
@@ -103,20 +103,20 @@ unsafe extern "C" fn table(id: u32) -> *const c_void {
     }
 }
 
-/// Lets a profiler that started this process fill in its functions, once.
+/// Lets the profiler that started this process set its functions, once.
 fn open() {
     static OPENED: OnceLock<()> = OnceLock::new();
     OPENED.get_or_init(|| {
         let Some(path) = std::env::var_os(INJECTION).filter(|path| !path.is_empty()) else { return };
         type Initialise = unsafe extern "C" fn(unsafe extern "C" fn(u32) -> *const c_void) -> c_int;
-        // SAFETY: the library of the profiler that started this process; the signature is NVTX's own. A failure only leaves
-        // its timeline without ranges.
+        // SAFETY: this is the library of the profiler that started this process, and the signature is NVTX's own. If it fails, the
+        // profiler's timeline only has no ranges.
         unsafe {
             let Ok(library) = Library::open(Some(Path::new(&path)), RTLD_LAZY | RTLD_LOCAL) else { return };
             if let Ok(initialise) = library.get::<Initialise>(b"InitializeInjectionNvtx2\0") {
                 initialise(table);
             }
-            // Its threads and hooks stay.
+            // The library is never closed, because its threads and hooks stay.
             std::mem::forget(library);
         }
     });
@@ -128,12 +128,12 @@ fn function(place: usize) -> Option<*mut c_void> {
     (!function.is_null()).then_some(function)
 }
 
-/// A named range in a profiler's timeline and in the built-in trace, while the value lives. Costs nearly nothing where neither
-/// listens.
+/// A named range in a profiler's timeline and in the built-in trace, for as long as the value lives. It costs nearly nothing if neither is
+/// recording.
 pub struct NvtxRange {
-    /// Its name and start, if it is recorded.
+    /// Its name and start, if the built-in trace records it.
     recorded: Option<(String, i64)>,
-    /// Stays on its thread.
+    /// Keeps the value on its thread.
     thread: PhantomData<*const ()>,
 }
 
@@ -141,7 +141,7 @@ impl NvtxRange {
     /// Begins a range on this thread.
     pub fn new(name: &CStr) -> Self {
         if let Some(push) = function(RANGE_PUSH_A) {
-            // SAFETY: NVTX's signature; the name lives through the call.
+            // SAFETY: NVTX's signature; the name lives until the call returns.
             unsafe { transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(push)(name.as_ptr()) };
         }
         let recorded = recording::begin().map(|start| (name.to_string_lossy().into_owned(), start));
@@ -155,41 +155,41 @@ impl Drop for NvtxRange {
             recording::end(&name, start);
         }
         if let Some(pop) = function(RANGE_POP) {
-            // SAFETY: NVTX's signature; begun by this thread, for the value cannot leave it.
+            // SAFETY: NVTX's signature; this thread began the range, because the value cannot leave it.
             unsafe { transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(pop)() };
         }
     }
 }
 
-/// A window in which a profiler records: a range, and CUDA's own signal where CUDA is open.
+/// A window in which a profiler records: a range and, if CUDA is open, CUDA's own signal.
 pub struct Recording {
-    /// Dropped, it ends the range.
+    /// Dropping it ends the range.
     open: SyncSender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Recording {
-    /// Lets profilers that wait for it record. Those wait for the range `name`, or for `cudaProfilerStart`.
+    /// Lets profilers record that wait for the range `name` or for `cudaProfilerStart`.
     pub fn start(name: &'static CStr) -> Self {
-        // Profilers wait for ranges of a thread, which nest: on a thread of its own it may begin and end within any others.
+        // Profilers wait for ranges of a thread, and ranges nest. On a thread of its own, this range may begin and end within any others.
         let (open, closed) = sync_channel(0);
         let (tell, begun) = sync_channel(1);
         let hold = move || {
             cuda(b"cudaProfilerStart\0");
             let range = NvtxRange::new(name);
             let _ = tell.send(());
-            // Until the other end is dropped.
+            // Waits until the other end is dropped.
             let _ = closed.recv();
             drop(range);
             cuda(b"cudaProfilerStop\0");
         };
         let thread = thread::Builder::new().name("capture-range".into()).spawn(hold).ok();
-        // Without the thread nothing is recorded, and this returns at once.
+        // If the thread could not start, nothing is recorded and this returns immediately.
         let _ = begun.recv();
         Self { open, thread }
     }
 
-    /// Ends it; what the profiler has to finish is finished then. It may wait for the kernels of all ranks.
+    /// Ends the window and waits for what the profiler has to finish, which may include the kernels of all ranks.
     pub fn end(self) {
         drop(self.open);
         if let Some(thread) = self.thread {
@@ -198,15 +198,15 @@ impl Recording {
         }
     }
 
-    /// Ends it without waiting for the profiler.
+    /// Ends the window without waiting for the profiler.
     pub fn end_beside(self) {
         drop(self.open);
     }
 }
 
-/// Calls a function of the CUDA runtime that takes nothing, where the runtime is open.
+/// Calls a function of the CUDA runtime that takes no arguments, if the runtime is open.
 fn cuda(name: &[u8]) {
-    // SAFETY: looks among the libraries that are open; both functions take nothing and may be called at any time.
+    // SAFETY: this looks only in libraries that are already open; both functions take no arguments and may be called at any time.
     unsafe {
         if let Ok(function) = Library::this().get::<unsafe extern "C" fn() -> c_int>(name) {
             function();

@@ -1,4 +1,4 @@
-//! Parameters of which each rank keeps a part.
+//! Parameters of which each rank keeps only a part.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -30,39 +30,40 @@ unsafe extern "C" {
 
 /// The parameters of a unit, cut over ranks. All ranks must call its collectives in the same order.
 ///
-/// Parameters of one type that are all trained or all frozen lie one after the other in a flat tensor, padded to equal parts. The
-/// parameters themselves stay the leaves that they are in autograd; between uses their memory is given back.
+/// Parameters of the same type that are all trained or all frozen are stored one after the other in a flat tensor, padded to equal parts.
+/// The parameters themselves stay leaves of autograd; between uses their memory is freed.
 pub struct ShardedUnit(*mut c_void);
 
-// SAFETY: libtorch's tensors and groups may be used from any thread, one at a time.
+// SAFETY: libtorch's tensors and groups may be used from any thread, by one at a time.
 unsafe impl Send for ShardedUnit {}
 
 impl ShardedUnit {
     /// Keeps this rank's part of parameters that are the same on all ranks. The group must outlive the unit.
     ///
-    /// With `by_copies`, the GPU's copy engines gather them from the other ranks' memory. The ranks must then run a collective between
-    /// an update of the parts and the next gather.
+    /// With `by_copies`, the GPU's copy engines gather the parameters from the other ranks' memory. The ranks must then run a collective
+    /// between an update of the parts and the next gather.
     pub fn new(group: &ProcessGroup, parameters: &[Tensor], by_copies: bool) -> Result<Self, TchError> {
         let pointers = pointers(parameters);
-        // SAFETY: group and tensors live through the call; the shim keeps references of its own.
+        // SAFETY: the group and the tensors live until the call returns; the shim keeps references of its own.
         let unit = unsafe { mc_unit_new(group.0, pointers.as_ptr(), pointers.len(), by_copies.into()) };
         Ok(Self(check_pointer(unit)?))
     }
 
-    /// Begins to gather the whole parameters, beside what the device was told before; whether there was something to gather.
+    /// Begins to gather the whole parameters, concurrently with the work already queued on the device. Returns whether there was anything
+    /// to gather.
     pub fn gather(&self) -> Result<bool, TchError> {
-        // SAFETY: made in `new`, freed only in `drop`; likewise below.
+        // SAFETY: created in `new` and freed only in `drop`; the same holds below.
         Ok(check(unsafe { mc_unit_gather(self.0) })? == 1)
     }
 
-    /// What the device is told from here on finds the whole parameters.
+    /// Makes work that is queued from now on wait for the whole parameters.
     pub fn wait(&self) -> Result<(), TchError> {
         // SAFETY: see `gather`.
         check(unsafe { mc_unit_wait(self.0) })?;
         Ok(())
     }
 
-    /// Gives the memory of the whole parameters back.
+    /// Frees the memory of the whole parameters.
     pub fn release(&self) -> Result<(), TchError> {
         // SAFETY: see `gather`.
         check(unsafe { mc_unit_release(self.0) })?;
@@ -75,22 +76,23 @@ impl ShardedUnit {
         Ok(check(unsafe { mc_unit_has_gradients(self.0) })? == 1)
     }
 
-    /// Begins to average the gradients of the whole parameters over ranks, and takes them away; whether anything is trained.
+    /// Begins to average the gradients of the whole parameters over ranks, and takes the gradients away. Returns whether any parameter is
+    /// trained.
     pub fn reduce(&self) -> Result<bool, TchError> {
         // SAFETY: see `gather`.
         Ok(check(unsafe { mc_unit_reduce(self.0) })? == 1)
     }
 
-    /// Adds the averages to the gradients of this rank's parts, where some are on their way.
+    /// Adds the averages to the gradients of this rank's parts, if some are being reduced.
     pub fn settle(&self) -> Result<(), TchError> {
         // SAFETY: see `gather`.
         check(unsafe { mc_unit_settle(self.0) })?;
         Ok(())
     }
 
-    /// This rank's parts of what is trained: flat tensors with gradients.
+    /// This rank's parts of the trained parameters: flat tensors with gradients.
     pub fn parts(&self) -> Result<Vec<Tensor>, TchError> {
-        // SAFETY: see `gather`; as many places as said, which live through the call.
+        // SAFETY: see `gather`; there are as many variables as passed, which live until the call returns.
         let count = check(unsafe { mc_unit_parts(self.0, ptr::null_mut(), 0) })?.unsigned_abs() as usize;
         let mut parts = vec![ptr::null_mut(); count];
         // SAFETY: as above.
@@ -101,12 +103,12 @@ impl ShardedUnit {
     /// Bytes of this rank's parts, padding included, and of the whole parameters.
     pub fn bytes(&self) -> Result<(u64, u64), TchError> {
         let (mut held, mut whole) = (0, 0);
-        // SAFETY: see `gather`; both places live through the call.
+        // SAFETY: see `gather`; both variables live until the call returns.
         check(unsafe { mc_unit_bytes(self.0, &mut held, &mut whole) })?;
         Ok((held.unsigned_abs(), whole.unsigned_abs()))
     }
 
-    /// Leaves whole trained parameters on the host, on ranks that `keep` them: to be read, not to be trained any more.
+    /// Leaves the whole trained parameters on the host, on ranks that `keep` them. They can then be read but not trained any more.
     pub fn finish(&self, keep: bool) -> Result<(), TchError> {
         // SAFETY: see `gather`.
         check(unsafe { mc_unit_finish(self.0, keep.into()) })?;
@@ -116,7 +118,7 @@ impl ShardedUnit {
 
 impl Drop for ShardedUnit {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, freed once.
+        // SAFETY: created in `new` and freed once.
         unsafe { mc_unit_free(self.0) };
     }
 }

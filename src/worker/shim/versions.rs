@@ -1,4 +1,4 @@
-//! Versions of the CUDA libraries that are loaded with libtorch, asked of the libraries themselves.
+//! Versions of the CUDA libraries that are loaded with libtorch, reported by the libraries themselves.
 
 use std::ffi::c_int;
 
@@ -13,13 +13,13 @@ pub fn versions() -> Versions {
         let mut version: c_int = 0;
         // SAFETY: both functions with this signature write one int and return 0 on success.
         let call: Symbol<unsafe extern "C" fn(*mut c_int) -> c_int> = unsafe { process.get(name) }.ok()?;
-        // SAFETY: `version` is a valid place for it.
+        // SAFETY: `version` is a valid variable for it.
         (unsafe { call(&raw mut version) } == 0).then_some(version)
     };
     let cudnn = || {
         // SAFETY: `size_t cudnnGetVersion(void)`.
         let call: Symbol<unsafe extern "C" fn() -> usize> = unsafe { process.get(b"cudnnGetVersion\0") }.ok()?;
-        // SAFETY: it takes nothing and only returns a constant.
+        // SAFETY: it takes no arguments and only returns a constant.
         i32::try_from(unsafe { call() }).ok()
     };
     Versions {
@@ -30,18 +30,18 @@ pub fn versions() -> Versions {
     }
 }
 
-/// `13.0` of 13000.
+/// `13.0` for 13000.
 fn cuda(version: c_int) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// `9.15.1` of 91501, `8.9.7` of 8907.
+/// `9.15.1` for 91501, `8.9.7` for 8907.
 fn cudnn_text(version: i32) -> String {
     let major = if version >= 90_000 { 10_000 } else { 1000 };
     format!("{}.{}.{}", version / major, version % major / 100, version % 100)
 }
 
-/// `2.28.9` of 22809.
+/// `2.28.9` for 22809.
 fn nccl(version: c_int) -> String {
     format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
 }

@@ -1,4 +1,4 @@
-//! Sessions on other machines: the line, the node at its other end, and what the window is told of both.
+//! Sessions on other machines: the connection, the other machine, and what the window is told about both.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use crate::plan::Plan;
 use crate::remote::{Address, Line, LineNews, Prompts, Reached, RemoteError};
 use crate::session::open_reader;
 
-/// News of a line that were not looked at.
+/// The most news of a connection that wait to be read.
 const NEWS_IN_FLIGHT: usize = 64;
 
 /// A session on another machine that is open or being opened.
 pub(super) struct Remote {
-    /// As the window calls it.
+    /// The folder by which the window identifies it.
     folder: PathBuf,
     opening: Opening,
     line: Line,
     news: Receiver<LineNews>,
-    /// The home folder there.
+    /// The home folder on the other machine.
     home: PathBuf,
-    /// The line that the conductor is attached to by, by its number.
+    /// The number of the connection over which the conductor is attached.
     number: u64,
 }
 
 impl Remote {
-    /// A client of the conductor there.
+    /// A client of the session's conductor.
     pub(super) fn client(&mut self) -> Result<Client, ConductError> {
         self.number = self.line.number();
         self.line.client(true, true)?.ok_or(ConductError::Ended)
     }
 
-    /// Whether the line broke after the conductor was attached to.
+    /// Whether the connection broke after the conductor was attached.
     pub(super) fn was_cut(&self) -> bool {
         self.line.number() != self.number
     }
@@ -53,7 +53,7 @@ impl Remote {
         self.line.look_at_places();
     }
 
-    /// The launch of a plan, whose relative paths start from the home folder there.
+    /// The launch of a plan, whose relative paths are relative to the home folder of the other machine.
     pub(super) fn launch(&self, plan: &Plan, only_missing: bool) -> Launch {
         let mut plan = plan.clone();
         if plan.folder().is_some() {
@@ -62,21 +62,21 @@ impl Remote {
         Launch::new(&plan, &self.home, only_missing)
     }
 
-    /// Why an order cannot be given from here.
+    /// Why an order cannot be given from this machine.
     pub(super) fn refusal(&self, order: &Order) -> Option<String> {
         let is_file_of_ours = matches!(order, Order::Attach(..));
         let host = self.line.address().host();
-        is_file_of_ours.then(|| format!("the report is a file of this machine: copy it to {host} and import it there"))
+        is_file_of_ours.then(|| format!("the report is a file on this machine: copy it to {host} and import it there"))
     }
 }
 
-/// What is shown without a line. The bar cuts its end off.
+/// The text that is shown without a connection. The bar cuts off its end.
 fn waiting(error: &RemoteError, delay: Duration) -> String {
     format!("Read-only, trying again in {} s: {error}", delay.as_secs())
 }
 
 impl Desk<'_> {
-    /// Begins to open a session on another machine; the one before stays until this one is reached.
+    /// Begins to open a session on another machine; the previous session stays until this one is reached.
     pub(super) fn open_remote(
         &mut self,
         folder: PathBuf,
@@ -101,7 +101,7 @@ impl Desk<'_> {
         }
     }
 
-    /// Takes over what happened on the lines.
+    /// Takes over what happened on the connections.
     pub(super) fn poll_remote(&mut self) -> Result<(), WindowClosed> {
         while let Some(news) = self.opening.as_ref().and_then(|remote| remote.news.try_recv().ok()) {
             self.opened(news)?;
@@ -128,7 +128,7 @@ impl Desk<'_> {
                         Some(RemoteError::NoSession { address: address.to_string() }.to_string())
                     }
                     Opening::New if exists => {
-                        Some(format!("{address}: a session exists there already; open it, or choose another name"))
+                        Some(format!("{address}: a session already exists there; open it, or choose another name"))
                     }
                     _ => None,
                 };
@@ -143,7 +143,7 @@ impl Desk<'_> {
                     Err(error) => self.outbox.send(refused(remote, error.to_string())),
                 }
             }
-            // What was copied before can be read.
+            // What was copied earlier can be read.
             LineNews::Lost(error, delay) if has_copy(&remote) => self.begin(remote, Err(waiting(&error, delay))),
             LineNews::Failed(error) if has_copy(&remote) => self.begin(remote, Err(format!("Read-only: {error}"))),
             LineNews::Lost(error, _) | LineNews::Failed(error) => {
@@ -159,7 +159,7 @@ impl Desk<'_> {
         }
     }
 
-    /// Shows a session, with a client of its conductor or the reason that there is none.
+    /// Shows a session, with a client of its conductor or the reason why there is none.
     fn begin(&mut self, remote: Remote, client: Result<Client, String>) -> Result<(), WindowClosed> {
         let copy = remote.line.copy().to_owned();
         self.attached = None;
@@ -176,14 +176,14 @@ impl Desk<'_> {
             UiEvent::Session { folder: copy.clone(), read_only: reason }
         };
         self.outbox.send(event)?;
-        // Until the node has described itself: the machine as it was when the session was created.
+        // Until the node has described itself, the machine is shown as it was when the session was created.
         if let Ok(node) = open_reader(&copy).and_then(|reader| reader.node()) {
             self.outbox.send(UiEvent::Node(Arc::new(node)))?;
         }
         self.go_on(&copy, client)
     }
 
-    /// Takes over news of the open session's line.
+    /// Takes over news from the open session's connection.
     fn heard(&mut self, news: LineNews) -> Result<(), WindowClosed> {
         match news {
             LineNews::Ready(Reached { home, .. }) => {
@@ -201,20 +201,21 @@ impl Desk<'_> {
         }
     }
 
-    /// Says that the session cannot be changed for want of a line.
+    /// Reports that the session cannot be changed without a connection.
     fn cut(&mut self, reason: String) -> Result<(), WindowClosed> {
         (self.attached, self.read_only) = (None, true);
         let names = lock(&self.unanswered).names();
         if let Some(names) = names {
             let message = format!(
-                "the line broke before the launch of {names} was answered: it is sent again over the next one, and launches nothing twice"
+                "the connection broke before the launch of {names} was answered: it is sent again over the next connection, and no run \
+                     is queued twice"
             );
             self.outbox.problem(ScreenName::PLAN, message)?;
         }
         self.outbox.send(UiEvent::Access(Some(reason)))
     }
 
-    /// Lets go of the node, for a session of this machine.
+    /// Disconnects from the node, to open a session on this machine.
     pub(super) fn leave_remote(&mut self) -> Result<(), WindowClosed> {
         self.opening = None;
         if self.remote.take().is_none() {

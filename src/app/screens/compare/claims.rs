@@ -1,4 +1,4 @@
-//! The papers' claims beside what the shown sessions' runs say to them.
+//! The papers' claims with the verdicts of the displayed sessions' runs.
 
 use eframe::egui::{Color32, ScrollArea, Ui};
 
@@ -11,7 +11,7 @@ use crate::app::widgets::{card, muted, named, strong};
 use crate::figure::{claimed, from_to, preset};
 use crate::papers::{Judgement, Verdict};
 
-/// Draws the claims: those that something tests first.
+/// Draws the claims; those that some run tests come first.
 pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     let judgements = &picture.claims;
     let count = |verdict| judgements.iter().filter(|one| one.verdict == verdict).count();
@@ -20,8 +20,9 @@ pub fn claims_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     ui.label(strong(format!("{} claims of both papers: {}", judgements.len(), counts.join(", "))));
     ui.label(muted(
         ui,
-        "A claim holds where the 95 % interval (Student's t over repeats) of every comparison lies within it, and fails where one \
-         lies outside at 5 % over all its comparisons (Holm). Runs that do other work do not judge it.",
+        "A claim holds if the 95 % interval (Student's t over repeats) of each of its comparisons lies within the claimed range, and \
+             fails if an interval lies outside, at a level of 5 % over all its comparisons (Holm). Runs with another amount of work do \
+             not judge it.",
     ));
     ui.add_space(GRID);
     ScrollArea::vertical().id_salt("claims").auto_shrink([false, false]).show(ui, |ui| {
@@ -62,7 +63,7 @@ fn claim_ui(ui: &mut Ui, judgement: &Judgement, commands: &mut Vec<Command>) {
         if !reason.is_empty() {
             ui.label(muted(ui, reason));
         }
-        ui.label(muted(ui, format!("On the papers' own numbers: {}.", claim.on_their_numbers)));
+        ui.label(muted(ui, format!("Recomputed from the papers' own numbers: {}.", claim.on_their_numbers)));
     });
 }
 

@@ -54,7 +54,7 @@ fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             _ => source.name.clone(),
         };
         ui.horizontal(|ui| {
-            // What stands behind a long name keeps its room.
+            // Controls after a long name keep their room.
             let room = ui.available_width() - text_width(ui, "open") - 2.0 * GRID;
             let label = eframe::egui::Label::new(&name).truncate();
             let label = if text_width(ui, &name) <= room {
@@ -89,10 +89,10 @@ fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     metrics::attach_ui(ui, view, commands);
 }
 
-/// What the menu that adds a session is called.
+/// The name of the menu that adds a session.
 pub const ADD_SESSION: &str = "Add a session";
 
-/// Draws the menu that adds a recent session, or one by its folder.
+/// Draws the menu that adds a recent session, or a session by its folder.
 pub fn add_session_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, _) = MenuButton::new(ADD_SESSION).config(config).ui(ui, |ui| {
@@ -107,7 +107,7 @@ pub fn add_session_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) 
                 ui.close();
             }
         }
-        // Typed text is local state, kept in egui's memory.
+        // Typed text is local state, stored in egui's memory.
         let id = Id::unique("compare-folder");
         let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
         let field = ui.add(text_field(&mut text, "Folder of a session", 260.0));
@@ -155,21 +155,21 @@ fn filter_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
     made_with_ui(ui, view, picture, commands);
 }
 
-/// Facts of what runs were made with: repeats that differ in a ticked one stand apart.
+/// Draws the facts of runs' environments: repeats that differ in a ticked fact are separated.
 fn made_with_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     if picture.comparison.made_with.is_empty() {
         return;
     }
     ui.add_space(GRID);
-    let help = "Repeats of a cell that were not made with the same things stand in several rows. Untick what makes no difference: \
-    repeats that differ in it alone are joined.";
-    ui.label(muted(ui, "Tell repeats apart by")).on_hover_text(help);
+    let help = "Repeats of a cell that were made in different environments have separate rows. Untick a fact that makes no difference: \
+         repeats that differ only in this fact are joined.";
+    ui.label(muted(ui, "Separate repeats by")).on_hover_text(help);
     ui.horizontal_wrapped(|ui| {
         for (key, name) in &picture.comparison.made_with {
             let mut apart = !view.own.study.pool.contains(key);
             let check = check_ui(ui, &mut apart, name.as_str()).on_hover_text(help);
             check.widget_info(|| {
-                WidgetInfo::selected(Role::CheckBox, true, apart, format!("Tell repeats apart by {name}"))
+                WidgetInfo::selected(Role::CheckBox, true, apart, format!("Separate repeats by {name}"))
             });
             if check.changed() {
                 let key = key.clone();
@@ -226,7 +226,7 @@ pub fn top_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec
     arrangement_ui(ui, study, picture, commands);
     let baseline = picture.comparison.baseline.as_ref().filter(|_| study.form != Form::Metrics);
     if let Some((_, name)) = baseline.filter(|(_, name)| text_width(ui, name) + ARROW > MOST_CHOICE) {
-        // The list has no room for all of it.
+        // The list is too narrow for the whole text.
         ui.label(muted(ui, format!("Baseline: {name}")));
     }
 }
@@ -306,7 +306,7 @@ fn arrangement_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut 
     });
 }
 
-/// Draws the forms of charts as tabs, those without room in a menu, and the claims of the papers.
+/// Draws the forms of charts as tabs, with a menu for those without room, and the claims of the papers.
 fn forms_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     ui.spacing_mut().item_spacing.x = 2.0;
     let form_now = (!view.own.claims).then_some(view.own.study.form);
@@ -314,7 +314,7 @@ fn forms_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let widths: Vec<f32> = Form::ALL.iter().map(|form| needed(ui, &form.name())).collect();
     let mut room = ui.available_width() - needed(ui, "Claims");
     if widths.iter().sum::<f32>() > room {
-        // The menu is called after the chosen form.
+        // The menu's name is the chosen form.
         room -= widths.iter().copied().fold(0.0, f32::max) + 2.0 * GRID;
     }
     let mut end = 0.0;
@@ -342,7 +342,7 @@ fn forms_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         response.widget_info(|| WidgetInfo::selected(Role::Tab, true, chosen.is_some(), &name));
     }
     let tab = ui.selectable_label(view.own.claims, "Claims");
-    let tab = tab.on_hover_text("What the runs say to the claims of both papers");
+    let tab = tab.on_hover_text("The verdicts of the runs on the claims of both papers");
     tab.widget_info(|| WidgetInfo::selected(Role::Tab, true, view.own.claims, "Claims of the papers"));
     if tab.clicked() {
         commands.push(Command::from(CompareCommand::Claims(true)));
@@ -377,7 +377,7 @@ fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<
         |key: &str| measures.iter().find(|(known, _)| *known == *key).map_or(key.to_owned(), |known| known.1.clone());
     let is_loss = study.form == Form::Loss;
     let all = "losses and accuracy".to_owned();
-    // A study that names none shows one that the cells have.
+    // If a study names no measure, one that the cells have is shown.
     let shown = study.measure.as_ref().unwrap_or(&picture.comparison.measure);
     let now = if is_loss && study.measure.is_none() { all.clone() } else { name(shown) };
     choice_ui(ui, if is_loss { "Shows" } else { "Measure" }, &now, |ui| {
@@ -405,7 +405,7 @@ fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
         for (key, levels) in siblings(picture) {
             let each = format!("{key} = {levels}");
             let chosen = now.is_some_and(|now| now.0.is_none() && now.1 == each);
-            offer(ui, Some(format!("each {key}={levels}")), chosen, &format!("each cell's own with {each}"));
+            offer(ui, Some(format!("each {key}={levels}")), chosen, &format!("for each cell, the one with {each}"));
         }
         for (key, name) in &picture.comparison.cells {
             let chosen = now.is_some_and(|now| now.0.as_ref() == Some(key));
@@ -414,7 +414,7 @@ fn baseline_ui(ui: &mut Ui, picture: &Picture, commands: &mut Vec<Command>) {
     });
 }
 
-/// Levels by which each cell can have a baseline of its own: those of a setting that several cells share.
+/// Levels that can serve as a baseline for each cell: levels of a setting that several cells share.
 fn siblings(picture: &Picture) -> impl Iterator<Item = (&str, String)> {
     const MOST_LEVELS: usize = 6;
     let settings =
@@ -425,7 +425,7 @@ fn siblings(picture: &Picture) -> impl Iterator<Item = (&str, String)> {
     })
 }
 
-/// Limits within which the fastest cell is sought, and the bound of equality.
+/// Draws the limits for the fastest cell, and the bound for equality.
 fn limits_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let name = if study.limits.is_set() { "Limits: set" } else { "Limits" };
@@ -448,10 +448,10 @@ fn limits_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
             }
         });
     });
-    response.on_hover_text("The fastest cell within limits of memory and accuracy; what counts as equal");
+    response.on_hover_text("Mark the fastest cell within limits of memory and accuracy; set what counts as equal");
 }
 
-/// One limit, shown in a unit of so many: whether there is one, and which.
+/// Draws one limit: whether it is set, and its value in a unit of the given size.
 fn limit_ui(
     ui: &mut Ui,
     name: &str,
@@ -478,7 +478,7 @@ fn limit_ui(
     });
 }
 
-/// Draws a drop-down list with its name before it, as wide as what is chosen: names differ at their ends.
+/// Draws a drop-down list with its name in front, as wide as the chosen text, since names often differ only at their ends.
 fn choice_ui(ui: &mut Ui, name: &str, now: &str, content: impl FnOnce(&mut Ui)) {
     // The arrow takes the rest of the width.
     let width = (text_width(ui, now) + ARROW).clamp(72.0, MOST_CHOICE);

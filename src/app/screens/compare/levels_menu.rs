@@ -1,4 +1,4 @@
-//! What is done with a factor as a whole: it is held at one level; its levels get another order and other colours.
+//! The menu of a factor: show only one of its levels, or change the order and the colours of its levels.
 
 use eframe::egui::containers::menu::{MenuButton, MenuConfig};
 use eframe::egui::{Align, Button, Layout, PopupCloseBehavior, Role, Sense, Stroke, Ui, WidgetInfo, vec2};
@@ -12,7 +12,7 @@ use crate::app::widgets::muted;
 use crate::figure::{COLOUR_NAMES, Look, SettingLevels, Study};
 use crate::plan::Level;
 
-/// Draws the button, which says at which level the factor is held, and its menu.
+/// Draws the button, which shows the level if only one is shown, and its menu.
 pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mut Vec<Command>) {
     let Setting { key, name, .. } = &levels.setting;
     let held = study.held_level(key);
@@ -26,13 +26,13 @@ pub fn menu_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mu
             levels.levels.iter().for_each(|(level, _)| level_ui(ui, study, levels, level, commands));
             order_ui(ui, study, levels, commands);
         });
-        let said = held.map_or("all levels".to_owned(), |level| format!("held at {level}"));
-        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}: {said}")));
-        response.on_hover_text("Hold this factor at one level; order and colours of its levels");
+        let state = held.map_or("all levels".to_owned(), |level| format!("held at {level}"));
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}: {state}")));
+        response.on_hover_text("Show only one level of this factor; change the order and colours of its levels");
     });
 }
 
-/// Which levels are shown: all, or one.
+/// Draws the choice between all levels and one.
 fn hold_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mut Vec<Command>) {
     let Setting { key, name, .. } = &levels.setting;
     let held = study.held_level(key);
@@ -50,7 +50,7 @@ fn hold_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mut Ve
     }
 }
 
-/// One level: its place and its colour.
+/// Draws one level: its position and its colour.
 fn level_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, level: &Level, commands: &mut Vec<Command>) {
     let setting = &levels.setting;
     let place = levels.levels.iter().position(|(known, _)| known == level).unwrap_or(0);
@@ -88,7 +88,7 @@ fn level_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, level: &Level, c
                 });
             }
             response.on_hover_text(if is_chosen {
-                format!("{name}; click for the usual colour")
+                format!("{name}; click for the default colour")
             } else {
                 name.to_owned()
             });
@@ -97,17 +97,17 @@ fn level_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, level: &Level, c
     });
 }
 
-/// Back to the usual order and colours.
+/// Draws the button that restores the default order and colours.
 fn order_ui(ui: &mut Ui, study: &Study, levels: &SettingLevels, commands: &mut Vec<Command>) {
     let key = &levels.setting.key;
     let painted: Vec<Level> =
         study.colours.iter().filter(|(known, ..)| known == key).map(|(_, level, _)| level.clone()).collect();
     let is_ordered = study.order.iter().any(|(known, _)| known == key);
     if !is_ordered && painted.is_empty() {
-        ui.label(muted(ui, "The order and the colours hold on this screen and in figures"));
+        ui.label(muted(ui, "The order and the colours apply to this screen and to figures"));
         return;
     }
-    if ui.button("Usual order and colours").clicked() {
+    if ui.button("Default order and colours").clicked() {
         edit::<CompareCommand>(commands, study, None, |study| {
             study.put_in_order(key.clone(), Vec::new());
             painted.into_iter().for_each(|level| study.paint(key.clone(), level, None));

@@ -1,4 +1,4 @@
-//! Lines: losses with bands over epochs, steps or time, in plots that are panned and zoomed.
+//! Lines: losses with bands over epochs, steps or time, in plots that can be panned and zoomed.
 
 use eframe::egui::{Color32, Pos2, ScrollArea, Ui, vec2};
 use egui_plot::{
@@ -18,7 +18,7 @@ use crate::figure::{Chart, PUBLISHED, Panel, Role, Scale, Series, tick_text, tic
 
 const LEAST: f32 = 200.0;
 const LEAST_HEIGHT: f32 = 168.0;
-/// Distance from a line within which a click means it, in points.
+/// Distance from a line within which a click selects it, in points.
 const REACH: f32 = 10.0;
 /// Maximum number of markers per line.
 const MARKED: usize = 24;
@@ -30,7 +30,7 @@ struct Values {
 }
 
 impl Values {
-    /// Where a value stands; nowhere if it has no logarithm.
+    /// The position of a value; NaN if it has no logarithm.
     fn place(self, value: f64) -> f64 {
         match self.is_log {
             false => value,
@@ -44,7 +44,8 @@ impl Values {
     }
 }
 
-/// Draws charts, a click on whose lines selects their cell: side by side if each has one panel, else one per row with its panels side by side.
+/// Draws charts with lines; a click on a line selects its cell. If each chart has one panel, they are next to each other, otherwise there
+/// is one chart per row with its panels next to each other.
 pub fn lines_ui(ui: &mut Ui, compare: &CompareScreen, charts: &[Chart], commands: &mut Vec<Command>) {
     let charts: Vec<&Chart> = charts.iter().filter(|chart| !chart.is_empty()).collect();
     let rows: Vec<Vec<(&Chart, &Panel)>> = if charts.iter().all(|chart| chart.panels.len() == 1) {
@@ -115,7 +116,7 @@ fn panel_ui(
 fn empty_plot<'a>(chart: &'a Chart, panel: &Panel, size: [f32; 2], grid: Color32) -> Plot<'a> {
     let places: Vec<f64> = places(panel);
     let values = Values { is_log: chart.y.scale == Scale::Log };
-    // A plot keeps its bounds, which mean something else on the other scale.
+    // A plot remembers its bounds, which have another meaning on the other scale.
     let salt = ("compare-lines", &chart.title, &panel.title, values.is_log);
     let mut plot = Plot::new(salt)
         .width(size[0])
@@ -177,7 +178,7 @@ fn draw_series<'a>(plot: &mut PlotUi<'a>, series: &'a Series, (colour, width): (
     plot.points(Points::new(series.name.clone(), marked).color(colour).shape(shape).radius(3.5));
 }
 
-/// The cell of the line nearest to a place on screen, if one is within reach.
+/// The cell of the line nearest to a position on screen, if one is within reach.
 fn nearest(panel: &Panel, at: Pos2, place: impl Fn(f64, f64) -> Pos2) -> Option<CellKey> {
     let distance = |series: &Series| {
         let points: Vec<Pos2> = series.points.iter().map(|point| place(point.x, point.value.median)).collect();
@@ -206,14 +207,14 @@ fn medians(series: &Series, values: Values) -> PlotPoints<'static> {
     places.filter(|place| place[1].is_finite()).collect()
 }
 
-/// Band from the least to the greatest repeat; none if each point has one repeat.
+/// The band from the lowest to the highest repeat; `None` if each point has one repeat.
 fn band(series: &Series, colour: Color32, values: Values) -> Option<FilledArea> {
     let ends = |point: &&crate::figure::Point| {
         let median = point.value.median;
         let (low, high) = point.value.interval.map_or((median, median), |ends| (ends.low, ends.high));
         (values.place(low), values.place(high))
     };
-    // An area has no gaps.
+    // An area cannot have gaps.
     let points: Vec<_> = series.points.iter().filter(|point| ends(point).0.is_finite()).collect();
     if points.len() < 2 || points.iter().all(|point| point.value.interval.is_none()) {
         return None;
@@ -224,7 +225,7 @@ fn band(series: &Series, colour: Color32, values: Values) -> Option<FilledArea> 
     Some(area.fill_color(colour.gamma_multiply(0.18)).allow_hover(false))
 }
 
-/// The ends of an axis around a single position, for which the plot would take ends of its own far away.
+/// The ends of an axis with a single position; by default the plot would choose ends far away.
 fn around_one(places: &[f64]) -> Option<[f64; 2]> {
     let [place] = places else { return None };
     Some([place - 1.0, place + 1.0])

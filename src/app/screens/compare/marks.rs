@@ -1,4 +1,4 @@
-//! Marks of charts: what they are called, and what their tooltips show.
+//! Marks of charts: their accessible names, and the contents of their tooltips.
 
 use eframe::egui::Ui;
 
@@ -13,7 +13,7 @@ use crate::figure::{Chart, Geometry, Panel, Point, Role, Series, precise};
 /// Marks of a picture's charts.
 pub struct Marks<'a>(pub &'a Picture);
 
-/// What a mark stands for.
+/// What a mark represents.
 type Shown<'a> = (&'a Chart, &'a Panel, &'a Series, &'a Point);
 
 impl About for Marks<'_> {
@@ -70,7 +70,7 @@ impl<'a> Marks<'a> {
         mark.of(&self.0.comparison.charts)
     }
 
-    /// The cell's name; else that of its place along the axis, or of its series.
+    /// The cell's name; or else the name of its position along the axis, or of its series.
     fn title(&self, (chart, _, series, point): Shown<'a>) -> &'a str {
         let cells = &self.0.comparison.cells;
         let of_cell = |key: &CellKey| cells.iter().find(|(known, _)| known == key).map(|(_, name)| name.as_str());
@@ -89,7 +89,7 @@ fn kind(chart: &Chart) -> &'static str {
     }
 }
 
-/// What the value is: the series where each has a measure of its own, as metrics and parts have.
+/// The name of the measure: the series if each series has its own measure, as for metrics and parts.
 fn measure<'a>((chart, _, series, _): Shown<'a>) -> &'a str {
     let is_metric = TRACE_METRICS.iter().any(|kind| kind.name == series.name);
     let has_own = matches!(chart.geometry, Geometry::Stacked | Geometry::Percent);
@@ -100,7 +100,7 @@ fn measure<'a>((chart, _, series, _): Shown<'a>) -> &'a str {
     }
 }
 
-/// The value along the other axis, where that is measured too.
+/// The value along the other axis, if that axis shows a measure, too.
 fn across((chart, _, _, point): Shown<'_>) -> String {
     if chart.geometry != Geometry::Scatter {
         return String::new();
@@ -109,7 +109,7 @@ fn across((chart, _, _, point): Shown<'_>) -> String {
     format!(", {}", value.trim_end())
 }
 
-/// What a paper prints of a point.
+/// The published value of a point.
 fn published<'a>((_, panel, series, point): Shown<'a>) -> Option<&'a Point> {
     let is_of = |other: &&Series| other.role == Role::Published && other.name == series.name;
     panel.series.iter().find(is_of)?.points.iter().find(|printed| printed.x == point.x)

@@ -40,15 +40,15 @@ pub fn metrics_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
 /// Draws the choice whether traced runs are shown among the others.
 pub fn traced_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
     let mut traced = study.runs != Runs::Plain;
-    let check =
-        check_ui(ui, &mut traced, "Traced runs").on_hover_text("Tracing costs time, so their times are not comparable");
+    let check = check_ui(ui, &mut traced, "Traced runs")
+        .on_hover_text("Tracing costs time, so times of traced runs are not comparable");
     if check.changed() {
         let runs = if traced { Runs::All } else { Runs::Plain };
         edit::<CompareCommand>(commands, study, None, |study| study.runs = runs);
     }
 }
 
-/// What the menu that attaches a report is called.
+/// The name of the menu that attaches a report.
 pub const ATTACH: &str = "Attach a report";
 
 /// Draws the menu that attaches a report to the open session, or the progress of an import.
@@ -66,7 +66,7 @@ pub fn attach_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.set_min_width(300.0);
         fields_on_cards(ui);
         ui.label(muted(ui, "An .nsys-rep or .sqlite file of Nsight Systems. You can also drop it on the window."));
-        // Typed text is local state, kept in egui's memory.
+        // Typed text is local state, stored in egui's memory.
         let id = Id::unique("compare-report");
         let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
         let field = ui.add(text_field(&mut text, "Path of a report", 280.0));

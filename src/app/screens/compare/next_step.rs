@@ -1,4 +1,4 @@
-//! The next step that a comparison offers: more repeats of cells whose verdicts are undecided, and runs of cells that have no value.
+//! Suggests the next runs: more repeats of cells whose verdicts are undecided, and runs of cells without a value.
 
 use std::collections::HashMap;
 
@@ -8,35 +8,35 @@ use crate::figure::{CellValue, Comparison};
 use crate::plan::{AskedCell, Plan, plan_of_cells};
 use crate::store::RunRecord;
 
-/// Runs that would tell more.
+/// Runs that would give more results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NextStep {
-    /// The plan that queues them, with repeats that are there already.
+    /// The plan that queues them; its repeats include the existing ones.
     pub plan: Plan,
-    /// Comparisons, or cells, that they are for.
+    /// The number of comparisons, or cells, that they are for.
     pub count: usize,
-    /// Repeats that each of its cells gets.
+    /// The number of new repeats for each of its cells.
     pub more: u32,
-    /// Whether more may be needed: a spread that few repeats show tells little.
+    /// Whether more may be needed, because the spread of few repeats is uncertain.
     pub is_least: bool,
-    /// How long they take, by the last runs of these cells; 0 where nothing is known.
+    /// How long they take, judged by the last runs of these cells; 0 if unknown.
     pub duration_s: f64,
 }
 
-/// How many more pairs of repeats would decide a comparison; and whether more may be needed. Offered are at most as many as there are: a
-/// spread that few repeats show tells little.
+/// How many more pairs of repeats would decide a comparison, and whether more may be needed. At most the present number is suggested,
+/// because the spread of few repeats is uncertain.
 fn more_pairs(judged: &Judgement) -> (u32, bool) {
-    let made = judged.n as u32;
-    let least = (INTERVAL_REPEATS as u32).saturating_sub(made).max(1);
-    let most = made.max(least);
+    let repeats_made = judged.n as u32;
+    let least = (INTERVAL_REPEATS as u32).saturating_sub(repeats_made).max(1);
+    let most = repeats_made.max(least);
     match judged.repeats_needed() {
         Some(needed) => (needed.clamp(least, most), needed > most),
         None => (most, true),
     }
 }
 
-/// More repeats of the cells whose verdicts are undecided, and of the cell that they are held against. None of several sessions, and none
-/// where each cell has a baseline of its own.
+/// More repeats of the cells whose verdicts are undecided, and of the baseline. `None` for several sessions, and if each cell has its own
+/// baseline.
 pub fn more_repeats(
     comparison: &Comparison,
     sources: &[Source],
@@ -48,7 +48,7 @@ pub fn more_repeats(
     let base = comparison.baseline.as_ref()?.0.as_ref()?;
     let mut cells = vec![*runs.get(base)?];
     let (mut more, mut is_least) = (0, false);
-    // New runs are made with what is there now: they add to the last part of a cell alone.
+    // New runs are made in the present environment, so they only add to the last part of a split cell.
     let made_with = comparison.settings.iter().find(|one| one.setting.key == MADE_WITH);
     let last = made_with.and_then(|one| Some(one.levels.last()?.0.to_string())).unwrap_or_default();
     for row in table.rows.iter().filter(|row| row.made_with == last) {
@@ -63,13 +63,13 @@ pub fn more_repeats(
     }
     let count = cells.len() - 1;
     let held = |run: &RunRecord| source.records.held.get(&run.identity());
-    let made = cells.iter().filter_map(|run| held(run)?.repeats.iter().max().copied()).max()?;
+    let repeats_made = cells.iter().filter_map(|run| held(run)?.repeats.iter().max().copied()).max()?;
     let duration_s = cells.iter().filter_map(|run| held(run)?.last_s).sum::<f64>() * f64::from(more);
-    let plan = plan_of(source, &cells, Some(made + more))?;
+    let plan = plan_of(source, &cells, Some(repeats_made + more))?;
     (count > 0).then_some(NextStep { plan, count, more, is_least, duration_s })
 }
 
-/// The runs that cells without a finished run lack.
+/// The missing runs of cells without a finished run.
 pub fn lacking(comparison: &Comparison, sources: &[Source], runs: &HashMap<CellKey, &RunRecord>) -> Option<NextStep> {
     let [source] = sources else { return None };
     let rows = comparison.table.rows.iter().filter(|row| row.runs == 0);
@@ -79,7 +79,7 @@ pub fn lacking(comparison: &Comparison, sources: &[Source], runs: &HashMap<CellK
     Some(NextStep { plan, count, more, is_least: false, duration_s: 0.0 })
 }
 
-/// A plan of these cells alone, like the one that the first of them was launched by.
+/// A plan with only these cells, similar to the plan from which the first of them was launched.
 fn plan_of(source: &Source, cells: &[&RunRecord], repeats: Option<u32>) -> Option<Plan> {
     let first = cells.first()?;
     let launched = source.records.plans.iter().rfind(|plan| plan.name == first.plan)?.plan().ok()?;

@@ -1,4 +1,4 @@
-//! The row of a paper's table or figure: what the session has of it, what is missing, what deviates.
+//! The row about a paper's table or figure: which cells the session has, which are missing, and which deviate.
 
 use eframe::egui::{ScrollArea, Ui};
 
@@ -9,23 +9,24 @@ use crate::app::screens::compare::View;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{muted, named, strong};
 
-/// Says of which paper's table or figure the study is, and queues the runs that are missing.
+/// Shows which paper's table or figure the study belongs to, and the button that queues the missing runs.
 pub fn paper_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     let Some(of_paper) = &picture.comparison.of_paper else { return };
     ui.horizontal_wrapped(|ui| {
         ui.label(strong(&of_paper.title));
         if of_paper.asked > 0 {
             let (asked, missing, full) = (of_paper.asked, of_paper.missing.len(), of_paper.full.len());
-            let by_full = if full > 0 { format!(", {full} by full runs") } else { String::new() };
+            let by_full = if full > 0 { format!(", {full} of them by full runs") } else { String::new() };
             let others = match of_paper.otherwise {
                 0 => String::new(),
                 others => format!(", {others} in others"),
             };
-            let text = format!("{} of {asked} cells measured in its setting{by_full}{others}", asked - missing);
+            let text =
+                format!("{} of {asked} cells measured with the paper's settings{by_full}{others}", asked - missing);
             let count = ui.label(muted(ui, text));
             if full > 0 {
                 count.on_hover_text(format!(
-                    "Full runs tell more than the plan's quick ones:\n{}",
+                    "Full runs measure more than the plan's quick ones:\n{}",
                     of_paper.full.join("\n")
                 ));
             }

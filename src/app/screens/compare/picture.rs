@@ -1,4 +1,4 @@
-//! The picture to draw, computed in the background: the comparison, its texts, and the evidence on its factors.
+//! The displayed picture, computed in the background: the comparison, its texts, and the evidence on its factors.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,22 +12,22 @@ use crate::papers::{Judgement, artefact, judge};
 use crate::plan::{AskedCell, Identity, Mode, Plan, identity, plan_of_cells};
 use crate::store::RunRecord;
 
-/// The picture to draw.
+/// The displayed picture.
 #[derive(Clone, Debug)]
 pub struct Picture {
     /// Charts and table.
     pub comparison: Comparison,
-    /// Its charts as they are laid out on screen.
+    /// Its charts with their layout on screen.
     pub canvas: Canvas,
-    /// What its table shows.
+    /// The texts of its table.
     pub texts: CellTexts,
-    /// A plan of full runs of the quick cells that are shown and have none.
+    /// A plan with full runs of the displayed quick cells that have none.
     pub full_runs: Option<Plan>,
-    /// More repeats that would decide what is undecided.
+    /// More repeats that would decide undecided comparisons.
     pub more_repeats: Option<NextStep>,
-    /// Runs of cells that have none that finished.
+    /// Runs for cells without a finished run.
     pub lacking: Option<NextStep>,
-    /// What the runs say to the papers' claims; empty unless asked for.
+    /// The verdicts on the papers' claims; empty unless requested.
     pub claims: Vec<Judgement>,
     /// Number of ended runs whose measures are still being computed.
     pub pending: usize,
@@ -36,17 +36,17 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The `selected` cell is drawn in any case.
+    /// Computes the picture, which takes seconds for hundreds of cells with many repeats. The `selected` cell is always drawn.
     pub fn new(sources: &[Source], study: &Study, selected: Option<&CellKey>) -> Self {
         let named: Vec<_> = sources.iter().map(Source::analysed).collect();
         let comparison = compare_on_screen(&named, study, selected);
         let keys = Keys(cell_keys(&cells_pooling(&named, &study.pool)));
         let proofs = proofs(sources, &keys);
         let stories = stories(&named, &keys);
-        let of = |row: &Row| proofs.get(&row.key()).cloned().unwrap_or_default();
-        let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(of).collect();
-        let of = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
-        let stories = comparison.table.rows.iter().map(of).collect();
+        let proofs_of_row = |row: &Row| proofs.get(&row.key()).cloned().unwrap_or_default();
+        let proofs: Vec<Vec<Proof>> = comparison.table.rows.iter().map(proofs_of_row).collect();
+        let stories_of_row = |row: &Row| stories.get(&row.key()).cloned().unwrap_or_default();
+        let stories = comparison.table.rows.iter().map(stories_of_row).collect();
         let runs = || sources.iter().flat_map(|source| &source.records.runs);
         let by_cell: HashMap<CellKey, &RunRecord> = sources
             .iter()
@@ -78,7 +78,7 @@ impl Picture {
         self.comparison.table.rows.iter().position(|row| row.key() == *cell)
     }
 
-    /// What its table says of a cell against the baseline.
+    /// The verdict on a cell in its table.
     pub fn verdict(&self, cell: &CellKey) -> Option<&str> {
         let named = self.texts.named(&self.comparison.table);
         let column = named.iter().position(|(key, _)| key == "verdict")?;
@@ -86,7 +86,7 @@ impl Picture {
         (!text.is_empty() && text != "–").then_some(text)
     }
 
-    /// Caveats about a cell's runs. That they were traced is what some charts are about.
+    /// Caveats about a cell's runs, without the one about tracing, which is the purpose of some charts.
     pub fn stories(&self, cell: &CellKey) -> impl Iterator<Item = &String> {
         let stories = self.row(cell).and_then(|row| self.texts.beside.stories.get(row));
         stories.into_iter().flatten().filter(|story| !story.starts_with("traced:"))
@@ -107,23 +107,24 @@ impl Picture {
 struct Keys<'a>(HashMap<(&'a str, &'a str), CellKey>);
 
 impl Keys<'_> {
-    /// The cell of a run, by its session's name, its own and its cell's.
+    /// The cell of a run, by the names of its session and of the run, and the cell's id.
     fn of(&self, session: &str, run: &str, cell: &str) -> CellKey {
         let alone = || CellKey { session: session.to_owned(), cell: cell.to_owned(), made_with: String::new() };
         self.0.get(&(session, run)).cloned().unwrap_or_else(alone)
     }
 }
 
-/// A plan of full runs of the shown quick cells of which no full run is there, as often repeated.
+/// A plan with full runs of the displayed quick cells that have no full run, with the same number of repeats.
 fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) -> Option<Plan> {
     let identity_of = |run: &RunRecord, mode| identity(&run.workload, &run.data, run.tracer, mode, &run.levels);
     let is_done = |run: &&&RunRecord| run.mode.is_full() && run.state == RunState::Finished;
-    let there: HashSet<Identity> = by_cell.values().filter(is_done).map(|run| identity_of(run, Mode::Full)).collect();
+    let done_cells: HashSet<Identity> =
+        by_cell.values().filter(is_done).map(|run| identity_of(run, Mode::Full)).collect();
     let quick = comparison.cells.iter().filter_map(|(key, _)| by_cell.get(key)).filter(|run| !run.mode.is_full());
     let (mut cells, mut first, mut repeats): (Vec<AskedCell>, Option<&RunRecord>, u32) = (Vec::new(), None, 1);
     for run in quick {
         let identity = identity_of(run, Mode::Full);
-        if !there.contains(&identity) && cells.iter().all(|cell| cell.identity != identity) {
+        if !done_cells.contains(&identity) && cells.iter().all(|cell| cell.identity != identity) {
             let RunRecord { workload, data, levels, .. } = *run;
             let (workload, data, levels) = (workload.clone(), data.clone(), levels.clone());
             cells.push(AskedCell { workload, data, levels, tracer: run.tracer, identity });
@@ -139,7 +140,7 @@ fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) ->
     plan_of_cells(&like, &cells)
 }
 
-/// Evidence on each factor by cell: a factor is in effect if all finished runs and ranks show it.
+/// Evidence on each factor for each cell: a factor is in effect if all finished runs and ranks show it.
 fn proofs(sources: &[Source], keys: &Keys) -> HashMap<CellKey, Vec<Proof>> {
     let mut proofs: HashMap<CellKey, Vec<Proof>> = HashMap::new();
     for source in sources {
@@ -163,7 +164,7 @@ fn proofs(sources: &[Source], keys: &Keys) -> HashMap<CellKey, Vec<Proof>> {
     proofs
 }
 
-/// Full texts of the marks of each cell's runs, each once, with the runs that have it.
+/// Full texts of the marks of each cell's runs, each text once, with the runs that have it.
 fn stories(sources: &[analysis::Source], keys: &Keys) -> HashMap<CellKey, Vec<String>> {
     let mut stories: HashMap<CellKey, Vec<(String, Vec<&str>)>> = HashMap::new();
     for (source, run) in
@@ -178,6 +179,6 @@ fn stories(sources: &[analysis::Source], keys: &Keys) -> HashMap<CellKey, Vec<St
             }
         }
     }
-    let told = |(story, runs): (String, Vec<&str>)| format!("{story} ({})", runs.join(", "));
-    stories.into_iter().map(|(key, stories)| (key, stories.into_iter().map(told).collect())).collect()
+    let story_and_runs = |(story, runs): (String, Vec<&str>)| format!("{story} ({})", runs.join(", "));
+    stories.into_iter().map(|(key, stories)| (key, stories.into_iter().map(story_and_runs).collect())).collect()
 }

@@ -15,7 +15,7 @@ use crate::app::widgets::{check_ui, muted, strong};
 use crate::figure::{duration_text, filter_of};
 use crate::plan::asked_cells;
 
-/// Width below which notes and copying have a line to themselves.
+/// Below this width, notes and copying have their own line.
 const ONE_LINE: f32 = 820.0;
 
 /// Width of the button that plans full runs.
@@ -27,7 +27,7 @@ pub fn status_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut 
     let for_button = FULL_RUNS * buttons.into_iter().filter(|is_there| *is_there).count() as f32;
     let is_narrow = ui.available_width() < ONE_LINE + for_button;
     if is_narrow {
-        // What to run next goes on a line of its own where it has no room.
+        // The suggested runs get their own line if there is no room.
         ui.horizontal_wrapped(|ui| counts_ui(ui, view, picture, commands));
         ui.horizontal(|ui| notes_ui(ui, view, picture, commands));
     } else {
@@ -51,12 +51,12 @@ fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
         let colour = palette(ui.visuals()).warning;
         let runs = if comparison.unfinished == 1 { "run" } else { "runs" };
         let text = format!("{} unfinished {runs} excluded", comparison.unfinished);
-        ui.colored_label(colour, text).on_hover_text("Marks and notes list them with their reasons");
+        ui.colored_label(colour, text).on_hover_text("Marks and notes list these runs with the reasons");
     }
     if let Some(full) = &picture.full_runs {
         let count = asked_cells(full).len();
         let text = format!("Plan full runs of {count} quick {}", if count == 1 { "cell" } else { "cells" });
-        let help = "Quick runs tell no accuracy and no losses of epochs. Opens a plan of full runs of these cells.";
+        let help = "Quick runs give no accuracy and no losses of epochs. Opens a plan with full runs of these cells.";
         if ui.button(text).on_hover_text(help).clicked() {
             commands.push(Command::from(CompareCommand::PlanFullRuns));
         }
@@ -74,7 +74,7 @@ fn counts_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<
     }
 }
 
-/// Draws what to run next: more repeats, and cells without a value. While runs wait, nothing is offered.
+/// Draws the suggested runs: more repeats, and cells without a value. While runs are waiting, nothing is suggested.
 fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     if picture.waiting > 0 || picture.pending > 0 {
         return;
@@ -90,7 +90,8 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         let time = if step.duration_s > 0.0 { format!(", {}", duration_text(step.duration_s)) } else { String::new() };
         let more = if step.more == 1 { "1 more repeat".to_owned() } else { format!("{} more repeats", step.more) };
         let text = format!("{} undecided: queue {about} {more}{time}", step.count);
-        let help = "Queues more repeats of the undecided cells and of the baseline. How many follows from the spread of those that are there.";
+        let help = "Queues more repeats of the undecided cells and of the baseline. Their number follows from the spread of the existing \
+             repeats.";
         button(ui, text, help, CompareCommand::QueueRepeats);
     }
     if let Some(step) = &picture.lacking {
@@ -104,7 +105,7 @@ fn next_step_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
     }
 }
 
-/// Draws the notes and how to copy the table, from the right.
+/// Draws the notes and the copy menu, from the right.
 fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
         copy_ui(ui, |format| CompareCommand::Copy(format).into(), commands);
@@ -121,11 +122,11 @@ fn notes_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<C
     });
 }
 
-/// Draws the menu of the table's columns; measures that it lacks can be added there.
+/// Draws the menu of the table's columns, in which measures that the table lacks can be added.
 fn columns_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
     let comparison = &picture.comparison;
     let named = picture.texts.named(&comparison.table);
-    let there: Vec<&str> = comparison.table.columns.iter().map(|column| &*column.key).collect();
+    let columns: Vec<&str> = comparison.table.columns.iter().map(|column| &*column.key).collect();
     let own = &view.own.study.measures;
     let mut added = None;
     let asked = columns::columns_ui(ui, "Table columns", &view.settings.columns_of(Listed::Compare), &named, |ui| {
@@ -136,7 +137,7 @@ fn columns_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec
         ui.label(muted(ui, "More measures"));
         for (key, name) in &comparison.measures {
             let mut is_added = own.contains(key);
-            if !is_added && there.contains(&&**key) {
+            if !is_added && columns.contains(&&**key) {
                 continue;
             }
             let check = check_ui(ui, &mut is_added, name.clone());

@@ -17,7 +17,7 @@ use crate::conduct::Order;
 use crate::figure::{SavedStudy, Study, find_study, refused_name};
 
 impl CompareScreen {
-    /// The study in words: its name, and whether it differs from what is kept under that.
+    /// The study in words: its name, and whether it differs from the saved study with that name.
     fn study_text(&self, saved: &[SavedStudy]) -> String {
         let study = &self.study;
         if study.name.is_empty() {
@@ -28,16 +28,16 @@ impl CompareScreen {
     }
 }
 
-/// Why the session cannot keep a study now.
+/// Why the session cannot save a study now; `None` if it can.
 fn cannot_save(desk: &Desk) -> Option<String> {
     match &desk.session {
-        None => Some("No session is open: a study is saved in one".to_owned()),
+        None => Some("No session is open, and studies are saved in a session".to_owned()),
         Some(session) => session.read_only.clone(),
     }
 }
 
 impl CompareScreen {
-    /// Keeps what is shown as a study of this name.
+    /// Saves what is shown as a study with this name.
     pub(super) fn save_study(&mut self, name: &str, desk: &mut Desk) {
         let name = name.trim();
         if let Some(reason) = refused_name(name) {
@@ -61,13 +61,13 @@ impl CompareScreen {
     }
 }
 
-/// A study as the session keeps it, if it does.
+/// A study as it is saved in the session, if it is.
 fn kept(desk: &Desk, name: &str) -> Option<serde_json::Value> {
     let saved = desk.records.studies.iter().find(|saved| saved.name == name)?;
     serde_json::from_str(&saved.json).ok()
 }
 
-/// Deletes a saved study, which can be undone.
+/// Deletes a saved study; this can be undone.
 pub(super) fn delete_study(name: &str, desk: &mut Desk) {
     let Some(json) = kept(desk, name) else { return };
     let what = format!("The study {name:?} was deleted");
@@ -75,8 +75,8 @@ pub(super) fn delete_study(name: &str, desk: &mut Desk) {
     desk.order_to_undo(Deed { what, orders: vec![Order::DeleteStudy(name.to_owned())], inverse });
 }
 
-/// What the study shows that nobody named.
-const PLAIN: &str = "One measure with its ratio, and values that show that cells did the same work";
+/// The description of a study without a name.
+const PLAIN: &str = "One measure with its ratio, and values that show whether cells did the same work";
 
 /// Draws the menu.
 pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
@@ -89,7 +89,7 @@ pub fn study_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         save_ui(ui, view, commands);
         ui.separator();
         let search = search_ui(ui, Id::unique("study-search"));
-        // As much as the window leaves below the button.
+        // At most the height that the window leaves below the button.
         let height = (ui.ctx().content_rect().bottom() - ui.cursor().top() - 6.0 * GRID).clamp(120.0, 560.0);
         ui.scope(|ui| {
             ui.set_max_height(height);
@@ -128,7 +128,7 @@ fn study_ui(ui: &mut Ui, view: View<'_>, name: &str, study: &Study, commands: &m
 fn saved_ui(ui: &mut Ui, view: View<'_>, saved: &SavedStudy, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         let delete = ui.add_enabled(cannot_save(view.desk).is_none(), Button::new("✗").small());
-        let delete = delete.on_hover_text("Delete this study; it can be brought back");
+        let delete = delete.on_hover_text("Delete this study; the notice can restore it");
         delete.widget_info(|| named(&format!("Delete study {}", saved.name)));
         if deliberate::clicked(&delete, ("delete study", &saved.name)) {
             commands.push(Command::from(CompareCommand::DeleteStudy(saved.name.clone())));
@@ -145,7 +145,7 @@ fn saved_ui(ui: &mut Ui, view: View<'_>, saved: &SavedStudy, commands: &mut Vec<
 
 /// A field for a name and its button.
 fn save_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    // What is being typed is nobody else's business: it lives in egui's own memory.
+    // The text being typed is local and is stored in egui's own memory.
     let id = Id::unique("study-name");
     let mut name: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();
     let cannot = cannot_save(view.desk);

@@ -21,11 +21,13 @@ pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         let reason = match (study.form == Form::Metrics, study.runs != Runs::Plain) {
             _ if comparison.all_cells > 0 => "No cell matches the filter. Show all, or tick a level.",
             (true, _) => "No run here has a profiler's report.",
-            _ if comparison.traced == 0 => "No run here has what this study shows.",
+            _ if comparison.traced == 0 => "No run here has the measures of this study.",
             (false, false) => {
                 "All runs here are traced, which costs time. Tick “Traced runs”, or choose the form Metrics."
             }
-            (false, true) => "There are only reports here, which do not have these measures. Choose the form Metrics.",
+            (false, true) => {
+                "There are only profiler reports here, which do not have these measures. Choose the form Metrics."
+            }
         };
         ui.label(muted(ui, reason));
         return;
@@ -53,7 +55,7 @@ pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
     }));
 }
 
-/// The table as it is copied: with the displayed rows and columns. Unless somebody ordered them, columns stand as in files.
+/// The table for copying: with the displayed rows and columns. Unless the user ordered the columns, they have the order of files.
 pub fn copied_table(picture: &Picture, order: &[usize], settings: &Settings) -> Table {
     let mut columns = shown_columns(picture, settings);
     if settings.columns_of(Listed::Compare).order.is_empty() {
@@ -62,7 +64,7 @@ pub fn copied_table(picture: &Picture, order: &[usize], settings: &Settings) -> 
     picture.texts.shown_table(&picture.comparison.table, order, &columns)
 }
 
-/// The places of the columns that are displayed, in their order.
+/// The indexes of the displayed columns, in order.
 pub fn shown_columns(picture: &Picture, settings: &Settings) -> Vec<usize> {
     let named = picture.texts.named(&picture.comparison.table);
     let keys: Vec<String> = named.into_iter().map(|(key, _)| key).collect();

@@ -235,7 +235,7 @@ fn levels_get_another_order_and_another_colour_in_their_menu_and_figures_have_th
     let state = &mut harness.state_mut().state;
     assert_eq!(state.own::<CompareScreen>().study.colours, [("precision".into(), Level::text("fp16"), 5)]);
     assert_eq!((state.desk.looks.order.len(), state.desk.looks.colours.len()), (1, 1));
-    harness.get_by_label("Usual order and colours").click();
+    harness.get_by_label("Default order and colours").click();
     obey(&mut harness);
     let state = &harness.state().state;
     assert!(

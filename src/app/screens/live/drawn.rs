@@ -1,4 +1,4 @@
-//! Cache of drawn points: most frames draw the same points again, as when only the pointer moves.
+//! Cache of drawn points: most frames draw the same points again, for example when only the pointer moves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Key {
     pub columns: usize,
 }
 
-/// Points drawn in the last two passes.
+/// Points drawn in this pass and in the one before, so that unchanged curves are not reduced again.
 #[derive(Clone, Default)]
 struct Drawn {
     pass: u64,
@@ -58,9 +58,9 @@ pub fn pieces(context: &Context, key: Key, make: impl FnOnce() -> Pieces) -> Arc
         drawn.known(&key)
     });
     known.unwrap_or_else(|| {
-        let made = Arc::new(make());
-        context.data_mut(|data| data.get_temp_mut_or_default::<Drawn>(id).now.insert(key, Arc::clone(&made)));
-        made
+        let pieces = Arc::new(make());
+        context.data_mut(|data| data.get_temp_mut_or_default::<Drawn>(id).now.insert(key, Arc::clone(&pieces)));
+        pieces
     })
 }
 

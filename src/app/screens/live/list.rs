@@ -1,4 +1,4 @@
-//! The list of runs next to the plots: running ones first, drawn ones with colour and marker.
+//! The list of runs next to the plots: active ones first, drawn ones with colour and marker.
 
 use std::collections::HashSet;
 
@@ -19,10 +19,10 @@ use crate::plan::{Facts, Filter, Level, RunState, mentions};
 
 /// Number of runs, from the top, whose names are measured.
 const NAMES_MEASURED: usize = 100;
-/// Most lines of a name, and of one that is said with its levels alone.
+/// The most lines of a name, and of a name that consists only of levels.
 const MOST_LINES: usize = 3;
 const MOST_BRIEF_LINES: usize = 4;
-/// Width of the tick box and the sample of the line before a name.
+/// Width of the tick box and the line sample in front of a name.
 const BEFORE_NAME: f32 = 52.0;
 
 /// A run of the list.
@@ -30,7 +30,7 @@ pub struct Listed<'a> {
     pub run: &'a str,
     pub name: &'a str,
     pub state: RunState,
-    /// Its line on the Runs screen, which knows its levels.
+    /// Its line on the Runs screen, which has its levels.
     row: Option<&'a Row>,
 }
 
@@ -53,7 +53,7 @@ impl Facts for Listed<'_> {
     }
 }
 
-/// The runs that have started: running ones first, then ended ones, latest first.
+/// The runs that have started: active ones first, then ended ones, latest first.
 pub fn listed(view: View<'_>) -> Vec<Listed<'_>> {
     let runs = &view.desk.runs;
     let running: Vec<&QueueRow> = running(view.desk).collect();
@@ -66,7 +66,7 @@ pub fn listed(view: View<'_>) -> Vec<Listed<'_>> {
     running.chain(ended.map(|row| Listed::new(&row.run, row.state, Some(row)))).collect()
 }
 
-/// The finished runs that stand for the session: the latest of each cell, the latest cells first.
+/// The finished runs that represent the session: the latest run of each cell, the latest cells first.
 pub fn latest_of_cells(rows: &[Row]) -> Vec<&str> {
     let mut cells = HashSet::new();
     let finished = rows.iter().rev().filter(|row| row.state == RunState::Finished);
@@ -116,12 +116,12 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) {
     });
 }
 
-/// How names are written: cut off, those of many factors read alike.
+/// How names are written, so that they are not cut off: names of many factors that are cut off would look alike.
 #[derive(Clone, Copy)]
 struct Form {
-    /// With levels alone.
+    /// Whether names consist only of levels.
     brief: bool,
-    /// Lines of each name.
+    /// The number of lines for each name.
     lines: usize,
 }
 
@@ -130,7 +130,7 @@ impl Form {
     fn fit(ui: &Ui, runs: &[&Listed]) -> Self {
         let room = ui.available_width() - BEFORE_NAME - ui.spacing().scroll.allocated_width();
         let lines = |brief: bool| {
-            let of = |listed: &&Listed| {
+            let name_lines = |listed: &&Listed| {
                 let widest_state = match listed.state {
                     RunState::Starting | RunState::Running => "● 100\u{a0}%",
                     RunState::Finished => "",
@@ -140,7 +140,7 @@ impl Form {
                 job.wrap.max_width = room;
                 ui.fonts_mut(|fonts| fonts.layout_job(job)).rows.len()
             };
-            runs.iter().take(NAMES_MEASURED).map(of).max().unwrap_or(1)
+            runs.iter().take(NAMES_MEASURED).map(name_lines).max().unwrap_or(1)
         };
         match lines(false) {
             lines @ ..=MOST_LINES => Self { brief: false, lines },

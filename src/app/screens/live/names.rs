@@ -1,11 +1,11 @@
-//! What runs are called where there is little room: only what differs, levels alone, and lines that break between levels.
+//! Short names of runs for narrow spaces: only the parts that differ, only levels, and line breaks only between levels.
 
-/// What stands between the parts of a name.
+/// The separator between the parts of a name.
 const SEPARATOR: &str = " · ";
-/// The same at the end of a line that may break there.
+/// The separator if a line may break after it.
 const BREAKABLE: &str = "\u{a0}· ";
 
-/// A name without the names of its settings, which stand before their levels: `fp32 · conv · 1 GPU` for `fp32 · TF32 conv · 1 GPU`.
+/// A name without the names of settings in front of their levels: `fp32 · conv · 1 GPU` for `fp32 · TF32 conv · 1 GPU`.
 pub fn levels_alone(name: &str) -> String {
     let level = |part: &str| match part.split_once(' ') {
         Some((setting, level)) if !setting.starts_with(|first: char| first.is_ascii_digit()) => level.to_owned(),
@@ -14,7 +14,7 @@ pub fn levels_alone(name: &str) -> String {
     name.split(SEPARATOR).map(level).collect::<Vec<_>>().join(SEPARATOR)
 }
 
-/// Names without the parts that all of them have at one place; whole ones where nothing would be left.
+/// Names without the parts that all of them have at the same position; complete names if nothing would be left.
 pub fn without_shared(names: &[&str]) -> Vec<String> {
     let parts: Vec<Vec<&str>> = names.iter().map(|name| name.split(SEPARATOR).collect()).collect();
     let is_shared =
@@ -27,7 +27,7 @@ pub fn without_shared(names: &[&str]) -> Vec<String> {
     parts.iter().map(own).collect()
 }
 
-/// A name whose lines break between its parts alone.
+/// A name whose lines can break only between its parts.
 pub fn breaking_between_parts(name: &str) -> String {
     let parts: Vec<String> = name.split(SEPARATOR).map(|part| part.replace(' ', "\u{a0}")).collect();
     parts.join(BREAKABLE)

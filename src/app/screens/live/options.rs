@@ -31,15 +31,15 @@ pub fn options_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) 
         };
         check("Per GPU", "One curve per GPU or rank instead of one per run", live.per_gpu, LiveCommand::PerGpu);
         check("Log loss", "Draw the loss on a logarithmic axis", live.log_loss, LiveCommand::LogLoss);
-        check("Follow", "Keep the newest values of a running run in view", live.follow, LiveCommand::Follow);
-        // A slider, its number and what lies between.
+        check("Follow", "Keep the newest values of an active run in view", live.follow, LiveCommand::Follow);
+        // A slider, its number and the space between them.
         let width = text_width(ui, "Smoothing") + ui.spacing().slider_width + 64.0;
         together_ui(ui, width, |ui| {
             let label = ui.label("Smoothing");
             let mut factor = live.smoothing;
             let slider = Slider::new(&mut factor, 0.0..=0.99).fixed_decimals(2);
-            let hover = "Exponential moving average over time: weight of the past in each point. \
-                         The raw curve stays visible behind it";
+            let hover = "Exponential moving average over time: the weight of the past in each point. The raw curve stays visible behind \
+                 it";
             if ui.add(slider).labelled_by(label.id).on_hover_text(hover).changed() {
                 commands.push(LiveCommand::Smoothing(factor));
             }

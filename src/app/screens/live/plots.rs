@@ -206,7 +206,11 @@ impl Panel<'_> {
         let factor = scene.smoothing();
         if factor > 0.0 {
             let done = self.curves.iter().all(Curve::is_smooth);
-            notes.push(if done { format!("smoothed {factor:.2}, raw behind") } else { "smoothing …".to_owned() });
+            notes.push(if done {
+                format!("smoothed {factor:.2}, raw curve behind")
+            } else {
+                "smoothing …".to_owned()
+            });
         }
         notes.join(" · ")
     }
@@ -305,7 +309,7 @@ impl Draw<'_> {
 
 fn line(plot: &mut PlotUi, points: Vec<PlotPoint>, colour: Color32) {
     if !points.is_empty() {
-        // Bands would fill the area up to the next point; the points are few already.
+        // Bands would fill the area up to the next point; there are only few points.
         let line = Line::new("", PlotPoints::Owned(points)).stroke(Stroke::new(1.5, colour));
         plot.line(line.allow_band(false).allow_hover(false));
     }
@@ -365,7 +369,7 @@ fn interact(ui: &Ui, scene: &Scene, response: &eframe::egui::Response, commands:
 /// Zooms to a range. Ends following, so that the view does not jump back to the newest values.
 fn look(scene: &Scene, (from, to): (f64, f64), commands: &mut Vec<LiveCommand>) {
     let (first, last) = scene.all;
-    // There is nothing to see further out.
+    // There are no data further out.
     if to - from > 4.0 * (last - first) {
         commands.push(LiveCommand::Reset);
         return;

@@ -39,18 +39,18 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Its name, whole or with levels alone: `fp32 · conv · 1 GPU` for `fp32 · TF32 conv · 1 GPU`.
+    /// Its name, complete or only with levels: `fp32 · conv · 1 GPU` for `fp32 · TF32 conv · 1 GPU`.
     fn shown_name(&self, brief: bool) -> String {
         if brief { levels_alone(&self.name) } else { self.name.clone() }
     }
 }
 
-/// How the table fits into its room.
+/// How the table fits into its area.
 struct Columns {
     name: f32,
     /// Width of each column of numbers, in points.
     numbers: Vec<f32>,
-    /// Names are said with levels alone.
+    /// Whether names consist only of levels.
     brief: bool,
     /// Lines of a name, and of the headings.
     name_lines: usize,
@@ -71,7 +71,7 @@ impl Columns {
             let widths = lines.iter().map(|line| text_width(ui, &line.shown_name(brief)).ceil() + SWATCH + GRID);
             widths.fold(NAME_WIDTH.0, f32::max).min(NAME_WIDTH.1)
         };
-        // Names that are cut off read alike: where they have no room, they are said without the names of settings, and on two lines.
+        // Names that are cut off look alike: if there is no room, they are shown without the names of settings, and on two lines.
         let brief = needed(false) > most;
         let name_lines = if needed(brief) > most { WRAPPED_LINES } else { 1 };
         let name = needed(brief).min(most.max(NAME_WIDTH.0));
@@ -83,7 +83,7 @@ impl Columns {
         Self { name, numbers, brief, name_lines, heading_lines }
     }
 
-    /// Draws one line of the table, so many lines of text high; numbers are right-aligned.
+    /// Draws one line of the table, with a height of `lines` lines of text; numbers are right-aligned.
     fn row(&self, ui: &mut Ui, lines: usize, name: impl FnOnce(&mut Ui), values: &[String], header: bool) {
         let height = lines as f32 * LINE_HEIGHT;
         ui.horizontal(|ui| {
@@ -177,8 +177,9 @@ fn lines<'a>(scene: &Scene, panels: &'a [(Kind, Vec<Curve<'a>>)], at: Option<f64
         }
         parts.sort();
         for part in parts {
-            let of = |curves: &'a [Curve<'a>]| curves.iter().find(|c| c.run.run == run.run && c.part == *part);
-            let found: Vec<Option<&Curve>> = panels.iter().map(|(_, curves)| of(curves)).collect();
+            let curve_of_run =
+                |curves: &'a [Curve<'a>]| curves.iter().find(|c| c.run.run == run.run && c.part == *part);
+            let found: Vec<Option<&Curve>> = panels.iter().map(|(_, curves)| curve_of_run(curves)).collect();
             let Some(curve) = found.iter().flatten().next().copied() else { continue };
             let name = part.as_ref().map_or_else(|| run_name.clone(), |part| format!("{part} · {run_name}"));
             let value = |curve: Option<&Curve>| curve.and_then(|curve| curve.at(scene, at)).map(|[_, y]| y);

@@ -56,7 +56,7 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// What is drawn of the chosen runs.
+    /// The scene for the chosen runs.
     pub fn new(view: View<'a>) -> Self {
         let live = view.own;
         let runs: Vec<SceneRun> = live
@@ -156,7 +156,7 @@ impl<'a> Scene<'a> {
         reason.unwrap_or_else(|| "these runs use no GPU".to_owned())
     }
 
-    /// What the session's workloads call a step.
+    /// The word for a step in the session's workloads.
     pub fn step(&self) -> &'a str {
         &self.live.step
     }

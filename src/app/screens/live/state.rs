@@ -32,7 +32,7 @@ pub enum LiveCommand {
     Reset,
     /// Focus the filter field.
     FocusFilter,
-    /// List only runs that this filter admits.
+    /// List only runs that match this filter.
     Filter(String),
 }
 
@@ -53,7 +53,7 @@ pub struct LiveScreen {
     /// Zoomed range of the horizontal axis; `None` shows everything.
     pub(super) view: Option<(f64, f64)>,
     pub(super) filter: String,
-    /// What the workloads of the session call a step.
+    /// The word for a step in the session's workloads.
     pub(super) step: Arc<str>,
 }
 

@@ -15,7 +15,7 @@ use crate::app::engine::{LiveBatch, RunCurves};
 pub(super) const KEPT_RUNS: usize = 16;
 /// Most running runs that are shown automatically.
 const AUTOMATIC_RUNS: usize = 4;
-/// Most batches that wait for the recorded curves of a run to be read.
+/// Most batches of new data that wait until the recorded curves of a run are read.
 const WAITING_BATCHES: usize = 1000;
 /// Most values smoothed within a frame, which takes about a millisecond.
 const SMOOTHED_AT_ONCE: usize = 50_000;
@@ -28,7 +28,7 @@ pub struct Chosen {
     /// Index of its colour and marker.
     pub slot: usize,
     automatic: bool,
-    /// It is shown while there is nothing else.
+    /// Whether it is shown only because the user has chosen no run.
     offered: bool,
 }
 
@@ -99,7 +99,7 @@ impl Shelf {
         }
     }
 
-    /// Shows runs that nobody asked for, where none is drawn and none was hidden.
+    /// Shows runs that the user did not choose, if none is drawn and none was hidden.
     pub fn offer<'a>(&mut self, runs: impl Iterator<Item = &'a str>) {
         if !(self.chosen.is_empty() && self.unwanted.is_empty()) {
             return;
@@ -130,7 +130,7 @@ impl Shelf {
         self.chosen.push(Chosen { run: run.to_owned(), slot, automatic, offered: false });
     }
 
-    /// Reads the drawn runs once more, which stay as they are until then, and drops all others: steps may have been missed.
+    /// Reads the drawn runs again and drops all others, because steps may have been missed; the drawn runs stay visible until then.
     pub fn read_anew(&mut self) {
         self.reading.clear();
         let Self { curves, order, chosen, .. } = self;
@@ -156,7 +156,7 @@ impl Shelf {
     pub fn take(&mut self, batch: LiveBatch) {
         let run = batch.run.clone();
         if !self.curves.contains_key(&run) {
-            // The start of a run that was under way before has to be read from the session. Samples alone do not tell.
+            // The start of a run that was already active must be read from the session. Samples alone do not show this.
             if batch.steps.first().is_none_or(|step| step.step.step > 1) {
                 self.want(&run);
             }
@@ -178,7 +178,7 @@ impl Shelf {
 
     /// Takes over the recorded curves of a run.
     pub fn take_curves(&mut self, read: RunCurves) {
-        // Curves of another session, or no longer wanted.
+        // Curves of another session, or curves that are not wanted any more.
         let Some(reading) = self.reading.remove(&read.run).filter(|reading| reading.folder == read.folder) else {
             return;
         };
@@ -258,7 +258,7 @@ impl Shelf {
 
     fn install(&mut self, smoothed: Smoothed, factor: f32) {
         let Some(curves) = self.curves.get_mut(&smoothed.run) else { return };
-        // The columns changed meanwhile: they are smoothed again.
+        // The columns changed in the meantime: they are smoothed again.
         if curves.generation != smoothed.generation {
             return;
         }

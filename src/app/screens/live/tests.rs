@@ -267,7 +267,7 @@ fn smoothing_is_labelled_and_keeps_the_raw_curve() {
     assert!(screen.query_by_label_contains("smoothed").is_none());
     execute(&mut screen.state_mut().state, LiveCommand::Smoothing(0.9));
     screen.run();
-    let said = screen.query_all_by_label("smoothed 0.90, raw behind").count();
+    let said = screen.query_all_by_label("smoothed 0.90, raw curve behind").count();
     assert_eq!(said, 2, "loss and step time");
     let scene = scene_of(&screen.state().state);
     let panels = scene.panels();

@@ -1,4 +1,4 @@
-//! Data sets: which are present, and generating or downloading the others.
+//! Data sets: which ones exist, and generating or downloading the others.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Work {
     /// Starts the work.
     pub fn start(key: Key, context: &Context) -> Result<Self, String> {
         let known = obtainable().find(|(_, files)| files.key == key);
-        let (rule, files) = known.ok_or_else(|| format!("{key} is a data set of no workload"))?;
+        let (rule, files) = known.ok_or_else(|| format!("{key} is not a data set of any workload"))?;
         let folder = dataset::folder_of(rule, files).map_err(|error| error.to_string())?;
         let shared = Arc::<Shared>::default();
         let (theirs, waker) = (Arc::clone(&shared), context.clone());
@@ -85,7 +85,7 @@ impl Work {
 pub fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let machine = view.own;
     let palette = palette(ui.visuals());
-    // What takes long on another machine is its shell's.
+    // Long work on another machine must be started in a shell there.
     let far = view.session.as_ref().filter(|session| session.host().is_some());
     let far = far.and_then(|session| Address::of(&session.folder).ok().flatten());
     let found = machine.places.as_ref().map_or(&[][..], |places| &places.sets);
@@ -161,7 +161,7 @@ fn button(files: &Obtainable) -> eframe::egui::Button<'static> {
 fn work_ui(ui: &mut Ui, work: &Work, by: Obtained, commands: &mut Vec<Command>) {
     let (done, total) = (work.shared.done.load(Ordering::Relaxed), work.shared.total.load(Ordering::Relaxed));
     let text = match (total, by) {
-        (0, _) => "waiting for another process that prepares the same data …".to_owned(),
+        (0, _) => "waiting for another process that is preparing the same data …".to_owned(),
         (_, Obtained::Generated) => format!("{} of {} images", grouped(&done.to_string()), grouped(&total.to_string())),
         (_, Obtained::Downloaded) => format!("{} of {}", bytes_text(done as f64), bytes_text(total as f64)),
     };

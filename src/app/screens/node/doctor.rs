@@ -1,4 +1,4 @@
-//! What runs need of the machine, and whether it has that: the list of `multicard doctor`.
+//! The checks of what runs need on the machine: the list of `multicard doctor`.
 
 use eframe::egui::{Label, RichText, Ui};
 
@@ -6,7 +6,7 @@ use crate::app::theme::palette;
 use crate::app::widgets::muted;
 use crate::session::{Check, Health, Places};
 
-/// Draws what is not there first: what does not work, then what only some runs need. What is good is one line.
+/// Draws the problems first: things that do not work, then missing things that only some runs need. Everything that is good is on one line.
 pub fn checks_ui(ui: &mut Ui, places: Option<&Places>) {
     let Some(places) = places else {
         ui.weak("reading …");

@@ -9,7 +9,7 @@ use crate::plan::{Gpu, Node};
 use crate::protocol::{GpuSample, Sample};
 
 const BAR: Vec2 = Vec2::new(160.0, 10.0);
-/// Share from which a bar warns.
+/// From this share on, a bar shows a warning.
 const NEARLY_FULL: f64 = 0.9;
 
 /// One line: name, bar and value.
@@ -67,12 +67,21 @@ pub fn host_ui(ui: &mut Ui, node: &Node, sample: Option<&Sample>) {
     Grid::new("node-host-live").num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {
         let busy = host.cpus_busy;
         let text = busy.map(|busy| format!("{busy:.1} of {cpus}"));
-        let hover = "CPUs kept busy by all processes, of those this process may use";
+        let hover = "CPUs kept busy by all processes, among the CPUs that this process may use";
         line_ui(ui, &line("CPUs busy", busy.map(|busy| busy / cpus), text, false, hover));
         let used = host.memory_used_bytes.map(|bytes| bytes as f64);
         let text = used.map(|used| format!("{} of {}", bytes_text(used), bytes_text(memory_bytes)));
         let share = used.filter(|_| memory_bytes > 0.0).map(|used| used / memory_bytes);
-        line_ui(ui, &line("Memory", share, text, true, "In use by all processes, of what this process may use"));
+        line_ui(
+            ui,
+            &line(
+                "Memory",
+                share,
+                text,
+                true,
+                "Memory in use by all processes, of the memory that this process may use",
+            ),
+        );
         for (name, rate) in [("Disk read", host.disk_read_bytes_per_s), ("Disk write", host.disk_write_bytes_per_s)] {
             ui.label(muted(ui, name));
             ui.label("");
@@ -96,7 +105,13 @@ pub fn gpu_ui(ui: &mut Ui, gpu: &Gpu, sample: Option<&GpuSample>) {
         line_ui(ui, &line("Memory", share, text, true, "In use by all processes (NVML)"));
         line_ui(
             ui,
-            &line("Busy", known.busy, known.busy.map(percent), false, "Share of time with a kernel running (NVML)"),
+            &line(
+                "Busy",
+                known.busy,
+                known.busy.map(percent),
+                false,
+                "Share of time in which a kernel was running (NVML)",
+            ),
         );
         let activity = known.sm_activity;
         let hover = "Share of SM cycles with a resident warp (GPM, H100 and newer)";

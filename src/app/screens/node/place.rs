@@ -13,7 +13,7 @@ use crate::app::words::bytes_text;
 use crate::plan::Node;
 use crate::session::Places;
 
-/// Free space below which a disk warns.
+/// Below this amount of free space, a disk shows a warning.
 const LITTLE_BYTES: u64 = 5_000_000_000;
 
 /// Starts reading.

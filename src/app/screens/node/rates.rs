@@ -1,4 +1,4 @@
-//! Rates: what the machine's devices were measured to reach, and measuring them.
+//! Rates: the measured rates of the machine's devices, and the button that measures them.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::plan::Node;
 use crate::protocol::{DeviceRates, PASSES, PRODUCTS, Rate};
 use crate::session::{Measurement, Stage, USUAL_MEASURE_S, measured_gpus};
 
-/// Why the machine cannot be measured from this window; none where it can.
+/// Why the machine cannot be measured from this window; `None` if it can.
 pub fn refusal(desk: &Desk) -> Option<String> {
     match (&desk.session, &desk.node) {
         (_, None) => Some("The machine is being read.".to_owned()),
-        (None, _) => Some("Rates are kept with a session: open or create one first.".to_owned()),
+        (None, _) => Some("Rates are stored in a session: open or create one first.".to_owned()),
         (Some(session), _) if session.is_sample() => {
-            Some("The sample session is of another machine: open or create one of your own.".to_owned())
+            Some("The sample session was recorded on another machine: open or create a session of your own.".to_owned())
         }
         (Some(session), Some(node)) => {
             let no_worker = || node.worker.is_err().then(|| "There is no worker to measure with.".to_owned());
@@ -31,7 +31,7 @@ pub fn refusal(desk: &Desk) -> Option<String> {
     }
 }
 
-/// Draws the rates, and what measures them.
+/// Draws the rates, and the controls for measuring them.
 pub fn rates_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Command>) {
     let rates = &view.records.rates;
     if !rates.is_empty() {
@@ -60,8 +60,8 @@ fn button_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Comman
     // A number stays with its unit.
     let duration = duration_text(USUAL_MEASURE_S * count as f64).replace(' ', "\u{a0}");
     let what = format!(
-        "Times matrix products in each precision and passes over memory on {devices}: {duration} and the worker's start. Runs \
-         under way end first, queued ones wait. Runs then tell shares of these rates, and Compare draws its roofline with them."
+        "Times matrix products in each precision and passes over memory on {devices}: {duration} plus the worker's start. Active runs \
+             end first, queued runs wait. Afterwards runs also give shares of these rates, and Compare draws its roofline with them."
     );
     ui.add(Label::new(muted(ui, what)).wrap());
     ui.add_space(GRID / 2.0);
@@ -72,9 +72,9 @@ fn button_ui(ui: &mut Ui, view: View<'_>, node: &Node, commands: &mut Vec<Comman
     if button.clicked() {
         commands.push(Command::from(NodeCommand::MeasureRates));
     }
-    // What they use is said of the host and of each GPU. Below the button, which stays where it is.
+    // The details are shown for the host and for each GPU. The warning is below the button, so that the button does not move.
     if refusal.is_none() && view.use_by_others().is_some() {
-        let text = "⚠ Other programs use this machine: rates measured now are too low";
+        let text = "⚠ Other programs use this machine: rates measured now would be too low";
         ui.add(Label::new(RichText::new(text).color(palette(ui.visuals()).warning)).wrap());
     }
     if let Some(reason) = refusal {
@@ -111,7 +111,7 @@ fn outcome_ui(ui: &mut Ui, measurement: &Measurement) {
     }
 }
 
-/// A row for each device.
+/// One row for each device.
 fn table_ui(ui: &mut Ui, node: &Node, all: &[Arc<DeviceRates>]) {
     let is_measured = |key: &&&str| all.iter().any(|rates| rates.find(key).is_some());
     let keys: Vec<&str> = PRODUCTS.iter().chain(&PASSES).filter(is_measured).copied().collect();
@@ -140,7 +140,8 @@ fn table_ui(ui: &mut Ui, node: &Node, all: &[Arc<DeviceRates>]) {
         });
     });
     for rates in all.iter().filter(|rates| !rates.throttle_reasons.is_empty()) {
-        let text = format!("⚠ Clocks of {} were held down by {}", name(node, rates), rates.throttle_reasons.join(", "));
+        let text =
+            format!("⚠ The clocks of {} were limited by {}", name(node, rates), rates.throttle_reasons.join(", "));
         ui.add(Label::new(RichText::new(text).color(palette(ui.visuals()).warning)).wrap());
     }
 }
@@ -160,12 +161,12 @@ fn right(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> Response) {
     ui.with_layout(Layout::right_to_left(Align::Center), add);
 }
 
-/// The unit of a rate, and what makes it of FLOP or bytes in each second.
+/// The unit of a rate, and the factor from FLOP or bytes per second.
 fn unit(key: &str) -> (&'static str, f64) {
     if PASSES.contains(&key) { ("GB/s", 1e-9) } else { ("TFLOP/s", 1e-12) }
 }
 
-/// A device as the screen calls it.
+/// The name of a device on this screen.
 fn name(node: &Node, rates: &DeviceRates) -> String {
     let gpu = rates.device.gpu_uuid.as_ref().and_then(|uuid| node.gpus.iter().find(|gpu| gpu.uuid == **uuid));
     match gpu {
@@ -175,13 +176,14 @@ fn name(node: &Node, rates: &DeviceRates) -> String {
     }
 }
 
-/// What measured a device.
+/// The software that measured a device.
 fn software(rates: &DeviceRates) -> String {
     let threads = rates.threads.map_or(String::new(), |threads| format!(", {threads} threads"));
     let clock = rates.sm_clock_mhz.map_or(String::new(), |clock| format!(", SM clock {clock:.0} MHz"));
     let others = rates.others_cpus.filter(|_| rates.is_contended());
     let others = others.map_or(String::new(), |others| {
-        format!(", others kept {others:.2} CPUs busy: too low, no run is held against them; measure again when nothing else runs")
+        format!(", other programs kept {others:.2} CPUs busy: the rates are too low, and no run is compared with them; measure again \
+             when nothing else runs")
     });
     format!("{}{threads}, libtorch {}{clock}{others}", rates.device.name, rates.torch_version)
 }

@@ -20,10 +20,10 @@ use crate::plan::{
 
 /// Run-time and memory limits that the first tick sets.
 const FIRST_RUN_TIME_S: f64 = 3600.0;
-/// The precision that the remark on repeats is about.
+/// The precision in the remark about repeats.
 const REMARKED_PRECISION: f64 = 0.01;
 const FIRST_MEMORY_GB: f64 = 80.0;
-/// Room that the names of details take beside what is chosen.
+/// Width of the names of details next to their values.
 const NAMES_WIDTH: f32 = 122.0;
 
 /// Draws the card.
@@ -36,7 +36,7 @@ pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>)
             let width = (ui.available_width() - 160.0).clamp(120.0, 420.0);
             let named = text_ui(ui, "plan name", &plan.name, width, "");
             named.0.labelled_by(label.id);
-            // A name that is none stays as it was.
+            // An invalid name is not applied.
             let name = named.1.map(|name| name.trim().chars().filter(|c| !c.is_control()).collect::<String>());
             if let Some(name) = name.filter(|name| is_name(name)) {
                 edit::<PlanCommand>(commands, plan, None, |plan| plan.name = name);
@@ -60,11 +60,12 @@ pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>)
     });
 }
 
-/// Which block of the plan is shown, each with cells of its own, and how there are more or fewer.
+/// Draws the choice of the block, each with its own cells, and the buttons that add and remove blocks.
 fn blocks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let document = &view.own.document;
     ui.horizontal_wrapped(|ui| {
-        ui.label("Blocks").on_hover_text("The plan's cells are those of all its blocks. Below is the chosen one.");
+        ui.label("Blocks")
+            .on_hover_text("The plan's cells are the cells of all its blocks. The chosen block is shown below.");
         for (place, block) in document.plan().blocks().enumerate() {
             let chosen = place == document.block();
             let name = format!("Block {}: {}", place + 1, block.spec.name);
@@ -94,10 +95,10 @@ fn blocks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     });
 }
 
-/// Which workload: each has cards of its own.
+/// Draws the choice of the workload, each with its own cards.
 fn workload_ui(ui: &mut Ui, plan: &Plan, commands: &mut Vec<Command>) {
     let own = &plan.first.spec;
-    // A plan may bring a workload that only it knows; otherwise a program of one's own can become one.
+    // A plan may come with its own workload; otherwise a program can be chosen.
     let is_brought = workloads().iter().all(|spec| spec.key != own.key);
     let other = || plan.brought_workloads().first().map_or_else(starting_command, |spec| Arc::clone(spec));
     let brought = if is_brought { Arc::clone(own) } else { other() };
@@ -160,9 +161,9 @@ fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     }
     let palette = palette(ui.visuals());
     let host = view.session.as_ref().and_then(|session| session.host());
-    let there = host.map(|host| format!("Looked for on {host} when the plan is launched."));
-    let (text, colour) = match (&there, outlook.and_then(|outlook| outlook.data.as_ref())) {
-        (Some(there), Some(_)) => (there, palette.muted),
+    let where_checked = host.map(|host| format!("Checked on {host} when the plan is launched."));
+    let (text, colour) = match (&where_checked, outlook.and_then(|outlook| outlook.data.as_ref())) {
+        (Some(where_checked), Some(_)) => (where_checked, palette.muted),
         (_, None) => (&rule.help, palette.muted),
         (None, Some(Ok(found))) => (found, palette.muted),
         (None, Some(Err(missing))) => (missing, palette.warning),
@@ -176,8 +177,8 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
         ui.label("Order of runs");
         ui.horizontal(|ui| {
             for (order, help) in [
-                (Order::Interleaved, "Each repeat shuffles all cells, so that drift of the machine affects all of them alike"),
-                (Order::Sequential, "All repeats of one cell, then those of the next"),
+                (Order::Interleaved, "Each repeat shuffles all cells, so that drift affects all of them alike"),
+                (Order::Sequential, "All repeats of one cell, then all repeats of the next"),
             ] {
                 let chosen = plan.order == order;
                 let radio = radio_ui(ui, chosen, true, order.name()).on_hover_text(help);
@@ -233,8 +234,8 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
         }
 
         ui.label("Control");
-        let help = "Runs the first cell twice, as a copy that differs in nothing. Tables say whether the two are told apart: what this \
-        session takes for a difference where there is none.";
+        let help = "Runs an identical copy of the first cell as well. Tables then say whether the two seem to differ: if they do, \
+             this session reports differences where there are none.";
         if tick_ui(ui, plan.aa, true, "A/A copy of the first cell").on_hover_text(help).clicked() {
             edit::<PlanCommand>(commands, plan, None, |plan| plan.aa = !plan.aa);
         }
@@ -242,8 +243,8 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
 
         ui.label("Machine");
         let exclusive = plan.limits.exclusive;
-        let help = "Each run has the machine to itself, so that no other run affects its times. Otherwise small runs are packed \
-        side by side, each on its own GPUs and CPUs; their times are excluded from tables.";
+        let help = "Each run has the machine to itself, so that no other run affects its times. Otherwise several runs share the \
+             machine, each on its own GPUs and CPUs, and their times are left out of tables.";
         if tick_ui(ui, exclusive, true, "one run at a time").on_hover_text(help).clicked() {
             edit::<PlanCommand>(commands, plan, None, |plan| plan.limits.exclusive = !exclusive);
         }
@@ -251,16 +252,16 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
     });
 }
 
-/// How far runs go.
+/// Draws the choice between full and quick runs.
 fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
     let mut asked = None;
     ui.label("Runs");
     ui.horizontal(|ui| {
         let choices = [
-            (Mode::Full, "Through all epochs, with accuracy and losses"),
+            (Mode::Full, "Runs all epochs, with accuracy and losses"),
             (
                 Mode::Quick { step_precision: Mode::STEP_PRECISION },
-                "Until the mean step is known; training time is extrapolated, and there is no accuracy",
+                "Runs until the mean step is known; the training time is extrapolated, and there is no accuracy",
             ),
         ];
         for (mode, help) in choices {
@@ -286,7 +287,7 @@ fn mode_ui(ui: &mut Ui, now: Mode) -> Option<Mode> {
     asked
 }
 
-/// Choices side by side, on more lines where they are wider than that.
+/// Choices next to each other, on several lines if they are too wide.
 fn wrapped(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     ui.vertical(|ui| {
         ui.set_max_width(width);
@@ -294,7 +295,7 @@ fn wrapped(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     });
 }
 
-/// A choice of tracing as it is spoken, with its help, or why it cannot be made.
+/// Gives a choice of tracing its accessible name and its help, or the reason why it cannot be chosen.
 fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, refusal: Option<&str>) -> Response {
     let can = refusal.is_none();
     let choice = choice.on_hover_text(help).on_disabled_hover_text(refusal.unwrap_or_default());
@@ -302,33 +303,37 @@ fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, 
     choice
 }
 
-/// Who traces runs: one, or several of which each traces its own runs of every cell.
+/// Draws the choice of tracers: one, or several of which each traces its own runs of every cell.
 fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, Option<&Node>)) -> Option<Tracer> {
     let mut asked = None;
     ui.label("Trace");
     wrapped(ui, width, |ui| {
         let untraced = node.and_then(|node| node.tracer.as_ref().err());
         let only_phases = untraced.map_or_else(String::new, |why| {
-            format!(". Here only phases, loader waits and the parts of steps on the host are recorded: {why}")
+            format!(
+                ". On this machine only phases, loader waits and the parts of steps on the host are recorded: {why}"
+            )
         });
         let built_in =
-            format!("Calls of CUDA, kernels, copies, and the ranks' phases, without a profiler{only_phases}");
+            format!("Records CUDA calls, kernels, copies and the ranks' phases, without a profiler{only_phases}");
         // A program has no phases that could be recorded without CUPTI.
-        let no_part =
-            untraced.filter(|_| programs).map(|why| format!("Nothing of a program can be recorded here: {why}"));
-        let no_nsys =
-            node.and_then(|node| node.nsys.as_ref().err()).map(|why| format!("nsys cannot record here: {why}"));
+        let no_part = untraced
+            .filter(|_| programs)
+            .map(|why| format!("Nothing can be recorded of a program of your own on this machine: {why}"));
+        let no_nsys = node
+            .and_then(|node| node.nsys.as_ref().err())
+            .map(|why| format!("nsys cannot record on this machine: {why}"));
         for tracer in Tracer::ALL {
             let (help, refusal) = match tracer {
                 Tracer::Off => ("Nothing is recorded", None),
                 Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
                 Tracer::Nsys => {
-                    let help = "Nsight Systems records each run, which costs time, so traced cells are kept apart";
+                    let help = "Nsight Systems records each run. Since this costs time, traced cells are kept apart from others";
                     (no_nsys.as_deref().unwrap_or(help), no_nsys.as_deref())
                 }
             };
             let chosen = now.has(tracer);
-            // What a plan asks for can always be taken back.
+            // What the plan already has can always be switched off.
             let refusal = refusal.filter(|_| !chosen);
             let tick = tick_ui(ui, chosen, refusal.is_none(), tracer.name());
             if told(tick, tracer.name(), (chosen, Role::CheckBox), help, refusal).clicked() {
@@ -337,20 +342,21 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
         }
         let count = now.tracers().len();
         if count > 1 {
-            let help = "Twins, which run one after the other in each repeat. The preset trace-cost compares them.";
+            let help = "Two copies of each cell, one with and one without the tracer, run one after the other in each repeat. The preset \
+                 trace-cost compares them.";
             ui.label(muted(ui, format!("each cell {count} times, once under each"))).on_hover_text(help);
         }
     });
     asked
 }
 
-/// Which part of traced runs is recorded. Programs are traced as a whole.
+/// Draws the choice of the recorded part of traced runs. Programs are traced as a whole.
 fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Option<Capture> {
     let mut asked = None;
     ui.label("Traced part");
     wrapped(ui, width, |ui| {
         for (capture, name, help) in [
-            (Capture::Whole, "whole run", "Each run from its start to its end"),
+            (Capture::Whole, "whole run", "Records each run from its start to its end"),
             (
                 Capture::First { seconds: 720.0 },
                 "first seconds",
@@ -359,10 +365,11 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Opt
             (
                 Capture::Steps { first: 20, last: 60 },
                 "steps",
-                "Only these steps are recorded; with ten steady ones before them the run tells what that costs",
+                "Only these steps are recorded; if at least ten steady steps come before them, the run also shows what recording costs",
             ),
         ] {
-            let refusal = (programs && capture != Capture::Whole).then_some("Programs are recorded as a whole");
+            let refusal = (programs && capture != Capture::Whole)
+                .then_some("Programs of your own are always recorded as a whole");
             let kind = |capture: Capture| std::mem::discriminant(&capture);
             let chosen = kind(part) == kind(capture);
             let radio = radio_ui(ui, chosen, refusal.is_none(), name);
@@ -398,7 +405,7 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Opt
 struct Limit {
     name: &'static str,
     unit: &'static str,
-    /// Value that a tick sets.
+    /// The value that ticking sets.
     first: f64,
     max: f64,
 }

@@ -1,4 +1,4 @@
-//! The line above the cards: the plan's name, other plans, undo and redo, and the question for a path.
+//! The bar above the cards: the plan's name, other plans, undo and redo, and the question for a path.
 
 use eframe::egui::{Id, Key, Response, Role, ScrollArea, Stroke, Ui, WidgetInfo};
 
@@ -16,7 +16,7 @@ use crate::plan::{Plan, usual_workload};
 /// Height of a list of plans; longer ones scroll.
 const LIST_HEIGHT: f32 = 360.0;
 
-/// Draws the line.
+/// Draws the bar.
 pub(super) fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let mut asked = Vec::new();
     let document = &view.own.document;
@@ -46,10 +46,10 @@ pub(super) fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             ui.set_width(ui.available_width() - super::SCROLL_BAR);
             ui.horizontal_wrapped(|ui| {
                 ui.label(format!(
-                    "What is typed in the form of {} is not right yet, so that no undo brings it back.",
+                    "The form of {} contains an error, and undo does not bring it back.",
                     view.own.plan().name
                 ));
-                if ui.button(format!("Open {} and lose it", other.name)).clicked() {
+                if ui.button(format!("Open {} and lose the changes", other.name)).clicked() {
                     asked.push(PlanCommand::AnswerReplace(true));
                 }
                 if ui.button("Stay").clicked() {
@@ -151,7 +151,7 @@ fn question_ui(ui: &mut Ui, question: &Question, asked: &mut Vec<PlanCommand>) {
             field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, "Path of the plan"));
             let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
             if entered {
-                // A file that cannot be read leaves the question: the next key belongs to the path again, not to the window.
+                // If the file cannot be read, the question stays and the next key belongs to the path field, not to the window.
                 field.request_focus();
             }
             let pressed = ui.add_enabled(path.is_some(), eframe::egui::Button::new(verb)).clicked();

@@ -62,7 +62,7 @@ fn factor_ui(ui: &mut Ui, view: View<'_>, factor: &Factor, commands: &mut Vec<Co
     };
 }
 
-/// What the papers found, behind a small button.
+/// Draws a small button that shows what the papers found.
 fn finding_ui(ui: &mut Ui, factor: &Factor) {
     let button = ui.add(
         Button::new(muted(ui, "i").size(SMALL))
@@ -109,10 +109,10 @@ fn level_ui(
         None => format!("{} {level}", factor.name),
     };
     response.widget_info(|| WidgetInfo::selected(Role::CheckBox, enabled, on, &name));
-    // A level that is added moves those behind it: a press on one that came under the pointer with that is not meant for it.
+    // A level that is added moves the levels after it: a press on a level that moved under the pointer is ignored.
     if deliberate::clicked(&response, ("level", &factor.key, level.to_string())) && enabled {
         edit::<PlanCommand>(commands, view.own.plan(), None, |plan| {
-            // The last level stays: each factor needs one.
+            // The last ticked level cannot be unticked, since each factor needs one.
             if let Some(edited) = toggled(plan, factor, level) {
                 *plan = edited;
             }
@@ -128,7 +128,7 @@ fn level_ui(
         }
         None => {
             if on && ticked.len() == 1 {
-                response.on_hover_text("The only ticked level: tick another one before unticking it");
+                response.on_hover_text("This is the only ticked level: tick another one before you untick it");
             }
             None
         }
@@ -139,21 +139,21 @@ fn typed_id(factor: &Factor) -> Id {
     Id::unique(("typed levels", &factor.key))
 }
 
-/// Text in the field for further levels, kept in egui's memory until it is applied.
+/// Text in the field for further levels, stored in egui's memory until it is applied.
 #[derive(Clone, Default)]
 struct Typed {
     text: String,
-    /// It was to be applied and is wrong.
+    /// Whether the text could not be applied because it is wrong.
     refused: bool,
 }
 
-/// A field for numbers that are not offered. Enter applies them and keeps the focus, for the next ones.
+/// A field for numbers that are not offered. Enter applies them and keeps the focus for the next ones.
 fn add_ui(ui: &mut Ui, plan: &Plan, factor: &Factor, commands: &mut Vec<Command>) {
     let id = typed_id(factor);
     let mut typed: Typed = ui.data(|data| data.get_temp(id)).unwrap_or_default();
     let field = text_field(&mut typed.text, "add …", 60.0).id(id);
     let help = match factor.domain {
-        Domain::GpuSet(_) => "Only these GPUs, by their indexes on the Node screen: 0,2; Enter adds the list",
+        Domain::GpuSet(_) => "Only these GPUs, by their indexes on the Node screen, such as 0,2; Enter adds the list",
         _ => "Other numbers, separated by commas; Enter adds them",
     };
     let response: Response = ui.add(field).on_hover_text(help);
@@ -177,7 +177,7 @@ fn add_ui(ui: &mut Ui, plan: &Plan, factor: &Factor, commands: &mut Vec<Command>
     ui.data_mut(|data| data.insert_temp(id, typed));
 }
 
-/// What is wrong with the typed numbers, once they were to be applied.
+/// What is wrong with the typed numbers, after Enter was pressed.
 fn typed_error(ui: &Ui, factor: &Factor) -> Option<String> {
     let typed: Typed = ui.data(|data| data.get_temp(typed_id(factor)))?;
     if typed.refused { typed_levels(factor, &typed.text).err() } else { None }

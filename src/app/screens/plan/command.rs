@@ -1,7 +1,7 @@
-//! The form of a plan's own program: the texts that are typed, and a trial of one cell.
+//! The form of a plan's own program: the typed texts, and a trial of one cell.
 //!
-//! Texts become the plan's with each change that is right. Those that are wrong are kept beside it, with what is wrong, until they are
-//! corrected or the plan is changed elsewhere.
+//! Each valid change of the texts is applied to the plan. Invalid texts are kept separately, with what is wrong, until they are corrected
+//! or the plan is changed elsewhere.
 
 mod fields;
 mod trial;
@@ -21,10 +21,10 @@ pub(super) struct Form {
     tried: Tried,
 }
 
-/// Texts that were typed beside a plan, and what is wrong with them; without an error, the plan has them.
+/// Typed texts that may differ from the plan, and what is wrong with them; without an error, the plan contains them.
 struct Typed {
     texts: CommandTexts,
-    /// The part of the plan that they are of.
+    /// The part of the plan that they belong to.
     block: Block,
     error: Option<String>,
 }
@@ -51,13 +51,13 @@ impl Form {
         self.typed = Some(Typed { texts, block: document.shown().first.clone(), error });
     }
 
-    /// What is wrong with the texts of a program of this plan, of whichever block.
+    /// What is wrong with the texts of a program of this plan, in any block.
     pub(super) fn error(&self, plan: &Plan) -> Option<&str> {
         let is_of = |typed: &&Typed| plan.blocks().any(|block| *block == typed.block);
         self.typed.as_ref().filter(is_of)?.error.as_deref()
     }
 
-    /// The plan was saved, maybe in another folder: what is typed is of it all the same.
+    /// The plan was saved, maybe in another folder: the typed texts still belong to it.
     pub(super) fn saved(&mut self, before: &Plan, plan: &Plan) {
         if let Some(typed) = self.typed.as_mut().filter(|typed| typed.is_of(before)) {
             typed.block = plan.first.clone();
@@ -66,13 +66,13 @@ impl Form {
 }
 
 impl PlanScreen {
-    /// The texts of the plan's own program; none for other workloads.
+    /// The texts of the plan's own program; `None` for other workloads.
     pub(super) fn texts(&self) -> Option<CommandTexts> {
         let typed = self.program.typed(self.plan());
         typed.map(|typed| typed.texts.clone()).or_else(|| CommandTexts::of(self.plan()))
     }
 
-    /// What is wrong with the texts of the program that is shown.
+    /// What is wrong with the texts of the displayed program.
     pub(super) fn program_error(&self) -> Option<&str> {
         self.program.typed(self.plan())?.error.as_deref()
     }
@@ -93,7 +93,7 @@ impl View<'_> {
         }
         if let Some(host) = self.session.as_ref().and_then(|session| session.host()) {
             return Some(format!(
-                "A trial would run on this machine, not on {host}: try it there with `multicard run`."
+                "A trial would run on this machine, not on {host}: try the plan there with `multicard run`."
             ));
         }
         self.own.form_error()

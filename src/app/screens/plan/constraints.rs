@@ -1,6 +1,6 @@
-//! The constraints of a plan: which cells are left out, and why, with what is wrong with a text below it.
+//! The constraints of a plan: the excluded cells with the reasons, and error messages below them.
 //!
-//! As with the program's form, texts become the plan's once all of them are right; those that are wrong are kept beside it.
+//! As in the program's form, texts are applied to the plan once all of them are valid; until then they are kept separately.
 
 use eframe::egui::Ui;
 
@@ -11,23 +11,23 @@ use crate::app::command::Command;
 use crate::app::widgets::card;
 use crate::plan::{Constraint, Plan};
 
-/// Which cells are left out, and why.
+/// The excluded cells, and the reasons.
 pub(super) type Texts = Vec<(String, String)>;
 
-/// Texts that were typed beside a plan.
+/// Typed texts that may differ from the plan.
 pub(super) struct Typed {
     texts: Texts,
-    /// The constraints of the plan that they were typed beside.
+    /// The constraints that the plan had when they were typed.
     of: Vec<Constraint>,
 }
 
 impl Typed {
-    /// Texts that were typed now.
+    /// Texts that were just typed.
     pub(super) fn new(texts: Texts, plan: &Plan) -> Self {
         Self { texts, of: plan.constraints.clone() }
     }
 
-    /// Puts the texts into the plan if all of them are right.
+    /// Applies the texts to the plan if all of them are valid.
     pub(super) fn settle(&mut self, document: &mut Document) {
         let plan = document.plan();
         if self.of != plan.constraints {
@@ -52,19 +52,19 @@ impl PlanScreen {
 
     /// What is wrong with each constraint.
     fn constraint_errors(&self) -> Vec<Option<String>> {
-        let said = |(field, error): (&str, String)| match field {
+        let sentence = |(field, error): (&str, String)| match field {
             "reason" => format!("Reason: {error}"),
             _ => format!("Cells: {error}"),
         };
-        let error = |(exclude, reason): &(String, String)| self.plan().constraint(exclude, reason).err().map(said);
+        let error = |(exclude, reason): &(String, String)| self.plan().constraint(exclude, reason).err().map(sentence);
         self.constraint_texts().iter().map(error).collect()
     }
 
-    /// What is wrong with the first constraint that is not right.
+    /// What is wrong with the first invalid constraint.
     pub(super) fn constraint_error(&self) -> Option<String> {
         let errors = self.constraint_errors();
         let (place, error) = errors.into_iter().enumerate().find_map(|(place, error)| Some((place, error?)))?;
-        Some(format!("Constraint {} is not right. {error}", place + 1))
+        Some(format!("Constraint {} contains an error. {error}", place + 1))
     }
 }
 

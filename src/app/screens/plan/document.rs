@@ -53,7 +53,7 @@ impl Document {
         &self.shown
     }
 
-    /// The place of the chosen block, from 0.
+    /// The index of the chosen block, from 0.
     pub(super) fn block(&self) -> usize {
         self.block
     }
@@ -78,7 +78,7 @@ impl Document {
         self.edit(plan.turned(self.block), merge);
     }
 
-    /// Adds a block behind the chosen one and chooses it: a copy of it, or one cell of defaults of its workload.
+    /// Adds a block after the chosen one and chooses it: a copy of it, or one cell with all defaults of its workload.
     pub(super) fn add_block(&mut self, is_copy: bool) {
         let chosen = &self.shown.first;
         let block = if is_copy { chosen.clone() } else { Block::new(Arc::clone(&chosen.spec)) };
@@ -120,7 +120,7 @@ impl Document {
     /// Replaces the plan by an edited one. Consecutive edits of one `merge` kind are undone together.
     pub(super) fn edit(&mut self, mut plan: Plan, merge: Option<EditKind>) {
         if let Some(path) = self.path() {
-            // A path that the plan was read from can be named.
+            // The path was read as UTF-8, so it can be set.
             let _ = plan.move_to(path);
         }
         if plan == *self.now.plan {

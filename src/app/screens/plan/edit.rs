@@ -2,7 +2,7 @@
 
 use crate::plan::{Domain, Factor, GPUS, GpuChoice, Level, Node, Plan};
 
-/// The plan with a level ticked, or unticked if it was ticked; none if it is the factor's only level.
+/// The plan with a level ticked, or unticked if it was ticked; `None` if it is the factor's only level.
 pub(super) fn toggled(plan: &Plan, factor: &Factor, level: &Level) -> Option<Plan> {
     let mut plan = plan.clone();
     let (_, ticked) = plan.first.factors.iter_mut().find(|(key, _)| *key == factor.key)?;
@@ -30,7 +30,7 @@ pub(super) fn with_levels(plan: &Plan, factor: &Factor, levels: &[Level]) -> Pla
 /// Inserts a level before the first ticked one that follows it in the registry; the plan's order is kept.
 fn insert(factor: &Factor, ticked: &mut Vec<Level>, level: Level) {
     let after = |other: &Level| match factor.domain {
-        // Lists of GPUs stand behind the names.
+        // Lists of GPUs come after the names.
         Domain::GpuSet(_) => {
             factor.place(&level).is_some_and(|place| factor.place(other).is_none_or(|other| other > place))
         }
@@ -41,7 +41,7 @@ fn insert(factor: &Factor, ticked: &mut Vec<Level>, level: Level) {
     ticked.insert(place, level);
 }
 
-/// The levels to offer: all named ones; of numbers, the usual ones and the ticked ones.
+/// The levels to offer: all named ones; for numbers, the usual ones and the ticked ones.
 pub(super) fn offered(factor: &Factor, ticked: &[Level], node: Option<&Node>) -> Vec<Level> {
     if let Domain::Names(_) = factor.domain {
         return factor.offered().collect();
@@ -76,7 +76,7 @@ fn typed_level(factor: &Factor, word: &str) -> Result<Level, String> {
     let (level, range) = match &factor.domain {
         Domain::Names(names) => {
             let known = names.iter().find(|name| ***name == *word).cloned().map(Level::Text);
-            return known.ok_or_else(|| format!("{shown} is not a level: there are {}", names.join(", ")));
+            return known.ok_or_else(|| format!("{shown} is not a level: the levels are {}", names.join(", ")));
         }
         Domain::Path => return Ok(Level::text(word)),
         Domain::GpuSet(_) => return word.parse().map(|choice: GpuChoice| Level::text(&choice.to_string())),

@@ -1,4 +1,4 @@
-//! A list of texts: a line for each thing, and one for another.
+//! A list of texts: one line for each item, and one for a new item.
 
 use eframe::egui::{
     Align, Button, CollapsingHeader, Id, Key as Pressed, Label, Layout, Response, RichText, Role, TextBuffer, TextEdit,
@@ -17,9 +17,9 @@ pub(super) struct List<'a> {
     pub(super) what: &'a str,
     /// The columns, from the left.
     pub(super) columns: &'a [Column<'a>],
-    /// Whether things are added and removed here.
+    /// Whether items can be added and removed.
     pub(super) grows: bool,
-    /// What the next new thing is called, where that is known.
+    /// The suggested name of the next item, if there is one.
     pub(super) next: Option<&'a str>,
 }
 
@@ -27,38 +27,38 @@ pub(super) struct List<'a> {
 pub(super) struct Column<'a> {
     /// Its name, as in `Levels of batch_size`.
     pub(super) name: &'a str,
-    /// What stands above it.
+    /// Its heading.
     pub(super) head: &'a str,
     /// Its share of the width.
     pub(super) share: f32,
-    /// What its field for a new thing shows while it is empty.
+    /// The hint in the empty field for a new item.
     pub(super) hint: &'a str,
-    /// A new thing needs it.
+    /// Whether a new item needs it.
     pub(super) required: bool,
 }
 
 /// A field of a line.
 pub(super) enum Field<'t> {
-    /// A text that stays.
+    /// A text that cannot be edited.
     Fixed(&'t str),
-    /// One that can be edited.
+    /// A text that can be edited.
     Text(&'t mut String),
 }
 
-/// A line: the name of its thing, and its fields.
+/// A line: the name of its item, and its fields.
 pub(super) type Line<'t> = (String, Vec<Field<'t>>);
 
-/// What was asked for.
+/// What was requested.
 pub(super) enum Asked {
     Nothing,
-    /// Remove the thing of this place.
+    /// Remove the item at this index.
     Remove(usize),
-    /// Add one with these texts.
+    /// Add an item with these texts.
     Add(Vec<String>),
 }
 
 impl List<'_> {
-    /// Draws it; `more` draws what stands below each line.
+    /// Draws the list; `more` draws further content below each line.
     pub(super) fn ui(&self, ui: &mut Ui, lines: Vec<Line>, mut more: impl FnMut(&mut Ui, usize)) -> Asked {
         let button = if self.grows { BUTTON_WIDTH + 2.0 * GRID } else { 0.0 };
         let gaps = ui.spacing().item_spacing.x * self.columns.len() as f32;
@@ -105,7 +105,7 @@ impl List<'_> {
         asked
     }
 
-    /// Writes what the next thing is called into its field, unless somebody typed another name.
+    /// Puts the suggested name into the field for the next item, unless the user typed another name.
     fn suggest(&self, ui: &Ui, id: Id, name: &mut String) {
         let memory = id.with("suggested");
         let before: String = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
@@ -116,9 +116,9 @@ impl List<'_> {
         }
     }
 
-    /// The line for another thing; its texts once they are entered.
+    /// The line for a new item; returns its texts once they are entered.
     fn another_ui(&self, ui: &mut Ui, width: impl Fn(&Column) -> f32) -> Option<Vec<String>> {
-        let id = Id::unique(("another one of the list", self.what));
+        let id = Id::unique(("another one on the list", self.what));
         let mut texts: Vec<String> = ui.data(|data| data.get_temp(id)).unwrap_or_default();
         texts.resize(self.columns.len(), String::new());
         self.suggest(ui, id, &mut texts[0]);
@@ -149,7 +149,7 @@ impl List<'_> {
     }
 }
 
-/// Draws in a part of a line that is so wide, whatever it holds.
+/// Draws in a part of a line with a fixed width.
 pub(super) fn fixed(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     let size = [width, ui.spacing().interact_size.y].into();
     ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
@@ -159,13 +159,13 @@ pub(super) fn fixed(ui: &mut Ui, width: f32, content: impl FnOnce(&mut Ui)) {
     });
 }
 
-/// A part of a form that can be folded; its title says how much is in it.
+/// A part of a form that can be folded; its title shows the number of items in it.
 pub(super) fn part_ui(ui: &mut Ui, name: &str, count: usize, content: impl FnOnce(&mut Ui)) {
     let title = if count == 0 { name.to_owned() } else { format!("{name}: {count}") };
     CollapsingHeader::new(title).id_salt(("part of the form", name)).show_unindented(ui, content);
 }
 
-/// What is wrong with a text, in a line that is there in any case: fields below it stay where they are while somebody types.
+/// Draws an error message on a line that always exists, so that the fields below do not move while somebody types.
 pub(super) fn error_ui(ui: &mut Ui, error: Option<&str>) {
     let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
     ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {

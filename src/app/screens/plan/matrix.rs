@@ -26,7 +26,7 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
     });
     heading_ui(ui, view);
     if let Some(outlook) = &view.own.outlook {
-        let only_id = Id::unique("only what cannot run");
+        let only_id = Id::unique("show only cells that cannot run");
         let mut only_invalid: bool = ui.data(|data| data.get_temp(only_id)).unwrap_or_default();
         let invalid = outlook.matrix.invalid.len();
         if invalid > 0 {
@@ -54,7 +54,7 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
             };
             ui.add(Label::new(text).wrap());
         }
-        // It comes and goes with what others do: its line is there in any case, so that the table stays where it is.
+        // The warning depends on other programs; its line always exists, so that the table does not move.
         let line = vec2(ui.available_width(), ui.spacing().interact_size.y);
         ui.allocate_ui_with_layout(line, Layout::left_to_right(Align::Center), |ui| {
             ui.set_min_size(line);
@@ -74,8 +74,8 @@ fn heading_ui(ui: &mut Ui, view: View<'_>) {
             (None, _) => counting(view),
             (Some(outlook), _) => sums(outlook, view.own.duration_s(outlook)),
         };
-        let help = "Time: all runs one after the other; of cells with a finished run in this session what it took, else a rough \
-        estimate. Peak: most memory of any rank on its device, a rough estimate.";
+        let help = "Time: all runs one after the other. For cells with a finished run in this session it is the time that run took, for \
+             others a rough estimate. Peak: the highest memory use of any rank on its device, a rough estimate.";
         ui.label(text).on_hover_text(help);
         if view.node.is_some() && view.own.outlook.is_some() && view.outlook().is_none() {
             ui.label(muted(ui, counting(view)));
@@ -83,15 +83,15 @@ fn heading_ui(ui: &mut Ui, view: View<'_>) {
     });
 }
 
-/// What the memory of the largest cell goes to, where its workload knows: `peak: weights 32.1 GB, logits 0.3 GB`.
+/// The memory of the largest cell by kind, if its workload knows it: `peak: weights 32.1 GB, logits 0.3 GB`.
 fn memory_by_kind(outlook: &Outlook) -> Option<String> {
     let largest = outlook.matrix.cells.iter().max_by_key(|cell| cell.estimate.peak_bytes)?;
-    let told = largest.estimate.memory_kinds().filter(|(_, bytes)| *bytes > largest.estimate.peak_bytes / 1000);
-    let told: Vec<_> = told.map(|(name, bytes)| format!("{name} {}", bytes_text(bytes as f64))).collect();
-    (!told.is_empty()).then(|| format!("peak: {}", told.join(", ")))
+    let kinds = largest.estimate.memory_kinds().filter(|(_, bytes)| *bytes > largest.estimate.peak_bytes / 1000);
+    let kinds: Vec<_> = kinds.map(|(name, bytes)| format!("{name} {}", bytes_text(bytes as f64))).collect();
+    (!kinds.is_empty()).then(|| format!("peak: {}", kinds.join(", ")))
 }
 
-/// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`; without what nobody can tell.
+/// `36 runs · 12 cells × 3 · about 9 min · peak 24.0 GB`; unknown values are left out.
 fn sums(outlook: &Outlook, duration_s: f64) -> String {
     let cells = outlook.matrix.cells.len();
     if cells == 0 {
@@ -100,7 +100,7 @@ fn sums(outlook: &Outlook, duration_s: f64) -> String {
     let time = if duration_s > 0.0 { format!(" · about {}", about(duration_s)) } else { String::new() };
     let peak = match outlook.peak_bytes {
         0 => String::new(),
-        // A number and its unit stay in one line.
+        // A number and its unit stay on one line.
         bytes => format!(" · peak {}", bytes_text(bytes as f64).replace(' ', "\u{a0}")),
     };
     let number = |count: u64| grouped(&count.to_string());
@@ -141,27 +141,27 @@ fn launch_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     }
 }
 
-/// Where the runs go, and what of them is there: `into session study, which holds 8 of these 16 runs`.
+/// The target session of the runs, and how many of them it already has: `into session study, which has 8 of these 16 runs`.
 fn target(view: View<'_>) -> String {
     let Some(session) = view.session.as_ref().filter(|session| !session.is_sample()) else {
         return "into a new session".to_owned();
     };
     let name = session.name();
-    let kept = view.own.kept_runs();
+    let kept_runs = view.own.kept_runs();
     let all = view.own.outlook.as_ref().map_or(0, |outlook| outlook.runs);
     let number = |count: u64| grouped(&count.to_string());
-    match (view.records.held.is_empty(), kept) {
+    match (view.records.held.is_empty(), kept_runs) {
         (true, _) => format!("into session {name}, which is empty"),
         (_, 0) => {
-            let there = runs_text(view.records.runs.len());
-            format!("into session {name}, which holds {there} of other cells")
+            let present_runs = runs_text(view.records.runs.len());
+            format!("into session {name}, which has {present_runs} of other cells")
         }
         _ if view.own.only_missing => {
-            format!("into session {name}, which holds {} of these {} runs", number(kept), number(all))
+            format!("into session {name}, which has {} of these {} runs", number(kept_runs), number(all))
         }
         _ => format!(
-            "into session {name}, which holds {} of these {} runs: they run again, as further repeats",
-            number(kept),
+            "into session {name}, which has {} of these {} runs: they run again, as further repeats",
+            number(kept_runs),
             number(all)
         ),
     }
@@ -231,7 +231,7 @@ fn table_ui(ui: &mut Ui, plan: &PlanScreen, outlook: &Outlook, only_invalid: boo
 struct Cells<'a> {
     plan: &'a PlanScreen,
     outlook: &'a Outlook,
-    /// Number of cells that can run; those that cannot follow.
+    /// Number of cells that can run; the others come after them.
     valid: usize,
     /// Whether time or memory of some cell is known.
     has_times: bool,
@@ -289,8 +289,10 @@ impl Cells<'_> {
                 Shown::Note => String::new(),
             };
             let hover = match shown {
-                Shown::Time | Shown::Peak if text == "–" => "Nobody can tell before it runs".to_owned(),
-                Shown::Time if is_seen => format!("{} s: what its last run in this session took", significant(time_s)),
+                Shown::Time | Shown::Peak if text == "–" => "Unknown before it runs".to_owned(),
+                Shown::Time if is_seen => {
+                    format!("{} s: the time of its last run in this session", significant(time_s))
+                }
                 Shown::Time => format!("{time_s} s per run: a rough estimate from the levels and this machine"),
                 Shown::Peak => {
                     format!(

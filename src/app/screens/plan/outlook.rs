@@ -12,14 +12,14 @@ use crate::plan::{
 use super::edit::offered;
 use crate::store::HeldCell;
 
-/// The column of what is run.
+/// The key of the column with the workload.
 pub(super) const WORKLOAD: &str = "workload";
 
 /// Outlook of a plan on a machine.
 pub(super) struct Outlook {
     /// The plan.
     pub(super) plan: Arc<Plan>,
-    /// The same with the block as its first of which levels and data sets are offered.
+    /// The plan with the block first whose levels and data sets are offered.
     pub(super) shown: Arc<Plan>,
     /// The machine.
     pub(super) node: Arc<Node>,
@@ -33,13 +33,13 @@ pub(super) struct Outlook {
     pub(super) duration_s: f64,
     /// Greatest memory peak of any rank, in bytes; a rough estimate.
     pub(super) peak_bytes: u64,
-    /// Levels without any cell that can run, and why.
+    /// Levels without any cell that can run, with the reason.
     refusals: HashMap<(Key, Level), String>,
-    /// Data sets that cannot be used, and why.
+    /// Data sets that cannot be used, with the reason.
     data_refusals: HashMap<Key, String>,
     /// What a reader of the plan should know.
     pub(super) remarks: Vec<Remark>,
-    /// Folder of the plan's data set, or how to get it; none for one that needs no fetching.
+    /// Folder of the plan's data set, or how to get it; `None` for a data set that needs no fetching.
     pub(super) data: Option<Result<String, String>>,
 }
 
@@ -49,7 +49,7 @@ impl Outlook {
         let matrix = expand(&plan, &node);
         let repeats = u64::from(plan.repeats);
         let cells_s: f64 = matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum();
-        // If no cell runs, each level is judged among the defaults, so that it is not blamed for others.
+        // If no cell can run, each level is judged together with the defaults of other factors, so that it is not blamed for their levels.
         let others = if matrix.cells.is_empty() { defaults(&shown) } else { Plan::clone(&shown) };
         let probe = Probe { plan: &others, node: &node };
         Self {
@@ -72,12 +72,12 @@ impl Outlook {
         }
     }
 
-    /// Whether time or memory of some cell is known before it runs; nobody knows those of programs of the plan's own.
+    /// Whether time or memory of some cell can be estimated before it runs; for programs of the plan's own this is impossible.
     pub(super) fn has_estimates(&self) -> bool {
         self.matrix.cells.is_empty() || self.duration_s > 0.0 || self.peak_bytes > 0
     }
 
-    /// Why a level of a factor has no cell that can run; none if it has.
+    /// Why a level of a factor has no cell that can run; `None` if it has one.
     pub(super) fn refusal(&self, key: &Key, level: &Level) -> Option<&str> {
         self.refusals.get(&(key.clone(), level.clone())).map(String::as_str)
     }
@@ -88,38 +88,39 @@ impl Outlook {
     }
 }
 
-/// What a session holds of an outlook.
+/// What a session already has of an outlook.
 pub(super) struct Kept {
     outlook: Arc<Outlook>,
     held: Arc<HashMap<Identity, HeldCell>>,
-    /// How many of its runs.
+    /// The number of its runs that exist.
     pub(super) runs: u64,
     /// Time of all runs one after the other, in seconds.
     pub(super) duration_s: f64,
 }
 
 impl Kept {
-    /// Looks up the outlook's cells among those of the session's runs.
+    /// Looks up the outlook's cells among the cells of the session's runs.
     pub(super) fn new(outlook: &Arc<Outlook>, held: &Arc<HashMap<Identity, HeldCell>>) -> Self {
         let cells = &outlook.matrix.cells;
         let repeats = 1..=outlook.plan.repeats;
-        let kept = |cell: &HeldCell| repeats.clone().filter(|repeat| cell.repeats.contains(repeat)).count() as u64;
+        let kept_repeats =
+            |cell: &HeldCell| repeats.clone().filter(|repeat| cell.repeats.contains(repeat)).count() as u64;
         Self {
-            runs: cells.iter().filter_map(|cell| held.get(&cell.identity)).map(kept).sum(),
+            runs: cells.iter().filter_map(|cell| held.get(&cell.identity)).map(kept_repeats).sum(),
             duration_s: cells.iter().map(|cell| time_of(cell, held).0).sum::<f64>() * f64::from(outlook.plan.repeats),
             outlook: Arc::clone(outlook),
             held: Arc::clone(held),
         }
     }
 
-    /// Whether it still is of this outlook and these cells.
+    /// Whether it belongs to this outlook and these cells.
     pub(super) fn is_of(&self, outlook: &Arc<Outlook>, held: &Arc<HashMap<Identity, HeldCell>>) -> bool {
         Arc::ptr_eq(&self.outlook, outlook) && Arc::ptr_eq(&self.held, held)
     }
 }
 
-/// What a run of a cell takes, in seconds, and whether one of the session's runs took that; else it is an estimate, 0 where nobody can
-/// tell.
+/// The time of a run of a cell, in seconds, and whether it was measured by one of the session's runs; otherwise it is an estimate, or 0 if
+/// unknown.
 pub(super) fn time_of(cell: &Cell, held: &HashMap<Identity, HeldCell>) -> (f64, bool) {
     match held.get(&cell.identity).and_then(|held| held.last_s) {
         Some(last_s) => (last_s, true),
@@ -148,8 +149,8 @@ impl Probe<'_> {
         refusals
     }
 
-    /// Why nothing runs with this level: neither with the first ticked level of all others, nor with any other ticked level of
-    /// one of them.
+    /// Why nothing runs with this level, neither with the first ticked level of all other factors nor with any other ticked level of one of
+    /// them.
     fn level(&self, factor: &Factor, level: &Level) -> Option<String> {
         let mut trial = self.first_levels();
         set(&mut trial, &factor.key, level);

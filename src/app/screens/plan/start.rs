@@ -11,7 +11,7 @@ pub(in crate::app) struct StartingPlan {
 }
 
 impl StartingPlan {
-    /// Its purpose: the first paragraph of the comment at its head.
+    /// Its purpose: the first paragraph of the comment at the start of the file.
     pub(super) fn help(&self) -> String {
         let lines = self.text.lines().map_while(|line| line.strip_prefix("# "));
         lines.map(str::trim).collect::<Vec<_>>().join(" ")
@@ -44,7 +44,7 @@ pub(in crate::app) const STARTING_PLANS: &[StartingPlan] = starting_plans![
     "llm-pin-memory",
 ];
 
-/// The starting plan of a name.
+/// The starting plan with this name.
 pub(super) fn starting_plan(name: &str) -> Option<Plan> {
     let start = STARTING_PLANS.iter().find(|start| start.name == name)?;
     Plan::parse(start.text, start.name).ok()

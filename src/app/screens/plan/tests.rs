@@ -199,7 +199,7 @@ fn gpus_are_chosen_by_a_typed_list_and_those_that_the_node_lacks_are_refused_wit
     let mut window = window_of(Some(gpu_node(4)));
     execute(&mut window, PlanCommand::Begin(Box::new(Plan::new("untitled", image::spec()))));
     click(&mut window, "More factors: all have their defaults");
-    let spread = "GPU set spread, cannot run: gpu_set = spread has no meaning with one GPU";
+    let spread = "GPU set spread, cannot run: gpu_set = spread has no effect with one GPU";
     assert!(window.query_by_label_contains(spread).is_some());
     for (typed, ticks) in [("1, 3", vec!["nearest", "1,3"]), ("0,7", vec!["nearest", "1,3", "0,7"])] {
         window.get_by_label("Add to GPU set").focus();
@@ -644,10 +644,10 @@ fn the_launch_button_counts_what_runs_and_says_where() {
     assert!(window.query_by_label("into a new session").is_some());
     let records = records_of(&start::first_plan(), 2);
     open_session(&mut window, records);
-    assert!(window.query_by_label_contains("holds 2 of these 6 runs: they run again").is_some());
+    assert!(window.query_by_label_contains("has 2 of these 6 runs: they run again").is_some());
     window.get_by_label("Launch 6 runs");
     click(&mut window, "keep finished repeats");
-    assert!(window.query_by_label_contains("into session quickstart, which holds 2 of these 6 runs").is_some());
+    assert!(window.query_by_label_contains("into session quickstart, which has 2 of these 6 runs").is_some());
     window.get_by_label("Launch 4 of 6 runs");
 }
 

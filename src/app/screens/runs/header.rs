@@ -28,7 +28,7 @@ pub fn header_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         filter_ui(ui, view, commands);
         list::choose_ui(ui, view, commands);
         data_menu_ui(ui, view.desk, &view.own.filter_text, false, commands);
-        // Chips come and go with the states of runs: they have a line's height, and nothing behind them that they could move.
+        // Chips appear and disappear with the states of runs: their line always exists, and nothing after them could move.
         ScrollArea::horizontal().id_salt("chips").show(ui, |ui| ui.horizontal(|ui| chips_ui(ui, view, commands)));
     });
 }
@@ -56,7 +56,8 @@ fn all_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         let why_not = view.locked();
         let what = command.kind();
         let response = ui.add_enabled(enabled && why_not.is_none(), Button::new(text)).on_hover_text(hover);
-        let response = response.on_disabled_hover_text(why_not.unwrap_or("No run to apply this to"));
+        let response =
+            response.on_disabled_hover_text(why_not.unwrap_or("There is no run in a state to which this applies"));
         if deliberate::clicked(&response, what) {
             commands.push(command);
         }

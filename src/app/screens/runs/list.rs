@@ -25,10 +25,10 @@ const SCROLL_BAR: f32 = 12.0;
 
 /// Approximate width of a letter of a name, in points.
 const NAME_LETTER: f32 = 7.5;
-/// Width of a digit, in points, and most digits of a number that the list makes room for.
+/// Width of a digit, in points, and the most digits of a number for which the list makes room.
 const DIGIT: f32 = 8.5;
 const MOST_DIGITS: usize = 8;
-/// Number of lines, from the top, whose names give the width of their column.
+/// Number of lines, from the top, whose names decide the width of their column.
 const NAMES_MEASURED: usize = 200;
 
 /// Symbol and colour of a state.
@@ -76,7 +76,7 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         return;
     }
     let has_loss = view.runs.rows.iter().any(|row| row.loss.is_some());
-    // What no run has would push the notes out of small windows.
+    // Empty columns would push the notes out of small windows.
     let has_values = |field: &Field| match field {
         Field::Loss => has_loss,
         Field::Left => view.queue.is_active(),
@@ -90,7 +90,7 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     // The reason takes the remaining width.
     let others = list.fields.iter().filter(|field| **field != Field::Reason).map(|field| list.width(*field));
     let mut reason = (ui.available_width() - others.sum::<f32>() - SCROLL_BAR).max(list.width(Field::Reason));
-    // Names of plans and data sets may take the width that the reason can spare, until they are shown whole.
+    // Names of plans and data sets may take the width that the reason can spare, until they are completely visible.
     let mut wider: Vec<(Field, f32)> = Vec::new();
     for field in list.fields.iter().filter(|field| list.is_name(**field)) {
         let width = list.whole_width(*field).min(list.width(*field) + reason - list.width(Field::Reason));
@@ -123,14 +123,14 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.style_mut().interaction.selectable_labels = false;
         table.show(ui, &mut list);
     });
-    // While somebody aims at a row, rows keep their places.
+    // While somebody aims at a row, rows keep their positions.
     let is_pointed_at = ui.rect_contains_pointer(drawn.response.rect);
     if is_pointed_at != view.own.pointed_at.is_some() {
         commands.push(Command::from(RunsCommand::Point(is_pointed_at)));
     }
 }
 
-/// All columns in their usual order.
+/// All columns in the default order.
 fn all_fields(view: View<'_>) -> Vec<Field> {
     let first = [Field::Number, Field::State, Field::Progress, Field::Action];
     let levels = (0..view.runs.listing.columns.len()).map(Field::Level);
@@ -138,7 +138,7 @@ fn all_fields(view: View<'_>) -> Vec<Field> {
     first.into_iter().chain(levels).chain(last).collect()
 }
 
-/// What a column is called where it is chosen and kept: a factor's by its key.
+/// The key under which the user's choice of columns is stored: the column's title, or a factor's key.
 fn key(view: View<'_>, field: Field) -> String {
     match field {
         Field::Level(index) => view.runs.listing.columns[index].key.to_string(),
@@ -188,7 +188,7 @@ impl List<'_> {
         matches!(field, Field::Level(index) if matches!(&*self.view.runs.listing.columns[index].key, "plan" | "data"))
     }
 
-    /// The width that shows all names of the column.
+    /// The width that shows all names in the column completely.
     fn whole_width(&self, field: Field) -> f32 {
         let Field::Level(index) = field else { return self.width(field) };
         let entries = self.view.own.shown.iter().take(NAMES_MEASURED).map(|shown| &self.view.runs.rows[*shown]);
@@ -221,7 +221,7 @@ impl List<'_> {
             Field::Level(index) => Id::unique(("runs-level", &self.view.runs.listing.columns[index].key)),
             other => Id::unique(("runs-column", title(self.view, other))),
         };
-        // Without a least width, a column shrinks to the part visible in its first frame. The reason has what the others leave.
+        // Without a least width, a column shrinks to the part visible in its first frame. The reason gets the remaining width.
         let most = if field == Field::Reason { width } else { width.max(900.0) };
         egui_table::Column::new(width).range(width..=most).id(id)
     }
@@ -245,7 +245,7 @@ impl List<'_> {
                 let text = RichText::new(format!("{symbol} {}", row.state.name())).color(color);
                 let response = ui.label(text);
                 if !row.marks.is_empty() {
-                    // The notes may lie outside a small window.
+                    // The notes may be outside a small window.
                     let sign = ui.colored_label(palette(ui.visuals()).warning, "⚠");
                     sign.on_hover_text(&row.stories);
                 }
@@ -259,7 +259,7 @@ impl List<'_> {
                 } else if let Some(rest) = text.strip_prefix(&*column.shared).filter(|rest| rest.len() < text.len())
                     && NAME_LETTER * text.chars().count() as f32 > ui.available_width()
                 {
-                    // Names that are cut off behind what all share would read alike.
+                    // Names that are cut off after a common beginning would look the same.
                     (ui.add(Label::new(format!("… {rest}")).truncate()), text.to_owned())
                 } else {
                     (ui.add(Label::new(text).truncate()), String::new())
@@ -279,7 +279,9 @@ impl List<'_> {
                 let hover = elapsed_s.map(|elapsed_s| format!("{elapsed_s:.3} s since its processes started"));
                 (right(ui, time(elapsed_s)), hover.unwrap_or_default())
             }
-            Field::Left => (right(ui, time(row.remaining_s(now_s))), "Estimated from the run's own pace".to_owned()),
+            Field::Left => {
+                (right(ui, time(row.remaining_s(now_s))), "Estimated from the run's own pace so far".to_owned())
+            }
             Field::Reason => {
                 let reason = row.reason.as_deref().unwrap_or_default();
                 let first = reason.lines().next().unwrap_or_default();
@@ -312,7 +314,7 @@ impl List<'_> {
             return;
         };
         let why_not = self.view.locked();
-        // Its id is the run's: a press that began on another run's button is no click.
+        // The id contains the run, so that a press that began on another run's button is not a click.
         let add = |ui: &mut Ui| ui.add_enabled(why_not.is_none(), Button::new(text).small());
         let response = ui.push_id((text, &row.run), add).inner;
         let response = response.on_disabled_hover_text(why_not.unwrap_or_default());
@@ -347,7 +349,7 @@ impl List<'_> {
         for (name, keys, enabled, command) in entries {
             let button = Button::new(name).shortcut_text(keys);
             let response = ui.add_enabled(enabled && unlocked, button);
-            let response = response.on_disabled_hover_text(self.view.locked().unwrap_or("Not in this state"));
+            let response = response.on_disabled_hover_text(self.view.locked().unwrap_or("Not possible in this state"));
             if deliberate::clicked(&response, (name, &row.run)) {
                 self.send(command);
                 ui.close();

@@ -1,4 +1,4 @@
-//! What the screen orders of the session, with what undoes it.
+//! The screen's orders on the session, with the orders that undo them.
 
 use super::Move;
 use crate::app::desk::{Deed, Desk, Inverse, Row};
@@ -14,14 +14,14 @@ fn named(desk: &Desk, run: &str) -> String {
     if levels.is_empty() { format!("Run {number}") } else { format!("Run {number} ({levels})") }
 }
 
-/// Takes a queued run out of the queue.
+/// Removes a queued run from the queue.
 pub fn take_out(run: String, desk: &mut Desk) {
     let what = format!("{} was taken out of the queue", named(desk, &run));
     let inverse = vec![Inverse::Order(Order::Revive(run.clone()))];
     desk.order_to_undo(Deed { what, orders: vec![Order::Cancel(run)], inverse });
 }
 
-/// Cancels all runs; undoing it brings back those that wait.
+/// Cancels all runs; undo restores the waiting ones.
 pub fn cancel_all(desk: &mut Desk) {
     let open: Vec<&Row> = desk.runs.rows.iter().filter(|row| row.ours && !row.state.is_final()).collect();
     let waiting = open.iter().filter(|row| row.state == RunState::Queued);
@@ -57,7 +57,7 @@ pub fn reorder(run: String, to: Move, desk: &mut Desk) {
     desk.order_to_undo(Deed { what, orders: vec![Order::Reorder(run, target)], inverse });
 }
 
-/// Notes something of a run.
+/// Writes a note on a run.
 pub fn note(run: String, note: String, desk: &mut Desk) {
     let before = desk.runs.row(&run).map_or(String::new(), |row| row.note.clone());
     let what = format!("The note of {} was changed", named(desk, &run).replacen("Run", "run", 1));

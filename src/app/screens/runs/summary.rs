@@ -72,7 +72,7 @@ fn measures_ui(ui: &mut Ui, page: &RunPage) {
     let summary = &page.summary;
     let mut known: Vec<(Measure, f64)> =
         summary.measures.iter().filter_map(|measure| Some((measure.clone(), summary.value(&measure.key)?))).collect();
-    // Readings of a newer worker, or of a program: by their keys.
+    // Readings of a newer worker, or of a program, are shown by their keys.
     let unregistered = |key: &str| Measure { name: key.replace('_', " "), ..Measure::new(key) };
     known.extend(summary.unregistered().map(|(key, value)| (unregistered(key), value)));
     section(ui, "Measures");
@@ -98,11 +98,11 @@ fn epochs_ui(ui: &mut Ui, page: &RunPage) {
         return;
     }
     section(ui, "Epochs");
-    // What stands for the run so far at the end of each epoch, and the epoch's time.
+    // The measures that describe the run at the end of each epoch, and the epoch's time.
     let summary = &page.summary;
-    let told = |measure: &&Measure| summary.epochs.iter().any(|epoch| epoch.value(&measure.key).is_some());
+    let has_epochs = |measure: &&Measure| summary.epochs.iter().any(|epoch| epoch.value(&measure.key).is_some());
     let shown = |measure: &&Measure| measure.is_of_epochs() || measure.key == "epoch_time_s";
-    let mut measures: Vec<&Measure> = summary.measures.iter().filter(shown).filter(told).collect();
+    let mut measures: Vec<&Measure> = summary.measures.iter().filter(shown).filter(has_epochs).collect();
     measures.sort_by_key(|measure| measure.is_time());
     Grid::new("run-epochs").num_columns(measures.len() + 2).spacing([16.0, 4.0]).striped(true).show(ui, |ui| {
         right(ui, muted(ui, "Epoch"));
@@ -164,7 +164,10 @@ fn ranges_ui(ui: &mut Ui, trace: &TraceSummary) {
         }
         ui.end_row();
         for range in &trace.ranges {
-            ui.label(&range.name).on_hover_text("Time is summed over ranks and threads; ranges lie within each other");
+            ui.label(&range.name).on_hover_text(
+                "Time is summed over ranks and threads; ranges can contain each other, so the sum may \
+                 count time twice",
+            );
             right(ui, grouped(&range.calls.to_string()));
             for value in [range.seconds, range.median_s] {
                 right(ui, significant(value)).on_hover_text(precise(value));
@@ -178,7 +181,7 @@ fn evidence_ui(ui: &mut Ui, page: &RunPage) {
     let mut evidence: Vec<_> = page.record.evidence().collect();
     evidence.dedup();
     let mut seen = Vec::new();
-    // Ranks mostly report the same; each item is shown once.
+    // Most ranks report the same; each item is shown once.
     evidence.retain(|item| {
         !seen.contains(item) && {
             seen.push(item);
@@ -207,7 +210,7 @@ fn evidence_ui(ui: &mut Ui, page: &RunPage) {
     });
 }
 
-/// The command line of the run's program and what was set for it.
+/// Draws the command line of the run's program, and its environment variables.
 fn program_ui(ui: &mut Ui, page: &RunPage) {
     let Some(program) = &page.program else { return };
     section(ui, "Program");
@@ -221,7 +224,7 @@ fn program_ui(ui: &mut Ui, page: &RunPage) {
     pairs_ui(ui, "run-program", &pairs);
 }
 
-/// Words of a command line as a shell would take them.
+/// Words of a command line, quoted for a shell.
 fn shown_words(words: &[String]) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_=+./,:@%".contains(c);
     let quoted = |word: &String| {
@@ -283,8 +286,8 @@ fn places_ui(ui: &mut Ui, page: &RunPage) {
     }
 }
 
-/// The run's GPUs by their indexes, with their NUMA nodes where known: `0 (NUMA node 0), 3 (NUMA node 1)`, and how they were chosen.
-/// Empty without GPUs of this session's node.
+/// The run's GPUs by their indexes, with their NUMA nodes if known: `0 (NUMA node 0), 3 (NUMA node 1)`, and how they were chosen. Empty
+/// without GPUs of this session's node.
 fn gpus_text(page: &RunPage) -> String {
     let placed = page.record.placement.iter().flat_map(|placement| &placement.ranks).flat_map(RankPlace::gpu_uuids);
     let known = |uuid: &str| page.node.as_ref()?.gpus.iter().find(|gpu| gpu.uuid == uuid);

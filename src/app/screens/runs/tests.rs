@@ -501,7 +501,7 @@ fn the_session_menu_exports_and_imports_archives() {
     assert_eq!(transfer(SessionsCommand::Export(archive.clone())).1, None);
     assert!(archive.exists());
     let again = transfer(SessionsCommand::Export(archive)).1.unwrap();
-    assert!(again.contains("something is there already"), "{again}");
+    assert!(again.contains("this file or folder exists already"), "{again}");
     let absent = transfer(SessionsCommand::Import(folder.path().join("absent.zip"))).1.unwrap();
     assert!(absent.contains("absent.zip"), "{absent}");
     let mut harness = window(state, session_menu);
@@ -636,7 +636,7 @@ fn a_cancel_a_retry_and_a_move_are_undone_one_after_the_other_and_done_again() {
     orders(&mut state, RunsCommand::Retry(run(1)).into());
     orders(&mut state, RunsCommand::Cancel(run(2)).into());
     assert_eq!(orders(&mut state, Command::Undo), [Order::Revive(run(2))]);
-    assert!(orders(&mut state, Command::Undo).is_empty(), "the run that was queued is not known yet");
+    assert!(orders(&mut state, Command::Undo).is_empty(), "the queued run is not known yet");
     assert!(state.desk.problems[0].message.contains("not known yet"), "{:?}", state.desk.problems);
     // It is known: run 4 is the same repeat of the same cell.
     let mut again = record(4, "fp16", RunState::Queued);
@@ -938,7 +938,7 @@ fn an_export_leaves_the_menu_open_and_says_there_what_came_of_it() {
     assert!(said.contains("study.zip written and checked"), "{said}");
     assert_eq!(typed.as_deref(), Some(&*path), "what was typed stays");
     let (said, _) = export("");
-    assert!(said.contains("something is there already"), "{said}");
+    assert!(said.contains("this file or folder exists already"), "{said}");
 }
 
 #[test]

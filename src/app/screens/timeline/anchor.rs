@@ -1,4 +1,4 @@
-//! Where recordings are laid one upon the other: at their first events, at an epoch or a step, or at an event of one name.
+//! How recordings are aligned: at their first events, at an epoch or a step, or at an event with a given name.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use super::{Shown, TimelineScreen};
 use crate::app::task::on_thread;
 use crate::trace::{MarkKind, Timeline, TraceError};
 
-/// Where recordings are laid one upon the other.
+/// What recordings are aligned at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Anchor {
-    /// The first event of each.
+    /// The first event of each recording.
     #[default]
     Start,
     /// The start of an epoch, counted from 1.
     Epoch(usize),
     /// The start of a step, counted from 1.
     Step(usize),
-    /// An event that was selected in one recording, and the first event of the same name in each of the others: the name.
+    /// An event that was selected in one recording, and the first event with the same name in each of the others; contains the name.
     Event(String),
 }
 
 impl Anchor {
-    /// What it is called in a list, and after "time since".
+    /// Its name in a list, and after "time since".
     pub fn name(&self) -> String {
-        /// Letters of an event's name that are shown.
+        /// The number of letters of an event's name that are shown.
         const MOST_LETTERS: usize = 40;
         match self {
             Self::Start => "first event".to_owned(),
@@ -39,7 +39,7 @@ impl Anchor {
         }
     }
 
-    /// Its time on a recording's clock, if the recording has it. That of an event is looked up in the file.
+    /// Its time on a recording's clock, if the recording has it. For an event, it is looked up in the file.
     fn zero(&self, timeline: &Timeline) -> Option<i64> {
         let mark = |kind, number: usize| timeline.marks(kind).nth(number.checked_sub(1)?).map(|mark| mark.span.0);
         match self {
@@ -51,11 +51,12 @@ impl Anchor {
     }
 }
 
-/// The time of the first event of a name in each of some recordings, by their order; none where a recording has no such event.
+/// The time of the first event with a name in each of some recordings, which are given by their order; `None` if a recording has no such
+/// event.
 pub(super) type Firsts = Promise<Result<Vec<(usize, Option<i64>)>, String>>;
 
 impl TimelineScreen {
-    /// Lays the anchor of all runs on time 0. Runs without it are laid there with their first event.
+    /// Places the anchor of all runs at time 0. Runs without it are placed there with their first event.
     pub(super) fn align(&mut self, anchor: Anchor) {
         self.anchoring.clear();
         for run in &mut self.runs {
@@ -64,7 +65,7 @@ impl TimelineScreen {
         self.anchor = anchor;
     }
 
-    /// Lays the selected event on time 0, and with it the first event of the same name in each other run.
+    /// Places the selected event at time 0, and the first event with the same name in each other run as well.
     pub(super) fn align_at_selected(&mut self, context: &Context) {
         let selected = self.selected.and_then(|pick| Some((pick, self.runs.get(pick.run)?)));
         let Some((pick, run)) = selected.filter(|(pick, _)| pick.found.item.events == 1) else {
@@ -80,7 +81,7 @@ impl TimelineScreen {
         self.show_selected();
     }
 
-    /// A recording was opened: lays its anchor on time 0.
+    /// A recording was opened: places its anchor at time 0.
     pub(super) fn anchor_opened(&mut self, order: usize, context: &Context) {
         for run in self.runs.iter_mut().filter(|run| run.order == order) {
             run.zero = self.anchor.zero(&run.timeline).unwrap_or_else(|| run.timeline.span().0);
@@ -88,7 +89,7 @@ impl TimelineScreen {
         self.look_for_anchor(|run| run.order == order, context);
     }
 
-    /// Looks up the event that recordings are aligned at in some of them.
+    /// Looks up, in some recordings, the event at which recordings are aligned.
     fn look_for_anchor(&mut self, is_wanted: impl Fn(&Shown) -> bool, context: &Context) {
         let Anchor::Event(name) = self.anchor.clone() else { return };
         let wanted = self.runs.iter().filter(|run| is_wanted(run));
@@ -105,7 +106,7 @@ impl TimelineScreen {
         }));
     }
 
-    /// Takes over what was looked up.
+    /// Takes over the result of the look-up.
     pub(super) fn poll_anchor(&mut self) {
         for anchoring in std::mem::take(&mut self.anchoring) {
             match anchoring.try_take() {
@@ -119,7 +120,7 @@ impl TimelineScreen {
     fn lay_firsts(&mut self, firsts: Vec<(usize, Option<i64>)>) {
         let mut without = Vec::new();
         for (order, first) in firsts {
-            // It may have been closed meanwhile.
+            // It may have been closed in the meantime.
             let Some(run) = self.runs.iter_mut().find(|run| run.order == order) else { continue };
             match first {
                 Some(first) => run.zero = first,

@@ -1,4 +1,4 @@
-//! What is worked out beside the window: sums, single events, what launched an event, searches and critical paths.
+//! Background work of the screen: adding up time, reading single events, finding what launched an event, searches and critical paths.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::app::desk::Desk;
 use crate::app::task::on_thread;
 use crate::trace::{Timeline, TraceError};
 
-/// What a thread read: the row and its events.
+/// The result of a thread: the row and its events.
 pub(super) type Details = Vec<(usize, usize, Detail)>;
 
 impl TimelineScreen {
-    /// The step of a run whose critical path is shown: that of the anchor, else the one of median length after the warm-up.
+    /// The step of a run whose critical path is shown: the step at the anchor, or else the step of median length after the warm-up.
     pub(super) fn step_of_path(&self, run: &Shown) -> Option<usize> {
         let steps = run.split.as_ref()?.as_ref().ok().filter(|split| split.has_steps)?.first_rank();
         if let Anchor::Step(number) = &self.anchor {
@@ -26,7 +26,7 @@ impl TimelineScreen {
         counted.get(counted.len() / 2).copied()
     }
 
-    /// Follows the critical paths that are shown and not known yet.
+    /// Computes the critical paths that are shown and not known yet.
     fn poll_paths(&mut self, context: &Context) {
         for place in 0..self.runs.len() {
             let wanted = self.step_of_path(&self.runs[place]).filter(|_| self.tab == Tab::Path);
@@ -51,7 +51,7 @@ impl TimelineScreen {
 }
 
 impl TimelineScreen {
-    /// Takes over the results of background work, and starts it where the view needs it.
+    /// Takes over the results of background work, and starts new work if the view needs it.
     pub(super) fn poll_work(&mut self, desk: &mut Desk, context: &Context) {
         self.poll_recordings(desk, context);
         self.poll_details(desk, context);
@@ -64,7 +64,7 @@ impl TimelineScreen {
                     Ok(split) => {
                         run.split = Some(split.map_err(|error| match error {
                             TraceError::Cancelled => {
-                                "Where its time went was not added up: cancelled. Open it again to do so.".to_owned()
+                                "Its time was not added up, because this was cancelled. Open the recording again to add it up.".to_owned()
                             }
                             error => error.to_string(),
                         }));
@@ -87,7 +87,8 @@ impl TimelineScreen {
                     self.show_selected();
                 }
                 Ok(Ok(None)) => {
-                    self.said = Some((format!("No event named like \"{}\" after the selection.", self.search), false));
+                    self.said =
+                        Some((format!("No event whose name contains \"{}\" after the selection.", self.search), false));
                 }
                 Ok(Err(error)) => self.said = Some((error, false)),
                 Err(finding) => self.finding = Some(finding),
@@ -102,7 +103,7 @@ impl TimelineScreen {
         }
     }
 
-    /// Looks for the next event by name, behind the selected one.
+    /// Looks for the next event by name, after the selected one.
     pub(super) fn find(&mut self, context: &Context) {
         let text = self.search.trim().to_owned();
         if text.is_empty() || self.finding.is_some() {
@@ -128,7 +129,7 @@ impl TimelineScreen {
         }));
     }
 
-    /// Reads single events where the view shows few enough of them.
+    /// Reads single events if the view shows few enough of them.
     fn poll_details(&mut self, desk: &Desk, context: &Context) {
         if let Some(reading) = self.reading.take() {
             match reading.try_take() {
@@ -174,7 +175,7 @@ impl TimelineScreen {
         }));
     }
 
-    /// Looks up what launched the event under the pointer, or the selected one.
+    /// Looks up the call that launched the event under the pointer, or the selected one.
     fn poll_launcher(&mut self, context: &Context) {
         if let Some((pick, launching)) = self.launching.take() {
             match launching.try_take() {

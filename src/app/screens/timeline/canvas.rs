@@ -1,4 +1,4 @@
-//! The rows on their axis of time: drawing, and what the pointer does.
+//! The rows on their time axis: drawing, and the reaction to the pointer.
 
 use std::ops::Range;
 
@@ -24,11 +24,11 @@ const NAMES: f32 = 184.0;
 const FOLD: f32 = 18.0;
 /// Height of the axis.
 const AXIS: f32 = 20.0;
-/// Width of an event from which its name is written on it.
+/// From this width on, an event's name is written on it.
 const NAMED: f32 = 34.0;
-/// How far from an event the pointer still means it, in points.
+/// Distance from an event within which the pointer selects it, in points.
 const REACH: f64 = 2.0;
-/// The same of a step between two values.
+/// The same for a step between two values.
 const STEP_REACH: f64 = 4.0;
 
 /// Times and places on screen.
@@ -64,7 +64,7 @@ pub fn canvas_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Timelin
     ui.allocate_space(vec2(room.width(), AXIS));
     let rows = Rect::from_min_max(pos2(scale.left, axis.bottom()), pos2(scale.left + scale.width, room.bottom()));
     let (lines, height) = lines(state);
-    // Below the names of rows, which take the pointer where they are.
+    // Drawn first, since the names of rows take the pointer from it.
     let response = ui.interact(rows, Id::unique("timeline-rows"), Sense::click_and_drag());
     response.widget_info(|| {
         let (from, to) = state.view;
@@ -104,7 +104,7 @@ fn axis_ui(ui: &Ui, scale: Scale, axis: Rect) {
     }
 }
 
-/// A row as drawn: its place, run and row.
+/// A row as drawn: its area, run and row.
 type Drawn = (Rect, usize, usize);
 
 fn draw_line(
@@ -160,9 +160,10 @@ fn draw_line(
             child.spacing_mut().button_padding = vec2(GRID, 0.0);
             child.spacing_mut().interact_size.y = SHELF;
             let button = child.add(Button::selectable(chosen, text).truncate());
-            let mut about = format!("{}: {}, {} events", of.group, of.name, grouped(&of.events.to_string()));
+            let noun = if of.events == 1 { "event" } else { "events" };
+            let mut about = format!("{}: {}, {} {noun}", of.group, of.name, grouped(&of.events.to_string()));
             if let Some(most) = most {
-                about += &format!("; {most} at most were live of what was allocated since the recording began");
+                about += &format!("; of the memory allocated since the recording began, at most {most} was live");
             }
             button.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, &about));
             if button.on_hover_text(about).clicked() {
@@ -187,7 +188,7 @@ fn draw_line(
     }
 }
 
-/// The title of a run: its name, what binds it, and its buttons.
+/// The title of a run: its name, what limits it, and its buttons.
 fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, commands: &mut Vec<TimelineCommand>) {
     let Some(run) = state.runs.get(place) else { return };
     if !ui.is_rect_visible(rect) {
@@ -237,7 +238,7 @@ fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
     painter.rect_filled(rect, 0.0, ui.visuals().extreme_bg_color.gamma_multiply(0.6));
     let mut mesh = Mesh::default();
     let mut texts = Vec::new();
-    // What is narrower than a point is summed up by points, shelf by shelf.
+    // Events narrower than a point are summed up for each point, shelf by shelf.
     let mut narrow: Option<Narrow> = None;
     let span = (scale.view.0 + run.zero, scale.view.1 + run.zero);
     let ground = ui.visuals().extreme_bg_color;
@@ -271,7 +272,7 @@ fn row_ui(ui: &Ui, run: &Shown, row: usize, rect: Rect, scale: Scale) {
     let font = FontId::proportional(10.5);
     for (place, label, color) in texts {
         let name = run.timeline.name(label);
-        // Templates are long: what fits is laid out.
+        // Names of templates are long: only the visible part is laid out.
         let fits = (place.width() / 4.0) as usize;
         let end = name.char_indices().nth(fits).map_or(name.len(), |(at, _)| at);
         let clipped = painter.with_clip_rect(place.shrink2(vec2(2.0, 0.0)).intersect(painter.clip_rect()));
@@ -297,7 +298,7 @@ fn counter_ui(ui: &mut Ui, run: &Shown, counter: &Counter, rect: Rect, scale: Sc
     steps_ui(ui, run, &counter.steps, (counter.full, &|value| counter.text(value)), rect, scale);
 }
 
-/// Draws values as an area, up to the one that fills the row; second how they are said.
+/// Draws values as an area relative to the value that fills the row; the second argument formats them.
 fn steps_ui(
     ui: &Ui,
     run: &Shown,
@@ -317,7 +318,7 @@ fn steps_ui(
         let area = Rect::from_min_max(pos2(from, rect.bottom() - height), pos2(to, rect.bottom())).intersect(rect);
         mesh.add_colored_rect(area, color);
     };
-    // Several within a point are drawn as the highest of them.
+    // Several values within a point are drawn as the highest of them.
     let mut narrow: Option<(f32, f64)> = None;
     for (since, at, value) in steps.within(span, MOST_ITEMS) {
         let (from, to) = (scale.x(since - run.zero), scale.x(at - run.zero));
@@ -374,7 +375,7 @@ impl Narrow {
         let (x, shelf) = self.place;
         let top = rect.top() + f32::from(shelf) * SHELF + 1.0;
         let place = Rect::from_min_size(pos2(x, top), vec2(1.0, SHELF - 2.0)).intersect(rect);
-        // Even the shortest event is seen.
+        // Even the shortest event is visible.
         mesh.add_colored_rect(place, ground.lerp_to_gamma(self.color, 0.25 + 0.75 * self.busy.clamp(0.0, 1.0) as f32));
     }
 }
@@ -405,13 +406,13 @@ fn label(painter: &eframe::egui::Painter, at: Pos2, text: &str, ground: Color32,
     painter.galley(rect.min + vec2(4.0, 1.0), galley, color);
 }
 
-/// The event at a place, if there is one within reach.
+/// The event at a position, if there is one within reach.
 fn event_at(state: &TimelineScreen, scale: Scale, drawn: &[Drawn], at: Pos2) -> Option<(Pick, Rect)> {
     let &(rect, place, row) = drawn.iter().find(|(rect, ..)| rect.contains(at))?;
     let run = state.runs.get(place)?;
     let time = scale.at(at.x).saturating_add(run.zero);
-    let of = run.timeline.rows().get(row)?;
-    let is_memory = of.live().is_some();
+    let drawn_row = run.timeline.rows().get(row)?;
+    let is_memory = drawn_row.live().is_some();
     let shelf = if is_memory { 0 } else { ((at.y - rect.top()) / SHELF) as u8 };
     let reach = (if is_memory { STEP_REACH } else { REACH } * scale.ns_per_point()).ceil() as i64;
     let near = |item: &Item| {
@@ -422,13 +423,13 @@ fn event_at(state: &TimelineScreen, scale: Scale, drawn: &[Drawn], at: Pos2) -> 
     let view = (scale.view.0.saturating_add(run.zero), scale.view.1.saturating_add(run.zero));
     let all = items(run, row, view).into_iter().filter(|item| item.span.1 >= span.0 && item.span.0 <= span.1);
     let item = all.filter_map(|item| Some((near(&item)?, item))).min_by_key(|(away, _)| *away)?.1;
-    let Range { start: top, end: bottom } = layout::shelf(of, shelf);
+    let Range { start: top, end: bottom } = layout::shelf(drawn_row, shelf);
     let x = scale.x(item.span.0 - run.zero)..=scale.x(item.span.1 - run.zero);
     let y = rect.top() + top + 1.0..=rect.top() + bottom - 1.0;
     Some((Pick { run: place, found: Found { row, item } }, Rect::from_x_y_ranges(x, y)))
 }
 
-/// What hover, clicks, drags and the wheel do.
+/// Handles hover, clicks, drags and the wheel.
 fn pointer(
     ui: &Ui,
     state: &TimelineScreen,
@@ -468,7 +469,7 @@ fn pointer(
     let at = response.interact_pointer_pos().map(|at| scale.at(at.x));
     let from = Id::unique("timeline-mark-from");
     if response.dragged_by(PointerButton::Primary) && modifiers.shift || response.dragged_by(PointerButton::Secondary) {
-        // Draws a measure.
+        // Draws a measured span.
         if let Some(at) = at {
             let begin = ui.data_mut(|data| *data.get_temp_mut_or(from, at));
             commands.push(TimelineCommand::Mark(None));
@@ -496,8 +497,8 @@ fn pointer(
 fn outline_selected(ui: &Ui, state: &TimelineScreen, scale: Scale, drawn: &[Drawn]) {
     let Some(pick) = state.selected else { return };
     let Some(run) = state.runs.get(pick.run) else { return };
-    let of = drawn.iter().find(|(_, place, row)| (*place, *row) == (pick.run, pick.found.row));
-    let Some((rect, ..)) = of else { return };
+    let picked_row = drawn.iter().find(|(_, place, row)| (*place, *row) == (pick.run, pick.found.row));
+    let Some((rect, ..)) = picked_row else { return };
     let (item, Some(row)) = (pick.found.item, run.timeline.rows().get(pick.found.row)) else { return };
     let Range { start: top, end: bottom } = layout::shelf(row, item.shelf);
     let x =
@@ -507,7 +508,7 @@ fn outline_selected(ui: &Ui, state: &TimelineScreen, scale: Scale, drawn: &[Draw
     ui.painter_at(*rect).rect_stroke(place, 0.0, stroke, StrokeKind::Inside);
 }
 
-/// What is known of an event, in lines.
+/// The description of an event, in lines.
 pub fn about(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
     let Some(run) = state.runs.get(pick.run) else { return Vec::new() };
     let timeline = &run.timeline;
@@ -549,9 +550,9 @@ pub fn about(state: &TimelineScreen, pick: &Pick) -> Vec<String> {
     }
     let live = timeline.rows().get(pick.found.row).and_then(|row| row.live());
     if let Some((before, after)) = live.and_then(|live| Some((live.at(item.span.0)?, live.at(item.span.1 + 1)?))) {
-        lines.push(format!("Live after it: {} of what was allocated since the recording began", bytes_text(after)));
+        lines.push(format!("Live afterwards: {} of the memory allocated since the recording began", bytes_text(after)));
         if before == after && item.events == 1 && timeline.name(item.label).ends_with("released") {
-            lines.push("Its allocation was not recorded: it was made before.".to_owned());
+            lines.push("Its allocation was not recorded, because it happened before the recording.".to_owned());
         }
     }
     if let Some(row) = timeline.rows().get(pick.found.row) {

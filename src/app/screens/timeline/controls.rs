@@ -1,4 +1,4 @@
-//! The bar above the rows, and what an empty screen offers.
+//! The bar above the rows, and the content of an empty screen.
 
 use eframe::egui::containers::menu::{MenuButton, MenuConfig};
 use eframe::egui::{Button, Id, Key, PopupCloseBehavior, ProgressBar, Ui, WidgetInfo, vec2};
@@ -39,14 +39,14 @@ pub fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) 
         }
     });
     for opening in &timeline.opening {
-        let said = format!("Opening {}", opening.name);
-        task_ui(ui, &said, "Cancel opening", opening.task.done(), TimelineCommand::Cancel, commands);
+        let label = format!("Opening {}", opening.name);
+        task_ui(ui, &label, "Cancel opening", opening.task.done(), TimelineCommand::Cancel, commands);
     }
     for (place, run) in timeline.runs.iter().enumerate() {
         if let Some(splitting) = &run.splitting {
-            let said = format!("Adding up where the time of {} went", run.name);
+            let label = format!("Adding up where the time of {} went", run.name);
             let cancel = TimelineCommand::CancelSplit(place);
-            task_ui(ui, &said, "Cancel adding up", splitting.done(), cancel, commands);
+            task_ui(ui, &label, "Cancel adding up", splitting.done(), cancel, commands);
         }
     }
     if let Some(exporting) = &timeline.exporting {
@@ -60,7 +60,7 @@ pub fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) 
     ui.add_space(GRID);
 }
 
-/// Work that is under way, and the button that cancels it.
+/// Draws running work with the button that cancels it.
 fn task_ui(
     ui: &mut Ui,
     said: &str,
@@ -109,15 +109,15 @@ fn open_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
 /// Runs of the session that have a trace, with the commands that open it.
 fn traced(view: View<'_>) -> Vec<(String, TimelineCommand)> {
     let folder = &view.records.folder;
-    let of = view.records.summaries.iter().filter_map(|summary| {
+    let recorded_runs = view.records.summaries.iter().filter_map(|summary| {
         let trace = summary.trace_summary()?;
         let file = folder.join("runs").join(&summary.run).join(&trace.file);
-        // Its number and what tells it from the others, as the list of runs has it.
+        // Its number and its distinguishing name, as in the list of runs.
         let row = view.runs.row(&summary.run);
         let name = row.map_or_else(|| summary.run.clone(), |row| format!("{} · {}", row.number, row.name));
         Some((name.clone(), TimelineCommand::Open(file, name)))
     });
-    of.collect()
+    recorded_runs.collect()
 }
 
 fn anchor_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
@@ -135,12 +135,11 @@ fn anchor_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
             }
         }
         if epochs + steps == 0 {
-            ui.label(muted(ui, "These recordings name no epochs or steps."));
+            ui.label(muted(ui, "These recordings contain no marked epochs or steps."));
         }
         let is_event = matches!(timeline.anchor, Anchor::Event(_));
         let at_event = Button::selectable(is_event, "the selected event");
-        let hover =
-            "Lays the selected event on time 0, and the first event of the same name in each other recording (X)";
+        let hover = "Places the selected event at time 0, and the first event of the same name in each other recording as well (X)";
         if ui.add_enabled(timeline.selected.is_some(), at_event).on_hover_text(hover).clicked() {
             commands.push(TimelineCommand::AlignAtSelected);
         }
@@ -161,7 +160,7 @@ fn search_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
     }
     let next = ui
         .add_enabled(!text.trim().is_empty(), Button::new("Next"))
-        .on_hover_text("Show the next event whose name contains this (Enter)");
+        .on_hover_text("Show the next event whose name contains this text (Enter)");
     next.widget_info(|| crate::app::widgets::named("Find next"));
     if next.clicked() || entered {
         commands.push(TimelineCommand::Find);
@@ -170,7 +169,8 @@ fn search_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
 
 fn marks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
     let marks: Vec<i64> = view.own.marks.iter().flatten().copied().collect();
-    let hint = "M sets a mark at the selected event, or in the middle; a right click where the pointer is; dragging with the right button or Shift measures";
+    let hint = "M sets a mark at the selected event, or in the middle of the view; a right click sets one at the pointer; drag with the \
+         right button or Shift to measure";
     let text = match marks[..] {
         [] => return drop(ui.label(muted(ui, "no marks")).on_hover_text(hint)),
         [a] => format!("mark at {}", layout::time_text(a)),
@@ -182,7 +182,7 @@ fn marks_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
     }
 }
 
-/// What the screen says before anything is open.
+/// The content of the screen before a recording is opened.
 pub fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
     if !view.own.opening.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Samples that the run's folder holds beside a recording, on the recording's clock: activity, power and memory of GPUs, and CPUs.
+//! Telemetry samples in the run's folder, next to a recording and on its clock: activity, power and memory of GPUs, and CPUs.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -11,19 +11,19 @@ use crate::trace::Steps;
 /// Unit of bytes.
 const BYTES: &str = "B";
 
-/// Values over time of one kind.
+/// Values of one kind over time.
 pub struct Counter {
-    /// What it is, such as `GPU 0 power`.
+    /// Its name, such as `GPU 0 power`.
     pub name: String,
-    /// Its unit; bytes have the one that suits their size.
+    /// Its unit; bytes get a unit that suits their size.
     pub unit: &'static str,
-    /// Values on the recording's clock, each from the sample before up to its own.
+    /// Values on the recording's clock, each from the previous sample to its own.
     pub steps: Steps,
     /// The value that fills the row.
     pub full: f64,
 }
 
-/// Reads the samples beside a recording; none if there are none. `epoch_ns` is real time when its clock was 0.
+/// Reads the samples next to a recording; empty if there are none. `epoch_ns` is real time when its clock was 0.
 pub fn beside(recording: &Path, epoch_ns: i64) -> Vec<Counter> {
     let file = recording.with_file_name("samples.jsonl");
     let Ok(file) = std::fs::File::open(file) else { return Vec::new() };
@@ -37,7 +37,7 @@ fn counters(samples: impl Iterator<Item = Sample>, epoch_ns: i64) -> Vec<Counter
     let mut all: Vec<Filling> = Vec::new();
     for sample in samples {
         let at = ((sample.time_s * 1e9) as i64).saturating_sub(epoch_ns);
-        // Not after the one before: the machine's clock was set back.
+        // It is not later than the previous one, because the machine's clock was set back.
         let mut add = |name: String, unit: &'static str, full: f64, value: Option<f64>| {
             let Some(value) = value else { return };
             let place = all.iter().position(|known| known.0 == name).unwrap_or_else(|| {
@@ -53,7 +53,7 @@ fn counters(samples: impl Iterator<Item = Sample>, epoch_ns: i64) -> Vec<Counter
         for (place, gpu) in sample.gpus.iter().enumerate() {
             add(format!("GPU {place} activity"), "%", 100.0, gpu.busy.map(|share| 100.0 * share));
             add(format!("GPU {place} power"), "W", 0.0, gpu.power_w);
-            // What the processes of a recording allocate has rows of its own.
+            // Memory that the processes of a recording allocate has rows of its own.
             add(format!("GPU {place} NVML memory"), BYTES, 0.0, gpu.memory_used_bytes.map(|bytes| bytes as f64));
         }
         let cpus = sample.host.cpus.map_or(0.0, f64::from);
@@ -65,7 +65,7 @@ fn counters(samples: impl Iterator<Item = Sample>, epoch_ns: i64) -> Vec<Counter
     all.into_iter().map(counter).collect()
 }
 
-/// The GPU's number; what is of no GPU comes last.
+/// The GPU's number; rows that belong to no GPU come last.
 fn group(name: &str) -> u32 {
     name.strip_prefix("GPU ").and_then(|rest| rest.split(' ').next()?.parse().ok()).unwrap_or(u32::MAX)
 }
@@ -76,9 +76,9 @@ impl Counter {
         if self.unit == BYTES { bytes_text(value) } else { format!("{} {}", significant(value), self.unit) }
     }
 
-    /// What it counts, where that needs a word more.
+    /// What it counts, if its name does not say it.
     pub fn about(&self) -> &'static str {
-        if self.unit == BYTES { "all that is in use on the GPU, whoever allocated it; " } else { "" }
+        if self.unit == BYTES { "all memory in use on the GPU, by any process; " } else { "" }
     }
 }
 

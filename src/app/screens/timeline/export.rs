@@ -1,4 +1,4 @@
-//! Files written beside recordings: for ui.perfetto.dev, and for paper.
+//! Files written next to recordings: for ui.perfetto.dev, and figures.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::app::task::Task;
 use crate::trace::{TraceError, Window, export_perfetto};
 
 impl TimelineScreen {
-    /// Writes the view as a figure, beside the file of the first run.
+    /// Writes the view as a figure, next to the file of the first run.
     pub(super) fn export_view(&mut self, context: &Context) {
         let Some(run) = self.runs.first().filter(|_| self.exporting.is_none()) else { return };
         let (file, chart) = (run.file.clone(), figure::chart(self));
@@ -20,7 +20,7 @@ impl TimelineScreen {
         }));
     }
 
-    /// Writes all events of a run for ui.perfetto.dev, beside its file.
+    /// Writes all events of a run for ui.perfetto.dev, next to its file.
     pub(super) fn export_recording(&mut self, place: usize, context: &Context) {
         let Some(run) = self.runs.get(place).filter(|_| self.exporting.is_none()) else { return };
         let file = run.file.clone();
@@ -35,7 +35,7 @@ impl TimelineScreen {
     }
 }
 
-/// A name beside a file that is not taken: `report.activity.pdf`, `report.activity-2.pdf`.
+/// A free file name next to a file: `report.activity.pdf`, `report.activity-2.pdf`.
 fn free_name(file: &Path, what: &str, ending: &str) -> PathBuf {
     let named = |number: u32| match number {
         1 => file.with_extension(format!("{what}.{ending}")),

@@ -1,4 +1,4 @@
-//! The view as a figure for paper: what each GPU of each run did when, as in Figures 7 and 8 of arXiv 2505.22905.
+//! The view as a figure for print: the activity of each GPU of each run over time, as in Figures 7 and 8 of arXiv 2505.22905.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use crate::figure::paper::{PaperFormat, Provenance, Style, Width, encode, lay_ou
 use crate::figure::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::trace::{Class, Item};
 
-/// Columns into which the time shown is divided.
+/// The number of columns into which the displayed time is divided.
 const COLUMNS: usize = 600;
 
-/// Shares of a column below this are not drawn, and gaps below it do not split a bar.
+/// Smaller shares of a column are not drawn, and shorter gaps do not split a bar.
 const LEAST_SHARE: f64 = 0.005;
 
-/// What is told apart, with its place among colours.
+/// The kinds of activity, with their indexes among colours.
 const KINDS: [(&str, usize); 5] =
     [("computing", 4), ("communication", 5), ("data movement", 0), ("waiting for data", 6), ("other ranges", 1)];
 
@@ -37,7 +37,7 @@ fn kind(class: Class) -> Option<usize> {
 /// Busy time by kind and column, in columns.
 type Columns = Vec<[f64; KINDS.len()]>;
 
-/// The view as a chart: a panel a run, a row a rank.
+/// The view as a chart: one panel for each run, one row for each rank.
 pub fn chart(state: &TimelineScreen) -> Chart {
     let (from, to) = state.view;
     let anchor = match &state.anchor {
@@ -46,7 +46,8 @@ pub fn chart(state: &TimelineScreen) -> Chart {
     };
     let column_ns = (to - from) as f64 / COLUMNS as f64;
     let note = format!(
-        "In each column of {} bars take the share of the time in which something went on; where kinds overlap, they share it.",
+        "The time axis is divided into columns of {}. Bars fill the share of a column in which something was running; where kinds \
+             overlap, they split that share.",
         super::layout::time_text(column_ns as i64)
     );
     let mut chart = Chart {
@@ -114,8 +115,8 @@ fn add(columns: &mut Columns, kind: usize, item: &Item, begin: i64, column_ns: f
     }
 }
 
-/// Where the bars of a kind begin and end, in columns. Each column is divided among the kinds by the share of its time that they took, so
-/// that a GPU that is busy half of the time is half filled. Bars that touch are joined.
+/// The beginnings and ends of the bars of a kind, in columns. Each column is divided among the kinds by their share of its time, so a GPU
+/// that is busy half of the time fills half of the column. Bars that touch are joined.
 fn bars(columns: &Columns, kind: usize) -> Vec<(f64, f64)> {
     let mut bars: Vec<(f64, f64)> = Vec::new();
     for (column, busy) in columns.iter().enumerate() {
@@ -140,7 +141,7 @@ fn point(row: usize, from: i64, column_ns: f64, (low, high): (f64, f64)) -> Poin
     Point { x: row as f64, value, ratio: None, cell: None }
 }
 
-/// Writes a chart, a page wide.
+/// Writes a chart with the width of a page.
 pub fn write(chart: &Chart, path: &Path) -> Result<(), String> {
     if chart.is_empty() {
         return Err("Nothing to draw: no GPU, loader or collective is busy in this view; show another part.".to_owned());

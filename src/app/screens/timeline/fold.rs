@@ -1,4 +1,4 @@
-//! Which rows are folded away: whole recordings, and ranks of them. Remembered by file while the window is open.
+//! Which rows are folded: whole recordings, or single ranks. Remembered by file while the window is open.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use eframe::egui::{Rect, Role, Sense, Ui, Vec2, WidgetInfo, collapsing_header, v
 use super::{Shown, TimelineScreen};
 use crate::app::theme::SMALL;
 
-/// What of a recording is folded.
+/// The folded parts of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Folds {
     whole: bool,
@@ -16,12 +16,12 @@ pub(super) struct Folds {
 }
 
 impl TimelineScreen {
-    /// Whether all rows of a recording are folded away.
+    /// Whether all rows of a recording are folded.
     pub(super) fn is_run_folded(&self, run: &Shown) -> bool {
         self.folds.get(&run.file).is_some_and(|folds| folds.whole)
     }
 
-    /// Whether the rows of a rank are folded away.
+    /// Whether the rows of a rank are folded.
     pub(super) fn is_group_folded(&self, run: &Shown, group: &str) -> bool {
         self.folds.get(&run.file).is_some_and(|folds| folds.whole || folds.groups.contains(group))
     }
@@ -40,7 +40,7 @@ impl TimelineScreen {
         }
     }
 
-    /// Unfolds what hides a row, so that an event that was found there shows.
+    /// Unfolds the parts that hide a row, so that an event found there becomes visible.
     pub(super) fn unfold(&mut self, place: usize, row: usize) {
         let Some(run) = self.runs.get(place) else { return };
         if let (Some(folds), Some(row)) = (self.folds.get_mut(&run.file), run.timeline.rows().get(row)) {

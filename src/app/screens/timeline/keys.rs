@@ -5,9 +5,9 @@ use eframe::egui::{Key, Modifiers};
 use super::{Anchor, TimelineCommand, TimelineScreen};
 use crate::app::screen::Keys;
 
-/// Part of the view by which an arrow moves it.
+/// The share of the view by which an arrow key moves it.
 const PAN: f64 = 0.15;
-/// Factor of one zoom.
+/// The factor of one zoom step.
 pub(super) const ZOOM: f64 = 1.5;
 
 impl TimelineScreen {

@@ -1,4 +1,4 @@
-//! Where the rows lie, what of them is in view, and how it looks.
+//! The layout of the rows: their positions, which of them are visible, and their colours.
 
 use eframe::egui::{Color32, Visuals};
 use strum::IntoEnumIterator as _;
@@ -8,7 +8,7 @@ use crate::app::theme::palette;
 use crate::figure::{COLOURS, decimals, round_up, significant};
 use crate::trace::{Class, Item, TimelineRow};
 
-/// Height of a shelf, and of the lines that name runs and ranks.
+/// Height of a shelf, and of the lines with the names of runs and ranks.
 pub const SHELF: f32 = 15.0;
 pub const RUN: f32 = 52.0;
 pub const GROUP: f32 = 24.0;
@@ -22,7 +22,7 @@ pub const GAP: f32 = 3.0;
 pub enum Line {
     /// The title of a run.
     Run(usize),
-    /// The name of a rank, that of this row.
+    /// The name of the rank that this row belongs to.
     Group(usize, usize),
     /// A row of a run.
     Row(usize, usize),
@@ -30,12 +30,12 @@ pub enum Line {
     Counter(usize, usize),
 }
 
-/// Height of a row: what is drawn in steps needs as much as samples.
+/// Height of a row: a row with steps needs as much as one with samples.
 pub fn height(row: &TimelineRow) -> f32 {
     if row.live().is_some() { COUNTER } else { row.shelves.len() as f32 * SHELF }
 }
 
-/// Where the shelf of an item lies in its row, from the row's top on.
+/// The position of an item's shelf, relative to the row's top.
 pub fn shelf(row: &TimelineRow, shelf: u8) -> std::ops::Range<f32> {
     if row.live().is_some() {
         return 0.0..COUNTER;
@@ -44,7 +44,7 @@ pub fn shelf(row: &TimelineRow, shelf: u8) -> std::ops::Range<f32> {
     top..top + SHELF
 }
 
-/// All lines with their tops, and the height of all.
+/// All lines with their tops, and the total height.
 pub fn lines(state: &TimelineScreen) -> (Vec<(Line, f32)>, f32) {
     let (mut lines, mut at) = (Vec::new(), 0.0);
     let mut add = |line: Line, height: f32| {
@@ -78,7 +78,7 @@ pub fn lines(state: &TimelineScreen) -> (Vec<(Line, f32)>, f32) {
 pub struct Detail {
     /// The span that they cover.
     pub span: (i64, i64),
-    /// Events of each shelf by start, and the length of the longest.
+    /// Events of each shelf by start, and the length of the longest one.
     shelves: Vec<(Vec<Item>, i64)>,
 }
 
@@ -91,14 +91,14 @@ impl Detail {
             if shelves.len() <= shelf {
                 shelves.resize_with(shelf + 1, Default::default);
             }
-            let (of, longest) = &mut shelves[shelf];
-            of.push(item);
+            let (shelf_items, longest) = &mut shelves[shelf];
+            shelf_items.push(item);
             *longest = (*longest).max(item.span.1.saturating_sub(item.span.0));
         }
         Self { span, shelves }
     }
 
-    /// The events of a shelf that touch a span. Those far outside of it are not looked at.
+    /// The events of a shelf that touch a span. Events far outside of it are skipped quickly.
     fn within(&self, shelf: usize, (from, to): (i64, i64)) -> impl Iterator<Item = &Item> {
         let (items, longest) = self.shelves.get(shelf).map_or((&[][..], 0), |(items, longest)| (&items[..], *longest));
         let first = items.partition_point(|item| item.span.0 < from.saturating_sub(longest));
@@ -106,7 +106,7 @@ impl Detail {
     }
 }
 
-/// Hands out what of a row lies in a span on its run's clock: single events where they are in memory, else tiles.
+/// Passes on the items of a row in a span of its run's clock: single events if they are in memory, otherwise tiles.
 pub fn each_item(run: &Shown, row: usize, span: (i64, i64), mut each: impl FnMut(&Item)) {
     let Some(of) = run.timeline.rows().get(row) else { return };
     let detail = run.details.get(&row).filter(|detail| detail.span.0 <= span.0 && span.1 <= detail.span.1);
@@ -119,7 +119,7 @@ pub fn each_item(run: &Shown, row: usize, span: (i64, i64), mut each: impl FnMut
     }
 }
 
-/// What [`each_item`] hands out.
+/// The items that [`each_item`] passes on.
 pub fn items(run: &Shown, row: usize, span: (i64, i64)) -> Vec<Item> {
     let mut items = Vec::new();
     each_item(run, row, span, |item| items.push(*item));
@@ -128,15 +128,15 @@ pub fn items(run: &Shown, row: usize, span: (i64, i64)) -> Vec<Item> {
 
 /// The colour of a class.
 pub fn colour(class: Class, visuals: &Visuals) -> Color32 {
-    let of = |place: usize| Color32::from_rgb(COLOURS[place][0], COLOURS[place][1], COLOURS[place][2]);
+    let colour = |place: usize| Color32::from_rgb(COLOURS[place][0], COLOURS[place][1], COLOURS[place][2]);
     match class {
-        Class::Convolution => of(4),
-        Class::Matrix => of(1),
-        Class::Normalisation => of(6),
-        Class::Elementwise => of(2),
-        Class::Optimizer => of(3),
-        Class::Copy => of(0),
-        Class::Communication => of(5),
+        Class::Convolution => colour(4),
+        Class::Matrix => colour(1),
+        Class::Normalisation => colour(6),
+        Class::Elementwise => colour(2),
+        Class::Optimizer => colour(3),
+        Class::Copy => colour(0),
+        Class::Communication => colour(5),
         Class::Load => visuals.text_color(),
         Class::Other | Class::Range => Color32::from_gray(if visuals.dark_mode { 0x78 } else { 0xa8 }),
         Class::Call => palette(visuals).accent.gamma_multiply(0.75),
@@ -169,14 +169,14 @@ pub fn time_text(ns: i64) -> String {
     format!("{sign}{} {unit}", significant(value))
 }
 
-/// Times to label on the axis: the distance between two, and the first at or after the start of the view.
+/// The labelled times on the axis: the distance between two, and the first one at or after the start of the view.
 pub fn ticks(view: (i64, i64), most: usize) -> (i64, i64) {
     let least = ((view.1 - view.0) / most.max(1) as i64).max(1);
     let step = round_up(least as f64) as i64;
     (step, view.0.div_euclid(step) * step + if view.0.rem_euclid(step) == 0 { 0 } else { step })
 }
 
-/// A tick's label: as many digits as the distance of ticks needs.
+/// A tick's label, with as many digits as the distance of ticks needs.
 pub fn tick_text(at: i64, step: i64) -> String {
     let (unit_ns, unit) = match step {
         100_000_000.. => (1e9, "s"),

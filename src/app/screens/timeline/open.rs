@@ -1,4 +1,4 @@
-//! Opening recordings: reports of nsys are converted once, in the background.
+//! Opens recordings; reports of nsys are converted once, in the background.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ use crate::foreign::cache_folder;
 use crate::protocol::EVENTS_FILE;
 use crate::trace::{Progress, Timeline, TraceError, keep_for_timeline};
 
-/// What is said where a dialog ended without a file, as it does at once where the system has none.
+/// The message if a dialog ended without a file, which happens at once if the system has no dialog.
 const NOTHING_CHOSEN: &str =
     "No recording was chosen. If no dialog appeared: multicard timeline FILE opens one from a terminal.";
 
 /// A recording that is being opened.
 pub struct Opening {
-    /// Its place among all that were asked for.
+    /// Its number among all recordings that were opened.
     order: usize,
     /// Its name.
     pub name: String,
     file: PathBuf,
     cell: Option<String>,
-    /// Reads the recording, and the samples beside it.
+    /// Reads the recording, and the telemetry samples next to it.
     pub task: Task<Result<(Timeline, Vec<counters::Counter>), TraceError>>,
 }
 
 impl TimelineScreen {
-    /// Asks for a recording.
+    /// Asks the user to choose a recording.
     pub(super) fn choose_recording(&mut self, context: &Context) {
         if self.choosing.is_none() {
             self.choosing = Some(on_thread("recording dialog", context, || {
@@ -49,7 +49,7 @@ impl TimelineScreen {
         self.said = None;
         let is_known = self.runs.iter().map(|run| &run.file).chain(self.opening.iter().map(|one| &one.file));
         if is_known.into_iter().any(|known| *known == file) {
-            self.said = Some((format!("{name} is shown already"), true));
+            self.said = Some((format!("{name} is already shown"), true));
             return;
         }
         let from = file.clone();
@@ -75,8 +75,9 @@ impl TimelineScreen {
             match task.try_take() {
                 Ok(Ok((timeline, counters))) => {
                     let timeline = Arc::new(timeline);
-                    let of = Arc::clone(&timeline);
-                    let splitting = Some(Task::start("timeline split", context, move |tell| of.split(tell)));
+                    let splitting_timeline = Arc::clone(&timeline);
+                    let splitting =
+                        Some(Task::start("timeline split", context, move |tell| splitting_timeline.split(tell)));
                     let zero = timeline.span().0;
                     let details = std::collections::HashMap::new();
                     let place = self.runs.partition_point(|run| run.order < order);
@@ -102,7 +103,7 @@ impl TimelineScreen {
                     self.fit();
                 }
                 Ok(Err(TraceError::Cancelled)) => {
-                    self.said = Some((format!("{name} was not opened: cancelled"), true));
+                    self.said = Some((format!("{name} was not opened, because it was cancelled"), true));
                 }
                 Ok(Err(error)) => self.said = Some((error.to_string(), false)),
                 Err(task) => self.opening.push(Opening { order, name, file, cell, task }),
@@ -111,7 +112,7 @@ impl TimelineScreen {
     }
 }
 
-/// What a recording is called: a run's, which all have the same file name, by the run's folder.
+/// The name of a recording. Runs' recordings all have the same file name, so the name of the run's folder is used.
 fn name_of(file: &Path) -> String {
     let name = match file.file_name() {
         Some(name) if name == EVENTS_FILE => file.parent().and_then(Path::file_name).unwrap_or(name),

@@ -11,9 +11,9 @@ use crate::app::words::bytes_text;
 use crate::figure::significant;
 use crate::trace::{Class, CriticalPath, Part, PartTime, Split, StepSplit, over_repeats};
 
-/// Lines of a table that are drawn.
+/// The most lines of a table that are drawn.
 const MOST_LINES: usize = 200;
-/// A colour of the legend.
+/// A coloured square of the legend.
 const SQUARE: &str = "■";
 
 /// Draws the tabs and the table of the chosen one.
@@ -47,7 +47,7 @@ pub fn tables_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Timelin
     });
 }
 
-/// The classes that can be told apart on the rows.
+/// The classes that occur in the rows and have different colours.
 fn told_apart(state: &TimelineScreen) -> Vec<Class> {
     let has_gpus = state.runs.iter().any(|run| run.timeline.rows().iter().any(crate::trace::TimelineRow::is_on_gpu));
     let everywhere = [Class::Load, Class::Communication];
@@ -66,10 +66,10 @@ fn legend_width(ui: &Ui, classes: &[Class]) -> f32 {
     classes.iter().map(|class| square + width(class.name(), TextStyle::Small) + gaps).sum()
 }
 
-/// Colours of classes.
+/// Draws the colours of classes.
 fn legend_ui(ui: &mut Ui, classes: &[Class]) {
     for class in classes {
-        // The square stands left of its name.
+        // The square is to the left of its name.
         let color = super::layout::colour(*class, ui.visuals());
         let from_right = ui.layout().prefer_right_to_left();
         if !from_right {
@@ -98,20 +98,22 @@ fn event_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         ui.add(Label::new(line).selectable(true));
     }
     if state.runs.len() > 1 && pick.found.item.events == 1 {
-        let hover = "Lays this event on time 0, and the first event of the same name in each other recording (X)";
+        let hover =
+            "Places this event at time 0, and the first event of the same name in each other recording as well (X)";
         if ui.button("Align runs at this event").on_hover_text(hover).clicked() {
             commands.push(TimelineCommand::AlignAtSelected);
         }
     }
 }
 
-/// The splits of all runs, or why there is none yet.
+/// The splits of all runs; `None`, with a message drawn, if there are none yet.
 fn splits<'a>(ui: &mut Ui, state: &'a TimelineScreen) -> Option<Vec<(&'a Shown, &'a Split)>> {
-    let of: Option<Vec<_>> = state.runs.iter().map(|run| Some((run, run.split.as_ref()?.as_ref().ok()?))).collect();
-    if of.is_none() {
+    let run_splits: Option<Vec<_>> =
+        state.runs.iter().map(|run| Some((run, run.split.as_ref()?.as_ref().ok()?))).collect();
+    if run_splits.is_none() {
         ui.label(muted(ui, "Adding up where the time went …"));
     }
-    of
+    run_splits
 }
 
 /// Right-aligned text.
@@ -138,13 +140,13 @@ fn heading(ui: &mut Ui, state: &TimelineScreen, column: usize, text: &str, comma
     }
 }
 
-/// A line of a table: what it is of, and a number a column.
+/// A line of a table: its key, and a number for each column.
 struct Line<T> {
     of: T,
     numbers: Vec<Option<f64>>,
 }
 
-/// Sorts lines by the chosen column, else by `usual`, the largest size first.
+/// Sorts lines by the chosen column, or else by `usual`, in descending order.
 fn sort<T>(lines: &mut [Line<T>], sort: (usize, bool), usual: usize) {
     let (column, up) = if sort.0 == usize::MAX { (usual, false) } else { sort };
     let value = |line: &Line<T>| line.numbers.get(column).copied().flatten().map_or(f64::NEG_INFINITY, f64::abs);
@@ -170,12 +172,13 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         .filter(|line| line.numbers.iter().flatten().any(|number| *number > 0.0))
         .collect();
     sort(&mut lines, state.sort, if runs > 1 { runs } else { 0 });
-    let of = if splits.iter().any(|(_, split)| split.has_steps) { "step" } else { "recording" };
+    let unit = if splits.iter().any(|(_, split)| split.has_steps) { "step" } else { "recording" };
     ui.label(
         muted(
             ui,
             format!(
-                "Median time in a {of}, in ms, over ranks and steps that are no warm-up. The parts of one step add up to it; medians need not."
+                "Median time in a {unit}, in ms, over ranks and steps after the warm-up. The parts of a single step add up to its time; \
+                     their medians need not."
             ),
         )
         .small(),
@@ -198,9 +201,9 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
             for (place, number) in line.numbers.iter().enumerate() {
                 number_ui(ui, *number, place >= runs);
             }
-            if let (1, Some(of)) = (runs, splits[0].1.part(line.of)) {
+            if let (1, Some(time)) = (runs, splits[0].1.part(line.of)) {
                 let [share, low, high] =
-                    [of.share, of.interval.0, of.interval.1].map(|share| significant(100.0 * share));
+                    [time.share, time.interval.0, time.interval.1].map(|share| significant(100.0 * share));
                 ui.label(format!("{share} % [{low}, {high}]"));
             }
             ui.end_row();
@@ -223,7 +226,7 @@ fn repeats_ui(ui: &mut Ui, splits: &[(&Shown, &Split)]) {
         ui.add_space(6.0);
         ui.label(muted(ui, format!("Over {} repeats of cell {cell}: median of the runs' medians", of.len())).small())
             .on_hover_text(
-                "The interval is of 95 % from six repeats on; with fewer, the smallest and the largest run.",
+                "The interval covers 95 % from six repeats on; with fewer repeats it is the range from the smallest to the largest run.",
             );
         let mut parts: Vec<PartTime> = over_repeats(of);
         parts.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -251,7 +254,7 @@ fn number_ui(ui: &mut Ui, number: Option<f64>, is_difference: bool) {
     right(ui, format!("{sign}{text}"));
 }
 
-/// A number of a step: its length in ms in a run, or after all runs how it differs from the first run's.
+/// A number about a step: its length in ms in a run, or, in the columns after all runs, its difference from the first run's.
 fn step_number(steps: &[&[StepSplit]], step: usize, column: usize) -> Option<f64> {
     let length = |run: usize| steps.get(run)?.get(step).map(|step| step.span.1.abs_diff(step.span.0) as f64 / 1e6);
     match column.checked_sub(steps.len()) {
@@ -260,14 +263,14 @@ fn step_number(steps: &[&[StepSplit]], step: usize, column: usize) -> Option<f64
     }
 }
 
-/// The steps that the table shows: the first ones by the chosen column.
+/// The steps that the table shows: the first ones in the chosen order.
 pub fn step_order(state: &TimelineScreen) -> Vec<usize> {
-    let of = state.runs.iter().filter_map(|run| run.split.as_ref()?.as_ref().ok());
-    let steps: Vec<&[StepSplit]> = of.map(Split::first_rank).collect();
+    let run_splits = state.runs.iter().filter_map(|run| run.split.as_ref()?.as_ref().ok());
+    let steps: Vec<&[StepSplit]> = run_splits.map(Split::first_rank).collect();
     let usual = if steps.len() > 1 { steps.len() } else { 0 };
     let (column, up) = if state.sort.0 == usize::MAX { (usual, false) } else { state.sort };
     let size = |step: usize| step_number(&steps, step, column).map_or(f64::NEG_INFINITY, f64::abs);
-    let most = steps.iter().map(|of| of.len()).max().unwrap_or(0);
+    let most = steps.iter().map(|steps| steps.len()).max().unwrap_or(0);
     let mut all: Vec<(f64, usize)> = (0..most).map(|step| (size(step), step)).collect();
     let order = |a: &(f64, usize), b: &(f64, usize)| if up { a.0.total_cmp(&b.0) } else { b.0.total_cmp(&a.0) };
     if all.len() > MOST_LINES {
@@ -278,18 +281,21 @@ pub fn step_order(state: &TimelineScreen) -> Vec<usize> {
     all.into_iter().map(|(_, step)| step).collect()
 }
 
-/// Steps of the first rank of each run beside each other.
+/// Draws the steps of the first rank of each run next to each other.
 fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
     let Some(splits) = splits(ui, state) else { return };
     if !splits.iter().any(|(_, split)| split.has_steps) {
-        ui.label(muted(ui, "These recordings name no steps: ranges called step, iteration or ProfilerStep would."));
+        ui.label(muted(
+            ui,
+            "These recordings mark no steps: ranges named step, iteration or ProfilerStep would mark them.",
+        ));
         return;
     }
     let steps: Vec<&[StepSplit]> = splits.iter().map(|(_, split)| split.first_rank()).collect();
     let most = steps.iter().map(|of| of.len()).max().unwrap_or(0);
     let runs = steps.len();
     ui.label(
-        muted(ui, "Steps of the first rank, in ms; those that differ most come first. A click aligns all runs there.")
+        muted(ui, "Steps of the first rank, in ms; the steps that differ most come first. A click aligns all runs at the step.")
             .small(),
     );
     Grid::new("timeline-steps").num_columns(2 * runs + 1).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
@@ -323,7 +329,7 @@ fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
     }
 }
 
-/// The part in which the last run's step differs most from the first's; of one run, its largest part.
+/// The part in which the last run's step differs most from the first's; for a single run, its largest part.
 fn cause(steps: &[&[StepSplit]], step: usize) -> String {
     let (Some(first), Some(last)) =
         (steps.first().and_then(|of| of.get(step)), steps.last().and_then(|of| of.get(step)))
@@ -343,7 +349,7 @@ fn cause(steps: &[&[StepSplit]], step: usize) -> String {
     })
 }
 
-/// The longest idle times of GPUs with what the host did meanwhile.
+/// Draws the longest idle times of GPUs with the host's activity during them.
 fn gaps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
     let Some(splits) = splits(ui, state) else { return };
     if splits.iter().all(|(_, split)| split.gaps.is_empty()) {
@@ -376,15 +382,17 @@ fn gaps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComma
     });
 }
 
-/// Collectives of all runs: how much of their time is hidden, and what the rest is.
+/// Draws the collectives of all runs: how much of their time is hidden, and what the rest is.
 fn communication_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
     let Some(splits) = splits(ui, state) else { return };
     if splits.iter().all(|(_, split)| split.collectives.is_empty()) {
         ui.label(muted(ui, "No collectives were recorded."));
         return;
     }
-    let said = "Time of all ranks, in ms. Hidden: other kernels or copies of the rank ran; without GPUs, the rank did not wait for it. Waiting: nothing else ran, and the last rank had not begun; where that is not known, as ranks began different numbers of collectives, it is part of exposed.";
-    ui.label(muted(ui, said).small());
+    let note = "Time summed over all ranks, in ms. Hidden: other kernels or copies of the rank ran at the same time; without GPUs, the \
+         rank did not wait for it. Waiting: nothing else ran, and the last rank had not begun; this is unknown, and part of exposed, \
+         where ranks began different numbers of collectives.";
+    ui.label(muted(ui, note).small());
     Grid::new("timeline-communication").num_columns(9).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
         let titles =
             ["Run", "Collective", "Size", "Calls", "Total", "Hidden", "Waiting for the slowest", "Exposed", "Longest"];
@@ -393,24 +401,27 @@ fn communication_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Time
         }
         ui.end_row();
         for (run, split) in &splits {
-            for of in &split.collectives {
+            for collective in &split.collectives {
                 ui.label(muted(ui, &run.name));
-                ui.label(&of.name);
-                let size = of.bytes.map(|bytes| bytes_text(bytes as f64));
+                ui.label(&collective.name);
+                let size = collective.bytes.map(|bytes| bytes_text(bytes as f64));
                 right(ui, size.as_deref().unwrap_or("–"));
-                right(ui, of.calls.to_string());
-                right(ui, significant(of.total_ns as f64 / 1e6));
-                for ns in [Some(of.hidden_ns), of.waiting_ns, Some(of.exposed_ns)] {
+                right(ui, collective.calls.to_string());
+                right(ui, significant(collective.total_ns as f64 / 1e6));
+                for ns in [Some(collective.hidden_ns), collective.waiting_ns, Some(collective.exposed_ns)] {
                     let Some(ns) = ns else {
                         right(ui, "not known");
                         continue;
                     };
-                    let share = 100.0 * ns as f64 / of.total_ns.max(1) as f64;
+                    let share = 100.0 * ns as f64 / collective.total_ns.max(1) as f64;
                     right(ui, format!("{} ({share:.0} %)", significant(ns as f64 / 1e6)));
                 }
-                let (start, end) = (of.longest.0 - run.zero, of.longest.1 - run.zero);
-                let name =
-                    [Some(of.name.as_str()), size.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" of ");
+                let (start, end) = (collective.longest.0 - run.zero, collective.longest.1 - run.zero);
+                let name = [Some(collective.name.as_str()), size.as_deref()]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(" of ");
                 show_ui(ui, &format!("Show the longest {name}"), (start, end), time_text(end - start), commands);
                 ui.end_row();
             }
@@ -428,17 +439,21 @@ fn show_ui(ui: &mut Ui, name: &str, (start, end): (i64, i64), text: String, comm
     }
 }
 
-/// The critical path of a step of each run: its parts, and its longest stretches.
+/// Draws the critical path of a step of each run: its parts, and its longest segments.
 fn path_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
     let Some(splits) = splits(ui, state) else { return };
     if !splits.iter().any(|(_, split)| split.has_steps) {
-        ui.label(muted(ui, "These recordings name no steps: ranges called step, iteration or ProfilerStep would."));
+        ui.label(muted(
+            ui,
+            "These recordings mark no steps: ranges named step, iteration or ProfilerStep would mark them.",
+        ));
         return;
     }
     ui.label(
         muted(
             ui,
-            "What the end of a step waited for, followed back to its beginning: the step that runs are aligned at, else the one of median length.",
+            "What the end of a step waited for, traced back to the step's beginning. The step is the one at which runs are aligned, or \
+                 else the step of median length.",
         )
         .small(),
     );
@@ -460,11 +475,11 @@ fn path_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComma
         parts.retain(|(_, ns)| *ns > 0);
         parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         let share = |ns: u64| 100.0 * ns as f64 / length.max(1) as f64;
-        let said: Vec<String> =
+        let shares: Vec<String> =
             parts.iter().map(|(part, ns)| format!("{} {:.0} %", CriticalPath::name(*part), share(*ns))).collect();
         let begin = split.first_rank().get(step).map_or(0, |step| step.span.0);
         ui.label(strong(format!("{}, step {}, {}", run.name, step + 1, time_text(length as i64))));
-        ui.label(said.join(", "));
+        ui.label(shares.join(", "));
         let mut longest = path.segments.clone();
         longest.sort_by_key(|segment| segment.span.0 - segment.span.1);
         Grid::new(("timeline-path", &run.name)).num_columns(4).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {

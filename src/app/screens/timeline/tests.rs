@@ -288,7 +288,15 @@ fn search_goes_from_event_to_event_and_says_when_there_is_none() {
     assert!(seen[0] < seen[1] && seen[1] < seen[2]);
     send(&mut state, TimelineCommand::Search("no such kernel".to_owned()));
     send(&mut state, TimelineCommand::Find);
-    assert!(state.own::<TimelineScreen>().said.as_ref().unwrap().0.contains("No event named like \"no such kernel\""));
+    assert!(
+        state
+            .own::<TimelineScreen>()
+            .said
+            .as_ref()
+            .unwrap()
+            .0
+            .contains("No event whose name contains \"no such kernel\"")
+    );
 }
 
 #[test]
@@ -530,9 +538,9 @@ fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_ste
     let mut harness = harness(state);
     harness.run_steps(2);
     assert!(harness.query_by_label("GPU 0 NVML memory (10.0 GB)").is_some());
-    let said = "live of what was allocated since the recording began";
-    let name = format!("rank 0 · GPU 0: CUDA memory, 4 events; 3.00 GB at most were {said}");
-    assert!(harness.query_by_label_contains("pinned memory, 1 events; 64.0 MB at most").is_some());
+    let said = "of the memory allocated since the recording began, at most";
+    let name = format!("rank 0 · GPU 0: CUDA memory, 4 events; {said} 3.00 GB was live");
+    assert!(harness.query_by_label_contains(&format!("pinned memory, 1 event; {said} 64.0 MB was live")).is_some());
     let row = harness.get_by_label(&name).rect();
     // All of the row's height is the step's, which is more than that of events.
     let mut hover = |at_ns: i64| {
@@ -547,14 +555,17 @@ fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_ste
     let lines = hover(4_000_000).unwrap();
     for told in [
         "device memory allocated\nat 3.00 ms, memory\n2.00 GB\nDone by cudaMalloc, 50.0 µs before",
-        "Live after it: 3.00 GB of what",
+        "Live afterwards: 3.00 GB of the memory",
     ] {
         assert!(lines.contains(told), "{told}: {lines}");
     }
     let lines = hover(7_000_000).unwrap();
-    for told in
-        ["device memory released", "5.00 GB", "Live after it: 2.00 GB of what", "Its allocation was not recorded"]
-    {
+    for told in [
+        "device memory released",
+        "5.00 GB",
+        "Live afterwards: 2.00 GB of the memory",
+        "Its allocation was not recorded",
+    ] {
         assert!(lines.contains(told), "{told}: {lines}");
     }
     assert_eq!(hover(5_000_000), None);

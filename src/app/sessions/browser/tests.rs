@@ -113,7 +113,7 @@ fn sessions_are_found_noted_renamed_archived_deleted_and_put_back() {
     window.get_by_label("Delete").click();
     settle(&mut window);
     assert!(!lists(&window, "second study") && !second.exists());
-    window.get_by_label("Undo: put second study back").click();
+    window.get_by_label("Undo: restore second study").click();
     settle(&mut window);
     assert!(second.join("session.toml").exists());
     send(&mut window, SessionsCommand::Delete(second));

@@ -1,4 +1,4 @@
-//! Readings that a plan declares of its command: `[command.readings]`, and the measures of `[command.measures]`.
+//! The readings that a plan declares for its command in `[command.readings]`, and the measures in `[command.measures]`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,45 +18,45 @@ const READINGS: &str = "readings";
 const MEASURES: &str = "measures";
 const READINGS_KEYS: &[&str] = &["patterns", "files", "names", "warm_up"];
 const MEASURE_KEYS: &[&str] = &["name", "unit", "better", "on_speed"];
-/// How the end of the warm-up is known, the default first.
+/// How the end of the warm-up is determined, the default first.
 const WARM_UP: &[&str] = &["steps", "found"];
-/// Most patterns: each is compiled for each run, and tried on each line of its output.
+/// The most patterns: each is compiled for each run, and tried on each line of output.
 const MOST_PATTERNS: usize = 200;
 /// Longest key of a measure in bytes.
 const LONGEST_KEY: usize = 100;
 
-/// Where readings of a command come from, beside the file that `$MULTICARD_READINGS` names. A plan that declares none lets multicard
-/// look for them.
+/// The sources of a command's readings, in addition to the file that `$MULTICARD_READINGS` names. If a plan declares none, multicard
+/// searches the output for readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReadingsSpec {
     /// Regular expressions with named groups, which are tried on each line of output.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,
-    /// Files that the program writes; they may have placeholders. [`ReadFile`] says what each is.
+    /// Files that the program writes; names may contain placeholders. [`ReadFile`] tells the kind of each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// What the program calls things, and what they are here: a field of readings, or the key of a measure.
+    /// The program's names and their meaning: a field of readings, or the key of a measure.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<String, String>,
-    /// The end of the warm-up is found by step times, instead of counted by the plan's `warm_up_steps`.
+    /// Whether the end of the warm-up is found from step times, instead of counted with the plan's `warm_up_steps`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub finds_warm_up: bool,
 }
 
 impl ReadingsSpec {
-    /// Whether it names no source, so that readings are looked for.
+    /// Whether the plan declares no source, so that the output is searched for readings.
     pub fn names_no_source(&self) -> bool {
         self.patterns.is_empty() && self.files.is_empty()
     }
 
-    /// Whether the end of the warm-up is found by step times.
+    /// Whether the end of the warm-up is found from step times.
     pub fn warm_up_is_found(&self) -> bool {
         self.finds_warm_up
     }
 }
 
-/// What a file of readings is, by its name.
+/// The kind of a file of readings, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFile {
     /// An object on each line: `.jsonl`, `.ndjson`.
@@ -68,7 +68,7 @@ pub enum ReadFile {
 }
 
 impl ReadFile {
-    /// What a name says; none for other names.
+    /// The kind of the file with this name; `None` for other names.
     pub fn of(name: &str) -> Option<Self> {
         let path = Path::new(name);
         let is_event_file = path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"));
@@ -82,7 +82,7 @@ impl ReadFile {
     }
 }
 
-/// The readings and the measures of a `[command]` with these placeholders.
+/// The readings and the measures of a `[command]`, which has these placeholders.
 pub(in crate::plan) fn read(
     command: &Table,
     placeholders: &[&str],
@@ -95,8 +95,8 @@ pub(in crate::plan) fn read(
         for (span, file) in texts(&table, "files", problems) {
             if ReadFile::of(&file).is_none() || file.is_empty() {
                 let message = format!(
-                    "{} is no kind of file that is read: end its name with .csv, .tsv or .jsonl, or name a folder of TensorBoard's \
-                     event files with / at its end",
+                    "{} is not a kind of file that can be read: its name must end with .csv, .tsv or .jsonl; or name a folder of \
+                         TensorBoard's event files with / at its end",
                     quoted(&file)
                 );
                 problems.add(&span, table.path("files"), message);
@@ -107,7 +107,7 @@ pub(in crate::plan) fn read(
                     for piece in pieces {
                         let (Piece::Value(name) | Piece::Switch(name, _)) = piece else { continue };
                         if !placeholders.contains(&name.as_str()) {
-                            let message = format!("nothing is called {{{name}}}{}", suggestion(&name, placeholders));
+                            let message = format!("unknown placeholder {{{name}}}{}", suggestion(&name, placeholders));
                             problems.add(&span, table.path("files"), message);
                         }
                     }
@@ -148,13 +148,13 @@ pub(in crate::plan) fn read(
     (spec, measures.into_iter().map(|(_, measure)| measure).collect())
 }
 
-/// The patterns of `[command.readings]` that can be used.
+/// The usable patterns of `[command.readings]`.
 fn patterns(table: &Table, problems: &mut Problems) -> Vec<String> {
     let patterns = texts(table, "patterns", problems);
     if let Some((span, _)) = patterns.get(MOST_PATTERNS) {
         let message = format!(
-            "{} patterns: {MOST_PATTERNS} are the most, as each is tried on each line of output; let one pattern have several \
-             groups, or have the program write a file of readings",
+            "{} patterns: at most {MOST_PATTERNS} are allowed, since each is tried on each line of output; put several groups into one \
+                 pattern, or let the program write a file of readings",
             patterns.len()
         );
         problems.add(span, table.path("patterns"), message);
@@ -195,7 +195,7 @@ fn measure(key: &str, table: &Table, problems: &mut Problems) -> DeclaredMeasure
     }
 }
 
-/// The texts of a list, each with its place.
+/// The texts of a list, each with its place in the file.
 fn texts(table: &Table, key: &str, problems: &mut Problems) -> Vec<(Range<usize>, String)> {
     let Some((span, value)) = table.find(key) else { return Vec::new() };
     let DeValue::Array(items) = value.get_ref() else {
@@ -212,7 +212,7 @@ fn texts(table: &Table, key: &str, problems: &mut Problems) -> Vec<(Range<usize>
     texts
 }
 
-/// Writes them into a `[command]`.
+/// Writes the readings and measures into a `[command]` table.
 pub(in crate::plan) fn write(spec: &ReadingsSpec, measures: &[DeclaredMeasure], command: &mut toml_edit::Table) {
     let ReadingsSpec { patterns, files, names, finds_warm_up } = spec;
     let mut table = toml_edit::Table::new();
@@ -322,8 +322,8 @@ on_speed = true
         let found = problems(&text);
         for part in [
             "own.toml:5: command.readings.patterns: \"step (?<step\\\\d+)\" is not a regular expression: ",
-            "own.toml:6: command.readings.files: \"{run_folder}/a.log\" is no kind of file that is read",
-            "own.toml:6: command.readings.files: nothing is called {log}",
+            "own.toml:6: command.readings.files: \"{run_folder}/a.log\" is not a kind of file that can be read",
+            "own.toml:6: command.readings.files: unknown placeholder {log}",
             "own.toml:8: command.readings.warm_up: unknown \"fond\"; did you mean \"found\"?",
             "own.toml:10: command.measures.bleu.better: unknown \"hihger\"; did you mean \"higher\"?",
         ] {
@@ -346,7 +346,10 @@ on_speed = true
         let text = |count: usize| PLAN.replace("'step (?<step>\\d+)'", &patterns(count));
         assert!(Plan::parse(&text(MOST_PATTERNS), "own.toml").is_ok());
         let found = problems(&text(3000));
-        assert!(found.contains("own.toml:5: command.readings.patterns: 3000 patterns: 200 are the most"), "{found}");
+        assert!(
+            found.contains("own.toml:5: command.readings.patterns: 3000 patterns: at most 200 are allowed"),
+            "{found}"
+        );
     }
 
     #[test]

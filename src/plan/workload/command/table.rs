@@ -16,11 +16,11 @@ use crate::plan::{Binding, GPUS, GpuChoice, Key, Level, WorkloadSpec, suggestion
 const KEYS: &[&str] =
     &["name", "run", "folder", "env", "setup", "time_limit_s", "unit", "step", "factor", "readings", "measures"];
 const FACTOR_KEYS: &[&str] = &["name", "unit", "help"];
-/// Characters of a name: it is a level of `workload` in filters.
+/// The characters of a name, which is a level of `workload` in filters.
 const IN_NAMES: &str = "letters, digits, -, _ and .";
 
-/// The workloads of the commands that a plan defines, each once. `tables` are the plan itself and its blocks: those with a
-/// `[command]` define one, and their `[factors]` are its factors, together with those of the blocks that name it.
+/// The workloads of the commands that a plan defines, each once. `tables` are the plan itself and its blocks. A table with a `[command]`
+/// defines one; its factors are those of its own `[factors]` and of the blocks that name the command.
 pub(in crate::plan) fn defined(tables: &[&Table], problems: &mut Problems) -> Vec<Arc<WorkloadSpec>> {
     let mut found: Vec<(Range<usize>, Command, WorkloadSpec)> = Vec::new();
     for table in tables.iter().filter(|table| defines(table)) {
@@ -51,7 +51,7 @@ fn defines(table: &Table) -> bool {
     of_commands && table.find(KEY).is_some()
 }
 
-/// Whether a table of the plan runs the command of this name.
+/// Whether a table of the plan runs the command with this name.
 fn named(table: &Table, name: &Key) -> bool {
     if defines(table) {
         let own = table.find(KEY).and_then(|(_, value)| value.get_ref().get("name")?.get_ref().as_str().map(Key::from));
@@ -60,7 +60,7 @@ fn named(table: &Table, name: &Key) -> bool {
     table.find("workload").and_then(|(_, value)| value.get_ref().as_str()) == Some(name.as_str())
 }
 
-/// The workload's key of a table that defines a command.
+/// The key of the workload that a table defines; `None` if it defines no command.
 pub(in crate::plan) fn name_in(table: &Table) -> Option<Key> {
     let value = table.find(KEY).filter(|_| defines(table))?.1.get_ref();
     Some(value.get("name").and_then(|name| name.get_ref().as_str()).unwrap_or(KEY).into())
@@ -70,15 +70,15 @@ fn name(table: &Table, problems: &mut Problems) -> Key {
     let Some((span, name)) = table.text("name", problems) else { return KEY.into() };
     let is_plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(is_plain) {
-        problems.add(&span, table.path("name"), format!("{} is no name: write {IN_NAMES}", quoted(name)));
+        problems.add(&span, table.path("name"), format!("{} is not a valid name: write {IN_NAMES}", quoted(name)));
     } else if workload(name).is_some() {
-        let message = format!("{name:?} is a workload of multicard: give the command another name");
+        let message = format!("{name:?} is the name of a built-in workload: give the command another name");
         problems.add(&span, table.path("name"), message);
     }
     name.into()
 }
 
-/// The factors of these tables in the order of the file, each with all levels that are ticked.
+/// The factors of these tables, in the order of the file, each with all ticked levels.
 fn ticked<'t, 'i: 't>(
     tables: impl Iterator<Item = &'t Table<'t, 'i>>,
     problems: &mut Problems,
@@ -134,7 +134,7 @@ fn level(value: &Spanned<DeValue>) -> Result<Level, String> {
             let number = real(value).filter(|number| number.is_finite());
             number.map(|number| Level::Number(number + 0.0)).ok_or("must be finite".to_owned())
         }
-        DeValue::Boolean(on) => Err(format!("{on} is no level; did you mean {:?}?", if *on { "on" } else { "off" })),
+        DeValue::Boolean(on) => Err(format!("{on} is not a level; did you mean {:?}?", if *on { "on" } else { "off" })),
         other => Err(format!("must be a text or a number, not {}", kind(other))),
     }
 }
@@ -152,7 +152,7 @@ fn command(
     let run = words.list(table, "run", problems);
     match table.find("run") {
         None => {
-            let message = "missing: a command has run = [\"program\", \"argument\", …]";
+            let message = "missing: a command needs run = [\"program\", \"argument\", …]";
             problems.add(&(0..0), table.path("run"), message);
         }
         Some((span, _)) if run.as_ref().is_some_and(Vec::is_empty) => {
@@ -166,12 +166,12 @@ fn command(
     let setup = words.list(table, "setup", problems).unwrap_or_default();
     let used = words.used;
     for (span, key, _) in &ticked {
-        // These choose the GPUs and the CPUs of the run.
+        // These factors choose the GPUs and the CPUs of the run, so they need no placeholder.
         let is_placed = [GPUS, GpuChoice::KEY, Binding::KEY].contains(&key.as_str());
         if !is_placed && !used.contains(&key.to_string()) {
             let message = format!(
-                "no {{{key}}} stands in the command, so that all levels would run the same program: write it into run, env or \
-                 folder, or leave the factor out"
+                "{{{key}}} does not occur in the command, so all levels would run the same program: write it into run, env or folder, or \
+                     remove the factor"
             );
             problems.add(span, format!("factors.{key}"), message);
         }
@@ -196,7 +196,7 @@ fn command(
     (command, spec)
 }
 
-/// What `[command.factor.KEY]` says.
+/// The contents of the `[command.factor.KEY]` tables.
 fn said(table: &Table, keys: &[&Key], problems: &mut Problems) -> Vec<Said> {
     let Some(factors) = table.table("factor", problems) else { return Vec::new() };
     let mut all = Vec::new();
@@ -215,7 +215,7 @@ fn said(table: &Table, keys: &[&Key], problems: &mut Problems) -> Vec<Said> {
     all
 }
 
-/// Where a key stands; the start of the file for one that is missing.
+/// The place of a key in the file; the start of the file for a missing key.
 trait OrStart<'v, 'i> {
     fn unwrap_or_default_span(self) -> (Range<usize>, Option<&'v Spanned<DeValue<'i>>>);
 }
@@ -228,9 +228,9 @@ impl<'v, 'i> OrStart<'v, 'i> for Option<(Range<usize>, &'v Spanned<DeValue<'i>>)
 
 /// Words of a command whose placeholders are checked.
 struct Words<'n> {
-    /// The placeholders that there are.
+    /// The placeholders that may be used.
     names: &'n [&'n str],
-    /// Those that were used.
+    /// The placeholders that were used.
     used: Vec<String>,
 }
 
@@ -265,10 +265,10 @@ impl Words<'_> {
         for (key, value) in env.entries {
             let (name, path) = (key.get_ref().as_ref(), env.path(key.get_ref()));
             if name.is_empty() || name.contains(['=', '\0']) {
-                problems.add(&key.span(), &path, "a variable's name is not empty and has no =");
+                problems.add(&key.span(), &path, "the name of a variable must not be empty or contain =");
             }
             if name.starts_with("MULTICARD_") {
-                problems.add(&key.span(), &path, "multicard sets its own variables: choose another name");
+                problems.add(&key.span(), &path, "multicard sets this variable itself: choose another name");
             }
             let text = match value.get_ref() {
                 DeValue::String(text) => self.word(&value.span(), text, &path, problems),
@@ -288,7 +288,7 @@ impl Words<'_> {
 
     fn word(&mut self, span: &Range<usize>, text: &str, path: &str, problems: &mut Problems) -> String {
         if text.contains('\0') {
-            problems.add(span, path, "has a zero byte, which no program can be given");
+            problems.add(span, path, "contains a zero byte, which cannot be passed to a program");
         }
         match template::pieces(text) {
             Err(message) => problems.add(span, path, message),
@@ -296,7 +296,7 @@ impl Words<'_> {
                 for piece in pieces {
                     let (Piece::Value(name) | Piece::Switch(name, _)) = piece else { continue };
                     if !self.names.contains(&name.as_str()) {
-                        let message = format!("nothing is called {{{name}}}{}", suggestion(&name, self.names));
+                        let message = format!("unknown placeholder {{{name}}}{}", suggestion(&name, self.names));
                         problems.add(span, path, message);
                     }
                     self.used.push(name);
@@ -342,14 +342,14 @@ pub(in crate::plan) fn write(workload: &WorkloadSpec, command: &Command, top: &m
     if !command.factors.is_empty() {
         let mut factors = toml_edit::Table::new();
         factors.set_implicit(true);
-        for said in &command.factors {
+        for texts in &command.factors {
             let mut one = toml_edit::Table::new();
-            for (key, text) in [("name", &said.name), ("unit", &said.unit), ("help", &said.help)] {
+            for (key, text) in [("name", &texts.name), ("unit", &texts.unit), ("help", &texts.help)] {
                 if let Some(text) = text {
                     one.insert(key, Item::Value(text.as_str().into()));
                 }
             }
-            factors.insert(&said.key, Item::Table(one));
+            factors.insert(&texts.key, Item::Table(one));
         }
         table.insert("factor", Item::Table(factors));
     }

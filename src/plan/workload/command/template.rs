@@ -1,32 +1,32 @@
 //! Words of a command with placeholders: `--batch={batch_size}`, `{compile:--compile}`.
 
-/// Names that every command may use beside its factors, and what they stand for.
+/// The placeholders that every command may use in addition to its factors, with their meaning.
 pub const BUILT_IN: &[(&str, &str)] = &[
-    ("seed", "the seed of the run: the plan's, one higher for each repeat"),
-    ("repeat", "which repeat of its cell the run is, from 1"),
+    ("seed", "the seed of the run: the plan's seed, plus one for each further repeat"),
+    ("repeat", "the number of the run's repeat, from 1"),
     ("run_folder", "the run's folder in the session, for files that belong to the run"),
-    ("session_folder", "the session's folder, for files that its runs share"),
-    ("gpus", "the number of GPUs of the run; of CPU ranks on a machine without GPUs"),
+    ("session_folder", "the session's folder, for files that several runs share"),
+    ("gpus", "the number of GPUs of the run, or of CPU ranks on a machine without GPUs"),
     ("port", "a TCP port of this machine that is free when the run starts"),
 ];
 
-/// The level of a switch at which its text stands.
+/// The level of a switch that inserts its text.
 pub const ON: &str = "on";
-/// The level at which it does not.
+/// The level of a switch that inserts nothing.
 pub const OFF: &str = "off";
 
 /// A piece of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Text as it stands.
+    /// Plain text.
     Text(String),
     /// `{name}`: the value of a placeholder.
     Value(String),
-    /// `{name:text}`: the text where the switch of this name is on, nothing where it is off.
+    /// `{name:text}`: the text if the switch with this name is on, nothing if it is off.
     Switch(String, String),
 }
 
-/// The pieces of a word. `{{` and `}}` are braces.
+/// The pieces of a word. `{{` and `}}` stand for braces.
 ///
 /// # Errors
 /// A brace is not closed or not opened, or a name is empty.
@@ -73,13 +73,13 @@ pub fn pieces(word: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// A word with its placeholders filled; none for a word that is nothing but switches that are off.
+/// A word with its placeholders filled; `None` for a word that consists only of switches that are off.
 ///
 /// # Errors
 /// The word is malformed, or `value` does not know a name.
 pub fn filled(word: &str, value: &dyn Fn(&str) -> Option<String>) -> Result<Option<String>, String> {
     let pieces = pieces(word)?;
-    let known = |name: &str| value(name).ok_or_else(|| format!("{word:?}: nothing is called {name}"));
+    let known = |name: &str| value(name).ok_or_else(|| format!("{word:?}: unknown placeholder {name}"));
     let mut text = String::new();
     for piece in &pieces {
         match piece {

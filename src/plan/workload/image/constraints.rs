@@ -1,11 +1,11 @@
-//! Which combinations of levels make sense on a machine, and why not.
+//! Which combinations of levels can run on a machine, and why others cannot.
 
 use super::super::machine::{memory_per_rank_bytes, no_cuda, no_devices, shortage};
 use super::estimate::Costs;
 use super::{DataSet, Decode, ImageSettings, Layout, Loader, Precision, Scenario, Strategy, Tf32};
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Kernels, Limits, Node, OptimizerImpl, Passes};
 
-/// A combination of levels, and what it would run on.
+/// A combination of levels, with the data set and machine it would run on.
 pub(super) struct Candidate<'a> {
     pub(super) settings: &'a ImageSettings,
     pub(super) data: &'a DataSet,
@@ -17,7 +17,8 @@ pub(super) struct Candidate<'a> {
 /// Says why a combination is invalid and what to do, as a fragment of a sentence.
 type Constraint = fn(&Candidate) -> Option<String>;
 
-/// The constraints in the order they are asked: what contradicts itself, what the data set lacks, what the machine lacks.
+/// The constraints in the order in which they are checked: contradictions within the levels, then what the data set lacks, then what the
+/// machine lacks.
 const CONSTRAINTS: &[Constraint] = &[
     image_files_are_of_scenario_b,
     single_has_one_rank,
@@ -35,7 +36,7 @@ const CONSTRAINTS: &[Constraint] = &[
     host_memory_suffices,
 ];
 
-/// The first reason against a combination; none where it is valid.
+/// The first reason against a combination; `None` if it is valid.
 pub(super) fn reason(candidate: &Candidate) -> Option<String> {
     CONSTRAINTS.iter().find_map(|constraint| constraint(candidate))
 }
@@ -89,20 +90,22 @@ fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
     if settings.precision == Precision::Fp16 && settings.optimizer_impl != OptimizerImpl::Fused {
         let name = settings.optimizer_impl.name();
         return Some(format!(
-            "cuda_graph = on with fp16 cannot capture optimizer_impl = {name}, which asks the host at each step whether \
-             gradients overflowed: use optimizer_impl = fused or precision = bf16"
+            "cuda_graph = on with fp16 cannot capture optimizer_impl = {name}, which asks the host at each step whether gradients \
+                 overflowed: use optimizer_impl = fused or precision = bf16"
         ));
     }
     let (steps, warm_up) = (settings.steps(), CUDA_GRAPH_WARM_UP_STEPS);
     (steps <= warm_up).then(|| {
         format!(
-            "cuda_graph = on counts steps from the {}th on, and there are {steps}: use more images or epochs",
+            "cuda_graph = on measures steps from step {} on, but the run has only {steps} steps: use more images or \
+                 epochs",
             warm_up + 1
         )
     })
 }
 
-/// The widths at which the first block has no residual sum, and the last layers' inputs fit into a kernel.
+/// The widths for which the fused kernels are made: the first block has no residual sum, and the inputs of the last layers fit into a
+/// kernel.
 const FUSED_WIDTHS: std::ops::RangeInclusive<f64> = 0.375..=1.6;
 
 fn steps_can_be_fused(candidate: &Candidate) -> Option<String> {
@@ -138,12 +141,12 @@ fn data_set_is_large_enough(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
     let wanted = [("train_images", settings.train_images, train), ("test_images", settings.test_images, test)];
     let (key, wanted, there) = wanted.into_iter().find(|(_, wanted, there)| *wanted as u64 > *there)?;
-    Some(format!("{set} has no {wanted} images for {key}: use {there} or fewer"))
+    Some(format!("{set} does not have {wanted} images for {key}: use {there} or fewer"))
 }
 
 fn first_batch_is_full(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
-    // Under `ddp` each rank takes a whole batch of its own from the whole set.
+    // Under `ddp` each rank takes full batches from the whole set.
     let shares = if settings.strategy == Strategy::Ddp { 1 } else { settings.gpus };
     let step_images = settings.batch_size.saturating_mul(shares);
     // Batches that are not full are dropped.
@@ -178,10 +181,10 @@ fn deterministic_replicas_need_cuda(candidate: &Candidate) -> Option<String> {
         return None;
     }
     let reason = no_cuda(candidate.node)?;
-    // Which replica draws first is not determined.
+    // It is not determined which replica draws its numbers first.
     Some(format!(
-        "strategy = dp with deterministic = on needs CUDA ({reason}), for replicas on CPUs share one generator of random numbers: \
-         use deterministic = off or strategy = ddp-ds"
+        "strategy = dp with deterministic = on needs CUDA ({reason}), since replicas on CPUs share one random number generator: use \
+             deterministic = off or strategy = ddp-ds"
     ))
 }
 
@@ -202,8 +205,8 @@ fn devices_exist(candidate: &Candidate) -> Option<String> {
 }
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {
-    let there = memory_per_rank_bytes(candidate.node, candidate.limits, candidate.settings.gpus);
-    let shortage = shortage(candidate.costs.estimate.peak_bytes, there)?;
+    let available_bytes = memory_per_rank_bytes(candidate.node, candidate.limits, candidate.settings.gpus);
+    let shortage = shortage(candidate.costs.estimate.peak_bytes, available_bytes)?;
     Some(format!("does not fit: {shortage}: use a smaller batch, image or width"))
 }
 
@@ -222,8 +225,8 @@ fn host_memory_suffices(candidate: &Candidate) -> Option<String> {
     ];
     let remedies: Vec<&str> = remedies.into_iter().filter(|(helps, _)| *helps).map(|(_, remedy)| remedy).collect();
     Some(format!(
-        "does not fit into the host's memory: {shortage}, of which {copies} of {set:.1} GB of images, the rest being \
-         processes and their batches: use {}",
+        "does not fit into the host's memory: {shortage}, of which {copies} of {set:.1} GB of images; the rest is processes and their \
+             batches: use {}",
         remedies.join(", ")
     ))
 }

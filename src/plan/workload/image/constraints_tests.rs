@@ -63,7 +63,7 @@ fn image_files_and_scenario_b_belong_together() {
     let device = files(Decode::EachEpoch, &[("loader", "device")]);
     assert!(reason(&device, &gpu_node(1)).contains("use data.decode = once"));
     let shared = files(Decode::EachEpoch, &[("data_copy", "shared")]);
-    assert_eq!(idle(&shared, &gpu_node(1)), "data_copy has no meaning under data.decode = each_epoch");
+    assert_eq!(idle(&shared, &gpu_node(1)), "data_copy has no effect under data.decode = each_epoch");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn dali_is_refused_where_it_is_not_installed_and_stages_pixels_its_own_way() {
     accepted(&[("loader", "dali"), ("persistent_workers", "on")], &cpu_node());
     for (key, level) in [("pin_memory", "on"), ("wire_dtype", "uint8")] {
         let found = idle(&plan(&[("loader", "dali"), (key, level)]), &gpu_node(1));
-        assert_eq!(found, format!("{key} has no meaning under loader = dali"));
+        assert_eq!(found, format!("{key} has no effect under loader = dali"));
     }
     let mut node = cpu_node();
     if let Ok(worker) = &mut node.worker {
@@ -131,7 +131,7 @@ fn pixels_that_live_on_the_device_run_everywhere_and_do_not_travel() {
     }
     for (key, level) in [("pin_memory", "on"), ("wire_dtype", "uint8"), ("persistent_workers", "on")] {
         let found = idle(&plan(&[("loader", "device"), (key, level)]), &gpu_node(1));
-        assert_eq!(found, format!("{key} has no meaning under loader = device"));
+        assert_eq!(found, format!("{key} has no effect under loader = device"));
     }
 }
 
@@ -151,7 +151,7 @@ fn what_a_graph_cannot_capture_is_refused_with_its_reason() {
     }
     refused(&graph(&[("strategy", "dp"), ("gpus", "2")]), &gpu_node(2), "strategy = dp computes on several");
     accepted(&graph(&[("strategy", "dp")]), &gpu_node(2));
-    refused(&graph(&[("train_images", "768")]), &gpu_node(1), "from the 13th on, and there are 12");
+    refused(&graph(&[("train_images", "768")]), &gpu_node(1), "from step 13 on, but the run has only 12");
     accepted(&graph(&[("train_images", "832")]), &gpu_node(1));
     accepted(&graph(&[("train_images", "768"), ("epochs", "2")]), &gpu_node(1));
 }
@@ -175,21 +175,21 @@ fn sync_batch_norm_is_for_ranks() {
     accepted(&[("sync_batch_norm", "on"), ("gpus", "2")], &gpu_node(2));
     for strategy in ["single", "dp"] {
         let found = idle(&plan(&[("sync_batch_norm", "on"), ("strategy", strategy)]), &gpu_node(2));
-        assert_eq!(found, format!("sync_batch_norm has no meaning under strategy = {strategy}"));
+        assert_eq!(found, format!("sync_batch_norm has no effect under strategy = {strategy}"));
     }
 }
 
 #[test]
 fn deterministic_replicas_share_no_generator() {
     let settings = [("strategy", "dp"), ("gpus", "2"), ("deterministic", "on")];
-    refused(&settings, &cpu_node(), "share one generator");
+    refused(&settings, &cpu_node(), "share one random number generator");
     accepted(&settings, &gpu_node(2));
 }
 
 #[test]
 fn tf32_is_for_fp32() {
     let found = idle(&plan(&[("tf32", "all"), ("precision", "bf16")]), &gpu_node(1));
-    assert_eq!(found, "tf32 has no meaning under precision = bf16");
+    assert_eq!(found, "tf32 has no effect under precision = bf16");
     accepted(&[("tf32", "all")], &gpu_node(1));
 }
 

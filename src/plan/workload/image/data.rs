@@ -15,16 +15,16 @@ pub enum DataSet {
     Digits,
     /// MNIST's IDX files, plain or gzipped.
     Mnist {
-        /// Their folder; none for the one that `multicard data fetch mnist` fills.
+        /// The folder of the files; `None` for the folder that `multicard data fetch mnist` fills.
         folder: Option<PathBuf>,
     },
-    /// Folders `train` and `test` of image files, in each one sub-folder a class (scenario b).
+    /// Folders `train` and `test` of image files, each with one sub-folder for each class (scenario b).
     Folder {
-        /// Where they are.
+        /// The folder that contains `train` and `test`.
         folder: PathBuf,
         /// When their files are decoded.
         decode: Decode,
-        /// What a file does that cannot be decoded.
+        /// What happens with a file that cannot be decoded.
         corrupt: Corrupt,
     },
 }
@@ -33,7 +33,7 @@ pub enum DataSet {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Decode {
-    /// Before the first epoch; their pixels stay in memory, as bytes of the size that the model sees.
+    /// Before the first epoch; their pixels stay in memory as bytes, in the size that the model sees.
     #[default]
     Once,
     /// In every epoch, by the loader's threads.
@@ -50,14 +50,14 @@ impl Decode {
     }
 }
 
-/// What an image file does that cannot be decoded.
+/// What happens with an image file that cannot be decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Corrupt {
-    /// It ends the run, which names it.
+    /// The run ends with an error that names the file.
     #[default]
     Stop,
-    /// It is named and left out: all files are tried before the first epoch.
+    /// The file is reported and left out: all files are tried before the first epoch.
     Skip,
 }
 
@@ -89,12 +89,12 @@ impl DataSet {
         Self::Folder { folder: folder.into(), decode: Decode::default(), corrupt: Corrupt::default() }
     }
 
-    /// When its files are decoded; none for a set that has no image files.
+    /// When image files are decoded; `None` for a set without image files.
     pub fn decode(&self) -> Option<Decode> {
         if let Self::Folder { decode, .. } = self { Some(*decode) } else { None }
     }
 
-    /// Training and test images in the set, where that is known before it is opened.
+    /// The number of training and test images, if it is known before the set is opened.
     pub fn images(&self) -> Option<(u64, u64)> {
         match self {
             Self::Digits | Self::Mnist { .. } => Some((60_000, 10_000)),
@@ -102,7 +102,7 @@ impl DataSet {
         }
     }
 
-    /// Reads what a plan or a job says.
+    /// Reads the data set of a plan or a job.
     ///
     /// # Errors
     /// What is missing or unknown.
@@ -142,7 +142,7 @@ impl From<DataSet> for Data {
     }
 }
 
-/// What plans may say about them.
+/// The settings that plans may give for each data set.
 pub(super) fn rules() -> Vec<DataSetRule> {
     let rule = |set: &str, help: &str, scenario: Scenario| DataSetRule {
         key: set.into(),
@@ -150,7 +150,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
         keys: Vec::new(),
         required: Vec::new(),
         synthetic: false,
-        // Image files are scenario b's, bytes scenario a's.
+        // Scenario b reads image files, scenario a reads bytes.
         ticks: vec![(Scenario::KEY.into(), Level::text(scenario.name()))],
         read_by: Vec::new(),
         obtainable: Vec::new(),
@@ -179,7 +179,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
             required: vec!["folder".into()],
             ..rule(
                 "folder",
-                "Its folders train and test hold a folder a class; `multicard data make --scenario b` makes such a set.",
+                "Its folders train and test contain one folder for each class; `multicard data make --scenario b` makes such a set.",
                 Scenario::B,
             )
         },

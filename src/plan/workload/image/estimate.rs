@@ -1,42 +1,42 @@
-//! What a run will roughly take: time and memory, before anything is started.
+//! Estimates a run's time and memory before anything is started.
 
 use super::super::machine::usable_gpus;
 use super::{DataCopy, DataSet, Decode, ImageSettings, Layout, Loader, Precision, Strategy, UpdateRule, WireDtype};
 use crate::plan::{Estimate, Gpu, Kernels, Node, OptimizerImpl, Passes};
 
-/// What a run will roughly take, and what of it are copies of the set.
+/// A run's estimate, with the share of copies of the data set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     pub(super) estimate: Estimate,
-    /// Copies of the set in the host's memory.
+    /// Number of copies of the set in the host's memory.
     pub(super) set_copies: u64,
-    /// What one of them takes.
+    /// Size of one copy.
     pub(super) set_bytes: u64,
 }
 
-/// The cost of CUDA's context and libraries on a GPU.
+/// Memory of CUDA's context and libraries on a GPU.
 const CUDA_CONTEXT_BYTES: f64 = 0.6e9;
-/// The cost of libtorch in a process without a GPU.
+/// Memory of libtorch in a process without a GPU.
 const PROCESS_BYTES: f64 = 0.4e9;
-/// What autograd keeps of one 224 px image in fp32 at width 1, batch norm's inputs included.
+/// Memory that autograd keeps for one 224 px image in fp32 at width 1, including batch norm's inputs.
 const ACTIVATION_BYTES: f64 = 75e6;
 /// MobileNetV2's parameters at width 1 with ten classes.
 const PARAMETERS: f64 = 2.2e6;
-/// A process with CUDA in the host's memory: a guess from what it maps.
+/// Host memory of a process with CUDA: a guess from what it maps.
 const CUDA_PROCESS_BYTES: f64 = 2e9;
 /// An image of scenario a: 28×28 bytes.
 const DIGIT_BYTES: f64 = 28.0 * 28.0;
-/// A label, where the set lives on the device.
+/// A label, if the set is kept on the device.
 const LABEL_BYTES: f64 = 8.0;
 /// The path and label of an image file.
 const PATH_BYTES: f64 = 200.0;
-/// Decoding one file of 300×300 pixels on one core (JPEG, two shared cores).
+/// Time to decode one file of 300×300 pixels on one core (JPEG, two shared cores).
 const DECODE_S: f64 = 1.5e-3;
-/// Batches that wait for each thread of the host loader.
+/// Batches that are prepared in advance by each thread of the host loader.
 const PREFETCH: f64 = 2.0;
-/// A replayed step of kernels with nothing to do (28 px, batch 64, on an H200).
+/// Time of a replayed step whose kernels have almost no work (28 px, batch 64, on an H200).
 const GRAPH_STEP_S: f64 = 2.2e-3;
-/// A step's forward pass is about a third of its work.
+/// The forward pass is about a third of a step's work.
 const FORWARD_SHARE: f64 = 1.0 / 3.0;
 /// The part of a training step's activations that lives at a time where no backward pass needs them: inputs and outputs of the widest layers.
 const PASSING_SHARE: f64 = 0.2;
@@ -51,9 +51,9 @@ const BANDWIDTH_TB_S: &[(&str, f64)] = &[
     ("V100", 0.9),
     ("L40", 0.86),
 ];
-/// For GPUs that are not in the table.
+/// The bandwidth of GPUs that are not in the table.
 const UNKNOWN_BANDWIDTH_TB_S: f64 = 0.6;
-/// The GPU that the rates were measured on (H200).
+/// The bandwidth of the GPU on which the rates were measured (H200).
 const MEASURED_BANDWIDTH_TB_S: f64 = 4.8;
 
 /// Estimates one run of a cell.
@@ -92,7 +92,7 @@ pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Co
     let process = if gpu.is_some() { CUDA_PROCESS_BYTES } else { peak_bytes };
     let waiting = match settings.loader {
         Loader::Host => PREFETCH * settings.loader_workers as f64 * wire_bytes_per_pixel(settings),
-        // Bytes are fed to it.
+        // The test shares the loader's rate of bytes.
         Loader::Dali => PREFETCH * 3.0,
         Loader::Device => 0.0,
     };
@@ -112,7 +112,7 @@ pub(super) fn image(settings: &ImageSettings, data: &DataSet, node: &Node) -> Co
     }
 }
 
-/// What an image of the set takes in the host's memory between epochs.
+/// Host memory of an image of the set between epochs.
 fn image_bytes(settings: &ImageSettings, data: &DataSet) -> f64 {
     match data.decode() {
         None => DIGIT_BYTES,
@@ -139,7 +139,7 @@ fn training_s(settings: &ImageSettings, data: &DataSet, node: &Node, gpu: Option
         (Some(gpu), _) => gpu_step_s(settings, node, gpu),
         (None, _) => batch * cpu_image_s(settings, node),
     };
-    // The last batch of training is dropped where it is not full; that of the test is not.
+    // An incomplete last batch is dropped in training, but not in the test.
     let test_steps = (settings.test_images as f64 / batch).ceil() * FORWARD_SHARE / settings.gpus.max(1) as f64;
     let step_share = if settings.passes == Passes::Inference { FORWARD_SHARE } else { 1.0 };
     (settings.steps() as f64 * step_share + settings.epochs as f64 * test_steps) * step_s
@@ -185,7 +185,7 @@ fn gpu_step_s(settings: &ImageSettings, node: &Node, gpu: &Gpu) -> f64 {
     step_s.max(load_s) + copy_s
 }
 
-/// Loader threads of a rank that have a CPU of their own.
+/// Loader threads of a rank that have a CPU to themselves.
 fn loader_threads(settings: &ImageSettings, node: &Node) -> f64 {
     let cpus = (node.cpus as usize / settings.gpus.max(1)).max(1);
     settings.loader_workers.clamp(1, cpus) as f64
@@ -226,7 +226,7 @@ fn peak_bytes(settings: &ImageSettings, image_bytes: f64, on_gpu: bool) -> f64 {
     states + (image + input) * settings.batch_size as f64 + set + runtime
 }
 
-/// Three channels of the type in which images travel.
+/// Bytes of three channels in the type in which images are copied to the GPU.
 fn wire_bytes_per_pixel(settings: &ImageSettings) -> f64 {
     let scalar = match (settings.wire_dtype, settings.precision) {
         (WireDtype::Uint8, _) => 1.0,

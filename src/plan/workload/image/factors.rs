@@ -17,7 +17,7 @@ pub(super) fn factors() -> Vec<Factor> {
                 Precision::ALL
                     .iter()
                     .map(|level| (level.name(), Hint::Multiplies(level.number_format())))
-                    // No level here, but one of programs that have this factor.
+                    // This is not a level of `image`, but of programs that have the same factor.
                     .chain([(NumberFormat::Tf32.name(), Hint::Multiplies(NumberFormat::Tf32))]),
             )
             .help("Arithmetic of training. fp16 and bf16 are mixed precision: autocast, with weights in fp32.")
@@ -54,10 +54,10 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::count("loader_workers", "Loader workers", 1..=256, 8)
             .unit("threads")
             .usual(&[1.0, 2.0, 4.0, 8.0, 16.0])
-            .help("Loader threads per rank. More than the rank's share of CPUs do not help."),
+            .help("Loader threads per rank. Using more than the rank's share of CPUs does not help."),
         Factor::named("persistent_workers", "Persistent workers", OFF_ON)
             .idle_where(Loader::KEY, &["device"])
-            .help("Keeps the loader's threads between epochs instead of restarting them for each.")
+            .help("Keeps the loader's threads between epochs instead of restarting them for each epoch.")
             .finding("Restarted loaders pause before each epoch on 3-4 GPUs (2505.22905 Fig. 7)."),
         Factor::named(Scenario::KEY, "Scenario", Scenario::NAMES)
             .help("a: 28×28 digits, upsampled for each batch. b: 300×300 colour files, normalised only.")
@@ -70,8 +70,8 @@ pub(super) fn factors() -> Vec<Factor> {
                     .map(|level| (level.name(), Hint::Parallelism(level.parallelism())))
                     .chain([(Strategy::Ddp.name(), Hint::SharedUnits)]),
             )
-            .help("How work is distributed over GPUs. ddp-ds: each rank loads and processes its own share; fsdp: and holds its own part \
-                   of the model.")
+            .help("How work is distributed over GPUs. ddp-ds: each rank loads and processes its own share; fsdp: like ddp-ds, but each \
+                 rank also holds only its part of the model.")
             .finding("ddp-ds scales with the GPUs, ddp and ddp-rr do not (2503.15252 Fig. 1)."),
         Factor::count(GPUS, "GPUs", 1..=64, 1)
             .usual(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
@@ -97,20 +97,21 @@ pub(super) fn factors() -> Vec<Factor> {
             .help("Computes batch statistics over all ranks: closer to one large batch, with more communication."),
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)
             .hints(graphs())
-            .help("Captures the whole step once and replays it from step 12 on: removes launch costs, which limit small images."),
+            .help("Captures the whole step once and replays it from step 12 on: removes launch costs, which dominate with small images."),
         Factor::named(UpdateRule::KEY, "Update rule", UpdateRule::NAMES)
             .speaks_for_itself()
             .idle_where(Passes::KEY, INFERENCE)
-            .help("sgd: momentum 0.9. adam: betas 0.9 and 0.999; adamw: the same with weight decay 0.01. Adam wants a smaller learning rate, \
-                   and keeps one more number a weight."),
+            .help("sgd: momentum 0.9. adam: betas 0.9 and 0.999; adamw: the same with weight decay 0.01. Adam needs a smaller learning \
+                 rate, and stores one more number for each weight."),
         Factor::named(OptimizerImpl::KEY, "Optimizer", OptimizerImpl::NAMES)
             .idle_where(Passes::KEY, INFERENCE)
             .help("The update as one kernel for all parameters, a few kernels, or several per parameter."),
         Factor::named(CudnnBenchmark::KEY, "cuDNN benchmark", CudnnBenchmark::NAMES)
             .idle_where(Kernels::KEY, &["fused"])
-            .help("on: cuDNN tries its algorithms in the first steps and takes the fastest. kept: those that an earlier run found on this kind of \
-                   GPU, compiled kernels included; what none has tried is tried and kept, in multicard/cudnn-plans of the user's cache: remove \
-                   that to try again. A run that tried is marked. Fused kernels leave nothing to try."),
+            .help("on: cuDNN tries its algorithms in the first steps and takes the fastest. kept: uses the algorithms and compiled \
+                 kernels that an earlier run found on this kind of GPU; where there are none, cuDNN tries them and keeps the result in \
+                 multicard/cudnn-plans in the user's cache (delete that folder to try again). A run that tried algorithms is marked. \
+                 Fused kernels have nothing to try."),
         Factor::named("deterministic", "Deterministic", OFF_ON)
             .help("Uses only algorithms with bitwise reproducible results; slower. Turns cuDNN's benchmark off."),
         Factor::count("image_size", "Image size", 28..=2048, 100)

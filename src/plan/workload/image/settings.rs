@@ -48,7 +48,7 @@ levels! {
         On = "on",
         /// cuDNN's first proposal.
         Off = "off",
-        /// As an earlier run found; what none has tried yet is tried and kept.
+        /// The algorithms that an earlier run found; where there are none, they are tried and stored.
         Kept = "kept",
     }
 }
@@ -62,7 +62,7 @@ levels! {
     }
 }
 levels! {
-    /// Who prepares batches.
+    /// What prepares batches.
     Loader = "loader" {
         /// Threads on the CPU, as PyTorch's DataLoader does with processes.
         Host = "host",
@@ -88,13 +88,13 @@ levels! {
         DdpDs = "ddp-ds",
         /// One rank, no communication.
         Single = "single",
-        /// DataParallel: one process, a thread a GPU.
+        /// DataParallel: one process with one thread for each GPU.
         Dp = "dp",
         /// DDP without distribution: every rank processes everything.
         Ddp = "ddp",
         /// DDP round-robin: every rank receives everything and processes its share.
         DdpRr = "ddp-rr",
-        /// FSDP: parameters, gradients and momentum are cut over the ranks, each of which loads its own share.
+        /// FSDP: parameters, gradients and momentum are sharded over the ranks, and each rank loads its own share of the data.
         Fsdp = "fsdp",
     }
 }
@@ -112,9 +112,9 @@ levels! {
 levels! {
     /// Copies of the data set in memory.
     DataCopy = "data_copy" {
-        /// One a rank.
+        /// One copy for each rank.
         PerRank = "per_rank",
-        /// One a node.
+        /// One copy for each node.
         Shared = "shared",
     }
 }
@@ -132,7 +132,7 @@ impl Precision {
 }
 
 impl Tf32 {
-    /// What it makes of products in fp32.
+    /// How it changes products in fp32.
     pub(super) fn lowers(self) -> Option<Hint> {
         match self {
             Self::Off => None,
@@ -166,9 +166,9 @@ impl Strategy {
 /// How batch normalisation behaves over ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchNorm {
-    /// Rank 0's running statistics are sent to all before each forward pass.
+    /// Whether rank 0's running statistics are sent to all ranks before each forward pass.
     pub broadcast_buffers: bool,
-    /// Statistics are computed over all ranks.
+    /// Whether statistics are computed over all ranks.
     pub synchronised: bool,
 }
 
@@ -181,7 +181,7 @@ pub struct ImageSettings {
     pub tf32: Tf32,
     /// The type in which images travel to the GPU.
     pub wire_dtype: WireDtype,
-    /// Batches are staged in page-locked memory and copied without blocking.
+    /// Whether batches are staged in page-locked memory and copied without blocking.
     pub pin_memory: bool,
     /// The memory format of images and weights.
     pub layout: Layout,
@@ -189,11 +189,11 @@ pub struct ImageSettings {
     pub passes: Passes,
     /// The kernels that compute a training step.
     pub kernels: Kernels,
-    /// Who prepares batches.
+    /// What prepares batches.
     pub loader: Loader,
-    /// Loader threads a rank.
+    /// Loader threads per rank.
     pub loader_workers: usize,
-    /// The loader's threads live over epochs.
+    /// Whether the loader's threads are kept between epochs.
     pub persistent_workers: bool,
     /// Which images.
     pub scenario: Scenario,
@@ -201,7 +201,7 @@ pub struct ImageSettings {
     pub strategy: Strategy,
     /// Ranks.
     pub gpus: usize,
-    /// Which of the node's GPUs the ranks get.
+    /// How the ranks' GPUs are chosen among the node's.
     pub gpu_choice: GpuChoice,
     /// Binding to NUMA nodes.
     pub numa: Binding,
@@ -209,7 +209,7 @@ pub struct ImageSettings {
     pub data_copy: DataCopy,
     /// How batch normalisation behaves over ranks.
     pub batch_norm: BatchNorm,
-    /// The whole step is captured and replayed.
+    /// Whether the whole step is captured and replayed.
     pub cuda_graph: bool,
     /// How gradients change weights.
     pub optimizer: UpdateRule,
@@ -217,11 +217,11 @@ pub struct ImageSettings {
     pub optimizer_impl: OptimizerImpl,
     /// How cuDNN's algorithms are chosen.
     pub cudnn_benchmark: CudnnBenchmark,
-    /// Only algorithms that give the same bits each time.
+    /// Whether only algorithms with bitwise reproducible results are used.
     pub deterministic: bool,
     /// Width and height of the images that the model sees, in pixels.
     pub image_size: i64,
-    /// Images a rank and step.
+    /// Images per rank and step.
     pub batch_size: usize,
     /// Passes over the training set.
     pub epochs: usize,
@@ -236,10 +236,10 @@ pub struct ImageSettings {
 }
 
 impl ImageSettings {
-    /// The processes of a run and how far it goes.
+    /// The processes of a run and its number of steps.
     pub fn shape(&self) -> Shape {
         let gpus = u32::try_from(self.gpus).unwrap_or(u32::MAX);
-        // Threads of one process spread over all GPUs.
+        // All GPUs are used by the threads of one process.
         let (processes, devices_per_process) = if self.strategy == Strategy::Dp { (1, gpus) } else { (gpus, 1) };
         Shape {
             processes,
@@ -254,7 +254,7 @@ impl ImageSettings {
         }
     }
 
-    /// Steps of a rank over all epochs; batches that are not full are dropped.
+    /// Steps of a rank over all epochs; incomplete batches are dropped.
     pub fn steps(&self) -> u64 {
         // Under `ddp` each rank trains on the whole set.
         let shares = if self.strategy == Strategy::Ddp { 1 } else { self.gpus.max(1) };

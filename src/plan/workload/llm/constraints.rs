@@ -8,7 +8,7 @@ use super::settings::{DataSet, FsdpGather, FsdpWrap, LlmSettings, Model, Precisi
 use super::stand_in::Lengths;
 use crate::plan::{CUDA_GRAPH_WARM_UP_STEPS, Estimate, Kernels, Limits, Node, OptimizerImpl};
 
-/// A combination of levels, and what it would run on.
+/// A combination of levels, with the data set and machine it would run on.
 pub(super) struct Candidate<'a> {
     pub(super) settings: &'a LlmSettings,
     pub(super) data: &'a LlmData,
@@ -23,7 +23,8 @@ pub(super) struct Candidate<'a> {
 /// Says why a combination is invalid and what to do, as a fragment of a sentence.
 type Constraint = fn(&Candidate) -> Option<String>;
 
-/// The constraints in the order they are asked: what contradicts itself, what the data set lacks, what the machine lacks.
+/// The constraints in the order in which they are checked: contradictions within the levels, then what the data set lacks, then what the
+/// machine lacks.
 const CONSTRAINTS: &[Constraint] = &[
     four_bit_weights_are_on_one_gpu,
     references_are_whole,
@@ -55,8 +56,8 @@ fn four_bit_weights_are_on_one_gpu(candidate: &Candidate) -> Option<String> {
     let LlmSettings { technique, gpus, .. } = *candidate.settings;
     (technique == Technique::Qlora && gpus > 1).then(|| {
         format!(
-            "technique = qlora trains on one GPU, whose 4-bit weights are not cut over {gpus}: use gpus = 1 or \
-             technique = lora"
+            "technique = qlora trains on one GPU, since its 4-bit weights cannot be sharded over {gpus}: use gpus = 1 or technique = \
+                 lora"
         )
     })
 }
@@ -72,14 +73,15 @@ fn references_are_whole(candidate: &Candidate) -> Option<String> {
 
 fn rows_come_from_somewhere(candidate: &Candidate) -> Option<String> {
     match (candidate.settings.data_set, &candidate.data.source) {
-        (DataSet::File, Source::StandIn) => {
-            Some("data_set = file reads rows, and data.set = stand-in makes them: use data.set = files".to_owned())
-        }
+        (DataSet::File, Source::StandIn) => Some(
+            "data_set = file reads rows from a file, but data.set = stand-in generates them: use data.set = files"
+                .to_owned(),
+        ),
         (DataSet::File, Source::Files { file: None, .. }) => {
             Some("data_set = file needs data.file, the path of a JSON, JSON Lines, CSV or Parquet file".to_owned())
         }
         (DataSet::Uniform, Source::Files { .. }) => {
-            Some("data_set = uniform is made and in no file: use data.set = stand-in".to_owned())
+            Some("data_set = uniform is generated and not in any file: use data.set = stand-in".to_owned())
         }
         _ => None,
     }
@@ -88,11 +90,11 @@ fn rows_come_from_somewhere(candidate: &Candidate) -> Option<String> {
 fn template_fits(candidate: &Candidate) -> Option<String> {
     let LlmSettings { data_set, template, .. } = *candidate.settings;
     match (data_set.own_template(), template) {
-        // What the papers print; their own text has a question and an answer in a conversation.
+        // The names that the papers print; their own text describes a question and an answer in a conversation.
         (Some(Template::Chat), Template::Instruct) => None,
         (Some(own), said) if own != said => {
             let (set, said, own) = (data_set.name(), said.name(), own.name());
-            Some(format!("template = {said} wants other columns than {set} has: use template = own or {own}"))
+            Some(format!("template = {said} needs other columns than {set} has: use template = own or {own}"))
         }
         (None, Template::Own) if data_set == DataSet::File => Some(
             "data_set = file has no template of its own: name the one that fits its columns, such as template = instruct"
@@ -105,34 +107,35 @@ fn template_fits(candidate: &Candidate) -> Option<String> {
 fn files_have_a_tokenizer(candidate: &Candidate) -> Option<String> {
     let files = matches!(candidate.data.source, Source::Files { .. });
     (files && candidate.data.tokenizer().is_none()).then(|| {
-        "data.set = files needs a tokenizer: name data.tokenizer, or data.weights where one lies beside them".to_owned()
+        "data.set = files needs a tokenizer: name data.tokenizer, or data.weights if the folder contains one".to_owned()
     })
 }
 
 /// Generated tokens cover the whole vocabulary except for a few special tokens.
 fn stand_ins_fit_the_vocabulary(candidate: &Candidate) -> Option<String> {
-    let made = candidate.data.source == Source::StandIn;
-    (made && candidate.model.vocabulary < 16).then(|| "the model's vocabulary has fewer than 16 tokens".to_owned())
+    let is_stand_in = candidate.data.source == Source::StandIn;
+    (is_stand_in && candidate.model.vocabulary < 16)
+        .then(|| "the model's vocabulary has fewer than 16 tokens".to_owned())
 }
 
 fn rows_are_there(candidate: &Candidate) -> Option<String> {
     let LlmSettings { data_set, rows, test_rows, .. } = *candidate.settings;
     let name = data_set.name();
     if data_set == DataSet::Uniform && rows.is_none() {
-        return Some("rows = 0 takes all rows, and data_set = uniform has no end: say how many".to_owned());
+        return Some("rows = 0 takes all rows, and data_set = uniform has no end: give a number of rows".to_owned());
     }
     if test_rows > 0 && rows.is_none() {
         return Some(
-            "test_rows come after the rows that are trained on, and rows = 0 leaves none: say how many".to_owned(),
+            "test_rows are taken after the training rows, and rows = 0 leaves none: give a number of rows".to_owned(),
         );
     }
     let is_read = matches!(candidate.data.source, Source::Files { .. });
-    let (there, part) = match data_set.training_rows().filter(|_| is_read) {
+    let (rows_present, part) = match data_set.training_rows().filter(|_| is_read) {
         Some(rows) => (rows, " to train on"),
         None => (data_set.published_rows()?, ""),
     };
     let wanted = rows.unwrap_or(0) as u64 + test_rows as u64;
-    (wanted > there).then(|| format!("{name} has no {wanted} rows{part}: use {there} or fewer"))
+    (wanted > rows_present).then(|| format!("{name} does not have {wanted} rows{part}: use {rows_present} or fewer"))
 }
 
 fn packs_have_a_length(candidate: &Candidate) -> Option<String> {
@@ -168,7 +171,8 @@ fn layers_have_whole_groups(candidate: &Candidate) -> Option<String> {
     let some = model.projections().iter().any(|(_, from, _)| from.is_multiple_of(group));
     (candidate.settings.technique == Technique::Qat && !some).then(|| {
         let (name, dim, ffn) = (&model.name, model.dim, model.ffn);
-        format!("technique = qat needs layers whose inputs are whole groups of {group}, and those of {name} are {dim} and {ffn}: lower qat_group")
+        format!("technique = qat needs layers whose input sizes are multiples of {group}, and those of {name} are {dim} and {ffn}: lower \
+             qat_group")
     })
 }
 
@@ -201,8 +205,8 @@ fn tied_ends_are_one_unit(candidate: &Candidate) -> Option<String> {
     (settings.sharded() && settings.fsdp_wrap == FsdpWrap::MemoryEfficient && model.tied).then(|| {
         let name = &model.name;
         format!(
-            "fsdp_wrap = memory_efficient gathers embedding and output layer apart, and those of {name} are one matrix: use \
-             fsdp_wrap = block"
+            "fsdp_wrap = memory_efficient gathers the embedding and the output layer separately, but in {name} they are one matrix: use \
+                 fsdp_wrap = block"
         )
     })
 }
@@ -229,7 +233,8 @@ fn steps_can_be_captured(candidate: &Candidate) -> Option<String> {
     let (steps, warm_up) = (settings.steps(candidate.rows.samples?), CUDA_GRAPH_WARM_UP_STEPS);
     (steps <= warm_up).then(|| {
         format!(
-            "cuda_graph = on counts steps from the {}th on, and there are {steps}: use more rows or epochs",
+            "cuda_graph = on measures steps from step {} on, but the run has only {steps} steps: use more rows or \
+                 epochs",
             warm_up + 1
         )
     })
@@ -261,8 +266,8 @@ fn devices_exist(candidate: &Candidate) -> Option<String> {
 
 fn memory_suffices(candidate: &Candidate) -> Option<String> {
     let settings = candidate.settings;
-    let there = memory_per_rank_bytes(candidate.node, candidate.limits, settings.gpus);
-    let shortage = shortage(candidate.estimate.peak_bytes, there)?;
+    let available_bytes = memory_per_rank_bytes(candidate.node, candidate.limits, settings.gpus);
+    let shortage = shortage(candidate.estimate.peak_bytes, available_bytes)?;
     let gb = |bytes: f64| if bytes < 9.95e9 { format!("{:.1}", bytes / 1e9) } else { format!("{:.0}", bytes / 1e9) };
     let kinds = candidate.memory.kinds().into_iter().filter(|(_, bytes)| *bytes >= 5e7);
     let kinds: Vec<String> = kinds.map(|(name, bytes)| format!("{name} {}", gb(bytes))).collect();

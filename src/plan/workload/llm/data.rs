@@ -28,7 +28,7 @@ pub enum Source {
         folder: Option<PathBuf>,
         /// The file of `data_set = file`.
         file: Option<PathBuf>,
-        /// `tokenizer.json` or Llama's `tokenizer.model`; `None` for the one beside the weights.
+        /// `tokenizer.json` or Llama's `tokenizer.model`; `None` for the one in the folder of weights.
         tokenizer: Option<PathBuf>,
     },
 }
@@ -64,7 +64,7 @@ impl LlmData {
         Ok(Self { source, weights: path("weights"), config: path("config") })
     }
 
-    /// The tokenizer's file: the named one, or else one beside the weights if there is one.
+    /// The tokenizer's file: the named one, or else the one in the folder of weights, if there is one.
     pub fn tokenizer(&self) -> Option<PathBuf> {
         let Source::Files { tokenizer, .. } = &self.source else { return None };
         let beside = |folder: &PathBuf| {
@@ -74,7 +74,7 @@ impl LlmData {
         tokenizer.clone().or_else(|| self.weights.as_ref().map(beside))
     }
 
-    /// The `config.json` of [`Model::Config`]: the named one, or else that beside the weights.
+    /// The `config.json` of [`Model::Config`]: the named one, or else the one in the folder of weights.
     pub fn config(&self) -> Option<PathBuf> {
         self.config.clone().or_else(|| self.weights.as_ref().map(|folder| folder.join("config.json")))
     }
@@ -105,7 +105,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
     let of_model = || {
         [
             path("weights", "Folder of weights", "random weights"),
-            path("config", "config.json of model = config", "that beside the weights"),
+            path("config", "config.json of model = config", "the one in the folder of weights"),
         ]
     };
     let rule = |set: &str, keys: Vec<Factor>, help: &str| DataSetRule {
@@ -122,7 +122,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
         rule(
             "stand-in",
             Vec::new(),
-            "Made rows with the published counts and lengths of the data set, marked as synthetic; nothing is downloaded.",
+            "Generated rows with the published counts and lengths of the data set, marked as synthetic; nothing is downloaded.",
         ),
         DataSetRule {
             read_by: [Model::KEY, DataSet::KEY, Template::KEY, TrainOnInput::KEY, "max_tokens", "rows", "test_rows"]
@@ -136,7 +136,7 @@ pub(super) fn rules() -> Vec<DataSetRule> {
                 vec![
                     path("folder", "Folder of data sets", "as downloaded"),
                     path("file", "File of data_set = file", "a JSON, JSON Lines, CSV or Parquet file"),
-                    path("tokenizer", "Tokenizer", "that beside the weights"),
+                    path("tokenizer", "Tokenizer", "the one in the folder of weights"),
                 ],
                 "The published files; `multicard data fetch` downloads them. They need a tokenizer.",
             )

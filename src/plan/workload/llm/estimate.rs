@@ -34,7 +34,7 @@ pub(super) struct Memory {
     pub(super) weights: f64,
     /// Weights of adapters.
     pub(super) adapters: f64,
-    /// For a sharded model, the units that are whole at a time.
+    /// For a sharded model, the units that are gathered at the same time.
     pub(super) gathered: f64,
     /// Gradients of trained parameters.
     pub(super) gradients: f64,
@@ -113,7 +113,7 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
     let block = kept_by_block(settings.kernels, model, arithmetic) + fake;
     let (layers, dim) = (model.layers as f64, model.dim as f64);
     let infers = settings.passes == Passes::Inference;
-    let kept = if infers {
+    let bytes_per_token = if infers {
         block
     } else if settings.activation_checkpointing {
         layers * dim * arithmetic + block
@@ -144,7 +144,7 @@ pub(super) fn memory(settings: &LlmSettings, model: &ModelConfig, rows: &Lengths
         gathered: if settings.sharded() { gathered(settings, model, weight) } else { 0.0 },
         gradients: updated * trained * share,
         optimizer: 2.0 * updated * trained * share,
-        activations: tokens * kept,
+        activations: tokens * bytes_per_token,
         logits: logits * model.vocabulary as f64,
         workspace: library.min(0.1 * parameters * weight) + update + read as f64 * arithmetic,
     }
@@ -176,10 +176,10 @@ fn gathered(settings: &LlmSettings, model: &ModelConfig, weight: f64) -> f64 {
 
 /// Estimates one run.
 ///
-/// A step multiplies each token by every weight once forward, once backward, and once more for gradients of trained weights: 4
-/// or 6 operations per parameter and token; inference is the first of them. DPO multiplies once more, for the reference. GPUs are assumed to reach 400 (half
-/// precision), 200 (TF32) and 44 Tflop/s (fp32, as measured on an H100), to gather sharded weights at 300 GB/s meanwhile, and
-/// to launch the kernels of a block in 2.8 ms without a graph. A CPU core reaches 15 Gflop/s. Files are read at 1 GB/s.
+/// A step multiplies each token by every weight once forward, once backward, and once more for gradients of trained weights: 4 or 6
+/// operations per parameter and token; inference is the first of them. DPO multiplies once more, for the reference. GPUs are assumed to
+/// reach 400 (half precision), 200 (TF32) and 44 Tflop/s (fp32, as measured on an H100), to gather sharded weights at 300 GB/s at the
+/// same time, and to launch the kernels of a block in 2.8 ms without a graph. A CPU core reaches 15 Gflop/s. Files are read at 1 GB/s.
 pub(super) fn run(
     settings: &LlmSettings,
     model: &ModelConfig,
@@ -201,7 +201,7 @@ pub(super) fn run(
     };
     let again = if settings.activation_checkpointing && !infers { 4.0 / 3.0 } else { 1.0 };
     // Each pass restores quantised matrices: at 2 TB/s on a GPU, at 1 GB/s per core.
-    let made = match settings.technique {
+    let restored_bytes = match settings.technique {
         Technique::Qlora | Technique::Qat => 2.0 * model.parameters() as f64 * sizes(settings.precision).2,
         _ => 0.0,
     };
@@ -221,10 +221,12 @@ pub(super) fn run(
         let sharded = if settings.sharded() { 1.0 - 1.0 / settings.gpus as f64 } else { 0.0 };
         let gatherings = f64::from(u8::from(settings.technique.prefers())) + if infers { 1.0 } else { 2.0 };
         let gathering = micro_batches * gatherings * sharded * weights / GATHER_BYTES_PER_S;
-        launch.max(work / rate + made * micro_batches / 2e12).max(gathering)
+        launch.max(work / rate + restored_bytes * micro_batches / 2e12).max(gathering)
     } else {
         let cores = (f64::from(node.cpus) / settings.gpus.max(1) as f64).max(1.0);
-        work / (15e9 * cores) + made * micro_batches / (1e9 * cores) + 2e-3 * model.layers as f64 * micro_batches
+        work / (15e9 * cores)
+            + restored_bytes * micro_batches / (1e9 * cores)
+            + 2e-3 * model.layers as f64 * micro_batches
     };
     let runtime = if gpu { CUDA_CONTEXT_BYTES } else { PROCESS_BYTES };
     let peak = memory.sum() + runtime;

@@ -1,4 +1,4 @@
-//! The factors of the `llm` workload: every knob, its levels, and what it is good for.
+//! The factors of the `llm` workload, with their levels, help and findings of the papers.
 
 use super::super::typed::{graphs, pinned};
 use super::settings::{
@@ -15,8 +15,9 @@ const WITHOUT_ADAPTERS: &[&str] = &["qat", "full", "dpo-full"];
 pub(super) fn factors() -> Vec<Factor> {
     vec![
         Factor::named(Technique::KEY, "Technique", Technique::NAMES)
-            .help("What is trained: low-rank adapters (lora), the same over 4-bit weights (qlora) or from preferences (dpo), all \
-                   weights (full), the same from preferences (dpo-full), or all weights with simulated 4-bit quantisation (qat).")
+            .help("What is trained: low-rank adapters (lora), adapters over 4-bit weights (qlora), adapters trained from preferences \
+                 (dpo), all weights (full), all weights from preferences \
+                  (dpo-full), or all weights with simulated 4-bit quantisation (qat).")
             .finding("LoRA's iterations are 30-40 % faster than DPO's; QAT fits on four GPUs only (2505.22905 section 5.4.3)."),
         Factor::named(Passes::KEY, "Passes", Passes::NAMES)
             .help("What a step does. training: forward pass, backward pass and update. inference: the forward pass alone, without gradients."),
@@ -28,7 +29,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .finding("500 rows each: 59,330 tokens of instructions, 83,544 of dialogues, 28,683 of corrections (2505.22905)."),
         Factor::named(Template::KEY, "Template", Template::NAMES)
             .idle_where(DataSet::KEY, &["uniform"])
-            .help("The prompt template. own is the one made for the data set; a file needs another."),
+            .help("The prompt template. own is the template made for the data set; a file needs another one."),
         Factor::named(TrainOnInput::KEY, "Prompts are learned", TrainOnInput::NAMES)
             .idle_where(DataSet::KEY, &["uniform"])
             .help("Whether prompts count in the loss. own follows TorchTune: on for alpaca-cleaned, off for the others and for dpo."),
@@ -40,7 +41,7 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(Tf32::KEY, "TF32", Tf32::NAMES)
             .hints(Tf32::ALL.iter().filter_map(|level| Some((level.name(), level.lowers()?))))
             .idle_where(Precision::KEY, &["bf16", "fp16"])
-            .help("Whether fp32's matrix products may use tensor cores with 10-bit mantissas."),
+            .help("Whether fp32 matrix products may use tensor cores with 10-bit mantissas."),
         Factor::count("batch_size", "Batch size", 1..=4096, 2)
             .unit("rows per GPU")
             .usual(&[1.0, 2.0, 4.0, 8.0, 16.0])
@@ -48,13 +49,13 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::count("gradient_accumulation", "Gradient accumulation", 1..=4096, 1)
             .unit("micro-batches")
             .usual(&[1.0, 2.0, 4.0, 8.0])
-            .help("Micro-batches whose gradients add up to one step. TorchTune's default is 8, the papers' 1."),
+            .help("Micro-batches whose gradients are added up for one step. TorchTune's default is 8, the papers' 1."),
         Factor::count("max_tokens", "Longest row", 0..=1_000_000, 0)
             .unit("tokens")
             .usual(&[0.0, 128.0, 512.0, 1024.0, 2048.0])
             .help("Longer rows are truncated and end with the end-of-text token. 0: no limit."),
         Factor::named("packed", "Packing", OFF_ON)
-            .help("Short rows share one of max_tokens, each attending only to itself: no arithmetic is spent on padding."),
+            .help("Packs short rows into one row of max_tokens, where each attends only to itself: no arithmetic is spent on padding."),
         Factor::named("activation_checkpointing", "Activation checkpointing", OFF_ON)
             .idle_where(Passes::KEY, INFERENCE)
             .help("Blocks keep only their input and are recomputed in the backward pass: less memory, a third more work."),
@@ -80,7 +81,8 @@ pub(super) fn factors() -> Vec<Factor> {
             .idle_where(Technique::KEY, &["lora", "qlora", "dpo", "full", "dpo-full"])
             .unit("weights")
             .usual(&[32.0, 64.0, 128.0, 256.0])
-            .help("Weights of a row that share a scale in the simulated 4-bit quantisation. 256 is TorchTune's default, which the papers leave."),
+            .help("The number of weights in a row that share a scale in the simulated 4-bit quantisation. 256 is TorchTune's default, \
+                 which the papers did not change."),
         Factor::named(Kernels::KEY, "Kernels", Kernels::NAMES)
             .help("plain: separate libtorch operations. fused: kernels that fuse several steps of a layer, on GPUs."),
         Factor::named("cuda_graph", "CUDA graph", OFF_ON)
@@ -113,7 +115,7 @@ pub(super) fn factors() -> Vec<Factor> {
         Factor::named(Binding::KEY, "NUMA", Binding::NAMES)
             .help("Binding of ranks and their memory to NUMA nodes, as for images."),
         Factor::named("shuffle", "Shuffle", ON_OFF)
-            .help("Gives each epoch its own order of rows, by the plan's seed."),
+            .help("Gives each epoch its own order of rows, determined by the plan's seed."),
         Factor::number("learning_rate", "Learning rate", 0.0..=100.0, 3e-4)
             .idle_where(Passes::KEY, INFERENCE)
             .usual(&[1e-5, 1e-4, 3e-4, 1e-3, 1e-2])
@@ -137,7 +139,7 @@ pub(super) fn factors() -> Vec<Factor> {
             .finding("The papers trace subsets of 500 rows (2505.22905 section 5.4.3)."),
         Factor::count("test_rows", "Test rows", 0..=1_000_000, 0)
             .usual(&[0.0, 50.0, 200.0])
-            .help("Number of rows after those, on which the loss is evaluated after each epoch; the papers use none."),
+            .help("Number of rows, after the training rows, on which the loss is evaluated after each epoch; the papers use none."),
         Factor::count("row_tokens", "Row length", 4..=1_000_000, 120)
             .idle_where(DataSet::KEY, &["alpaca-cleaned", "grammar", "samsum", "slimorca", "file"])
             .unit("tokens")

@@ -1,4 +1,4 @@
-//! The networks: Llama 3 and its kin, as a handful of numbers.
+//! The networks: Llama 3 and similar ones, described by a few numbers.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use super::settings::LoraTargets;
 use crate::foreign;
 
-/// Longest `config.json`: those that are published take a kilobyte or two.
+/// Longest `config.json`: published ones have one or two kilobytes.
 const MOST_BYTES: u64 = 1 << 20;
-/// The most of any count of a network: the largest published vocabularies and contexts have a hundredth, and no product of them that is
-/// computed here exceeds 64 bits.
+/// The largest allowed count of a network. Published vocabularies and contexts are a hundred times smaller, and no product of counts that
+/// is computed here exceeds 64 bits.
 const MOST_COUNT: usize = 1 << 26;
-/// The largest width of a network's vectors and the most heads.
+/// The largest allowed width of a network's vectors and number of heads.
 const MOST_WIDTH: usize = 1 << 18;
-/// The most blocks.
+/// The largest allowed number of blocks.
 const MOST_LAYERS: usize = 1 << 14;
 
 /// A Llama-like network: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
@@ -55,7 +55,7 @@ pub struct RopeScaling {
     pub factor: f64,
     /// Wavelengths above `original_context / low_frequency_factor` are scaled.
     pub low_frequency_factor: f64,
-    /// Wavelengths below `original_context / high_frequency_factor` are not; those in between are interpolated.
+    /// Wavelengths below `original_context / high_frequency_factor` are not scaled; those in between are interpolated.
     pub high_frequency_factor: f64,
     /// The context that the model was first trained with.
     pub original_context: usize,
@@ -136,7 +136,7 @@ impl ModelConfig {
         let kv_heads = file.kv_heads();
         let head_dim = file.head_dim.unwrap_or(file.hidden_size / file.num_attention_heads);
         if !head_dim.is_multiple_of(2) {
-            return Err(format!("head_dim = {head_dim} must be even: rotary positions turn pairs of numbers"));
+            return Err(format!("head_dim = {head_dim} must be even: rotary positions rotate pairs of numbers"));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -218,7 +218,7 @@ impl ConfigFile {
         self.num_key_value_heads.unwrap_or(self.num_attention_heads)
     }
 
-    /// Refuses what is not supported, and numbers that no network has.
+    /// Rejects what is not supported, and numbers that no network has.
     fn check(&self) -> Result<(), String> {
         if self.model_type != "llama" {
             return Err(format!("model_type = {:?}: only models of the type \"llama\" are supported", self.model_type));
@@ -241,18 +241,20 @@ impl ConfigFile {
             return Err(format!("{key} = {count} must be from 1 to {most}"));
         }
         if !heads.is_multiple_of(kv_heads) {
-            return Err(format!("num_attention_heads = {heads} is no multiple of num_key_value_heads = {kv_heads}"));
+            return Err(format!("num_attention_heads = {heads} is not a multiple of num_key_value_heads = {kv_heads}"));
         }
         if self.head_dim.is_none() && !self.hidden_size.is_multiple_of(heads) {
             let size = self.hidden_size;
-            return Err(format!("hidden_size = {size} is no multiple of num_attention_heads = {heads}: say head_dim"));
+            return Err(format!(
+                "hidden_size = {size} is not a multiple of num_attention_heads = {heads}: give head_dim"
+            ));
         }
         within("rms_norm_eps", self.rms_norm_eps, 0.0, 1.0)?;
         within("rope_theta", self.rope_theta, 1.0, 1e15)
     }
 }
 
-/// Refuses a number beyond a range, and one that is none.
+/// Rejects a number outside a range, or NaN.
 fn within(key: &str, value: f64, least: f64, most: f64) -> Result<(), String> {
     if (least..=most).contains(&value) {
         Ok(())
@@ -261,7 +263,7 @@ fn within(key: &str, value: f64, least: f64, most: f64) -> Result<(), String> {
     }
 }
 
-/// transformers' default.
+/// The default of transformers.
 fn first_rope_base() -> f64 {
     10_000.0
 }
@@ -300,7 +302,7 @@ impl RopeFile {
         within("rope_scaling.factor", scaling.factor, 1.0, 1e6)?;
         within("rope_scaling.low_freq_factor", scaling.low_frequency_factor, 1e-6, 1e6)?;
         within("rope_scaling.high_freq_factor", scaling.high_frequency_factor, 1e-6, 1e6)?;
-        // Wavelengths between both are interpolated, which divides by their difference.
+        // Wavelengths between both limits are interpolated, which divides by the difference of the factors.
         if scaling.high_frequency_factor <= scaling.low_frequency_factor {
             let (low, high) = (scaling.low_frequency_factor, scaling.high_frequency_factor);
             return Err(format!("rope_scaling.high_freq_factor = {high} must be above low_freq_factor = {low}"));
@@ -358,8 +360,12 @@ mod tests {
         for (from, to, part) in [
             ("\"vocab_size\":300,", "", "vocab_size"),
             ("\"llama\"", "\"gpt2\"", "model_type = \"gpt2\""),
-            ("\"num_key_value_heads\":2", "\"num_key_value_heads\":3", "no multiple of num_key_value_heads = 3"),
-            ("\"hidden_size\":64", "\"hidden_size\":66", "hidden_size = 66 is no multiple of num_attention_heads = 4"),
+            ("\"num_key_value_heads\":2", "\"num_key_value_heads\":3", "not a multiple of num_key_value_heads = 3"),
+            (
+                "\"hidden_size\":64",
+                "\"hidden_size\":66",
+                "hidden_size = 66 is not a multiple of num_attention_heads = 4",
+            ),
             ("\"torch_dtype\"", "\"head_dim\":3,\"x\"", "head_dim = 3 must be even"),
             ("\"torch_dtype\"", "\"rope_scaling\":{\"type\":\"yarn\"},\"x\"", "type \"yarn\""),
             ("\"torch_dtype\"", "\"attention_bias\":true,\"x\"", "biases"),

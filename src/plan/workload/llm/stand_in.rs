@@ -78,9 +78,13 @@ impl DataSet {
     /// Tokens of the rejected row that belongs to a stand-in, before truncation: the same prompt, followed by the prompt's own
     /// sentence for `grammar` and by the next row's answer for others.
     pub fn rejected_tokens(self, lengths: &[usize], row: usize) -> usize {
-        let of = |row: usize| lengths[row % lengths.len()].max(2);
-        let prompt = self.prompt_tokens(of(row));
-        if self == Self::Grammar { 2 * prompt } else { prompt + of(row + 1) - self.prompt_tokens(of(row + 1)) }
+        let row_length = |row: usize| lengths[row % lengths.len()].max(2);
+        let prompt = self.prompt_tokens(row_length(row));
+        if self == Self::Grammar {
+            2 * prompt
+        } else {
+            prompt + row_length(row + 1) - self.prompt_tokens(row_length(row + 1))
+        }
     }
 }
 

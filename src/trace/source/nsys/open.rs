@@ -65,8 +65,8 @@ impl Place<'_> {
                 connection
             }
         };
-        // A foreign schema must not run functions, and damaged pages must be detected. The file is not mapped: if somebody cut
-        // it off meanwhile, reading a mapped page would end the process.
+        // A foreign schema must not run functions, and damaged pages must be detected. The file is not memory-mapped: if it were truncated
+        // in the meantime, reading a mapped page would end the process.
         let settings = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON;
             PRAGMA mmap_size = 0;";
         connection.execute_batch(settings)?;
@@ -112,7 +112,7 @@ impl<'a> NsysExport<'a> {
         Ok(Self { file: file.to_owned(), threads, place, idle: Mutex::new(vec![connection]), tables })
     }
 
-    /// Does something with a connection that no other thread uses meanwhile.
+    /// Calls a function with a connection that no other thread uses at the same time.
     pub fn connected<T>(&self, work: impl FnOnce(&Connection) -> Result<T, TraceError>) -> Result<T, TraceError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
@@ -124,7 +124,7 @@ impl<'a> NsysExport<'a> {
         result
     }
 
-    /// The columns of a table that is there.
+    /// The columns of a table; `None` if the table does not exist.
     pub fn columns(&self, table: &str) -> Option<&HashSet<String>> {
         self.tables.get(table)
     }
@@ -164,7 +164,7 @@ fn not_a_report(file: &Path, found: &str) -> TraceError {
     TraceError::NotAReport { file: file.to_owned(), found: found.to_owned() }
 }
 
-/// Ordinary tables and their columns. Views, virtual tables and generated columns are left out: they run code from the file.
+/// Ordinary tables and their columns. Views, virtual tables and generated columns are left out, because they would run code from the file.
 fn tables(connection: &Connection) -> rusqlite::Result<HashMap<String, HashSet<String>>> {
     let mut list = connection.prepare(
         "SELECT list.name, info.name FROM pragma_table_list AS list JOIN pragma_table_xinfo(list.name) AS info
@@ -217,7 +217,7 @@ fn check_head(file: &Path, head: &[u8], size_bytes: u64) -> Result<(), TraceErro
 }
 
 fn is_text(head: &[u8]) -> bool {
-    // The last character may be cut.
+    // The last character may be cut off.
     let whole = match std::str::from_utf8(head) {
         Ok(_) => true,
         Err(error) => error.valid_up_to() + 4 > head.len() && error.error_len().is_none(),

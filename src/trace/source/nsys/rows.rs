@@ -12,7 +12,7 @@ use crate::trace::event::check_span;
 pub(super) enum Column {
     /// In every known schema.
     Required(&'static str),
-    /// Missing in some schemas; reads as NULL there.
+    /// Missing in some schemas, where it reads as NULL.
     Optional(&'static str),
 }
 
@@ -77,7 +77,7 @@ impl Fields<'_> {
         self.checked((self.required(0)?, self.required(1)?))
     }
 
-    /// The same of what happens at one time, which is in the first column.
+    /// The same for an event at a single moment, which is in the first column.
     pub fn time(&self) -> Result<(i64, i64), TraceError> {
         let time = self.required(0)?;
         self.checked((time, time))
@@ -94,7 +94,7 @@ impl Fields<'_> {
         report.damaged(format!("{table}, row {}, {}", self.id, columns[column].name()), problem)
     }
 
-    /// The row as a whole cannot be.
+    /// The error for an impossible row.
     pub fn refused(&self, problem: String) -> TraceError {
         let Rows { report, table, .. } = self.rows;
         report.damaged(format!("{table}, row {}", self.id), problem)
@@ -102,7 +102,7 @@ impl Fields<'_> {
 
     #[inline]
     fn value(&self, column: usize) -> ValueRef<'_> {
-        // The row id comes before the columns; a column beyond the last one is a mistake here, not in the file.
+        // The row id comes before the columns; a column beyond the last one would be a mistake in this program, not in the file.
         self.row.get_ref(column + 1).unwrap_or(ValueRef::Null)
     }
 }
@@ -122,7 +122,7 @@ pub(super) struct Rows<'a> {
     report: &'a NsysExport<'a>,
     table: &'a str,
     columns: &'a [Column],
-    /// The statement that reads the rows between two row ids in the order of their ids: the row id, then the columns.
+    /// The statement that reads the rows between two row ids in ascending order: the row id, then the columns.
     sql: String,
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Rows<'a> {
 pub(super) type Ids = (i64, i64);
 
 impl<'a> Rows<'a> {
-    /// None if the table is missing, which reads as empty.
+    /// `None` if the table is missing, which reads as empty.
     pub fn of(report: &'a NsysExport<'a>, table: &'a str, columns: &'a [Column]) -> Result<Option<Self>, TraceError> {
         let Some(present) = report.columns(table) else { return Ok(None) };
         let row_id = row_id(report, table)?;
@@ -144,17 +144,17 @@ impl<'a> Rows<'a> {
                     return Err(TraceError::Schema {
                         file: report.file.clone(),
                         found: format!("table {table} has no column {name}"),
-                        advice: "this schema is not known here: export the report with another version of nsys",
+                        advice: "this schema is unknown to this version: export the report with another version of nsys",
                     });
                 }
             }
         }
-        // An index of the file could leave rows out or give them in another order.
+        // An index of the file could omit rows or give them in another order.
         sql.extend([" FROM \"", table, "\" NOT INDEXED WHERE ", row_id, " BETWEEN ?1 AND ?2"]);
         Ok(Some(Self { report, table, columns, sql }))
     }
 
-    /// Reads the rows with these ids in order of their ids.
+    /// Reads the rows with these ids in ascending order.
     pub fn read(
         &self,
         (first, last): Ids,
@@ -167,7 +167,7 @@ impl<'a> Rows<'a> {
             let mut before = None;
             while let Some(row) = rows.next().map_err(damaged)? {
                 let id = row.get(0).map_err(damaged)?;
-                // Pages that stand in a table twice, or go round in circles, would give their rows again.
+                // Pages that occur twice in a table, or that form a circle, would give their rows again.
                 if before >= Some(id) {
                     return Err(self
                         .report
@@ -181,12 +181,12 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The least and the greatest row id of a table; none if it has no rows.
+/// The smallest and the largest row id of a table; `None` if it has no rows.
 pub(super) fn ids(report: &NsysExport<'_>, table: &str) -> Result<Option<Ids>, TraceError> {
     if !report.has(table) {
         return Ok(None);
     }
-    // Each of the two is looked up, where both in one statement would read the whole table.
+    // The two values are looked up separately, because a single statement for both would read the whole table.
     let id = row_id(report, table)?;
     let sql = format!("SELECT (SELECT min({id}) FROM \"{table}\"), (SELECT max({id}) FROM \"{table}\")");
     report.connected(|connection| {
@@ -196,7 +196,7 @@ pub(super) fn ids(report: &NsysExport<'_>, table: &str) -> Result<Option<Ids>, T
     })
 }
 
-/// A name of the row id that no column of the table has for itself.
+/// A name for the row id that no column of the table has.
 fn row_id(report: &NsysExport<'_>, table: &str) -> Result<&'static str, TraceError> {
     let taken = |name: &str| {
         report.columns(table).is_some_and(|columns| columns.iter().any(|column| column.eq_ignore_ascii_case(name)))

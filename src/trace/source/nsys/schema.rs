@@ -8,10 +8,10 @@ use crate::trace::TraceError;
 /// Supported major versions: 2 and 3, nsys of 2021 to 2026.
 const MAJORS: std::ops::RangeInclusive<u32> = 2..=3;
 
-/// The newest known schema: later exports may have renamed columns.
+/// The newest known schema; later exports may have renamed columns.
 const NEWEST: (u32, u32) = (3, 22);
 
-/// Table with the version: its name since 2022, then the earlier one.
+/// The table with the version: its name since 2022, then its earlier name.
 const TABLES: [&str; 2] = ["META_DATA_EXPORT", "EXPORT_META_DATA"];
 
 /// Version information of an export.
@@ -26,12 +26,12 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// Reads and checks the version. Only two rows are read: others name files and people.
+    /// Reads and checks the version. Only two rows are read, because others contain names of files and people.
     pub fn read(report: &NsysExport<'_>) -> Result<Self, TraceError> {
         let Some(table) = TABLES.into_iter().find(|table| report.has(table)) else {
             return Err(TraceError::NotAReport {
                 file: report.file.clone(),
-                found: format!("an SQLite file of something else: it has {}", report.some_tables()),
+                found: format!("not a report: an SQLite file with {}", report.some_tables()),
             });
         };
         let value = |name: &str| -> Result<Option<String>, TraceError> {
@@ -55,7 +55,7 @@ impl Schema {
                     part?;
                 }
                 let advice = "export the report with an nsys of 2021 or later";
-                return Err(refused(format!("{table} names no EXPORT_SCHEMA_VERSION"), advice));
+                return Err(refused(format!("{table} contains no EXPORT_SCHEMA_VERSION"), advice));
             }
         };
         let mut numbers = version.split('.').map(|part| part.trim().parse::<u32>());
@@ -67,13 +67,13 @@ impl Schema {
         };
         if !MAJORS.contains(&major) {
             return Err(refused(
-                format!("schema version {version} is not known here (2.x and 3.x are)"),
+                format!("schema version {version} is not supported (2.x and 3.x are)"),
                 "export the report with an nsys of 2021 to 2026",
             ));
         }
         let warning = ((major, minor) > NEWEST).then(|| {
             format!(
-                "schema {version} is newer than {}.{}, the newest known here: check a total against `nsys stats`",
+                "schema {version} is newer than {}.{}, the newest known version: compare a total with `nsys stats`",
                 NEWEST.0, NEWEST.1
             )
         });

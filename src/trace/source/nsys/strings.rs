@@ -1,4 +1,4 @@
-//! Names by id. Only names of calls, kernels and ranges are read: the table also holds output of programs.
+//! Names by id. Only names of calls, kernels and ranges are read, because the table also contains output of programs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ pub(super) fn names(report: &NsysExport<'_>, wanted: &HashSet<i64>) -> Result<Ha
                 && other != name
             {
                 let short = |name: &str| name.chars().take(60).collect::<String>();
-                let problem = format!("{id} stands twice, for {:?} and for {:?}", short(&other), short(&name));
+                let problem = format!("{id} occurs twice, for {:?} and for {:?}", short(&other), short(&name));
                 return Err(fields.damaged(0, problem));
             }
         }
@@ -30,14 +30,14 @@ pub(super) fn names(report: &NsysExport<'_>, wanted: &HashSet<i64>) -> Result<Ha
     Ok(names)
 }
 
-/// Roles of strings by id, derived from their text. The texts are not kept.
+/// Roles of strings by id, derived from their text. The texts are not stored.
 pub(super) fn meanings<T>(
     report: &NsysExport<'_>,
     meaning: impl Fn(&str) -> Option<T>,
 ) -> Result<HashMap<i64, T>, TraceError> {
     let mut ids = HashMap::new();
     scan(report, TABLE, &COLUMNS, |fields| {
-        // Values that are not text are reported when a name needs them; other strings do not matter.
+        // Values that are not text are reported when a name needs them; they do not matter elsewhere.
         if let Ok(Some(text)) = fields.text(1)
             && let Some(meaning) = meaning(text)
         {

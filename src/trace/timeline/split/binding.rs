@@ -1,4 +1,4 @@
-//! The sentence that says what binds a run.
+//! The sentence that says what limits a run.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,43 @@ use strum::IntoEnumIterator as _;
 use super::{Binding, Part, Process, Split};
 use crate::statistics::INTERVAL_REPEATS;
 
-/// Share of a step's time from which a part can be what binds a run.
+/// From this share of a step's time on, a part can be what limits a run.
 const BINDS: f64 = 0.25;
-/// Steps from which the extremes are a 95 % interval of their median; a judgement on fewer would have none.
+/// The number of steps from which the extremes are a 95 % interval of the median; with fewer steps nothing is concluded.
 const JUDGED_STEPS: usize = INTERVAL_REPEATS;
-/// Share of collectives in which a rank is last, from which it is named.
+/// If a rank is last in this share of the collectives, it is named.
 const ALWAYS_LAST: f64 = 0.8;
 
 fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
-/// The sentence that says what binds the run.
+/// The sentence about a part of the steps that limits them: `amount` is its share of a step, and `over` says over how many steps.
+fn limit(part: Part, amount: &str, over: &str, processes: &BTreeMap<i64, Process>) -> String {
+    match part {
+        Part::Data => format!("Limited by the loader: {amount} is waiting for data{over}."),
+        Part::Launch => {
+            format!("Limited by launches: for {amount} the GPU is idle because work arrives too slowly{over}.")
+        }
+        Part::Copy => format!("Limited by data movement: {amount} is copies that overlap with nothing else{over}."),
+        Part::Straggler => {
+            format!("Limited by the slowest rank: {amount} is waiting for it{over}.{}", slowest(processes))
+        }
+        Part::Communication => {
+            format!("Limited by communication: {amount} is collectives that overlap with nothing else{over}.")
+        }
+        Part::Synchronisation => {
+            format!("Limited by the host's waits: for {amount} the host waits while its GPU is idle{over}.")
+        }
+        _ => {
+            format!(
+                "Nothing in the recording explains {amount}{over}: neither kernels, copies, the loader nor calls of CUDA."
+            )
+        }
+    }
+}
+
+/// The sentence that says what limits the run.
 pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Binding {
     let none = |sentence: String| Binding { part: None, sentence };
     let counted: std::collections::BTreeSet<usize> =
@@ -27,64 +52,46 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
     if split.steps.is_empty() {
         return none("Nothing was recorded.".to_owned());
     }
-    // Start-up would pass for what binds the steps.
+    // Otherwise the start-up would be taken for what limits the steps.
     if !split.has_steps {
-        let said =
-            "What binds its steps cannot be said: it names none. Ranges called step, iteration or ProfilerStep would.";
-        return none(said.to_owned());
+        let no_steps = "Cannot tell what limits the steps: the recording marks none. Ranges named step, iteration or ProfilerStep would mark them.";
+        return none(no_steps.to_owned());
     }
     if counted < JUDGED_STEPS {
         return none(format!(
-            "What binds its steps cannot be said: {counted} come after the warm-up, and {JUDGED_STEPS} are needed."
+            "Cannot tell what limits the steps: {counted} come after the warm-up, and {JUDGED_STEPS} are needed."
         ));
     }
-    let (of, over) = ("a step", format!(" (median of {counted} steps)"));
+    let over = format!(" (median of {counted} steps)");
     let compute: f64 =
-        Part::iter().filter(|part| part.computes()).filter_map(|part| split.part(part)).map(|of| of.share).sum();
+        Part::iter().filter(|part| part.computes()).filter_map(|part| split.part(part)).map(|time| time.share).sum();
     let mut others: Vec<(Part, f64, (f64, f64))> = Part::iter()
         .filter(|part| !part.computes())
-        .map(|part| split.part(part).map_or((part, 0.0, (0.0, 0.0)), |of| (part, of.share, of.interval)))
+        .map(|part| split.part(part).map_or((part, 0.0, (0.0, 0.0)), |time| (part, time.share, time.interval)))
         .collect();
     others.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some(&(part, share, (low, high))) = others.first() else { return none(String::new()) };
     let second = others.get(1).map_or(0.0, |(_, _, (_, high))| *high);
     let interval = format!(" [{}, {}]", percent(low), percent(high));
     if share >= BINDS && low > second && low > 0.5 * BINDS {
-        let amount = format!("{}{interval} of {of}", percent(share));
-        let sentence = match part {
-            Part::Data => format!("Bound by the loader: {amount} is waiting for data{over}."),
-            Part::Launch => format!(
-                "Bound by launches: in {amount} the GPU has nothing to do because work comes in too slowly{over}."
-            ),
-            Part::Copy => format!("Bound by data movement: {amount} is copies that nothing hides{over}."),
-            Part::Straggler => {
-                format!("Bound by the slowest rank: {amount} is waiting for it{over}.{}", slowest(processes))
-            }
-            Part::Communication => {
-                format!("Bound by communication: {amount} is collectives that nothing hides{over}.")
-            }
-            Part::Synchronisation => {
-                format!("Bound by the host's waits: in {amount} the host waits while its GPU has nothing to do{over}.")
-            }
-            _ => {
-                format!("Nothing recorded explains {amount}{over}: neither kernels, copies, loader nor calls of CUDA.")
-            }
-        };
+        let amount = format!("{}{interval} of a step", percent(share));
+        let sentence = limit(part, &amount, &over, processes);
         let part = (!matches!(part, Part::Idle | Part::Step)).then_some(part);
         return Binding { part, sentence };
     }
     if compute >= 0.6 {
         let most = Part::iter().filter(|part| part.computes()).filter_map(|part| Some((part, split.part(part)?.share)));
         let (most, of_most) = most.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Part::Kernels, 0.0));
-        // DistributedDataParallel's collectives run within the backward pass, and ranges of the host do not show them.
-        let on_hosts = processes.len() > 1 && processes.values().all(|of| !of.has_gpu && of.waits.is_none());
+        // DistributedDataParallel's collectives run within the backward pass, where the host's ranges do not show them.
+        let on_hosts =
+            processes.len() > 1 && processes.values().all(|process| !process.has_gpu && process.waits.is_none());
         let unsaid = if on_hosts && most == Part::Backward {
-            "With several ranks it holds their communication, which this recording does not tell apart."
+            "With several ranks this includes their communication, which this recording does not distinguish."
         } else {
-            "Whether memory or arithmetic limits it, this recording cannot say."
+            "The recording cannot tell whether memory or arithmetic limits it."
         };
         let sentence = format!(
-            "Bound by computing: {} of {of}{over}, most of it {} ({}). {unsaid}",
+            "Limited by computing: {} of a step{over}, most of it {} ({}). {unsaid}",
             percent(compute),
             most.name(),
             percent(of_most)
@@ -93,16 +100,16 @@ pub(super) fn binding(split: &Split, processes: &BTreeMap<i64, Process>) -> Bind
     }
     let named: Vec<String> =
         others.iter().take(2).map(|(part, share, _)| format!("{} {}", part.name(), percent(*share))).collect();
-    none(format!("Nothing stands out: computing {} of {of}{over}, {}.", percent(compute), named.join(", ")))
+    none(format!("No single cause stands out: computing {} of a step{over}, {}.", percent(compute), named.join(", ")))
 }
 
 /// Which rank is last, if it is nearly always the same one.
 fn slowest(processes: &BTreeMap<i64, Process>) -> String {
-    let of: Vec<&Process> = processes.values().filter(|process| !process.collectives.is_empty()).collect();
-    let count = of.first().map_or(0, |process| process.collectives.len());
+    let communicating: Vec<&Process> = processes.values().filter(|process| !process.collectives.is_empty()).collect();
+    let count = communicating.first().map_or(0, |process| process.collectives.len());
     let mut last: BTreeMap<usize, usize> = BTreeMap::new();
     for n in 0..count {
-        let slowest = of
+        let slowest = communicating
             .iter()
             .enumerate()
             .filter_map(|(place, process)| Some((process.collectives.get(n)?.span.0, place)))
@@ -111,8 +118,8 @@ fn slowest(processes: &BTreeMap<i64, Process>) -> String {
     }
     match last.into_iter().max_by_key(|(_, times)| *times) {
         Some((place, times)) if times as f64 >= ALWAYS_LAST * count as f64 => {
-            format!(" {} is last in {times} of {count} collectives.", of[place].name)
+            format!(" {} is last in {times} of {count} collectives.", communicating[place].name)
         }
-        _ => " It is not always the same one.".to_owned(),
+        _ => " The slowest rank is not always the same one.".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Communication by collective: how much of it computing hides, and how much is waiting for the slowest rank.
+//! Communication by collective: how much of it overlaps with computing, and how much is waiting for the slowest rank.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use crate::trace::timeline::Timeline;
 pub struct Collective {
     /// Its name, without the arguments of a template.
     pub name: String,
-    /// Size in bytes, where the recording has it: kernels do not tell theirs, but a rank that launches them may. What it counts:
-    /// `What::Collective`.
+    /// Size in bytes, if the recording contains it: kernels do not, but a rank that launches them may. See `What::Collective` for what is
+    /// counted.
     pub bytes: Option<u64>,
-    /// Number of collectives, each rank's counted.
+    /// Number of collectives, counted for each rank.
     pub calls: u64,
-    /// Their time in nanoseconds: the sum of what follows.
+    /// Their total time in nanoseconds, which is the sum of the following three.
     pub total_ns: u64,
-    /// Time in which other kernels or copies of the rank ran; on a host, in which the rank did not wait.
+    /// Time in which other kernels or copies of the rank ran; on a host, time in which the rank did not wait.
     pub hidden_ns: u64,
-    /// Time that nothing hides before the last rank began; none where ranks did not begin as many collectives, so that it is not known which
-    /// belong together.
+    /// Time before the last rank began in which nothing else ran; `None` if ranks began different numbers of collectives, so that it is
+    /// unknown which ones belong together.
     pub waiting_ns: Option<u64>,
-    /// The rest: time that nothing hides.
+    /// The rest: time in which nothing else ran.
     pub exposed_ns: u64,
-    /// Start of the longest, on the recording's clock.
+    /// Start and end of the longest one, on the recording's clock.
     pub longest: (i64, i64),
 }
 
-/// Collectives by name and size, those that take the longest time first.
+/// Collectives by name and size, sorted by time, the longest first.
 pub(super) fn collectives(timeline: &Timeline, processes: &BTreeMap<i64, Process>) -> Vec<Collective> {
     let latest = latest_starts(processes);
     let ranks = processes.values().filter(|process| !process.collectives.is_empty()).count();
@@ -42,7 +42,7 @@ pub(super) fn collectives(timeline: &Timeline, processes: &BTreeMap<i64, Process
         unite(&mut computing);
         for (n, began) in process.collectives.iter().enumerate() {
             let name = short(timeline.name(began.label));
-            let of = all.entry((name, began.bytes)).or_insert_with(|| Collective {
+            let collective_times = all.entry((name, began.bytes)).or_insert_with(|| Collective {
                 name: name.to_owned(),
                 bytes: began.bytes,
                 calls: 0,
@@ -64,13 +64,13 @@ pub(super) fn collectives(timeline: &Timeline, processes: &BTreeMap<i64, Process
             let begun = latest.as_ref().and_then(|latest| latest.get(n)).copied();
             let waiting = begun.map_or(0, |begun| take(&mut left, &[(began.span.0, begun.max(began.span.0))]));
             let total = began.span.1.abs_diff(began.span.0);
-            of.calls += 1;
-            of.total_ns += total;
-            of.hidden_ns += hidden;
-            of.waiting_ns = of.waiting_ns.map(|known| known + waiting);
-            of.exposed_ns += total - hidden - waiting;
-            if total > of.longest.1.abs_diff(of.longest.0) {
-                of.longest = began.span;
+            collective_times.calls += 1;
+            collective_times.total_ns += total;
+            collective_times.hidden_ns += hidden;
+            collective_times.waiting_ns = collective_times.waiting_ns.map(|known| known + waiting);
+            collective_times.exposed_ns += total - hidden - waiting;
+            if total > collective_times.longest.1.abs_diff(collective_times.longest.0) {
+                collective_times.longest = began.span;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Sizes of collectives on GPUs: kernels do not tell them, but the host does while it launches them.
+//! Sizes of collectives on GPUs. Kernels do not record them, but the host does while it launches the collective.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,8 +11,8 @@ use crate::trace::timeline::split::TELL_EVENTS;
 /// Sizes in bytes, by process and the correlation of the call that launched the collective's kernel.
 pub(super) type Sizes = HashMap<(i64, i64), u64>;
 
-/// The size of each collective that a host launched: a call belongs to the collective during which it was made. Where two of a process
-/// overlap, neither tells a size. Empty for recordings without collectives of hosts or without GPUs.
+/// The size of each collective that a host launched: a call belongs to the collective during which it was made. If two collectives of a
+/// process overlap, neither gets a size. Empty for recordings without collectives of hosts or without GPUs.
 ///
 /// # Errors
 ///
@@ -25,9 +25,9 @@ pub(super) fn sizes(timeline: &Timeline, watch: &mut Watch<'_>) -> Result<Sizes,
     let rows = |kind: Kind| timeline.rows.iter().filter(move |row| row.kind == kind);
     let mut launched: BTreeMap<i64, Vec<(i64, i64, u64)>> = BTreeMap::new();
     for row in rows(Kind::Collective) {
-        let of = launched.entry(row.process).or_default();
+        let process_launches = launched.entry(row.process).or_default();
         timeline.file.in_order(row.lane, (i64::MIN, i64::MAX), |event| {
-            of.extend(row.item(event).and_then(|item| Some((item.span.0, item.span.1, item.bytes?))));
+            process_launches.extend(row.item(event).and_then(|item| Some((item.span.0, item.span.1, item.bytes?))));
             true
         })?;
     }

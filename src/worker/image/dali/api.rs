@@ -41,7 +41,7 @@ pub const FEED_NO_COPY: c_int = 4;
 /// `daliPipelineParams_t`.
 #[repr(C)]
 pub struct PipelineParams {
-    /// Which of the following are given, a bit each in their order.
+    /// Which of the following fields are given: one bit for each, in their order.
     pub present: u64,
     pub max_batch_size: c_int,
     pub num_threads: c_int,
@@ -60,7 +60,7 @@ pub struct PipelineParams {
 pub struct PipelineIo {
     pub name: *const c_char,
     pub device: c_int,
-    /// Bit 0: `dtype` is given; bit 1: `ndim` is.
+    /// Bit 0: `dtype` is given. Bit 1: `ndim` is given.
     pub present: u32,
     pub dtype: c_int,
     pub ndim: c_int,
@@ -84,7 +84,7 @@ pub union ArgumentValue {
     pub list: ArgumentList,
 }
 
-/// A list in [`ArgumentValue`].
+/// A list, as a value in [`ArgumentValue`].
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct ArgumentList {
@@ -136,18 +136,18 @@ pub struct TensorDesc {
     pub data: *mut c_void,
 }
 
-/// A table of the library's functions, each under its own name.
+/// Defines a table of the library's functions, each under its own name.
 macro_rules! functions {
     ($($name:ident($($argument:ty),*) -> $result:ty;)+) => {
-        /// What pipelines call.
+        /// The functions that pipelines call.
         #[allow(non_snake_case)]
         pub struct Functions { $(pub $name: unsafe extern "C" fn($($argument),*) -> $result),+ }
 
         impl Functions {
-            /// Finds all of them.
+            /// Looks up all the functions in the library.
             pub fn find(library: &Library) -> Result<Self, String> {
                 let missing = |error| format!("this is not DALI {}: {error}", super::VERSION);
-                // SAFETY: the signatures are those of `dali/dali.h` of the version that is named.
+                // SAFETY: the signatures are those in `dali/dali.h` of the version named above.
                 Ok(Self { $($name: *unsafe { library.get(stringify!($name).as_bytes()) }.map_err(missing)?),+ })
             }
         }
@@ -179,16 +179,16 @@ functions! {
 }
 
 impl Functions {
-    /// The error of a call, by DALI's own words.
+    /// Turns the result of a call into an error with DALI's own message.
     pub fn check(&self, result: c_int) -> Result<(), String> {
         // Codes above zero are answers, not errors.
         if result >= 0 {
             return Ok(());
         }
-        // SAFETY: the thread's own string, which lives until its next call.
+        // SAFETY: the string belongs to this thread and lives until its next call.
         let text = unsafe { CStr::from_ptr((self.daliGetLastErrorMessage)()) }.to_string_lossy();
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("C++ context"));
-        let told: Vec<_> = lines.take(6).collect();
-        Err(format!("DALI: {}", told.join(" ")))
+        let first_lines: Vec<_> = lines.take(6).collect();
+        Err(format!("DALI: {}", first_lines.join(" ")))
     }
 }

@@ -1,4 +1,4 @@
-//! A pipeline of DALI: bytes in, batches out, prepared ahead by its own threads.
+//! A DALI pipeline: it takes bytes and gives batches, which its own threads prepare ahead.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -10,92 +10,92 @@ use super::api::{
 };
 use super::functions;
 
-/// The external input's name.
+/// The name of the external input.
 const INPUT: &CStr = c"bytes";
 /// `DALI_INTERP_LINEAR`.
 const LINEAR: i64 = 1;
 /// `DALI_RGB`.
 const RGB: i64 = 0;
 
-/// What is fed.
+/// What is fed to a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Whole JPEG and PNG files.
     Encoded,
-    /// Images of bytes: rows, columns, channels.
+    /// The raw bytes of images with these rows, columns and channels.
     Bytes([usize; 3]),
 }
 
 /// What a pipeline does.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// The GPU, or none for the CPU alone.
+    /// The GPU to use; none for the CPU alone.
     pub device: Option<c_int>,
-    /// The most images of a batch.
+    /// Maximum number of images in a batch.
     pub batch_size: usize,
-    /// Threads of its own.
+    /// Number of the pipeline's threads.
     pub threads: usize,
-    /// Batches prepared ahead.
+    /// Number of batches that are prepared ahead.
     pub prefetch: usize,
-    /// What is fed.
+    /// What is fed to it.
     pub input: Input,
-    /// Width and height of images that come out.
+    /// Width and height of the images in a batch.
     pub size: usize,
-    /// They come out as `[size, size, 3]` instead of `[3, size, size]`.
+    /// Whether images are laid out as `[size, size, 3]` instead of `[3, size, size]`.
     pub channels_last: bool,
-    /// In fp16 instead of fp32.
+    /// Whether pixels are fp16 instead of fp32.
     pub half: bool,
-    /// What is subtracted from every pixel, and what it is divided by after that.
+    /// The number subtracted from every pixel, and the number by which the result is divided.
     pub normalise: [f32; 2],
 }
 
-/// Bytes for one image, and whether they outlive the pipeline.
+/// The bytes of each image, and whether they outlive the pipeline.
 #[derive(Clone, Copy)]
 pub enum Fed<'a> {
-    /// They do: nothing is copied.
+    /// The bytes outlive the pipeline: nothing is copied.
     Lasting(&'a [&'a [u8]]),
-    /// They do not: DALI copies them first.
+    /// The bytes do not outlive the pipeline: DALI copies them first.
     Passing(&'a [&'a [u8]]),
 }
 
-/// A pipeline that has been built.
+/// A pipeline that was built.
 pub struct Pipeline {
     functions: &'static Functions,
     handle: Handle,
     spec: Spec,
 }
 
-// SAFETY: a pipeline may be used by one thread after another; nothing of it is shared.
+// SAFETY: a pipeline may be used by one thread after another, and shares nothing with other pipelines.
 unsafe impl Send for Pipeline {}
 
-/// One prepared batch. Its memory is DALI's, which gets it back when this is dropped.
+/// One prepared batch. Its memory belongs to DALI and is returned when this value is dropped.
 pub struct Output {
     functions: &'static Functions,
     list: Handle,
     /// `[images, 3, size, size]` or `[images, size, size, 3]`.
     pub shape: [i64; 4],
-    /// The first element, on the pipeline's device.
+    /// Address of the first element, on the pipeline's device.
     pub data: *mut c_void,
 }
 
-// SAFETY: the list counts its references atomically, and is only given back here.
+// SAFETY: the list counts its references atomically and is returned only here.
 unsafe impl Send for Output {}
 
 impl Drop for Output {
     fn drop(&mut self) {
         let mut left = 0;
-        // SAFETY: taken by `Pipeline::pop`, given back once.
+        // SAFETY: the list was taken by `Pipeline::pop` and is returned once.
         unsafe { (self.functions.daliTensorListDecRef)(self.list, &mut left) };
     }
 }
 
 impl Pipeline {
-    /// Opens DALI where that has not been done, and builds a pipeline.
+    /// Opens DALI if it is not open yet, and builds a pipeline.
     pub fn new(spec: Spec) -> Result<Self, String> {
         let functions = functions()?;
         let on_gpu = spec.device.is_some();
         let params = PipelineParams {
-            // All but the seed, the flags, checkpoints, statistics and the hint; the device where there is one.
+            // All fields but the seed, the flags, checkpoints, statistics and the hint; the device only if there is one.
             present: 0b101_0011 | if on_gpu { 0b100 } else { 0 },
             max_batch_size: spec.batch_size as c_int,
             num_threads: spec.threads as c_int,
@@ -109,7 +109,7 @@ impl Pipeline {
             bytes_per_sample_hint: 0,
         };
         let mut handle = ptr::null_mut();
-        // SAFETY: both live through the call.
+        // SAFETY: both values live until the call returns.
         functions.check(unsafe { (functions.daliPipelineCreate)(&mut handle, &params) })?;
         let pipeline = Self { functions, handle, spec };
         pipeline.build()?;
@@ -123,7 +123,7 @@ impl Pipeline {
         let (ndim, layout) = if input == Input::Encoded { (1, c"") } else { (3, c"HWC") };
         let described =
             PipelineIo { name: INPUT.as_ptr(), device: CPU, present: 3, dtype: UINT8, ndim, layout: layout.as_ptr() };
-        // SAFETY: strings and the description live through the call.
+        // SAFETY: the strings and the description live until the call returns.
         self.check(unsafe { (self.functions.daliPipelineAddExternalInput)(self.handle, &described) })?;
 
         let mut last = INPUT;
@@ -135,7 +135,7 @@ impl Pipeline {
         }
         let decoded = if let Input::Bytes([rows, columns, 3]) = input { [rows, columns] == [size; 2] } else { false };
         if !decoded {
-            // Digits are not rounded before they are normalised; colours are, as the host rounds them when it decodes.
+            // Digits are not rounded before they are normalised. Colour images are, because the host rounds them when it decodes.
             let digits = matches!(input, Input::Bytes([_, _, 1]));
             let arguments = [
                 number(c"resize_x", size as f32),
@@ -163,13 +163,13 @@ impl Pipeline {
             last = c"coloured";
         }
         let output = PipelineIo { name: last.as_ptr(), device, present: 0, dtype: 0, ndim: 0, layout: ptr::null() };
-        // SAFETY: strings and the description live through the call.
+        // SAFETY: the strings and the description live until the call returns.
         self.check(unsafe { (self.functions.daliPipelineSetOutputs)(self.handle, 1, &output) })?;
         // SAFETY: created by `new`.
         self.check(unsafe { (self.functions.daliPipelineBuild)(self.handle) })
     }
 
-    /// Adds an operator with one output; `places` are those of its inputs and of its output.
+    /// Adds an operator with one output; `places` says where its inputs and its output are.
     fn add(
         &self,
         schema: &CStr,
@@ -195,14 +195,14 @@ impl Pipeline {
             args: arguments.as_ptr(),
             arg_inputs: ptr::null(),
         };
-        // SAFETY: all lists and strings live through the call, and their lengths are given.
+        // SAFETY: all lists and strings live until the call returns, and their lengths are given.
         self.check(unsafe { (self.functions.daliPipelineAddOperator)(self.handle, &operator) })
     }
 
     /// Feeds a batch and lets the pipeline prepare it.
     ///
     /// # Safety
-    /// Bytes that are said to be lasting live, unchanged, until the pipeline is dropped.
+    /// Bytes that are passed as lasting must live, unchanged, until the pipeline is dropped.
     pub unsafe fn feed(&mut self, fed: Fed) -> Result<(), String> {
         let (images, flags) = match fed {
             Fed::Lasting(images) => (images, FEED_NO_COPY),
@@ -224,46 +224,47 @@ impl Pipeline {
             shape: raw.as_ref().map_or(length, |shape| shape.as_ptr()),
             dtype: UINT8,
             layout: layout.as_ptr(),
-            // DALI reads its inputs only.
+            // DALI only reads its inputs.
             data: bytes.as_ptr().cast_mut().cast(),
         };
         let samples: Vec<_> = images.iter().zip(&lengths).map(describe).collect();
         let placement = Placement { device_type: CPU, device_id: 0, pinned: 0 };
         let mut list = ptr::null_mut();
-        // SAFETY: the place for the handle lives through the call.
+        // SAFETY: the variable for the handle lives until the call returns.
         self.check(unsafe { (self.functions.daliTensorListCreate)(&mut list, placement) })?;
         let count = samples.len() as c_int;
         let attach = self.functions.daliTensorListAttachSamples;
-        // SAFETY: descriptions, shapes and strings live through the call; bytes as long as the caller promises, or until the
-        // copy that feeding makes and waits for.
+        // SAFETY: the descriptions, shapes and strings live until the call returns. The bytes live as long as the caller promises, or until
+        // DALI has copied them, which the call waits for.
         let attached =
             self.check(unsafe { attach(list, count, ndim, UINT8, layout.as_ptr(), samples.as_ptr(), ptr::null()) });
         let fed = attached.and_then(|()| {
             let feed = self.functions.daliPipelineFeedInput;
-            // SAFETY: the list was made above; the name is the input's.
+            // SAFETY: the list was made above, and the name is that of the input.
             self.check(unsafe { feed(self.handle, INPUT.as_ptr(), list, ptr::null(), flags, ptr::null()) })
         });
         let mut left = 0;
-        // SAFETY: this function's own reference, given back once.
+        // SAFETY: this returns the function's own reference, once.
         unsafe { (self.functions.daliTensorListDecRef)(list, &mut left) };
         fed?;
         // SAFETY: built by `new`.
         self.check(unsafe { (self.functions.daliPipelineRun)(self.handle) })
     }
 
-    /// Waits for the next batch. On a GPU it is ready for what `stream` is given from now on, and freed in that stream's order.
+    /// Waits for the next batch. On a GPU, work that is queued on `stream` from now on may use the batch, and its memory is freed in the
+    /// order of that stream.
     pub fn pop(&mut self, stream: Option<Stream>) -> Result<Output, String> {
         let (functions, mut outputs, mut list) = (self.functions, ptr::null_mut(), ptr::null_mut());
-        // SAFETY: built by `new`; the place for the handle lives through the calls.
+        // SAFETY: the pipeline was built by `new`; the variable for the handle lives until the calls return.
         self.check(unsafe {
             match stream {
                 Some(stream) => (functions.daliPipelinePopOutputsAsync)(self.handle, &mut outputs, stream),
                 None => (functions.daliPipelinePopOutputs)(self.handle, &mut outputs),
             }
         })?;
-        // SAFETY: popped above; the list gets a reference of its own.
+        // SAFETY: the outputs were taken above; the list gets a reference of its own.
         let got = self.check(unsafe { (functions.daliPipelineOutputsGet)(outputs, &mut list, 0) });
-        // SAFETY: popped above, freed once; with the dynamic executor the list outlives them.
+        // SAFETY: the outputs were taken above and are freed once; with the dynamic executor the list outlives them.
         unsafe { (functions.daliPipelineOutputsDestroy)(outputs) };
         got?;
         let mut output = Output { functions, list, shape: [0; 4], data: ptr::null_mut() };
@@ -275,11 +276,11 @@ impl Pipeline {
         Ok(output)
     }
 
-    /// Reads where the batch is, and sees that it is one dense block of the shape that was asked for.
+    /// Reads where the batch lies, and checks that it is one dense block of the expected shape.
     fn describe(&self, output: &mut Output) -> Result<(), String> {
         let (functions, list, size) = (self.functions, output.list, self.spec.size as i64);
         let (mut count, mut dimensions, mut shapes, mut bytes) = (0, 0, ptr::null(), 0_usize);
-        // SAFETY: all places live through the calls; the list is alive.
+        // SAFETY: all variables live until the calls return, and the list is alive.
         self.check(unsafe { (functions.daliTensorListGetShape)(list, &mut count, &mut dimensions, &mut shapes) })?;
         // SAFETY: as above.
         self.check(unsafe { (functions.daliTensorListGetByteSize)(list, &mut bytes) })?;
@@ -327,7 +328,7 @@ fn integer(name: &'static CStr, value: i64) -> Argument {
 }
 
 fn number(name: &'static CStr, value: f32) -> Argument {
-    // The whole union is set, so that no byte of it is left open.
+    // The whole union is written, so that no byte of it stays uninitialised.
     let mut whole = ArgumentValue { list: ArgumentList { size: 0, arr: ptr::null() } };
     whole.fvalue = value;
     Argument { name: name.as_ptr(), dtype: FLOAT, value: whole }

@@ -1,8 +1,8 @@
-//! The DALI loader: feeds a pipeline in the epoch's order and hands its batches to libtorch where they are.
+//! The DALI loader: feeds a pipeline in the epoch's order and passes its batches to libtorch without copying them.
 //!
-//! Pixels that are in memory are fed as they are; files are read by a thread of the host and decoded by DALI. Interpolation,
-//! normalisation and order are the host loader's. Before rounding to the run's type pixels are within 1e-5 of the host's; where
-//! DALI decodes and enlarges, within one level of 256 more, and decoders of JPEG differ by up to 4 levels.
+//! Pixels that are in memory are fed as they are; files are read by a thread of the host and decoded by DALI. Interpolation, normalisation
+//! and order are the same as the host loader's. Before they are rounded to the run's type, pixels are within 1e-5 of the host's. If DALI
+//! also decodes and enlarges, they may differ by one more level of 256, and JPEG decoders differ by up to 4 levels.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -25,12 +25,12 @@ use crate::shim;
 /// Batches that the pipeline prepares ahead.
 const PREFETCH: usize = 2;
 
-/// What a file's reader gives: the files of one batch.
+/// What the thread that reads files delivers: the files of one batch.
 type Files = Result<Vec<Vec<u8>>, String>;
 
 /// A pipeline over one part of the set.
 pub struct DaliSource {
-    // Dropped before the samples, whose bytes it reads.
+    // Declared before the samples, so that it is dropped before the bytes that it reads.
     pipeline: Option<Pipeline>,
     samples: Arc<Samples>,
     spec: Spec,
@@ -39,13 +39,13 @@ pub struct DaliSource {
     persistent: bool,
     rank: usize,
     reader: Option<Reader>,
-    /// Bytes of the batches that were fed and not yet taken.
+    /// Number of bytes of each batch that was fed and not yet taken.
     fed: VecDeque<usize>,
     next_fed: usize,
 }
 
 impl DaliSource {
-    /// Nothing is opened before [`Self::begin`].
+    /// Creates the source. DALI is opened only in [`Self::begin`].
     pub fn new(samples: Arc<Samples>, settings: &ImageSettings, device: Device, rank: usize) -> Self {
         let input = match &samples.content {
             Content::Files(_) => Input::Encoded,
@@ -76,7 +76,7 @@ impl DaliSource {
         }
     }
 
-    /// Begins an epoch: builds the pipeline, or goes on with that of the last epoch where it persists.
+    /// Begins an epoch: builds the pipeline, or continues with that of the last epoch if it is persistent.
     pub fn begin(&mut self, task: &Arc<EpochWork>) -> Result<(), String> {
         if self.pipeline.is_none() {
             self.pipeline = Some(Pipeline::new(self.spec.clone())?);
@@ -89,7 +89,7 @@ impl DaliSource {
         Ok(())
     }
 
-    /// Waits for a batch. Batches are asked for in order.
+    /// Waits for a batch. Batches must be asked for in order.
     pub fn receive(&mut self, task: &EpochWork, index: usize) -> Result<Batch, String> {
         let asked = Instant::now();
         while self.next_fed < task.batches.min(index + 1 + PREFETCH) {
@@ -113,11 +113,11 @@ impl DaliSource {
         let given = if self.spec.half { Kind::Half } else { Kind::Float };
         let shape = output.shape;
         let data = output.data;
-        // SAFETY: the output owns this memory, of the shape and type that it was asked for.
+        // SAFETY: the output owns this memory, which has the shape and type that were asked for.
         #[allow(unsafe_code)]
         let images = unsafe { shim::adopt(data, &shape, given, self.device, Box::new(output)) }.map_err(failed)?;
         let images = if self.spec.channels_last { images.f_permute([0, 3, 1, 2]).map_err(failed)? } else { images };
-        // DALI makes neither bf16 nor fp64.
+        // DALI produces neither bf16 nor fp64.
         let images = images.f_to_kind(self.kind).map_err(failed)?;
         Ok(Batch {
             inputs: [images, labels],
@@ -138,7 +138,7 @@ impl DaliSource {
                 let image = |&index: &u32| pixels.get(index as usize * len..(index as usize + 1) * len);
                 let images: Option<Vec<_>> = task.batch(self.next_fed).iter().map(image).collect();
                 let images = images.ok_or("the set holds fewer pixels than labels")?;
-                // SAFETY: pixels live, unchanged, as long as the samples, which are dropped after the pipeline.
+                // SAFETY: the pixels live, unchanged, as long as the samples, which are dropped after the pipeline.
                 #[allow(unsafe_code)]
                 let result = unsafe { pipeline.feed(Fed::Lasting(&images)) };
                 (images.len() * len, result)
@@ -147,7 +147,7 @@ impl DaliSource {
                 let reader = self.reader.as_ref().ok_or("no file is being read")?;
                 let files = reader.files.recv().map_err(|_| "the thread that reads files has ended".to_owned())??;
                 let images: Vec<_> = files.iter().map(Vec::as_slice).collect();
-                // SAFETY: nothing is said to be lasting.
+                // SAFETY: no bytes are passed as lasting.
                 #[allow(unsafe_code)]
                 let result = unsafe { pipeline.feed(Fed::Passing(&images)) };
                 (files.iter().map(Vec::len).sum(), result)
@@ -159,17 +159,17 @@ impl DaliSource {
         Ok(())
     }
 
-    /// Names the file of a batch that cannot be decoded: DALI does not say which it was.
+    /// Names the file of a batch that cannot be decoded, because DALI does not say which file it was.
     fn blame(&self, task: &EpochWork, index: usize, error: String) -> String {
         let Content::Files(paths) = &self.samples.content else { return error };
-        // What is prepared ahead may have failed first.
+        // A batch that was prepared ahead may have failed before this one.
         let last = task.batches.min(index + 1 + PREFETCH);
         let mut suspects = (index..last).flat_map(|batch| task.batch(batch)).map(|&image| &paths[image as usize]);
         let found = suspects.find_map(|path: &PathBuf| decode(path).err());
         found.map_or(error, |found| found.to_string())
     }
 
-    /// Ends an epoch: the pipeline too, unless it persists and it was a whole one.
+    /// Ends an epoch, and the pipeline with it unless the pipeline is persistent and the epoch was complete.
     pub fn end(&mut self, whole: bool) {
         self.reader = None;
         if !(whole && self.persistent) {
@@ -178,7 +178,7 @@ impl DaliSource {
     }
 }
 
-/// The thread that reads the files of an epoch ahead. Dropping it ends and joins it.
+/// The thread that reads the files of an epoch ahead. Dropping it stops the thread and joins it.
 struct Reader {
     files: Receiver<Files>,
     thread: Option<JoinHandle<()>>,
@@ -210,7 +210,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // A closed channel ends the thread, wherever it is; only then is joining safe.
+        // Closing the channel ends the thread, whatever it is doing; only then is it safe to join it.
         let (_, closed) = sync_channel(1);
         drop(std::mem::replace(&mut self.files, closed));
         if let Some(thread) = self.thread.take() {

@@ -1,7 +1,7 @@
 //! The device loader: the bytes of all images live on the device, which gathers, normalises and upsamples them there.
 //!
-//! The arithmetic is the host loader's: bytes are normalised before they are upsampled, in fp64 for runs in fp64 and else in
-//! fp32, and rounded to the run's precision last. Only the order of the images travels, once an epoch.
+//! The arithmetic is the host loader's: bytes are normalised before they are upsampled, in fp64 for runs in fp64 and otherwise in fp32, and
+//! rounded to the run's precision last. Only the order of the images is copied to the device, once an epoch.
 
 use std::time::Instant;
 
@@ -14,25 +14,25 @@ use super::schedule::EpochWork;
 use super::upsample::CHANNELS;
 use super::{PIXEL_DEVIATION, PIXEL_MEAN, run_kind};
 
-/// Bytes of an index that travels.
+/// Number of bytes of an index that is copied to the device.
 const INDEX_BYTES: usize = 8;
 
-/// A set that lives on the device.
+/// A data set that lives on the device.
 pub struct DeviceSource {
-    /// `[images, channels, rows, columns]`, bytes; one channel or three, which lie side by side in memory.
+    /// Bytes `[images, channels, rows, columns]`, with one channel, or with three that lie side by side in memory.
     pixels: Tensor,
     /// `[images]`, i64.
     labels: Tensor,
     size: i64,
     channels_last: bool,
-    /// In which pixels are computed, and in which they are given to the model.
+    /// The type in which pixels are computed, and the type in which the model receives them.
     kinds: (Kind, Kind),
     /// The indices of this epoch's images, on the device.
     order: Option<Tensor>,
 }
 
 impl DeviceSource {
-    /// Brings a set to the device.
+    /// Copies a data set to the device.
     pub fn new(samples: &Samples, settings: &ImageSettings, device: Device) -> Result<Self, TchError> {
         let Content::Bytes { shape: [rows, columns, channels], pixels } = &samples.content else {
             return Err(TchError::Torch("loader = device needs decoded images: use data.decode = once".into()));
@@ -52,7 +52,7 @@ impl DeviceSource {
         })
     }
 
-    /// Brings an epoch's order to the device.
+    /// Copies an epoch's order to the device.
     pub fn begin(&mut self, task: &EpochWork) -> Result<(), String> {
         let order: Vec<i64> = task.order().iter().map(|&index| i64::from(index)).collect();
         let order = Tensor::f_from_slice(&order).and_then(|order| order.f_to_device(self.pixels.device()));
@@ -61,13 +61,13 @@ impl DeviceSource {
         Ok(())
     }
 
-    /// Lets the device make a batch. On the CPU it is made when this returns; on a GPU it has been asked for.
+    /// Makes a batch on the device. On the CPU it is complete when this returns; on a GPU it is queued.
     pub fn prepare(&mut self, task: &EpochWork, index: usize) -> Result<Batch, String> {
         let asked = Instant::now();
         let indices = task.batch(index).to_vec();
         let count = indices.len();
-        let made = self.gather(task.start(index), count);
-        let inputs = made.map_err(|error| format!("making a batch on the device failed: {error}"))?;
+        let inputs = self.gather(task.start(index), count);
+        let inputs = inputs.map_err(|error| format!("making a batch on the device failed: {error}"))?;
         let set_bytes = self.pixels.numel() + self.labels.numel() * Kind::Int64.elt_size_in_bytes();
         Ok(Batch {
             inputs,
@@ -87,7 +87,7 @@ impl DeviceSource {
         let mut pixels = self.pixels.f_index_select(0, &indices)?.f_to_kind(computed)?;
         let _ = pixels.f_mul_scalar_(1.0 / (255.0 * PIXEL_DEVIATION))?;
         let _ = pixels.f_sub_scalar_(PIXEL_MEAN / PIXEL_DEVIATION)?;
-        // Decoded files have their size already.
+        // Decoded files already have the right size.
         if pixels.size()[2..] != [self.size; 2] {
             pixels = pixels.f_upsample_bilinear2d([self.size; 2], false, None, None)?;
         }
@@ -99,7 +99,7 @@ impl DeviceSource {
         } else {
             Tensor::f_empty([count, channels, size, size], options)?
         };
-        // One kernel makes three channels of one, lays them out and rounds them.
+        // One kernel turns one channel into three, sets their layout and rounds them.
         images.f_copy_(&pixels.f_expand([count, channels, size, size], false)?)?;
         Ok([images, self.labels.f_index_select(0, &indices)?])
     }

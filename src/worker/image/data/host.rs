@@ -1,7 +1,7 @@
 //! The host loader: threads that prepare whole batches ahead of the trainer, in a fixed order.
 //!
-//! As PyTorch's DataLoader with processes: batch `i` is made by thread `i % loader_workers`, each of which is at most
-//! [`PREFETCH`] batches ahead. Two bounded channels a thread carry the slots round: `free` to the thread, `ready` back.
+//! It works like PyTorch's DataLoader with worker processes: batch `i` is made by thread `i % loader_workers`, and each thread is at most
+//! [`PREFETCH`] batches ahead. Each thread has two bounded channels in which slots circulate: `free` to the thread, `ready` back.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ use super::schedule::EpochWork;
 use super::staging::{Format, NewFence, Slot};
 use super::upsample::{CHANNELS, Pixel};
 
-/// Batches that a thread may be ahead: PyTorch's `prefetch_factor`.
+/// Number of batches by which a thread may be ahead: PyTorch's `prefetch_factor`.
 const PREFETCH: usize = 2;
 
 /// Prepares batches of images on threads of the host.
@@ -37,7 +37,7 @@ pub struct HostSource {
 }
 
 impl HostSource {
-    /// Threads are started by [`Self::begin`], and named after `rank`.
+    /// Creates the source. [`Self::begin`] starts the threads, which are named after `rank`.
     pub fn new(
         samples: Arc<Samples>,
         settings: &ImageSettings,
@@ -51,7 +51,7 @@ impl HostSource {
             channels_last: settings.layout == Layout::Nhwc,
             wire: wire_kind(settings.wire_dtype, settings.precision),
             model: if settings.precision == Precision::Fp64 { Kind::Double } else { Kind::Float },
-            // Without a device there is nothing to lock pages for.
+            // Without a device there is no reason to lock pages.
             pinned: settings.pin_memory && device != Device::Cpu,
             device,
         };
@@ -66,7 +66,7 @@ impl HostSource {
         }
     }
 
-    /// Begins an epoch: starts the threads, or lets those of the last epoch go on where they are persistent.
+    /// Begins an epoch: starts the threads, or lets those of the last epoch continue if they are persistent.
     pub fn begin(&mut self, task: &Arc<EpochWork>) -> Result<(), String> {
         let crew = match &mut self.crew {
             Some(crew) => crew,
@@ -78,7 +78,7 @@ impl HostSource {
         Ok(())
     }
 
-    /// Waits for a batch and sends it to the device. Batches are asked for in order.
+    /// Waits for a batch and sends it to the device. Batches must be asked for in order.
     pub fn receive(&mut self, task: &EpochWork, index: usize) -> Result<Batch, String> {
         let Some(crew) = &self.crew else { return Err("the loader has no threads".into()) };
         let thread = index % crew.hands.len();
@@ -91,13 +91,13 @@ impl HostSource {
         let count = indices.len();
         let origin = Origin::Host { pinned: slot.is_pinned() };
         let inputs = slot.send(count)?;
-        // A thread that has ended says why with its next batch.
+        // A thread that has ended reports why in place of its next batch.
         let _ = hand.free.send(slot);
         let bytes = count * (CHANNELS * self.format.size.pow(2) * self.format.wire.elt_size_in_bytes() + 8);
         Ok(Batch { inputs, count, indices, wait_s, bytes: bytes as u64, received_batches: 1, origin })
     }
 
-    /// Ends an epoch: the threads too, unless they are persistent and it was a whole one.
+    /// Ends an epoch, and the threads with it unless they are persistent and the epoch was complete.
     pub fn end(&mut self, whole: bool) {
         if !(whole && self.persistent) {
             self.crew = None;
@@ -113,7 +113,7 @@ fn wire_kind(wire: WireDtype, precision: Precision) -> Kind {
     }
 }
 
-/// The threads of a loader. Dropping it ends and joins them.
+/// The threads of a loader. Dropping it stops them and joins them.
 struct Crew {
     hands: Vec<Hand>,
     threads: Vec<JoinHandle<()>>,
@@ -151,7 +151,7 @@ impl Crew {
             let (free, free_slots) = sync_channel(PREFETCH);
             let (ready_slots, ready) = sync_channel(PREFETCH);
             for _ in 0..PREFETCH {
-                // There is room for exactly these.
+                // The channel has room for exactly these.
                 let _ = free.try_send(Slot::new(format, new_fence));
             }
             let bench = Bench {
@@ -174,10 +174,10 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        // Closed channels end every thread, wherever it is; only then is joining safe.
+        // Closing the channels ends every thread, whatever it is doing; only then is it safe to join them.
         self.hands.clear();
         for thread in self.threads.drain(..) {
-            // A panic was caught and told by the thread itself.
+            // The thread itself has caught and reported a panic.
             let _ = thread.join();
         }
     }
@@ -194,7 +194,7 @@ impl Bench {
         }
     }
 
-    /// Prepares its share of each task's batches until the loader lets go of a channel, or a batch fails.
+    /// Prepares its share of each task's batches until the loader drops a channel or a batch fails.
     fn work<P: Pixel>(&self) {
         let Format { size, channels_last, .. } = *self.format;
         let mut renderer = Renderer::<P>::new(&self.samples, size, channels_last);
@@ -222,7 +222,7 @@ impl Bench {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -1,4 +1,4 @@
-//! What the trainer sees of a loader: epochs of batches, whoever prepares them.
+//! What the trainer sees of a loader: epochs of batches, whatever prepares them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,18 +17,18 @@ use crate::order::{Mode, Shard};
 /// Images and labels on the device.
 #[derive(Debug)]
 pub struct Batch {
-    /// Images `[count, 3, size, size]`, channels-last strides with `layout = nhwc`, and labels `[count]`, i64. Images are from
-    /// the host in fp64 for runs in fp64, else fp32; made on the device, or by DALI, in the run's precision.
+    /// Images `[count, 3, size, size]`, with channels-last strides if `layout = nhwc`, and labels `[count]`, i64. Images that the host
+    /// prepared are fp64 for runs in fp64 and otherwise fp32; images that the device or DALI prepared have the run's precision.
     pub inputs: [Tensor; 2],
-    /// Images in this batch.
+    /// Number of images in this batch.
     pub count: usize,
-    /// Where its images are in the set.
+    /// The indices of its images in the set.
     pub indices: Vec<u32>,
-    /// How long the trainer waited for the host to prepare it, in seconds; the copy is not part of it.
+    /// How long the trainer waited for the host to prepare the batch, in seconds, without the copy.
     pub wait_s: f64,
-    /// Bytes on their way to the device.
+    /// Number of bytes that are being copied to the device.
     pub bytes: u64,
-    /// Batches that came to the device for this one, itself included.
+    /// Number of batches that were copied to the device for this one, itself included.
     pub received_batches: usize,
     /// Where its pixels were before.
     pub origin: Origin,
@@ -47,24 +47,24 @@ impl Batch {
     }
 }
 
-/// Where pixels come from.
+/// Where the pixels of a batch come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Memory of the host.
     Host {
-        /// It is page-locked.
+        /// Whether it is page-locked.
         pinned: bool,
     },
-    /// Memory of the host, from where DALI brings them.
+    /// Memory of the host, from which DALI copied them.
     Dali {
-        /// To which device.
+        /// The device to which they were copied.
         device: Device,
     },
-    /// The whole set lives on a device: only indices travel.
+    /// The whole set lives on a device: only indices are copied.
     Resident {
         /// The device.
         device: Device,
-        /// What the set takes there.
+        /// Number of bytes that the set takes there.
         bytes: u64,
     },
 }
@@ -75,7 +75,7 @@ pub struct Loader {
     pub(super) source: Source,
 }
 
-/// Who prepares them.
+/// What prepares the batches.
 pub(super) enum Source {
     Host(HostSource),
     Dali(Box<DaliSource>),
@@ -83,8 +83,8 @@ pub(super) enum Source {
 }
 
 impl Loader {
-    /// A loader of `samples` for one rank, as its cell says. `new_fence` makes the events that let copies from page-locked memory
-    /// run beside the trainer; where it gives none, copies block.
+    /// Creates a loader of `samples` for one rank, as its cell says. `new_fence` makes the events with which copies from page-locked memory
+    /// run beside the trainer; if it gives none, copies block.
     pub fn new(
         samples: Arc<Samples>,
         settings: &ImageSettings,
@@ -103,12 +103,12 @@ impl Loader {
         Ok(Self { schedule, source })
     }
 
-    /// Batches that the rank processes in an epoch; all ranks of a training process as many.
+    /// Number of batches that the rank processes in an epoch; it is the same for all ranks of a training.
     pub fn batches(&self) -> usize {
         self.schedule.batches()
     }
 
-    /// Begins an epoch. The same epoch of the same seed gives the same batches, whoever prepares them.
+    /// Begins an epoch. The same epoch with the same seed gives the same batches, whatever prepares them.
     pub fn epoch(&mut self, epoch: u32) -> Epoch<'_> {
         let begin = Instant::now();
         let task = Arc::new(self.schedule.epoch(epoch));
@@ -121,7 +121,7 @@ impl Loader {
     }
 }
 
-/// One pass over the images. Dropped before its end, it stops threads that prepare them.
+/// One pass over the images. If it is dropped before its end, the threads that prepare batches are stopped.
 pub struct Epoch<'a> {
     pub(super) loader: &'a mut Loader,
     pub(super) task: Arc<EpochWork>,
@@ -148,12 +148,12 @@ impl Epoch<'_> {
         }
     }
 
-    /// How long it took from the epoch's beginning until its first batch was prepared, in seconds; none before.
+    /// Time from the beginning of the epoch until its first batch was prepared, in seconds; none before that.
     pub fn start_s(&self) -> Option<f64> {
         self.start_s
     }
 
-    /// The batch that is this rank's to process, and those that come with it.
+    /// Receives the batch that this rank has to process, and the batches that come with it.
     fn receive_round(&mut self) -> Result<Batch, String> {
         let (count, own) = self.loader.schedule.round();
         let mut batches = (0..count).map(|_| self.receive()).collect::<Result<Vec<_>, _>>()?;

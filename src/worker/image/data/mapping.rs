@@ -1,4 +1,5 @@
-//! Memory that all ranks of a node map: one copy of a data set. It has no name, so nothing is left behind however ranks end.
+//! Memory that all ranks of a node map, so that they hold one copy of a data set. It has no name, so nothing is left behind however ranks
+//! end.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -17,24 +18,24 @@ pub struct Mapping {
     len: usize,
     /// The file's identity on this node.
     pub inode: u64,
-    /// Kept open: others open it through this process.
+    /// Stays open, because other processes open it through this one.
     file: OwnedFd,
 }
 
-// SAFETY: plain memory; who may write which part is agreed by whoever calls `part_mut`.
+// SAFETY: this is plain memory; the callers of `part_mut` agree on who may write which part.
 unsafe impl Send for Mapping {}
 // SAFETY: shared references only read, and nobody writes once all parts have been filled.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Takes `len` bytes of zeros that others can map.
+    /// Creates `len` bytes of zeros that other processes can map.
     pub fn create(len: usize) -> io::Result<Self> {
         let file = memfd_create(c"multicard-images", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, len as u64)?;
         Self::map(file, len)
     }
 
-    /// Maps what another process of this user has created: its id and the number of its file there.
+    /// Maps memory that another process of this user has created, given that process's id and the number of its file there.
     pub fn open([process, file]: [i64; 2], len: usize) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(format!("/proc/{process}/fd/{file}"))?;
         if file.metadata()?.len() != len as u64 {
@@ -46,21 +47,22 @@ impl Mapping {
     fn map(file: OwnedFd, len: usize) -> io::Result<Self> {
         let inode = fstat(&file)?.st_ino;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; an empty one is refused, hence at least one byte.
+        // SAFETY: this is a new mapping at an address that the kernel chooses. An empty mapping is refused, hence at least one byte.
         let start = unsafe { mmap(ptr::null_mut(), len.max(1), access, MapFlags::SHARED, &file, 0) }?;
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
         Ok(Self { start, len, inode, file })
     }
 
-    /// Where another process finds it: this process's id and the number of the file.
+    /// The address by which another process finds it: this process's id and the number of the file.
     pub fn address(&self) -> [i64; 2] {
         [i64::from(std::process::id()), i64::from(self.file.as_raw_fd())]
     }
 
-    /// A part to fill, within the bytes; no other process reads or writes it meanwhile.
+    /// A part to fill. Until it is filled, no other process may read or write it.
     pub fn part_mut(&mut self, part: Range<usize>) -> &mut [u8] {
         assert!(part.start <= part.end && part.end <= self.len, "a part beyond the mapping");
-        // SAFETY: within the mapping, which lives as long as `self`; exclusive by `&mut` here and by agreement elsewhere.
+        // SAFETY: the part is within the mapping, which lives as long as `self`. It is exclusive here by `&mut`, and elsewhere by
+        // agreement.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(part.start), part.len()) }
     }
 }

@@ -1,25 +1,26 @@
-//! Turns any image of the set into what travels: scenario a's digits are upsampled, scenario b's colours are normalised.
+//! Turns an image of the set into the pixels that are copied to the device: digits of scenario a are upsampled, colour images of scenario b
+//! are normalised.
 
 use multicard::dataset::{decode, enlarge};
 
 use super::samples::{Content, Samples};
 use super::upsample::{CHANNELS, Pixel, Upsampler};
 
-/// Renders images of one set; holds the weights and the scratch space of one thread.
+/// Renders the images of one set; holds the weights and the scratch space of one thread.
 pub struct Renderer<P: Pixel> {
     size: usize,
     way: Way<P>,
 }
 
 enum Way<P: Pixel> {
-    /// Images with one channel, which change their size.
+    /// For images with one channel, whose size changes.
     Upsample(Upsampler<P>),
-    /// Images with three channels that have the right size.
+    /// For images with three channels that already have the right size.
     Normalise(Normaliser<P>),
 }
 
 impl<P: Pixel> Renderer<P> {
-    /// For images of `size`×`size` pixels.
+    /// Creates a renderer for images of `size`×`size` pixels.
     pub fn new(samples: &Samples, size: usize, channels_last: bool) -> Self {
         let way = match samples.content {
             Content::Bytes { shape: [rows, columns, 1], .. } => {
@@ -30,7 +31,7 @@ impl<P: Pixel> Renderer<P> {
         Self { size, way }
     }
 
-    /// Elements that an image fills.
+    /// Number of elements that an image fills.
     pub fn output_len(&self) -> usize {
         CHANNELS * self.size * self.size
     }
@@ -64,9 +65,9 @@ impl<P: Pixel> Renderer<P> {
     }
 }
 
-/// Normalises colour images of bytes.
+/// Normalises colour images given as bytes.
 struct Normaliser<P> {
-    /// What each byte becomes.
+    /// The normalised value of each byte.
     values: Vec<P>,
     channels_last: bool,
     plane: usize,
@@ -79,7 +80,7 @@ impl<P: Pixel> Normaliser<P> {
         Self { values: super::upsample::values(), channels_last, plane: size * size, sized: Vec::new() }
     }
 
-    /// From `[size, size, 3]`.
+    /// Normalises an image laid out as `[size, size, 3]`.
     fn normalise(&self, bytes: &[u8], output: &mut [P]) {
         let value = |byte: u8| self.values[usize::from(byte)];
         if self.channels_last {

@@ -11,7 +11,7 @@ use super::mapping::Mapping;
 pub struct Samples {
     /// The class of each image.
     pub labels: Vec<u16>,
-    /// Their pixels, or where those are.
+    /// Their pixels, or the files that hold them.
     pub content: Content,
 }
 
@@ -62,7 +62,7 @@ impl From<ImageFiles> for Samples {
 }
 
 impl Samples {
-    /// How many images there are.
+    /// The number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }

@@ -1,8 +1,8 @@
-//! How many batches a rank has in an epoch, and which images are in each.
+//! Decides how many batches a rank has in an epoch, and which images are in each.
 
 use crate::order::{Deal, Mode, Shard, indices};
 
-/// The epochs of one rank. The same epoch of the same seed gives the same batches, whoever prepares them.
+/// The epochs of one rank. The same epoch with the same seed gives the same batches, whatever prepares them.
 pub struct Schedule {
     images: usize,
     batch_size: usize,
@@ -12,12 +12,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Over so many images.
+    /// Creates the schedule over this many images.
     pub fn new(images: usize, batch_size: usize, mode: Mode, shard: Shard, seed: u64) -> Self {
         Self { images, batch_size: batch_size.max(1), mode, shard, seed }
     }
 
-    /// Batches that the rank processes in an epoch; all ranks of a training process as many.
+    /// Number of batches that the rank processes in an epoch; it is the same for all ranks of a training.
     pub fn batches(&self) -> usize {
         let (count, ranks) = (self.images, self.shard.world_size);
         match (self.mode, self.shard.deal) {
@@ -28,7 +28,7 @@ impl Schedule {
         }
     }
 
-    /// Batches that come to the device for each that is processed there, and which of them that is.
+    /// How many batches are copied to the device for each batch that is processed there, and which of them is processed.
     pub fn round(&self) -> (usize, usize) {
         let received = self.shard.received_batches(self.mode);
         (received, if received > 1 { self.shard.rank } else { 0 })
@@ -41,21 +41,21 @@ impl Schedule {
     }
 }
 
-/// An epoch's work: the batches that come to the device.
+/// The work of one epoch: the batches that are copied to the device.
 pub struct EpochWork {
     order: Vec<u32>,
-    /// How many there are.
+    /// The number of batches.
     pub batches: usize,
     batch_size: usize,
 }
 
 impl EpochWork {
-    /// All images in order; those of the last batch may go on beyond it.
+    /// The indices of all images in order. The last batch may take more images than there are and then begins again.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// Where a batch begins in the order.
+    /// The position in the order at which a batch begins.
     pub fn start(&self, index: usize) -> usize {
         index * self.batch_size
     }

@@ -1,4 +1,4 @@
-//! Buffers on the host in which batches wait for the device, and their way there.
+//! Buffers on the host in which batches wait for the device, and the copies from there to the device.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use super::upsample::{CHANNELS, Pixel};
 use super::{PIXEL_DEVIATION, PIXEL_MEAN};
 use crate::shim;
 
-/// Tells when a copy that does not block has left its buffer: an event of the device.
+/// Tells when a non-blocking copy has finished reading its buffer: an event of the device.
 pub trait CopyFence {
-    /// Marks the work that the current stream has been given so far; called by the trainer's thread.
+    /// Marks the work that the current stream was given until now; called by the trainer's thread.
     fn record(&self) -> Result<(), String>;
-    /// Waits until the marked work is done, at once where nothing was marked; called by a loader's thread.
+    /// Waits until the marked work is done, or returns immediately if nothing was marked; called by a loader's thread.
     fn wait(&self) -> Result<(), String>;
 }
 
-/// Makes a fence for the current device; none where there are no events.
+/// Makes a fence for the current device; none if the device has no events.
 pub type NewFence = fn() -> Option<Box<dyn CopyFence + Send>>;
 
 /// For devices without events: every copy blocks.
@@ -25,22 +25,22 @@ pub fn no_fence() -> Option<Box<dyn CopyFence + Send>> {
     None
 }
 
-/// What the batches of a loader are like, and where they go.
+/// The form of a loader's batches, and the device to which they go.
 #[derive(Clone, Debug)]
 pub struct Format {
-    /// Images a full batch.
+    /// Number of images in a full batch.
     pub batch_size: usize,
     /// Width and height, in pixels.
     pub size: usize,
-    /// Strides of images: channels last, or contiguous.
+    /// Whether images are laid out with channels last; otherwise they are contiguous.
     pub channels_last: bool,
-    /// The type in which images travel.
+    /// The type in which images are copied.
     pub wire: Kind,
-    /// The type that the model is given.
+    /// The type that the model receives.
     pub model: Kind,
-    /// Buffers are page-locked.
+    /// Whether buffers are page-locked.
     pub pinned: bool,
-    /// Where the model is.
+    /// The device that holds the model.
     pub device: Device,
 }
 
@@ -54,7 +54,7 @@ struct Tensors {
     pinned: bool,
 }
 
-/// A place for one batch on the host. It goes round between a loader's thread, which fills it, and the trainer's, which sends
+/// Buffers for one batch on the host. A slot circulates between a loader's thread, which fills it, and the trainer's thread, which sends
 /// its content to the device.
 pub struct Slot {
     format: Arc<Format>,
@@ -63,13 +63,13 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// An empty place; its memory is taken when it is first filled, by the thread that fills it.
+    /// An empty slot. Its memory is allocated by the thread that first fills it.
     pub fn new(format: &Arc<Format>, new_fence: NewFence) -> Self {
         let fence = if format.pinned { new_fence() } else { None };
         Self { format: Arc::clone(format), tensors: None, fence }
     }
 
-    /// Room for a full batch's pixels and labels, as soon as an earlier copy has left it.
+    /// Room for the pixels and labels of a full batch, as soon as an earlier copy has finished reading it.
     pub fn room<P: Pixel>(&mut self) -> Result<(&mut [P], &mut [i64]), String> {
         if let Some(fence) = &self.fence {
             fence.wait()?;
@@ -90,19 +90,19 @@ impl Slot {
         self.tensors.as_ref().is_some_and(|tensors| tensors.pinned)
     }
 
-    /// Sends the first `count` images and labels to the device and gives them as the model wants them: `[count, 3, size, size]`
-    /// and `[count]`. The slot may be given back to be filled at once.
+    /// Sends the first `count` images and labels to the device and returns them in the form that the model needs: `[count, 3, size, size]`
+    /// and `[count]`. The slot may then be returned and filled again immediately.
     pub fn send(&mut self, count: usize) -> Result<[Tensor; 2], String> {
         let tensors = self.tensors.as_ref().ok_or("a batch was sent before it was filled")?;
         let _range = shim::NvtxRange::new(c"copy");
         let failed = |error: TchError| format!("copying a batch to the device failed: {error}");
-        // Without a fence nobody would know when the buffer may be filled again, so the copy blocks.
+        // Without a fence nothing would tell when the buffer may be filled again, so the copy blocks.
         let (images, labels) = tensors.copy(count as i64, &self.format, self.fence.is_some()).map_err(failed)?;
         if let Some(fence) = &self.fence {
             fence.record()?;
         }
         if self.format.device == Device::Cpu {
-            // Nothing was copied: the batch keeps this memory, and the slot will take new one.
+            // Nothing was copied: the batch keeps this memory, and the slot will allocate new memory.
             self.tensors = None;
         }
         Ok([self.format.present(images).map_err(failed)?, labels])
@@ -110,7 +110,7 @@ impl Slot {
 }
 
 impl Format {
-    /// The images that arrived, as the model wants them.
+    /// The copied images, in the form that the model needs.
     fn present(&self, images: Tensor) -> Result<Tensor, TchError> {
         let images = if self.channels_last { images.f_permute([0, 3, 1, 2])? } else { images };
         let mut images = images.f_to_kind(self.model)?;
@@ -134,7 +134,7 @@ impl Tensors {
         Ok(Self { images, labels, pinned })
     }
 
-    /// The first `count` images and labels on the device; the very memory where that is the host.
+    /// The first `count` images and labels on the device; if that is the host, this is the same memory.
     fn copy(&self, count: i64, format: &Format, non_blocking: bool) -> Result<(Tensor, Tensor), TchError> {
         let to_device = |tensor: &Tensor| {
             tensor.f_narrow(0, 0, count)?.f_to_device_(format.device, tensor.kind(), non_blocking, false)
@@ -143,16 +143,16 @@ impl Tensors {
     }
 }
 
-/// The elements of a contiguous tensor on the host, whose type must be `kind` and as wide as `T`.
+/// The elements of a contiguous tensor on the host. Its type must be `kind` and as wide as `T`.
 fn elements<T: Copy>(tensor: &mut Tensor, kind: Kind) -> Result<&mut [T], String> {
     let fits = tensor.kind() == kind && kind.elt_size_in_bytes() == size_of::<T>();
     if !fits || tensor.device() != Device::Cpu || !tensor.is_contiguous() {
         return Err(format!("a buffer of {:?} was used as one of {kind:?}", tensor.kind()));
     }
-    // SAFETY: the tensor is contiguous, on the host and of elements as wide as `T`, a number for which all bits are valid and
-    // whose alignment libtorch's allocators exceed; so this is exactly its memory, which it owns for as long as the borrow
-    // lasts. Nobody else reads or writes it meanwhile: a tensor that shares it lives only in `send`, copies that do not block
-    // have been waited for in `room`, and on the CPU the memory has left the slot.
+    // SAFETY: the tensor is contiguous, on the host, and its elements are as wide as `T`, a number for which all bit patterns are valid and
+    // whose alignment libtorch's allocators exceed. So the slice is exactly the tensor's memory, which it owns for as long as the borrow
+    // lasts. Nothing else reads or writes that memory meanwhile: a tensor that shares it lives only in `send`, non-blocking copies were
+    // waited for in `room`, and on the CPU the memory has left the slot.
     #[allow(unsafe_code)]
     Ok(unsafe { std::slice::from_raw_parts_mut(tensor.data_ptr().cast::<T>(), tensor.numel()) })
 }

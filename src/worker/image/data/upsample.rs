@@ -1,7 +1,7 @@
-//! Turns an image of bytes into what the model sees: upsampled, normalised, three equal channels.
+//! Turns an image of bytes into what the model receives: an upsampled, normalised image with three equal channels.
 //!
-//! Bilinear upsampling is linear and its weights depend on rows and columns apart, so the few bytes are normalised first,
-//! widened row by row, and each output row is then a blend of two wide rows, written in the type and layout in which it travels:
+//! Bilinear upsampling is linear, and its weights separate into rows and columns. So the few bytes are normalised first and widened row by
+//! row. Each output row is then a blend of two wide rows, written in the type and layout in which it is copied to the device. These are
 //! loops over contiguous values, which the compiler turns into vector instructions.
 
 use half::slice::HalfFloatSliceExt;
@@ -11,22 +11,22 @@ use tch::Kind;
 
 use super::{PIXEL_DEVIATION, PIXEL_MEAN};
 
-/// Channels of an image that the model sees.
+/// Number of channels of an image that the model receives.
 pub const CHANNELS: usize = 3;
 
-/// The type of a pixel on its way to the device.
+/// The type in which pixels are copied to the device.
 pub trait Pixel: Copy + Default + Send + 'static {
     /// Its name in libtorch. (tch's own `Element` takes bf16 for fp16.)
     const KIND: Kind;
-    /// What it is computed in.
+    /// The type in which pixels are computed.
     type Real: Real;
-    /// What a byte counts as: normalised, unless the device normalises.
+    /// The value of a byte: normalised, unless the device normalises.
     fn value(byte: u8) -> f64 {
         (f64::from(byte) / 255.0 - PIXEL_MEAN) / PIXEL_DEVIATION
     }
     /// Rounds a row.
     fn convert(from: &[Self::Real], to: &mut [Self]);
-    /// `(1 - weight) * upper + weight * lower`, rounded; `scratch` is as long as they are.
+    /// Writes `(1 - weight) * upper + weight * lower`, rounded; `scratch` is as long as the rows.
     fn blend(
         upper: &[Self::Real],
         lower: &[Self::Real],
@@ -97,7 +97,7 @@ impl Pixel for u8 {
     }
 }
 
-/// What each byte becomes.
+/// The value of each possible byte.
 pub fn values<P: Pixel>() -> Vec<P> {
     let exact: Vec<_> = (0..=u8::MAX).map(|byte| P::Real::of(P::value(byte))).collect();
     let mut values = vec![P::default(); exact.len()];
@@ -115,12 +115,12 @@ pub struct Upsampler<P: Pixel> {
     size: usize,
     /// The input rows at output width; with channels last, each value three times.
     wide: Vec<P::Real>,
-    /// A row as wide.
+    /// A row of the same width, as scratch space.
     scratch: Vec<P::Real>,
 }
 
 impl<P: Pixel> Upsampler<P> {
-    /// From `rows`×`columns` to `size`×`size`, all at least 1.
+    /// Creates an upsampler from `rows`×`columns` to `size`×`size`, all at least 1.
     pub fn new(rows: usize, columns: usize, size: usize, channels_last: bool) -> Self {
         let width = if channels_last { CHANNELS * size } else { size };
         Self {
@@ -152,7 +152,7 @@ impl<P: Pixel> Upsampler<P> {
                 wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = value);
             }
         }
-        // With channels last one plane holds all channels, else the first one is copied to the others.
+        // With channels last, one plane holds all channels; otherwise the first channel is copied to the others.
         let (plane, others) = output.split_at_mut(width * size);
         for (y, row) in plane.chunks_exact_mut(width).enumerate() {
             let upper = &self.wide[self.rows.low[y] * width..][..width];

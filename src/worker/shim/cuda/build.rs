@@ -1,4 +1,4 @@
-//! Links the worker's CUDA part where `MULTICARD_BUILD_CUDA=1` asks for it, and the tracer where its headers are.
+//! Links the worker's CUDA part if `MULTICARD_BUILD_CUDA=1` asks for it, and the tracer if its headers are installed.
 
 #[path = "../compile.rs"]
 mod compile;
@@ -19,7 +19,7 @@ fn main() {
     }
 }
 
-/// The CUDA part's symbols of libtorch_cuda stay open until the worker has opened that.
+/// Links the CUDA part. Its symbols of libtorch_cuda stay undefined until the worker has opened that library.
 fn build_cuda_part(torch: &Path, nvidia: &Path) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let shim = folder.parent().expect("the CUDA part lies in the shim");
@@ -31,14 +31,14 @@ fn build_cuda_part(torch: &Path, nvidia: &Path) {
     link_shared(&build, "libmulticard_cuda.so", &objects, &[]);
 }
 
-/// The tracer of CUDA's activity, where CUPTI's and CUDA's headers lie with libtorch. Any program may load it, whatever its C++
-/// library, so that it brings its own.
+/// Links the tracer of CUDA's activity, if the headers of CUPTI and CUDA are installed beside libtorch. Any program may load it, whatever
+/// its C++ library, so the tracer contains a C++ library of its own.
 fn build_tracer(include: &Path) {
     // Its sources are watched in any case.
     let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../trace/cupti"));
     let needed = ["cupti.h", "cuda.h", "crt/host_defines.h"].map(|header| include.join(header));
     if !needed.iter().all(|header| header.exists()) {
-        // Watching what is missing would run all of this with every build. MULTICARD_BUILD_CUDA comes with the headers.
+        // Watching a missing file would run this whole script in every build. MULTICARD_BUILD_CUDA implies the headers.
         return;
     }
     needed.iter().for_each(|header| println!("cargo:rerun-if-changed={}", header.display()));

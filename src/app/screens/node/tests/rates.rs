@@ -78,7 +78,7 @@ fn the_button_says_what_it_does_and_how_long_and_its_progress_can_be_cancelled_w
     let host = HostSample { cpus_busy: Some(16.0), ..HostSample::default() };
     harness.state_mut().state.take(UiEvent::NodeSample(Box::new(Sample { host, ..Sample::default() })));
     harness.run();
-    assert!(!sees(&harness, "rates measured now are too low"));
+    assert!(!sees(&harness, "rates measured now would be too low"));
     assert!(
         sees(&harness, "Measuring bf16 of NVIDIA H100 (2 of 2)")
             && sees(&harness, "fp16 of NVIDIA H100 cannot be measured")
@@ -96,7 +96,7 @@ fn the_button_says_what_it_does_and_how_long_and_its_progress_can_be_cancelled_w
     assert!(!is_disabled(&harness, "Measure rates"));
     tell(&mut harness, 0, Stage::Failed("the worker ended".to_owned()));
     assert!(sees(&harness, "Measuring failed: the worker ended"));
-    assert!(sees(&harness, "Other programs use this machine: rates measured now are too low"));
+    assert!(sees(&harness, "Other programs use this machine: rates measured now would be too low"));
 }
 
 #[test]
@@ -106,8 +106,9 @@ fn a_machine_that_cannot_be_measured_says_why_and_is_asked_nothing() {
         harness.run();
         assert!(is_disabled(harness, "Measure rates") && sees(harness, reason), "{reason}");
     };
-    harness.state_mut().state.desk.session.as_mut().unwrap().read_only = Some("Read-only: no line to node".to_owned());
-    refuses(&mut harness, "Read-only: no line to node");
+    harness.state_mut().state.desk.session.as_mut().unwrap().read_only =
+        Some("Read-only: no connection to node".to_owned());
+    refuses(&mut harness, "Read-only: no connection to node");
     harness.state_mut().state.desk.session = None;
     refuses(&mut harness, "open or create one first");
     let context = harness.ctx.clone();
@@ -157,7 +158,7 @@ fn rates_are_shown_by_device_with_their_units_and_when_they_were_measured() {
     }
     let day = jiff::Timestamp::from_second(1_700_000_000).unwrap().to_zoned(jiff::tz::TimeZone::system());
     assert_eq!(harness.query_all_by_label_contains(&day.strftime("%Y-%m-%d %H:%M").to_string()).count(), 2);
-    assert!(sees(&harness, "Clocks of GPU 1 were held down by sw_power_cap"));
+    assert!(sees(&harness, "The clocks of GPU 1 were limited by sw_power_cap"));
     assert!(harness.query_by_label("tf32").is_none(), "no device was measured at it");
     assert!(harness.query_by_label("Measure rates again").is_some());
 }

@@ -28,7 +28,13 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
         ui.take_available_width();
         ui.horizontal_wrapped(|ui| {
             ui.label(strong("Program"));
-            ui.label(muted(ui, "{factor} is the level of a cell, {switch:--text} a text where it is on").size(SMALL));
+            ui.label(
+                muted(
+                    ui,
+                    "{factor} stands for the level of a cell; {switch:--text} adds the text where the switch is on",
+                )
+                .size(SMALL),
+            );
         });
         let mut edited = texts.clone();
         let known: Vec<&str> = texts.factors.iter().map(|factor| factor.key.as_str()).collect();
@@ -51,7 +57,7 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
     commands.extend(asked.into_iter().map(Command::from));
 }
 
-/// The command, its placeholders in colour.
+/// The command, with its placeholders in colour.
 fn run_ui(ui: &mut Ui, run: &mut String, known: &[&str]) {
     let font = TextStyle::Monospace.resolve(ui.style());
     let palette = palette(ui.visuals());
@@ -70,8 +76,9 @@ fn run_ui(ui: &mut Ui, run: &mut String, known: &[&str]) {
         ui.fonts_mut(|fonts| fonts.layout_job(job))
     };
     let field = TextEdit::multiline(run).desired_rows(2).desired_width(f32::INFINITY).layouter(&mut layout);
-    let field =
-        ui.add(field).on_hover_text("The program and its arguments. No shell reads them; quotes hold words together.");
+    let field = ui
+        .add(field)
+        .on_hover_text("The program and its arguments. They are not passed to a shell; quotes keep words together.");
     named(&field, "Command", run);
 }
 
@@ -79,12 +86,12 @@ fn append(job: &mut LayoutJob, text: &str, font: &FontId, colour: Color32) {
     job.append(text, 0.0, TextFormat::simple(font.clone(), colour));
 }
 
-/// The parts of a command: text, and placeholders with whether there is one of that name.
+/// The parts of a command: text, and placeholders with whether their names are known.
 fn pieces(text: &str, known: &[&str]) -> Vec<(Range<usize>, Option<bool>)> {
     let (mut pieces, mut at) = (Vec::new(), 0);
     while let Some(open) = text[at..].find('{').map(|open| at + open) {
         let Some(close) = text[open..].find('}').map(|close| open + close + 1) else { break };
-        // `{{` is a brace.
+        // `{{` stands for a brace.
         if text[open + 1..].starts_with('{') {
             pieces.push((at..open + 2, None));
             at = open + 2;
@@ -115,10 +122,11 @@ fn field_ui(ui: &mut Ui, label: &str, name: &str, text: &mut String, hint: &str,
 fn folder_ui(ui: &mut Ui, base: Option<&str>, texts: &mut CommandTexts) {
     ui.horizontal_wrapped(|ui| {
         let (hint, from) = match base {
-            Some(base) => ("that of the plan", format!("relative to {base}")),
+            Some(base) => ("the folder of the plan", format!("relative to {base}")),
             None => (
-                "where multicard was started",
-                "relative to where multicard was started; once saved, to the plan".to_owned(),
+                "the folder where multicard was started",
+                "relative to the folder where multicard was started; once the plan is saved, relative to the plan"
+                    .to_owned(),
             ),
         };
         field_ui(ui, "Folder", "Folder of the program", &mut texts.folder, hint, LONG, "");
@@ -126,13 +134,13 @@ fn folder_ui(ui: &mut Ui, base: Option<&str>, texts: &mut CommandTexts) {
     });
 }
 
-/// The factors with their levels, and a line for one more.
+/// The factors with their levels, and a line for a new one.
 fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     let column = |name, head, share, hint| Column { name, head, share, hint, required: true };
     let columns =
         [column("Name", "Factor", 0.25, "name"), column("Levels", "Levels, separated by commas", 0.75, "fp32, bf16")];
     let known: Vec<&str> = texts.factors.iter().map(|factor| factor.key.as_str()).collect();
-    // A placeholder that nothing is called becomes the name of the next factor: its levels are all that is left to type.
+    // A placeholder with an unknown name is suggested as the name of the next factor, so only its levels must be typed.
     let unknown = pieces(&texts.run, &known).into_iter().find(|(_, is_known)| *is_known == Some(false));
     let next =
         unknown.map(|(range, _)| texts.run[range].trim_matches(['{', '}']).split(':').next().unwrap_or("").to_owned());
@@ -149,8 +157,8 @@ fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     }
     if texts.uses_no_gpu() || !texts.has_gpus() {
         let mut uses_none = texts.uses_no_gpu();
-        let help = "gpus = 0: its runs get no GPU, also where there are some. Otherwise a run gets one, or as many as the factor gpus \
-                    says.";
+        let help = "gpus = 0: runs of the program get no GPU, even if the machine has some. Otherwise a run gets one GPU, or as many as \
+             the factor gpus says.";
         if check_ui(ui, &mut uses_none, "uses no GPU").on_hover_text(help).changed() {
             let place = texts.factors.iter().position(|factor| factor.key == GPUS);
             *texts = match place {
@@ -168,7 +176,7 @@ fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
             Column { head: "Factor", ..column("Factor", 0.2) },
             column("Name", 0.3),
             column("Unit", 0.15),
-            Column { head: "Help: what it changes", ..column("Help", 0.35) },
+            Column { head: "Help: what the factor changes", ..column("Help", 0.35) },
         ];
         let list = List { what: "factor", columns: &columns, grows: false, next: None };
         let lines = texts.factors.iter_mut().map(|factor| {
@@ -180,11 +188,11 @@ fn factors_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     });
 }
 
-/// The measures that readings are of.
+/// Draws the measures that readings belong to.
 fn measures_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     let column = |name, head, share, hint, required| Column { name, head, share, hint, required };
     let columns = [
-        column("Key", "Key: the name of its readings", 0.38, "bleu", true),
+        column("Key", "Key: the name of the reading", 0.38, "bleu", true),
         column("Name", "Name", 0.42, "BLEU", false),
         column("Unit", "Unit", 0.2, "GB/s", false),
     ];
@@ -209,7 +217,8 @@ fn measures_ui(ui: &mut Ui, texts: &mut CommandTexts) {
                     *better = one;
                 }
             }
-            let help = "As rates do: runs that were throttled or had company are left out of it";
+            let help = "If ticked, runs that were throttled or shared the machine are left out of this measure, as they are left out of \
+                 rates";
             check_ui(ui, on_speed, "depends on the speed of the machine").on_hover_text(help);
         });
     });
@@ -227,49 +236,52 @@ fn measures_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     }
 }
 
-/// Where readings come from.
+/// Draws the sources of readings.
 fn readings_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     lines_ui(
         ui,
-        "Patterns over the output",
+        "Patterns for the output",
         &mut texts.patterns,
         r"step (?<step>\d+) loss (?<loss>\S+)",
         "Regular expressions with named groups, one a line: step, loss, units, duration_s; other names are readings",
     );
     lines_ui(
         ui,
-        "Files that it writes",
+        "Files that the program writes",
         &mut texts.files,
         "{run_folder}/metrics.csv",
-        "CSV, JSON Lines, or a folder of TensorBoard's event files with / at its end; one a line",
+        "CSV, JSON Lines, or a folder of TensorBoard's event files with / at its end; one on each line",
     );
     lines_ui(
         ui,
-        "What its names stand for",
+        "Meanings of the program's names",
         &mut texts.names,
         "train/loss = loss",
-        "Names in these files, and the field of readings or the measure that each is; one a line",
+        "Names in these files, and the field of readings or the measure that each name stands for; one on each line",
     );
-    let help = "Otherwise as many steps are left out of statistics as Details says: Warm-up steps";
-    check_ui(ui, &mut texts.finds_warm_up, "warm-up ends once step times have settled").on_hover_text(help);
-    ui.label(muted(ui, "Without patterns and files, readings are looked for. multicard help readings").size(SMALL));
+    let help = "If this is off, the number of warm-up steps in Details is left out of statistics";
+    check_ui(ui, &mut texts.finds_warm_up, "warm-up ends when step times have settled").on_hover_text(help);
+    ui.label(
+        muted(ui, "Without patterns and files, multicard searches the output for readings. multicard help readings")
+            .size(SMALL),
+    );
 }
 
-/// What is done and set before it runs, when it is ended, and what it counts.
+/// Draws the set-up, the environment variables, the time limit, and the words for units and steps.
 fn surroundings_ui(ui: &mut Ui, texts: &mut CommandTexts) {
     lines_ui(
         ui,
         "Set-up, once a session",
         &mut texts.setup,
         "make",
-        "A program that is run before the first run of a session; its failure fails the run",
+        "A program that runs before the first run of a session; if it fails, the run fails",
     );
     lines_ui(
         ui,
         "Variables",
         &mut texts.variables,
         "NAME=text",
-        "Environment variables that are set for it, one a line; placeholders are filled",
+        "Environment variables for the program, one on each line; placeholders are filled",
     );
     ui.horizontal_wrapped(|ui| {
         let help = "A run that takes longer is ended and counts as failed";

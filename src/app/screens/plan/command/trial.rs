@@ -1,4 +1,4 @@
-//! A trial of the first cell, and what it read.
+//! A trial of the first cell, and the readings that it found.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,28 +16,28 @@ use crate::session::{Machine, Trial, try_once};
 
 /// Most seconds that a trial takes.
 const TRIAL_S: f64 = 10.0;
-/// Height of what a trial read.
+/// Height of the list of readings.
 const READ_HEIGHT: f32 = 220.0;
 
-/// A trial of the first cell.
+/// The state of a trial of the first cell.
 #[derive(Default)]
 pub(super) enum Tried {
     /// There was none.
     #[default]
     Not,
-    /// It runs.
+    /// It is running.
     Running {
-        /// Asks for its end.
+        /// Requests its end.
         stop: Arc<AtomicBool>,
-        /// What comes of it.
+        /// Its future result.
         result: Promise<Result<Trial, String>>,
     },
-    /// It has ended, with what was read.
+    /// It has ended, with its result.
     Done(Result<Trial, String>),
 }
 
 impl Form {
-    /// Whether a trial runs.
+    /// Whether a trial is running.
     pub(in crate::app::screens::plan) fn is_trying(&self) -> bool {
         matches!(self.tried, Tried::Running { .. })
     }
@@ -52,14 +52,14 @@ impl Form {
         self.tried = Tried::Running { stop, result };
     }
 
-    /// Ends it.
+    /// Ends the trial.
     pub(in crate::app::screens::plan) fn stop_trial(&self) {
         if let Tried::Running { stop, .. } = &self.tried {
             stop.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Takes over what came of it.
+    /// Takes over the result of a trial that has ended.
     pub(in crate::app::screens::plan) fn poll_trial(&mut self) {
         if let Tried::Running { result, .. } = &self.tried
             && result.ready().is_some()
@@ -70,7 +70,7 @@ impl Form {
     }
 }
 
-/// Draws the button, and what the last trial read.
+/// Draws the button, and the result of the last trial.
 pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>) {
     let refusal = view.trial_refusal();
     let tried = &view.own.program.tried;
@@ -80,16 +80,16 @@ pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>
                 asked.push(PlanCommand::StopTrial);
             }
             ui.spinner();
-            ui.label(muted(ui, format!("The first cell runs for {TRIAL_S} s at most")));
+            ui.label(muted(ui, format!("The first cell runs for at most {TRIAL_S} s")));
         }
         _ => {
             let button = ui.add_enabled(refusal.is_none(), Button::new("Try once"));
-            let help = format!("Runs the first cell for {TRIAL_S} s at most. Nothing is recorded.");
+            let help = format!("Runs the first cell for at most {TRIAL_S} s. Nothing is recorded.");
             if button.on_hover_text(help).clicked() {
                 asked.push(PlanCommand::TryOnce);
             }
             let note = refusal.unwrap_or_else(|| {
-                format!("runs the first cell for {TRIAL_S} s at most and shows what is read of it; nothing is recorded")
+                format!("runs the first cell for at most {TRIAL_S} s and shows the readings that were found; nothing is recorded")
             });
             ui.label(muted(ui, note).size(SMALL));
         }
@@ -105,7 +105,7 @@ pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>
     let keys: Vec<&str> = trial.keys.iter().map(|key| key.as_str()).collect();
     let readings = if keys.is_empty() { "no readings".to_owned() } else { format!("readings: {}", keys.join(", ")) };
     let steps = if trial.steps == 1 { "1 step".to_owned() } else { format!("{} steps", trial.steps) };
-    let end = trial.end.as_deref().unwrap_or("It was ended after its time.");
+    let end = trial.end.as_deref().unwrap_or("It was ended when its time was over.");
     ui.label(format!("{steps}, {readings}. {end}"));
     for warning in &trial.warnings {
         ui.colored_label(palette(ui.visuals()).warning, RichText::new(warning).size(SMALL));
@@ -123,7 +123,7 @@ pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>
                 });
             }
             if trial.read.is_empty() && !trial.output.is_empty() {
-                ui.label(muted(ui, "Nothing was read from its output. The last lines:").size(SMALL));
+                ui.label(muted(ui, "No reading was found in its output. The last lines:").size(SMALL));
                 for line in &trial.output {
                     ui.label(RichText::new(line).monospace().size(SMALL));
                 }

@@ -55,7 +55,7 @@ fn a_block_may_have_a_program_of_its_own_and_its_wrong_text_launches_nothing_whi
     assert!(window.query_by_label("Command").is_none());
     execute(&mut window, PlanCommand::Launch);
     assert!(window.state().requests.is_empty());
-    assert!(messages(&window).contains("nothing is called {lr}"), "{}", messages(&window));
+    assert!(messages(&window).contains("unknown placeholder {lr}"), "{}", messages(&window));
     execute(&mut window, PlanCommand::Block(1));
-    assert!(says(&window, "nothing is called {lr}"));
+    assert!(says(&window, "unknown placeholder {lr}"));
 }

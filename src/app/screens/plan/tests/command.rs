@@ -32,14 +32,14 @@ fn a_factor_is_added_by_its_name_and_its_levels() {
 fn what_is_wrong_is_shown_and_launches_nothing_until_it_is_right() {
     let mut window = own();
     type_into(&mut window, "Command", " --lr={lr}");
-    assert!(says(&window, "nothing is called {lr}"));
+    assert!(says(&window, "unknown placeholder {lr}"));
     assert!(run(&window).contains("{lr}"), "the text stays");
     execute(&mut window, PlanCommand::Launch);
     assert!(window.state().requests.is_empty());
     assert!(messages(&window).contains("The program is not complete"), "{}", messages(&window));
     type_into(&mut window, "Levels of a new factor", "0.1, 0.01");
     click(&mut window, "Add factor");
-    assert!(!says(&window, "nothing is called {lr}"));
+    assert!(!says(&window, "unknown placeholder {lr}"));
     assert_eq!(ticked(&window, "lr").len(), 2);
     execute(&mut window, PlanCommand::Launch);
     assert!(matches!(window.state().requests[..], [Request::Launch { .. }]), "no worker is needed");
@@ -51,7 +51,7 @@ fn a_placeholder_becomes_the_name_of_the_next_factor_and_no_field_moves_while_it
     let levels = |window: &Window| window.get_by_label("Levels of a new factor").rect();
     let before = levels(&window);
     type_into(&mut window, "Command", " {lr}");
-    assert!(says(&window, "nothing is called {lr}"));
+    assert!(says(&window, "unknown placeholder {lr}"));
     assert_eq!(levels(&window), before);
     assert_eq!(window.get_by_label("Name of a new factor").value().as_deref(), Some("lr"));
     type_into(&mut window, "Levels of a new factor", "8, 16, 24");
@@ -71,9 +71,9 @@ fn another_plan_is_not_opened_over_text_that_is_in_no_plan_without_a_question() 
     execute(&mut window, PlanCommand::Start("quickstart"));
     assert!(run(&window).contains("{lr}"), "the text stays until the answer");
     click(&mut window, "Stay");
-    assert!(run(&window).contains("{lr}") && !says(&window, "and lose it"));
+    assert!(run(&window).contains("{lr}") && !says(&window, "and lose the changes"));
     execute(&mut window, PlanCommand::Start("quickstart"));
-    click(&mut window, "Open quickstart and lose it");
+    click(&mut window, "Open quickstart and lose the changes");
     assert_eq!(window.state().state.own::<PlanScreen>().plan().name, "quickstart");
 }
 
@@ -81,7 +81,7 @@ fn another_plan_is_not_opened_over_text_that_is_in_no_plan_without_a_question() 
 fn patterns_become_readings_of_the_plan() {
     let mut window = own();
     click(&mut window, "Readings");
-    type_into(&mut window, "Patterns over the output", r"loss (?<loss>\S+)");
+    type_into(&mut window, "Patterns for the output", r"loss (?<loss>\S+)");
     let plan = window.state().state.own::<PlanScreen>().plan().clone();
     assert_eq!(plan.first.spec.command.as_ref().unwrap().readings.patterns, [r"loss (?<loss>\S+)"]);
     assert!(plan.to_toml().contains("patterns = "), "{}", plan.to_toml());
@@ -111,8 +111,8 @@ fn everything_that_a_plan_says_of_a_program_can_be_typed() {
     click(&mut window, "Better higher rate");
     type_into(&mut window, "Name of rate", "Rate");
     click(&mut window, "depends on the speed of the machine");
-    type_into(&mut window, "What its names stand for", "train/loss = loss");
-    click(&mut window, "warm-up ends once step times have settled");
+    type_into(&mut window, "Meanings of the program's names", "train/loss = loss");
+    click(&mut window, "warm-up ends when step times have settled");
     type_into(&mut window, "Set-up, once a session", "make all");
     type_into(&mut window, "Variables", "ALGO=ring");
     type_into(&mut window, "Time limit of the program", "90");

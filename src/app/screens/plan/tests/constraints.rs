@@ -40,7 +40,7 @@ fn what_is_wrong_with_a_constraint_is_said_below_it_and_launches_nothing_until_i
     let below = window.get_by_label("Cells of a new constraint").rect();
     execute(&mut window, PlanCommand::Launch);
     assert!(window.state().requests.is_empty());
-    assert!(messages(&window).contains("Constraint 1 is not right"), "{}", messages(&window));
+    assert!(messages(&window).contains("Constraint 1 contains an error"), "{}", messages(&window));
     execute(&mut window, PlanCommand::Constraints(vec![("precision = fp32".to_owned(), "is known".to_owned())]));
     assert!(!says(&window, "Cells: ") && excluded(&window).len() == 1);
     assert_eq!(window.get_by_label("Cells of a new constraint").rect(), below, "no field moves");

@@ -1,7 +1,7 @@
-//! Steps of a program that marks none: the lines that it prints say when each ended.
+//! Marks the steps of a program that does not mark them itself, by means of the lines that it prints.
 //!
-//! An unmodified script has no ranges that name its steps, so that nothing could be said of where a step's time goes. Its own lines tell
-//! how long each step was, and arrive as it ends; both clocks are of one machine.
+//! An unmodified script has no ranges that name its steps, so it would be unknown where a step's time goes. But its output lines report how
+//! long each step was, and arrive when the step ends; both clocks belong to the same machine.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,27 +13,27 @@ use super::fold::is_step;
 use super::source::{Head, Source as _};
 use super::value::BUILT_IN;
 
-/// What is said of a recording whose steps are marked so.
-const NOTE: &str = "steps are those that the program's lines tell, each up to the arrival of its line";
-/// What such a step is called.
+/// The note on a recording whose steps were marked in this way.
+const NOTE: &str = "steps are the program's own: each ends when its line of output arrives";
+/// The name of such a step.
 const STEP: &str = "step";
 
-/// A step as its program told it, in seconds since the Unix epoch.
+/// A step as its program reported it, in seconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ToldStep {
-    /// When it began.
+pub struct ReportedStep {
+    /// Its start.
     pub start_s: f64,
-    /// When it ended.
+    /// Its end.
     pub end_s: f64,
 }
 
-/// Marks steps in an events file for each process that used a GPU. Nothing is marked where ranges already name steps, and where the file
-/// does not say what time it was.
+/// Marks steps in an events file for each process that used a GPU. Nothing is marked if ranges already name steps, or if the file does not
+/// contain the real time.
 ///
 /// # Errors
 ///
 /// If the file cannot be read or written.
-pub(super) fn mark_steps(events: &Path, steps: &[ToldStep]) -> Result<(), TraceError> {
+pub(super) fn mark_steps(events: &Path, steps: &[ReportedStep]) -> Result<(), TraceError> {
     let failed = |source| TraceError::Io { file: events.to_owned(), source };
     let file = EventsFile::open(events)?;
     let Some(epoch_ns) = file.head()?.epoch_ns.filter(|_| !steps.is_empty()) else { return Ok(()) };
@@ -64,7 +64,7 @@ pub(super) fn mark_steps(events: &Path, steps: &[ToldStep]) -> Result<(), TraceE
         // No thread of the process has this number.
         let lane = writer.lane(&Lane { kind: Kind::Range, process, gpu: None, track: 0 });
         let mut before = i64::MIN;
-        for ToldStep { start_s, end_s } in steps {
+        for ReportedStep { start_s, end_s } in steps {
             let at = |time_s: f64| (time_s * 1e9) as i64 - epoch_ns;
             let (start, end) = (at(*start_s).max(before), at(*end_s));
             if start < end {
