@@ -5,6 +5,7 @@
 mod cite;
 mod claims;
 mod command;
+mod compose;
 mod conduct;
 mod data;
 mod difference;
@@ -28,6 +29,7 @@ mod reproduction;
 mod run;
 mod session;
 mod setup;
+mod sources;
 mod study;
 mod table;
 mod trace;

@@ -6,6 +6,8 @@ mod built_in;
 mod chart;
 mod claims;
 mod compare;
+mod composed;
+mod composition;
 mod csv;
 mod difference;
 mod drawing;
@@ -41,9 +43,11 @@ pub use chart::{
 };
 pub use claims::{claimed, claims_table};
 pub use compare::{Arrangement, Comparison, SettingLevels, compare, compare_with, level_name, table};
+pub use composed::ComposedFigure;
+pub use composition::{ComposedPanel, Composition, CompositionFile, PanelTable, Share};
 pub use difference::{Difference, DifferenceOutcome, difference};
 pub use drawing::{Figure, compare_on_screen, figure};
-pub use latex::latex_figure;
+pub use latex::{latex_composed, latex_figure};
 pub use methods::methods;
 pub use number::{capitalised, counted, duration_text, from_to, grouped, precise, short, significant, without_zeros};
 pub use overrides::{

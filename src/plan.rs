@@ -28,6 +28,7 @@ mod remark;
 mod run;
 mod shape;
 mod study;
+mod toml_values;
 mod topology;
 mod tracing;
 mod workload;
@@ -52,6 +53,7 @@ pub use remark::{Remark, missing_program, remarks};
 pub use run::RunState;
 pub use shape::{Binding, Estimate, Limits, MemoryKinds, Shape};
 pub use study::{StudyEntry, StudyTable};
+pub use toml_values::TomlValues;
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracer, Tracing};
 pub use workload::{

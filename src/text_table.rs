@@ -141,6 +141,11 @@ pub fn html_text(text: &str) -> String {
     })
 }
 
+/// Text for HTML that keeps its lines, as in `pre`.
+pub fn html_lines(text: &str) -> String {
+    text.lines().map(|line| html_text(line) + "\n").collect()
+}
+
 /// Text for LaTeX, on one line and without commands.
 pub fn latex_text(text: &str) -> String {
     escaped(text, |character| match character {

@@ -99,3 +99,89 @@ fn a_figure_is_set_in_latex_with_a_caption_that_says_n_and_intervals() {
         assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stdout));
     }
 }
+
+/// A second session beside `gpu`, of other cells.
+fn with_another(home: &Path) {
+    use std::io::Read;
+    let packed = fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/sessions/repeats.zip.gz")).unwrap();
+    let mut archive = Vec::new();
+    flate2::read::GzDecoder::new(packed).read_to_end(&mut archive).unwrap();
+    fs::write(home.join("repeats.zip"), archive).unwrap();
+    let imported = run(home, &["session", "import", "repeats.zip", "--session", "deep/repeats"]);
+    assert!(imported.status.success(), "{}", said(&imported));
+}
+
+const COMPOSED: &str = "version = 1\ncolumns = 2\nwidth = \"page\"\nshare = [\"legend\", \"y\"]\n\
+                        [[panel]]\nsession = \"gpu\"\nmeasure = \"step_time_s\"\ntitle = \"On a GPU\"\n\
+                        [[panel]]\nsession = \"deep/repeats\"\nmeasure = \"step_time_s\"\ntitle = \"On CPUs\"\n";
+
+#[test]
+fn panels_of_two_sessions_are_one_figure_that_is_drawn_again_from_its_file() {
+    let home = session();
+    let home = home.path();
+    with_another(home);
+    fs::write(home.join("both.toml"), COMPOSED).unwrap();
+    fs::create_dir(home.join("figures")).unwrap();
+    for file in ["figures/both.svg", "figures/both.pdf", "figures/both.png"] {
+        drawn(home, &["both.toml", "--out", file, "--tex", "both.tex"]);
+    }
+    let svg = fs::read_to_string(home.join("figures/both.svg")).unwrap();
+    assert!(svg.contains(">On a GPU<") && svg.contains(">On CPUs<") && svg.contains(">(b) <"));
+    assert!(!svg.contains(home.to_str().unwrap()), "a figure is published: no folder stands in it");
+    let tex = fs::read_to_string(home.join("both.tex")).unwrap();
+    assert!(tex.contains("(a) On a GPU. Values are medians of 2") && tex.contains("\\label{fig:both}"), "{tex}");
+    // The second session lies elsewhere: it is moved to where figures look.
+    fs::rename(home.join("deep/repeats"), home.join("repeats")).unwrap();
+    let again = drawn(home, &["--all", "figures"]);
+    assert!(again.contains("0 figures drawn anew, 3 as they were, 0 not drawn"), "{again}");
+
+    drawn(home, &["figures/both.svg", "--out", "grey.svg", "--palette", "grey", "--title", "Both"]);
+    assert!(fs::read_to_string(home.join("grey.svg")).unwrap().contains(">Both<"));
+    let refused = run(home, &["figure", "figures/both.svg", "--out", "no.svg", "--y-limits", "0,1"]);
+    assert!(said(&refused).contains("of a composed figure, --title"), "{}", said(&refused));
+    let described = drawn(home, &["figures/both.pdf"]);
+    assert!(described.contains("2 panels over") && described.contains("of session gpu"), "{described}");
+
+    fs::rename(home.join("repeats"), home.join("gone")).unwrap();
+    let output = run(home, &["figure", "--all", "figures"]);
+    assert!(
+        said(&output).contains("panel 2: it is of session repeats, which is neither beside it"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(fs::read_to_string(home.join("figures/both.svg")).unwrap(), svg);
+}
+
+#[test]
+fn panels_that_cannot_be_drawn_are_named_with_their_lines_and_the_rest_is_drawn() {
+    let home = session();
+    let home = home.path();
+    let text = "version = 1\ncolums = 3\n[[panel]]\nsession = \"gpu\"\n[[panel]]\nsession = \"gone\"\n\
+                [[panel]]\nsession = \"gpu\"\nfilter = \"fp16 )\"\n[[panel]]\nsession = \"gpu\"\nstudy = \"metrics\"\n\
+                [[panel]]\nsession = \"gpu\"\nform = \"clouds\"\n";
+    fs::write(home.join("f.toml"), text).unwrap();
+    let output = run(home, &["figure", "f.toml", "--out", "f.svg"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for part in [
+        "f.toml:2: colums: unknown key; did you mean \"columns\"?",
+        "f.toml:5: panel[2]: it is not drawn: ",
+        "f.toml:7: panel[3]: it is not drawn: the filter, character ",
+        "f.toml:10: panel[4]: it is not drawn: no cell has its values",
+        "f.toml:15: panel[5].form: unknown variant `clouds`",
+        "f.svg is drawn without what is named above",
+    ] {
+        assert!(said(&output).contains(part), "{part} in {}", said(&output));
+    }
+    let svg = fs::read_to_string(home.join("f.svg")).unwrap();
+    assert!(svg.contains("(e) ") && svg.contains("Nothing to draw yet"));
+    for (text, part) in [
+        ("version = 9\n[[panel]]\nsession = \"gpu\"\n", "f.toml:1: version: 9 is newer than this multicard's 1"),
+        ("version = 1\n", "panel: missing"),
+        ("[[panel]]\nsession = \"gone\"\n", "no panel has a picture"),
+    ] {
+        fs::write(home.join("f.toml"), text).unwrap();
+        let output = run(home, &["figure", "f.toml", "--out", "none.svg"]);
+        assert!(said(&output).contains(part) && output.status.code() == Some(2), "{part} in {}", said(&output));
+    }
+    assert!(!home.join("none.svg").exists());
+}

@@ -1,9 +1,14 @@
 //! A text of headings, paragraphs, lists, tables and pictures, written as Markdown, as one page of HTML, and as LaTeX.
 
-use std::fmt::Write as _;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
 
+use crate::figure::paper::{PAGE, Scene, inline, page_style};
 use crate::figure::{self, Format, Table, render};
-use crate::text_table::{TextTable, html_prose, html_text, latex_prose, latex_text, markdown_prose, markdown_text};
+use crate::text_table::{
+    TextTable, html_lines, html_prose, html_text, latex_prose, latex_text, markdown_prose, markdown_text,
+};
 
 /// A part of a document.
 pub(super) enum Part {
@@ -17,15 +22,24 @@ pub(super) enum Part {
     Table(Box<Table>),
     /// A table of text.
     Values(TextTable),
+    /// A text that keeps its lines, such as a plan's file, folded where a page can fold it.
+    Lines {
+        /// What it is.
+        title: String,
+        /// The text.
+        text: String,
+    },
     /// A picture. The writer of the document writes its files, `figures/NAME.svg` and `figures/NAME.pdf`.
     Picture {
         /// The name of the picture's files without their ending.
         name: String,
         /// The picture's title.
         title: String,
-        /// The SVG, which is embedded in the page of HTML.
-        svg: String,
+        /// How it is drawn, which the page of HTML holds.
+        scene: Box<Scene>,
     },
+    /// Files beside the document: what each is and its path. A page of HTML needs no other file and does not name them.
+    Files(Vec<(String, String)>),
 }
 
 /// A document.
@@ -60,8 +74,13 @@ impl Document {
                 Part::List(items) => items.iter().map(|item| format!("- {}\n", markdown_prose(item))).collect(),
                 Part::Table(table) => render(table, Format::Markdown),
                 Part::Values(table) => table.markdown(),
+                Part::Lines { title, text } => markdown_lines(title, text),
                 Part::Picture { name, title, .. } => {
                     format!("![{}](figures/{name}.svg)\n", markdown_text(title))
+                }
+                Part::Files(files) => {
+                    let link = |(name, path): &(String, String)| format!("[{}]({path})", markdown_text(name));
+                    format!("{}\n", files.iter().map(link).collect::<Vec<_>>().join(", "))
                 }
             };
             text.push('\n');
@@ -69,30 +88,64 @@ impl Document {
         text
     }
 
-    /// The document as one page of HTML that needs no other file.
+    /// The document as one page of HTML that needs no other file: tables are sorted by a click on their heads, figures follow the
+    /// page from light to dark, and nothing but its own script runs.
     pub(super) fn html(&self) -> String {
-        let mut page = format!("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{STYLE}");
         let title = self.0.iter().find_map(|part| if let Part::Heading(1, title) = part { Some(title) } else { None });
         let title = title.map_or(String::new(), |title| html_text(title));
-        let _infallible = writeln!(page, "<title>{title}</title>\n</head>\n<body>");
+        let scenes: Vec<&Scene> = self
+            .0
+            .iter()
+            .filter_map(|part| if let Part::Picture { scene, .. } = part { Some(&**scene) } else { None })
+            .collect();
+        let style = page_style(&scenes) + &STYLE.replace("PAGE", &paper_colour());
+        let policy = format!(
+            "default-src 'none'; font-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'",
+            checksum(&style),
+            checksum(SCRIPT)
+        );
+        let mut page = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        );
+        let mut place = 0;
         for part in &self.0 {
             page += &match part {
-                Part::Heading(level, heading) => format!("<h{level}>{}</h{level}>\n", html_text(heading)),
+                Part::Heading(1, heading) => format!("<h1>{}</h1>\n{}", html_text(heading), self.contents()),
+                Part::Heading(level, heading) => {
+                    place += 1;
+                    format!("<h{level} id=\"part-{place}\">{}</h{level}>\n", html_text(heading))
+                }
                 Part::Paragraph(paragraph) => format!("<p>{}</p>\n", html_prose(paragraph)),
                 Part::List(items) => html_list(items),
                 Part::Table(table) => {
                     format!("<div class=\"wide\">{}</div>\n{}", figure::html(table), html_list(&table.notes))
                 }
                 Part::Values(table) => format!("<div class=\"wide\">{}</div>\n", table.html()),
-                // An image of its own: names within one SVG mean nothing in another.
-                Part::Picture { title, svg, .. } => format!(
-                    "<figure><img alt=\"{}\" src=\"data:image/svg+xml,{}\"></figure>\n",
+                Part::Lines { title, text } => format!(
+                    "<details><summary>{}</summary>\n<pre>{}</pre></details>\n",
                     html_text(title),
-                    percent_encoded(svg)
+                    html_lines(text)
                 ),
+                Part::Picture { title, scene, .. } => format!("<figure>\n{}</figure>\n", inline(scene, title)),
+                Part::Files(_) => String::new(),
             };
         }
-        page + "</body>\n</html>\n"
+        page + &format!("<script>{SCRIPT}</script>\n</body>\n</html>\n")
+    }
+
+    /// Links to the headings below the title; none where there are few.
+    fn contents(&self) -> String {
+        let below = self.0.iter().filter_map(|part| match part {
+            Part::Heading(level @ 2.., heading) => Some((*level, heading)),
+            _ => None,
+        });
+        let links = (1..).zip(below).filter(|(_, (level, _))| *level == 2);
+        let links: Vec<String> = links
+            .map(|(place, (_, heading))| format!("<a href=\"#part-{place}\">{}</a>", html_text(heading)))
+            .collect();
+        if links.len() < 3 { String::new() } else { format!("<nav>{}</nav>\n", links.join("\n")) }
     }
 
     /// The document as LaTeX, which includes its pictures as PDF files from the folder `figures`.
@@ -114,6 +167,12 @@ impl Document {
                     latex_table(&render(&alone, Format::Latex)) + &latex_list(&table.notes)
                 }
                 Part::Values(table) => latex_table(&table.latex()),
+                Part::Lines { title, text } => {
+                    let lines: Vec<String> =
+                        text.lines().map(|line| format!("\\texttt{{{}}}", latex_text(line))).collect();
+                    format!("{}:\n\n{{\\small\n{}}}\n", latex_text(title), lines.join("\\\\\n"))
+                }
+                Part::Files(_) => String::new(),
                 Part::Picture { name, .. } => {
                     format!(
                         "\\begin{{center}}\\includegraphics[max width=\\linewidth]{{figures/{name}.pdf}}\\end{{center}}\n"
@@ -126,14 +185,87 @@ impl Document {
     }
 }
 
-const STYLE: &str = "<style>\nbody { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; \
-                     color: #1b1b1b; background: #fff; }\nh2 { margin-top: 3rem; border-bottom: 1px solid #ccc; }\n\
-                     h3 { margin-top: 2.5rem; }\n.wide { overflow-x: auto; }\n\
-                     table { border-collapse: collapse; font-size: 13px; }\n\
-                     th, td { padding: 0.2rem 0.6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }\n\
-                     th { border-bottom: 2px solid #888; }\n\
-                     .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }\n\
-                     ul { font-size: 14px; }\nfigure { margin: 1rem 0; }\nimg { max-width: 100%; }\n</style>\n";
+const STYLE: &str = "\
+:root { color-scheme: light dark; --line: #8884; --ink: #1b1b1b; --paper: #fff; --muted: #666; }
+@media screen and (prefers-color-scheme: dark) { :root { --ink: #ececec; --paper: PAGE; --muted: #aaa; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: var(--ink); background: var(--paper); }
+h2 { margin-top: 3rem; padding-top: 0.5rem; border-top: 1px solid var(--line); } h3 { margin-top: 2.5rem; }
+nav { display: flex; flex-wrap: wrap; gap: 0.2rem 1rem; font-size: 0.9rem; }
+a { color: inherit; }
+.wide { overflow-x: auto; margin: 1rem 0; }
+table { border-collapse: collapse; font-size: 13px; }
+th, td { padding: 0.2rem 0.6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
+th { border-bottom: 2px solid var(--line); }
+th[tabindex] { cursor: pointer; } th[aria-sort=ascending]::after { content: ' \\2191'; } th[aria-sort=descending]::after { content: ' \\2193'; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+ul { font-size: 14px; overflow-wrap: anywhere; }
+pre { overflow-x: auto; padding: 0.7rem; border: 1px solid var(--line); font: 13px/1.45 ui-monospace, monospace; }
+summary { cursor: pointer; }
+figure { margin: 1.5rem 0; } svg { max-width: 100%; height: auto; }
+@page { margin: 15mm; }
+@media print {
+  body { font-size: 10pt; max-width: none; margin: 0; padding: 0; } nav { display: none; }
+  h2, h3, h2 + p, h3 + p { break-after: avoid; } figure, tr { break-inside: avoid; } thead { display: table-header-group; }
+  .wide { overflow: visible; } table { font-size: 7.5pt; max-width: 100%; } ul { font-size: 8.5pt; }
+  th, td { padding: 0.1rem 0.3rem; overflow-wrap: break-word; } .number { white-space: normal; }
+  table:has(th:nth-child(14)) :is(th, td) { overflow-wrap: anywhere; }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8pt; }
+}
+";
+
+/// Sorts a table by the column whose head is clicked, or chosen by a key: columns of numbers by their numbers, others by letters; again for the
+/// opposite order. Fields without a value stay last.
+const SCRIPT: &str = "\
+const value = cell => {
+  const text = cell.textContent.trim();
+  const number = parseFloat(text.replace(/[\\s\\u202f\\u00a0]/g, '').replace(/\\u2212/g, '-').replace('\\u00d710', 'e'));
+  return { text, number, missing: text === '' || text === '\\u2014' };
+};
+const order = (a, b, sign, byNumber) => {
+  if (a.missing || b.missing) return a.missing - b.missing;
+  if (byNumber && !isNaN(a.number) && !isNaN(b.number)) return sign * (a.number - b.number);
+  return sign * a.text.localeCompare(b.text, undefined, { numeric: true });
+};
+const sort = head => {
+  const up = head.getAttribute('aria-sort') !== 'ascending', body = head.closest('table').tBodies[0];
+  for (const other of head.parentElement.cells) other.removeAttribute('aria-sort');
+  head.setAttribute('aria-sort', up ? 'ascending' : 'descending');
+  const rows = [...body.rows].map(row => ({ row, value: value(row.cells[head.cellIndex]) }));
+  rows.sort((a, b) => order(a.value, b.value, up ? 1 : -1, head.classList.contains('number')));
+  body.append(...rows.map(({ row }) => row));
+};
+for (const head of document.querySelectorAll('thead th')) {
+  head.tabIndex = 0;
+  head.title = 'Sort by this column';
+  head.addEventListener('click', () => sort(head));
+  head.addEventListener('keydown', event => {
+    if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); sort(head); }
+  });
+}
+addEventListener('beforeprint', () => { for (const part of document.querySelectorAll('details')) part.open = true; });
+";
+
+/// The dark paper of a page.
+fn paper_colour() -> String {
+    let [red, green, blue] = PAGE;
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}
+
+/// What a page says of its own style and script, so that no other is taken.
+fn checksum(text: &str) -> String {
+    STANDARD.encode(Sha256::digest(text))
+}
+
+/// A text with its lines between fences that it does not hold.
+fn markdown_lines(title: &str, text: &str) -> String {
+    let fence = "`".repeat(longest_run(text).max(2) + 1);
+    format!("{}:\n\n{fence}\n{}\n{fence}\n", markdown_text(title), text.trim_end())
+}
+
+/// The most backticks in a row.
+fn longest_run(text: &str) -> usize {
+    text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0)
+}
 
 const PREAMBLE: &str = "% Packages of Debian: texlive-latex-extra, texlive-science, lmodern.\n\\documentclass[10pt,a4paper]{article}\n\
                         \\usepackage[T1]{fontenc}\n\\usepackage[utf8]{inputenc}\n\\usepackage{lmodern}\n\
@@ -158,22 +290,6 @@ fn latex_table(tabular: &str) -> String {
     )
 }
 
-/// Bytes of a file, encoded for a `data:` address.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len() * 3 / 2);
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b' ' | b'-' | b'_' | b'.' | b'/' | b'=' | b':' | b';' | b',' => {
-                encoded.push(char::from(byte));
-            }
-            _ => {
-                let _infallible = write!(encoded, "%{byte:02X}");
-            }
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,21 +305,30 @@ mod tests {
         let mut table = TextTable::new("lr", ["Name", "n"]);
         table.row(["a|b".into(), Field::Ready("3".to_owned())]);
         document.0.push(Part::Values(table));
-        let (name, title, svg) = ("fig-1".to_owned(), "Figure 1".to_owned(), "<svg id=\"a#b\"/>".to_owned());
-        document.0.push(Part::Picture { name, title, svg });
+        let scene = Box::new(Scene { width: 10.0, height: 20.0, ..Scene::default() });
+        document.0.push(Part::Picture { name: "fig-1".to_owned(), title: "Figure \"1\"".to_owned(), scene });
+        document.0.push(Part::Lines { title: "plan <p1>".to_owned(), text: "a = \"<b>\"\n```\n".to_owned() });
+        document.0.push(Part::Files(vec![("SVG".to_owned(), "figures/fig-1.svg".to_owned())]));
         let markdown = document.markdown();
-        for part in
-            ["# A & \\<b>", "### 50 % of \\*all\\*", "x_1 \\< 2", "- ±1 %", "| a\\|b | 3 |", "(figures/fig-1.svg)"]
-        {
+        for part in [
+            "# A & \\<b>",
+            "### 50 % of \\*all\\*",
+            "x_1 \\< 2",
+            "- ±1 %",
+            "| a\\|b | 3 |",
+            "(figures/fig-1.svg)",
+            "````\na = \"<b>\"\n```\n````\n",
+        ] {
             assert!(markdown.contains(part), "{part} in\n{markdown}");
         }
         let html = document.html();
         for part in [
             "<title>A &amp; &lt;b&gt;</title>",
-            "<h3>50 % of *all*</h3>",
+            "<h3 id=\"part-1\">50 % of *all*</h3>",
             "<p>x_1 &lt; 2</p>",
             "<td class=\"number\">3</td>",
-            "src=\"data:image/svg+xml,%3Csvg id=%22a%23b%22/%3E\"",
+            "aria-label=\"Figure &quot;1&quot;\"",
+            "<summary>plan &lt;p1&gt;</summary>\n<pre>a = &quot;&lt;b&gt;&quot;\n```\n</pre>",
         ] {
             assert!(html.contains(part), "{part} in\n{html}");
         }

@@ -1,20 +1,23 @@
-//! `multicard figure`: writes a figure of a session's results, or opens or describes a figure file.
+//! `multicard figure`: writes a figure of a session's results or of several panels, or opens or describes a figure file.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
 use super::material::Material;
 use super::overrides::OverrideArguments;
+use super::sources::Sessions;
 use super::study::StudyArguments;
-use super::{OK, Outcome, TableFormat, print, remake, say, session_folder, variant};
-use crate::figure::paper::{self, Family, Origin, Palette, PaperFormat, Provenance, Style, Width};
-use crate::figure::{self, Figure, Study};
+use super::{OK, Outcome, TableFormat, compose, print, remake, say, session_folder, variant};
+use crate::figure::paper::{self, Family, Origin, Palette, PaperFormat, Provenance, Scene, Style, Width};
+use crate::figure::{self, ComposedFigure, Composition, Figure, Study};
 use crate::foreign;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Session folder, or the name of a session in the default folder; or a figure file to open, or with --out to draw again.
+    /// Session folder, or the name of a session in the default folder; or a figure file to open, or with --out to draw again; or a
+    /// FILE.toml with the panels of a composed figure: see `multicard help composed`.
     #[arg(required_unless_present = "all")]
     session: Option<PathBuf>,
     /// Draw all figure files of this folder again, each with all that was changed in it; what has not changed is left as it is.
@@ -116,6 +119,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         (None, Some(session)) => session,
         (None, None) => return Err("give a session, a figure file, or --all DIR".into()),
     };
+    if compose::is_composition(session) {
+        return composed(arguments, session);
+    }
     if session.is_file() {
         return if arguments.out.is_some() { draw_again(arguments, session) } else { open(arguments, session) };
     }
@@ -150,18 +156,77 @@ impl Arguments {
             figure.notes().iter().for_each(say);
             return Err(format!("nothing to draw: no cell has the values of {}", shown(&figure.study)).into());
         }
-        let scene = figure.scene();
-        if let Some(out) = &self.out {
-            let format = PaperFormat::of(out, self.style.dpi)?;
-            paper::write_file(out, &paper::encode(&scene, &figure.provenance(origins), format)?)?;
-        }
-        if let (Some(tex), Some(out)) = (&self.tex, &self.out) {
-            // From the folder of the LaTeX file, where they lie together.
-            let beside = tex.parent().and_then(|folder| out.strip_prefix(folder).ok()).unwrap_or(out);
-            paper::write_file(tex, figure::latex_figure(figure, &beside.display().to_string()).as_bytes())?;
-        }
+        let (scene, provenance) = (figure.scene(), figure.provenance(origins));
+        self.write_files(&scene, &provenance, |file| figure::latex_figure(figure, file))?;
         figure.notes().iter().chain(&figure.warnings(&scene)).for_each(say);
         Ok(OK)
+    }
+
+    /// Writes a composed figure and its LaTeX, and says what a reader must know.
+    fn write_composed(&self, composed: &ComposedFigure, origins: Vec<Origin>) -> Outcome {
+        if composed.blank().len() == composed.panels.len() {
+            return Err("nothing to draw: no panel has a picture".into());
+        }
+        let (scene, provenance) = (composed.scene(), composed.provenance(origins));
+        self.write_files(&scene, &provenance, |file| figure::latex_composed(composed, file))?;
+        composed.notes().iter().chain(&composed.warnings(&scene)).for_each(say);
+        Ok(OK)
+    }
+
+    /// Writes a figure and its LaTeX, which includes it.
+    fn write_files(
+        &self,
+        scene: &Scene,
+        provenance: &Provenance,
+        latex: impl FnOnce(&str) -> String,
+    ) -> Result<(), Box<dyn Error>> {
+        let Some(out) = &self.out else { return Ok(()) };
+        let format = PaperFormat::of(out, self.style.dpi)?;
+        paper::write_file(out, &paper::encode(scene, provenance, format)?)?;
+        if let Some(tex) = &self.tex {
+            // From the folder of the LaTeX file, where they lie together.
+            let beside = tex.parent().and_then(|folder| out.strip_prefix(folder).ok()).unwrap_or(out);
+            paper::write_file(tex, latex(&beside.display().to_string()).as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Changes how a composed figure is set.
+    ///
+    /// # Errors
+    /// Something else is to change, which each panel has of its own.
+    fn change_composition(&self, composition: &mut Composition) -> Result<(), String> {
+        let mut rest = Study::default();
+        self.overrides.change(&mut rest);
+        let (title, height_mm) = (rest.overrides.title.take(), rest.overrides.height_mm.take());
+        let caption = std::mem::replace(&mut rest.overrides.caption, true);
+        if rest != Study::default() {
+            return Err("of a composed figure, --title, --height, --caption and the style change: what is drawn in a panel stands in the \
+                        file that asks for it"
+                .to_owned());
+        }
+        composition.style = self.style.change(composition.style);
+        composition.title = title.or(composition.title.take());
+        composition.height_mm = height_mm.or(composition.height_mm);
+        composition.caption &= caption;
+        Ok(())
+    }
+}
+
+/// Writes the composed figure that a file of TOML asks for.
+fn composed(arguments: &Arguments, file: &Path) -> Outcome {
+    let Some(out) = &arguments.out else {
+        return Err("give --out FILE.svg, FILE.pdf or FILE.png for the composed figure".into());
+    };
+    PaperFormat::of(out, arguments.style.dpi)?;
+    let mut made = compose::made(file, arguments.of.as_deref())?;
+    arguments.change_composition(&mut made.composed.composition)?;
+    arguments.write_composed(&made.composed, made.origins)?;
+    match made.wrong {
+        0 => Ok(OK),
+        wrong => {
+            Err(format!("{} is drawn without what is named above: {wrong} of {}", out.display(), file.display()).into())
+        }
     }
 }
 
@@ -169,9 +234,16 @@ impl Arguments {
 fn draw_again(arguments: &Arguments, file: &Path) -> Outcome {
     let provenance = paper::read_file(file).map_err(|error| format!("{}: {error}", file.display()))?;
     provenance.problems.iter().for_each(|problem| say(format_args!("{}: {problem}", file.display())));
+    let mut sessions = Sessions::default();
+    if let Some(mut composition) = provenance.composition.clone() {
+        arguments.change_composition(&mut composition)?;
+        let drawn = compose::again((file, &provenance), arguments.of.as_deref(), &mut sessions, &composition);
+        let (composed, origins) = drawn.map_err(|error| format!("{}: {error}", file.display()))?;
+        return arguments.write_composed(&composed, origins);
+    }
     let mut study = provenance.study.clone();
     arguments.change(&mut study);
-    let drawn = remake::Sessions::default().draw((file, &provenance), arguments.of.as_deref(), &study);
+    let drawn = sessions.draw((file, &provenance.sessions), arguments.of.as_deref(), &study);
     let (figure, origins) = drawn.map_err(|error| format!("{}: {error}", file.display()))?;
     arguments.write(&figure, origins)
 }
@@ -213,6 +285,10 @@ fn told(provenance: &Provenance) -> String {
         for plan in &origin.plans {
             text += &format!("plan {} ({})\n", plan.name, plan.id);
         }
+    }
+    for (nth, panel) in provenance.composition.iter().flat_map(|composition| &composition.panels).enumerate() {
+        let (study, sessions) = (shown(&panel.study), panel.sessions.join(" and "));
+        text += &format!("panel {}: {study} of session {sessions}\n", nth + 1);
     }
     for note in &provenance.notes {
         text += &format!("- {note}\n");

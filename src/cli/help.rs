@@ -59,6 +59,7 @@ pub(super) const TOPICS: &[Topic] = &[
     page!(Reference, "plan", "plan files", "../plan/plan.md"),
     Topic { name: "workloads", about: "what plans run", part: Part::Reference, text: workloads_page },
     page!(Reference, "readings", "what programs say about their runs", "../program/readings/readings.md"),
+    page!(Reference, "composed", "figures of several panels", "../figure/composed.md"),
     page!(Method, "method", "measures, intervals and what they leave out", "../analysis/method.md"),
     page!(Reference, "export", "columns of exported tables", "../export/export.md"),
     page!(Reference, "session", "the session's folder", "../store/session.md"),

@@ -12,7 +12,7 @@ use crate::analysis::Measures;
 use crate::figure::capitalised;
 use crate::foreign::{self, cache_folder};
 use crate::plan::workloads;
-use crate::text_table::{TextTable, html_text};
+use crate::text_table::{TextTable, html_lines, html_text};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -126,7 +126,7 @@ fn html_of(markdown: &str) -> String {
 fn commands() -> String {
     fn add(command: &mut clap::Command, path: &str, text: &mut String) {
         let help = command.render_long_help().to_string();
-        let _infallible = write!(text, "<h3>{}</h3>\n<pre>{}</pre>\n", html_text(path), escaped(&help));
+        let _infallible = write!(text, "<h3>{}</h3>\n<pre>{}</pre>\n", html_text(path), html_lines(&help));
         for inner in command.get_subcommands_mut().filter(|inner| !inner.is_hide_set()) {
             let path = format!("{path} {}", inner.get_name());
             add(inner, &path, text);
@@ -137,11 +137,6 @@ fn commands() -> String {
     let mut text = String::new();
     add(&mut command, "multicard", &mut text);
     text
-}
-
-/// Text escaped for HTML, with its line breaks.
-fn escaped(text: &str) -> String {
-    text.lines().map(|line| html_text(line) + "\n").collect()
 }
 
 /// Every measure that tables, figures and filters know.

@@ -1,73 +1,12 @@
 //! Figure files drawn again from their sessions: one with changes, or all of a folder.
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use super::material::Material;
-use super::{OK, Outcome, say, session_folder};
-use crate::analysis::Source;
-use crate::figure::paper::{self, PaperFormat, Provenance, ReadError};
-use crate::figure::{self, Chart, Figure, Study};
-use crate::session::find_session;
-
-/// Sessions that were read, by their folders: figures of one folder are mostly of one.
-#[derive(Default)]
-pub(super) struct Sessions {
-    read: HashMap<PathBuf, Material>,
-}
-
-impl Sessions {
-    /// Draws a figure file's study again, of its own sessions or of another one that is given.
-    ///
-    /// # Errors
-    /// A session is not known here, is another one of the same name, or cannot be read.
-    pub(super) fn draw(
-        &mut self,
-        (file, provenance): (&Path, &Provenance),
-        given: Option<&Path>,
-        study: &Study,
-    ) -> Result<(Figure, Vec<paper::Origin>), Box<dyn Error>> {
-        let mut folders: Vec<(String, PathBuf)> = Vec::new();
-        for origin in &provenance.sessions {
-            let folder = match given {
-                Some(given) => session_folder(&given.to_owned())?,
-                None => find_session(file, &origin.session, &[]).ok_or_else(|| {
-                    format!(
-                        "it is of session {}, which is neither beside it nor in the default folder: name the session with --of",
-                        origin.session
-                    )
-                })?,
-            };
-            if !self.read.contains_key(&folder) {
-                self.read.insert(folder.clone(), Material::read(&folder)?);
-            }
-            let found = &self.read[&folder].origin;
-            if given.is_none() && !origin.date.is_empty() && found.date != origin.date {
-                return Err(format!(
-                    "it is of session {} of {}, and {} is one of {}: --of draws it of that one",
-                    origin.session,
-                    origin.date,
-                    folder.display(),
-                    found.date
-                )
-                .into());
-            }
-            folders.push((origin.session.clone(), folder));
-        }
-        if folders.is_empty() {
-            return Err("it names no session".into());
-        }
-        let is_alone = folders.len() == 1;
-        let sources = folders.iter().map(|(name, folder)| {
-            let Material { runs, reports, .. } = &self.read[folder];
-            Source { session: if is_alone { "" } else { name }, runs, reports }
-        });
-        let drawn = figure::figure(&sources.collect::<Vec<_>>(), study)?;
-        let origins = folders.iter().map(|(_, folder)| self.read[folder].origin.clone()).collect();
-        Ok((drawn, origins))
-    }
-}
+use super::sources::Sessions;
+use super::{OK, Outcome, compose, say};
+use crate::figure::Chart;
+use crate::figure::paper::{self, PaperFormat, Provenance, ReadError, Scene};
 
 /// Draws all figure files of a folder again. What has not changed is left as it is, so that a Makefile sees no change.
 pub(super) fn all(folder: &Path, given: Option<&Path>) -> Outcome {
@@ -112,13 +51,23 @@ fn again(file: &Path, given: Option<&Path>, sessions: &mut Sessions) -> Result<O
         )
         .into());
     }
-    let (drawn, origins) = sessions.draw((file, &provenance), given, &provenance.study)?;
+    if let Some(composition) = &provenance.composition {
+        let (composed, origins) = compose::again((file, &provenance), given, sessions, composition)?;
+        let (scene, provenance) = (composed.scene(), composed.provenance(origins));
+        return replace(file, &scene, &provenance);
+    }
+    let (drawn, origins) = sessions.draw((file, &provenance.sessions), given, &provenance.study)?;
     if drawn.charts.iter().all(Chart::is_empty) {
         return Err("nothing to draw: no cell has its values any more; the file stays".into());
     }
     drawn.missing.iter().for_each(|missing| say(format_args!("{}: {missing}", file.display())));
+    replace(file, &drawn.scene(), &drawn.provenance(origins))
+}
+
+/// Writes a figure in place of its file; whether the file differs.
+fn replace(file: &Path, scene: &Scene, provenance: &Provenance) -> Result<Option<bool>, Box<dyn Error>> {
     let format = PaperFormat::of(file, paper::png_dpi(file).unwrap_or(300))?;
-    let bytes = paper::encode(&drawn.scene(), &drawn.provenance(origins), format)?;
+    let bytes = paper::encode(scene, provenance, format)?;
     let differs = std::fs::read(file).ok().as_ref() != Some(&bytes);
     if differs {
         paper::write_file(file, &bytes)?;

@@ -1,24 +1,35 @@
-//! `multicard report`: writes all figures and tables of a session into a folder, with a README.
+//! `multicard report`: what a session shows, as one page of HTML or as a folder with all figures and tables: figures, tables with verdicts,
+//! what was run, how it was measured, marks, and the conditions of the machine.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::document::{Document, Part};
 use super::figure::StyleArguments;
 use super::material::{Material, saved};
 use super::study::check_baseline;
 use super::{OK, Outcome, say, session_folder};
+use crate::analysis::{RunSummary, Setting, cells_of, varying};
 use crate::figure::paper::{self, PaperFormat};
-use crate::figure::{self, Chart, Figure, Format, Study, capitalised, find_study, presets, render};
+use crate::figure::{self, Chart, Figure, Format, Study, capitalised, counted, find_study, presets, render};
+use crate::plan::RunState;
+use crate::text_table::TextTable;
+
+/// Runs beyond these are counted, not listed.
+const MOST_RUNS: usize = 2000;
+/// What a fact of many values is shown by.
+const MOST_VALUES: usize = 8;
 
 #[derive(Args)]
 pub(super) struct Arguments {
     /// Session folder, or the name of a session in the default folder.
     session: PathBuf,
-    /// Folder to write to, created if missing. Files of an earlier report are replaced.
-    #[arg(long, value_name = "DIR")]
+    /// One page, FILE.html, which needs no other file and no network; or a folder, created if missing, with README.md, the same page and
+    /// all figures, tables and plans. Files of an earlier report are replaced.
+    #[arg(long, value_name = "FILE.html|DIR")]
     out: PathBuf,
     /// Only this study, saved or built-in; may be given several times. Otherwise all saved studies and the general built-in ones.
     #[arg(long, value_name = "NAME")]
@@ -36,50 +47,257 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let material = Material::read(&folder)?;
     arguments.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(&material, asked))?;
     let out = &arguments.out;
-    for part in ["figures", "tables", "plans"] {
+    let is_page =
+        out.extension().is_some_and(|ending| ["html", "htm"].iter().any(|known| ending.eq_ignore_ascii_case(known)));
+    let report = Report { material: &material, folder: (!is_page).then_some(out), arguments };
+    for part in ["figures", "tables", "plans"].iter().filter(|_| !is_page) {
         let part = out.join(part);
         std::fs::create_dir_all(&part).map_err(|error| format!("creating {}: {error}", part.display()))?;
     }
-    let mut readme = head(&material);
-    let mut written = 0;
-    for reason in unreadable {
-        readme += &format!("\n## Left out\n\n{}.\n", escape(&capitalised(&reason)));
+    let (document, drawn) = report.document(&studies, &unreadable)?;
+    if is_page {
+        paper::write_file(out, document.html().as_bytes())?;
+    } else {
+        paper::write_file(&out.join("README.md"), document.markdown().as_bytes())?;
+        paper::write_file(&out.join("report.html"), document.html().as_bytes())?;
     }
-    let mut ids = HashSet::new();
-    for study in &studies {
-        // Names that differ in a blank only would be one file.
-        let mut id = study.file_name();
-        while !ids.insert(id.clone()) {
-            id.push_str("-2");
-        }
-        let baseline = arguments.baseline.clone().or_else(|| study.baseline.clone());
-        let figure =
-            material.figure(&Study { baseline, style: arguments.style.change(study.style), ..study.clone() })?;
-        let about = if study.about.is_empty() { study.form.help() } else { &study.about };
-        readme += &format!("\n## {}\n\n{}.\n\n", escape(&study.name), escape(&capitalised(about)));
-        if figure.charts.iter().all(Chart::is_empty) {
-            readme += "No figure: no cell has its values.\n\n";
-        } else {
-            write_figure(out, &id, &figure, &material, arguments.style.dpi())?;
-            written += 1;
-            readme += &format!("![{id}](figures/{id}.png)\n\n");
-            readme += &format!("[SVG](figures/{id}.svg), [PDF](figures/{id}.pdf), [PNG](figures/{id}.png)");
-            readme +=
-                &format!("; table: [Markdown](tables/{id}.md), [CSV](tables/{id}.csv), [LaTeX](tables/{id}.tex)\n\n");
-        }
-        write_tables(out, &id, &figure)?;
-        figure.notes().iter().for_each(|note| readme += &format!("- {}\n", escape(note)));
-    }
-    let study = Study::default();
-    let methods = figure::methods(&material.sources(), &study, std::slice::from_ref(&material.origin));
-    readme += &format!("\n## Methods\n\n{}\n", escape(&methods));
-    for plan in &material.origin.plans {
-        let file = out.join("plans").join(format!("{}.toml", file_name(&plan.id)));
-        paper::write_file(&file, plan.toml.as_bytes())?;
-    }
-    paper::write_file(&out.join("README.md"), readme.as_bytes())?;
-    say(format_args!("{written} figures and {} tables in {}", studies.len(), out.display()));
+    let tables = document.0.iter().filter(|part| matches!(part, Part::Table(_))).count();
+    say(format_args!("{} and {} in {}", counted(drawn, "figure"), counted(tables, "table"), out.display()));
     Ok(OK)
+}
+
+/// What a report is made of.
+struct Report<'a> {
+    material: &'a Material,
+    /// The folder that figures, tables and plans are written into; none of a page alone.
+    folder: Option<&'a PathBuf>,
+    arguments: &'a Arguments,
+}
+
+impl Report<'_> {
+    /// The document, and how many figures it has.
+    fn document(&self, studies: &[Study], unreadable: &[String]) -> Result<(Document, usize), Box<dyn Error>> {
+        let mut document = Document::default();
+        self.head(&mut document);
+        document.heading(2, "What was run");
+        self.plans(&mut document)?;
+        self.runs(&mut document);
+        document.heading(2, "Conditions of the machine");
+        self.conditions(&mut document);
+        let mut left_out: Vec<String> = unreadable.iter().map(|reason| format!("{}.", capitalised(reason))).collect();
+        let (mut drawn, mut names) = (0, HashSet::new());
+        for study in studies {
+            // Names that differ in a blank only would be one file.
+            let mut name = study.file_name();
+            while !names.insert(name.clone()) {
+                name.push_str("-2");
+            }
+            let figure = self.figure(study)?;
+            let is_drawn = !figure.charts.iter().all(Chart::is_empty);
+            // A built-in study that nobody asked for says nothing where no cell has its values.
+            let is_general =
+                self.arguments.study.is_empty() && presets().iter().any(|preset| preset.name == study.name);
+            if is_general && !is_drawn {
+                left_out.push(format!("{}: no cell has its values.", study.name));
+                continue;
+            }
+            self.study(&mut document, &figure, name)?;
+            drawn += usize::from(is_drawn);
+        }
+        if !left_out.is_empty() {
+            document.heading(2, "Left out");
+            document.list(left_out);
+        }
+        document.heading(2, "Methods");
+        let origins = std::slice::from_ref(&self.material.origin);
+        document.paragraph(figure::methods(&self.material.sources(), &Study::default(), origins));
+        Ok((document, drawn))
+    }
+
+    /// The session, its machine, what came of its runs, and marks.
+    fn head(&self, document: &mut Document) {
+        let Material { runs, origin, .. } = self.material;
+        document.heading(1, format!("Session {}", origin.session));
+        let node = &origin.node;
+        let gpus = match node.gpus.first() {
+            Some(gpu) => format!("{} × {gpu}, driver {}", node.gpus.len(), node.driver.as_deref().unwrap_or("unknown")),
+            None => "No GPU".to_owned(),
+        };
+        let torch = node.torch_version.as_ref().map_or(String::new(), |torch| format!(" libtorch {torch}."));
+        document.paragraph(format!(
+            "Started {}. {gpus}, {} with {} CPUs, {}.{torch}",
+            origin.date, node.cpu_model, node.cpus, node.system
+        ));
+        let finished = runs.iter().filter(|run| run.state == RunState::Finished).count();
+        document.paragraph(format!("{finished} of {} runs finished; only these are in the values.", runs.len()));
+        let mut marks: Vec<(&str, usize)> = Vec::new();
+        for mark in runs.iter().flat_map(|run| &run.marks) {
+            match marks.iter_mut().find(|known| known.0 == mark.label()) {
+                Some(known) => known.1 += 1,
+                None => marks.push((mark.label(), 1)),
+            }
+        }
+        let marked = |(label, count): &(&str, usize)| {
+            let runs = if *count == 1 { "run is" } else { "runs are" };
+            format!("{count} {runs} marked: {label}")
+        };
+        document.list(marks.iter().map(marked).collect());
+        if self.folder.is_some() {
+            document.paragraph(
+                "Each figure's file carries its plan, cells and numbers: `multicard figure FILE` opens it again.",
+            );
+        }
+    }
+
+    /// The plans as they were run.
+    fn plans(&self, document: &mut Document) -> Result<(), paper::FigureError> {
+        for plan in &self.material.origin.plans {
+            let title = format!("plan {}: {}", plan.id, plan.name);
+            let Some(folder) = self.folder else {
+                document.0.push(Part::Lines { title, text: plan.toml.clone() });
+                continue;
+            };
+            let path = format!("plans/{}.toml", file_name(&plan.id));
+            paper::write_file(&folder.join(&path), plan.toml.as_bytes())?;
+            document.0.push(Part::Files(vec![(title.clone(), path)]));
+            document.0.push(Part::Lines { title, text: plan.toml.clone() });
+        }
+        Ok(())
+    }
+
+    /// Every run with what tells its cell from others, what became of it, and its marks in full.
+    fn runs(&self, document: &mut Document) {
+        let sources = self.material.sources();
+        let cells = cells_of(&sources);
+        let settings: Vec<Setting> = varying(&cells).into_iter().filter(|setting| &*setting.key != "cell").collect();
+        let mut table = TextTable::new(
+            format!("l{}rll", "l".repeat(settings.len())),
+            ["Run"]
+                .into_iter()
+                .chain(settings.iter().map(|setting| &*setting.name))
+                .chain(["Repeat", "State", "Marks"]),
+        );
+        let mut left_out = 0;
+        for (cell, run) in cells.iter().flat_map(|cell| cell.runs.iter().map(move |run| (cell, *run))) {
+            if table.len() == MOST_RUNS {
+                left_out += 1;
+                continue;
+            }
+            let levels = settings.iter().map(|setting| cell.level(&setting.key));
+            let levels: Vec<String> =
+                levels.map(|level| level.map_or("—".to_owned(), |level| level.to_string())).collect();
+            table.row(std::iter::once(run.run.as_str().into()).chain(levels.into_iter().map(Into::into)).chain([
+                u64::from(run.repeat).into(),
+                run.state.name().into(),
+                marks(run).into(),
+            ]));
+        }
+        document.0.push(Part::Values(table));
+        if left_out > 0 {
+            document.paragraph(format!(
+                "{} more are in the session: `multicard export --what runs`.",
+                counted(left_out, "run")
+            ));
+        }
+    }
+
+    /// Facts of machine and software, as runs recorded them when they started. The machine's name is left out: reports are published.
+    fn conditions(&self, document: &mut Document) {
+        let mut facts: Vec<(&str, BTreeMap<&str, usize>)> = Vec::new();
+        let environments = || self.material.runs.iter().filter_map(|run| run.environment.as_deref());
+        for (key, name, value) in environments().flat_map(|environment| environment.facts()) {
+            if key == "hostname" {
+                continue;
+            }
+            let place = facts.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+                facts.push((name, BTreeMap::new()));
+                facts.len() - 1
+            });
+            *facts[place].1.entry(value).or_default() += 1;
+        }
+        let (known, runs) = (environments().count(), self.material.runs.len());
+        if facts.is_empty() {
+            document.paragraph("No run recorded what it ran in.");
+            return;
+        }
+        if known < runs {
+            document.paragraph(format!("{known} of {} recorded what they ran in.", counted(runs, "run")));
+        }
+        let mut table = TextTable::new("ll", ["Fact", "As runs recorded it"]);
+        for (name, values) in facts {
+            let is_same = values.len() == 1 && values.values().sum::<usize>() == known;
+            let shown = values.iter().take(MOST_VALUES).map(|(value, count)| match is_same {
+                true => (*value).to_owned(),
+                false => format!("{value} ({})", counted(*count, "run")),
+            });
+            let mut shown = shown.collect::<Vec<_>>().join("; ");
+            if values.len() > MOST_VALUES {
+                shown += &format!("; {} more", values.len() - MOST_VALUES);
+            }
+            table.row([name.into(), shown.into()]);
+        }
+        document.0.push(Part::Values(table));
+    }
+
+    /// The figure of a study as the report is asked for it.
+    fn figure(&self, study: &Study) -> Result<Figure, paper::FigureError> {
+        let baseline = self.arguments.baseline.clone().or_else(|| study.baseline.clone());
+        let style = self.arguments.style.change(study.style);
+        self.material.figure(&Study { baseline, style, ..study.clone() })
+    }
+
+    /// The figure, the table and the notes of a study.
+    fn study(&self, document: &mut Document, figure: &Figure, name: String) -> Result<(), paper::FigureError> {
+        let study = &figure.study;
+        let about = if study.about.is_empty() { study.form.help() } else { &study.about };
+        document.heading(2, &study.name);
+        document.paragraph(format!("{}.", capitalised(about)));
+        let mut files: Vec<(String, String)> = Vec::new();
+        if figure.charts.iter().all(Chart::is_empty) {
+            document.paragraph("No figure: no cell has its values.");
+        } else {
+            if let Some(folder) = self.folder {
+                files.extend(self.write_figure(folder, &name, figure)?);
+            }
+            let (title, scene) = (figure.title.clone(), Box::new(figure.scene()));
+            document.0.push(Part::Picture { name: name.clone(), title, scene });
+        }
+        if let Some(folder) = self.folder {
+            files.extend(write_tables(folder, &name, figure)?);
+        }
+        if !files.is_empty() {
+            document.0.push(Part::Files(files));
+        }
+        let table = figure::Table { notes: figure.notes(), ..figure.table.clone() };
+        document.0.push(Part::Table(Box::new(table)));
+        Ok(())
+    }
+
+    /// Writes a figure's files, and says what they are.
+    fn write_figure(
+        &self,
+        folder: &Path,
+        name: &str,
+        figure: &Figure,
+    ) -> Result<Vec<(String, String)>, paper::FigureError> {
+        let provenance = figure.provenance(vec![self.material.origin.clone()]);
+        let (scene, dpi) = (figure.scene(), self.arguments.style.dpi());
+        let mut files = Vec::new();
+        for (ending, format) in
+            [("svg", PaperFormat::Svg), ("pdf", PaperFormat::Pdf), ("png", PaperFormat::Png { dpi })]
+        {
+            let path = format!("figures/{name}.{ending}");
+            paper::write_file(&folder.join(&path), &paper::encode(&scene, &provenance, format)?)?;
+            files.push((ending.to_uppercase(), path));
+        }
+        Ok(files)
+    }
+}
+
+/// What must be known of a run, in full.
+fn marks(run: &RunSummary) -> String {
+    let marks: Vec<String> = run.marks.iter().map(|mark| format!("{}: {mark}", mark.label())).collect();
+    marks.join("; ")
 }
 
 /// The studies of the report, whose names as files differ, and why others cannot be read.
@@ -96,75 +314,20 @@ fn studies(folder: &Path, asked: &[String]) -> Result<(Vec<Study>, Vec<String>),
     Ok((studies.collect(), unreadable))
 }
 
-fn write_figure(
-    out: &Path,
-    id: &str,
-    figure: &Figure,
-    material: &Material,
-    dpi: u32,
-) -> Result<(), paper::FigureError> {
-    let provenance = figure.provenance(vec![material.origin.clone()]);
-    let scene = figure.scene();
-    for (extension, format) in [("svg", PaperFormat::Svg), ("pdf", PaperFormat::Pdf), ("png", PaperFormat::Png { dpi })]
+/// Writes a table's files, and says what they are.
+fn write_tables(folder: &Path, name: &str, figure: &Figure) -> Result<Vec<(String, String)>, paper::FigureError> {
+    let mut files = Vec::new();
+    for (ending, title, format) in
+        [("md", "Markdown", Format::Markdown), ("csv", "CSV", Format::Csv), ("tex", "LaTeX", Format::Latex)]
     {
-        let file = out.join("figures").join(format!("{id}.{extension}"));
-        paper::write_file(&file, &paper::encode(&scene, &provenance, format)?)?;
+        let path = format!("tables/{name}.{ending}");
+        paper::write_file(&folder.join(&path), render(&figure.table, format).as_bytes())?;
+        files.push((title.to_owned(), path));
     }
-    Ok(())
-}
-
-fn write_tables(out: &Path, id: &str, figure: &Figure) -> Result<(), paper::FigureError> {
-    for (extension, format) in [("md", Format::Markdown), ("csv", Format::Csv), ("tex", Format::Latex)] {
-        let file = out.join("tables").join(format!("{id}.{extension}"));
-        paper::write_file(&file, render(&figure.table, format).as_bytes())?;
-    }
-    Ok(())
-}
-
-/// The README's head: session, machine, plans and outcomes of runs.
-fn head(material: &Material) -> String {
-    let origin = &material.origin;
-    let node = &origin.node;
-    let mut text = format!("# Session {}\n\nStarted {}. ", escape(&origin.session), origin.date);
-    text += &match node.gpus.first() {
-        Some(gpu) => format!("{} × {gpu}, driver {}, ", node.gpus.len(), node.driver.as_deref().unwrap_or("unknown")),
-        None => "No GPU, ".to_owned(),
-    };
-    text += &format!("{} with {} CPUs, {}.", node.cpu_model, node.cpus, node.system);
-    if let Some(torch) = &node.torch_version {
-        text += &format!(" libtorch {torch}.");
-    }
-    let finished = material.runs.iter().filter(|run| run.state == crate::plan::RunState::Finished).count();
-    text += &format!("\n\n{finished} of {} runs finished; only these are in the values.\n\n", material.runs.len());
-    for plan in &origin.plans {
-        text += &format!("- plan {}: [{}](plans/{}.toml)\n", plan.id, escape(&plan.name), file_name(&plan.id));
-    }
-    let mut marks: Vec<(String, usize)> = Vec::new();
-    for mark in material.runs.iter().flat_map(|run| &run.marks) {
-        match marks.iter_mut().find(|known| known.0 == mark.label()) {
-            Some(known) => known.1 += 1,
-            None => marks.push((mark.label().to_owned(), 1)),
-        }
-    }
-    for (label, count) in marks {
-        let runs = if count == 1 { "run is" } else { "runs are" };
-        text += &format!("- {count} {runs} marked: {label}\n");
-    }
-    text + "\nEach figure carries its plan, cells and numbers: `multicard figure FILE` opens it again.\n"
+    Ok(files)
 }
 
 /// A valid file name for an id.
 fn file_name(id: &str) -> String {
     id.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' }).collect()
-}
-
-fn escape(text: &str) -> String {
-    let mut escaped = String::new();
-    for letter in text.chars() {
-        if ['\\', '`', '*', '_', '[', ']', '<', '|'].contains(&letter) {
-            escaped.push('\\');
-        }
-        escaped.push(if letter == '\n' { ' ' } else { letter });
-    }
-    escaped
 }

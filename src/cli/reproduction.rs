@@ -185,13 +185,12 @@ impl Report<'_> {
             let origins = self.materials.iter().map(|one| one.origin.clone()).collect();
             let (scene, provenance) = (figure.scene(), figure.provenance(origins));
             let name = id.replace('/', "-");
-            let encoded = |format| paper::encode(&scene, &provenance, format);
-            let (svg, pdf) = (encoded(PaperFormat::Svg)?, encoded(PaperFormat::Pdf)?);
-            for (ending, bytes) in [("svg", &svg), ("pdf", &pdf)] {
-                paper::write_file(&self.out.join("figures").join(format!("{name}.{ending}")), bytes)?;
+            for (ending, format) in [("svg", PaperFormat::Svg), ("pdf", PaperFormat::Pdf)] {
+                let file = self.out.join("figures").join(format!("{name}.{ending}"));
+                paper::write_file(&file, &paper::encode(&scene, &provenance, format)?)?;
             }
-            let svg = String::from_utf8_lossy(&svg).into_owned();
-            document.0.push(Part::Picture { name, title: format!("{artefact}: {}", artefact.shows), svg });
+            let (title, scene) = (format!("{artefact}: {}", artefact.shows), Box::new(scene));
+            document.0.push(Part::Picture { name, title, scene });
         }
         document.0.push(Part::Table(Box::new(figure::table(&sources, &study))));
         Ok(true)

@@ -67,6 +67,8 @@ pub struct Axis {
     pub ticks: Vec<f64>,
     /// Numbers are shown in its unit, and in no multiple of it.
     pub keeps_unit: bool,
+    /// From where to where values reach that it shows, in place of the chart's own: those of all panels that share it.
+    pub reach: Option<(f64, f64)>,
 }
 
 impl Axis {

@@ -133,38 +133,48 @@ impl Figure {
         notes
     }
 
-    /// What would not do in print, one line each: text that is too small, a height that its parts do not fit in, names that are cut to
-    /// the same text.
+    /// What would not do in print, one line each.
     pub fn warnings(&self, scene: &Scene) -> Vec<String> {
-        let mut warnings = Vec::new();
-        // Raised powers are smaller than their number in any print.
-        let is_power = |text: &str| text.chars().all(|letter| letter.is_ascii_digit() || letter == '\u{2212}');
-        let letters = || scene.texts().filter(|text| !is_power(&text.text));
-        let least = letters().map(|text| text.size).fold(f64::INFINITY, f64::min);
-        if least < Style::LEGIBLE_PT {
-            warnings.push(format!(
-                "the smallest text has {} pt: print needs {} pt",
-                significant(least),
-                Style::LEGIBLE_PT
-            ));
-        }
-        if let Some(asked) = self.study.overrides.height_mm.filter(|mm| (scene.height / PT_PER_MM - mm).abs() > 0.5) {
-            let height = scene.height / PT_PER_MM;
-            warnings.push(format!("its parts need {height:.0} mm: it is not {asked} mm high"));
-        }
-        let cut: Vec<&str> = letters().map(|text| text.text.as_str()).filter(|text| text.contains('…')).collect();
-        if let Some(same) = cut.iter().find(|text| cut.iter().filter(|other| other == text).count() > 1) {
-            warnings.push(format!("names are cut to the same text, {same}: give shorter ones with --label"));
-        }
-        warnings
+        warnings(scene, self.study.overrides.height_mm)
     }
 
     /// Where it comes from.
     pub fn provenance(&self, sessions: Vec<Origin>) -> Provenance {
         // What was just written as JSON is JSON.
         let table = serde_json::from_str(&render(&self.table, Format::Json)).unwrap_or_default();
-        let drawn = self.charts.iter().map(DrawnChart::of).collect();
-        let (title, study, cells) = (self.title.clone(), self.study.clone(), self.facts.clone());
-        Provenance::new(title, study, sessions, cells, table, drawn, self.notes())
+        let (title, study) = (self.title.clone(), self.study.clone());
+        Provenance::new(title, study, sessions, self.facts.clone(), table, self.drawn_values(), self.notes())
     }
+
+    /// The cells that are shown.
+    pub(super) fn facts(&self) -> &[CellFacts] {
+        &self.facts
+    }
+
+    /// The values that are drawn.
+    pub(super) fn drawn_values(&self) -> Vec<DrawnChart> {
+        self.charts.iter().map(DrawnChart::of).collect()
+    }
+}
+
+/// What would not do in print, one line each: text that is too small, a height that its parts do not fit in, names that are cut to
+/// the same text.
+pub(super) fn warnings(scene: &Scene, height_mm: Option<f64>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    // Raised powers are smaller than their number in any print.
+    let is_power = |text: &str| text.chars().all(|letter| letter.is_ascii_digit() || letter == '\u{2212}');
+    let letters = || scene.texts().filter(|text| !is_power(&text.text));
+    let least = letters().map(|text| text.size).fold(f64::INFINITY, f64::min);
+    if least < Style::LEGIBLE_PT {
+        warnings.push(format!("the smallest text has {} pt: print needs {} pt", significant(least), Style::LEGIBLE_PT));
+    }
+    if let Some(asked) = height_mm.filter(|mm| (scene.height / PT_PER_MM - mm).abs() > 0.5) {
+        let height = scene.height / PT_PER_MM;
+        warnings.push(format!("its parts need {height:.0} mm: it is not {asked} mm high"));
+    }
+    let cut: Vec<&str> = letters().map(|text| text.text.as_str()).filter(|text| text.contains('…')).collect();
+    if let Some(same) = cut.iter().find(|text| cut.iter().filter(|other| other == text).count() > 1) {
+        warnings.push(format!("names are cut to the same text, {same}: give shorter ones with --label"));
+    }
+    warnings
 }

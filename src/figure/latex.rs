@@ -2,25 +2,51 @@
 //! method intervals were made.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::chart::{Geometry, Role};
+use super::composed::ComposedFigure;
 use super::drawing::Figure;
 use super::number::capitalised;
+use super::paper::panel_letter;
+use super::style::Width;
 use crate::text_table::latex_text;
 
 /// A `figure` environment of a figure whose file lies at `file`, as LaTeX finds it; one that is wider than a column goes over both.
 pub fn latex_figure(figure: &Figure, file: &str) -> String {
-    let star = if figure.study.style.width.is_wide() { "*" } else { "" };
-    let label = figure.study.file_name();
+    environment(figure.study.style.width, file, &figure.study.file_name(), &sentences(figure).join(" "))
+}
+
+/// The same of a composed figure: its caption says panel by panel what is shown, and once what holds for all.
+pub fn latex_composed(composed: &ComposedFigure, file: &str) -> String {
+    let drawn = composed.panels.iter().enumerate().filter_map(|(nth, figure)| Some((nth, figure.as_ref().ok()?)));
+    // The first sentence says what a panel shows.
+    let panels: Vec<(usize, Vec<String>)> = drawn.map(|(nth, figure)| (nth, sentences(figure))).collect();
+    let is_of_all = |sentence: &&String| panels.iter().all(|(_, own)| own[1..].contains(sentence));
+    let ended = |title: &String| format!("{}.", title.trim_end_matches('.'));
+    let mut caption: Vec<String> = composed.composition.title.iter().map(ended).collect();
+    for (nth, own) in &panels {
+        let title = composed.composition.panels[*nth].title.as_ref().map_or(own[0].clone(), ended);
+        let alone: String = own[1..].iter().filter(|one| !is_of_all(one)).map(|one| format!(" {one}")).collect();
+        let letter = if composed.panels.len() > 1 { format!("({}) ", panel_letter(*nth)) } else { String::new() };
+        caption.push(format!("{letter}{title}{alone}"));
+    }
+    caption.extend(panels.first().into_iter().flat_map(|(_, own)| own[1..].iter().filter(is_of_all).cloned()));
+    let label = Path::new(file).file_stem().unwrap_or_default().to_string_lossy().replace(' ', "-");
+    environment(composed.composition.style.width, file, &label, &caption.join(" "))
+}
+
+fn environment(width: Width, file: &str, label: &str, caption: &str) -> String {
+    let star = if width.is_wide() { "*" } else { "" };
     format!(
         "% \\usepackage{{graphicx}}\n\\begin{{figure{star}}}\n  \\centering\n  \\includegraphics{{{file}}}\n  \\caption{{{}}}\n  \
          \\label{{fig:{label}}}\n\\end{{figure{star}}}\n",
-        latex_text(&caption(figure))
+        latex_text(caption)
     )
 }
 
 /// What a caption says: the title, panels, what stands for a cell, intervals with their method, published values.
-fn caption(figure: &Figure) -> String {
+fn sentences(figure: &Figure) -> Vec<String> {
     let shown: Vec<_> = figure.charts.iter().filter(|chart| !chart.is_empty()).collect();
     let title = figure.study.overrides.title.as_deref().unwrap_or(&figure.title);
     let mut sentences = vec![format!("{}.", capitalised(title.trim_end_matches('.')))];
@@ -45,5 +71,5 @@ fn caption(figure: &Figure) -> String {
     if shown.iter().any(|chart| chart.has_published()) {
         sentences.push("Hollow marks: values of the paper.".to_owned());
     }
-    sentences.join(" ")
+    sentences
 }

@@ -2,11 +2,10 @@
 //! their lines.
 
 use serde_json::{Map, Value};
-use toml::Spanned;
-use toml::de::DeValue;
 
-use super::checked_table::{Table, integer, real};
+use super::checked_table::Table;
 use super::problem::{NAME_RULE, Problems, is_name, quoted};
+use super::toml_values::json;
 
 /// A `[[study]]` of a plan file.
 #[derive(Clone, Debug)]
@@ -73,18 +72,4 @@ pub(super) fn studies(top: &Table, problems: &mut Problems) -> Vec<StudyTable> {
         studies.push(StudyTable { name: name.to_owned(), line: problems.line(&name_span), entries });
     }
     studies
-}
-
-fn json(value: &Spanned<DeValue>) -> Value {
-    match value.get_ref() {
-        DeValue::String(text) => text.as_ref().into(),
-        DeValue::Integer(_) => integer(value).and_then(|number| i64::try_from(number).ok()).into(),
-        DeValue::Float(_) => real(value).into(),
-        DeValue::Boolean(on) => (*on).into(),
-        DeValue::Datetime(date) => date.to_string().into(),
-        DeValue::Array(items) => items.iter().map(json).collect(),
-        DeValue::Table(table) => {
-            Value::Object(table.iter().map(|(key, value)| (key.get_ref().to_string(), json(value))).collect())
-        }
-    }
 }

@@ -5,7 +5,7 @@ use super::axis::Ruler;
 use super::legend::Legend;
 use super::letter::{Anchor, Line, Typist};
 use super::marks::{self, Field};
-use super::page::Page;
+use super::page::{Page, Part};
 use super::path::Area;
 use super::scene::Scene;
 use super::side::{Side, Type, runs_across, wrapped};
@@ -16,7 +16,7 @@ use crate::figure::style::{Palette, Style};
 /// Between panels beside each other, and below each other.
 const BETWEEN: (f64, f64) = (12.0, 10.0);
 /// Around everything, so that no line is cut.
-const MARGIN: f64 = 1.5;
+pub(super) const MARGIN: f64 = 1.5;
 /// Least height of data beside an axis of numbers on a screen.
 const LEAST_ON_SCREEN: f64 = 80.0;
 /// Least width of bars that run across, with the values at their ends.
@@ -51,7 +51,8 @@ pub fn lay_out_on(charts: &[Chart], page: &Page) -> Scene {
     compose(charts, page, &Overrides::default())
 }
 
-fn compose(charts: &[Chart], page: &Page, overrides: &Overrides) -> Scene {
+/// Lays charts out on a page.
+pub(super) fn compose(charts: &[Chart], page: &Page, overrides: &Overrides) -> Scene {
     let told_apart = (page.palette == Palette::Grey).then(|| told_apart(charts));
     let charts = told_apart.as_deref().unwrap_or(charts);
     let kind = Type::new(Typist { family: page.family }, page.size);
@@ -64,11 +65,14 @@ fn compose(charts: &[Chart], page: &Page, overrides: &Overrides) -> Scene {
         return scene;
     }
     let sheet = Sheet::new(&spots, page, overrides, kind);
+    // Rows of panels share what is more or less than the usual height.
+    let rows = spots.len().div_ceil(sheet.grid.columns) as f64;
+    if let Some(part) = page.part {
+        return sheet.set(part.stretch / rows);
+    }
     let usual = sheet.set(0.0);
     // A screen is filled where less is needed: what needs more scrolls.
     let height = overrides.height_pt().or(page.sight.filter(|sight| *sight > usual.height));
-    // Rows of panels share what is more or less than the usual height.
-    let rows = spots.len().div_ceil(sheet.grid.columns) as f64;
     height.map_or(usual.clone(), |height| sheet.set((height - usual.height) / rows))
 }
 
@@ -108,7 +112,7 @@ impl<'a> Sheet<'a> {
     fn set(&self, more: f64) -> Scene {
         let Self { spots, kind, grid, legend, .. } = self;
         let mut scene = Scene { width: self.page.width, ..Scene::default() };
-        let mut top = MARGIN + self.title(&mut scene);
+        let mut top = MARGIN + title(&mut scene, *kind, self.overrides.title.as_deref());
         let first = top;
         if self.overrides.legend == LegendPlace::Above {
             legend.draw(&mut scene, *kind, (MARGIN, top));
@@ -132,28 +136,9 @@ impl<'a> Sheet<'a> {
             LegendPlace::Above | LegendPlace::Off => {}
         }
         if self.overrides.caption {
-            say_intervals(&mut scene, *kind, spots);
+            say_below(&mut scene, *kind, &sayings(spots));
         }
         scene
-    }
-
-    /// Sets the title, and says how high it is.
-    fn title(&self, scene: &mut Scene) -> f64 {
-        let Some(title) = self.overrides.title.as_ref().filter(|title| !title.trim().is_empty()) else { return 0.0 };
-        let (typist, size) = (self.kind.typist, self.kind.size);
-        let room = scene.width - 2.0 * MARGIN;
-        let lines = wrapped(title, room, &|text| typist.width(&Line::strong(text), size));
-        for (nth, line) in lines.iter().enumerate() {
-            let y = MARGIN + nth as f64 * typist.leading(size) + typist.ascent(size);
-            typist.set(
-                scene,
-                &Line::strong(typist.cut(line, size, room)),
-                size,
-                (scene.width / 2.0, y),
-                Anchor::Middle,
-            );
-        }
-        lines.len() as f64 * typist.leading(size) + 3.0
     }
 
     /// Sets a row of panels, and says how high it is.
@@ -162,7 +147,7 @@ impl<'a> Sheet<'a> {
         let (kind, first) = (*kind, row * grid.columns);
         let line = &spots[first..(first + grid.columns).min(spots.len())];
         // Text refers to panels of paper by their letters.
-        let lettered = spots.len() > 1 && !page.is_screen();
+        let lettered = spots.len() > 1 && !page.is_screen() && page.part.is_none();
         let captioned = lettered || spots.iter().any(|spot| !spot.panel.title.is_empty());
         // Half of the uppermost tick's label stands above the data.
         let above = if captioned { kind.typist.leading(kind.size) + 3.0 } else { 0.6 * kind.typist.ascent(kind.small) };
@@ -192,7 +177,7 @@ impl<'a> Sheet<'a> {
             let titled = ends(spots, index, grid.columns);
             let edges = Edges {
                 left: left + room - spot.left.left_room(kind, grid.names_room),
-                shows_left: starts(spots, index, grid.columns),
+                shows_left: page.names_values(&spot.left, column) && starts(spots, index, grid.columns),
                 // Beside others a title keeps to its panel.
                 title_room: match (titled, grid.columns) {
                     (false, _) => 0.0,
@@ -210,6 +195,19 @@ impl<'a> Sheet<'a> {
     }
 }
 
+/// Sets a title over the whole width, and says how high it is.
+pub(super) fn title(scene: &mut Scene, kind: Type, title: Option<&str>) -> f64 {
+    let Some(title) = title.filter(|title| !title.trim().is_empty()) else { return 0.0 };
+    let (typist, size) = (kind.typist, kind.size);
+    let room = scene.width - 2.0 * MARGIN;
+    let lines = wrapped(title, room, &|text| typist.width(&Line::strong(text), size));
+    for (nth, line) in lines.iter().enumerate() {
+        let y = MARGIN + nth as f64 * typist.leading(size) + typist.ascent(size);
+        typist.set(scene, &Line::strong(typist.cut(line, size, room)), size, (scene.width / 2.0, y), Anchor::Middle);
+    }
+    lines.len() as f64 * typist.leading(size) + 3.0
+}
+
 /// What scrolls once a row is laid out, from its captions and its data down to the end of its data: the axis of panels of one chart
 /// stays in sight, and so do the captions of a single row. Nothing does where it is not rows that scroll: half an axis of values says little.
 fn inner(
@@ -225,9 +223,8 @@ fn inner(
     (has_rows && (is_one || spots.len() <= columns)).then_some((top, bottom))
 }
 
-/// Says below everything what bars and bands for intervals mean: a picture goes where its notes do not.
-fn say_intervals(scene: &mut Scene, kind: Type, spots: &[Spot]) {
-    let typist = kind.typist;
+/// What bars and bands for intervals mean, and what limits hide: a picture goes where its notes do not.
+fn sayings(spots: &[Spot]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     let intervals = spots.iter().map(|spot| spot.chart.intervals.clone()).filter(|text| !text.is_empty());
     for text in intervals.chain(cautions(spots)) {
@@ -235,6 +232,17 @@ fn say_intervals(scene: &mut Scene, kind: Type, spots: &[Spot]) {
             texts.push(text);
         }
     }
+    texts
+}
+
+/// What the picture of charts says below them.
+pub(super) fn sayings_of(charts: &[Chart], page: &Page) -> Vec<String> {
+    sayings(&spots(charts, page, Type::new(Typist { family: page.family }, page.size)))
+}
+
+/// Says texts below everything.
+pub(super) fn say_below(scene: &mut Scene, kind: Type, texts: &[String]) {
+    let typist = kind.typist;
     let room = scene.width - 2.0 * MARGIN;
     let wide = |text: &str| typist.width(&Line::plain(text), kind.small);
     // A number stays beside its percent sign.
@@ -280,7 +288,7 @@ fn cautions(spots: &[Spot]) -> Vec<String> {
 
 /// The charts with a sign of its own for each look: where colours do not tell them apart, signs must, though a level
 /// then has not the same sign everywhere.
-fn told_apart(charts: &[Chart]) -> Vec<Chart> {
+pub(super) fn told_apart(charts: &[Chart]) -> Vec<Chart> {
     let mut charts = charts.to_vec();
     let lines = |chart: &&mut Chart| matches!(chart.geometry, Geometry::Lines | Geometry::Scaling | Geometry::Profile);
     if !charts.iter_mut().filter(lines).any(|chart| chart.series().any(|series| series.variant > 0)) {
@@ -331,7 +339,7 @@ fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: Option<usize>, are
 }
 
 /// a, b, … z, aa, ab, …
-fn letter(index: usize) -> String {
+pub fn letter(index: usize) -> String {
     let last = char::from(b'a' + (index % 26) as u8);
     if index < 26 { last.to_string() } else { format!("{}{last}", letter(index / 26 - 1)) }
 }
@@ -419,13 +427,18 @@ impl Grid {
         let names_room = (0.42 * whole / columns as f64).max(least);
         let mut rooms = vec![0.0_f64; columns];
         for (index, spot) in spots.iter().enumerate() {
-            if starts(spots, index, columns) {
+            if starts(spots, index, columns) && page.names_values(&spot.left, index % columns) {
                 let room = &mut rooms[index % columns];
                 *room = room.max(spot.left.left_room(kind, names_room));
             }
         }
         // The last tick's label may stand out by half.
-        let last = 0.9 * kind.small;
+        let mut last = 0.9 * kind.small;
+        if let Some(Part { left, right, .. }) = page.part {
+            rooms[0] = rooms[0].max(left - MARGIN);
+            let beside = spots.iter().map(|spot| spot.right).fold(f64::INFINITY, f64::min);
+            last = last.max(right - beside - (page.width - MARGIN - whole));
+        }
         let used: f64 = rooms.iter().sum::<f64>() + BETWEEN.0 * (columns - 1) as f64 + last;
         Self { columns, rooms, data_width: ((whole - used) / columns as f64).max(24.0), names_room }
     }
@@ -515,22 +528,8 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
     let names = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::plain(axis.title()));
     // A title in the middle of what scrolls would be out of sight.
     let untitled = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::default());
-    let from_zero = |axis: &crate::figure::Axis| match chart.geometry {
-        Geometry::Lines | Geometry::Strip | Geometry::Profile => false,
-        Geometry::Scatter => axis.scale != Scale::Log,
-        _ => true,
-    };
-    // Names of roofs stand above them.
-    let is_roofed = chart.geometry == Geometry::Scatter && !from_zero(&chart.y);
-    let (low, high) = span(chart);
-    let high = if is_roofed { 2.0 * high } else { high };
-    // Brackets and their words stand above the marks.
-    let brackets = chart.additions.iter().filter(|one| matches!(one.kind, AdditionKind::Bracket { .. })).count() as f64;
-    let high = match chart.y.scale {
-        _ if brackets == 0.0 => high,
-        Scale::Linear => high + 0.14 * brackets * (high - low.min(0.0)),
-        Scale::Log => high * (high / low).powf(0.14 * brackets).max(1.0),
-    };
+    let from_zero = |axis: &crate::figure::Axis| begins_at_zero(chart, axis);
+    let (low, high) = chart.y.reach.unwrap_or_else(|| reach(chart));
     let values = || Ruler::new(&chart.y, (low, high), from_zero(&chart.y), 5);
     match chart.geometry {
         // On a screen names need no turning, and any number of bars can be scrolled.
@@ -586,6 +585,31 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
             )
         }
     }
+}
+
+/// Whether an axis of a chart begins at 0.
+pub(super) fn begins_at_zero(chart: &Chart, axis: &crate::figure::Axis) -> bool {
+    match chart.geometry {
+        Geometry::Lines | Geometry::Strip | Geometry::Profile => false,
+        Geometry::Scatter => axis.scale != Scale::Log,
+        _ => true,
+    }
+}
+
+/// From where to where an axis of values reaches: the values, with room for what stands above them.
+pub(super) fn reach(chart: &Chart) -> (f64, f64) {
+    // Names of roofs stand above them.
+    let is_roofed = chart.geometry == Geometry::Scatter && !begins_at_zero(chart, &chart.y);
+    let (low, high) = span(chart);
+    let high = if is_roofed { 2.0 * high } else { high };
+    // Brackets and their words stand above the marks.
+    let brackets = chart.additions.iter().filter(|one| matches!(one.kind, AdditionKind::Bracket { .. })).count() as f64;
+    let high = match chart.y.scale {
+        _ if brackets == 0.0 => high,
+        Scale::Linear => high + 0.14 * brackets * (high - low.min(0.0)),
+        Scale::Log => high * (high / low).powf(0.14 * brackets).max(1.0),
+    };
+    (low, high)
 }
 
 /// From the least to the greatest value, ends of intervals included.

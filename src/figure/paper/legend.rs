@@ -15,11 +15,29 @@ pub(super) const LISTED: [&str; 2] = ["ideal", "front"];
 /// Between entries.
 const GAP: f64 = 10.0;
 
+#[derive(Clone)]
 struct Entry {
     name: String,
     paint: Paint,
-    geometry: Geometry,
+    /// What has a sample of its own: a legend of several figures may show a level as an area and as a line.
+    geometries: Vec<Geometry>,
     role: Role,
+}
+
+impl Entry {
+    fn new(name: &str, paint: Paint, geometry: Geometry, role: Role) -> Self {
+        Self { name: name.to_owned(), paint, geometries: vec![geometry], role }
+    }
+
+    /// Whether two entries say different things of one name, or the same of two.
+    fn contradicts(&self, other: &Self) -> bool {
+        self.role == other.role && (self.name == other.name) != (self.paint == other.paint)
+    }
+
+    /// The room of its samples.
+    fn samples(&self) -> f64 {
+        self.geometries.len() as f64 * (SAMPLE.0 + SAMPLE.1)
+    }
 }
 
 /// The look of a level as a small area, as wide and as high.
@@ -30,6 +48,17 @@ pub fn swatch(look: &crate::figure::Look, width: f64, height: f64) -> Scene {
     scene
 }
 
+/// Why a figure keeps its own legend beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Apart {
+    /// It has no entry in common with any.
+    Alone,
+    /// It gives a name another look than those before, or a look another name.
+    Contradicts,
+    /// It needs no legend, as names stand beside its marks, and gives looks of the common one other names.
+    NamedBeside,
+}
+
 /// A legend, in rows.
 pub(super) struct Legend {
     rows: Vec<Vec<Entry>>,
@@ -38,43 +67,54 @@ pub(super) struct Legend {
 impl Legend {
     /// The legend of charts, in rows of a width; empty where nothing has to be told apart.
     pub fn new(charts: &[&Chart], palette: Palette, kind: Type, width: f64, most: Option<usize>) -> Self {
-        let most = most.filter(|most| *most > 0).unwrap_or(usize::MAX);
-        let mut entries: Vec<Entry> = Vec::new();
-        for chart in charts.iter().filter(|chart| needs_one(chart)) {
-            for series in chart.legend() {
-                if !series.name.is_empty() && entries.iter().all(|entry| entry.name != series.name) {
-                    // Rows of a chart of activity have one look for each kind.
-                    let variant = if chart.geometry == Geometry::Gantt { 0 } else { series.variant };
-                    let paint = Paint::of(&series.look, variant, palette);
-                    entries.push(Entry {
-                        name: series.name.clone(),
-                        paint,
-                        geometry: chart.geometry,
-                        role: Role::Measured,
-                    });
-                }
+        Self::of(entries(charts, palette), kind, width, most)
+    }
+
+    /// One legend of the charts of several figures, and why some of them keep their own.
+    pub fn common(figures: &[Vec<&Chart>], palette: Palette, kind: Type, width: f64) -> (Self, Vec<Option<Apart>>) {
+        let own: Vec<Vec<Entry>> = figures.iter().map(|charts| entries(charts, palette)).collect();
+        let mut common: Vec<Entry> = Vec::new();
+        let reason = |(nth, entries): (usize, &Vec<Entry>)| {
+            let is_known = |entry: &Entry| {
+                let others = own.iter().enumerate().filter(|(other, _)| *other != nth).flat_map(|(_, entries)| entries);
+                others.clone().any(|other| other.name == entry.name && other.role == entry.role)
+            };
+            if entries.is_empty() || !entries.iter().any(is_known) {
+                return Some(Apart::Alone).filter(|_| !entries.is_empty());
+            }
+            if entries.iter().any(|entry| common.iter().any(|known| known.contradicts(entry))) {
+                return Some(Apart::Contradicts);
+            }
+            entries.iter().for_each(|entry| join(&mut common, entry.clone()));
+            None
+        };
+        let mut reasons: Vec<Option<Apart>> = own.iter().enumerate().map(reason).collect();
+        for ((reason, charts), own) in reasons.iter_mut().zip(figures).zip(&own) {
+            let marks = measured(charts.iter().copied(), palette);
+            if own.is_empty() && marks.iter().any(|mark| common.iter().any(|known| known.contradicts(mark))) {
+                *reason = Some(Apart::NamedBeside);
             }
         }
-        let ideal = |series: &&Series| series.role == Role::Ideal && LISTED.contains(&series.name.as_str());
-        if let Some(series) = charts.iter().flat_map(|chart| chart.series()).find(ideal) {
-            let paint = Paint::of(&crate::figure::Look::Grey, 0, palette);
-            let (name, geometry) = (series.name.clone(), Geometry::Scaling);
-            entries.push(Entry { name, paint, geometry, role: Role::Ideal });
+        // That of one figure says nothing of others: it stays with it.
+        let mut agreeing = reasons.iter_mut().zip(&own).filter(|(reason, own)| reason.is_none() && !own.is_empty());
+        if let (Some((reason, _)), None) = (agreeing.next(), agreeing.next()) {
+            *reason = Some(Apart::Contradicts);
+            common.clear();
         }
-        let is_published = charts.iter().any(|chart| chart.has_published());
-        if is_published {
-            let paint = Paint::of(&crate::figure::Look::Grey, 0, palette);
-            let (name, geometry) = (PUBLISHED.to_owned(), Geometry::Scaling);
-            entries.push(Entry { name, paint, geometry, role: Role::Published });
-        }
+        (Self::of(common, kind, width, None), reasons)
+    }
+
+    /// Entries in rows of a width.
+    fn of(mut entries: Vec<Entry>, kind: Type, width: f64, most: Option<usize>) -> Self {
+        let most = most.filter(|most| *most > 0).unwrap_or(usize::MAX);
         // A mark that no axis names needs one.
-        if entries.len() < 2 && !is_published {
+        if entries.len() < 2 && entries.iter().all(|entry| entry.role != Role::Published) {
             entries.clear();
         }
         let mut rows: Vec<Vec<Entry>> = Vec::new();
         let mut used = 0.0;
         for mut entry in entries {
-            let room = SAMPLE.0 + SAMPLE.1;
+            let room = entry.samples();
             entry.name = kind.typist.cut(&entry.name, kind.small, width - room);
             let wide = room + kind.typist.width(&Line::plain(&entry.name), kind.small);
             match rows.last_mut() {
@@ -93,7 +133,7 @@ impl Legend {
 
     /// How wide it is.
     pub fn width(&self, kind: Type) -> f64 {
-        let wide = |entry: &Entry| SAMPLE.0 + SAMPLE.1 + kind.typist.width(&Line::plain(&entry.name), kind.small);
+        let wide = |entry: &Entry| entry.samples() + kind.typist.width(&Line::plain(&entry.name), kind.small);
         let row = |row: &Vec<Entry>| row.iter().map(wide).sum::<f64>() + GAP * row.len().saturating_sub(1) as f64;
         self.rows.iter().map(row).fold(0.0, f64::max)
     }
@@ -114,8 +154,10 @@ impl Legend {
             let middle = top + (row as f64 + 0.5) * row_height(kind);
             let mut x = left;
             for entry in entries {
-                sample(scene, entry, x, middle, kind);
-                x += SAMPLE.0 + SAMPLE.1;
+                for geometry in &entry.geometries {
+                    sample(scene, (entry, *geometry), x, middle, kind);
+                    x += SAMPLE.0 + SAMPLE.1;
+                }
                 let name = Line::plain(&entry.name);
                 let y = middle + kind.typist.capital(kind.small) / 2.0;
                 kind.typist.set(scene, &name, kind.small, (x, y), Anchor::Start);
@@ -129,17 +171,73 @@ fn row_height(kind: Type) -> f64 {
     kind.typist.leading(kind.small) + 1.5
 }
 
-fn sample(scene: &mut Scene, entry: &Entry, x: f64, middle: f64, kind: Type) {
-    let is_area = matches!(entry.geometry, Geometry::Bars | Geometry::Stacked | Geometry::Percent | Geometry::Gantt);
+/// What must be told apart in charts: series that are drawn, what would be if nothing were lost, and what papers print.
+fn entries(charts: &[&Chart], palette: Palette) -> Vec<Entry> {
+    let mut entries = measured(charts.iter().copied().filter(|chart| needs_one(chart)), palette);
+    let grey = Paint::of(&crate::figure::Look::Grey, 0, palette);
+    let ideal = |series: &&Series| series.role == Role::Ideal && LISTED.contains(&series.name.as_str());
+    if let Some(series) = charts.iter().flat_map(|chart| chart.series()).find(ideal) {
+        entries.push(Entry::new(&series.name, grey, Geometry::Scaling, Role::Ideal));
+    }
+    if charts.iter().any(|chart| chart.has_published()) {
+        entries.push(Entry::new(PUBLISHED, grey, Geometry::Scaling, Role::Published));
+    }
+    entries
+}
+
+/// The series of charts that are drawn, each name once.
+fn measured<'a>(charts: impl Iterator<Item = &'a Chart>, palette: Palette) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for chart in charts {
+        for series in chart.legend() {
+            if !series.name.is_empty() && entries.iter().all(|entry| entry.name != series.name) {
+                // Rows of a chart of activity have one look for each kind.
+                let variant = if chart.geometry == Geometry::Gantt { 0 } else { series.variant };
+                let paint = Paint::of(&series.look, variant, palette);
+                entries.push(Entry::new(&series.name, paint, chart.geometry, Role::Measured));
+            }
+        }
+    }
+    entries
+}
+
+/// Adds an entry to those of other figures: a sample is added where it is drawn otherwise there.
+fn join(entries: &mut Vec<Entry>, entry: Entry) {
+    let Some(known) = entries.iter_mut().find(|known| known.name == entry.name && known.role == entry.role) else {
+        // What was measured stands before what was not.
+        let is_before = |known: &Entry| known.role == Role::Measured || entry.role != Role::Measured;
+        let place = entries.iter().position(|known| !is_before(known)).unwrap_or(entries.len());
+        entries.insert(place, entry);
+        return;
+    };
+    for geometry in entry.geometries {
+        let is_like = |other: &Geometry| (is_area(*other), has_line(*other)) == (is_area(geometry), has_line(geometry));
+        if !known.geometries.iter().any(is_like) {
+            known.geometries.push(geometry);
+        }
+    }
+}
+
+/// Whether series are drawn as areas.
+fn is_area(geometry: Geometry) -> bool {
+    matches!(geometry, Geometry::Bars | Geometry::Stacked | Geometry::Percent | Geometry::Gantt)
+}
+
+/// Whether series are drawn as points that lines join.
+fn has_line(geometry: Geometry) -> bool {
+    !is_area(geometry) && !matches!(geometry, Geometry::Strip | Geometry::Scatter)
+}
+
+fn sample(scene: &mut Scene, (entry, geometry): (&Entry, Geometry), x: f64, middle: f64, kind: Type) {
     if entry.role == Role::Published {
         hollow(scene, (x + SAMPLE.0 / 2.0, middle), 2.1, INK);
     } else if entry.role == Role::Ideal {
         scene.line(&[(x, middle), (x + SAMPLE.0, middle)], ideal_stroke(&entry.paint));
-    } else if is_area {
+    } else if is_area(geometry) {
         let half = kind.typist.capital(kind.small) / 2.0 + 0.4;
         bar(scene, &Area::between((x, middle - half), (x + SAMPLE.0, middle + half)), &entry.paint);
     } else {
-        if !matches!(entry.geometry, Geometry::Strip | Geometry::Scatter) {
+        if has_line(geometry) {
             scene.line(&[(x, middle), (x + SAMPLE.0, middle)], entry.paint.stroke(1.1));
         }
         marker(scene, (x + SAMPLE.0 / 2.0, middle), 1.9, &entry.paint);

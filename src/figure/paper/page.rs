@@ -1,6 +1,20 @@
 //! What charts are laid out on: paper of a style, or a part of a screen.
 
-use crate::figure::style::{Family, Palette, Style};
+use super::side::Side;
+use crate::figure::style::{Family, PT_PER_MM, Palette, Style, Width};
+
+/// What a panel of a composed figure keeps to, in points, so that its data aligns with that of other panels.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Part {
+    /// The least distance of its data from its left edge.
+    pub left: f64,
+    /// The least distance of its data from its right edge.
+    pub right: f64,
+    /// How much higher than usual its data is.
+    pub stretch: f64,
+    /// Another panel names its axis of values.
+    pub hides_values: bool,
+}
 
 /// What charts are laid out on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +33,8 @@ pub struct Page {
     pub(super) heights: (f64, f64),
     /// The height in sight on a screen, in points; none on paper.
     pub(super) sight: Option<f64>,
+    /// What it keeps to as a panel of a composed figure; none of what stands alone.
+    pub(super) part: Option<Part>,
 }
 
 impl Page {
@@ -27,7 +43,7 @@ impl Page {
         let (columns, high) = if style.width.is_wide() { (4, 165.0) } else { (2, 132.0) };
         let (width, size) = (style.width.pt(), style.size());
         let (family, palette) = (style.font, style.palette);
-        Self { width, size, family, palette, columns, heights: (high, 132.0), sight: None }
+        Self { width, size, family, palette, columns, heights: (high, 132.0), sight: None, part: None }
     }
 
     /// A part of a screen. Bars run across it with their values at their ends, and charts use the height in sight; what needs more
@@ -36,7 +52,20 @@ impl Page {
         // Narrower, axes leave no room for data.
         let width = width.max(160.0);
         let (family, palette) = (Family::Sans, Palette::Colour);
-        Self { width, size, family, palette, columns: 8, heights: (f64::INFINITY, f64::INFINITY), sight: Some(height) }
+        let (heights, sight) = ((f64::INFINITY, f64::INFINITY), Some(height));
+        Self { width, size, family, palette, columns: 8, heights, sight, part: None }
+    }
+
+    /// A panel of a composed figure of a style.
+    pub(super) fn part(style: &Style, width: f64, part: Part) -> Self {
+        let style = Style { width: Width::of_mm(width / PT_PER_MM).unwrap_or_default(), ..*style };
+        Self { width, part: Some(part), ..Self::paper(&style) }
+    }
+
+    /// Whether the axis of values to the left of panels in this column is named.
+    pub(super) fn names_values(&self, left: &Side, column: usize) -> bool {
+        let hides = self.part.is_some_and(|part| part.hides_values);
+        !(hides && column == 0 && matches!(left, Side::Numbers(_)))
     }
 
     /// Whether it is on a screen.

@@ -61,6 +61,21 @@ pub enum Segment {
     Close,
 }
 
+impl Segment {
+    /// The same so far to the right and down.
+    #[must_use]
+    pub fn moved(self, right: f64, down: f64) -> Self {
+        match self {
+            Self::Move(x, y) => Self::Move(x + right, y + down),
+            Self::Line(x, y) => Self::Line(x + right, y + down),
+            Self::Cubic([ax, ay, bx, by, x, y]) => {
+                Self::Cubic([ax + right, ay + down, bx + right, by + down, x + right, y + down])
+            }
+            Self::Close => Self::Close,
+        }
+    }
+}
+
 /// The path around an area.
 pub fn rectangle(area: &Area) -> Vec<Segment> {
     vec![

@@ -4,11 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::drawn_values::DrawnChart;
 use crate::analysis::Cell;
-use crate::figure::{Chart, Study, preset};
+use crate::figure::{Chart, Composition, Study, counted, preset};
 use crate::plan::Node;
 
-/// The version of what is written.
-pub(super) const VERSION: u32 = 2;
+/// The newest version of what is read: that of composed figures.
+pub(super) const VERSION: u32 = 3;
+/// The version of what is written of a figure of one study, which earlier programs read, too.
+const OF_ONE_STUDY: u32 = 2;
 /// The file within a PDF.
 pub(super) const ATTACHMENT: &str = "multicard-figure.json";
 /// The keyword within a PNG.
@@ -115,11 +117,14 @@ pub struct Provenance {
     /// What was asked for: with it, the figure is made again.
     #[serde(default)]
     pub study: Study,
+    /// What was asked for of a composed figure, whose study is then the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub composition: Option<Composition>,
     /// Whose numbers these are.
     pub sessions: Vec<Origin>,
     /// The cells that are shown.
     pub cells: Vec<CellFacts>,
-    /// The numbers of the cells, as `multicard table --format json` writes them.
+    /// The numbers of the cells, as `multicard table --format json` writes them; a list of a composed figure's, panel by panel.
     pub table: serde_json::Value,
     /// The values that are drawn.
     #[serde(default)]
@@ -143,8 +148,22 @@ impl Provenance {
         notes: Vec<String>,
     ) -> Self {
         let program = PROGRAM.to_owned();
-        let (multicard_figure, problems) = (VERSION, Vec::new());
-        Self { multicard_figure, program, title, study, sessions, cells, table, drawn, notes, problems }
+        let (multicard_figure, composition, problems) = (OF_ONE_STUDY, None, Vec::new());
+        Self { multicard_figure, program, title, study, composition, sessions, cells, table, drawn, notes, problems }
+    }
+
+    /// The provenance of a composed figure.
+    pub(in crate::figure) fn composed(
+        title: String,
+        composition: Composition,
+        sessions: Vec<Origin>,
+        cells: Vec<CellFacts>,
+        tables: serde_json::Value,
+        drawn: Vec<DrawnChart>,
+        notes: Vec<String>,
+    ) -> Self {
+        let own = Self::new(title, Study::default(), sessions, cells, tables, drawn, notes);
+        Self { multicard_figure: VERSION, composition: Some(composition), ..own }
     }
 
     /// The provenance of a chart that no study asked for.
@@ -168,7 +187,9 @@ impl Provenance {
         };
         let sessions: Vec<String> = self.sessions.iter().map(named).collect();
         let cells = self.cells.len();
+        let panels = self.composition.as_ref().map_or(0, |composition| composition.panels.len());
         let study = match self.study.name.as_str() {
+            _ if self.composition.is_some() => counted(panels, "panel"),
             "" => "A study".to_owned(),
             name if preset(name).is_ok() => format!("Preset {name}"),
             name => format!("Study {name}"),

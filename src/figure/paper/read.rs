@@ -10,7 +10,7 @@ use super::provenance::{KEYWORD, Provenance, VERSION};
 use super::svg;
 use crate::figure::lenient::leniently;
 use crate::figure::style::Style;
-use crate::figure::{Study, UnknownPreset, preset};
+use crate::figure::{Composition, Study, UnknownPreset, preset};
 use crate::foreign;
 use crate::plan::filter::quoted;
 use crate::plan::{Key, Level};
@@ -188,9 +188,15 @@ fn parse(format: &'static str, text: &str) -> Result<Provenance, ReadError> {
     }
     // What cannot be read of the study costs what it says, not the figure.
     let study = whole.remove("study").unwrap_or_else(|| serde_json::Value::Object(serde_json::Map::new()));
-    let (study, problems) = leniently::<Study>(study, "study");
+    let (study, mut problems) = leniently::<Study>(study, "study");
+    let composition =
+        whole.remove("composition").map(|composition| leniently::<Composition>(composition, "composition"));
+    let composition = composition.map(|(composition, wrong)| {
+        problems.extend(wrong);
+        composition
+    });
     let provenance: Provenance = serde_json::from_value(whole.into()).map_err(damaged)?;
-    Ok(Provenance { study, problems, ..provenance })
+    Ok(Provenance { study, composition, problems, ..provenance })
 }
 
 /// What files of the first form (multicard 0.1) say instead of a study.

@@ -108,6 +108,14 @@ impl Mark {
     }
 }
 
+/// What black or a grey becomes on dark paper: as light as it was dark. None of colours, which stay.
+pub(super) fn on_dark(colour: Colour, paper: Colour) -> Option<Colour> {
+    let (least, most) = (colour.iter().min().copied().unwrap_or(0), colour.iter().max().copied().unwrap_or(0));
+    let dark = 1.0 - f64::from(most) / 255.0;
+    let mixed = paper.map(|part| (f64::from(part) + dark * (236.0 - f64::from(part))).round() as u8);
+    (most - least < 24).then_some(mixed)
+}
+
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scene {
@@ -129,13 +137,7 @@ impl Scene {
     /// The same on dark paper: what is black or grey becomes as light as it was dark; colours stay, and numbers on them.
     #[must_use]
     pub fn on_dark(mut self, paper: Colour) -> Self {
-        let other = |colour: &mut Colour| {
-            let (least, most) = (colour.iter().min().copied().unwrap_or(0), colour.iter().max().copied().unwrap_or(0));
-            if most - least < 24 {
-                let dark = 1.0 - f64::from(most) / 255.0;
-                *colour = paper.map(|part| (f64::from(part) + dark * (236.0 - f64::from(part))).round() as u8);
-            }
-        };
+        let other = |colour: &mut Colour| *colour = on_dark(*colour, paper).unwrap_or(*colour);
         for item in &mut self.items {
             match item {
                 Item::Path { fill, stroke, .. } => {
@@ -147,6 +149,23 @@ impl Scene {
             }
         }
         self
+    }
+
+    /// Adds what is on another page, so far to the right and down; `charts` were laid out on this one before it.
+    pub fn add(&mut self, other: Self, (right, down): (f64, f64), charts: usize) {
+        let moved = |area: Area| Area { left: area.left + right, top: area.top + down, ..area };
+        self.items.extend(other.items.into_iter().map(|item| match item {
+            Item::Path { mut segments, fill, stroke } => {
+                segments.iter_mut().for_each(|segment| *segment = segment.moved(right, down));
+                Item::Path { segments, fill, stroke }
+            }
+            Item::Text(text) => Item::Text(Text { x: text.x + right, y: text.y + down, ..text }),
+        }));
+        self.data.extend(other.data.into_iter().map(moved));
+        self.marks.extend(other.marks.into_iter().map(|mark| {
+            let [chart, rest @ ..] = mark.place;
+            Mark { area: moved(mark.area), place: [chart + charts, rest[0], rest[1], rest[2]], ..mark }
+        }));
     }
 
     /// Adds a path.

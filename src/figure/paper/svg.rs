@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::font::Face;
 use super::path::Segment;
-use super::scene::{Colour, Item, Scene, Stroke, Text};
+use super::scene::{self, Colour, Item, Scene, Stroke, Text};
 use super::webfont;
 use crate::figure::number::without_zeros;
 use crate::figure::style::PT_PER_MM;
@@ -30,24 +30,72 @@ pub(super) fn write(scene: &Scene, title: &str, metadata: &str) -> String {
         escape(title),
         escape(metadata),
     );
-    svg += &typefaces(scene);
+    svg += &format!("<style>\n{}</style>\n", typefaces(&[scene]));
     let _ = writeln!(svg, "<rect width=\"{}\" height=\"{}\" fill=\"#fff\"/>", number(width), number(height));
-    for item in &scene.items {
-        match item {
-            Item::Path { segments, fill, stroke } => path(&mut svg, segments, *fill, stroke.as_ref()),
-            Item::Text(text) => line(&mut svg, text),
-        }
-    }
+    items(&mut svg, scene, &|_| None);
     svg + "</svg>\n"
 }
 
-fn typefaces(scene: &Scene) -> String {
+/// Writes a scene as a part of a page of HTML, whose style is that of [`page_style`]: on no paper of its own, in greys that follow the
+/// page from light to dark.
+pub fn inline(scene: &Scene, title: &str) -> String {
+    let (width, height) = (number(scene.width), number(scene.height));
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {width} {height}\" width=\"{width}pt\" role=\"img\" aria-label=\"{}\">\n",
+        escape(title)
+    );
+    items(&mut svg, scene, &|colour| scene::on_dark(colour, PAGE).map(|_| hex(colour)));
+    svg + "</svg>\n"
+}
+
+/// The style of a page of HTML with these scenes: their typefaces, and their greys on a dark screen.
+pub fn page_style(scenes: &[&Scene]) -> String {
+    let mut css = typefaces(scenes);
+    let colours: BTreeSet<Colour> = scenes.iter().flat_map(|scene| &scene.items).flat_map(colours).collect();
+    css += "@media screen and (prefers-color-scheme: dark) {\n";
+    for (colour, dark) in colours.into_iter().filter_map(|colour| Some((colour, scene::on_dark(colour, PAGE)?))) {
+        let (name, dark) = (&hex(colour)[1..], hex(dark));
+        let _ = writeln!(css, ".f{name} {{ fill: {dark} }} .s{name} {{ stroke: {dark} }}");
+    }
+    css + "}\n"
+}
+
+/// The dark paper of pages of HTML.
+pub const PAGE: Colour = [0x16, 0x18, 0x1c];
+
+fn colours(item: &Item) -> Vec<Colour> {
+    match item {
+        Item::Path { fill, stroke, .. } => {
+            fill.iter().map(|fill| fill.0).chain(stroke.iter().map(|stroke| stroke.colour)).collect()
+        }
+        Item::Text(text) => vec![text.colour],
+    }
+}
+
+/// Writes what is in a scene; `class` gives the colours that a page changes their names as classes, with `#` before.
+fn items(svg: &mut String, scene: &Scene, class: &dyn Fn(Colour) -> Option<String>) {
+    for item in &scene.items {
+        match item {
+            Item::Path { segments, fill, stroke } => path(svg, segments, *fill, stroke.as_ref(), class),
+            Item::Text(text) => line(svg, text, class),
+        }
+    }
+}
+
+/// The attribute that names the classes of an item's colours; none where it has none.
+fn classes(fill: Option<Colour>, stroke: Option<Colour>, class: &dyn Fn(Colour) -> Option<String>) -> String {
+    let named = |letter: char, colour: Option<Colour>| Some(format!("{letter}{}", &class(colour?)?[1..]));
+    let names: Vec<String> = [named('f', fill), named('s', stroke)].into_iter().flatten().collect();
+    if names.is_empty() { String::new() } else { format!(" class=\"{}\"", names.join(" ")) }
+}
+
+/// The rules of the typefaces of scenes, as far as their letters need them.
+fn typefaces(scenes: &[&Scene]) -> String {
     let mut letters: BTreeMap<Face, BTreeSet<char>> = BTreeMap::new();
-    for text in scene.texts() {
+    for text in scenes.iter().flat_map(|scene| scene.texts()) {
         letters.entry(text.face).or_default().extend(text.text.chars());
     }
-    let mut css =
-        String::from("<style>\ntext { font-kerning: none; font-variant-ligatures: none; white-space: pre }\n");
+    let mut css = String::from("text { font-kerning: none; font-variant-ligatures: none; white-space: pre }\n");
     for (face, letters) in &letters {
         let (family, weight) = face.name();
         // Without it, whoever has the typeface or a like one still sees the text, in the same width.
@@ -59,10 +107,16 @@ fn typefaces(scene: &Scene) -> String {
             STANDARD.encode(font)
         );
     }
-    css + "</style>\n"
+    css
 }
 
-fn path(svg: &mut String, segments: &[Segment], fill: Option<(Colour, f64)>, stroke: Option<&Stroke>) {
+fn path(
+    svg: &mut String,
+    segments: &[Segment],
+    fill: Option<(Colour, f64)>,
+    stroke: Option<&Stroke>,
+    class: &dyn Fn(Colour) -> Option<String>,
+) {
     let mut d = String::new();
     for segment in segments {
         let (letter, numbers): (char, &[f64]) = match segment {
@@ -74,7 +128,8 @@ fn path(svg: &mut String, segments: &[Segment], fill: Option<(Colour, f64)>, str
         d.push(letter);
         d += &numbers.iter().map(|value| number(*value)).collect::<Vec<_>>().join(" ");
     }
-    let _ = write!(svg, "<path d=\"{d}\"");
+    let classes = classes(fill.map(|fill| fill.0), stroke.map(|stroke| stroke.colour), class);
+    let _ = write!(svg, "<path d=\"{d}\"{classes}");
     match fill {
         Some((colour, opacity)) => {
             let _ = write!(svg, " fill=\"{}\"", hex(colour));
@@ -97,7 +152,7 @@ fn path(svg: &mut String, segments: &[Segment], fill: Option<(Colour, f64)>, str
     *svg += "/>\n";
 }
 
-fn line(svg: &mut String, text: &Text) {
+fn line(svg: &mut String, text: &Text, class: &dyn Fn(Colour) -> Option<String>) {
     let (family, weight) = text.face.name();
     let generic = match text.face {
         Face::Sans | Face::SansStrong => "Helvetica, Arial, sans-serif",
@@ -108,10 +163,12 @@ fn line(svg: &mut String, text: &Text) {
     } else {
         format!("x=\"{}\" y=\"{}\"", number(text.x), number(text.y))
     };
+    // What stands on a colour is as readable on any page.
+    let classes = if text.on_colour { String::new() } else { classes(Some(text.colour), None, class) };
     let weight = if weight == 400 { String::new() } else { format!(" font-weight=\"{weight}\"") };
     let _ = writeln!(
         svg,
-        "<text {place} font-family=\"'{family}', {generic}\" font-size=\"{}\"{weight} fill=\"{}\" textLength=\"{}\">{}</text>",
+        "<text {place} font-family=\"'{family}', {generic}\" font-size=\"{}\"{weight}{classes} fill=\"{}\" textLength=\"{}\">{}</text>",
         number(text.size),
         hex(text.colour),
         number(text.width()),

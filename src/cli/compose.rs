@@ -1,0 +1,142 @@
+//! Composed figures: panels of several studies and sessions, as a file of TOML asks for them or as a figure's file has them.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use super::material::saved;
+use super::sources::Sessions;
+use super::{say, session_folder};
+use crate::figure::paper::{Origin, Provenance};
+use crate::figure::{Chart, ComposedFigure, Composition, CompositionFile, Figure, PanelTable};
+use crate::session::find_session;
+
+/// Whether a file is one of TOML that asks for a composed figure.
+pub(super) fn is_composition(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"))
+}
+
+/// What was made of a file.
+pub(super) struct Made {
+    pub composed: ComposedFigure,
+    pub origins: Vec<Origin>,
+    /// How many keys and panels of the file were left out, each of which was said.
+    pub wrong: usize,
+}
+
+/// Makes the figure that a file of TOML asks for, of its own sessions or of another one that is given. What cannot be read and what cannot
+/// be made is said with its line and left out.
+pub(super) fn made(file: &Path, given: Option<&Path>) -> Result<Made, Box<dyn Error>> {
+    let asked = CompositionFile::read(file)?;
+    asked.problems.iter().for_each(say);
+    let mut made = Made {
+        composed: ComposedFigure { composition: asked.composition.clone(), panels: Vec::new() },
+        origins: Vec::new(),
+        wrong: asked.problems.len(),
+    };
+    let mut sessions = Sessions::default();
+    for table in &asked.panels {
+        let folders = folders(file, given, &table.sessions);
+        let panel = folders.and_then(|folders| panel(&asked, table, &folders, &mut sessions, &mut made));
+        if let Err(error) = panel {
+            made.wrong += 1;
+            say(asked.problem(&table.path, format!("it is not drawn: {error}")));
+            // Its place stays blank, so that the letters of others stay theirs.
+            let names = table.sessions.iter().filter_map(|session| Path::new(session).file_name());
+            let names = names.map(|name| name.to_string_lossy().into_owned()).collect();
+            let blank = asked.panel(table, names, &[]).map(|(panel, _)| panel).unwrap_or_default();
+            made.composed.composition.panels.push(blank);
+            made.composed.panels.push(Err(error.to_string()));
+        }
+    }
+    Ok(made)
+}
+
+/// Makes a panel.
+fn panel(
+    asked: &CompositionFile,
+    table: &PanelTable,
+    folders: &[PathBuf],
+    sessions: &mut Sessions,
+    made: &mut Made,
+) -> Result<(), Box<dyn Error>> {
+    let first = folders.first().ok_or("it names no session")?;
+    let kept = saved(first)?;
+    let mut names = Vec::new();
+    for folder in folders {
+        names.push(sessions.origin(folder)?.session.clone());
+    }
+    let (panel, problems) = asked.panel(table, names, &kept)?;
+    let (figure, origins) = sessions.figure(folders, &panel.study)?;
+    problems.iter().for_each(say);
+    made.wrong += problems.len();
+    if figure.charts.iter().all(Chart::is_empty) {
+        return Err(format!("no cell has its values: {}", figure.notes().join("; ")).into());
+    }
+    join(&mut made.origins, origins)?;
+    made.composed.composition.panels.push(panel);
+    made.composed.panels.push(Ok(figure));
+    Ok(())
+}
+
+/// Adds sessions to those of a figure, each once.
+///
+/// # Errors
+/// Another session of the same name is among them: the figure's file would name both alike.
+fn join(known: &mut Vec<Origin>, origins: Vec<Origin>) -> Result<(), String> {
+    for origin in origins {
+        match known.iter().find(|other| other.session == origin.session) {
+            None => known.push(origin),
+            Some(other) if *other == origin => {}
+            Some(other) => {
+                return Err(format!(
+                    "two sessions are called {}, of {} and of {}, and a figure's file tells sessions by their names: rename the folder of \
+                     one",
+                    origin.session, other.date, origin.date
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The folders of sessions that a file names: relative to the file, beside it, or as on the command line.
+fn folders(file: &Path, given: Option<&Path>, names: &[String]) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    if let Some(given) = given {
+        return Ok(vec![session_folder(&given.to_owned())?]);
+    }
+    let folder = |name: &String| {
+        let beside = file.parent().unwrap_or(Path::new("")).join(name);
+        if beside.join("session.toml").exists() {
+            return Ok(beside);
+        }
+        find_session(file, name, &[]).map_or_else(|| session_folder(&PathBuf::from(name)), Ok)
+    };
+    names.iter().map(folder).collect()
+}
+
+/// Draws a figure's file again, of its own sessions or of another one that is given, as a composition asks for.
+///
+/// # Errors
+/// A panel cannot be made: a picture that was whole is not replaced by one that is not.
+pub(super) fn again(
+    (file, provenance): (&Path, &Provenance),
+    given: Option<&Path>,
+    sessions: &mut Sessions,
+    composition: &Composition,
+) -> Result<(ComposedFigure, Vec<Origin>), Box<dyn Error>> {
+    let mut origins = Vec::new();
+    let mut panels: Vec<Result<Figure, String>> = Vec::new();
+    for (nth, panel) in composition.panels.iter().enumerate() {
+        let named = |error: &dyn std::fmt::Display| format!("panel {}: {error}", nth + 1);
+        let own: Vec<Origin> =
+            provenance.sessions.iter().filter(|origin| panel.sessions.contains(&origin.session)).cloned().collect();
+        let drawn = sessions.draw((file, &own), given, &panel.study).map_err(|error| named(&error))?;
+        join(&mut origins, drawn.1).map_err(|error| named(&error))?;
+        panels.push(Ok(drawn.0));
+    }
+    let composed = ComposedFigure { composition: composition.clone(), panels };
+    match composed.blank().first() {
+        Some((nth, reason)) => Err(format!("panel {}: {reason}; the file stays", nth + 1).into()),
+        None => Ok((composed, origins)),
+    }
+}

@@ -1,0 +1,87 @@
+//! Sessions that figures are drawn of, each read once.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use super::material::Material;
+use super::session_folder;
+use crate::analysis::Source;
+use crate::figure::paper::Origin;
+use crate::figure::{self, Figure, Study};
+use crate::session::find_session;
+
+/// Sessions that were read, by their folders: figures of one folder are mostly of one.
+#[derive(Default)]
+pub(super) struct Sessions {
+    read: HashMap<PathBuf, Material>,
+}
+
+impl Sessions {
+    /// Draws a figure file's study again, of its own sessions or of another one that is given.
+    ///
+    /// # Errors
+    /// A session is not known here, is another one of the same name, or cannot be read.
+    pub(super) fn draw(
+        &mut self,
+        (file, origins): (&Path, &[Origin]),
+        given: Option<&Path>,
+        study: &Study,
+    ) -> Result<(Figure, Vec<Origin>), Box<dyn Error>> {
+        if origins.is_empty() {
+            return Err("it names no session".into());
+        }
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for origin in origins {
+            let folder = match given {
+                Some(given) => session_folder(&given.to_owned())?,
+                None => find_session(file, &origin.session, &[]).ok_or_else(|| {
+                    format!(
+                        "it is of session {}, which is neither beside it nor in the default folder: name the session with --of",
+                        origin.session
+                    )
+                })?,
+            };
+            let found = self.origin(&folder)?;
+            if given.is_none() && !origin.date.is_empty() && found.date != origin.date {
+                return Err(format!(
+                    "it is of session {} of {}, and {} is one of {}: --of draws it of that one",
+                    origin.session,
+                    origin.date,
+                    folder.display(),
+                    found.date
+                )
+                .into());
+            }
+            folders.push(folder);
+        }
+        self.figure(&folders, study)
+    }
+
+    /// Where a session comes from, read once.
+    pub(super) fn origin(&mut self, folder: &Path) -> Result<&Origin, Box<dyn Error>> {
+        if !self.read.contains_key(folder) {
+            self.read.insert(folder.to_owned(), Material::read(folder)?);
+        }
+        Ok(&self.read[folder].origin)
+    }
+
+    /// The figure of a study of sessions in these folders, with where they come from.
+    pub(super) fn figure(
+        &mut self,
+        folders: &[PathBuf],
+        study: &Study,
+    ) -> Result<(Figure, Vec<Origin>), Box<dyn Error>> {
+        let mut origins = Vec::new();
+        for folder in folders {
+            origins.push(self.origin(folder)?.clone());
+        }
+        let is_alone = folders.len() == 1;
+        let sources = folders.iter().zip(&origins).map(|(folder, origin)| {
+            let Material { runs, reports, .. } = &self.read[folder];
+            Source { session: if is_alone { "" } else { &origin.session }, runs, reports }
+        });
+        let drawn = figure::figure(&sources.collect::<Vec<_>>(), study)?;
+        Ok((drawn, origins))
+    }
+}

@@ -1,0 +1,83 @@
+//! A composed figure: the figures of its panels, laid out as one.
+
+use super::chart::Chart;
+use super::composition::Composition;
+use super::drawing::{Figure, warnings};
+use super::paper::{CellFacts, Origin, Panels, Provenance, Scene, Shown, said_of_panels};
+use super::render::{Format, render};
+
+/// A composed figure before it is set.
+#[derive(Clone, Debug)]
+pub struct ComposedFigure {
+    /// What was asked for.
+    pub composition: Composition,
+    /// The figure of each panel of the composition, or why there is none.
+    pub panels: Vec<Result<Figure, String>>,
+}
+
+impl ComposedFigure {
+    /// What panels show.
+    fn shown(&self) -> Vec<Shown> {
+        let panels = self.composition.panels.iter().zip(&self.panels);
+        let shown = panels.map(|(panel, figure)| {
+            let overrides = panel.study.overrides.clone();
+            let title = panel.title.clone().or_else(|| overrides.title.clone()).unwrap_or_default();
+            let charts = figure.as_ref().map_or(Vec::new(), |figure| figure.charts.clone());
+            Shown { charts, overrides, title, span: panel.span }
+        });
+        shown.collect()
+    }
+
+    /// The figure as it is set.
+    pub fn scene(&self) -> Scene {
+        Panels::new(self.shown(), &self.composition).scene()
+    }
+
+    /// Panels without a picture, by their numbers from 0, and why they have none.
+    pub fn blank(&self) -> Vec<(usize, String)> {
+        let nothing = |figure: &Figure| {
+            let is_blank = figure.charts.iter().all(Chart::is_empty);
+            is_blank.then(|| format!("nothing to draw: {}", figure.notes().join("; ")))
+        };
+        let reason = |figure: &Result<Figure, String>| match figure {
+            Ok(figure) => nothing(figure),
+            Err(reason) => Some(reason.clone()),
+        };
+        self.panels.iter().enumerate().filter_map(|(nth, figure)| Some((nth, reason(figure)?))).collect()
+    }
+
+    /// What a reader must know: of the whole, then of panels by their letters.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Panels::new(self.shown(), &self.composition).notes().to_vec();
+        let of_panel = |figure: &Result<Figure, String>| figure.as_ref().map_or(Vec::new(), Figure::notes);
+        notes.extend(said_of_panels(&self.panels.iter().map(of_panel).collect::<Vec<_>>()));
+        notes
+    }
+
+    /// What would not do in print, one line each.
+    pub fn warnings(&self, scene: &Scene) -> Vec<String> {
+        warnings(scene, self.composition.height_mm)
+    }
+
+    /// Where it comes from.
+    pub fn provenance(&self, sessions: Vec<Origin>) -> Provenance {
+        let figures: Vec<&Figure> = self.panels.iter().flatten().collect();
+        let titles: Vec<&str> = figures.iter().map(|figure| figure.title.as_str()).collect();
+        let title = self.composition.title.clone().unwrap_or_else(|| titles.join("; "));
+        // What was just written as JSON is JSON.
+        let tables = figures.iter().map(|figure| serde_json::from_str(&render(&figure.table, Format::Json)));
+        let tables = serde_json::Value::Array(tables.map(Result::unwrap_or_default).collect());
+        let mut cells: Vec<CellFacts> = Vec::new();
+        for cell in figures.iter().flat_map(|figure| figure.facts()) {
+            if !cells.contains(cell) {
+                cells.push(cell.clone());
+            }
+        }
+        let drawn = figures.iter().flat_map(|figure| figure.drawn_values()).collect();
+        Provenance::composed(title, self.composition.clone(), sessions, cells, tables, drawn, self.notes())
+    }
+}
+
+#[cfg(test)]
+#[path = "composed_tests.rs"]
+mod tests;
