@@ -1,9 +1,12 @@
 //! What is on the page: paths and lines of text in points, from the top left corner down. All files are written of it.
 
+use std::ops::Range;
+
 use super::font::{Face, Glyph};
-use super::path::{Area, Segment, rectangle};
+use super::path::{Area, Segment, bounds, rectangle};
 use crate::analysis::CellKey;
 use crate::figure::chart::{Chart, Panel, Point, Series};
+use crate::figure::overrides::AxisName;
 
 /// A colour as sRGB bytes.
 pub type Colour = [u8; 3];
@@ -86,6 +89,54 @@ pub enum Item {
     Text(Text),
 }
 
+impl Item {
+    /// What it covers, without the width of its line; none of a path without a point.
+    fn area(&self) -> Option<Area> {
+        match self {
+            Self::Text(text) => Some(text.area()),
+            Self::Path { segments, .. } => bounds(segments),
+        }
+    }
+}
+
+/// What a part of the page is, for whoever points at it: places are those of the charts that were laid out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The title above everything.
+    Title,
+    /// A legend.
+    Legend,
+    /// An entry of a legend, by the name of its series.
+    Entry(String),
+    /// The title of a panel: the places of its chart and its own.
+    Panel(usize, usize),
+    /// The name of an axis of a chart.
+    AxisName(usize, AxisName),
+    /// The numbers of an axis of a chart.
+    Ticks(usize, AxisName),
+    /// The name of a place on an axis of a chart.
+    Place(usize, AxisName, usize),
+    /// A line with its points: the places of its chart, panel and its own.
+    Line([usize; 3]),
+    /// A point, by the place of its mark.
+    Point([usize; 4]),
+    /// What an author added, by its place among the figure's annotations.
+    Annotation(usize),
+    /// What is said below everything.
+    Caption,
+}
+
+/// A part of the page with what it covers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed {
+    /// What it is.
+    pub part: Part,
+    /// What it covers.
+    pub area: Area,
+    /// The places of its items.
+    pub items: Range<usize>,
+}
+
 /// What stands for a point of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
@@ -121,6 +172,8 @@ pub struct Scene {
     pub data: Vec<Area>,
     /// What stands for points, in the order of their charts.
     pub marks: Vec<Mark>,
+    /// What else can be pointed at, in the order in which it is read; a part that holds others comes before them.
+    pub parts: Vec<Placed>,
     /// From where to where it scrolls where it is higher than its window: what lies above and below explains it, and stays in sight.
     pub inner: Option<(f64, f64)>,
 }
@@ -147,6 +200,28 @@ impl Scene {
             }
         }
         self
+    }
+
+    /// All that can be pointed at, in the order of reading: what explains the data, the points unless they are more than `most`, and
+    /// what an author added. Lines are pointed at by their points.
+    pub fn pointed(&self, most: usize) -> impl Iterator<Item = (Part, Area)> {
+        let is_added = |placed: &&Placed| matches!(placed.part, Part::Annotation(_));
+        let explains =
+            self.parts.iter().filter(move |placed| !is_added(placed) && !matches!(placed.part, Part::Line(_)));
+        let of = |placed: &Placed| (placed.part.clone(), placed.area);
+        let marks = self.marks.iter().filter(move |_| self.marks.len() <= most);
+        let points = marks.map(|mark| (Part::Point(mark.place), mark.area));
+        explains.map(of).chain(points).chain(self.parts.iter().filter(is_added).map(of))
+    }
+
+    /// Draws a part of the page. One that draws nothing is none.
+    pub fn part<T>(&mut self, part: Part, draw: impl FnOnce(&mut Self) -> T) -> T {
+        let (place, first) = (self.parts.len(), self.items.len());
+        let drawn = draw(self);
+        let items = first..self.items.len();
+        let area = self.items[items.clone()].iter().filter_map(Item::area).reduce(|all, area| all.with(&area));
+        self.parts.splice(place..place, area.map(|area| Placed { part, area, items }));
+        drawn
     }
 
     /// Adds a path.
