@@ -123,6 +123,7 @@ pub fn table_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Command
         baseline: figure.baseline.as_ref(),
         is_choosable: false,
         selected: None,
+        effect: None,
     };
     if let Some(Asked::Sort(key)) = table.ui(ui) {
         commands.push(FiguresCommand::Sort(key).into());
