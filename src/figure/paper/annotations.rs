@@ -61,7 +61,7 @@ pub(super) fn above(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Pan
     let mut taken: Vec<Area> = Vec::new();
     for addition in of_panel(chart, field.place[1]) {
         scene.part(Part::Annotation(addition.nth), |scene| {
-            one_above(scene, field, (chart, panel), addition, &mut taken)
+            one_above(scene, field, (chart, panel), addition, &mut taken);
         });
     }
 }

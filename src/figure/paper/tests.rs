@@ -502,7 +502,7 @@ proptest! {
         let axis = Axis { categories: names.clone(), ..Axis::new("", "") };
         let chart = Chart {
             panels: vec![Panel { title: String::new(), series: series.collect() }],
-            ..Chart::new("", GEOMETRIES[geometry], axis.clone(), Axis { categories: names.clone(), ..Axis::new("value", "") })
+            ..Chart::new("", GEOMETRIES[geometry], axis, Axis { categories: names.clone(), ..Axis::new("value", "") })
         };
         let scene = lay_out(&[chart], &Style::default());
         let shown = |is: &dyn Fn(&Part) -> bool| -> Vec<String> {
@@ -603,7 +603,9 @@ fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
     let level = |key: &'static str, change: fn(&mut LevelOverride)| {
         move |study: &mut Study| change(study.overrides.level_mut(key))
     };
-    let changes: [(&str, &str, &dyn Fn(&mut Study)); 14] = [
+    /// A preset, what is changed, and how.
+    type Changed<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Study));
+    let changes: [Changed<'_>; 14] = [
         ("times", "hatch", &level("gpus=1", |one| one.hatch = Some(Hatch::Dots))),
         ("times", "colour", &level("gpus=1", |one| one.colour = Some("grey".to_owned()))),
         ("scaling", "marker", &level("precision=fp16", |one| one.marker = Some(Marker::Cross))),
@@ -639,6 +641,55 @@ fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
     let wrong = of(&y(|one| one.tick_count = Some(1)), "times");
     assert_eq!(wrong.missing, ["axis y: tick_count = 1 is not from 2 to 20: the default is used"]);
     assert_eq!(svg(&wrong), svg(&preset("times")));
+}
+
+#[test]
+fn a_name_on_the_page_says_which_levels_it_is_of_also_where_one_is_renamed() {
+    let figure = edited("times", |one| one.level_mut("precision=fp16").label = Some("half".to_owned()));
+    for (name, keys) in [
+        ("half", vec!["precision=fp16"]),
+        ("half · 4 GPUs", vec!["precision=fp16", "gpus=4"]),
+        ("fp32", vec!["precision=fp32"]),
+        ("Peak allocated", vec!["Peak allocated"]),
+    ] {
+        assert_eq!(figure.keys_of(name), keys, "{name}");
+    }
+    assert_eq!(figure.words.len(), figure.cells.len());
+    assert!(figure.words.contains(&"precision=fp16,gpus=4".to_owned()), "{:?}", figure.words);
+}
+
+#[test]
+fn the_parts_of_a_page_are_laid_out_around_its_data_and_name_what_they_show() {
+    let figure = edited("times", |one| {
+        one.title = Some("A title".to_owned());
+        one.annotations = vec![Annotation::parse(AnnotationKind::Line, "y=2,limit").unwrap()];
+    });
+    let scene = figure.scene();
+    let area =
+        |part: Part| scene.parts.iter().find(|placed| placed.part == part).unwrap_or_else(|| panic!("{part:?}")).area;
+    let data = scene.data[0];
+    for part in [Part::Title, Part::Legend, Part::Entry("1 GPU".to_owned())] {
+        assert!(area(part.clone()).bottom() <= data.top, "{part:?}");
+    }
+    assert!(area(Part::Legend).holds(&area(Part::Entry("4 GPUs".to_owned()))));
+    for part in [Part::AxisName(0, AxisName::Y), Part::Ticks(0, AxisName::Y)] {
+        assert!(area(part.clone()).right() <= data.left + 0.1, "{part:?}");
+    }
+    for part in [Part::Place(0, AxisName::X, 1), Part::AxisName(0, AxisName::X), Part::Caption] {
+        assert!(area(part.clone()).top >= data.bottom(), "{part:?}");
+    }
+    assert!(data.overlaps(&area(Part::Annotation(0))));
+    // Keys reach what explains the data, then the points, then what was added.
+    let kinds: Vec<usize> = scene
+        .pointed(1000)
+        .map(|(part, _)| match part {
+            Part::Point(_) => 1,
+            Part::Annotation(_) => 2,
+            _ => 0,
+        })
+        .collect();
+    assert!(kinds.is_sorted() && kinds.contains(&1) && kinds.contains(&2), "{kinds:?}");
+    assert!(!scene.pointed(0).any(|(part, _)| matches!(part, Part::Point(_))));
 }
 
 #[test]
