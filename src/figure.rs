@@ -51,7 +51,7 @@ pub use latex::{latex_composed, latex_figure};
 pub use methods::methods;
 pub use number::{capitalised, counted, duration_text, from_to, grouped, precise, short, significant, without_zeros};
 pub use overrides::{
-    Annotation, AnnotationKind, AxisName, AxisOverride, LegendPlace, LevelOverride, Nth, Overrides, colour_of,
+    Annotation, AnnotationKind, AxisName, AxisOverride, LegendPlace, LevelOverride, Nth, Overrides, colour_of, units_of,
 };
 pub use palette::{COLOUR_NAMES, COLOURS, Dash, DashKind, Hatch, Marker, OwnLook, Sign, level_index, on_dark};
 pub use published::OfPaper;

@@ -6,13 +6,13 @@ use std::ops::Range;
 
 use eframe::egui::{
     Color32, FontFamily, FontId, Painter, Pos2, Rect, Response, Role, ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui,
-    Vec2, WidgetInfo, epaint::TextShape, vec2,
+    Vec2, WidgetInfo, epaint::TextShape, epaint::shape_transform::adjust_colors, vec2,
 };
 
 use super::theme::{BODY, STRONG, palette};
 use crate::analysis::CellKey;
-use crate::figure::paper::{self, Face, Item, Mark, Page, Scene, Segment, lay_out_on, swatch};
-use crate::figure::{Chart, Look};
+use crate::figure::paper::{self, Face, Item, Mark, Page, Part, Scene, Segment, lay_out_on, swatch};
+use crate::figure::{Chart, Look, Panel, Role as ChartRole, Series};
 
 /// Points of the screen per point of a page: lines, ticks and markers are enlarged in the same ratio as text.
 const SCALE: f64 = 1.5;
@@ -24,6 +24,8 @@ const LEAST_INNER: f32 = 72.0;
 const LEAST_TARGET: f32 = 12.0;
 /// If a chart has more marks, keys and screen readers reach only the visible ones.
 const MOST_REACHED: usize = 1000;
+/// How much is left of the colour of a line while another one is selected.
+const BACK: f32 = 0.3;
 /// The number of straight lines that replace a curve.
 const CURVE_LINES: usize = 6;
 
@@ -33,6 +35,10 @@ pub trait About {
     fn name(&self, mark: &Mark) -> String;
     /// Draws its tooltip.
     fn hover(&self, ui: &mut Ui, mark: &Mark);
+    /// The effect that a mark of no one cell shows, by the name of its row in the table.
+    fn effect(&self, _mark: &Mark) -> Option<String> {
+        None
+    }
 }
 
 /// What a click on a chart requests.
@@ -42,6 +48,27 @@ pub enum Asked {
     Select(Option<CellKey>),
     /// Show the runs of a cell.
     Open(CellKey),
+    /// Select an effect, or none.
+    Effect(Option<String>),
+}
+
+/// What is selected: a cell, or an effect by the name of its row in the table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Selected<'a> {
+    /// The cell.
+    pub cell: Option<&'a CellKey>,
+    /// The effect.
+    pub effect: Option<&'a str>,
+}
+
+impl Selected<'_> {
+    /// Whether a mark is of what is selected.
+    fn is(self, mark: &Mark, about: &dyn About) -> bool {
+        match &mark.cell {
+            Some(cell) => self.cell == Some(cell),
+            None => self.effect.is_some() && about.effect(mark).as_deref() == self.effect,
+        }
+    }
 }
 
 /// Charts with their last layout, which is repeated only if their size or the theme changes.
@@ -72,7 +99,7 @@ impl Room {
 pub fn paint_swatch(ui: &Ui, rect: Rect, look: &Look) {
     let [width, height] = [rect.width(), rect.height()].map(|side| f64::from(side) / SCALE);
     let swatch = Laid::of(swatch(look, width, height), Room::of(ui, rect.size()));
-    swatch.paint(&ui.painter().with_clip_rect(rect.intersect(ui.clip_rect())), rect.min);
+    swatch.paint(&ui.painter().with_clip_rect(rect.intersect(ui.clip_rect())), rect.min, &[]);
 }
 
 /// One item of a scene, in points of the screen relative to the scene's corner.
@@ -89,8 +116,8 @@ enum Painted {
 struct Laid {
     room: Room,
     scene: Scene,
-    /// What is painted, each item with the area that it covers.
-    painted: Vec<(Rect, Painted)>,
+    /// What is painted, each item with the area that it covers and its place among the scene's items.
+    painted: Vec<(Rect, usize, Painted)>,
 }
 
 impl Canvas {
@@ -101,7 +128,7 @@ impl Canvas {
     }
 
     /// Draws charts, which must be the same in each frame. The marks of the selected cell are outlined.
-    pub fn ui(&self, ui: &mut Ui, charts: &[Chart], selected: Option<&CellKey>, about: &dyn About) -> Option<Asked> {
+    pub fn ui(&self, ui: &mut Ui, charts: &[Chart], selected: Selected<'_>, about: &dyn About) -> Option<Asked> {
         // Rounded to whole points: a panel that moves by a fraction should not cause a new layout.
         let size = (ui.available_size() - vec2(SCROLL_BAR, 0.0)).floor().max(Vec2::ZERO);
         let room = Room::of(ui, size);
@@ -112,18 +139,19 @@ impl Canvas {
         }
         let laid = laid.as_ref()?;
         let (inner, whole) = (laid.inner(size.y), laid.size());
+        let back = laid.standing_back(charts, selected.cell);
         ui.scope(|ui| {
             ui.spacing_mut().item_spacing.y = 0.0;
-            laid.part_ui(ui, 0.0..inner.start);
+            laid.part_ui(ui, 0.0..inner.start, &[]);
             let height = (size.y - inner.start - (whole.y - inner.end)).max(0.0);
             let scroll = ScrollArea::vertical().id_salt("canvas").max_height(height).auto_shrink([false, true]);
             let asked = scroll.show(ui, |ui| {
-                let chart = laid.part_ui(ui, inner.clone());
+                let chart = laid.part_ui(ui, inner.clone(), &back);
                 let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
                 chart.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Chart: {}", titles.join(", "))));
                 laid.marks_ui(ui, chart.rect.min - vec2(0.0, inner.start), selected, about)
             });
-            laid.part_ui(ui, inner.end..whole.y);
+            laid.part_ui(ui, inner.end..whole.y, &[]);
             asked.inner
         })
         .inner
@@ -147,11 +175,11 @@ impl Laid {
         let mut painted = Vec::new();
         for (place, item) in scene.items.iter().enumerate() {
             match item {
-                Item::Text(text) => painted.push((rect(&text.area()), Painted::Text(place))),
+                Item::Text(text) => painted.push((rect(&text.area()), place, Painted::Text(place))),
                 Item::Path { segments, fill, stroke } => {
                     let mut shapes = Vec::new();
                     path(segments, *fill, stroke.as_ref(), &mut shapes);
-                    let with_bounds = |shape: Shape| (shape.visual_bounding_rect(), Painted::Shape(shape));
+                    let with_bounds = |shape: Shape| (shape.visual_bounding_rect(), place, Painted::Shape(shape));
                     painted.extend(shapes.into_iter().map(with_bounds));
                 }
             }
@@ -159,14 +187,41 @@ impl Laid {
         Self { room, scene, painted }
     }
 
-    /// Paints the visible part, starting at a corner.
-    fn paint(&self, painter: &Painter, corner: Pos2) {
+    /// The items of all lines but the selected cell's, if the selected cell has a line. An ideal line belongs to the line of its level.
+    fn standing_back(&self, charts: &[Chart], selected: Option<&CellKey>) -> Vec<Range<usize>> {
+        let of = |[chart, panel, series]: [usize; 3]| {
+            let panel = charts.get(chart)?.panels.get(panel)?;
+            Some((panel, panel.series.get(series)?))
+        };
+        let has = |series: &Series| series.points.iter().any(|point| point.cell.as_ref() == selected);
+        let is_chosen = |(panel, series): (&Panel, &Series)| match series.role {
+            ChartRole::Ideal => panel.series.iter().any(|own| own.look == series.look && has(own)),
+            _ => has(series),
+        };
+        let lines: Vec<(bool, Range<usize>)> = self
+            .scene
+            .parts
+            .iter()
+            .filter_map(|placed| match placed.part {
+                Part::Line(place) => Some((of(place).is_some_and(is_chosen), placed.items.clone())),
+                _ => None,
+            })
+            .collect();
+        let any = selected.is_some() && lines.iter().any(|(chosen, _)| *chosen);
+        lines.into_iter().filter(|(chosen, _)| any && !chosen).map(|(_, items)| items).collect()
+    }
+
+    /// Paints the visible part, starting at a corner. Items of `back` are faded.
+    fn paint(&self, painter: &Painter, corner: Pos2, back: &[Range<usize>]) {
         let sight = painter.clip_rect().translate(-corner.to_vec2());
-        let in_sight = self.painted.iter().filter(|(area, _)| area.intersects(sight));
-        let shapes = in_sight.map(|(_, painted)| match painted {
+        let in_sight = self.painted.iter().filter(|(area, ..)| area.intersects(sight));
+        let shapes = in_sight.map(|(_, item, painted)| match painted {
             Painted::Shape(shape) => {
                 let mut shape = shape.clone();
                 shape.translate(corner.to_vec2());
+                if back.iter().any(|items| items.contains(item)) {
+                    adjust_colors(&mut shape, |colour| *colour = colour.gamma_multiply(BACK));
+                }
                 shape
             }
             Painted::Text(item) => match &self.scene.items[*item] {
@@ -193,18 +248,18 @@ impl Laid {
     }
 
     /// Paints the part of the scene between two heights.
-    fn part_ui(&self, ui: &mut Ui, part: Range<f32>) -> Response {
+    fn part_ui(&self, ui: &mut Ui, part: Range<f32>, back: &[Range<usize>]) -> Response {
         let size = vec2(self.size().x, part.end - part.start);
         let (place, response) = ui.allocate_exact_size(size, Sense::hover());
         let painter = ui.painter().with_clip_rect(place.expand2(vec2(SCROLL_BAR, 0.0)).intersect(ui.clip_rect()));
-        self.paint(&painter, place.min - vec2(0.0, part.start));
+        self.paint(&painter, place.min - vec2(0.0, part.start), back);
         response
     }
 
     /// Makes marks react to the pointer and the keys, and visible to screen readers.
-    fn marks_ui(&self, ui: &Ui, corner: Pos2, selected: Option<&CellKey>, about: &dyn About) -> Option<Asked> {
+    fn marks_ui(&self, ui: &Ui, corner: Pos2, selected: Selected<'_>, about: &dyn About) -> Option<Asked> {
         let accent = Stroke::new(1.5, palette(ui.visuals()).accent);
-        for outline in self.outlines(selected) {
+        for outline in self.outlines(selected, about) {
             let outline = outline.translate(corner.to_vec2()).expand(1.5);
             ui.painter().rect_stroke(outline, 2.0, accent, StrokeKind::Outside);
         }
@@ -217,13 +272,20 @@ impl Laid {
             if !all && !ui.is_rect_visible(target) {
                 continue;
             }
-            let is_selected = mark.cell.is_some() && mark.cell.as_ref() == selected;
+            let is_selected = selected.is(mark, about);
             let response = mark_ui(ui, mark, target, is_selected, about);
             if response.has_focus() {
                 let focus = Stroke::new(1.5, ui.visuals().text_color());
                 ui.painter().rect_stroke(area.expand(3.0), 3.0, focus, StrokeKind::Outside);
             }
-            let Some(cell) = &mark.cell else { continue };
+            let Some(cell) = &mark.cell else {
+                if response.clicked()
+                    && let Some(effect) = about.effect(mark)
+                {
+                    asked = Some(Asked::Effect((!is_selected).then_some(effect)));
+                }
+                continue;
+            };
             if response.clicked() {
                 asked = Some(Asked::Select((!is_selected).then(|| cell.clone())));
             }
@@ -234,10 +296,10 @@ impl Laid {
         asked
     }
 
-    /// The outlines of a cell's marks: one outline around marks that touch, such as the parts of a bar.
-    fn outlines(&self, selected: Option<&CellKey>) -> Vec<Rect> {
+    /// The outlines of the selected marks: one outline around marks that touch, such as the parts of a bar.
+    fn outlines(&self, selected: Selected<'_>, about: &dyn About) -> Vec<Rect> {
         let mut outlines: Vec<Rect> = Vec::new();
-        for mark in self.scene.marks.iter().filter(|mark| mark.cell.is_some() && mark.cell.as_ref() == selected) {
+        for mark in self.scene.marks.iter().filter(|mark| selected.is(mark, about)) {
             let area = rect(&mark.area);
             match outlines.last_mut() {
                 Some(last) if last.expand(0.5).intersects(area) => *last = last.union(area),
@@ -249,12 +311,13 @@ impl Laid {
 }
 
 fn mark_ui(ui: &Ui, mark: &Mark, target: Rect, is_selected: bool, about: &dyn About) -> Response {
-    // A mark that sums up several cells has a tooltip but selects none.
-    let sense = if mark.cell.is_some() { Sense::click() } else { Sense::focusable_noninteractive() };
+    // A mark that sums up several cells selects its effect, if it has one; otherwise it only has a tooltip.
+    let can_select = mark.cell.is_some() || about.effect(mark).is_some();
+    let sense = if can_select { Sense::click() } else { Sense::focusable_noninteractive() };
     let response = ui.interact(target, ui.scope_id().with(mark.place), sense);
-    response.widget_info(|| match mark.cell {
-        Some(_) => WidgetInfo::selected(Role::Button, true, is_selected, about.name(mark)),
-        None => WidgetInfo::labeled(Role::Label, true, about.name(mark)),
+    response.widget_info(|| match can_select {
+        true => WidgetInfo::selected(Role::Button, true, is_selected, about.name(mark)),
+        false => WidgetInfo::labeled(Role::Label, true, about.name(mark)),
     });
     if response.gained_focus() {
         ui.scroll_to_rect(target, None);
@@ -382,6 +445,8 @@ fn lines(segments: &[Segment]) -> Vec<(Vec<Pos2>, bool)> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::analysis::{Source, fixture, summarise_run};
+    use crate::figure::{Form, Study, compare};
 
     fn corners(shapes: &[Shape]) -> Vec<&[Pos2]> {
         let corners = shapes.iter().map(|shape| match shape {
@@ -406,6 +471,30 @@ mod tests {
             assert!(part.len() == 4 && lies(20.0) && lies(25.0), "{part:?}");
             let xs: Vec<f32> = part.iter().map(|corner| corner.x).collect();
             assert!(xs.iter().all(|x| *x <= 10.0) || xs.iter().all(|x| *x >= 10.0), "{xs:?}");
+        }
+    }
+
+    #[test]
+    fn lines_stand_back_behind_that_of_the_selected_cell() {
+        let cells = [("fp32", 1, 0.4), ("fp32", 2, 0.2), ("fp16", 1, 0.1), ("fp16", 2, 0.06)];
+        let runs = cells.map(|(precision, gpus, step_time_s)| {
+            summarise_run(&fixture::run(&fixture::cell(precision, gpus, "ddp-ds"), 1, step_time_s))
+        });
+        let study = Study { form: Form::Scaling, ..Study::default() };
+        let charts = compare(&[Source { session: "", runs: &runs, reports: &[] }], &study).charts;
+        let room = Room { size: vec2(600.0, 400.0), ground: Color32::WHITE, dark: false };
+        let laid = Laid::new(&charts, room);
+        let lines = laid.scene.parts.iter().filter(|placed| matches!(placed.part, Part::Line(_))).count();
+        assert!(laid.standing_back(&charts, None).is_empty());
+        let cell = charts[0].panels[0].series[0].points[0].cell.clone();
+        let back = laid.standing_back(&charts, cell.as_ref());
+        assert!(!back.is_empty() && back.len() < lines, "{} of {lines}", back.len());
+        for mark in &laid.scene.marks {
+            let [chart, panel, series, _] = mark.place;
+            let is_of = |placed: &&paper::Placed| placed.part == Part::Line([chart, panel, series]);
+            let items = laid.scene.parts.iter().find(is_of).unwrap().items.clone();
+            let has = charts[chart].panels[panel].series[series].points.iter().any(|point| point.cell == cell);
+            assert_eq!(back.contains(&items), !has);
         }
     }
 

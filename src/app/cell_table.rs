@@ -20,7 +20,7 @@ use crate::app::command::Command;
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::value_text;
 use crate::app::widgets::{muted, named, strong};
-use crate::figure::{CellValue, Chart, Column, Format, Geometry, Look, Series, Table, precise};
+use crate::figure::{CellValue, Chart, Column, Format, Geometry, Look, Row, Series, Table, precise};
 use texts::{column_name, heading, is_verdict, sort_key};
 
 /// Height of a row of one line.
@@ -61,6 +61,17 @@ pub struct CellTable<'a> {
     pub is_choosable: bool,
     /// The selected cell.
     pub selected: Option<&'a CellKey>,
+    /// The selected effect, by its change.
+    pub effect: Option<&'a str>,
+}
+
+/// The effect that a row is of, by its change; none of a row that is a cell's.
+pub fn effect_of<'t>(table: &'t Table, row: &'t Row) -> Option<&'t str> {
+    let place = table.columns.iter().position(|column| *column.key == *"change").filter(|_| row.cell.is_empty())?;
+    match row.values.get(place)? {
+        CellValue::Text(change) => Some(change),
+        _ => None,
+    }
 }
 
 /// What was requested in a table.
@@ -72,6 +83,8 @@ pub enum Asked {
     Select(Option<CellKey>),
     /// Show the runs of a cell.
     Open(CellKey),
+    /// Select an effect, or none.
+    Effect(Option<String>),
 }
 
 impl CellTable<'_> {
@@ -171,17 +184,25 @@ impl CellTable<'_> {
         matches!(shown, Shown::Value(place) if Some(&*self.table.columns[*place].key) == self.swatched)
     }
 
-    /// The row of a cell selected since the last frame, to scroll it into view.
+    /// The row of what was selected since the last frame, to scroll it into view.
     fn newly_chosen(&self, ui: &Ui) -> Option<u64> {
         let id = Id::unique(("chosen row of", self.id));
-        let known: Option<CellKey> = ui.data(|data| data.get_temp(id)).flatten();
-        if known.as_ref() == self.selected {
+        let now = (self.selected.cloned(), self.effect.map(str::to_owned));
+        let known = ui.data(|data| data.get_temp::<(Option<CellKey>, Option<String>)>(id)).unwrap_or_default();
+        if known == now {
             return None;
         }
-        ui.data_mut(|data| data.insert_temp(id, self.selected.cloned()));
-        let chosen = self.selected?;
-        let is_chosen = |row: &usize| self.table.rows.get(*row).is_some_and(|row| row.key() == *chosen);
+        ui.data_mut(|data| data.insert_temp(id, now));
+        let is_chosen = |row: &usize| self.is_chosen(*row);
         self.order.iter().position(is_chosen).map(|place| place as u64)
+    }
+
+    fn is_chosen(&self, row: usize) -> bool {
+        let Some(row) = self.table.rows.get(row) else { return false };
+        match effect_of(self.table, row) {
+            Some(effect) => self.effect == Some(effect),
+            None => self.selected.is_some_and(|cell| row.key() == *cell),
+        }
     }
 
     fn is_baseline(&self, row: usize) -> bool {
@@ -261,7 +282,7 @@ impl TableDelegate for Delegate<'_> {
         let palette = palette(ui.visuals());
         let cell_table = self.of;
         let key = cell_table.table.rows[row].key();
-        let chosen = cell_table.selected == Some(&key);
+        let chosen = cell_table.is_chosen(row);
         if chosen {
             ui.painter().rect_filled(rect, 0.0, palette.accent.gamma_multiply(0.22));
         } else if row_nr % 2 == 1 {
@@ -272,7 +293,18 @@ impl TableDelegate for Delegate<'_> {
             ui.painter().rect_filled(stripe, 0.0, palette.accent);
         }
         let id = ui.scope_id().with(if is_first { "row" } else { "scrolled part of the row" });
-        // An effect does not belong to a single cell that could be selected.
+        let effect = effect_of(cell_table.table, &cell_table.table.rows[row]).filter(|_| cell_table.is_choosable);
+        if let Some(effect) = effect {
+            let response = ui.interact(rect, id, if is_first { Sense::click() } else { Sense::CLICK });
+            if is_first {
+                let words = cell_table.texts.texts[row].last().map_or("", String::as_str);
+                response.widget_info(|| WidgetInfo::selected(Role::Row, true, chosen, format!("Effect: {words}")));
+            }
+            if response.clicked() {
+                self.asked = Some(Asked::Effect((!chosen).then(|| effect.to_owned())));
+            }
+            return;
+        }
         if key.cell.is_empty() || !cell_table.is_choosable {
             if is_first {
                 let words = cell_table.texts.texts[row].last().map_or("", String::as_str);

@@ -154,7 +154,9 @@ impl Arguments {
     fn write(&self, figure: &Figure, origins: Vec<Origin>) -> Outcome {
         if figure.charts.iter().all(figure::Chart::is_empty) {
             figure.notes().iter().for_each(say);
-            return Err(format!("nothing to draw: no cell has the values of {}", shown(&figure.study)).into());
+            let is_explained = figure.charts.iter().any(|chart| !chart.notes.is_empty());
+            let why = if is_explained { "what is said above is why" } else { "no cell has its values" };
+            return Err(format!("nothing to draw of {}: {why}", shown(&figure.study)).into());
         }
         let (scene, provenance) = (figure.scene(), figure.provenance(origins));
         self.write_files(&scene, &provenance, |file| figure::latex_figure(figure, file))?;

@@ -38,6 +38,9 @@ pub(super) struct OverrideArguments {
     /// Unit that values are converted to, such as ms.
     #[arg(long, value_name = "UNIT", value_parser = of_chart)]
     y_unit: Vec<(Nth, String)>,
+    /// Unit that the numbers of the other axis are converted to.
+    #[arg(long, value_name = "UNIT", value_parser = of_chart)]
+    x_unit: Vec<(Nth, String)>,
     /// Ends of the axis of values in the unit that stands on it: 0,2 or 0, or ,2.
     #[arg(long, value_name = "LOW,HIGH", value_parser = limits, allow_hyphen_values = true)]
     y_limits: Vec<(Nth, Ends)>,
@@ -50,6 +53,12 @@ pub(super) struct OverrideArguments {
     /// Ticks of the other axis.
     #[arg(long, value_name = "VALUES", value_parser = ticks, allow_hyphen_values = true)]
     x_ticks: Vec<(Nth, Ticks)>,
+    /// About how many ticks the axis of values has, from 2 to 20.
+    #[arg(long, value_name = "N", value_parser = count)]
+    y_tick_count: Vec<(Nth, usize)>,
+    /// About how many ticks the other axis has.
+    #[arg(long, value_name = "N", value_parser = count)]
+    x_tick_count: Vec<(Nth, usize)>,
     /// Scale of the axis of values: linear or log.
     #[arg(long, value_name = "SCALE", value_parser = scale)]
     y_scale: Vec<(Nth, bool)>,
@@ -157,6 +166,13 @@ fn ticks(text: &str) -> Result<(Nth, Ticks), String> {
     Ok((chart, Ticks(text.split(',').map(number).collect::<Result<_, _>>()?)))
 }
 
+fn count(text: &str) -> Result<(Nth, usize), String> {
+    let (chart, text) = of_chart(text)?;
+    let (least, most) = Overrides::TICKS;
+    let count = text.trim().parse().ok().filter(|count| (least..=most).contains(count));
+    count.map(|count| (chart, count)).ok_or_else(|| format!("give a whole number from {least} to {most}"))
+}
+
 fn scale(text: &str) -> Result<(Nth, bool), String> {
     let (chart, text) = of_chart(text)?;
     match text.as_str() {
@@ -256,8 +272,15 @@ impl OverrideArguments {
                 overrides.axis_mut(axis, *chart).name = Some(name.clone());
             }
         }
-        for (chart, unit) in &self.y_unit {
-            overrides.axis_mut(Y, *chart).unit = Some(unit.clone());
+        for (axis, units) in [(X, &self.x_unit), (Y, &self.y_unit)] {
+            for (chart, unit) in units {
+                overrides.axis_mut(axis, *chart).unit = Some(unit.clone());
+            }
+        }
+        for (axis, counts) in [(X, &self.x_tick_count), (Y, &self.y_tick_count)] {
+            for (chart, count) in counts {
+                overrides.axis_mut(axis, *chart).tick_count = Some(*count);
+            }
         }
         for (axis, limits) in [(X, &self.x_limits), (Y, &self.y_limits)] {
             for (chart, (low, high)) in limits {
@@ -335,6 +358,12 @@ mod tests {
             "log",
             "--y-unit",
             "ms",
+            "--x-unit",
+            "min",
+            "--y-tick-count",
+            "7",
+            "--x-tick-count",
+            "2:3",
             "--title",
             "A title",
             "--height",
@@ -382,6 +411,7 @@ mod tests {
             (["--level-colour", "bf16=beige"], "vermillion"),
             (["--hatch", "bf16=stars"], "dots"),
             (["--height", "5mm"], "from 20 to 300"),
+            (["--y-tick-count", "1"], "from 2 to 20"),
             (["--caption", "no"], "use on or off"),
             (["--line", "1.5"], "give y=VALUE"),
         ] {

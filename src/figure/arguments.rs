@@ -116,7 +116,7 @@ pub fn override_words(study: &Study) -> Result<Vec<String>, String> {
         add("marker", of_level(marker.as_ref().map(variant)));
         add("dash", of_level(dash.as_ref().map(variant)));
     }
-    for AxisOverride { axis, chart, name, unit, low, high, ticks, log } in &overrides.axes {
+    for AxisOverride { axis, chart, name, unit, low, high, ticks, tick_count, log } in &overrides.axes {
         let of_chart = |value: Option<String>| {
             value.map(|value| if chart.0 == 1 { value } else { format!("{}:{value}", chart.0) })
         };
@@ -127,6 +127,7 @@ pub fn override_words(study: &Study) -> Result<Vec<String>, String> {
         add(&format!("{axis}-unit"), of_chart(unit.clone()));
         add(&format!("{axis}-limits"), of_chart(ends));
         add(&format!("{axis}-ticks"), of_chart(Some(ticks.join(",")).filter(|ticks| !ticks.is_empty())));
+        add(&format!("{axis}-tick-count"), of_chart(tick_count.map(|count| count.to_string())));
         add(&format!("{axis}-scale"), of_chart(log.map(|log| if log { "log" } else { "linear" }.to_owned())));
     }
     add("title", overrides.title.clone());

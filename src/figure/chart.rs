@@ -65,6 +65,8 @@ pub struct Axis {
     pub limits: (Option<f64>, Option<f64>),
     /// Its ticks in the unit that stands on it, where an author gives them.
     pub ticks: Vec<f64>,
+    /// About how many ticks it has, where an author says so.
+    pub tick_count: Option<usize>,
     /// Numbers are shown in its unit, and in no multiple of it.
     pub keeps_unit: bool,
     /// From where to where values reach that it shows, in place of the chart's own: those of all panels that share it.
@@ -163,6 +165,8 @@ pub struct Addition {
     pub text: String,
     /// What it is.
     pub kind: AdditionKind,
+    /// Its place among all that the author adds to the figure.
+    pub nth: usize,
 }
 
 /// A kind of addition with its places, in the units that stand on the axes.

@@ -1,10 +1,10 @@
 //! A figure: the charts and the table that a study makes of cells.
 
-use super::baseline::names_cell;
+use super::baseline::{baseline_name, names_cell};
 use super::chart::{Chart, Role};
 use super::compare::{Comparison, SettingLevels, compare, compare_with, level_name};
 use super::number::significant;
-use super::overrides::{Judged, LevelNames, Overrides};
+use super::overrides::{Judged, LevelNames, Overrides, keys_of};
 use super::paper::{CellFacts, DrawnChart, FigureError, Origin, Provenance, Scene, lay_out_with};
 use super::published::OfPaper;
 use super::ratio::{judge_cells, over_baseline};
@@ -30,6 +30,8 @@ pub struct Figure {
     pub settings: Vec<SettingLevels>,
     /// The cells that are shown, with their names.
     pub cells: Vec<(CellKey, String)>,
+    /// What these are called by the words of brackets and baselines, in the same order.
+    pub words: Vec<String>,
     /// How many cells there are without the filter.
     pub all_cells: usize,
     /// The cell that ratios are over, where it is one for all.
@@ -58,10 +60,35 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
     let all = cells_pooling(sources, &study.pool);
     let judge = |asked: &[(&str, &str)]| judged(study, &all, asked);
     missing.extend(study.overrides.apply(&mut charts, &names_of(&settings), &judge));
+    let words = cells.iter().map(|(key, _)| words_of(key, &settings, &all)).collect();
     let facts = all.iter().filter(shown).map(CellFacts::of).collect();
     let title = charts.first().map_or(study.about.clone(), |chart| chart.title.clone());
     let study = study.clone();
-    Ok(Figure { study, title, charts, table, settings, cells, all_cells, baseline, measures, missing, of_paper, facts })
+    Ok(Figure {
+        study,
+        title,
+        charts,
+        table,
+        settings,
+        cells,
+        words,
+        all_cells,
+        baseline,
+        measures,
+        missing,
+        of_paper,
+        facts,
+    })
+}
+
+/// A cell by its levels where these mean no other one, as `precision=fp32,gpus=1`; else by its id.
+fn words_of(key: &CellKey, settings: &[SettingLevels], all: &[Cell]) -> String {
+    let Some(cell) = all.iter().find(|cell| cell.key() == *key) else { return baseline_name(key) };
+    let level = |one: &SettingLevels| Some(format!("{}={}", one.setting.key, cell.level(&one.setting.key)?));
+    let words = settings.iter().filter_map(level).collect::<Vec<_>>().join(",");
+    let mut meant = all.iter().filter(|cell| names_cell(&words, cell));
+    let is_only = meant.next().is_some_and(|cell| cell.key() == *key) && meant.next().is_none();
+    if is_only { words } else { baseline_name(key) }
 }
 
 /// Compares the cells of one or more sessions as a screen shows them: with the names, looks, limits and units that the study's author
@@ -114,6 +141,11 @@ fn judged(study: &Study, all: &[Cell], asked: &[(&str, &str)]) -> Vec<Result<Jud
 }
 
 impl Figure {
+    /// What overrides of levels are of where a name in the figure is pointed at: `precision=fp16`, or the name of a series.
+    pub fn keys_of(&self, name: &str) -> Vec<String> {
+        keys_of(name, &self.study.overrides, &names_of(&self.settings))
+    }
+
     /// The figure as it is set.
     pub fn scene(&self) -> Scene {
         lay_out_with(&self.charts, &self.study.style, &self.study.overrides)

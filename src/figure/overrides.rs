@@ -5,6 +5,7 @@ mod annotation;
 mod unit;
 
 pub use annotation::{Annotation, AnnotationKind, AxisName};
+pub use unit::units_of;
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, VariantArray};
@@ -54,6 +55,9 @@ pub struct AxisOverride {
     /// Its ticks, in the unit that stands on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ticks: Vec<f64>,
+    /// About how many ticks it has, from 2 to 20, where they are not given one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tick_count: Option<usize>,
     /// Whether it is logarithmic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<bool>,
@@ -169,6 +173,8 @@ impl Overrides {
     pub const BARS: (f64, f64) = (0.1, 1.0);
     /// Widths of lines in points.
     pub const LINES_PT: (f64, f64) = (0.3, 4.0);
+    /// Counts of an axis's ticks.
+    pub const TICKS: (usize, usize) = (2, 20);
 
     /// Whether nothing differs from the defaults.
     pub fn is_empty(&self) -> bool {
@@ -297,8 +303,11 @@ fn change_axis(chart: &mut Chart, change: &AxisOverride) -> Vec<String> {
     if let Some(name) = &change.name {
         axis.name.clone_from(name);
     }
-    let asks_numbers =
-        change.low.is_some() || change.high.is_some() || !change.ticks.is_empty() || change.log.is_some();
+    let asks_numbers = change.low.is_some()
+        || change.high.is_some()
+        || !change.ticks.is_empty()
+        || change.tick_count.is_some()
+        || change.log.is_some();
     if asks_numbers && !has_numbers {
         wrong.push(format!("axis {}: it has names, no numbers: limits, ticks and scale are left out", change.axis));
         return wrong;
@@ -322,6 +331,14 @@ fn change_axis(chart: &mut Chart, change: &AxisOverride) -> Vec<String> {
         wrong.push(format!("axis {}: limits {},{}: {why}", change.axis, end(limits.0), end(limits.1)));
     }
     axis.ticks = change.ticks.iter().copied().filter(|tick| tick.is_finite()).collect();
+    let (least, most) = Overrides::TICKS;
+    axis.tick_count = change.tick_count.filter(|count| (least..=most).contains(count));
+    if let (Some(count), None) = (change.tick_count, axis.tick_count) {
+        wrong.push(format!(
+            "axis {}: tick_count = {count} is not from {least} to {most}: the default is used",
+            change.axis
+        ));
+    }
     wrong
 }
 
@@ -383,15 +400,16 @@ impl<'a> Names<'a> {
         Self { levels, shown }
     }
 
-    /// What a level is called in the figure; the error lists what there is.
+    /// What a level is called in the figure; nothing if it is a level that this figure does not show. The error lists what there is.
     fn of(&self, asked: &str) -> Result<Vec<&str>, String> {
         let is = |text: &str| text.eq_ignore_ascii_case(asked);
         let is_shown = |name: &&str| self.shown.iter().any(|known| known == name);
         let known = self.levels.iter().filter(|level| is(&level.name) || is(&level.bare) || is(&level.with_key));
         let mut found: Vec<&str> = known.flat_map(|level| [level.name.as_str(), level.bare.as_str()]).collect();
+        let is_level = !found.is_empty();
         found.extend(self.shown.iter().map(String::as_str).filter(|name| is(name)));
         found.retain(is_shown);
-        if found.is_empty() {
+        if found.is_empty() && !is_level {
             Err(format!("no level or series in this figure is called {asked:?}{}", suggestion(asked, &self.shown)))
         } else {
             Ok(found)
@@ -431,6 +449,31 @@ fn rename(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Op
     None
 }
 
+/// What overrides of levels are of where a name in a figure is pointed at: a level for each part of the name that is one, or what was
+/// given another name, else the series of that name.
+pub(super) fn keys_of(name: &str, overrides: &Overrides, levels: &[LevelNames]) -> Vec<String> {
+    let called = |part: &str| -> Option<String> {
+        let renamed = overrides.levels.iter().find(|one| one.label.as_deref() == Some(part));
+        let by_name = || levels.iter().find(|level| level.name == part).map(|level| level.with_key.clone());
+        // Bare levels of two factors may read alike.
+        let by_level = || {
+            let mut bare = levels.iter().filter(|level| level.bare == part);
+            bare.next().filter(|_| bare.next().is_none()).map(|level| level.with_key.clone())
+        };
+        renamed.map(|one| one.level.clone()).or_else(by_name).or_else(by_level)
+    };
+    if let Some(key) = called(name) {
+        return vec![key];
+    }
+    let mut keys: Vec<String> = Vec::new();
+    for key in parts(name).into_iter().filter(|part| part.1).filter_map(|part| called(part.0)) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    if keys.is_empty() { vec![name.to_owned()] } else { keys }
+}
+
 /// A colour by its name, or as `#rrggbb`.
 ///
 /// # Errors
@@ -462,22 +505,34 @@ fn paint(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Opt
     };
     let own = OwnLook { colour, hatch: *hatch, marker: *marker, dash: *dash };
     let asked = names.of(level);
-    let is_asked = |series: &Series| {
+    let is_asked = |series: &Series, is_effect: bool| {
         let of_look = matches!(&series.look, Look::Level(known, _) if known.to_string().eq_ignore_ascii_case(level));
         let is_named = |asked: &Vec<&str>| {
-            asked.contains(&series.name.as_str()) || parts(&series.name).iter().any(|part| asked.contains(&part.0))
+            let parts = parts(&series.name);
+            // An effect looks like the level that is changed to; an interaction like neither of its two.
+            let counts = match is_effect {
+                true if series.name.contains(BETWEEN[1]) => 0,
+                true => 1,
+                false => parts.len(),
+            };
+            asked.contains(&series.name.as_str()) || parts[..counts].iter().any(|part| asked.contains(&part.0))
         };
         of_look || asked.as_ref().is_ok_and(is_named)
     };
     let mut found = false;
-    for series in charts.iter_mut().flat_map(|chart| &mut chart.panels).flat_map(|panel| &mut panel.series) {
-        if is_asked(series) {
-            found = true;
-            series.look = Look::Own(Box::new(series.look.clone()), own);
+    for chart in charts.iter_mut() {
+        let is_effect = matches!(chart.geometry, Geometry::Effects | Geometry::Tornado);
+        for series in chart.panels.iter_mut().flat_map(|panel| &mut panel.series) {
+            if is_asked(series, is_effect) {
+                found = true;
+                series.look = Look::Own(Box::new(series.look.clone()), own);
+            }
         }
     }
     match asked {
         _ if found => None,
+        // It is kept for the figures that show it.
+        Ok(asked) if asked.is_empty() => None,
         Err(message) => Some(message),
         Ok(_) => Some(format!("level {level}: no bar, line or point here has a look of its own")),
     }

@@ -41,7 +41,7 @@ pub use path::{Area, Segment};
 pub use png::{Pixels, rasterise};
 pub use provenance::{CellFacts, NodeFacts, Origin, PlanText, Provenance};
 pub use read::{ReadError, png_dpi, read_file, read_provenance};
-pub use scene::{Colour, Item, Mark, Scene, Stroke, Text};
+pub use scene::{Colour, Item, Mark, Part, Placed, Scene, Stroke, Text};
 pub use svg::{PAGE, inline, page_style};
 pub use vision::Vision;
 pub use write::{PaperFormat, UnknownPaperFormat, encode, write_file};

@@ -23,7 +23,7 @@ use eframe::egui::{
 use poll_promise::Promise;
 
 use crate::analysis::CellKey;
-use crate::app::canvas::Asked;
+use crate::app::canvas::{Asked, Selected};
 use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::command_line::{of_session, study_words};
@@ -80,6 +80,8 @@ pub enum CompareCommand {
     Sort(String),
     /// Select a cell, or no cell.
     Select(Option<CellKey>),
+    /// Select an effect by the name of its change, or none.
+    Effect(Option<String>),
     /// Add the session in a folder to the comparison.
     Add(PathBuf),
     /// Choose the folder of a session to add in the system's dialog.
@@ -134,6 +136,8 @@ pub struct CompareScreen {
     pub sort: Sort,
     /// The selected cell.
     pub selected: Option<CellKey>,
+    /// The selected effect, by the name of its change.
+    effect: Option<String>,
     /// The drawn picture.
     picture: Option<Picture>,
     /// Rows of its table in the displayed order.
@@ -271,6 +275,7 @@ impl Executes for CompareScreen {
                 self.stale |= is_line && self.picture.as_ref().is_some_and(is_left_out);
                 self.selected = cell;
             }
+            CompareCommand::Effect(effect) => self.effect = effect,
             CompareCommand::Add(folder) => desk.compare_with(folder),
             CompareCommand::Choose => {
                 let title = "Add a session: choose its folder";
@@ -492,14 +497,18 @@ fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, commands: 
         ui.add(Label::new(muted(ui, note)).truncate()).on_hover_text(note);
     }
     if charts.iter().all(Chart::is_empty) {
-        ui.label(muted(ui, "No finished run of these cells has this measure."));
+        if charts.iter().all(|chart| chart.notes.is_empty()) {
+            ui.label(muted(ui, "No finished run of these cells has these values."));
+        }
     } else if is_plot {
         lines::lines_ui(ui, compare, charts, commands);
     } else {
-        let asked = picture.canvas.ui(ui, charts, compare.selected.as_ref(), &Marks(picture));
+        let selected = Selected { cell: compare.selected.as_ref(), effect: compare.effect.as_deref() };
+        let asked = picture.canvas.ui(ui, charts, selected, &Marks(picture));
         commands.extend(asked.map(|asked| match asked {
             Asked::Select(cell) => CompareCommand::Select(cell).into(),
             Asked::Open(cell) => CompareCommand::Open(cell).into(),
+            Asked::Effect(effect) => CompareCommand::Effect(effect).into(),
         }));
     }
 }

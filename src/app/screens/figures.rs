@@ -3,8 +3,10 @@
 mod appearance;
 mod controls;
 mod drawn;
+mod editor;
 mod export;
 mod open;
+mod pointing;
 mod preview;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,7 @@ use eframe::egui::{
 };
 use poll_promise::Promise;
 
+use crate::analysis::CellKey;
 use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::command_line::{of_session, study_words, style_words};
@@ -24,8 +27,8 @@ use crate::app::history::History;
 use crate::app::screen::{self, Executes, Keys, Screen};
 use crate::app::task::on_thread;
 use crate::app::words::{path_word, shell_word};
-use crate::figure::paper::{Provenance, ReadError, Vision};
-use crate::figure::{Format, Overrides, Study, Table, override_words, preset, render};
+use crate::figure::paper::{Part, Provenance, ReadError, Vision};
+use crate::figure::{Annotation, AnnotationKind, Format, Nth, Overrides, Study, Table, override_words, preset, render};
 use drawn::Drawn;
 use export::Exported;
 
@@ -43,6 +46,10 @@ pub enum FiguresCommand {
     Undo,
     /// Do it again.
     Redo,
+    /// Open the editor of a part of the preview beside it, or close it.
+    Point(Option<Part>),
+    /// Choose a cell for a bracket: the second one sets it, in this chart or the first that draws both. The same one again is left.
+    Pick(CellKey, Option<usize>),
     /// Focus the filter field.
     FocusFilter,
     /// Set the resolution of a PNG in dpi.
@@ -109,6 +116,10 @@ pub struct FiguresScreen {
     vision: Vision,
     /// What was shown before, and what was undone; the last is the nearest.
     history: History<Study>,
+    /// The part of the preview whose editor is open.
+    open: Option<Part>,
+    /// The cell that a bracket is to begin at.
+    picked: Option<CellKey>,
     drawn: Option<Result<Drawn, String>>,
     texture: Option<TextureHandle>,
     work: Option<Promise<Result<Drawn, String>>>,
@@ -131,6 +142,8 @@ impl Default for FiguresScreen {
             resolution: 2.0,
             vision: Vision::Usual,
             history: History::default(),
+            open: None,
+            picked: None,
             drawn: None,
             texture: None,
             work: None,
@@ -154,6 +167,47 @@ impl FiguresScreen {
         let table = &self.drawn.as_ref()?.as_ref().ok()?.figure.table;
         let rows = self.order.iter().filter_map(|place| table.rows.get(*place)).cloned();
         Some(Table { rows: rows.collect(), ..table.clone() })
+    }
+
+    /// Another study of the same cells. A built-in one does not say which cells, baseline and style: those stay, and so do the order,
+    /// names and looks of levels.
+    fn switched(&self, study: Study) -> Study {
+        if preset(&study.name).is_err() {
+            return study;
+        }
+        let Study { filter, hidden, held, baseline, log, style, order, colours, overrides, .. } = self.study.clone();
+        // What is of no factor is a series of this figure alone.
+        let levels = overrides.levels.into_iter().filter(|one| one.level.contains('=')).collect();
+        let overrides = Overrides { levels, ..Overrides::default() };
+        Study { filter, hidden, held, baseline, log, style, order, colours, overrides, ..study }
+    }
+
+    /// Takes a cell for a bracket; the second one sets it.
+    fn pick(&mut self, cell: CellKey, chart: Option<usize>) {
+        let Some(first) = self.picked.take() else {
+            self.picked = Some(cell);
+            return;
+        };
+        if first == cell {
+            return;
+        }
+        let Some(Ok(Drawn { figure, .. })) = &self.drawn else { return };
+        let words = |key: &CellKey| {
+            let place = figure.cells.iter().position(|(known, _)| known == key)?;
+            figure.words.get(place).cloned()
+        };
+        let draws = |chart: &crate::figure::Chart| {
+            let has = |key: &CellKey| {
+                chart.series().flat_map(|series| &series.points).any(|point| point.cell.as_ref() == Some(key))
+            };
+            has(&first) && has(&cell)
+        };
+        let chart = chart.or_else(|| figure.charts.iter().position(draws)).unwrap_or(0);
+        if let (Some(from), Some(to)) = (words(&first), words(&cell)) {
+            let kind = AnnotationKind::Bracket;
+            let bracket = Annotation { kind, chart: Nth(chart + 1), from, to, ..Annotation::default() };
+            self.study.overrides.annotations.push(bracket);
+        }
     }
 
     fn undo(&mut self, redo: bool) {
@@ -186,16 +240,12 @@ impl Executes for FiguresScreen {
             FiguresCommand::Undo => return self.undo(false),
             FiguresCommand::Redo => return self.undo(true),
             FiguresCommand::Study(study) => {
-                let Study { filter, hidden, held, baseline, log, style, overrides, .. } = self.study.clone();
-                // A built-in study does not say which cells, baseline and style: those stay, and so do names and looks of levels.
-                let overrides = Overrides { levels: overrides.levels, ..Overrides::default() };
-                self.study = if preset(&study.name).is_ok() {
-                    Study { filter, hidden, held, baseline, log, style, overrides, ..*study }
-                } else {
-                    *study
-                };
+                self.study = self.switched(*study);
+                (self.open, self.picked) = (None, None);
             }
             FiguresCommand::Edit(study, of_kind) => (self.study, kind) = (*study, of_kind),
+            FiguresCommand::Point(part) => self.open = part,
+            FiguresCommand::Pick(cell, chart) => self.pick(cell, chart),
             FiguresCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             FiguresCommand::Dpi(dpi) => self.dpi = dpi,
             FiguresCommand::Resolution(resolution) => self.resolution = resolution,

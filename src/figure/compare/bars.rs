@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::arrange::{name_of, place_of};
 use super::{Scene, shown_measure};
 use crate::analysis::{Cell, RunState, Setting, Value, compare_levels};
-use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, panel_of};
+use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, panel_of};
 pub(super) use crate::figure::ratio::scaled;
 use crate::figure::study::{MEMORY, RATIO, SPEEDUP, STEP_COST};
 
@@ -62,7 +62,43 @@ pub(super) fn memory(scene: &Scene) -> Chart {
             add(scene, &mut chart, (row, cell), key, (name, Look::Place(place)), None);
         }
     }
+    join_equal(&mut chart);
     finish(scene, chart, &MEMORY)
+}
+
+/// Joins the bars of measures that are the same in every cell, as they are on CPUs: one bar says what several would repeat.
+fn join_equal(chart: &mut Chart) {
+    let is_near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+    let same = |a: &Point, b: &Point| {
+        let ends = |point: &Point| point.value.interval.map_or([point.value.median; 2], |ends| [ends.low, ends.high]);
+        let (own, other) = (ends(a), ends(b));
+        a.x == b.x && is_near(a.value.median, b.value.median) && is_near(own[0], other[0]) && is_near(own[1], other[1])
+    };
+    let points = |chart: &Chart, name: &str| -> Vec<Vec<Point>> {
+        let of =
+            |panel: &Panel| panel.series.iter().find(|series| series.name == name).map(|series| series.points.clone());
+        chart.panels.iter().map(|panel| of(panel).unwrap_or_default()).collect()
+    };
+    let is_same = |chart: &Chart, a: &str, b: &str| {
+        let (a, b) = (points(chart, a), points(chart, b));
+        a.iter().flatten().next().is_some()
+            && a.iter().zip(&b).all(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)))
+    };
+    let mut groups: Vec<Vec<String>> = Vec::new();
+    for name in chart.legend().iter().map(|series| series.name.clone()) {
+        match groups.iter_mut().find(|group| is_same(chart, &group[0], &name)) {
+            Some(group) => group.push(name),
+            None => groups.push(vec![name]),
+        }
+    }
+    for group in groups.iter().filter(|group| group.len() > 1) {
+        for panel in &mut chart.panels {
+            panel.series.retain(|series| !group[1..].contains(&series.name));
+            let first = panel.series.iter_mut().filter(|series| series.name == group[0]);
+            first.for_each(|series| series.name = group.join(" = "));
+        }
+        chart.notes.push(format!("{} are the same in every cell: one bar stands for all.", group.join(", ")));
+    }
 }
 
 /// The cells by their levels of some settings, in the order of those: cells that are still to come change no place.

@@ -6,6 +6,7 @@ use super::arrange::name_of;
 use super::{Scene, shown_measure};
 use crate::analysis::{Cell, LossPoint, RunSummary, Setting, Value, capitalised, range, step_of};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, panel_of};
+use crate::figure::number::significant;
 use crate::figure::ratio::finished;
 use crate::figure::study::{CURVES, Over};
 
@@ -13,6 +14,8 @@ use super::bars::scaled;
 
 /// Lines of one chart that can still be told apart.
 pub(super) const LINES: usize = 16;
+/// Cells whose values a sentence names.
+const NAMED: usize = 6;
 
 /// The curve that the study asks for; else training loss, test loss, accuracy, and whatever else epochs have a value of that
 /// stands for the run so far.
@@ -34,13 +37,54 @@ pub(super) fn by_epoch(scene: &Scene) -> Vec<Chart> {
 }
 
 fn chart(scene: &Scene, key: &str) -> Chart {
-    let (name, unit, factor) = shown_measure(scene, key);
+    let over = scene.study.over;
+    let lines = lines(scene, key, over);
+    let chart = drawn(scene, key, over, lines);
+    let has_lines = |chart: &Chart| chart.series().any(|series| series.points.len() > 1);
+    if over != Over::Epochs || has_lines(&chart) || chart.is_empty() {
+        return chart;
+    }
+    // One epoch is a point, and no line.
+    if key == "train_loss" {
+        let by_step = drawn(scene, key, Over::Steps, self::lines(scene, key, Over::Steps));
+        if has_lines(&by_step) {
+            let step = step_of(scene.cells);
+            let note = format!("There is one epoch: {} is drawn over {step}s.", chart.y.name.to_lowercase());
+            return Chart { notes: by_step.notes.iter().cloned().chain([note]).collect(), ..by_step };
+        }
+    }
+    let note = only_values(scene, &chart);
+    Chart { panels: Vec::new(), notes: chart.notes.iter().cloned().chain([note]).collect(), ..chart }
+}
+
+/// The values of a chart that has one for each cell, in a sentence.
+fn only_values(scene: &Scene, chart: &Chart) -> String {
+    let points: Vec<&Point> = chart.series().flat_map(|series| &series.points).collect();
+    let said = points.iter().take(NAMED).map(|point| {
+        let cell = scene.cells.iter().find(|cell| point.cell.as_ref() == Some(&cell.key()));
+        let name =
+            cell.filter(|_| points.len() > 1).map_or(String::new(), |cell| format!("{} ", name_of(cell, scene.naming)));
+        let value = format!("{name}{} {}", significant(point.value.median), chart.y.unit);
+        let ends = point
+            .value
+            .interval
+            .map_or(String::new(), |ends| format!(" [{}, {}]", significant(ends.low), significant(ends.high)));
+        format!("{}{ends}", value.trim_end())
+    });
+    let said = said.collect::<Vec<_>>().join(", ");
+    let more =
+        if points.len() > NAMED { format!(" and {} more in the table", points.len() - NAMED) } else { String::new() };
+    format!("{} after the only epoch, which makes no line: {said}{more}.", chart.y.name)
+}
+
+fn lines(scene: &Scene, key: &str, over: Over) -> Lines {
+    let factor = shown_measure(scene, key).2;
     let mut lines = Lines::default();
     for cell in all_colours_first(scene) {
-        let points = match scene.study.over {
+        let points = match over {
             // The training loss is known at more points than its mean over each epoch.
-            Over::Steps | Over::Time if key == "train_loss" => by_piece(scene, cell),
-            Over::Epochs | Over::Steps | Over::Time => by_epoch_end(scene, cell, key),
+            Over::Steps | Over::Time if key == "train_loss" => by_piece(over, cell),
+            Over::Epochs | Over::Steps | Over::Time => by_epoch_end(over, cell, key),
         };
         let points = points.into_iter().map(|(x, value)| {
             let value = scaled(value, factor);
@@ -48,8 +92,13 @@ fn chart(scene: &Scene, key: &str) -> Chart {
         });
         lines.add(scene, cell, &[], points.collect());
     }
+    lines
+}
+
+fn drawn(scene: &Scene, key: &str, over: Over, lines: Lines) -> Chart {
+    let (name, unit, _) = shown_measure(scene, key);
     let notes = lines.note().into_iter().collect();
-    let x = match scene.study.over {
+    let x = match over {
         Over::Epochs => Axis::new("Epoch", ""),
         Over::Steps => Axis::new(capitalised(step_of(scene.cells)), ""),
         Over::Time => Axis::new("Training time", "s"),
@@ -58,11 +107,11 @@ fn chart(scene: &Scene, key: &str) -> Chart {
 }
 
 /// A measure at the end of each epoch.
-fn by_epoch_end(scene: &Scene, cell: &Cell, key: &str) -> Vec<(f64, Value)> {
+fn by_epoch_end(over: Over, cell: &Cell, key: &str) -> Vec<(f64, Value)> {
     let point = |epoch: u32| {
         let ends = || finished(cell).filter_map(move |run| run.epochs.iter().find(|one| one.epoch == epoch));
         let value = range(&ends().filter_map(|end| end.value(key)).collect::<Vec<_>>())?;
-        let x = match scene.study.over {
+        let x = match over {
             Over::Epochs => f64::from(epoch),
             Over::Steps => ends().filter_map(|end| end.last_step).max()? as f64,
             Over::Time => trained_s(cell, epoch)?,
@@ -73,7 +122,7 @@ fn by_epoch_end(scene: &Scene, cell: &Cell, key: &str) -> Vec<(f64, Value)> {
 }
 
 /// The training loss by pieces of runs; repeats have the same steps, so that their pieces end at the same ones.
-fn by_piece(scene: &Scene, cell: &Cell) -> Vec<(f64, Value)> {
+fn by_piece(over: Over, cell: &Cell) -> Vec<(f64, Value)> {
     let mut pieces: BTreeMap<u64, Vec<LossPoint>> = BTreeMap::new();
     for point in finished(cell).flat_map(|run| &run.losses) {
         pieces.entry(point.step).or_default().push(*point);
@@ -81,7 +130,7 @@ fn by_piece(scene: &Scene, cell: &Cell) -> Vec<(f64, Value)> {
     let point = |(step, repeats): (u64, Vec<LossPoint>)| {
         let value = range(&repeats.iter().map(|point| point.loss).collect::<Vec<_>>())?;
         let time_s = || range(&repeats.iter().map(|point| point.time_s).collect::<Vec<_>>());
-        let x = if scene.study.over == Over::Time { time_s()?.median } else { step as f64 };
+        let x = if over == Over::Time { time_s()?.median } else { step as f64 };
         Some((x, value))
     };
     pieces.into_iter().filter_map(point).collect()

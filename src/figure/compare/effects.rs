@@ -198,8 +198,8 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
             _ => Look::Grey,
         };
         let points = vec![Point { x: row as f64, value: effect.value, ratio: None, cell: None }];
-        let name = chart.x.categories[row].clone();
-        panel.series.push(Series { points, ..Series::measured(name, look) });
+        // The table's name of the change.
+        panel.series.push(Series { points, ..Series::measured(name(effect), look) });
     }
     // Twice and half are equally far from 1.
     if with_interactions || ends.0 > 0.0 && ends.1 / ends.0 > 1.5 {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::{Levels, RunSummary, fixture, summarise_run};
 use crate::figure::chart::{Look, Role};
+use crate::figure::study::MEMORY;
 use crate::figure::{CellValue, Format, Limits, Over, Place, Series, preset, render};
 
 fn runs(cells: &[(&str, i64, f64)]) -> Vec<RunSummary> {
@@ -278,6 +279,41 @@ fn losses_are_drawn_over_epochs_steps_or_the_time_spent_training() {
     let by_time = x(0, Over::Time);
     assert_eq!(by_time.len(), 20);
     assert!((by_time[19] - 56.0 * 0.4).abs() < 1e-9);
+}
+
+#[test]
+fn one_epoch_makes_no_line_so_that_losses_are_drawn_over_steps_and_other_values_are_said() {
+    let mut runs = runs(&[("fp32", 1, 0.4), ("fp16", 1, 0.1)]);
+    runs.iter_mut().for_each(|run| run.epochs.retain(|epoch| epoch.epoch == 1));
+    let comparison = of(&runs, &Study { form: Form::Loss, ..Study::default() });
+    let [train, test, ..] = comparison.charts.as_slice() else { panic!("{:?}", comparison.charts) };
+    assert!(train.series().all(|series| series.points.len() == 20), "{train:?}");
+    assert!(train.notes.contains(&"There is one epoch: training loss is drawn over steps.".to_owned()), "{train:?}");
+    assert!(test.is_empty());
+    let note = test.notes.last().unwrap();
+    assert!(note.starts_with("Test loss after the only epoch, which makes no line: fp32 "), "{note}");
+    assert!(note.contains("fp16 "), "{note}");
+}
+
+#[test]
+fn memory_that_is_the_same_by_every_measure_is_one_bar_and_a_sentence() {
+    let mut runs = four();
+    let bars = |runs: &[RunSummary]| {
+        let chart = of(runs, &Study { form: Form::Memory, ..Study::default() }).charts.remove(0);
+        let names: Vec<String> = chart.legend().iter().map(|series| series.name.clone()).collect();
+        (names, chart.notes)
+    };
+    let (apart, notes) = bars(&runs);
+    assert!(apart.len() > 1 && !notes.iter().any(|note| note.contains("one bar")), "{apart:?}");
+    for run in &mut runs {
+        let first = run.values.get(MEMORY[0]).copied().unwrap();
+        for key in MEMORY.iter().filter(|key| run.values.contains_key(**key)).collect::<Vec<_>>() {
+            run.values.insert((*key).into(), first);
+        }
+    }
+    let (joined, notes) = bars(&runs);
+    assert_eq!(joined, [apart.join(" = ")]);
+    assert!(notes.contains(&format!("{} are the same in every cell: one bar stands for all.", apart.join(", "))));
 }
 
 #[test]

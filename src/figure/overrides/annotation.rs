@@ -11,7 +11,7 @@ use crate::figure::chart::{Addition, AdditionKind, Chart};
 use crate::plan::suggestion;
 
 /// An axis: that of values, or the other one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, VariantArray, EnumMessage)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum AxisName {
@@ -162,12 +162,15 @@ pub(super) fn add(annotations: &[Annotation], charts: &mut [Chart], judge: Judge
         annotations.iter().filter(is_bracket).map(|one| (one.from.as_str(), one.to.as_str())).collect();
     // All verdicts of a figure are one family.
     let mut judged = judge(&asked).into_iter();
-    for annotation in annotations {
+    for (place, annotation) in annotations.iter().enumerate() {
         let (nth, count) = (annotation.chart.0, charts.len());
         let verdict = if is_bracket(&annotation) { judged.next() } else { None };
         let added = match charts.get_mut(nth.wrapping_sub(1)) {
             None => Err(format!("the figure has {count} charts, not {nth}")),
-            Some(chart) => addition(annotation, chart, verdict).map(|added| chart.additions.push(added)),
+            Some(chart) => {
+                let added = addition(annotation, chart, verdict);
+                added.map(|added| chart.additions.push(Addition { nth: place, ..added }))
+            }
         };
         if let Err(message) = added {
             wrong.push(format!("{} {:?}: {message}", annotation.name(), annotation.shown()));
@@ -239,10 +242,11 @@ fn addition(
                 return Err("its cells stand in two panels".to_owned());
             }
             let text = if text.is_empty() { judged.text } else { text.clone() };
-            return Ok(Addition { panel: Some(from.0), text, kind: AdditionKind::Bracket { from: from.1, to: to.1 } });
+            let kind = AdditionKind::Bracket { from: from.1, to: to.1 };
+            return Ok(Addition { panel: Some(from.0), text, kind, nth: 0 });
         }
     };
-    Ok(Addition { panel, text: text.clone(), kind })
+    Ok(Addition { panel, text: text.clone(), kind, nth: 0 })
 }
 
 /// Where text stands along x.

@@ -24,7 +24,7 @@ fn values_are_converted_between_units_of_one_quantity_alone() {
     assert_eq!(unit::factor("s", "ms"), Some(1000.0));
     assert_eq!(unit::factor("GB", "MB"), Some(1000.0));
     assert_eq!(unit::factor("s", "GB"), None);
-    assert!(unit::refused("Epoch time (s)", "s", "GB").ends_with("use s, ms, µs, us, ns, min, h"));
+    assert!(unit::refused("Epoch time (s)", "s", "GB").ends_with("use s, ms, µs, ns, min, h"));
 }
 
 #[test]

@@ -19,6 +19,13 @@ const QUANTITIES: [&[(&str, f64)]; 6] = [
     &[("×", 1.0), ("%", 0.01)],
 ];
 
+/// The units that values in one unit can be converted to, itself included; none where it has no other.
+pub fn units_of(unit: &str) -> Vec<&'static str> {
+    let same = QUANTITIES.iter().find(|units| units.iter().any(|(name, _)| *name == unit));
+    // The second spelling of a microsecond is for keyboards.
+    same.into_iter().flat_map(|units| units.iter().map(|(name, _)| *name)).filter(|name| *name != "us").collect()
+}
+
 /// Times this, a value in one unit is one in another.
 pub(super) fn factor(from: &str, to: &str) -> Option<f64> {
     if from == to {
@@ -32,8 +39,7 @@ pub(super) fn factor(from: &str, to: &str) -> Option<f64> {
 
 /// Why values are not converted.
 pub(super) fn refused(axis: &str, from: &str, to: &str) -> String {
-    let same = QUANTITIES.iter().find(|units| units.iter().any(|(name, _)| *name == from));
-    let known: Vec<&str> = same.into_iter().flat_map(|units| units.iter().map(|(name, _)| *name)).collect();
+    let known = units_of(from);
     let offer =
         if known.is_empty() { "its unit cannot be changed".to_owned() } else { format!("use {}", known.join(", ")) };
     format!("axis {axis:?}: {to:?} is no unit of its values: {offer}")

@@ -4,8 +4,16 @@ use super::letter::{Anchor, Line};
 use super::look::{FAINT, INK};
 use super::marks::{Field, each_slot, sound};
 use super::path::Area;
-use super::scene::{Scene, Stroke};
-use crate::figure::chart::{AdditionKind, Chart, Geometry, Panel};
+use super::scene::{Mark, Part, Scene, Stroke};
+use super::side::Type;
+use crate::figure::chart::{Addition, AdditionKind, Chart, Geometry, Panel, Point};
+
+/// The room that brackets take beside bars that run across, beyond their numbers.
+pub(super) fn room_beside(chart: &Chart, kind: Type) -> f64 {
+    let brackets = chart.additions.iter().filter(|one| matches!(one.kind, AdditionKind::Bracket { .. }));
+    let wide = |one: &Addition| BRACKET.0 + 2.0 + kind.typist.width(&Line::plain(&one.text), kind.small) + BRACKET.0;
+    brackets.map(wide).sum()
+}
 
 /// The gap between a bracket and what is below it, and the length of its ends.
 const BRACKET: (f64, f64) = (4.0, 2.5);
@@ -16,9 +24,8 @@ fn is_turned(field: &Field, chart: &Chart) -> bool {
 }
 
 /// What an author adds to the data of a panel: those of all panels, and its own.
-fn of_panel(chart: &Chart, place: usize) -> impl Iterator<Item = (&str, AdditionKind)> {
-    let own = chart.additions.iter().filter(move |addition| addition.panel.is_none_or(|panel| panel == place));
-    own.map(|addition| (addition.text.as_str(), addition.kind))
+fn of_panel(chart: &Chart, place: usize) -> impl Iterator<Item = &Addition> {
+    chart.additions.iter().filter(move |addition| addition.panel.is_none_or(|panel| panel == place))
 }
 
 /// Along an axis: the place on the page, and whether the axis is the lower one.
@@ -34,48 +41,63 @@ fn along(field: &Field, chart: &Chart, is_x: bool, value: f64) -> (f64, bool) {
 
 /// Draws what lies below the data.
 pub(super) fn below(scene: &mut Scene, field: &Field, chart: &Chart) {
-    for (text, kind) in of_panel(chart, field.place[1]) {
-        let AdditionKind::Region { is_x, low, high } = kind else { continue };
+    for Addition { text, kind, nth, .. } in of_panel(chart, field.place[1]) {
+        let AdditionKind::Region { is_x, low, high } = *kind else { continue };
         let ((low, is_lower), (high, _)) = (along(field, chart, is_x, low), along(field, chart, is_x, high));
         let area = if is_lower {
             Area::between((low, field.area.top), (high, field.area.bottom()))
         } else {
             Area::between((field.area.left, low), (field.area.right(), high))
         };
-        scene.rectangle(&area, Some((FAINT, 0.6)), None);
-        say_on(scene, field, text, (area.left + 2.0, area.top), Anchor::Start, true);
+        scene.part(Part::Annotation(*nth), |scene| {
+            scene.rectangle(&area, Some((FAINT, 0.6)), None);
+            say_on(scene, field, text, (area.left + 2.0, area.top), Anchor::Start, true);
+        });
     }
 }
 
 /// Draws what lies above the data.
 pub(super) fn above(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     let mut taken: Vec<Area> = Vec::new();
-    for (text, kind) in of_panel(chart, field.place[1]) {
-        match kind {
-            AdditionKind::Line { is_x, at } => {
-                let (at, is_lower) = along(field, chart, is_x, at);
-                let stroke = Stroke { dash: vec![4.0, 2.0], ..Stroke::new(INK, 0.7) };
-                if is_lower {
-                    scene.line(&[(at, field.area.top), (at, field.area.bottom())], stroke);
-                    say(scene, field, text, (at + 2.0, field.area.top), Anchor::Start);
-                } else {
-                    scene.line(&[(field.area.left, at), (field.area.right(), at)], stroke);
-                    let above = at - field.kind.typist.leading(field.kind.small) - 0.5;
-                    say(scene, field, text, (field.area.right() - 2.0, above), Anchor::End);
-                }
+    for addition in of_panel(chart, field.place[1]) {
+        scene.part(Part::Annotation(addition.nth), |scene| {
+            one_above(scene, field, (chart, panel), addition, &mut taken);
+        });
+    }
+}
+
+/// Draws one; `taken` is what brackets cover.
+fn one_above(
+    scene: &mut Scene,
+    field: &Field,
+    (chart, panel): (&Chart, &Panel),
+    Addition { text, kind, .. }: &Addition,
+    taken: &mut Vec<Area>,
+) {
+    match *kind {
+        AdditionKind::Line { is_x, at } => {
+            let (at, is_lower) = along(field, chart, is_x, at);
+            let stroke = Stroke { dash: vec![4.0, 2.0], ..Stroke::new(INK, 0.7) };
+            if is_lower {
+                scene.line(&[(at, field.area.top), (at, field.area.bottom())], stroke);
+                say(scene, field, text, (at + 2.0, field.area.top), Anchor::Start);
+            } else {
+                scene.line(&[(field.area.left, at), (field.area.right(), at)], stroke);
+                let above = at - field.kind.typist.leading(field.kind.small) - 0.5;
+                say(scene, field, text, (field.area.right() - 2.0, above), Anchor::End);
             }
-            AdditionKind::Text { x, y } => {
-                let (x, y) = if is_turned(field, chart) {
-                    (along(field, chart, false, y).0, field.row(x))
-                } else {
-                    (along(field, chart, true, x).0, along(field, chart, false, y).0)
-                };
-                let top = y - field.kind.typist.leading(field.kind.small) / 2.0;
-                say(scene, field, text, (x, top), Anchor::Middle);
-            }
-            AdditionKind::Bracket { from, to } => bracket(scene, field, (chart, panel), (from, to), text, &mut taken),
-            AdditionKind::Region { .. } => {}
         }
+        AdditionKind::Text { x, y } => {
+            let (x, y) = if is_turned(field, chart) {
+                (along(field, chart, false, y).0, field.row(x))
+            } else {
+                (along(field, chart, true, x).0, along(field, chart, false, y).0)
+            };
+            let top = y - field.kind.typist.leading(field.kind.small) / 2.0;
+            say(scene, field, text, (x, top), Anchor::Middle);
+        }
+        AdditionKind::Bracket { from, to } => bracket(scene, field, (chart, panel), (from, to), text, taken),
+        AdditionKind::Region { .. } => {}
     }
 }
 
@@ -106,7 +128,50 @@ fn say_on(scene: &mut Scene, field: &Field, text: &str, (x, top): (f64, f64), an
     typist.set_in_data(scene, &line, size, (left, top + typist.ascent(size)), (Anchor::Start, INK));
 }
 
-/// Draws a bracket above two points and all between them, and above brackets that were drawn before.
+/// A point that a bracket may stand at or runs past: its series and place, where it stands along the names, and where its mark ends along
+/// the values.
+struct Standing {
+    series: usize,
+    x: f64,
+    along: f64,
+    end: f64,
+}
+
+/// The points of a panel. Where bars run across, their numbers belong to them.
+fn standing(scene: &Scene, field: &Field, chart: &Chart, panel: &Panel) -> Vec<Standing> {
+    let is_across = field.is_across();
+    let end = |series: usize, point: &Point| {
+        let end = field.value(point.value.interval.map_or(point.value.median, |ends| ends.high));
+        let place = [field.place[0], field.place[1], series];
+        let is_of = |mark: &&Mark| {
+            mark.place[..3] == place && panel.series[series].points.get(mark.place[3]).is_some_and(|own| own == point)
+        };
+        let mark = scene.marks.iter().find(is_of).filter(|_| is_across);
+        mark.map_or(end, |mark| end.max(mark.area.right()))
+    };
+    let mut points: Vec<Standing> = Vec::new();
+    if matches!(chart.geometry, Geometry::Bars | Geometry::Strip) {
+        each_slot(field, chart, panel, |series, place, along, _| {
+            let nth = panel.series.element_offset(series).unwrap_or_default();
+            let here = sound(series).filter(|point| point.x as usize == place);
+            points.extend(here.map(|point| Standing { series: nth, x: point.x, along, end: end(nth, point) }));
+        });
+    } else {
+        for (nth, series) in panel.series.iter().enumerate() {
+            let along = |x: f64| if is_across { field.row(x) } else { field.x(x) };
+            points.extend(sound(series).map(|point| Standing {
+                series: nth,
+                x: point.x,
+                along: along(point.x),
+                end: end(nth, point),
+            }));
+        }
+    }
+    points
+}
+
+/// Draws a bracket beyond two points and all between them, and beyond brackets that were drawn before: above them, or to their right where
+/// bars run across.
 fn bracket(
     scene: &mut Scene,
     field: &Field,
@@ -115,35 +180,33 @@ fn bracket(
     text: &str,
     taken: &mut Vec<Area>,
 ) {
-    // Each point by its series and place: where it stands, and the top of its mark.
-    let mut points: Vec<(usize, f64, f64, f64)> = Vec::new();
-    let top = |value: &crate::analysis::Value| field.y(value.interval.map_or(value.median, |ends| ends.high));
-    let place_of = |series: *const crate::figure::Series| {
-        panel.series.iter().position(|known| std::ptr::eq(known, series)).unwrap_or(0)
-    };
-    if matches!(chart.geometry, Geometry::Bars | Geometry::Strip) {
-        each_slot(field, chart, panel, |series, place, x, _| {
-            let here = sound(series).filter(|point| point.x as usize == place);
-            points.extend(here.map(|point| (place_of(series), point.x, x, top(&point.value))));
-        });
-    } else {
-        for (nth, series) in panel.series.iter().enumerate() {
-            points.extend(sound(series).map(|point| (nth, point.x, field.x(point.x), top(&point.value))));
-        }
-    }
-    let found = |(series, x): (usize, f64)| points.iter().find(|point| point.0 == series && point.1 == x);
+    let points = standing(scene, field, chart, panel);
+    let found = |(series, x): (usize, f64)| points.iter().find(|point| point.series == series && point.x == x);
     let (Some(from), Some(to)) = (found(from), found(to)) else { return };
-    let (left, right) = (from.2.min(to.2), from.2.max(to.2));
+    let (first, last) = (from.along.min(to.along), from.along.max(to.along));
+    let between =
+        points.iter().filter(|point| (first - 0.1..=last + 0.1).contains(&point.along)).map(|point| point.end);
     let (typist, size) = (field.kind.typist, field.kind.small);
-    let wide = typist.width(&Line::plain(text), size).max(right - left);
-    let reach = ((left + right - wide) / 2.0, (left + right + wide) / 2.0);
-    let tops = points.iter().filter(|point| (left - 0.1..=right + 0.1).contains(&point.2)).map(|point| point.3);
+    let wide = typist.width(&Line::plain(text), size);
+    if field.is_across() {
+        let others = taken.iter().filter(|area| area.top < last && area.bottom() > first).map(Area::right);
+        let x = between.chain(others).fold(field.area.left, f64::max) + BRACKET.0;
+        let x = x.min((field.area.right() + field.right - wide - 2.0).max(field.area.left));
+        let ends = [(x - BRACKET.1, first), (x, first), (x, last), (x - BRACKET.1, last)];
+        scene.line(&ends, Stroke::new(INK, 0.7));
+        let at = (x + 2.0, (first + last) / 2.0 + typist.capital(size) / 2.0);
+        typist.set_in_data(scene, &Line::plain(text), size, at, (Anchor::Start, INK));
+        taken.push(Area { left: x, top: first, width: 2.0 + wide, height: last - first });
+        return;
+    }
+    let wide = wide.max(last - first);
+    let reach = ((first + last - wide) / 2.0, (first + last + wide) / 2.0);
     let others = taken.iter().filter(|area| area.left < reach.1 && area.right() > reach.0).map(|area| area.top);
-    let y = tops.chain(others).fold(field.area.bottom(), f64::min) - BRACKET.0;
+    let y = between.chain(others).fold(field.area.bottom(), f64::min) - BRACKET.0;
     let y = y.max(field.area.top + typist.leading(size));
-    let ends = [(left, y + BRACKET.1), (left, y), (right, y), (right, y + BRACKET.1)];
+    let ends = [(first, y + BRACKET.1), (first, y), (last, y), (last, y + BRACKET.1)];
     scene.line(&ends, Stroke::new(INK, 0.7));
     let words = y - typist.leading(size);
-    say(scene, field, text, ((left + right) / 2.0, words), Anchor::Middle);
+    say(scene, field, text, ((first + last) / 2.0, words), Anchor::Middle);
     taken.push(Area { left: reach.0, top: words, width: wide, height: y - words });
 }

@@ -5,6 +5,17 @@ use crate::figure::chart::{Axis, Scale};
 use crate::figure::number::grouped;
 use crate::figure::ticks::{decimals, multiples, round_up, tick_text, ticks_between};
 
+/// How far an axis reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// From 0, where areas are measured by their length.
+    FromZero,
+    /// Over the values.
+    Free,
+    /// From a tick with a label below the values to one above them.
+    Enclosing,
+}
+
 /// A tick: its value as shown, and its label; smaller ticks have none.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
@@ -26,17 +37,18 @@ pub(super) struct Ruler {
 }
 
 impl Ruler {
-    /// An axis for values from `low` to `high` of a chart; `from_zero` where areas are measured by their length.
-    pub fn new(axis: &Axis, (low, high): (f64, f64), from_zero: bool, count: usize) -> Self {
+    /// An axis for values from `low` to `high` of a chart, with about `count` ticks unless an author says how many.
+    pub fn new(axis: &Axis, (low, high): (f64, f64), reach: Reach, count: usize) -> Self {
+        let count = axis.tick_count.unwrap_or(count);
         let sound = low.is_finite() && high.is_finite() && low <= high;
         let (low, high) = if sound { (low, high) } else { (0.0, 1.0) };
         if axis.scale == Scale::Log && high > 0.0 {
-            return Self::log(axis, low, high, from_zero).with_own_ticks(axis);
+            return Self::log(axis, (low, high), reach).with_own_ticks(axis);
         }
         let greatest = low.abs().max(high.abs());
         let (factor, title) = multiple(axis, greatest);
         let (mut low, mut high) = (low * factor, high * factor);
-        if from_zero || (low > 0.0 && low < 0.5 * high) {
+        if reach == Reach::FromZero || (low > 0.0 && low < 0.5 * high) {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= 1e-9 * greatest * factor || high == low {
@@ -48,9 +60,10 @@ impl Ruler {
         let room = 0.04 * (high - low);
         let end = (high / step - 1e-6).ceil() * step;
         let start = (low / step + 1e-6).floor() * step;
-        high = if end - high < 0.65 * step || high > end - room { end } else { high + room };
+        let encloses = reach == Reach::Enclosing;
+        high = if encloses || end - high < 0.65 * step || high > end - room { end } else { high + room };
         if low != 0.0 {
-            low = if low - start < 0.65 * step { start } else { low - room };
+            low = if encloses || low - start < 0.65 * step { start } else { low - room };
         }
         let own = limited(axis, low, high);
         (low, high) = own.unwrap_or((low, high));
@@ -83,7 +96,8 @@ impl Ruler {
 
     /// Ticks at given values, such as numbers of GPUs.
     pub fn at(axis: &Axis, values: &[f64]) -> Option<Self> {
-        if axis.limits != (None, None) || !axis.ticks.is_empty() || axis.scale == Scale::Log {
+        let is_own = axis.limits != (None, None) || !axis.ticks.is_empty() || axis.tick_count.is_some();
+        if is_own || axis.scale == Scale::Log {
             return None;
         }
         let (low, high) = (values.first()?, values.last()?);
@@ -113,12 +127,16 @@ impl Ruler {
         }
     }
 
-    fn log(axis: &Axis, low: f64, high: f64, from_zero: bool) -> Self {
+    fn log(axis: &Axis, (low, high): (f64, f64), reach: Reach) -> Self {
+        let from_zero = reach == Reach::FromZero;
         // What is not above 0 has no place.
         let low = if low > 0.0 { low } else { high * 1e-3 };
         let (mut bottom, mut top) = (low.log10(), high.log10());
         if top - bottom < 0.02 {
             (bottom, top) = (bottom - 0.05, top + 0.05);
+        }
+        if reach == Reach::Enclosing && axis.limits == (None, None) {
+            return Self::enclosing(axis, 10f64.powf(bottom), 10f64.powf(top));
         }
         let room = 0.05 * (top - bottom);
         (bottom, top) = (bottom - room, top + room);
@@ -137,7 +155,8 @@ impl Ruler {
         let mut ticks = Vec::new();
         if top - bottom > 1.6 {
             // Not more labels than can be read.
-            let every = ((last - first) / 7 + 1).max(1);
+            let most = axis.tick_count.map_or(7, |count| i32::try_from(count).unwrap_or(7));
+            let every = ((last - first) / most + 1).max(1);
             for exponent in first..=last {
                 let decade = 10f64.powi(exponent);
                 for digit in 1..10 {
@@ -153,7 +172,9 @@ impl Ruler {
                 .flat_map(|exponent| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(exponent)))
                 .filter(|value| inside(*value))
                 .collect();
-            if values.len() < 3 {
+            if let Some(count) = axis.tick_count {
+                values = ticks_between(low, high, count).into_iter().filter(|value| *value > 0.0).collect();
+            } else if values.len() < 3 {
                 // Finer ones where few would be left: between two numbers alone no value can be read.
                 let between = |count: usize| -> Vec<f64> {
                     ticks_between(low, high, count).into_iter().filter(|value| *value > 0.0 && inside(*value)).collect()
@@ -163,6 +184,20 @@ impl Ruler {
             ticks.extend(values.into_iter().map(|value| Tick { value, label: Some(Line::plain(tick_text(value))) }));
         }
         Self { low, high, scale: Scale::Log, ticks, factor: 1.0, title: Line::plain(axis.title()) }
+    }
+
+    /// A logarithmic axis that begins and ends at ticks with labels, three at least.
+    fn enclosing(axis: &Axis, low: f64, high: f64) -> Self {
+        let values = enclosing_ticks(low, high, axis.tick_count.unwrap_or(7));
+        let (low, high) = (values.first().copied().unwrap_or(low), values.last().copied().unwrap_or(high));
+        let step = values.windows(2).map(|two| two[1] - two[0]).fold(f64::INFINITY, f64::min);
+        // Three digits would not tell 0.998 and 0.999 from 1.
+        let label = |value: f64| match decimals(step) {
+            few @ 3.. => format!("{value:.few$}"),
+            _ => tick_text(value),
+        };
+        let ticks = values.iter().map(|value| Tick { value: *value, label: Some(Line::plain(label(*value))) });
+        Self { low, high, scale: Scale::Log, ticks: ticks.collect(), factor: 1.0, title: Line::plain(axis.title()) }
     }
 
     /// Where a value of the chart lies: 0 at the lower end, 1 at the upper.
@@ -180,6 +215,31 @@ impl Ruler {
     pub fn tick_place(&self, tick: &Tick) -> f64 {
         self.place(tick.value / self.factor)
     }
+}
+
+/// Digits of ticks on a logarithmic axis, from few to many a decade.
+const DIGITS: [&[f64]; 4] =
+    [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0], &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0]];
+
+/// Round numbers from one below `low` to one above `high`, three of them at least and about `most` at most, that reach not much further.
+fn enclosing_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
+    let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32 + 1);
+    let of_digits = |digits: &&[f64]| -> Vec<f64> {
+        let all = (first..=last).flat_map(|exponent| digits.iter().map(move |digit| digit * 10f64.powi(exponent)));
+        let all: Vec<f64> = all.collect();
+        let from = all.iter().rposition(|value| *value <= low * 1.000_001).unwrap_or(0);
+        let to = all.iter().position(|value| *value >= high * 0.999_999).unwrap_or(all.len() - 1);
+        all[from..=to.max(from)].to_vec()
+    };
+    let reach = |ticks: &Vec<f64>| match (ticks.first(), ticks.last()) {
+        (Some(first), Some(last)) => (last / first).ln() / (high / low).ln(),
+        _ => f64::INFINITY,
+    };
+    let suits = |ticks: &Vec<f64>| (3..=most.max(3)).contains(&ticks.len()) && reach(ticks) < 1.5;
+    DIGITS.iter().map(of_digits).find(suits).unwrap_or_else(|| {
+        let step = step(low, high, most.clamp(2, 5) - 1);
+        multiples(step, (low / step + 1e-6).floor().max(1.0) * step, (high / step - 1e-6).ceil() * step)
+    })
 }
 
 /// The ends that an author gives an axis, with the usual ones where it gives one; none where they leave no axis.
@@ -232,12 +292,12 @@ mod tests {
 
     #[test]
     fn numbers_are_round_and_short_and_the_title_has_the_unit() {
-        let ruler = Ruler::new(&Axis::new("Epoch time", "s"), (0.0, 186.0), true, 4);
+        let ruler = Ruler::new(&Axis::new("Epoch time", "s"), (0.0, 186.0), Reach::FromZero, 4);
         assert_eq!(labels(&ruler), ["0", "50", "100", "150", "200"]);
         assert_eq!(ruler.title, Line::plain("Epoch time (s)"));
-        let ruler = Ruler::new(&Axis::new("Step time", "s"), (0.0, 0.012), true, 4);
+        let ruler = Ruler::new(&Axis::new("Step time", "s"), (0.0, 0.012), Reach::FromZero, 4);
         assert_eq!((labels(&ruler).last().unwrap().as_str(), &ruler.title), ("15", &Line::plain("Step time (ms)")));
-        let ruler = Ruler::new(&Axis::new("Distinct images", "images/s"), (0.0, 3.1e5), true, 4);
+        let ruler = Ruler::new(&Axis::new("Distinct images", "images/s"), (0.0, 3.1e5), Reach::FromZero, 4);
         assert_eq!(ruler.title, Line::power("Distinct images (", 3, " images/s)"));
         assert_eq!(labels(&ruler).last().unwrap(), "300");
     }
@@ -245,11 +305,39 @@ mod tests {
     #[test]
     fn decades_are_powers_of_ten() {
         let axis = Axis { scale: Scale::Log, ..Axis::new("Loss", "") };
-        let ruler = Ruler::new(&axis, (0.013, 2.1), false, 4);
+        let ruler = Ruler::new(&axis, (0.013, 2.1), Reach::Free, 4);
         assert_eq!(labels(&ruler), ["10^\u{2212}2", "10^\u{2212}1", "10^0"]);
         assert!(ruler.ticks.len() > 15);
-        let narrow = Ruler::new(&axis, (0.8, 3.2), false, 4);
+        let narrow = Ruler::new(&axis, (0.8, 3.2), Reach::Free, 4);
         assert_eq!(labels(&narrow), ["1", "2", "3"]);
+    }
+
+    #[test]
+    fn an_axis_of_ratios_encloses_them_with_three_labels_at_least() {
+        for (low, high) in
+            [(0.55, 1.0), (1.0, 1.49), (0.9, 1.02), (0.999, 1.001), (0.05, 3.0), (0.5, 2.0), (1e-4, 60.0)]
+        {
+            for scale in [Scale::Linear, Scale::Log] {
+                let ruler = Ruler::new(&Axis { scale, ..Axis::new("ratio", "×") }, (low, high), Reach::Enclosing, 5);
+                let names = labels(&ruler);
+                let mut once = names.clone();
+                once.dedup();
+                assert!(names.len() >= 3 && once.len() == names.len(), "{low} {high}: {names:?}");
+                let (first, last) = (ruler.ticks.first().unwrap().value, ruler.ticks.last().unwrap().value);
+                assert!(first <= low * 1.000_01 && last >= high * 0.999_99, "{low} {high}: {names:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_axis_has_about_as_many_ticks_as_an_author_says() {
+        for scale in [Scale::Linear, Scale::Log] {
+            let count = |tick_count| {
+                let axis = Axis { scale, tick_count, ..Axis::new("Loss", "") };
+                labels(&Ruler::new(&axis, (0.8, 3.2), Reach::Free, 5)).len()
+            };
+            assert!(count(Some(2)) < count(None) && count(Some(12)) > count(None), "{scale:?}");
+        }
     }
 
     #[test]
@@ -258,7 +346,7 @@ mod tests {
             [(f64::NAN, 1.0), (0.0, 0.0), (-5.0, -5.0), (1.0, f64::INFINITY), (3.0, 1.0), (1e-300, 1e300)]
         {
             for scale in [Scale::Linear, Scale::Log] {
-                let ruler = Ruler::new(&Axis { scale, ..Axis::new("x", "s") }, (low, high), true, 4);
+                let ruler = Ruler::new(&Axis { scale, ..Axis::new("x", "s") }, (low, high), Reach::FromZero, 4);
                 assert!(ruler.low < ruler.high, "{low} {high}: {ruler:?}");
                 assert!(ruler.ticks.len() < 500);
                 assert!((0.0..=1.0).contains(&ruler.place(high)));

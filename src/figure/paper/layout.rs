@@ -1,16 +1,16 @@
 //! Lays charts out on a page: panels in a grid, letters, axes, the legend above.
 
 use super::annotations;
-use super::axis::Ruler;
+use super::axis::{Reach, Ruler};
 use super::legend::Legend;
 use super::letter::{Anchor, Line, Typist};
 use super::marks::{self, Field};
-use super::page::{Page, Part};
+use super::page::{Inset, Page};
 use super::path::Area;
-use super::scene::Scene;
+use super::scene::{Part, Scene};
 use super::side::{Side, Type, runs_across, wrapped};
 use crate::figure::chart::{AdditionKind, Chart, Geometry, Look, Panel, Point, Role, Scale, Series};
-use crate::figure::overrides::{LegendPlace, Overrides};
+use crate::figure::overrides::{AxisName, LegendPlace, Overrides};
 use crate::figure::style::{Palette, Style};
 
 /// Between panels beside each other, and below each other.
@@ -100,7 +100,7 @@ impl<'a> Sheet<'a> {
             LegendPlace::Right => legend(&shown, 0.4 * whole, Some(1)),
             LegendPlace::Above | LegendPlace::Below => legend(&shown, whole, overrides.legend_columns),
         };
-        let aside = if overrides.legend == LegendPlace::Right { common.width(kind) + BETWEEN.0 } else { 0.0 };
+        let aside = if overrides.legend == LegendPlace::Right { common.width() + BETWEEN.0 } else { 0.0 };
         let grid = Grid::new(spots, page, kind, whole - aside);
         let own = |spot: &Spot| legend(&[spot.chart], grid.data_width, overrides.legend_columns);
         let per_panel = is_per_panel && overrides.legend != LegendPlace::Off;
@@ -129,7 +129,7 @@ impl<'a> Sheet<'a> {
                 scene.height += 2.0 + legend.height(*kind);
             }
             LegendPlace::Right => {
-                let left = scene.width - MARGIN - legend.width(*kind);
+                let left = scene.width - MARGIN - legend.width();
                 legend.draw(&mut scene, *kind, (left, first));
                 scene.height = scene.height.max(first + legend.height(*kind) + MARGIN);
             }
@@ -201,10 +201,13 @@ pub(super) fn title(scene: &mut Scene, kind: Type, title: Option<&str>) -> f64 {
     let (typist, size) = (kind.typist, kind.size);
     let room = scene.width - 2.0 * MARGIN;
     let lines = wrapped(title, room, &|text| typist.width(&Line::strong(text), size));
-    for (nth, line) in lines.iter().enumerate() {
-        let y = MARGIN + nth as f64 * typist.leading(size) + typist.ascent(size);
-        typist.set(scene, &Line::strong(typist.cut(line, size, room)), size, (scene.width / 2.0, y), Anchor::Middle);
-    }
+    scene.part(Part::Title, |scene| {
+        for (nth, line) in lines.iter().enumerate() {
+            let y = MARGIN + nth as f64 * typist.leading(size) + typist.ascent(size);
+            let line = Line::strong(typist.cut(line, size, room));
+            typist.set(scene, &line, size, (scene.width / 2.0, y), Anchor::Middle);
+        }
+    });
     lines.len() as f64 * typist.leading(size) + 3.0
 }
 
@@ -252,12 +255,14 @@ pub(super) fn say_below(scene: &mut Scene, kind: Type, texts: &[String]) {
         return;
     }
     scene.height += 2.0;
-    for line in lines {
-        let at = (MARGIN, scene.height + typist.ascent(kind.small));
-        let line = typist.cut(&line, kind.small, room);
-        typist.set(scene, &Line::plain(line), kind.small, at, Anchor::Start);
-        scene.height += typist.leading(kind.small);
-    }
+    scene.part(Part::Caption, |scene| {
+        for line in lines {
+            let at = (MARGIN, scene.height + typist.ascent(kind.small));
+            let line = typist.cut(&line, kind.small, room);
+            typist.set(scene, &Line::plain(line), kind.small, at, Anchor::Start);
+            scene.height += typist.leading(kind.small);
+        }
+    });
     scene.height += MARGIN;
 }
 
@@ -332,10 +337,13 @@ fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: Option<usize>, are
     // Smaller letters are better than names cut short.
     let size = (kind.size * width / kind.typist.width(&whole, kind.size)).max(6.0).min(kind.size);
     let room = width - kind.typist.width(&Line::strong(&letter), size);
-    let title = kind.typist.cut(&spot.panel.title, size, room.max(8.0));
+    let titles: Vec<String> = spot.chart.panels.iter().map(|panel| panel.title.clone()).collect();
+    let title = kind.typist.cut_apart(&titles, size, room.max(8.0)).swap_remove(spot.panel_place);
     let line = Line::strong(letter).then(Line::plain(title));
     let y = area.top - 3.0 - kind.typist.descent(kind.size);
-    kind.typist.set(scene, &line, size, (area.left, y), Anchor::Start);
+    scene.part(Part::Panel(spot.place, spot.panel_place), |scene| {
+        kind.typist.set(scene, &line, size, (area.left, y), Anchor::Start);
+    });
 }
 
 /// a, b, … z, aa, ab, …
@@ -356,6 +364,7 @@ impl Sheet<'_> {
             place: [spot.place, spot.panel_place],
             bars: overrides.bar_share().map_or(marks::BARS, |share| (share, area.width)),
             line: overrides.line_pt().unwrap_or(marks::LINE),
+            right: spot.right,
             is_cut: spot.is_cut(),
         };
         if field.is_across() {
@@ -368,12 +377,12 @@ impl Sheet<'_> {
         marks::draw(scene, &field, spot.chart, spot.panel);
         annotations::above(scene, &field, spot.chart, spot.panel);
         if edges.shows_left {
-            spot.left.draw_left(scene, kind, area, edges.left);
+            spot.left.draw_left(scene, kind, area, edges.left, (spot.place, spot.axes().0));
         } else if matches!(spot.left, Side::Numbers(_)) {
             let stroke = super::scene::Stroke::new(super::look::INK, super::side::AXIS);
             scene.line(&[(area.left, area.top), (area.left, area.bottom())], stroke);
         }
-        spot.bottom.draw_bottom(scene, kind, area, edges.title_room);
+        spot.bottom.draw_bottom(scene, kind, area, edges.title_room, (spot.place, spot.axes().1));
     }
 }
 
@@ -381,6 +390,13 @@ impl Spot<'_> {
     /// Whether an author gives an axis its ends.
     fn is_cut(&self) -> bool {
         [&self.chart.x, &self.chart.y].iter().any(|axis| axis.limits != (None, None))
+    }
+
+    /// Which axes of its chart stand on the left and below: where names stand on the left, those of rows are on the x axis.
+    fn axes(&self) -> (AxisName, AxisName) {
+        let is_turned =
+            runs_across(&self.left, &self.bottom) && !matches!(self.chart.geometry, Geometry::Gantt | Geometry::Heat);
+        if is_turned { (AxisName::X, AxisName::Y) } else { (AxisName::Y, AxisName::X) }
     }
 
     /// Whether it has bars or repeats that run across, which they do on a screen alone.
@@ -433,8 +449,9 @@ impl Grid {
             }
         }
         // The last tick's label may stand out by half.
-        let mut last = 0.9 * kind.small;
-        if let Some(Part { left, right, .. }) = page.part {
+        let overhang = spots.iter().map(|spot| spot.bottom.overhang(kind) - MARGIN).fold(0.0, f64::max);
+        let mut last = overhang.max(0.9 * kind.small);
+        if let Some(Inset { left, right, .. }) = page.part {
             rooms[0] = rooms[0].max(left - MARGIN);
             let beside = spots.iter().map(|spot| spot.right).fold(f64::INFINITY, f64::min);
             last = last.max(right - beside - (page.width - MARGIN - whole));
@@ -445,9 +462,10 @@ impl Grid {
 
     /// The width of each panel's data in a row of panels: a last row of fewer ones fills the page, so that no quarter of it stays blank.
     fn width_of_row(&self, spots: &[Spot], first: usize, row: &[Spot]) -> f64 {
-        // On a screen bars that run across stay as long as those of the same value above.
+        // Bars that run across stay as long as those of the same value or time above.
         let goes_on = |spot: &Spot| spots[..first].iter().any(|above| above.place == spot.place);
-        let is_compared = |spot: &Spot| spot.has_bars_across() && goes_on(spot);
+        let is_across = |spot: &Spot| spot.has_bars_across() || spot.chart.geometry == Geometry::Gantt;
+        let is_compared = |spot: &Spot| is_across(spot) && goes_on(spot);
         if row.len() == self.columns || row.iter().any(is_compared) {
             return self.data_width;
         }
@@ -464,7 +482,11 @@ impl Grid {
         };
         let (least, most) = match (&spot.left, spot.chart.geometry) {
             (Side::Names(..), _) if spot.has_bars_across() => marks::heights_across(spot.chart),
-            (Side::Names(names, _), Geometry::Effects | Geometry::Tornado) => rows(names, 1.7),
+            (Side::Names(names, _), Geometry::Effects | Geometry::Tornado) => {
+                // Names that are wider than their room go on in a second line.
+                let is_wide = |name: &String| kind.typist.width(&Line::plain(name), kind.small) > self.names_room;
+                rows(names, if names.iter().any(is_wide) { 2.6 } else { 1.7 })
+            }
             (Side::Names(names, _), _) => rows(names, 2.1),
             (Side::Numbers(_), _) if page.is_screen() => (LEAST_ON_SCREEN, f64::INFINITY),
             (Side::Numbers(_), _) => {
@@ -515,7 +537,10 @@ fn spots<'a>(charts: &'a [Chart], page: &Page, kind: Type) -> Vec<Spot<'a>> {
             let (left, bottom) = sides(chart, page);
             let right = match chart.geometry {
                 Geometry::Heat => marks::heat_key(kind),
-                _ if page.is_screen() => marks::numbers_room(chart, &bottom, kind).min(0.3 * page.width),
+                _ if page.is_screen() => {
+                    let numbers = marks::numbers_room(chart, &bottom, kind);
+                    (numbers + annotations::room_beside(chart, kind)).min(0.3 * page.width)
+                }
                 _ => 0.0,
             };
             spots.push(Spot { chart, place, panel, panel_place, left, bottom, right });
@@ -528,9 +553,8 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
     let names = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::plain(axis.title()));
     // A title in the middle of what scrolls would be out of sight.
     let untitled = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::default());
-    let from_zero = |axis: &crate::figure::Axis| begins_at_zero(chart, axis);
-    let (low, high) = chart.y.reach.unwrap_or_else(|| reach(chart));
-    let values = || Ruler::new(&chart.y, (low, high), from_zero(&chart.y), 5);
+    let (low, high) = chart.y.reach.unwrap_or_else(|| extent(chart));
+    let values = || Ruler::new(&chart.y, (low, high), reach(chart, &chart.y), 5);
     match chart.geometry {
         // On a screen names need no turning, and any number of bars can be scrolled.
         Geometry::Bars | Geometry::Strip | Geometry::Stacked if page.is_screen() => {
@@ -542,37 +566,20 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
         Geometry::Scatter => {
             let places =
                 chart.series().flat_map(|series| &series.points).map(|point| point.x).filter(|x| x.is_finite());
-            let least = if from_zero(&chart.x) { 0.0 } else { f64::INFINITY };
+            let least = if reach(chart, &chart.x) == Reach::FromZero { 0.0 } else { f64::INFINITY };
             let ends = places.fold((least, f64::NEG_INFINITY), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
-            (Side::Numbers(values()), Side::Numbers(Ruler::new(&chart.x, ends, from_zero(&chart.x), 5)))
+            (Side::Numbers(values()), Side::Numbers(Ruler::new(&chart.x, ends, reach(chart, &chart.x), 5)))
         }
         Geometry::Percent => {
             let axis = crate::figure::Axis::new(chart.y.name.clone(), "%");
-            let values = Side::Numbers(Ruler::new(&axis, (0.0, 100.0), true, 5));
+            let values = Side::Numbers(Ruler::new(&axis, (0.0, 100.0), Reach::FromZero, 5));
             if page.is_screen() { (untitled(&chart.x), values) } else { (values, names(&chart.x)) }
         }
-        Geometry::Lines | Geometry::Scaling => {
-            let mut places: Vec<f64> = chart
-                .series()
-                .filter(|series| series.role == Role::Measured)
-                .flat_map(|series| series.points.iter().map(|point| point.x))
-                .filter(|x| x.is_finite())
-                .collect();
-            places.sort_by(f64::total_cmp);
-            places.dedup();
-            let ends = (places.first().copied().unwrap_or(0.0), places.last().copied().unwrap_or(1.0));
-            let whole = if chart.geometry == Geometry::Scaling { Ruler::at(&chart.x, &places) } else { None };
-            let mut along = whole.unwrap_or_else(|| Ruler::new(&chart.x, ends, false, 5));
-            // There is no half epoch.
-            if chart.x.ticks.is_empty() && places.iter().all(|x| x.fract() == 0.0) {
-                along.whole_numbers();
-            }
-            (Side::Numbers(values()), Side::Numbers(along))
-        }
+        Geometry::Lines | Geometry::Scaling => (Side::Numbers(values()), Side::Numbers(along_lines(chart))),
         Geometry::Gantt => {
             let ends = chart.series().flat_map(|series| &series.points).filter_map(|point| point.value.interval);
             let last = ends.map(|ends| ends.high).filter(|end| end.is_finite()).fold(0.0, f64::max);
-            (names(&chart.y), Side::Numbers(Ruler::new(&chart.x, (0.0, last), true, 6)))
+            (names(&chart.y), Side::Numbers(Ruler::new(&chart.x, (0.0, last), Reach::FromZero, 6)))
         }
         Geometry::Heat => (names(&chart.y), names(&chart.x)),
         Geometry::Effects | Geometry::Tornado => {
@@ -581,25 +588,33 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
             let ends = (low.min(1.0), high.max(1.0));
             (
                 names(&crate::figure::Axis { name: String::new(), ..chart.x.clone() }),
-                Side::Numbers(Ruler::new(&chart.y, ends, false, 5)),
+                Side::Numbers(Ruler::new(&chart.y, ends, Reach::Enclosing, 5)),
             )
         }
     }
 }
 
-/// Whether an axis of a chart begins at 0.
-pub(super) fn begins_at_zero(chart: &Chart, axis: &crate::figure::Axis) -> bool {
+/// Which numbers an axis of a chart must hold besides its values.
+fn reach(chart: &Chart, axis: &crate::figure::Axis) -> Reach {
     match chart.geometry {
-        Geometry::Lines | Geometry::Strip | Geometry::Profile => false,
-        Geometry::Scatter => axis.scale != Scale::Log,
-        _ => true,
+        Geometry::Lines | Geometry::Strip => Reach::Free,
+        // Means that are compared as ratios stand between two numbers.
+        Geometry::Profile if axis.scale == Scale::Log => Reach::Enclosing,
+        Geometry::Profile => Reach::Free,
+        Geometry::Scatter if axis.scale == Scale::Log => Reach::Free,
+        _ => Reach::FromZero,
     }
 }
 
+/// Whether an axis of a chart begins at 0.
+pub(super) fn begins_at_zero(chart: &Chart, axis: &crate::figure::Axis) -> bool {
+    reach(chart, axis) == Reach::FromZero
+}
+
 /// From where to where an axis of values reaches: the values, with room for what stands above them.
-pub(super) fn reach(chart: &Chart) -> (f64, f64) {
+pub(super) fn extent(chart: &Chart) -> (f64, f64) {
     // Names of roofs stand above them.
-    let is_roofed = chart.geometry == Geometry::Scatter && !begins_at_zero(chart, &chart.y);
+    let is_roofed = chart.geometry == Geometry::Scatter && reach(chart, &chart.y) == Reach::Free;
     let (low, high) = span(chart);
     let high = if is_roofed { 2.0 * high } else { high };
     // Brackets and their words stand above the marks.
@@ -610,6 +625,31 @@ pub(super) fn reach(chart: &Chart) -> (f64, f64) {
         Scale::Log => high * (high / low).powf(0.14 * brackets).max(1.0),
     };
     (low, high)
+}
+
+/// The axis along which lines run: whole numbers where their points have no others.
+fn along_lines(chart: &Chart) -> Ruler {
+    let mut places: Vec<f64> = chart
+        .series()
+        .filter(|series| series.role == Role::Measured)
+        .flat_map(|series| series.points.iter().map(|point| point.x))
+        .filter(|x| x.is_finite())
+        .collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let ends = (places.first().copied().unwrap_or(0.0), places.last().copied().unwrap_or(1.0));
+    let whole = if chart.geometry == Geometry::Scaling { Ruler::at(&chart.x, &places) } else { None };
+    // Equal steps of a logarithmic axis are twice as many GPUs: its ticks are their numbers.
+    let has_places = chart.geometry == Geometry::Scaling && chart.x.scale == Scale::Log && places.len() <= 8;
+    let is_usual = chart.x.ticks.is_empty() && chart.x.tick_count.is_none();
+    let ticks = if has_places && is_usual { places.clone() } else { chart.x.ticks.clone() };
+    let axis = crate::figure::Axis { ticks, ..chart.x.clone() };
+    let mut along = whole.unwrap_or_else(|| Ruler::new(&axis, ends, Reach::Free, 5));
+    // There is no half epoch.
+    if chart.x.ticks.is_empty() && places.iter().all(|x| x.fract() == 0.0) {
+        along.whole_numbers();
+    }
+    along
 }
 
 /// From the least to the greatest value, ends of intervals included.

@@ -3,7 +3,7 @@
 use super::letter::{Anchor, Line};
 use super::look::{INK, Paint, bar, hollow, marker};
 use super::path::Area;
-use super::scene::{Scene, Stroke};
+use super::scene::{Part, Scene, Stroke};
 use super::side::Type;
 use crate::figure::chart::{Chart, Geometry, PUBLISHED, Role, Series};
 use crate::figure::style::Palette;
@@ -17,7 +17,11 @@ const GAP: f64 = 10.0;
 
 #[derive(Clone)]
 struct Entry {
+    /// The name of its series, and the name as it is set.
+    series: String,
     name: String,
+    /// The width that it takes in its row.
+    width: f64,
     paint: Paint,
     /// What has a sample of its own: a legend of several figures may show a level as an area and as a line.
     geometries: Vec<Geometry>,
@@ -26,7 +30,8 @@ struct Entry {
 
 impl Entry {
     fn new(name: &str, paint: Paint, geometry: Geometry, role: Role) -> Self {
-        Self { name: name.to_owned(), paint, geometries: vec![geometry], role }
+        let name = name.to_owned();
+        Self { series: name.clone(), name, width: 0.0, paint, geometries: vec![geometry], role }
     }
 
     /// Whether two entries say different things of one name, or the same of two.
@@ -113,10 +118,12 @@ impl Legend {
         }
         let mut rows: Vec<Vec<Entry>> = Vec::new();
         let mut used = 0.0;
-        for mut entry in entries {
-            let room = entry.samples();
-            entry.name = kind.typist.cut(&entry.name, kind.small, width - room);
-            let wide = room + kind.typist.width(&Line::plain(&entry.name), kind.small);
+        let room = width - entries.iter().map(Entry::samples).fold(0.0, f64::max);
+        let names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+        let names = kind.typist.cut_apart(&names, kind.small, room);
+        for (mut entry, name) in entries.into_iter().zip(names) {
+            let wide = entry.samples() + kind.typist.width(&Line::plain(&name), kind.small);
+            (entry.name, entry.width) = (name, wide);
             match rows.last_mut() {
                 Some(row) if used + GAP + wide <= width && row.len() < most => {
                     used += GAP + wide;
@@ -128,14 +135,12 @@ impl Legend {
                 }
             }
         }
-        Self { rows }
+        Self { rows: aligned(rows, width) }
     }
 
     /// How wide it is.
-    pub fn width(&self, kind: Type) -> f64 {
-        let wide = |entry: &Entry| entry.samples() + kind.typist.width(&Line::plain(&entry.name), kind.small);
-        let row = |row: &Vec<Entry>| row.iter().map(wide).sum::<f64>() + GAP * row.len().saturating_sub(1) as f64;
-        self.rows.iter().map(row).fold(0.0, f64::max)
+    pub fn width(&self) -> f64 {
+        self.rows.iter().map(|row| width_of(row.iter().map(|entry| entry.width))).fold(0.0, f64::max)
     }
 
     /// A legend without entries.
@@ -150,21 +155,55 @@ impl Legend {
 
     /// Draws it from a corner on.
     pub fn draw(&self, scene: &mut Scene, kind: Type, (left, top): (f64, f64)) {
-        for (row, entries) in self.rows.iter().enumerate() {
-            let middle = top + (row as f64 + 0.5) * row_height(kind);
-            let mut x = left;
-            for entry in entries {
-                for geometry in &entry.geometries {
-                    sample(scene, (entry, *geometry), x, middle, kind);
-                    x += SAMPLE.0 + SAMPLE.1;
+        scene.part(Part::Legend, |scene| {
+            for (row, entries) in self.rows.iter().enumerate() {
+                let middle = top + (row as f64 + 0.5) * row_height(kind);
+                let mut x = left;
+                for entry in entries {
+                    let name = Line::plain(&entry.name);
+                    scene.part(Part::Entry(entry.series.clone()), |scene| {
+                        for (place, geometry) in entry.geometries.iter().enumerate() {
+                            let left = x + place as f64 * (SAMPLE.0 + SAMPLE.1);
+                            sample(scene, (entry, *geometry), left, middle, kind);
+                        }
+                        let at = (x + entry.samples(), middle + kind.typist.capital(kind.small) / 2.0);
+                        kind.typist.set(scene, &name, kind.small, at, Anchor::Start);
+                    });
+                    x += entry.width + GAP;
                 }
-                let name = Line::plain(&entry.name);
-                let y = middle + kind.typist.capital(kind.small) / 2.0;
-                kind.typist.set(scene, &name, kind.small, (x, y), Anchor::Start);
-                x += kind.typist.width(&name, kind.small) + GAP;
             }
+        });
+    }
+}
+
+/// The width of a row of entries.
+fn width_of(entries: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let gaps = GAP * entries.len().saturating_sub(1) as f64;
+    entries.sum::<f64>() + gaps
+}
+
+/// The same entries in columns, where that takes no more rows.
+fn aligned(rows: Vec<Vec<Entry>>, width: f64) -> Vec<Vec<Entry>> {
+    let (count, most) = (rows.len(), rows.iter().map(Vec::len).max().unwrap_or(0));
+    let wide: Vec<f64> = rows.iter().flatten().map(|entry| entry.width).collect();
+    let widest = |columns: usize| -> Vec<f64> {
+        let of_column = |column: usize| wide.iter().skip(column).step_by(columns).copied().fold(0.0, f64::max);
+        (0..columns).map(of_column).collect()
+    };
+    let least = wide.len().div_ceil(count.max(1)).max(1);
+    let fits = |columns: &usize| width_of(widest(*columns).into_iter()) <= width;
+    let Some(columns) = (least..=most).rev().find(fits).filter(|_| count > 1) else { return rows };
+    let widths = widest(columns);
+    let mut aligned: Vec<Vec<Entry>> = Vec::new();
+    for (place, entry) in rows.into_iter().flatten().enumerate() {
+        if place % columns == 0 {
+            aligned.push(Vec::new());
+        }
+        if let Some(row) = aligned.last_mut() {
+            row.push(Entry { width: widths[place % columns], ..entry });
         }
     }
+    aligned
 }
 
 fn row_height(kind: Type) -> f64 {

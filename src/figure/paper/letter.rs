@@ -67,6 +67,26 @@ struct Setting {
     on_colour: bool,
 }
 
+/// The greatest count below `most` that fits, or 0; if one fits, so do those below it.
+fn longest(most: usize, fits: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, most.max(1));
+    while high - low > 1 {
+        let middle = usize::midpoint(low, high);
+        *(if fits(middle) { &mut low } else { &mut high }) = middle;
+    }
+    low
+}
+
+/// The length of what all texts begin with, up to where a word begins.
+fn shared_start<'t>(mut texts: impl Iterator<Item = &'t str>) -> usize {
+    let Some(first) = texts.next() else { return 0 };
+    let shared = texts.fold(first.len(), |shared, text| {
+        let same = first.char_indices().zip(text.chars()).find(|((_, own), other)| own != other);
+        shared.min(same.map_or(first.len().min(text.len()), |((at, _), _)| at))
+    });
+    first[..shared].rfind(' ').map_or(0, |space| space + 1)
+}
+
 /// Sets text in one family.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Typist {
@@ -114,20 +134,66 @@ impl Typist {
         size * 1.22
     }
 
+    /// Texts, each cut to a width where it is longer. No two that differ are cut to the same: where their beginnings read alike, both ends
+    /// are kept, or what begins where they differ, or they are numbered.
+    pub fn cut_apart(self, texts: &[String], size: f64, width: f64) -> Vec<String> {
+        let mut shown: Vec<String> = texts.iter().map(|text| self.cut(text, size, width)).collect();
+        let alike = |shown: &[String]| -> Vec<usize> {
+            let is_alike = |(place, text): &(usize, &String)| {
+                shown.iter().zip(texts).any(|(other, of)| other == *text && *of != texts[*place])
+            };
+            shown.iter().enumerate().filter(is_alike).map(|(place, _)| place).collect()
+        };
+        let first = alike(&shown);
+        if first.is_empty() {
+            return shown;
+        }
+        let shared = shared_start(first.iter().map(|place| texts[*place].as_str()));
+        let ends = |text: &str| self.cut_within(text, size, width);
+        let rest = |text: &str| self.cut(&format!("… {}", &text[shared..]), size, width);
+        for cut in [&ends as &dyn Fn(&str) -> String, &rest] {
+            let mut tried = shown.clone();
+            first.iter().for_each(|place| tried[*place] = cut(&texts[*place]));
+            if alike(&tried).is_empty() {
+                return tried;
+            }
+        }
+        for place in first {
+            let (number, mut text) = (format!("{} ", place + 1), texts[place].clone());
+            text.insert_str(0, &number);
+            text = self.cut(&text, size, width);
+            if !text.starts_with(&number) {
+                text = number.trim_end().to_owned();
+            }
+            while shown.contains(&text) {
+                text.push('·');
+            }
+            shown[place] = text;
+        }
+        shown
+    }
+
+    /// The text, cut to a width with an ellipsis between its beginning and its end where it is longer.
+    fn cut_within(self, text: &str, size: f64, width: f64) -> String {
+        let letters: Vec<char> = text.chars().collect();
+        let kept = |count: usize| -> String {
+            let (head, tail) = (count.div_ceil(2), count / 2);
+            let head: String = letters[..head].iter().collect();
+            let tail: String = letters[letters.len() - tail..].iter().collect();
+            format!("{}…{}", head.trim_end(), tail.trim_start())
+        };
+        kept(longest(letters.len(), |count| self.width(&Line::plain(kept(count)), size) <= width))
+    }
+
     /// The text, cut to a width with an ellipsis where it is longer.
     pub fn cut(self, text: &str, size: f64, width: f64) -> String {
         let fits = |text: &str| self.width(&Line::plain(text), size) <= width;
         if fits(text) {
             return text.to_owned();
         }
-        let mut kept: Vec<char> = text.chars().collect();
-        loop {
-            kept.pop();
-            let cut: String = kept.iter().collect::<String>().trim_end().to_owned() + "…";
-            if kept.is_empty() || fits(&cut) {
-                return cut;
-            }
-        }
+        let letters: Vec<char> = text.chars().collect();
+        let kept = |count: usize| letters[..count].iter().collect::<String>().trim_end().to_owned() + "…";
+        kept(longest(letters.len(), |count| fits(&kept(count))))
     }
 
     /// Sets a line; `at` is the baseline at its anchor.

@@ -4,7 +4,7 @@ use super::legend::{LISTED, ideal_stroke};
 use super::letter::{Anchor, Line};
 use super::look::{INK, Paint, bar, hollow, luminance, marker, mix};
 use super::path::{Area, Segment, polygon};
-use super::scene::{Colour, Mark, Scene, Stroke};
+use super::scene::{Colour, Mark, Part, Scene, Stroke};
 use super::side::{AXIS, Side, Type, runs_across};
 use crate::analysis::Value;
 use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Panel, Point, Role, Series};
@@ -39,6 +39,8 @@ pub(super) struct Field<'a> {
     pub bars: (f64, f64),
     /// The width of lines.
     pub line: f64,
+    /// The room to the right of the data.
+    pub right: f64,
     /// An author gives limits, so that values may lie beyond the axes.
     pub is_cut: bool,
 }
@@ -100,6 +102,12 @@ impl Field<'_> {
 
     fn paint(&self, series: &Series) -> Paint {
         Paint::of(&series.look, series.variant, self.palette)
+    }
+
+    /// The part that a line is.
+    fn line_of(&self, panel: &Panel, series: &Series) -> Part {
+        let place = panel.series.element_offset(series).unwrap_or_default();
+        Part::Line([self.place[0], self.place[1], place])
     }
 
     /// The ends of an interval with caps, at a distance along the names.
@@ -330,40 +338,45 @@ fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
         let lower = ends.iter().rev().map(|(x, low, _)| (field.x(*x), field.y(*low)));
         if ends.len() > 1 {
             let points: Vec<(f64, f64)> = upper.chain(lower).collect();
-            scene.path(polygon(&points), Some((field.paint(series).line, 0.18)), None);
+            let fill = Some((field.paint(series).line, 0.18));
+            scene.part(field.line_of(panel, series), |scene| scene.path(polygon(&points), fill, None));
         }
     }
     // What was measured lies over what would be.
     let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
     for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {
-        let paint = field.paint(series);
-        let place = |point: &Point| (field.x(point.x), field.y(point.value.median));
-        let all: Vec<&Point> = sound(series).collect();
-        // A line ends before points that lie beyond an axis.
-        let pieces = all.split(|point| !field.holds(point)).map(|piece| piece.iter().map(|point| place(point)));
-        let pieces = pieces.map(Iterator::collect::<Vec<(f64, f64)>>);
-        if series.role == Role::Ideal {
-            pieces.for_each(|piece| scene.line(&piece, ideal_stroke(&paint)));
-            continue;
-        }
-        let stroke = Stroke { round: paint.sign.dash.0.is_empty(), ..paint.stroke(field.line) };
-        pieces.for_each(|piece| scene.line(&piece, stroke.clone()));
-        let shown = || all.iter().copied().filter(|point| field.holds(point));
-        if !bands {
-            shown().for_each(|point| field.whisker(scene, field.x(point.x), &point.value, 1.8));
-        }
-        let points: Vec<(f64, f64)> = shown().map(place).collect();
-        // Markers where they do not run together.
-        let every = (points.len() as f64 * 9.0 / field.area.width).ceil().max(1.0) as usize;
-        for point in points.iter().step_by(every) {
-            marker(scene, *point, 1.9, &paint);
-        }
-        for (point, at) in shown().zip(&points) {
-            field.mark(scene, (panel, series, point), around(*at, 1.9));
-        }
-        for point in published(panel, series) {
-            hollow(scene, (field.x(point.x), field.y(point.value.median)), 2.3, paint.line);
-        }
+        scene.part(field.line_of(panel, series), |scene| line(scene, field, panel, series, bands));
+    }
+}
+
+/// Draws a line with its points.
+fn line(scene: &mut Scene, field: &Field, panel: &Panel, series: &Series, bands: bool) {
+    let paint = field.paint(series);
+    let place = |point: &Point| (field.x(point.x), field.y(point.value.median));
+    let all: Vec<&Point> = sound(series).collect();
+    // A line ends before points that lie beyond an axis.
+    let pieces = all.split(|point| !field.holds(point)).map(|piece| piece.iter().map(|point| place(point)));
+    let pieces = pieces.map(Iterator::collect::<Vec<(f64, f64)>>);
+    if series.role == Role::Ideal {
+        return pieces.for_each(|piece| scene.line(&piece, ideal_stroke(&paint)));
+    }
+    let stroke = Stroke { round: paint.sign.dash.0.is_empty(), ..paint.stroke(field.line) };
+    pieces.for_each(|piece| scene.line(&piece, stroke.clone()));
+    let shown = || all.iter().copied().filter(|point| field.holds(point));
+    if !bands {
+        shown().for_each(|point| field.whisker(scene, field.x(point.x), &point.value, 1.8));
+    }
+    let points: Vec<(f64, f64)> = shown().map(place).collect();
+    // Markers where they do not run together.
+    let every = (points.len() as f64 * 9.0 / field.area.width).ceil().max(1.0) as usize;
+    for point in points.iter().step_by(every) {
+        marker(scene, *point, 1.9, &paint);
+    }
+    for (point, at) in shown().zip(&points) {
+        field.mark(scene, (panel, series, point), around(*at, 1.9));
+    }
+    for point in published(panel, series) {
+        hollow(scene, (field.x(point.x), field.y(point.value.median)), 2.3, paint.line);
     }
 }
 
@@ -544,13 +557,8 @@ fn effects(scene: &mut Scene, field: &Field, panel: &Panel, from_one: bool) {
                 let area = Area::between((one.min(at), y - half), (one.max(at), y + half));
                 bar(scene, &area, &paint);
                 field.mark(scene, (panel, series, point), area);
-                if let Some(ends) = point.value.interval {
-                    let (low, high) = (field.x(ends.low), field.x(ends.high));
-                    scene.line(&[(low, y), (high, y)], Stroke::new(INK, 0.6));
-                    for x in [low, high] {
-                        scene.line(&[(x, y - 1.8), (x, y + 1.8)], Stroke::new(INK, 0.6));
-                    }
-                }
+                field.whisker_in(scene, y, &point.value, 1.8, &CASING);
+                field.whisker(scene, y, &point.value, 1.8);
                 continue;
             }
             if let Some(ends) = point.value.interval {

@@ -5,7 +5,7 @@ use crate::figure::style::{Family, PT_PER_MM, Palette, Style, Width};
 
 /// What a panel of a composed figure keeps to, in points, so that its data aligns with that of other panels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Part {
+pub(super) struct Inset {
     /// The least distance of its data from its left edge.
     pub left: f64,
     /// The least distance of its data from its right edge.
@@ -34,7 +34,7 @@ pub struct Page {
     /// The height in sight on a screen, in points; none on paper.
     pub(super) sight: Option<f64>,
     /// What it keeps to as a panel of a composed figure; none of what stands alone.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<Inset>,
 }
 
 impl Page {
@@ -57,7 +57,7 @@ impl Page {
     }
 
     /// A panel of a composed figure of a style.
-    pub(super) fn part(style: &Style, width: f64, part: Part) -> Self {
+    pub(super) fn part(style: &Style, width: f64, part: Inset) -> Self {
         let style = Style { width: Width::of_mm(width / PT_PER_MM).unwrap_or_default(), ..*style };
         Self { width, part: Some(part), ..Self::paper(&style) }
     }

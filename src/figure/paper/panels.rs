@@ -1,10 +1,10 @@
 //! Lays charts of different studies out as panels of one figure: in a grid in which the data of a row has the same top and baseline, and
 //! the data of a column the same left and right edge; with a legend and axes of values that panels share.
 
-use super::layout::{MARGIN, begins_at_zero, compose, letter, reach, say_below, sayings_of, title, told_apart};
+use super::layout::{MARGIN, begins_at_zero, compose, extent, letter, say_below, sayings_of, title, told_apart};
 use super::legend::{Apart, Legend};
 use super::letter::{Anchor, Line, Typist};
-use super::page::{Page, Part};
+use super::page::{Inset, Page};
 use super::path::Area;
 use super::scene::Scene;
 use super::side::{Type, wrapped};
@@ -199,7 +199,7 @@ impl<'a> Panels<'a> {
     /// A panel on a page of its own, its data so much higher than usual.
     fn draw(&self, nth: usize, seat: Seat, columns: &Columns, stretch: f64) -> Scene {
         let (left, right) = (columns.insets[seat.first].0, columns.insets[seat.last].1);
-        let part = Part { left, right, stretch, hides_values: self.hides_values[nth] };
+        let part = Inset { left, right, stretch, hides_values: self.hides_values[nth] };
         let page = Page::part(&self.composition.style, columns.width(seat).max(LEAST_DATA), part);
         let shown = &self.shown[nth];
         let overrides = Overrides { title: None, height_mm: None, caption: false, ..shown.overrides.clone() };
@@ -378,7 +378,7 @@ fn shared_axis(shown: &Shown) -> Option<Axis> {
 
 /// From where to where the values of a chart reach on an axis that others share.
 fn ends(chart: &Chart) -> (f64, f64) {
-    let (low, high) = reach(chart);
+    let (low, high) = extent(chart);
     let is_from_zero = chart.y.scale == Scale::Linear && begins_at_zero(chart, &chart.y);
     (if is_from_zero { low.min(0.0) } else { low }, high)
 }

@@ -19,6 +19,18 @@ impl Area {
         Self { left: x0.min(x1), top: y0.min(y1), width: (x1 - x0).abs(), height: (y1 - y0).abs() }
     }
 
+    /// What surrounds both.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let (left, top) = (self.left.min(other.left), self.top.min(other.top));
+        Self {
+            left,
+            top,
+            width: self.right().max(other.right()) - left,
+            height: self.bottom().max(other.bottom()) - top,
+        }
+    }
+
     /// Its right edge.
     pub fn right(&self) -> f64 {
         self.left + self.width
@@ -74,6 +86,16 @@ impl Segment {
             Self::Close => Self::Close,
         }
     }
+}
+
+/// What surrounds a path and the control points of its curves; none of a path without a point.
+pub(super) fn bounds(segments: &[Segment]) -> Option<Area> {
+    let points = segments.iter().flat_map(|segment| match segment {
+        Segment::Move(x, y) | Segment::Line(x, y) => vec![(*x, *y)],
+        Segment::Cubic([x0, y0, x1, y1, x2, y2]) => vec![(*x0, *y0), (*x1, *y1), (*x2, *y2)],
+        Segment::Close => Vec::new(),
+    });
+    points.map(|point| Area::between(point, point)).reduce(|all, point| all.with(&point))
 }
 
 /// The path around an area.

@@ -1,9 +1,12 @@
 //! What is on the page: paths and lines of text in points, from the top left corner down. All files are written of it.
 
+use std::ops::Range;
+
 use super::font::{Face, Glyph};
-use super::path::{Area, Segment, rectangle};
+use super::path::{Area, Segment, bounds, rectangle};
 use crate::analysis::CellKey;
 use crate::figure::chart::{Chart, Panel, Point, Series};
+use crate::figure::overrides::AxisName;
 
 /// A colour as sRGB bytes.
 pub type Colour = [u8; 3];
@@ -86,6 +89,69 @@ pub enum Item {
     Text(Text),
 }
 
+impl Item {
+    /// What it covers, without the width of its line; none of a path without a point.
+    fn area(&self) -> Option<Area> {
+        match self {
+            Self::Text(text) => Some(text.area()),
+            Self::Path { segments, .. } => bounds(segments),
+        }
+    }
+}
+
+/// What a part of the page is, for whoever points at it: places are those of the charts that were laid out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The title above everything.
+    Title,
+    /// A legend.
+    Legend,
+    /// An entry of a legend, by the name of its series.
+    Entry(String),
+    /// The title of a panel: the places of its chart and its own.
+    Panel(usize, usize),
+    /// The name of an axis of a chart.
+    AxisName(usize, AxisName),
+    /// The numbers of an axis of a chart.
+    Ticks(usize, AxisName),
+    /// The name of a place on an axis of a chart.
+    Place(usize, AxisName, usize),
+    /// A line with its points: the places of its chart, panel and its own.
+    Line([usize; 3]),
+    /// A point, by the place of its mark.
+    Point([usize; 4]),
+    /// What an author added, by its place among the figure's annotations.
+    Annotation(usize),
+    /// What is said below everything.
+    Caption,
+}
+
+impl Part {
+    /// The same part where its charts stand behind others.
+    fn of_later_charts(self, others: usize) -> Self {
+        match self {
+            Self::Panel(chart, panel) => Self::Panel(chart + others, panel),
+            Self::AxisName(chart, axis) => Self::AxisName(chart + others, axis),
+            Self::Ticks(chart, axis) => Self::Ticks(chart + others, axis),
+            Self::Place(chart, axis, place) => Self::Place(chart + others, axis, place),
+            Self::Line([chart, panel, series]) => Self::Line([chart + others, panel, series]),
+            Self::Point([chart, panel, series, point]) => Self::Point([chart + others, panel, series, point]),
+            other @ (Self::Title | Self::Legend | Self::Entry(_) | Self::Annotation(_) | Self::Caption) => other,
+        }
+    }
+}
+
+/// A part of the page with what it covers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed {
+    /// What it is.
+    pub part: Part,
+    /// What it covers.
+    pub area: Area,
+    /// The places of its items.
+    pub items: Range<usize>,
+}
+
 /// What stands for a point of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
@@ -129,6 +195,8 @@ pub struct Scene {
     pub data: Vec<Area>,
     /// What stands for points, in the order of their charts.
     pub marks: Vec<Mark>,
+    /// What else can be pointed at, in the order in which it is read; a part that holds others comes before them.
+    pub parts: Vec<Placed>,
     /// From where to where it scrolls where it is higher than its window: what lies above and below explains it, and stays in sight.
     pub inner: Option<(f64, f64)>,
 }
@@ -154,6 +222,12 @@ impl Scene {
     /// Adds what is on another page, so far to the right and down; `charts` were laid out on this one before it.
     pub fn add(&mut self, other: Self, (right, down): (f64, f64), charts: usize) {
         let moved = |area: Area| Area { left: area.left + right, top: area.top + down, ..area };
+        let before = self.items.len();
+        self.parts.extend(other.parts.into_iter().map(|Placed { part, area, items }| Placed {
+            part: part.of_later_charts(charts),
+            area: moved(area),
+            items: items.start + before..items.end + before,
+        }));
         self.items.extend(other.items.into_iter().map(|item| match item {
             Item::Path { mut segments, fill, stroke } => {
                 segments.iter_mut().for_each(|segment| *segment = segment.moved(right, down));
@@ -166,6 +240,28 @@ impl Scene {
             let [chart, rest @ ..] = mark.place;
             Mark { area: moved(mark.area), place: [chart + charts, rest[0], rest[1], rest[2]], ..mark }
         }));
+    }
+
+    /// All that can be pointed at, in the order of reading: what explains the data, the points unless they are more than `most`, and
+    /// what an author added. Lines are pointed at by their points.
+    pub fn pointed(&self, most: usize) -> impl Iterator<Item = (Part, Area)> {
+        let is_added = |placed: &&Placed| matches!(placed.part, Part::Annotation(_));
+        let explains =
+            self.parts.iter().filter(move |placed| !is_added(placed) && !matches!(placed.part, Part::Line(_)));
+        let of = |placed: &Placed| (placed.part.clone(), placed.area);
+        let marks = self.marks.iter().filter(move |_| self.marks.len() <= most);
+        let points = marks.map(|mark| (Part::Point(mark.place), mark.area));
+        explains.map(of).chain(points).chain(self.parts.iter().filter(is_added).map(of))
+    }
+
+    /// Draws a part of the page. One that draws nothing is none.
+    pub fn part<T>(&mut self, part: Part, draw: impl FnOnce(&mut Self) -> T) -> T {
+        let (place, first) = (self.parts.len(), self.items.len());
+        let drawn = draw(self);
+        let items = first..self.items.len();
+        let area = self.items[items.clone()].iter().filter_map(Item::area).reduce(|all, area| all.with(&area));
+        self.parts.splice(place..place, area.map(|area| Placed { part, area, items }));
+        drawn
     }
 
     /// Adds a path.

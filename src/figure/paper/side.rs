@@ -4,8 +4,9 @@ use super::axis::Ruler;
 use super::letter::{Anchor, Line, Typist};
 use super::look::{FAINT, INK};
 use super::path::Area;
-use super::scene::{Scene, Stroke};
+use super::scene::{Part, Scene, Stroke};
 use crate::figure::chart::Scale;
+use crate::figure::overrides::AxisName;
 
 /// The length of a tick.
 const TICK: f64 = 2.6;
@@ -18,7 +19,7 @@ const TITLE_OUT: f64 = 6.0;
 /// Most lines of a name below its place, where it can be broken.
 const LINES: usize = 3;
 /// Greatest length of names that are set upwards.
-const UPWARDS: f64 = 88.0;
+const UPWARDS: f64 = 104.0;
 /// What stands between the parts of a name.
 const SEPARATOR: &str = " · ";
 
@@ -29,6 +30,9 @@ pub(super) enum Side {
     /// Names of places, and the title.
     Names(Vec<String>, Line),
 }
+
+/// The place of a chart, and which of its axes an edge is.
+pub(super) type Axis = (usize, AxisName);
 
 /// Sizes of type.
 #[derive(Clone, Copy, Debug)]
@@ -111,29 +115,38 @@ impl Side {
         labels + GAP + title
     }
 
-    /// Draws it along the left edge; `left` is where its room begins.
-    pub fn draw_left(&self, scene: &mut Scene, kind: Type, area: &Area, left: f64) {
+    /// Draws it along the left edge, as this axis of this chart; `left` is where its room begins.
+    pub fn draw_left(&self, scene: &mut Scene, kind: Type, area: &Area, left: f64, (chart, axis): Axis) {
         let typist = kind.typist;
         let lower = typist.capital(kind.small) / 2.0;
         match self {
             Self::Numbers(ruler) => {
-                for tick in &ruler.ticks {
-                    let y = area.bottom() - ruler.tick_place(tick) * area.height;
-                    let length = if tick.label.is_some() { TICK } else { 0.6 * TICK };
-                    scene.line(&[(area.left - length, y), (area.left, y)], Stroke::new(INK, AXIS));
-                    if let Some(label) = &tick.label {
-                        typist.set(scene, label, kind.small, (area.left - TICK - GAP, y + lower), Anchor::End);
+                scene.part(Part::Ticks(chart, axis), |scene| {
+                    for tick in &ruler.ticks {
+                        let y = area.bottom() - ruler.tick_place(tick) * area.height;
+                        let length = if tick.label.is_some() { TICK } else { 0.6 * TICK };
+                        scene.line(&[(area.left - length, y), (area.left, y)], Stroke::new(INK, AXIS));
+                        if let Some(label) = &tick.label {
+                            typist.set(scene, label, kind.small, (area.left - TICK - GAP, y + lower), Anchor::End);
+                        }
                     }
-                }
+                });
                 scene.line(&[(area.left, area.top), (area.left, area.bottom())], Stroke::new(INK, AXIS));
             }
             Self::Names(names, title) => {
                 let title = if title.is_empty() { 0.0 } else { kind.title_height() };
                 let room = area.left - left - title - 2.0 * GAP;
-                for (index, name) in shortened(names, kind, room.max(8.0) + 0.1).into_iter().enumerate() {
+                let row = area.height / names.len().max(1) as f64;
+                for (index, lines) in beside(names, kind, room.max(8.0) + 0.1, row).into_iter().enumerate() {
                     // The first name stands above.
-                    let y = area.top + self.place(index as f64) * area.height + lower;
-                    typist.set(scene, &Line::plain(name), kind.small, (area.left - 1.5 * GAP, y), Anchor::End);
+                    let middle = area.top + self.place(index as f64) * area.height + lower;
+                    let above = (lines.len() - 1) as f64 / 2.0;
+                    scene.part(Part::Place(chart, axis, index), |scene| {
+                        for (nth, line) in lines.into_iter().enumerate() {
+                            let y = middle + (nth as f64 - above) * typist.leading(kind.small);
+                            typist.set(scene, &Line::plain(line), kind.small, (area.left - 1.5 * GAP, y), Anchor::End);
+                        }
+                    });
                 }
             }
         }
@@ -150,7 +163,9 @@ impl Side {
         let x = left + typist.ascent(kind.size).max(typist.reach(&title, size));
         let half = typist.width(&title, size) / 2.0;
         let middle = (area.top + area.height / 2.0).max(half + 1.0);
-        typist.set_upwards(scene, &title, size, (x, middle), Anchor::Middle);
+        scene.part(Part::AxisName(chart, axis), |scene| {
+            typist.set_upwards(scene, &title, size, (x, middle), Anchor::Middle);
+        });
     }
 
     /// How long the title is.
@@ -183,33 +198,42 @@ impl Side {
         labels + title
     }
 
-    /// Draws it along the lower edge; its title has so much room, none where it is 0.
-    pub fn draw_bottom(&self, scene: &mut Scene, kind: Type, area: &Area, room: f64) {
+    /// How far the label of a tick at the right end stands out to the right.
+    pub fn overhang(&self, kind: Type) -> f64 {
+        let Self::Numbers(ruler) = self else { return 0.0 };
+        let last = ruler.ticks.last().filter(|tick| ruler.tick_place(tick) > 0.99);
+        last.and_then(|tick| tick.label.as_ref()).map_or(0.0, |label| kind.typist.width(label, kind.small) / 2.0)
+    }
+
+    /// Draws it along the lower edge, as this axis of this chart; its title has so much room, none where it is 0.
+    pub fn draw_bottom(&self, scene: &mut Scene, kind: Type, area: &Area, room: f64, (chart, axis): Axis) {
         let typist = kind.typist;
         let bottom = area.bottom();
         let below = match self {
             Self::Numbers(ruler) => {
                 let y = bottom + TICK + GAP + typist.ascent(kind.small);
-                let mut free = f64::MIN;
-                for tick in &ruler.ticks {
-                    let x = area.left + ruler.tick_place(tick) * area.width;
-                    let length = if tick.label.is_some() { TICK } else { 0.6 * TICK };
-                    scene.line(&[(x, bottom), (x, bottom + length)], Stroke::new(INK, AXIS));
-                    // A label that would run into the one before, or off the page, is left out.
-                    if let Some(label) = &tick.label {
-                        let half = typist.width(label, kind.small) / 2.0;
-                        if x - half >= free && x - half >= 0.0 && x + half <= scene.width {
-                            typist.set(scene, label, kind.small, (x, y), Anchor::Middle);
-                            free = x + half + 3.0;
+                scene.part(Part::Ticks(chart, axis), |scene| {
+                    let mut free = f64::MIN;
+                    for tick in &ruler.ticks {
+                        let x = area.left + ruler.tick_place(tick) * area.width;
+                        let length = if tick.label.is_some() { TICK } else { 0.6 * TICK };
+                        scene.line(&[(x, bottom), (x, bottom + length)], Stroke::new(INK, AXIS));
+                        // A label that would run into the one before, or off the page, is left out.
+                        if let Some(label) = &tick.label {
+                            let half = typist.width(label, kind.small) / 2.0;
+                            if x - half >= free && x - half >= 0.0 && x + half <= scene.width {
+                                typist.set(scene, label, kind.small, (x, y), Anchor::Middle);
+                                free = x + half + 3.0;
+                            }
                         }
                     }
-                }
+                });
                 scene.line(&[(area.left, bottom), (area.right(), bottom)], Stroke::new(INK, AXIS));
                 TICK + GAP + typist.leading(kind.small)
             }
             Self::Names(names, _) => {
                 let fitted = Fitted::new(names, kind, area.width);
-                fitted.draw(scene, kind, area);
+                fitted.draw(scene, kind, area, (chart, axis));
                 GAP + fitted.height(kind)
             }
         };
@@ -226,26 +250,20 @@ impl Side {
         let most = (scene.width - half).max(half);
         let x = (area.left + area.width / 2.0).clamp(half.min(most), most);
         let at = (x, bottom + below + GAP + typist.ascent(kind.size));
-        typist.set(scene, &title, size, at, Anchor::Middle);
+        scene.part(Part::AxisName(chart, axis), |scene| typist.set(scene, &title, size, at, Anchor::Middle));
     }
 }
 
-/// Names cut to a width. Where the beginnings of two read alike, the second shows in what it differs from the one before.
-fn shortened(names: &[String], kind: Type, width: f64) -> Vec<String> {
-    let cut = |name: &str| kind.typist.cut(name, kind.small, width);
-    let mut shown: Vec<String> = names.iter().map(|name| cut(name)).collect();
-    for index in 1..names.len() {
-        if names[index] == names[index - 1] || !shown[..index].contains(&shown[index]) {
-            continue;
-        }
-        let same = |(own, other): &(&str, &str)| own == other;
-        let shared = names[index].split(SEPARATOR).zip(names[index - 1].split(SEPARATOR)).take_while(same).count();
-        let own: Vec<&str> = names[index].split(SEPARATOR).skip(shared).collect();
-        if shared > 0 && !own.is_empty() {
-            shown[index] = cut(&format!("… {}", own.join(SEPARATOR)));
-        }
-    }
-    shown
+/// Names beside rows of a height: in two lines where they are wider than their room and a row has two, else cut.
+fn beside(names: &[String], kind: Type, width: f64, row: f64) -> Vec<Vec<String>> {
+    let wide = |text: &str| kind.typist.width(&Line::plain(text), kind.small);
+    let most = if row >= 2.0 * kind.typist.leading(kind.small) { 2 } else { 1 };
+    let broken = |name: &String| {
+        let lines = wrapped(name, width, &wide);
+        (lines.len() <= most && lines.iter().all(|line| wide(line) <= width)).then_some(lines)
+    };
+    let cut = kind.typist.cut_apart(names, kind.small, width);
+    names.iter().zip(cut).map(|(name, cut)| broken(name).unwrap_or_else(|| vec![cut])).collect()
 }
 
 /// Names below their places: beside each other, in several lines, or upwards.
@@ -274,7 +292,14 @@ impl Fitted {
             lines.push(typist.cut(&rest, kind.small, UPWARDS));
             lines
         });
-        Self::Upwards(upwards.collect())
+        let upwards: Vec<Vec<String>> = upwards.collect();
+        let is_alike =
+            |place: usize| (0..place).any(|other| upwards[other] == upwards[place] && names[other] != names[place]);
+        if (0..names.len()).any(is_alike) {
+            let cut = typist.cut_apart(names, kind.small, UPWARDS);
+            return Self::Upwards(cut.into_iter().map(|name| vec![name]).collect());
+        }
+        Self::Upwards(upwards)
     }
 
     fn height(&self, kind: Type) -> f64 {
@@ -289,7 +314,7 @@ impl Fitted {
         }
     }
 
-    fn draw(&self, scene: &mut Scene, kind: Type, area: &Area) {
+    fn draw(&self, scene: &mut Scene, kind: Type, area: &Area, (chart, axis): Axis) {
         let typist = kind.typist;
         let (Self::Lines(names) | Self::Upwards(names)) = self;
         let count = names.len();
@@ -297,21 +322,25 @@ impl Fitted {
         match self {
             Self::Lines(names) => {
                 for (index, lines) in names.iter().enumerate() {
-                    for (line, text) in lines.iter().enumerate() {
-                        let y =
-                            area.bottom() + GAP + typist.ascent(kind.small) + line as f64 * typist.leading(kind.small);
-                        typist.set(scene, &Line::plain(text), kind.small, (x(index), y), Anchor::Middle);
-                    }
+                    scene.part(Part::Place(chart, axis, index), |scene| {
+                        for (line, text) in lines.iter().enumerate() {
+                            let above = line as f64 * typist.leading(kind.small);
+                            let y = area.bottom() + GAP + typist.ascent(kind.small) + above;
+                            typist.set(scene, &Line::plain(text), kind.small, (x(index), y), Anchor::Middle);
+                        }
+                    });
                 }
             }
             Self::Upwards(names) => {
                 for (index, lines) in names.iter().enumerate() {
                     let middle = x(index) + typist.capital(kind.small) / 2.0;
-                    for (line, text) in lines.iter().enumerate() {
-                        let aside = (line as f64 - (lines.len() - 1) as f64 / 2.0) * typist.leading(kind.small);
-                        let at = (middle + aside, area.bottom() + GAP);
-                        typist.set_upwards(scene, &Line::plain(text), kind.small, at, Anchor::End);
-                    }
+                    scene.part(Part::Place(chart, axis, index), |scene| {
+                        for (line, text) in lines.iter().enumerate() {
+                            let aside = (line as f64 - (lines.len() - 1) as f64 / 2.0) * typist.leading(kind.small);
+                            let at = (middle + aside, area.bottom() + GAP);
+                            typist.set_upwards(scene, &Line::plain(text), kind.small, at, Anchor::End);
+                        }
+                    });
                 }
             }
         }

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::analysis::{Interval, Level, Method, RunSummary, Source, Value, fixture, summarise_run};
 use crate::figure::{
-    Annotation, AnnotationKind, Axis, AxisName, Chart, Figure, Geometry, LegendPlace, Look, Nth, Overrides, Panel,
-    Place, Point, Role, Scale, Series, Study, compare_on_screen, figure, preset as study,
+    Annotation, AnnotationKind, Axis, AxisName, AxisOverride, Chart, DashKind, Figure, Geometry, Hatch, LegendPlace,
+    LevelOverride, Look, Marker, Nth, Overrides, Panel, Place, Point, Role, Scale, Series, Study, compare_on_screen,
+    figure, preset as study,
 };
 use crate::plan::{CudaState, Node, Worker};
 
@@ -456,6 +457,67 @@ fn a_figures_file_carries_the_values_that_it_draws_and_its_table_the_measure_tha
     assert!(drawn[0].points.iter().all(|point| groups.contains(&point.x)), "{drawn:?}");
 }
 
+#[test]
+fn a_bracket_stands_beyond_bars_that_run_across_and_their_numbers() {
+    let brackets = ["precision=fp32,gpus=1 to precision=fp16,gpus=1"];
+    let brackets = brackets.map(|words| Annotation::parse(AnnotationKind::Bracket, words).unwrap());
+    let figure = edited("times", |one| one.annotations = brackets.to_vec());
+    let scene = lay_out_on(&figure.charts[..1], &Page::screen(640.0, 300.0, 9.0));
+    let placed = scene.parts.iter().find(|placed| placed.part == Part::Annotation(0)).unwrap();
+    let said: Vec<&Text> = scene.items[placed.items.clone()].iter().filter_map(text_of).collect();
+    assert_eq!(said.len(), 1);
+    assert!(said[0].text == "4.00×, faster", "{said:?}");
+    let of_cells = |words: &str| figure.words.iter().position(|known| known == words).unwrap();
+    let ends = ["precision=fp32,gpus=1", "precision=fp16,gpus=1"].map(|words| {
+        let cell = &figure.cells[of_cells(words)].0;
+        scene.marks.iter().find(|mark| mark.cell.as_ref() == Some(cell)).unwrap().area
+    });
+    for bar in ends {
+        assert!(placed.area.left > bar.right(), "{:?} {bar:?}", placed.area);
+        let middle = bar.top + bar.height / 2.0;
+        assert!(placed.area.top <= middle + 0.1 && placed.area.bottom() >= middle - 0.1, "{:?} {bar:?}", placed.area);
+    }
+    assert!(placed.area.right() <= scene.width);
+}
+
+fn text_of(item: &Item) -> Option<&Text> {
+    match item {
+        Item::Text(text) => Some(text),
+        Item::Path { .. } => None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 64, ..ProptestConfig::with_cases(32) })]
+    #[test]
+    fn no_two_names_of_a_chart_are_cut_to_the_same_text(
+        start in "[a-z ]{0,60}",
+        middles in prop::collection::hash_set("[a-z0-9]{1,4}( · [a-z]{1,30}){0,2}", 2..9),
+        end in "[a-z ]{0,50}",
+        geometry in 0usize..GEOMETRIES.len(),
+    ) {
+        let names: Vec<String> = middles.into_iter().map(|middle| format!("{start}{middle}{end}")).collect();
+        let of = |place: usize| Point { x: place as f64, value: Value { median: 1.0, interval: None, n: 1, method: Method::One }, ratio: None, cell: None };
+        let series = names.iter().enumerate().map(|(place, name)| Series { points: vec![of(place)], ..Series::measured(name.clone(), Look::Place(place)) });
+        let axis = Axis { categories: names.clone(), ..Axis::new("", "") };
+        let chart = Chart {
+            panels: vec![Panel { title: String::new(), series: series.collect() }],
+            ..Chart::new("", GEOMETRIES[geometry], axis, Axis { categories: names.clone(), ..Axis::new("value", "") })
+        };
+        let scene = lay_out(&[chart], &Style::default());
+        let shown = |is: &dyn Fn(&Part) -> bool| -> Vec<String> {
+            let of = |placed: &Placed| scene.items[placed.items.clone()].iter().filter_map(text_of).map(|text| text.text.as_str()).collect::<Vec<_>>().join(" ");
+            scene.parts.iter().filter(|placed| is(&placed.part)).map(of).collect()
+        };
+        for labels in [shown(&|part| matches!(part, Part::Place(_, AxisName::X, _))), shown(&|part| matches!(part, Part::Place(_, AxisName::Y, _))), shown(&|part| matches!(part, Part::Entry(_)))] {
+            let mut once = labels.clone();
+            once.sort_unstable();
+            once.dedup();
+            prop_assert_eq!(once.len(), labels.len(), "{:?} of {:?}", labels, names);
+        }
+    }
+}
+
 /// The words on a figure's page, in the order of their setting.
 fn words(figure: &Figure) -> Vec<String> {
     figure.scene().texts().map(|text| text.text.clone()).collect()
@@ -527,6 +589,120 @@ fn a_screen_shows_names_looks_and_limits_of_the_author_and_its_marks_say_the_cel
     assert!(scene.items.iter().any(is_own) && !usual.items.iter().any(is_own));
     let cells = |scene: &Scene| scene.marks.iter().map(|mark| mark.cell.clone()).collect::<Vec<_>>();
     assert_eq!(cells(&scene), cells(&usual));
+}
+
+#[test]
+fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
+    let of = |change: &dyn Fn(&mut Study), id: &str| {
+        let mut asked = study(id).unwrap();
+        change(&mut asked);
+        figure_of(&asked)
+    };
+    let y =
+        |change: fn(&mut AxisOverride)| move |study: &mut Study| change(study.overrides.axis_mut(AxisName::Y, Nth(1)));
+    let level = |key: &'static str, change: fn(&mut LevelOverride)| {
+        move |study: &mut Study| change(study.overrides.level_mut(key))
+    };
+    /// A preset, what is changed, and how.
+    type Changed<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Study));
+    let changes: [Changed<'_>; 14] = [
+        ("times", "hatch", &level("gpus=1", |one| one.hatch = Some(Hatch::Dots))),
+        ("times", "colour", &level("gpus=1", |one| one.colour = Some("grey".to_owned()))),
+        ("scaling", "marker", &level("precision=fp16", |one| one.marker = Some(Marker::Cross))),
+        ("scaling", "dash", &level("precision=fp16", |one| one.dash = Some(DashKind::Long))),
+        ("times", "unit", &y(|one| one.unit = Some("ms".to_owned()))),
+        ("times", "ticks", &y(|one| one.ticks = vec![0.0, 1.0])),
+        ("times", "count of ticks", &y(|one| one.tick_count = Some(12))),
+        ("times", "scale", &y(|one| one.log = Some(true))),
+        ("scaling", "scale of x", &|study| study.overrides.axis_mut(AxisName::X, Nth(1)).log = Some(true)),
+        ("times", "order", &|study| study.put_in_order("precision".into(), vec![Level::text("fp16")])),
+        ("times", "width of bars", &|study| study.overrides.bar_width = Some(0.3)),
+        ("scaling", "width of lines", &|study| study.overrides.line_width = Some(2.0)),
+        ("scaling", "columns of the legend", &|study| study.overrides.legend_columns = Some(1)),
+        ("times", "place of the legend", &|study| study.overrides.legend = LegendPlace::Below),
+    ];
+    for (id, name, change) in changes {
+        let figure = of(change, id);
+        assert!(svg(&figure) != svg(&preset(id)), "{name} changes nothing");
+        assert!(figure.missing.is_empty(), "{name}: {:?}", figure.missing);
+        let bytes = encode(&figure.scene(), &figure.provenance(vec![origin()]), PaperFormat::Svg).unwrap();
+        let read = read_provenance(&bytes).unwrap();
+        assert_eq!((read.study, read.problems.len()), (figure.study, 0), "{name}");
+    }
+    let shown = |figure: &Figure, part: Part| -> Vec<String> {
+        let scene = figure.scene();
+        let placed = scene.parts.iter().find(|placed| placed.part == part).unwrap();
+        scene.items[placed.items.clone()].iter().filter_map(text_of).map(|text| text.text.clone()).collect()
+    };
+    let ticks = of(&y(|one| one.ticks = vec![0.0, 1.0]), "times");
+    assert_eq!(shown(&ticks, Part::Ticks(0, AxisName::Y)), ["0", "1"]);
+    let log = of(&|study| study.overrides.axis_mut(AxisName::X, Nth(1)).log = Some(true), "scaling");
+    assert_eq!(shown(&log, Part::Ticks(0, AxisName::X)), ["1", "2", "4"]);
+    let wrong = of(&y(|one| one.tick_count = Some(1)), "times");
+    assert_eq!(wrong.missing, ["axis y: tick_count = 1 is not from 2 to 20: the default is used"]);
+    assert_eq!(svg(&wrong), svg(&preset("times")));
+}
+
+#[test]
+fn a_name_on_the_page_says_which_levels_it_is_of_also_where_one_is_renamed() {
+    let figure = edited("times", |one| one.level_mut("precision=fp16").label = Some("half".to_owned()));
+    for (name, keys) in [
+        ("half", vec!["precision=fp16"]),
+        ("half · 4 GPUs", vec!["precision=fp16", "gpus=4"]),
+        ("fp32", vec!["precision=fp32"]),
+        ("Peak allocated", vec!["Peak allocated"]),
+    ] {
+        assert_eq!(figure.keys_of(name), keys, "{name}");
+    }
+    assert_eq!(figure.words.len(), figure.cells.len());
+    assert!(figure.words.contains(&"precision=fp16,gpus=4".to_owned()), "{:?}", figure.words);
+}
+
+#[test]
+fn the_parts_of_a_page_are_laid_out_around_its_data_and_name_what_they_show() {
+    let figure = edited("times", |one| {
+        one.title = Some("A title".to_owned());
+        one.annotations = vec![Annotation::parse(AnnotationKind::Line, "y=2,limit").unwrap()];
+    });
+    let scene = figure.scene();
+    let area =
+        |part: Part| scene.parts.iter().find(|placed| placed.part == part).unwrap_or_else(|| panic!("{part:?}")).area;
+    let data = scene.data[0];
+    for part in [Part::Title, Part::Legend, Part::Entry("1 GPU".to_owned())] {
+        assert!(area(part.clone()).bottom() <= data.top, "{part:?}");
+    }
+    assert!(area(Part::Legend).holds(&area(Part::Entry("4 GPUs".to_owned()))));
+    for part in [Part::AxisName(0, AxisName::Y), Part::Ticks(0, AxisName::Y)] {
+        assert!(area(part.clone()).right() <= data.left + 0.1, "{part:?}");
+    }
+    for part in [Part::Place(0, AxisName::X, 1), Part::AxisName(0, AxisName::X), Part::Caption] {
+        assert!(area(part.clone()).top >= data.bottom(), "{part:?}");
+    }
+    assert!(data.overlaps(&area(Part::Annotation(0))));
+    // Keys reach what explains the data, then the points, then what was added.
+    let kinds: Vec<usize> = scene
+        .pointed(1000)
+        .map(|(part, _)| match part {
+            Part::Point(_) => 1,
+            Part::Annotation(_) => 2,
+            _ => 0,
+        })
+        .collect();
+    assert!(kinds.is_sorted() && kinds.contains(&1) && kinds.contains(&2), "{kinds:?}");
+    assert!(!scene.pointed(0).any(|(part, _)| matches!(part, Part::Point(_))));
+}
+
+#[test]
+fn error_bars_on_areas_have_a_white_edge_that_no_hatch_and_no_colour_hides() {
+    for id in ["times", "tornado", "memory"] {
+        let figure = preset(id);
+        let points = figure.charts.iter().flat_map(|chart| chart.series()).flat_map(|series| &series.points);
+        let intervals = points.filter(|point| point.value.interval.is_some()).count();
+        let is_edge = |item: &&Item| matches!(item, Item::Path { stroke: Some(stroke), fill: None, .. } if stroke.colour == [0xff; 3] && stroke.width > 1.0);
+        let scene = figure.scene();
+        assert!(intervals > 0, "{id}");
+        assert_eq!(scene.items.iter().filter(is_edge).count(), intervals, "{id}");
+    }
 }
 
 #[test]

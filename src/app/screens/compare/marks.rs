@@ -5,6 +5,7 @@ use eframe::egui::Ui;
 use super::picture::Picture;
 use crate::analysis::{CellKey, TRACE_METRICS};
 use crate::app::canvas::About;
+use crate::app::cell_table::effect_of;
 use crate::app::theme::palette;
 use crate::app::value_text;
 use crate::figure::paper::Mark;
@@ -26,6 +27,23 @@ impl About for Marks<'_> {
         let printed = printed.map_or(String::new(), |printed| format!(", published {printed}"));
         let (kind, title, measure) = (kind(chart), self.title(shown), measure(shown));
         format!("{kind} {title}: {measure} {}{}{printed}", value.trim_end(), across(shown))
+    }
+
+    /// The row of the table that a point of effects shows; that of two levels shows their interaction.
+    fn effect(&self, mark: &Mark) -> Option<String> {
+        let (chart, _, series, point) = self.shown(mark).filter(|(.., point)| point.cell.is_none())?;
+        let known = self.0.comparison.table.rows.iter().filter_map(|row| effect_of(&self.0.comparison.table, row));
+        let place = chart.x.categories.get(point.x.max(0.0) as usize);
+        let is_shown = |change: &&str| match chart.geometry {
+            Geometry::Effects | Geometry::Tornado => *change == series.name,
+            Geometry::Profile => {
+                let of = |part: &str| part.split(" over ").next().unwrap_or_default().to_owned();
+                let levels: Vec<String> = change.split(" × ").map(of).collect();
+                levels.len() == 2 && levels.contains(&series.name) && place.is_some_and(|place| levels.contains(place))
+            }
+            _ => false,
+        };
+        known.into_iter().find(is_shown).map(str::to_owned)
     }
 
     /// The value with all digits and its origin, and the verdict on the cell.

@@ -45,12 +45,14 @@ pub fn table_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut V
         baseline: comparison.baseline.as_ref().and_then(|baseline| baseline.0.as_ref()),
         is_choosable: true,
         selected: compare.selected.as_ref(),
+        effect: compare.effect.as_deref(),
     };
     commands.extend(table.ui(ui).map(|asked| {
         Command::from(match asked {
             Asked::Sort(key) => CompareCommand::Sort(key),
             Asked::Select(cell) => CompareCommand::Select(cell),
             Asked::Open(cell) => CompareCommand::Open(cell),
+            Asked::Effect(effect) => CompareCommand::Effect(effect),
         })
     }));
 }

@@ -3,6 +3,7 @@
 use eframe::egui::{Align, Color32, Image, Layout, Rect, Role, Sense, Stroke, StrokeKind, Ui, Vec2, WidgetInfo};
 
 use super::drawn::Drawn;
+use super::pointing::{Sheet, parts_ui};
 use super::{FiguresCommand, FiguresScreen};
 use crate::app::cell_table::{Asked, CellTable, copy_ui};
 use crate::app::command::{Command, ScreenName};
@@ -48,6 +49,9 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
     for warning in &drawn.warnings {
         ui.colored_label(palette(ui.visuals()).bad, format!("⚠ {warning}"));
     }
+    for line in &drawn.figure.missing {
+        ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {line}"));
+    }
     ui.add_space(GRID);
     if drawn.is_empty() {
         nothing_ui(ui, drawn);
@@ -70,6 +74,7 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
     let picture = Image::new((texture.id(), size)).sense(Sense::hover());
     let picture = ui.put(Rect::from_center_size(place.center(), size), picture);
     picture.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Figure: {}", drawn.figure.title)));
+    parts_ui(ui, figures, drawn, Sheet { corner: picture.rect.min, scale }, commands);
 }
 
 /// Size on paper.
@@ -123,6 +128,7 @@ pub fn table_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Command
         baseline: figure.baseline.as_ref(),
         is_choosable: false,
         selected: None,
+        effect: None,
     };
     if let Some(Asked::Sort(key)) = table.ui(ui) {
         commands.push(FiguresCommand::Sort(key).into());

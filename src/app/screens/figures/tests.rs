@@ -287,6 +287,147 @@ fn the_format_of_a_figure_is_chosen_beside_its_path() {
     assert_eq!(path, Some("/sessions/study/figures/times.svg"));
 }
 
+/// Draws until nothing moves, and executes what was asked for.
+fn act(harness: &mut Harness<'static, (State, Vec<Command>)>) {
+    // The window executes what a frame asks for before the next one.
+    for _ in 0..6 {
+        harness.step();
+        let context = harness.ctx.clone();
+        let (state, commands) = harness.state_mut();
+        for command in std::mem::take(commands) {
+            state.execute(command, &context);
+        }
+        settle(state);
+    }
+    harness.run();
+}
+
+/// Types over what is selected in the field that has the focus, and ends with a key.
+fn type_and(harness: &mut Harness<'static, (State, Vec<Command>)>, text: &str, key: Key) {
+    harness.event(eframe::egui::Event::Text(text.to_owned()));
+    harness.run();
+    harness.key_press(key);
+    act(harness);
+}
+
+fn words(state: &State) -> Vec<String> {
+    drawn(state).scene.texts().map(|text| text.text.clone()).collect()
+}
+
+#[test]
+fn a_part_that_is_clicked_opens_its_editor_where_enter_keeps_what_is_typed_and_esc_leaves_it() {
+    let mut harness = harness(state_with(Path::new("/s/study"), small()));
+    let parts = [
+        ("Name of the y axis: Training time (s)", "Time to the end", "Time to the end (s)"),
+        ("Legend entry 1 GPU", "alone", "alone"),
+        ("fp16 on the x axis", "half", "half"),
+    ];
+    for (part, typed, shown) in parts {
+        let before = words(&harness.state().0);
+        harness.get_by_label(part).click();
+        act(&mut harness);
+        harness.get_by_label(&format!("Edit {part}"));
+        type_and(&mut harness, "left as it was", Key::Escape);
+        assert_eq!(words(&harness.state().0), before, "{part}");
+        assert!(harness.query_by_label(&format!("Edit {part}")).is_none(), "{part}");
+        // The keys come back to the part: Enter opens it once more.
+        harness.key_press(Key::Enter);
+        act(&mut harness);
+        type_and(&mut harness, typed, Key::Enter);
+        let after = words(&harness.state().0);
+        assert!(after.iter().any(|word| word == shown), "{part}: {after:?}");
+        assert!(harness.state().0.own::<FiguresScreen>().open.is_none(), "{part}");
+        send(&mut harness.state_mut().0, FiguresCommand::Undo);
+        assert_eq!(words(&harness.state().0), before, "{part} is one step of the history");
+        harness.run();
+    }
+}
+
+#[test]
+fn numbers_of_an_axis_are_refused_where_they_are_typed_and_a_click_elsewhere_keeps_them() {
+    let mut harness = harness(state_with(Path::new("/s/study"), small()));
+    let part = "Numbers of the y axis: Training time (s)";
+    harness.get_by_label(part).click();
+    act(&mut harness);
+    type_and(&mut harness, "1,5", Key::Enter);
+    assert!(harness.query_by_label(&format!("Edit {part}")).is_some());
+    harness.get_by_label_contains("is no number");
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::A);
+    harness.run();
+    harness.event(eframe::egui::Event::Text("0.5".to_owned()));
+    harness.run();
+    let place = eframe::egui::Pos2::new(1100.0, 40.0);
+    harness.event(eframe::egui::Event::PointerMoved(place));
+    for pressed in [true, false] {
+        let button = eframe::egui::PointerButton::Primary;
+        harness.event(eframe::egui::Event::PointerButton { pos: place, button, pressed, modifiers: Modifiers::NONE });
+        harness.run();
+    }
+    act(&mut harness);
+    let study = &harness.state().0.own::<FiguresScreen>().study;
+    assert_eq!(study.overrides.axis(crate::figure::AxisName::Y, Nth(1)).low, Some(0.5));
+    assert!(harness.query_by_label(&format!("Edit {part}")).is_none());
+}
+
+#[test]
+fn two_bars_clicked_with_shift_get_a_bracket_with_the_verdict_and_the_side_names_two_cells() {
+    let mut harness = harness(state_with(Path::new("/s/study"), small()));
+    for name in ["Mark fp32 · 1 GPU: ", "Mark fp16 · 1 GPU: "] {
+        harness.get_by_label_contains(name).click_modifiers(Modifiers::SHIFT);
+        act(&mut harness);
+    }
+    let study = harness.state().0.own::<FiguresScreen>().study.clone();
+    let [bracket] = study.overrides.annotations.as_slice() else { panic!("{study:?}") };
+    assert_eq!((bracket.from.as_str(), bracket.to.as_str()), ("precision=fp32,gpus=1", "precision=fp16,gpus=1"));
+    let said = words(&harness.state().0);
+    assert!(said.iter().any(|word| word.contains("4.00×, ")), "{said:?}");
+    send(&mut harness.state_mut().0, FiguresCommand::Undo);
+    assert!(harness.state().0.own::<FiguresScreen>().study.overrides.annotations.is_empty());
+    let cells: Vec<CellKey> = drawn(&harness.state().0).figure.cells.iter().map(|(key, _)| key.clone()).collect();
+    for cell in [&cells[0], &cells[0], &cells[1], &cells[2]] {
+        send(&mut harness.state_mut().0, FiguresCommand::Pick(cell.clone(), None));
+    }
+    let study = &harness.state().0.own::<FiguresScreen>().study;
+    assert_eq!(study.overrides.annotations.len(), 1, "the same cell twice sets none");
+    assert!(drawn(&harness.state().0).figure.missing.is_empty(), "{:?}", drawn(&harness.state().0).figure.missing);
+}
+
+#[test]
+fn every_preset_has_parts_that_can_be_pointed_at_on_its_page() {
+    let mut state = state_with(Path::new("/s/study"), small());
+    for preset in crate::figure::presets() {
+        send(&mut state, FiguresCommand::Study(Box::new(preset.clone())));
+        let drawn = drawn(&state);
+        let parts: Vec<_> = drawn.scene.pointed(1000).collect();
+        for (part, area) in &parts {
+            let is_on_page = area.left >= -0.1 && area.right() <= drawn.scene.width + 0.1;
+            assert!(is_on_page && area.width + area.height > 0.0, "{}: {part:?} {area:?}", preset.name);
+        }
+        if !drawn.is_empty() && !drawn.figure.charts[0].y.name.is_empty() && drawn.figure.charts[0].has_values() {
+            let y = crate::figure::AxisName::Y;
+            let has_name = parts.iter().any(|(part, _)| *part == Part::AxisName(0, y));
+            assert!(has_name, "{}", preset.name);
+        }
+    }
+}
+
+#[test]
+fn what_is_said_of_levels_stays_from_figure_to_figure() {
+    let mut state = state_with(Path::new("/s/study"), small());
+    change(&mut state, |study| {
+        study.overrides.level_mut("precision=fp16").label = Some("half".to_owned());
+        study.overrides.level_mut("precision=fp16").hatch = Some(crate::figure::Hatch::Dots);
+        study.overrides.title = Some("Of this figure alone".to_owned());
+        study.order = vec![("precision".into(), vec![crate::plan::Level::text("fp16")])];
+    });
+    send(&mut state, FiguresCommand::Study(Box::new(preset("scaling").unwrap())));
+    let study = &state.own::<FiguresScreen>().study;
+    assert!(words(&state).contains(&"half".to_owned()) && study.overrides.title.is_none());
+    assert_eq!((study.overrides.levels.len(), study.order.len()), (1, 1));
+    send(&mut state, FiguresCommand::Study(Box::new(preset("loss").unwrap())));
+    assert!(drawn(&state).figure.missing.is_empty(), "{:?}", drawn(&state).figure.missing);
+}
+
 #[test]
 fn a_change_of_the_figure_is_drawn_undone_and_copied_as_a_command() {
     let folder = tempfile::tempdir().unwrap();

@@ -77,11 +77,30 @@ fn a_mark_that_is_pointed_at_says_its_value_its_interval_and_its_verdict() {
 }
 
 #[test]
-fn effects_are_read_though_they_select_no_cell() {
-    for form in [Form::Effects, Form::Tornado, Form::Interactions] {
-        let harness = shown(form);
-        let kind = if form == Form::Tornado { "Bar " } else { "Point " };
-        assert!(harness.query_all_by_label_contains(kind).count() > 0, "{form:?}");
+fn a_click_on_an_effect_selects_its_row_of_the_table_and_a_click_on_the_row_its_mark() {
+    for (form, mark, row) in [
+        (Form::Effects, "Point fp16 over fp32", "Effect: fp16 is "),
+        (Form::Tornado, "Bar fp16 × 2 GPUs", "Effect: with 2 GPUs"),
+        (Form::Interactions, "Point fp16", "Effect: with 2 GPUs"),
+    ] {
+        let mut harness = shown(form);
+        let toggled = |harness: &Harness<'_, Screened>, name: &str| -> Vec<String> {
+            let is = |label: String| label.starts_with(name);
+            let nodes = harness.query_all_by(|node| node.label().is_some_and(is));
+            let on = nodes.filter(|node| node.accesskit_node().toggled() == Some(Toggled::True));
+            on.filter_map(|node| node.accesskit_node().label()).collect()
+        };
+        // Of the points of two levels, the second one is on two GPUs.
+        let marks = harness.query_all_by(|node| node.label().is_some_and(|label| label.starts_with(mark)));
+        marks.last().unwrap_or_else(|| panic!("{form:?} has no {mark}")).click();
+        let commands = asked(&mut harness);
+        let [CompareCommand::Effect(Some(_))] = commands.as_slice() else { panic!("{form:?}: {commands:?}") };
+        send(&mut harness.state_mut().state, commands[0].clone());
+        harness.run();
+        assert_eq!((toggled(&harness, mark).len(), toggled(&harness, row).len()), (1, 1), "{form:?}");
+        let chosen = toggled(&harness, row).remove(0);
+        harness.get_by_label(&chosen).click();
+        assert_eq!(asked(&mut harness), [CompareCommand::Effect(None)], "{form:?}");
     }
 }
 
