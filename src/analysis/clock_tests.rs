@@ -141,7 +141,7 @@ fn lines_that_a_buffer_held_back_confirm_the_clock_over_long_stretches_only() {
     assert_eq!((long.clock, ratio(&long)), (Some(Clock::Confirmed), 1.0));
     let short = summary(100, 7.0, |step| (0.02, 1, arrives(step, 100)));
     assert_eq!(short.clock, Some(Clock::Unconfirmed(Doubt::Together { steps: 98, arrivals: 3 })));
-    assert!(short.marks[0].to_string().contains("98 steps arrived at 3 times"), "{}", short.marks[0]);
+    assert!(short.marks[0].to_string().contains("98 steps arrived at only 3 times"), "{}", short.marks[0]);
     let at_once = summary(2_000, 50.0, |_| (0.02, 1, 45.0));
     assert_eq!(
         (at_once.clock, at_once.value("clock_ratio")),

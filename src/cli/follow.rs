@@ -312,7 +312,7 @@ impl Following {
             let is_interrupted = self.interrupted.swap(false, Ordering::Relaxed);
             if is_interrupted && cancelled {
                 self.bar.suspend(|| {
-                    say("interrupted again: the next process that opens the session will record how its runs ended")
+                    say("interrupted again: the next process that opens the session will record how its runs ended");
                 });
                 return Ok(None);
             }

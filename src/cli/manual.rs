@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     match open::that_detached(&file) {
         Ok(()) => say(format!("the manual: {}", file.display())),
         Err(error) => {
-            say(format!("the manual was written to {}, but no program could open it here: {error}", file.display()))
+            say(format!("the manual was written to {}, but no program could open it here: {error}", file.display()));
         }
     }
     Ok(OK)
