@@ -207,7 +207,7 @@ pub(super) fn ordered(folder: &Path, order: Order) -> Result<bool, Box<dyn std::
             .into());
         }
         Some(far) => {
-            let client = far.client(true, false)?.ok_or(ConductError::Ended)?;
+            let client = far.client_or_start(false)?;
             Following::new(client, None, folder, None, Arc::default())?.order(order)?;
             return Ok(true);
         }

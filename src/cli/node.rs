@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use super::follow::{Following, interrupts};
 use super::remote::Place;
 use super::{Format, INTERRUPTED, OK, Outcome, print, say};
-use crate::conduct::{ConductError, Order};
+use crate::conduct::Order;
 use crate::figure::significant;
 use crate::plan::{CudaState, Node};
 use crate::protocol::{DeviceRates, PASSES};
@@ -109,7 +109,7 @@ fn measure_for(session: &PathBuf, seconds: f64, shown: &mut Shown) -> Result<(Ve
                     ));
                     return Ok((Vec::new(), false));
                 }
-                following.go_on(far.client(true, false)?.ok_or(ConductError::Ended)?)?;
+                following.go_on(far.client_or_start(false)?)?;
                 outcome = following.until_measured(&mut show);
             }
             (_, outcome) => break outcome?,

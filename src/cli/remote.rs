@@ -46,9 +46,9 @@ impl Far {
         &self.reached.home
     }
 
-    /// A client of the session's conductor; see [`Line::client`].
-    pub fn client(&self, start: bool, live: bool) -> Result<Option<Client>, ConductError> {
-        self.line.client(start, live)
+    /// A client of the session's conductor, which is started if there is none; see [`Line::client_or_start`].
+    pub fn client_or_start(&self, live: bool) -> Result<Client, ConductError> {
+        self.line.client_or_start(live)
     }
 
     /// The other machine's hardware.
@@ -179,7 +179,7 @@ impl Place {
     pub fn connect(&self, live: bool) -> Result<Option<Client>, ConductError> {
         match self {
             Self::Here(folder) => Client::connect(folder, live),
-            Self::There(far) => far.client(false, live),
+            Self::There(far) => far.line.client(live),
         }
     }
 
@@ -187,7 +187,7 @@ impl Place {
     pub fn connect_or_start(&self, live: bool) -> Result<Client, ConductError> {
         match self {
             Self::Here(folder) => Client::connect_or_start(folder, live),
-            Self::There(far) => far.client(true, live)?.ok_or(ConductError::Ended),
+            Self::There(far) => far.client_or_start(live),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::plan::{Changes, PlanArgument};
 use super::remote::Far;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
-use crate::conduct::{Client, ConductError, Host, Launch, host};
+use crate::conduct::{Client, Host, Launch, host};
 use crate::dataset::check_models;
 use crate::papers::coverage;
 use crate::plan::{Identity, Matrix, Node, Plan, remarks};
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         plan.set_folder(far.home().to_str());
     }
     match run_there(arguments, &plan, &mut far) {
-        Err(_) if far.was_cut() => Err(format!("the connection to {}", far.broke()).into()),
+        Err(_) if far.was_cut() => Err(far.broke().into()),
         outcome => outcome,
     }
 }
@@ -108,7 +108,7 @@ fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
     let node = far.node()?;
     runnable(plan, &node)?;
     let live = arguments.format == Some(EventFormat::Json);
-    let client = far.client(true, live)?.ok_or(ConductError::Ended)?;
+    let client = far.client_or_start(live)?;
     let interrupted = interrupts()?;
     let following = Following::new(client, None, far.folder(), arguments.format, Arc::clone(&interrupted))?;
     let (name, start) = (far.address().to_string(), far.home().to_owned());
@@ -166,11 +166,11 @@ impl Site<'_> {
                 return Err(error);
             }
             if !far.wait(interrupted)? {
-                say(format_args!("interrupted; the connection to {}", far.broke()));
+                say(format_args!("interrupted; {}", far.broke()));
                 return Ok(None);
             }
-            match far.client(true, *live) {
-                Ok(client) => following.go_on(client.ok_or(ConductError::Ended)?)?,
+            match far.client_or_start(*live) {
+                Ok(client) => following.go_on(client)?,
                 // The next line may be better.
                 Err(_) if far.was_cut() => {}
                 Err(error) => return Err(error.into()),

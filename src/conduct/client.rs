@@ -32,6 +32,8 @@ const LOCK_LIMIT: Duration = Duration::from_secs(10);
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// How long a conductor on this machine may stay silent: its greeting and the state of active runs come at once.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a client waits for the first news after the greeting.
+const SERVED_LIMIT: Duration = Duration::from_secs(3);
 /// How long a conductor on another machine may take for its greeting, since it may have to be started first.
 const FAR_LIMIT: Duration = Duration::from_secs(60);
 /// Time between two attempts.
@@ -46,6 +48,8 @@ pub struct Client {
     process: Option<Pid>,
     conducting: Conducting,
     lines: Lines,
+    /// News that arrived while this client waited to be served.
+    first: Option<News>,
 }
 
 /// The sending half of a connection.
@@ -102,7 +106,11 @@ impl Client {
             return Err(ConductError::OtherVersion { session: session.to_owned(), conducting });
         }
         match lines::write(lines.stream(), &Hello::new(live)) {
-            Ok(()) => Ok(Some(Self { session: session.to_owned(), process, conducting, lines })),
+            Ok(()) => {
+                let session = session.to_owned();
+                let served = first_news(&mut lines)?;
+                Ok(served.map(|first| Self { session, process, conducting, lines, first }))
+            }
             // It is about to end, or has sent the reason why it cannot serve this client.
             Err(_) => match lines.next() {
                 Ok(Some(News::Problem(message))) => Err(ConductError::Refused(message)),
@@ -158,6 +166,9 @@ impl Client {
     /// The conductor has ended, or sends something unreadable.
     pub fn next(&mut self, patience: Option<Duration>) -> Result<Option<News>, ConductError> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, Interrupted, TimedOut, WouldBlock};
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
         let patience = patience.map(|patience| patience.max(Duration::from_millis(1)));
         self.lines.stream().set_read_timeout(patience).map_err(|_| ConductError::Ended)?;
         match self.lines.next() {
@@ -169,6 +180,22 @@ impl Client {
                 _ => Err(ConductError::Garbled(error.to_string())),
             },
         }
+    }
+}
+
+/// The first news, with which a conductor shows that it serves a client and will take its orders; `None` if the conductor ends before
+/// that. A conductor that is busy for longer than [`SERVED_LIMIT`] counts as one that serves, without news.
+fn first_news(lines: &mut Lines) -> Result<Option<Option<News>>, ConductError> {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, Interrupted, TimedOut, WouldBlock};
+    lines.stream().set_read_timeout(Some(SERVED_LIMIT)).map_err(|error| ConductError::Garbled(error.to_string()))?;
+    match lines.next() {
+        Ok(Some(news)) => Ok(Some(Some(news))),
+        Ok(None) => Ok(None),
+        Err(error) => match error.kind() {
+            ConnectionReset | BrokenPipe => Ok(None),
+            WouldBlock | TimedOut | Interrupted => Ok(Some(None)),
+            _ => Err(ConductError::Garbled(error.to_string())),
+        },
     }
 }
 

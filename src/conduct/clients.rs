@@ -212,6 +212,16 @@ mod tests {
     }
 
     #[test]
+    fn a_conductor_that_ends_between_its_greeting_and_its_first_news_is_none_that_takes_orders() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        lines::write(&theirs, &Conducting::here(false)).unwrap();
+        let ending = thread::Builder::new().name("ending".to_owned());
+        let ending = ending.spawn(move || Lines::new(theirs).next::<Hello>().unwrap().is_some()).unwrap();
+        assert!(Client::over(Path::new("session"), ours, false).unwrap().is_none());
+        assert!(ending.join().unwrap(), "it ended after it had read who attaches");
+    }
+
+    #[test]
     fn a_client_that_is_not_served_reads_why_whenever_it_writes() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         lines::write(&theirs, &Conducting::here(false)).unwrap();

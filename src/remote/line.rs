@@ -180,11 +180,28 @@ impl Line {
         (state.received_bytes, state.sent_bytes)
     }
 
-    /// A client of the session's conductor; `None` if there is none. With `start`, a conductor is started if there is none.
+    /// A client of the session's conductor, which is started if there is none.
     ///
     /// # Errors
     /// The connection is down, the conductor does not start, or its version differs.
-    pub fn client(&self, start: bool, live: bool) -> Result<Option<Client>, ConductError> {
+    pub fn client_or_start(&self, live: bool) -> Result<Client, ConductError> {
+        // A conductor that ends in this moment is followed by the next one.
+        loop {
+            if let Some(client) = self.channel(true, live)? {
+                return Ok(client);
+            }
+        }
+    }
+
+    /// A client of the session's conductor; `None` if there is none.
+    ///
+    /// # Errors
+    /// The connection is down, or the conductor's version differs.
+    pub fn client(&self, live: bool) -> Result<Option<Client>, ConductError> {
+        self.channel(false, live)
+    }
+
+    fn channel(&self, start: bool, live: bool) -> Result<Option<Client>, ConductError> {
         let session = PathBuf::from(self.shared.address.to_string());
         let failed =
             |source: io::Error| ConductError::Socket { doing: "opening a channel to", path: session.clone(), source };

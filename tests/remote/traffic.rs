@@ -106,7 +106,7 @@ impl<W: Fn() -> u64> Measured<W> {
         assert!(matches!(&ready, LineNews::Ready(reached) if reached.exists), "{ready:?}");
         // Nobody looks at further news.
         std::thread::Builder::new().spawn(move || news.iter().for_each(drop)).unwrap();
-        let client = line.client(true, true).unwrap().unwrap();
+        let client = line.client_or_start(true).unwrap();
         Self { line, client, wire }
     }
 

@@ -17,7 +17,7 @@ use crate::app::settings::Settings;
 use crate::app::task::on_thread;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{fields_on_cards, filter_field, main_button, muted, named, strong};
-use crate::conduct::{Client, ConductError, Order};
+use crate::conduct::{Client, Order};
 use crate::plan::Filter;
 use crate::remote::{Address, Line, Prompts};
 use crate::session::{default_sessions_folder, note_session};
@@ -121,7 +121,7 @@ fn elsewhere(folder: &Path) -> Option<Address> {
 fn note(folder: &Path, run: Option<String>, text: String) -> Result<(), String> {
     if let Some(address) = Address::of(folder)? {
         let (line, _news, _) = Line::reach(address, Prompts::Askpass, drop).map_err(|error| error.to_string())?;
-        let client = line.client(true, false).and_then(|client| client.ok_or(ConductError::Ended));
+        let client = line.client_or_start(false);
         return client.and_then(|client| client.order(Order::Note(run, text))).map_err(|error| error.to_string());
     }
     match Client::connect(folder, false) {

@@ -33,7 +33,7 @@ impl Remote {
     /// A client of the session's conductor.
     pub(super) fn client(&mut self) -> Result<Client, ConductError> {
         self.number = self.line.number();
-        self.line.client(true, true)?.ok_or(ConductError::Ended)
+        self.line.client_or_start(true)
     }
 
     /// Whether the connection broke after the conductor was attached.
