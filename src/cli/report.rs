@@ -101,7 +101,7 @@ impl Report<'_> {
                 left_out.push(format!("{}: no cell has its values.", study.name));
                 continue;
             }
-            self.study(&mut document, &figure, name)?;
+            self.study(&mut document, &figure, &name)?;
             drawn += usize::from(is_drawn);
         }
         if !left_out.is_empty() {
@@ -247,7 +247,7 @@ impl Report<'_> {
     }
 
     /// The figure, the table and the notes of a study.
-    fn study(&self, document: &mut Document, figure: &Figure, name: String) -> Result<(), paper::FigureError> {
+    fn study(&self, document: &mut Document, figure: &Figure, name: &str) -> Result<(), paper::FigureError> {
         let study = &figure.study;
         let about = if study.about.is_empty() { study.form.help() } else { &study.about };
         document.heading(2, &study.name);
@@ -257,13 +257,13 @@ impl Report<'_> {
             document.paragraph("No figure: no cell has its values.");
         } else {
             if let Some(folder) = self.folder {
-                files.extend(self.write_figure(folder, &name, figure)?);
+                files.extend(self.write_figure(folder, name, figure)?);
             }
             let (title, scene) = (figure.title.clone(), Box::new(figure.scene()));
-            document.0.push(Part::Picture { name: name.clone(), title, scene });
+            document.0.push(Part::Picture { name: name.to_owned(), title, scene });
         }
         if let Some(folder) = self.folder {
-            files.extend(write_tables(folder, &name, figure)?);
+            files.extend(write_tables(folder, name, figure)?);
         }
         if !files.is_empty() {
             document.0.push(Part::Files(files));

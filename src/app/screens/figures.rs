@@ -1,6 +1,7 @@
 //! The Figures screen: a study set for paper. The preview is exactly the picture that is exported.
 
 mod appearance;
+mod composing;
 mod controls;
 mod drawn;
 mod editor;
@@ -28,7 +29,10 @@ use crate::app::screen::{self, Executes, Keys, Screen};
 use crate::app::task::on_thread;
 use crate::app::words::{path_word, shell_word};
 use crate::figure::paper::{Part, Provenance, ReadError, Vision};
-use crate::figure::{Annotation, AnnotationKind, Format, Nth, Overrides, Study, Table, override_words, preset, render};
+use crate::figure::{
+    Annotation, AnnotationKind, Composition, Format, Nth, Overrides, Study, Table, override_words, preset, render,
+};
+use composing::Composing;
 use drawn::Drawn;
 use export::Exported;
 
@@ -42,7 +46,13 @@ pub enum FiguresCommand {
     Study(Box<Study>),
     /// Show the edited study. Consecutive edits of one kind are undone together.
     Edit(Box<Study>, Option<EditKind>),
-    /// Undo the last change of the figure.
+    /// Add the shown figure to the composed figure as a panel.
+    AddPanel,
+    /// Change the composed figure. Consecutive edits of one kind are undone together.
+    Compose(Box<Composition>, Option<EditKind>),
+    /// Show the composed figure, or the figure.
+    ShowPanels(bool),
+    /// Undo the last change of the figure or of the composed one.
     Undo,
     /// Do it again.
     Redo,
@@ -114,8 +124,10 @@ pub struct FiguresScreen {
     resolution: f64,
     /// Who looks at the preview.
     vision: Vision,
+    /// The composed figure, which the shown one can join as a panel.
+    composing: Composing,
     /// What was shown before, and what was undone; the last is the nearest.
-    history: History<Study>,
+    history: History<(Study, Composition)>,
     /// The part of the preview whose editor is open.
     open: Option<Part>,
     /// The cell that a bracket is to begin at.
@@ -141,6 +153,7 @@ impl Default for FiguresScreen {
             said: None,
             resolution: 2.0,
             vision: Vision::Usual,
+            composing: Composing::default(),
             history: History::default(),
             open: None,
             picked: None,
@@ -211,8 +224,25 @@ impl FiguresScreen {
     }
 
     fn undo(&mut self, redo: bool) {
-        let is_changed = if redo { self.history.redo(&mut self.study) } else { self.history.undo(&mut self.study) };
-        self.stale |= is_changed;
+        let before = self.edited();
+        let mut now = before.clone();
+        self.stale |= if redo { self.history.redo(&mut now) } else { self.history.undo(&mut now) };
+        (self.study, self.composing.composition) = now;
+        self.show_what_changed(&before);
+    }
+
+    /// Shows the composed figure after a change of it, and the figure after a change of what it shows; both have one style.
+    fn show_what_changed(&mut self, (study, composition): &(Study, Composition)) {
+        if self.composing.composition != *composition {
+            self.composing.is_shown = true;
+        } else if (Study { style: study.style, ..self.study.clone() }) != *study {
+            self.composing.is_shown = false;
+        }
+    }
+
+    /// What is edited and undone.
+    fn edited(&self) -> (Study, Composition) {
+        (self.study.clone(), self.composing.composition.clone())
     }
 
     fn sort_rows(&mut self) {
@@ -234,7 +264,7 @@ impl Executes for FiguresScreen {
     type Command = FiguresCommand;
 
     fn execute(&mut self, command: FiguresCommand, desk: &mut Desk, context: &Context) {
-        let before = (self.study.clone(), self.resolution);
+        let before = (self.edited(), self.resolution);
         let mut kind = None;
         match command {
             FiguresCommand::Undo => return self.undo(false),
@@ -246,6 +276,11 @@ impl Executes for FiguresScreen {
             FiguresCommand::Edit(study, of_kind) => (self.study, kind) = (*study, of_kind),
             FiguresCommand::Point(part) => self.open = part,
             FiguresCommand::Pick(cell, chart) => self.pick(cell, chart),
+            FiguresCommand::AddPanel => self.said = self.add_panel(desk).err().map(|message| (message, false)),
+            FiguresCommand::Compose(composition, of_kind) => {
+                (self.composing.composition, kind) = (*composition, of_kind);
+            }
+            FiguresCommand::ShowPanels(shows) => (self.composing.is_shown, self.stale) = (shows, true),
             FiguresCommand::FocusFilter => context.memory_mut(|memory| memory.request_focus(filter_id())),
             FiguresCommand::Dpi(dpi) => self.dpi = dpi,
             FiguresCommand::Resolution(resolution) => self.resolution = resolution,
@@ -267,8 +302,10 @@ impl Executes for FiguresScreen {
             FiguresCommand::CopyMethods => self.describe(desk, context),
             FiguresCommand::Open(file) => self.open(file, desk, context),
         }
-        self.stale |= before != (self.study.clone(), self.resolution);
-        if before.0 != self.study {
+        let now = (self.edited(), self.resolution);
+        self.stale |= before != now;
+        if before.0 != now.0 {
+            self.show_what_changed(&before.0);
             self.history.edited(before.0, kind);
         }
     }
@@ -300,8 +337,9 @@ impl Screen for FiguresScreen {
         if self.stale && self.work.is_none() && desk.screen == ScreenName::FIGURES {
             self.stale = false;
             let (sources, study) = (desk.sources(), self.drawn_study(desk));
-            let (resolution, vision) = (self.resolution, self.vision);
-            self.work = Some(on_thread("figure", context, move || Drawn::new(&sources, &study, resolution, vision)));
+            let (resolution, vision, composed) = (self.resolution, self.vision, self.asked_composition(desk));
+            let draw = move || Drawn::new(&sources, &study, composed, (resolution, vision));
+            self.work = Some(on_thread("figure", context, draw));
         }
     }
 
@@ -334,6 +372,7 @@ impl Screen for FiguresScreen {
         let mut entries = vec![
             ("Export the figure".to_owned(), FiguresCommand::Export.into()),
             ("Copy the methods paragraph".to_owned(), FiguresCommand::CopyMethods.into()),
+            ("Add the figure to the composed one as a panel".to_owned(), FiguresCommand::AddPanel.into()),
             ("Undo the last change of the figure".to_owned(), FiguresCommand::Undo.into()),
             ("Redo the last change of the figure".to_owned(), FiguresCommand::Redo.into()),
         ];
@@ -342,6 +381,11 @@ impl Screen for FiguresScreen {
     }
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
+        if self.asked_composition(desk).is_some() {
+            return Err("a composed figure is asked for by a file, see multicard help composed: export it, and the file of the picture is \
+                        drawn again by multicard figure --all DIR"
+                .to_owned());
+        }
         let study = self.drawn_study(desk);
         let out = ["--out".to_owned(), path_word(&self.export_path(desk))];
         let overrides: Vec<String> = override_words(&study)?.iter().map(|word| shell_word(word)).collect();

@@ -75,7 +75,6 @@ impl<'a> Panels<'a> {
         let columns = composition.columns.clamp(1, shown.len().max(1));
         let (legend, hides_values) = (Legend::empty(), vec![false; shown.len()]);
         let mut panels = Self { composition, shown, kind, legend, hides_values, columns, notes: Vec::new() };
-        // A last column that no panel needs would stay blank.
         while panels.columns > 1 && panels.widths().data < LEAST_DATA {
             panels.columns -= 1;
         }
@@ -83,11 +82,11 @@ impl<'a> Panels<'a> {
             let (asked, left) = (columns, panels.columns);
             panels.notes.push(format!("{asked} columns are too narrow for their axes: there are {left}"));
         }
-        for (nth, _) in panels.shown.iter().enumerate().filter(|(_, shown)| shown.overrides.height_mm.is_some()) {
-            panels
-                .notes
-                .push(format!("({}) has the height of its row: that of the whole figure can be given", letter(nth)));
-        }
+        let own_height = panels.shown.iter().enumerate().filter(|(_, shown)| shown.overrides.height_mm.is_some());
+        let own_height = own_height.map(|(nth, _)| {
+            format!("({}) has the height of its row: that of the whole figure can be given", letter(nth))
+        });
+        panels.notes.extend(own_height.collect::<Vec<_>>());
         panels.share_legend();
         panels.share_values();
         panels
@@ -107,12 +106,11 @@ impl<'a> Panels<'a> {
         if !self.shares(Share::Legend) {
             return;
         }
-        let has_legend = |shown: &&Shown| shown.overrides.legend != LegendPlace::Off;
-        let charts = |shown: &'_ Shown| -> Vec<Chart> {
-            Some(shown).filter(has_legend).map_or(Vec::new(), |shown| shown.charts.clone())
-        };
-        let figures: Vec<Vec<Chart>> = self.shown.iter().map(charts).collect();
-        let figures: Vec<Vec<&Chart>> = figures.iter().map(|charts| charts.iter().collect()).collect();
+        let with_legend = self.shown.iter().map(|shown| match shown.overrides.legend {
+            LegendPlace::Off => Vec::new(),
+            _ => shown.charts.iter().collect(),
+        });
+        let figures: Vec<Vec<&Chart>> = with_legend.collect();
         let room = self.composition.style.width.pt() - 2.0 * MARGIN;
         let (legend, apart) = Legend::common(&figures, self.composition.style.palette, self.kind, room);
         for (nth, apart) in apart.into_iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use eframe::egui::{DragValue, Grid, Id, Role, ScrollArea, Ui, WidgetInfo};
 
-use super::{FiguresCommand, appearance, filter_id};
+use super::{FiguresCommand, appearance, composing, filter_id};
 use crate::analysis::Key;
 use crate::app::command::{Command, edit};
 use crate::app::screens::figures::View;
@@ -20,11 +20,12 @@ pub fn side_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     fields_on_cards(ui);
     ScrollArea::vertical().id_salt("figures-side").auto_shrink([false, false]).show(ui, |ui| {
         type Part = fn(&mut Ui, View<'_>, &mut Vec<Command>);
-        let parts: [(&str, Part); 5] = [
+        let parts: [(&str, Part); 6] = [
             ("Figure", preset_ui),
             ("Export", export_ui),
             ("Style", style_ui),
             ("Cells", cells_ui),
+            ("Panels", composing::panels_ui),
             ("Names, axes and marks", appearance::edit_ui),
         ];
         for (title, part) in parts {

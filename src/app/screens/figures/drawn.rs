@@ -2,11 +2,12 @@
 
 use eframe::egui::ColorImage;
 
+use super::composing::Asked;
 use crate::analysis;
 use crate::app::cell_table::{Beside, CellTexts, Sort};
 use crate::app::desk::Source;
-use crate::figure::paper::{Scene, Vision, rasterise};
-use crate::figure::{self, Chart, Figure, Study};
+use crate::figure::paper::{Scene, Vision, panel_letter, rasterise};
+use crate::figure::{self, Chart, ComposedFigure, Figure, Study};
 
 /// Sessions as studies see them.
 pub fn analysed(sources: &[Source]) -> Vec<analysis::Source<'_>> {
@@ -18,7 +19,9 @@ pub fn analysed(sources: &[Source]) -> Vec<analysis::Source<'_>> {
 pub struct Drawn {
     /// The figure.
     pub figure: Figure,
-    /// Its scene on paper.
+    /// The composed figure, where that is shown in its place.
+    pub composed: Option<ComposedFigure>,
+    /// What is shown on paper.
     pub scene: Scene,
     /// What would not do in print.
     pub warnings: Vec<String>,
@@ -29,21 +32,59 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Draws the figure, which takes tens of milliseconds, or more for hundreds of cells.
-    pub fn new(sources: &[Source], study: &Study, resolution: f64, vision: Vision) -> Result<Self, String> {
+    /// Draws the figure, which takes tens of milliseconds, or more for hundreds of cells; or the composed one in its place, in a
+    /// resolution and as somebody sees it.
+    pub fn new(
+        sources: &[Source],
+        study: &Study,
+        composed: Option<Asked>,
+        (resolution, vision): (f64, Vision),
+    ) -> Result<Self, String> {
         let figure = figure::figure(&analysed(sources), study).map_err(|error| error.to_string())?;
-        let scene = figure.scene();
-        let warnings = figure.warnings(&scene);
+        let composed = composed.map(Asked::figure);
+        let (scene, warnings) = match &composed {
+            None => {
+                let scene = figure.scene();
+                let warnings = figure.warnings(&scene);
+                (scene, warnings)
+            }
+            Some(composed) => {
+                let scene = composed.scene();
+                let blank = composed.blank().into_iter();
+                let blank = blank.map(|(nth, reason)| format!("({}) is not drawn: {reason}", panel_letter(nth)));
+                let warnings = blank.chain(composed.warnings(&scene)).collect();
+                (scene, warnings)
+            }
+        };
         let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?.seen_as(vision);
         let size = [pixels.width as usize, pixels.height as usize];
         let image = ColorImage::from_rgba_unmultiplied(size, &pixels.rgba);
         let texts = CellTexts::new(&figure.table, Beside::default(), |column| column.is_measure);
-        Ok(Self { figure, scene, warnings, image, texts })
+        Ok(Self { figure, composed, scene, warnings, image, texts })
     }
 
-    /// Whether the figure shows nothing.
+    /// Whether what is shown on paper is empty.
     pub fn is_empty(&self) -> bool {
+        match &self.composed {
+            Some(composed) => composed.blank().len() == composed.panels.len(),
+            None => self.figure_is_empty(),
+        }
+    }
+
+    /// Whether the figure, composed or not, has nothing to draw of its own.
+    pub fn figure_is_empty(&self) -> bool {
         self.figure.charts.iter().all(Chart::is_empty)
+    }
+
+    /// What it shows, in a few words.
+    pub fn title(&self) -> &str {
+        if self.composed.is_some() { "Panels" } else { &self.figure.title }
+    }
+
+    /// What a reader must know, and what would not do in print.
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.composed.as_ref().map_or_else(|| self.figure.notes(), ComposedFigure::notes);
+        notes.into_iter().chain(self.warnings.iter().cloned()).collect()
     }
 
     /// The rows of its table sorted by a column, or in the table's order without one.

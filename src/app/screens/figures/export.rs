@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use eframe::egui::Context;
 
 use super::FiguresScreen;
+use super::composing::Asked;
 use super::drawn::analysed;
 use crate::app::command::ScreenName;
 use crate::app::desk::{Desk, Notice, Source};
 use crate::app::task::{on_thread, typed_path};
-use crate::figure::paper::{Origin, PaperFormat, encode, write_file};
+use crate::figure::paper::{Origin, PaperFormat, Provenance, Scene, encode, panel_letter, write_file};
 use crate::figure::{self, Study};
 use crate::store::Reader;
 
@@ -19,7 +20,8 @@ pub type Exported = Result<PathBuf, String>;
 impl FiguresScreen {
     /// Suggested path: in the session's folder, named after the study.
     pub(super) fn suggested_path(&self, desk: &Desk) -> PathBuf {
-        let name = format!("{}.pdf", self.study.file_name());
+        let is_composed = self.asked_composition(desk).is_some();
+        let name = if is_composed { "panels.pdf".to_owned() } else { format!("{}.pdf", self.study.file_name()) };
         match &desk.session {
             Some(session) => session.folder.join("figures").join(name),
             None => PathBuf::from(name),
@@ -53,8 +55,12 @@ impl FiguresScreen {
             return;
         }
         let (path, sources, study, dpi) = (self.export_path(desk), desk.sources(), self.drawn_study(desk), self.dpi);
+        let composed = self.asked_composition(desk);
         self.said = None;
-        self.exporting = Some(on_thread("figure export", context, move || export(&path, &sources, &study, dpi)));
+        self.exporting = Some(on_thread("figure export", context, move || match composed {
+            Some(composed) => export_composed(&path, composed, dpi),
+            None => export(&path, &sources, &study, dpi),
+        }));
     }
 
     /// Writes the methods paragraph of the figure, to be copied.
@@ -113,7 +119,23 @@ fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Exported 
         return Err("nothing to export: no cell has what this study shows".to_owned());
     }
     let origins: Result<Vec<Origin>, String> = sources.iter().map(origin).collect();
-    let bytes = encode(&figure.scene(), &figure.provenance(origins?), format).map_err(|error| say(&error))?;
+    write(path, &figure.scene(), &figure.provenance(origins?), format)
+}
+
+/// Exports a composed figure. One with a blank panel is not written: what it lacks is said.
+fn export_composed(path: &Path, asked: Asked, dpi: u32) -> Exported {
+    let format = PaperFormat::of(path, dpi).map_err(|error| error.to_string())?;
+    let origins: Result<Vec<Origin>, String> = asked.used()?.iter().map(origin).collect();
+    let composed = asked.figure();
+    if let Some((nth, reason)) = composed.blank().first() {
+        return Err(format!("panel ({}) is not drawn: {reason}", panel_letter(*nth)));
+    }
+    write(path, &composed.scene(), &composed.provenance(origins?), format)
+}
+
+fn write(path: &Path, scene: &Scene, provenance: &Provenance, format: PaperFormat) -> Exported {
+    let say = |error: &dyn std::fmt::Display| error.to_string();
+    let bytes = encode(scene, provenance, format).map_err(|error| say(&error))?;
     if let Some(folder) = path.parent().filter(|folder| folder.ends_with("figures")) {
         // If it cannot be created, writing the file says why.
         let _ = std::fs::create_dir(folder);

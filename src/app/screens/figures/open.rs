@@ -32,7 +32,10 @@ impl FiguresScreen {
     }
 
     fn show_figure(&mut self, file: &Path, provenance: Provenance, desk: &mut Desk) {
-        self.study = provenance.study;
+        match provenance.composition {
+            Some(composition) => self.show_composition(composition),
+            None => (self.study, self.composing.is_shown) = (provenance.study, false),
+        }
         self.stale = true;
         let problems = provenance.problems.iter().map(|problem| format!("\n{problem}"));
         let problems: String = problems.collect();

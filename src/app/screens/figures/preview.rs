@@ -30,16 +30,18 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
         Some(Ok(drawn)) => drawn,
     };
     ui.horizontal(|ui| {
-        ui.label(strong(&drawn.figure.title));
+        ui.label(strong(drawn.title()));
         ui.label(muted(ui, measures(&drawn.scene)));
         let (shown, all) = (drawn.figure.cells.len(), drawn.figure.all_cells);
         let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
-        ui.label(muted(ui, cells));
+        if drawn.composed.is_none() {
+            ui.label(muted(ui, cells));
+        }
         if figures.stale || figures.work.is_some() {
             ui.label(muted(ui, "updating …"));
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let notes: Vec<String> = drawn.figure.notes().into_iter().chain(drawn.warnings.iter().cloned()).collect();
+            let notes = drawn.notes();
             ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
                 ui.set_max_width(520.0);
                 notes.iter().for_each(|note| drop(ui.label(format!("• {note}"))));
@@ -73,8 +75,11 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
     ui.painter().rect(sheet, 0.0, Color32::WHITE, line, StrokeKind::Outside);
     let picture = Image::new((texture.id(), size)).sense(Sense::hover());
     let picture = ui.put(Rect::from_center_size(place.center(), size), picture);
-    picture.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Figure: {}", drawn.figure.title)));
-    parts_ui(ui, figures, drawn, Sheet { corner: picture.rect.min, scale }, commands);
+    picture.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Figure: {}", drawn.title())));
+    // Parts of panels are edited in their own figures.
+    if drawn.composed.is_none() {
+        parts_ui(ui, figures, drawn, Sheet { corner: picture.rect.min, scale }, commands);
+    }
 }
 
 /// Size on paper.

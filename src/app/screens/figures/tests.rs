@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+mod composing;
+
 use std::path::Path;
 use std::sync::Arc;
 

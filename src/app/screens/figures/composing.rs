@@ -1,0 +1,226 @@
+//! Composing a figure of several panels: the shown figure joins it as a panel, of whatever session is open then.
+
+use std::sync::Arc;
+
+use eframe::egui::{Button, DragValue, Role, Ui, WidgetInfo};
+
+use super::{FiguresCommand, FiguresScreen};
+use crate::app::command::{Command, EditKind};
+use crate::app::desk::{Desk, Source};
+use crate::app::screens::figures::View;
+use crate::app::theme::GRID;
+use crate::app::widgets::{check_ui, muted, named, text_field};
+use crate::figure::paper::panel_letter;
+use crate::figure::{self, ComposedFigure, ComposedPanel, Composition, Figure, Share};
+
+/// Most columns that are offered.
+const MOST_COLUMNS: usize = 6;
+
+/// The composed figure of the screen.
+#[derive(Default)]
+pub struct Composing {
+    /// Its panels and how they stand; its style is that of the shown figure.
+    pub composition: Composition,
+    /// The preview and the export are of it, not of the figure.
+    pub is_shown: bool,
+    /// The sessions of its panels as they were when these joined.
+    known: Vec<Source>,
+}
+
+/// A composition with the sessions that its panels are of, ready to be drawn on a thread.
+#[derive(Clone)]
+pub struct Asked {
+    composition: Composition,
+    /// The sessions, each by its name.
+    pub sources: Vec<Source>,
+}
+
+/// The name by which a figure's file finds a session again.
+fn name_of(source: &Source) -> String {
+    source.records.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+impl FiguresScreen {
+    /// Adds the shown figure to the composition.
+    ///
+    /// # Errors
+    /// Another session of the same name has panels: a figure's file would name both alike.
+    pub(super) fn add_panel(&mut self, desk: &Desk) -> Result<(), String> {
+        let sources = desk.sources();
+        for source in &sources {
+            let name = name_of(source);
+            let other = self.composing.known.iter().find(|known| name_of(known) == name);
+            if let Some(other) = other.filter(|other| other.records.folder != source.records.folder) {
+                return Err(format!(
+                    "{} and {} have one name, by which a figure's file finds a session again: rename the folder of one",
+                    other.records.folder.display(),
+                    source.records.folder.display()
+                ));
+            }
+        }
+        let sessions = sources.iter().map(name_of).collect();
+        let panel = ComposedPanel { sessions, study: self.drawn_study(desk), ..ComposedPanel::default() };
+        self.composing.composition.panels.push(panel);
+        for source in sources {
+            self.composing.known.retain(|known| known.records.folder != source.records.folder);
+            self.composing.known.push(source);
+        }
+        Ok(())
+    }
+
+    /// Shows the composed figure of a file that was opened.
+    pub(super) fn show_composition(&mut self, composition: Composition) {
+        self.study.style = composition.style;
+        self.composing.composition = composition;
+        self.composing.is_shown = true;
+    }
+
+    /// What is to be drawn in place of the figure, if a composition is shown.
+    pub(super) fn asked_composition(&self, desk: &Desk) -> Option<Asked> {
+        let Composing { composition, is_shown, known } = &self.composing;
+        if !is_shown || composition.panels.is_empty() {
+            return None;
+        }
+        // Sessions on the desk are as they are now.
+        let mut sources = desk.sources();
+        let is_new = |source: &&Source| !desk.sources().iter().any(|own| own.records.folder == source.records.folder);
+        sources.extend(known.iter().filter(is_new).cloned());
+        let composition = Composition { style: self.study.style, ..composition.clone() };
+        Some(Asked { composition, sources })
+    }
+}
+
+impl Asked {
+    /// Makes the figure; a panel whose session is not known stays blank.
+    pub fn figure(self) -> ComposedFigure {
+        let panels = self.composition.panels.iter().map(|panel| self.panel(panel)).collect();
+        ComposedFigure { panels, composition: self.composition }
+    }
+
+    fn panel(&self, panel: &ComposedPanel) -> Result<Figure, String> {
+        let sources = self.sources_of(panel)?;
+        let is_alone = sources.len() == 1;
+        let named = sources.iter().zip(&panel.sessions).map(|(source, name)| crate::analysis::Source {
+            session: if is_alone { "" } else { name },
+            ..source.analysed()
+        });
+        figure::figure(&named.collect::<Vec<_>>(), &panel.study).map_err(|error| error.to_string())
+    }
+
+    /// The sessions of a panel.
+    fn sources_of(&self, panel: &ComposedPanel) -> Result<Vec<&Source>, String> {
+        let find = |name: &String| {
+            let known = self.sources.iter().find(|source| name_of(source) == *name);
+            known.ok_or_else(|| format!("session {name} is not open: open it, or add it on the Compare screen"))
+        };
+        panel.sessions.iter().map(find).collect()
+    }
+
+    /// The sessions that panels are of, each once, under the names by which they are found again.
+    pub fn used(&self) -> Result<Vec<Source>, String> {
+        let mut used: Vec<Source> = Vec::new();
+        for panel in &self.composition.panels {
+            for source in self.sources_of(panel)? {
+                if used.iter().all(|known| known.records.folder != source.records.folder) {
+                    used.push(Source { name: name_of(source), records: Arc::clone(&source.records) });
+                }
+            }
+        }
+        Ok(used)
+    }
+}
+
+/// Draws the panels of the composed figure and what is done with them.
+pub fn panels_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let Composing { composition, is_shown, .. } = &view.own.composing;
+    let can_add = view.own.drawn().is_some_and(|drawn| drawn.as_ref().is_ok_and(|drawn| !drawn.figure_is_empty()));
+    let add = ui.add_enabled(can_add, Button::new("Add this figure"));
+    add.widget_info(|| named("Add this figure as a panel"));
+    if add.on_hover_text("It becomes the next panel, (a), (b), … of one figure; change what is shown, or open another session, and add more").clicked() {
+        commands.push(FiguresCommand::AddPanel.into());
+    }
+    if composition.panels.is_empty() {
+        ui.label(muted(ui, "Several figures become one: panels in a grid, with aligned axes."));
+        return;
+    }
+    ui.horizontal(|ui| {
+        for (shows, name) in [(false, "Figure"), (true, "Panels")] {
+            let option = ui.selectable_label(*is_shown == shows, name);
+            option.widget_info(|| {
+                WidgetInfo::selected(Role::RadioButton, true, *is_shown == shows, format!("Show {name}"))
+            });
+            if option.clicked() {
+                commands.push(FiguresCommand::ShowPanels(shows).into());
+            }
+        }
+    });
+    for place in 0..composition.panels.len() {
+        panel_ui(ui, composition, place, commands);
+    }
+    ui.add_space(GRID);
+    ui.horizontal(|ui| {
+        let label = ui.label("Columns");
+        let mut columns = composition.columns;
+        let drag = DragValue::new(&mut columns).range(1..=MOST_COLUMNS).speed(0.05);
+        if ui.add(drag).labelled_by(label.id).changed() {
+            edit(commands, composition, Some("columns"), |composition| composition.columns = columns);
+        }
+    });
+    for (share, name) in [(Share::Legend, "One legend"), (Share::Y, "One scale of values")] {
+        let mut on = composition.share.contains(&share);
+        if check_ui(ui, &mut on, name).changed() {
+            edit(commands, composition, None, |composition| {
+                composition.share.retain(|known| *known != share);
+                composition.share.extend(on.then_some(share));
+            });
+        }
+    }
+}
+
+/// Draws a panel: its letter and study, its title, and what moves and removes it.
+fn panel_ui(ui: &mut Ui, composition: &Composition, place: usize, commands: &mut Vec<Command>) {
+    let (panel, letter) = (&composition.panels[place], panel_letter(place));
+    let study = if panel.study.name.is_empty() { panel.study.form.key() } else { &panel.study.name };
+    ui.add_space(GRID);
+    ui.label(format!("({letter}) {study}")).on_hover_text(format!("Session {}", panel.sessions.join(" and ")));
+    let mut title = panel.title.clone().unwrap_or_default();
+    let field = ui.add(text_field(&mut title, "Title", 224.0));
+    field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, format!("Title of panel {letter}")));
+    if field.changed() {
+        let title = Some(title).filter(|title| !title.is_empty());
+        edit(commands, composition, Some("title of a panel"), |composition| composition.panels[place].title = title);
+    }
+    ui.horizontal(|ui| {
+        let button = |ui: &mut Ui, enabled: bool, text: &str, name: String| {
+            let button = ui.add_enabled(enabled, Button::new(text).small());
+            button.widget_info(|| named(&name));
+            button.on_hover_text(name).clicked()
+        };
+        if button(ui, place > 0, "↑", format!("Move panel {letter} up")) {
+            edit(commands, composition, None, |composition| composition.panels.swap(place, place - 1));
+        }
+        if button(ui, place + 1 < composition.panels.len(), "↓", format!("Move panel {letter} down")) {
+            edit(commands, composition, None, |composition| composition.panels.swap(place, place + 1));
+        }
+        let widest = composition.columns.max(1);
+        if button(ui, widest > 1, if panel.span > 1 { "Narrow" } else { "Wide" }, format!("Width of panel {letter}")) {
+            let span = if panel.span > 1 { 1 } else { widest };
+            edit(commands, composition, None, |composition| composition.panels[place].span = span);
+        }
+        if button(ui, true, "Remove", format!("Remove panel {letter}")) {
+            edit(commands, composition, None, |composition| drop(composition.panels.remove(place)));
+        }
+    });
+}
+
+/// Asks for a change of the composition, sent whole.
+fn edit(
+    commands: &mut Vec<Command>,
+    composition: &Composition,
+    kind: Option<EditKind>,
+    change: impl FnOnce(&mut Composition),
+) {
+    let mut composition = composition.clone();
+    change(&mut composition);
+    commands.push(FiguresCommand::Compose(Box::new(composition), kind).into());
+}

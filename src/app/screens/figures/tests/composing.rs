@@ -1,0 +1,141 @@
+//! Figures that join one of several panels: added, moved, removed, undone, of two sessions, exported and opened again.
+
+use super::*;
+use crate::figure::Share;
+use crate::plan::Node;
+use crate::store::Store;
+
+fn texts(state: &State) -> Vec<String> {
+    drawn(state).scene.texts().map(|text| text.text.clone()).collect()
+}
+
+fn composition(state: &State) -> &Composition {
+    &state.own::<FiguresScreen>().composing.composition
+}
+
+fn studies(state: &State) -> Vec<&str> {
+    composition(state).panels.iter().map(|panel| panel.study.name.as_str()).collect()
+}
+
+/// Opens a session of these runs in place of the open one.
+fn open(state: &mut State, folder: &Path, runs: Vec<RunRecord>) {
+    let summaries = runs.iter().map(summarise_run).collect();
+    let records = Records { folder: folder.to_owned(), runs, summaries, ..Records::default() };
+    state.desk.session = Some(OpenSession { folder: folder.to_owned(), read_only: None });
+    state.desk.records = Arc::new(records.folded());
+}
+
+/// A session on the disk, whose plans can be read.
+fn stored(folder: &Path) {
+    let node: Node = serde_json::from_value(serde_json::json!({
+        "hostname": "node", "system": "Linux", "cpu_model": "CPU", "cpus": 2, "memory_bytes": 1_u64 << 34, "numa_nodes": 1,
+        "driver": null, "no_gpu_reason": "no driver", "gpus": [], "nsys": {"Err": "none"}, "worker": {"Err": "none"},
+    }))
+    .unwrap();
+    drop(Store::create(folder, &node).unwrap());
+}
+
+/// Clicks what the side has below what is in sight.
+fn click_below(harness: &mut Harness<'static, (State, Vec<Command>)>, name: &str) {
+    harness.get_by_label(name).scroll_to_me();
+    harness.run();
+    click(harness, name);
+}
+
+#[test]
+fn the_shown_figure_joins_the_panels_which_are_moved_removed_and_brought_back_by_undo() {
+    let mut harness = harness(state_with(Path::new("/s/study"), small()));
+    click_below(&mut harness, "Add this figure as a panel");
+    assert!(harness.query_by_label("Figure: Panels").is_some(), "the composed figure is shown");
+    send(&mut harness.state_mut().0, FiguresCommand::Study(Box::new(preset("memory").unwrap())));
+    assert!(drawn(&harness.state().0).composed.is_none(), "a figure that changes is shown");
+    harness.run();
+    click_below(&mut harness, "Add this figure as a panel");
+    assert_eq!(studies(&harness.state().0), ["times", "memory"]);
+    let shown = texts(&harness.state().0);
+    assert!(shown.contains(&"(a) ".to_owned()) && shown.contains(&"(b) ".to_owned()), "{shown:?}");
+
+    click_below(&mut harness, "Move panel b up");
+    assert_eq!(studies(&harness.state().0), ["memory", "times"]);
+    click_below(&mut harness, "Width of panel a");
+    assert_eq!(composition(&harness.state().0).panels[0].span, 2);
+    click_below(&mut harness, "One legend");
+    assert_eq!(composition(&harness.state().0).share, [Share::Legend]);
+    click_below(&mut harness, "Remove panel a");
+    assert_eq!(studies(&harness.state().0), ["times"]);
+    let state = &mut harness.state_mut().0;
+    send(state, FiguresCommand::Undo);
+    assert_eq!(studies(state), ["memory", "times"]);
+    for _ in 0..3 {
+        send(state, FiguresCommand::Undo);
+    }
+    assert_eq!((studies(state), composition(state).share.len()), (vec!["times", "memory"], 0));
+    send(state, FiguresCommand::Redo);
+    assert_eq!(studies(state), ["memory", "times"]);
+
+    // The figure itself is a click away, and its table stays below.
+    harness.run();
+    click_below(&mut harness, "Show Figure");
+    assert!(
+        harness.query_by_label("Figure: Peak GPU memory").is_some() || drawn(&harness.state().0).composed.is_none()
+    );
+}
+
+#[test]
+fn panels_of_a_session_stay_when_another_one_is_opened_and_the_export_names_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    stored(&first);
+    stored(&second);
+    let mut state = state_with(&first, small());
+    send(&mut state, FiguresCommand::AddPanel);
+    open(&mut state, &second, small()[..4].to_vec());
+    send(&mut state, FiguresCommand::AddPanel);
+    let sessions: Vec<&[String]> = composition(&state).panels.iter().map(|panel| &panel.sessions[..]).collect();
+    assert_eq!(sessions, [["first"], ["second"]]);
+    assert_eq!(drawn(&state).composed.as_ref().unwrap().blank(), []);
+
+    let file = folder.path().join("both.svg");
+    send(&mut state, FiguresCommand::Path(file.display().to_string()));
+    send(&mut state, FiguresCommand::Export);
+    assert_eq!(state.own::<FiguresScreen>().said, Some((format!("Written: {}", file.display()), true)));
+    let written = read_file(&file).unwrap();
+    let names: Vec<&str> = written.sessions.iter().map(|origin| origin.session.as_str()).collect();
+    assert_eq!(names, ["first", "second"]);
+    let own = Composition { style: state.own::<FiguresScreen>().study.style, ..composition(&state).clone() };
+    assert_eq!(written.composition, Some(own));
+
+    // Opened where only one of its sessions is known, the panel of the other is blank and named, and nothing is written.
+    let mut state = state_with(&second, small());
+    send(&mut state, FiguresCommand::Open(file.clone()));
+    assert_eq!(composition(&state).panels.len(), 2);
+    let warnings = &drawn(&state).warnings;
+    assert!(warnings.iter().any(|one| one.starts_with("(a) is not drawn: session first is not open")), "{warnings:?}");
+    let before = std::fs::read(&file).unwrap();
+    send(&mut state, FiguresCommand::Path(file.display().to_string()));
+    send(&mut state, FiguresCommand::Export);
+    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    assert!(!good && message.contains("session first is not open"), "{message}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn a_second_session_of_one_name_is_refused_as_a_file_could_not_tell_them_apart() {
+    let mut state = state_with(Path::new("/a/study"), small());
+    send(&mut state, FiguresCommand::AddPanel);
+    open(&mut state, Path::new("/b/study"), small());
+    send(&mut state, FiguresCommand::AddPanel);
+    assert_eq!(composition(&state).panels.len(), 1);
+    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    assert!(!good && message.contains("/a/study and /b/study have one name"), "{message}");
+}
+
+#[test]
+fn a_composed_figure_is_no_command_and_says_what_it_is_asked_for_by() {
+    let mut state = state_with(Path::new("/s/study"), small());
+    send(&mut state, FiguresCommand::AddPanel);
+    let refused = state.own::<FiguresScreen>().command_line(&state.desk).unwrap_err();
+    assert!(refused.contains("multicard help composed"), "{refused}");
+    send(&mut state, FiguresCommand::ShowPanels(false));
+    assert!(state.own::<FiguresScreen>().command_line(&state.desk).is_ok());
+}
