@@ -205,7 +205,7 @@ fn links_pipes_and_devices_stay_what_they_are_whatever_command_writes_to_them() 
     let output = run(&[rows, &["pipe.csv"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.code() == Some(2) && said.contains("pipe.csv: it is a socket, or a pipe that nobody reads"),
+        output.status.code() == Some(2) && said.contains("pipe.csv: it is a socket, or a pipe that no program reads"),
         "{said}"
     );
     let mut reader = Command::new("cat").arg(at("pipe.csv")).stdout(Stdio::piped()).spawn().unwrap();

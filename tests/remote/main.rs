@@ -376,7 +376,7 @@ fn what_is_no_relay_is_named_and_its_silence_is_told() {
         assert!(!said.contains("signal") && !said.contains("Welcome"), "{program}: {said}");
     }
     let mut silent = scene.start(&["attach", &scene.through("node", "silent")]);
-    hear(&mut silent, "multicard there has sent nothing for 10 s");
+    hear(&mut silent, "multicard on that machine has sent nothing for 10 s");
     kill_process(Pid::from_child(&silent), Signal::INT).unwrap();
     silent.wait().unwrap();
 }
