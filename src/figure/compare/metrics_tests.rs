@@ -34,7 +34,7 @@ fn metrics_are_medians_over_repeats_and_a_factor_without_effect_is_marked_with_w
     let json = figure::render(&metrics, figure::Format::Json);
     assert!(json.contains("host_to_device_s") && json.contains("1.5"), "{json}");
     let marked =
-        metrics.notes.iter().any(|note| note.contains("pin_memory = on not in effect") && note.contains("9 from"));
+        metrics.notes.iter().any(|note| note.contains("pin_memory = on was not in effect") && note.contains("9 from"));
     assert!(marked, "{:?}", metrics.notes);
 }
 

@@ -448,9 +448,9 @@ impl Grid {
                 *room = room.max(spot.left.left_room(kind, names_room));
             }
         }
-        // The last tick's label may stand out by half.
+        // The last tick's label may stand out by half. One that is too wide for that is left out when the axis is drawn.
         let overhang = spots.iter().map(|spot| spot.bottom.overhang(kind) - MARGIN).fold(0.0, f64::max);
-        let mut last = overhang.max(0.9 * kind.small);
+        let mut last = overhang.min(0.1 * whole).max(0.9 * kind.small);
         if let Some(Inset { left, right, .. }) = page.part {
             rooms[0] = rooms[0].max(left - MARGIN);
             let beside = spots.iter().map(|spot| spot.right).fold(f64::INFINITY, f64::min);

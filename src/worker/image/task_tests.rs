@@ -74,7 +74,7 @@ fn a_set_with_more_classes_than_digits_gets_as_many_outputs() {
         for class in 0..classes {
             std::fs::create_dir_all(folder.path().join(format!("train/{class}"))).unwrap();
         }
-        let data = DataSet::files(&folder.path().display().to_string()).into();
+        let data = DataSet::files(folder.path().display().to_string()).into();
         let task = Image::new(&Job { data, data_folder: folder.path().into(), ..job(&levels, 1) }).unwrap();
         let network = task.module(Device::Cpu, Kind::Float, &mut |_| Ok(())).unwrap();
         let bias = network.parameters().pop().unwrap();

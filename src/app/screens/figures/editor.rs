@@ -319,8 +319,8 @@ fn ticks_ui(ui: &mut Ui, editing: &mut Editing<'_>, (chart, axis): (usize, AxisN
         };
         let shown = now.tick_count.map_or(String::new(), |count| count.to_string());
         let name = format!("Count of ticks of {about}");
-        let of = Field { name: &name, hint: "count", width: 48.0 };
-        if let Some(text) = field(ui, typing, of, &shown, |text| count(text).map(drop))
+        let number = Field { name: &name, hint: "count", width: 64.0 };
+        if let Some(text) = field(ui, typing, number, &shown, |text| count(text).map(drop))
             && let Ok(count) = count(&text)
         {
             editing.change("tick count", |one| one.axis_mut(axis, nth).tick_count = count);
