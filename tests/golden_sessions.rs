@@ -507,7 +507,7 @@ fn a_reproduction_is_reported_as_markdown_as_one_page_of_html_and_as_latex() {
         "{markdown}"
     );
     assert!(markdown.contains("multicard run --preset 2505.22905/fig-17 makes such runs"), "{markdown}");
-    assert!(html.contains("src=\"data:image/svg+xml,") && !html.contains("src=\"figures/"), "a page of its own");
+    assert!(html.contains("<svg") && !html.contains("src=\""), "a page of its own");
     assert!(out.join("figures/2503.15252-table-2.pdf").is_file());
     let sorted = [
         "2503.15252 Table 1",
@@ -579,7 +579,7 @@ fn a_study_is_saved_listed_shown_and_deleted() {
 
 #[test]
 fn a_changed_number_and_a_changed_structure_are_noticed_and_a_changed_word_is_not() {
-    let point = |series: &str, value: f64| serde_json::json!({ "series": series, "x": "1", "value": value });
+    let point = |series: &str, value: f64| serde_json::json!({ "series": series, "x": "fp32", "value": value });
     let figure = |points: &[Value], marks: &[&str]| {
         let row =
             serde_json::json!({ "cell": "a", "levels": { "gpus": 1 }, "step_time_s": { "n": 2 }, "marks": marks });

@@ -45,7 +45,7 @@ fn a_checkpoint_of_several_files_is_read_by_its_index_and_one_of_another_model_i
     let error = other(|config| config.ffn = 65);
     assert!(error.contains("model.layers.0.mlp.gate_proj.weight is [64, 32] instead of [65, 32]"), "{error}");
     let error = other(|config| config.layers = 1);
-    assert!(error.contains("holds model.layers.1."), "{error}");
+    assert!(error.contains("contains model.layers.1."), "{error}");
     map.insert("x".into(), "model-9.safetensors".into());
     index(&map);
     let error = Checkpoint::open(folder.path()).err().unwrap();
@@ -54,5 +54,5 @@ fn a_checkpoint_of_several_files_is_read_by_its_index_and_one_of_another_model_i
     let error = Checkpoint::open(&folder.path().join("model-1.safetensors")).err().unwrap();
     assert!(error.contains("is not a complete safetensors file"), "{error}");
     let error = Checkpoint::open(Path::new("/nowhere")).err().unwrap();
-    assert!(error.contains("/nowhere holds neither model.safetensors nor"), "{error}");
+    assert!(error.contains("/nowhere contains neither model.safetensors nor"), "{error}");
 }
