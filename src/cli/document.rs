@@ -208,7 +208,8 @@ figure { margin: 1.5rem 0; } svg { max-width: 100%; height: auto; }
   h2, h3, h2 + p, h3 + p { break-after: avoid; } figure, tr { break-inside: avoid; } thead { display: table-header-group; }
   .wide { overflow: visible; } table { font-size: 7.5pt; max-width: 100%; } ul { font-size: 8.5pt; }
   th, td { padding: 0.1rem 0.3rem; overflow-wrap: break-word; } .number { white-space: normal; }
-  table:has(th:nth-child(14)) :is(th, td) { overflow-wrap: anywhere; }
+  table:has(th:nth-child(10)) { font-size: 6pt; } table:has(th:nth-child(10)) :is(th, td) { padding: 0.1rem 0.15rem; }
+  table:has(th:nth-child(18)) :is(th, td) { overflow-wrap: anywhere; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8pt; }
 }
 ";
