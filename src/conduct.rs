@@ -47,7 +47,7 @@ mod queue_view;
 mod silent;
 mod socket;
 
-pub use client::{Client, DETACHED_OPTION, LOCKED, Orders, READY, SILENCE_LIMIT, stream_or_start};
+pub use client::{Client, DETACHED_OPTION, LOCKED, Orders, READY, SILENCE_LIMIT, stream_or_start, until_served};
 pub use conductor::{Host, host, serve};
 pub use error::ConductError;
 pub use logout::ends_at_logout;

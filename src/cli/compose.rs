@@ -124,17 +124,23 @@ pub(super) fn again(
     sessions: &mut Sessions,
     composition: &Composition,
 ) -> Result<(ComposedFigure, Vec<Origin>), Box<dyn Error>> {
+    let mut composition = composition.clone();
     let mut origins = Vec::new();
     let mut panels: Vec<Result<Figure, String>> = Vec::new();
-    for (nth, panel) in composition.panels.iter().enumerate() {
+    for (nth, panel) in composition.panels.iter_mut().enumerate() {
         let named = |error: &dyn std::fmt::Display| format!("panel {}: {error}", nth + 1);
-        let own: Vec<Origin> =
-            provenance.sessions.iter().filter(|origin| panel.sessions.contains(&origin.session)).cloned().collect();
+        // In the panel's order: the first is what others are compared with.
+        let origin = |name: &String| {
+            let known = provenance.sessions.iter().find(|origin| origin.session == *name);
+            known.cloned().ok_or_else(|| named(&format!("the file does not say of which date session {name} is")))
+        };
+        let own = panel.sessions.iter().map(origin).collect::<Result<Vec<Origin>, String>>()?;
         let drawn = sessions.draw((file, &own), given, &panel.study).map_err(|error| named(&error))?;
+        panel.sessions = drawn.1.iter().map(|origin| origin.session.clone()).collect();
         join(&mut origins, drawn.1).map_err(|error| named(&error))?;
         panels.push(Ok(drawn.0));
     }
-    let composed = ComposedFigure { composition: composition.clone(), panels };
+    let composed = ComposedFigure { composition, panels };
     match composed.blank().first() {
         Some((nth, reason)) => Err(format!("panel {}: {reason}; the file stays", nth + 1).into()),
         None => Ok((composed, origins)),

@@ -195,7 +195,7 @@ impl Report<'_> {
         document.0.push(Part::Values(table));
         if left_out > 0 {
             document.paragraph(format!(
-                "{} more are in the session: `multicard export --what runs`.",
+                "{} more in the session: `multicard export --what runs`.",
                 counted(left_out, "run")
             ));
         }

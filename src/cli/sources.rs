@@ -31,6 +31,8 @@ impl Sessions {
         if origins.is_empty() {
             return Err("it names no session".into());
         }
+        // One session that is given stands for all.
+        let origins = if given.is_some() { &origins[..1] } else { origins };
         let mut folders: Vec<PathBuf> = Vec::new();
         for origin in origins {
             let folder = match given {

@@ -72,13 +72,9 @@ impl Client {
     /// Like [`Client::connect`], but starts a conductor process if there is none; that process creates the session if it does not exist.
     ///
     /// # Errors
-    /// Those of [`Client::connect`], another process writes the session, or the process does not start.
+    /// Those of [`Client::connect`], another process writes the session, the process does not start, or it ends again and again.
     pub fn connect_or_start(session: &Path, live: bool) -> Result<Self, ConductError> {
-        loop {
-            if let Some(client) = Self::over(session, stream_or_start(session)?, live)? {
-                return Ok(client);
-            }
-        }
+        until_served(|| Self::over(session, stream_or_start(session)?, live))
     }
 
     /// A client for a stream to the conductor of a session; `None` if the conductor is about to end.
@@ -181,6 +177,21 @@ impl Client {
             },
         }
     }
+}
+
+/// Asks for a client again while conductors end before they serve it, each followed by the next one.
+///
+/// # Errors
+/// Those of `attempt`; [`ConductError::Ended`] if conductors end for [`LOCK_LIMIT`].
+pub fn until_served(mut attempt: impl FnMut() -> Result<Option<Client>, ConductError>) -> Result<Client, ConductError> {
+    let begun = Instant::now();
+    while begun.elapsed() < LOCK_LIMIT {
+        if let Some(client) = attempt()? {
+            return Ok(client);
+        }
+        thread::sleep(RETRY_INTERVAL);
+    }
+    Err(ConductError::Ended)
 }
 
 /// The first news, with which a conductor shows that it serves a client and will take its orders; `None` if the conductor ends before

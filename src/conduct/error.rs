@@ -15,7 +15,7 @@ pub enum ConductError {
     #[error("no folder for the conductor's socket: {0}")]
     NoPlace(String),
     /// The socket or its folder failed.
-    #[error("{doing} {}: {source}: check the folder, which must be accessible to its owner only", path.display())]
+    #[error("{doing} {}: {source}: {}", path.display(), remedy(source))]
     Socket {
         /// The operation, such as `listening on`.
         doing: &'static str,
@@ -67,4 +67,28 @@ pub enum ConductError {
     /// A line that is not a known message.
     #[error("unreadable message from the session's conductor: {0}")]
     Garbled(String),
+}
+
+/// What to do about a socket or its folder that failed.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => "set XDG_STATE_HOME to a folder that can be written",
+        _ => "check the folder, which must be accessible to its owner only",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_only_home_folder_is_told_from_one_that_others_may_enter() {
+        let text = |kind: io::ErrorKind| {
+            let path = "/home/a/.local/state/multicard/conductors".into();
+            ConductError::Socket { doing: "creating", path, source: kind.into() }.to_string()
+        };
+        let read_only = text(io::ErrorKind::ReadOnlyFilesystem);
+        assert!(read_only.contains("conductors") && read_only.contains("set XDG_STATE_HOME"), "{read_only}");
+        assert!(text(io::ErrorKind::PermissionDenied).contains("its owner only"));
+    }
 }

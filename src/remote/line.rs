@@ -20,7 +20,7 @@ use super::frame::{self, Down, Greeting, Have, Up, VERSION};
 use super::incoming::{Ended, greeting, receive};
 pub use super::ssh::Prompts;
 use super::ssh::Ssh;
-use crate::conduct::{Client, ConductError};
+use crate::conduct::{Client, ConductError, until_served};
 use crate::plan::Node;
 use crate::protocol::Sample;
 use crate::session::Places;
@@ -185,12 +185,7 @@ impl Line {
     /// # Errors
     /// The connection is down, the conductor does not start, or its version differs.
     pub fn client_or_start(&self, live: bool) -> Result<Client, ConductError> {
-        // A conductor that ends in this moment is followed by the next one.
-        loop {
-            if let Some(client) = self.channel(true, live)? {
-                return Ok(client);
-            }
-        }
+        until_served(|| self.channel(true, live))
     }
 
     /// A client of the session's conductor; `None` if there is none.

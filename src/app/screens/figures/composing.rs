@@ -47,10 +47,16 @@ impl FiguresScreen {
     /// Another session of the same name has panels: a figure's file would name both alike.
     pub(super) fn add_panel(&mut self, desk: &Desk) -> Result<(), String> {
         let sources = desk.sources();
+        if sources.is_empty()
+            || !self.drawn().is_some_and(|drawn| drawn.as_ref().is_ok_and(|one| !one.figure_is_empty()))
+        {
+            return Err("nothing is drawn that could become a panel".to_owned());
+        }
         for source in &sources {
             let name = name_of(source);
-            let other = self.composing.known.iter().find(|known| name_of(known) == name);
-            if let Some(other) = other.filter(|other| other.records.folder != source.records.folder) {
+            let mut others = self.composing.known.iter().chain(&sources);
+            let is_other = |other: &&Source| name_of(other) == name && other.records.folder != source.records.folder;
+            if let Some(other) = others.find(is_other) {
                 return Err(format!(
                     "{} and {} have one name, by which a figure's file finds a session again: rename the folder of one",
                     other.records.folder.display(),
@@ -71,8 +77,7 @@ impl FiguresScreen {
     /// Shows the composed figure of a file that was opened.
     pub(super) fn show_composition(&mut self, composition: Composition) {
         self.study.style = composition.style;
-        self.composing.composition = composition;
-        self.composing.is_shown = true;
+        self.composing = Composing { composition, is_shown: true, known: Vec::new() };
     }
 
     /// What is to be drawn in place of the figure, if a composition is shown.
@@ -81,10 +86,12 @@ impl FiguresScreen {
         if !is_shown || composition.panels.is_empty() {
             return None;
         }
-        // Sessions on the desk are as they are now.
-        let mut sources = desk.sources();
-        let is_new = |source: &&Source| !desk.sources().iter().any(|own| own.records.folder == source.records.folder);
-        sources.extend(known.iter().filter(is_new).cloned());
+        // A panel keeps to the session that it was made of, which on the desk is as it is now; another one of the same name does not replace it.
+        let open = desk.sources();
+        let now = |source: &Source| open.iter().find(|own| own.records.folder == source.records.folder).cloned();
+        let mut sources: Vec<Source> =
+            known.iter().map(|source| now(source).unwrap_or_else(|| source.clone())).collect();
+        sources.extend(open.iter().filter(|own| known.iter().all(|known| name_of(known) != name_of(own))).cloned());
         let composition = Composition { style: self.study.style, ..composition.clone() };
         Some(Asked { composition, sources })
     }

@@ -14,6 +14,9 @@ pub fn analysed(sources: &[Source]) -> Vec<analysis::Source<'_>> {
     sources.iter().map(Source::analysed).collect()
 }
 
+/// Greatest width and height of a picture on screen, in pixels: what every graphics card takes as one texture.
+const MOST_PIXELS: f64 = 8192.0;
+
 /// A figure, ready to show and export.
 #[derive(Clone, Debug)]
 pub struct Drawn {
@@ -25,6 +28,8 @@ pub struct Drawn {
     pub scene: Scene,
     /// What would not do in print.
     pub warnings: Vec<String>,
+    /// What a reader must know, and what would not do in print.
+    pub notes: Vec<String>,
     /// The scene's pixels.
     pub image: ColorImage,
     /// What its table shows.
@@ -56,11 +61,14 @@ impl Drawn {
                 (scene, warnings)
             }
         };
+        let notes = composed.as_ref().map_or_else(|| figure.notes(), ComposedFigure::notes);
+        let notes = notes.into_iter().chain(warnings.iter().cloned()).collect();
+        let resolution = resolution.min(MOST_PIXELS / scene.width.max(scene.height).max(1.0));
         let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?.seen_as(vision);
         let size = [pixels.width as usize, pixels.height as usize];
         let image = ColorImage::from_rgba_unmultiplied(size, &pixels.rgba);
         let texts = CellTexts::new(&figure.table, Beside::default(), |column| column.is_measure);
-        Ok(Self { figure, composed, scene, warnings, image, texts })
+        Ok(Self { figure, composed, scene, warnings, notes, image, texts })
     }
 
     /// Whether what is shown on paper is empty.
@@ -79,12 +87,6 @@ impl Drawn {
     /// What it shows, in a few words.
     pub fn title(&self) -> &str {
         if self.composed.is_some() { "Panels" } else { &self.figure.title }
-    }
-
-    /// What a reader must know, and what would not do in print.
-    pub fn notes(&self) -> Vec<String> {
-        let notes = self.composed.as_ref().map_or_else(|| self.figure.notes(), ComposedFigure::notes);
-        notes.into_iter().chain(self.warnings.iter().cloned()).collect()
     }
 
     /// The rows of its table sorted by a column, or in the table's order without one.

@@ -32,9 +32,13 @@ impl FiguresScreen {
     }
 
     fn show_figure(&mut self, file: &Path, provenance: Provenance, desk: &mut Desk) {
+        let before = self.edited();
         match provenance.composition {
             Some(composition) => self.show_composition(composition),
             None => (self.study, self.composing.is_shown) = (provenance.study, false),
+        }
+        if self.edited() != before {
+            self.history.edited(before, None);
         }
         self.stale = true;
         let problems = provenance.problems.iter().map(|problem| format!("\n{problem}"));

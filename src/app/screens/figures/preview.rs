@@ -41,7 +41,7 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
             ui.label(muted(ui, "updating …"));
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let notes = drawn.notes();
+            let notes = &drawn.notes;
             ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
                 ui.set_max_width(520.0);
                 notes.iter().for_each(|note| drop(ui.label(format!("• {note}"))));
@@ -51,7 +51,9 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
     for warning in &drawn.warnings {
         ui.colored_label(palette(ui.visuals()).bad, format!("⚠ {warning}"));
     }
-    for line in &drawn.figure.missing {
+    // The composed figure's warnings are those of its panels.
+    let missing: &[String] = if drawn.composed.is_some() { &[] } else { &drawn.figure.missing };
+    for line in missing {
         ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {line}"));
     }
     ui.add_space(GRID);
