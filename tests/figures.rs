@@ -150,6 +150,12 @@ fn panels_of_two_sessions_are_one_figure_that_is_drawn_again_from_its_file() {
         said(&output)
     );
     assert_eq!(fs::read_to_string(home.join("figures/both.svg")).unwrap(), svg);
+
+    // Drawn of another session, its file names that one from then on.
+    drawn(home, &["figures/both.svg", "--of", "gpu", "--out", "of-one.svg"]);
+    drawn(home, &["of-one.svg", "--out", "again.svg"]);
+    let [one, again] = ["of-one.svg", "again.svg"].map(|file| fs::read_to_string(home.join(file)).unwrap());
+    assert_eq!(one, again);
 }
 
 #[test]
