@@ -40,7 +40,7 @@ impl Contrast {
         }
     }
 
-    /// The probability of a mean this far from 0 if there is no difference, allowing for a shift by `rounding`.
+    /// The p-value: how probable a mean at least this far from 0 is without a real difference, after a shift by `rounding` towards 0.
     pub(super) fn difference(&self, rounding: f64) -> f64 {
         (2.0 * student_t_above(self.t((self.mean.abs() - rounding).max(0.0)), self.freedom)).min(1.0)
     }

@@ -103,7 +103,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// A measure of which only the key is known: the last value of the first rank that reports one.
+    /// A measure that has a key but no entry here: its value is the last one of the first rank that reports one.
     pub fn new(key: impl Into<Key>) -> Self {
         let key = key.into();
         Self {

@@ -189,7 +189,7 @@ impl Laid {
 
     /// The items of all lines but the selected cell's, if the selected cell has a line. An ideal line belongs to the line of its level.
     fn standing_back(&self, charts: &[Chart], selected: Option<&CellKey>) -> Vec<Range<usize>> {
-        let of = |[chart, panel, series]: [usize; 3]| {
+        let series_at = |[chart, panel, series]: [usize; 3]| {
             let panel = charts.get(chart)?.panels.get(panel)?;
             Some((panel, panel.series.get(series)?))
         };
@@ -203,7 +203,7 @@ impl Laid {
             .parts
             .iter()
             .filter_map(|placed| match placed.part {
-                Part::Line(place) => Some((of(place).is_some_and(is_chosen), placed.items.clone())),
+                Part::Line(place) => Some((series_at(place).is_some_and(is_chosen), placed.items.clone())),
                 _ => None,
             })
             .collect();

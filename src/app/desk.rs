@@ -142,7 +142,7 @@ pub struct Looks {
     pub filter: String,
     /// Levels whose cells are left out.
     pub hidden: Vec<(Key, Level)>,
-    /// Factors of which only one level is shown.
+    /// Factors with a single level among the shown cells.
     pub held: Vec<(Key, Level)>,
 }
 

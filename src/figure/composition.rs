@@ -279,7 +279,7 @@ impl CompositionFile {
         PanelTable { path, sessions, base: study.or(preset), title, span, own }
     }
 
-    /// A panel of sessions of these names, of which the first keeps these studies; and what of it cannot be read.
+    /// A panel of the sessions with these names, and what could not be read of it. `saved` are the studies of its first session.
     ///
     /// # Errors
     /// There is no study of the name that it starts from, or it cannot be read.

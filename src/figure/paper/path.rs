@@ -74,7 +74,7 @@ pub enum Segment {
 }
 
 impl Segment {
-    /// The same so far to the right and down.
+    /// The same segment, moved to the right and down by these points.
     #[must_use]
     pub fn moved(self, right: f64, down: f64) -> Self {
         match self {
@@ -88,7 +88,7 @@ impl Segment {
     }
 }
 
-/// What surrounds a path and the control points of its curves; none of a path without a point.
+/// The smallest area around a path and the control points of its curves; `None` for a path without points.
 pub(super) fn bounds(segments: &[Segment]) -> Option<Area> {
     let points = segments.iter().flat_map(|segment| match segment {
         Segment::Move(x, y) | Segment::Line(x, y) => vec![(*x, *y)],

@@ -219,7 +219,7 @@ impl Scene {
         self
     }
 
-    /// Adds what is on another page, so far to the right and down; `charts` were laid out on this one before it.
+    /// Adds the contents of another page, moved to the right and down by these points. `charts` is the number of charts that are on this page already.
     pub fn add(&mut self, other: Self, (right, down): (f64, f64), charts: usize) {
         let moved = |area: Area| Area { left: area.left + right, top: area.top + down, ..area };
         let before = self.items.len();
@@ -248,13 +248,13 @@ impl Scene {
         let is_added = |placed: &&Placed| matches!(placed.part, Part::Annotation(_));
         let explains =
             self.parts.iter().filter(move |placed| !is_added(placed) && !matches!(placed.part, Part::Line(_)));
-        let of = |placed: &Placed| (placed.part.clone(), placed.area);
+        let with_area = |placed: &Placed| (placed.part.clone(), placed.area);
         let marks = self.marks.iter().filter(move |_| self.marks.len() <= most);
         let points = marks.map(|mark| (Part::Point(mark.place), mark.area));
-        explains.map(of).chain(points).chain(self.parts.iter().filter(is_added).map(of))
+        explains.map(with_area).chain(points).chain(self.parts.iter().filter(is_added).map(with_area))
     }
 
-    /// Draws a part of the page. One that draws nothing is none.
+    /// Draws a part of the page and records what it covers, unless it draws nothing.
     pub fn part<T>(&mut self, part: Part, draw: impl FnOnce(&mut Self) -> T) -> T {
         let (place, first) = (self.parts.len(), self.items.len());
         let drawn = draw(self);

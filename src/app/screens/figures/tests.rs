@@ -86,13 +86,18 @@ fn harness(state: State) -> Harness<'static, (State, Vec<Command>)> {
 fn click(harness: &mut Harness<'static, (State, Vec<Command>)>, name: &str) {
     harness.get_by_label(name).click();
     harness.run();
+    execute(harness);
+    harness.run();
+}
+
+/// Executes what the last frames asked for.
+fn execute(harness: &mut Harness<'static, (State, Vec<Command>)>) {
     let context = harness.ctx.clone();
     let (state, commands) = harness.state_mut();
     for command in std::mem::take(commands) {
         state.execute(command, &context);
     }
     settle(state);
-    harness.run();
 }
 
 fn drawn(state: &State) -> &Drawn {
@@ -294,12 +299,7 @@ fn act(harness: &mut Harness<'static, (State, Vec<Command>)>) {
     // The window executes what a frame asks for before the next one.
     for _ in 0..6 {
         harness.step();
-        let context = harness.ctx.clone();
-        let (state, commands) = harness.state_mut();
-        for command in std::mem::take(commands) {
-            state.execute(command, &context);
-        }
-        settle(state);
+        execute(harness);
     }
     harness.run();
 }
