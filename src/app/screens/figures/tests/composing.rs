@@ -131,6 +131,27 @@ fn a_second_session_of_one_name_is_refused_as_a_file_could_not_tell_them_apart()
 }
 
 #[test]
+fn a_panel_keeps_to_its_session_when_another_one_of_the_same_name_is_opened() {
+    let mut state = state_with(Path::new("/a/study"), small());
+    send(&mut state, FiguresCommand::AddPanel);
+    let before = texts(&state);
+    open(&mut state, Path::new("/b/study"), small()[..1].to_vec());
+    send(&mut state, FiguresCommand::ShowPanels(false));
+    assert!(texts(&state).len() < before.len(), "the other session has fewer cells");
+    send(&mut state, FiguresCommand::ShowPanels(true));
+    assert_eq!(texts(&state), before);
+}
+
+#[test]
+fn where_nothing_is_drawn_nothing_becomes_a_panel() {
+    let mut state = state_with(Path::new("/a/study"), Vec::new());
+    send(&mut state, FiguresCommand::AddPanel);
+    assert!(composition(&state).panels.is_empty());
+    let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+    assert!(!good && message.contains("nothing is drawn"), "{message}");
+}
+
+#[test]
 fn a_composed_figure_is_no_command_and_says_what_it_is_asked_for_by() {
     let mut state = state_with(Path::new("/s/study"), small());
     send(&mut state, FiguresCommand::AddPanel);
