@@ -30,8 +30,8 @@ pub mod conduct;
 pub mod dataset;
 /// Long tables of a session's runs, steps, epochs, samples and evidence for other programs, as CSV and Parquet.
 pub mod export;
-/// Charts and tables for screen and paper: studies, figures of one study or of several panels, as SVG, PDF and PNG with their provenance, tables as Markdown, CSV,
-/// LaTeX and JSON.
+/// Charts and tables for screen and paper: studies, figures of one study or of several panels, as SVG, PDF and PNG with their
+/// provenance, tables as Markdown, CSV, LaTeX and JSON.
 pub mod figure;
 /// Files and text that other programs wrote: opened without following links, read with limits, shown without their escapes. Files that
 /// the user names, written whole or through.
