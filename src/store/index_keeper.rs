@@ -1,7 +1,7 @@
 //! The thread that maintains a session's index: it appends samples to their logs, indexes messages, and commits in batches.
 //! If the index fails, it later catches up from the logs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -95,6 +95,10 @@ pub(super) struct IndexKeeper {
     index: Index,
     pending_error: PendingError,
     samples: HashMap<String, SampleLog>,
+    /// Runs whose logs were read up to their ends when they ended.
+    sealed: HashSet<String>,
+    /// Sealed runs of which events came afterwards.
+    late: BTreeSet<String>,
     /// Start of the open transaction.
     transaction_start: Option<Instant>,
     rows: u32,
@@ -111,6 +115,8 @@ impl IndexKeeper {
             index,
             pending_error,
             samples: HashMap::new(),
+            sealed: HashSet::new(),
+            late: BTreeSet::new(),
             transaction_start: None,
             rows: 0,
             failed: None,
@@ -197,8 +203,16 @@ impl IndexKeeper {
             self.transaction_start = Some(Instant::now());
         }
         match message {
+            // The log is the truth: the reading at the run's end may have found this event and later ones, which it must not replace.
+            Message::Event(line) if self.sealed.contains(&line.run) => {
+                self.late.insert(line.run);
+                Ok(())
+            }
             Message::Event(line) => self.index.event(&line).map_err(StoreError::index(path)),
             Message::Decision(line, journal_bytes) => {
+                if let Decision::RunQueued { run, .. } | Decision::RunStarted { run, .. } = &line.decision {
+                    self.sealed.remove(run);
+                }
                 let indexed = self.index.decision(&line);
                 indexed
                     .and_then(|()| self.index.set_log_bytes("journal.jsonl", journal_bytes, 0))
@@ -217,7 +231,16 @@ impl IndexKeeper {
     fn seal(&mut self, run: &str) -> Result<(), StoreError> {
         self.index_folds()?;
         self.samples.remove(run);
+        self.sealed.insert(run.to_owned());
         replay::catch_up_run(&self.folder, &mut self.index, run).map(|_| ())
+    }
+
+    /// Reads what ranks logged after their runs had ended.
+    fn index_late(&mut self) -> Result<(), StoreError> {
+        for run in std::mem::take(&mut self.late) {
+            replay::catch_up_run(&self.folder, &mut self.index, &run)?;
+        }
+        Ok(())
     }
 
     fn index_folds(&mut self) -> Result<(), StoreError> {
@@ -237,6 +260,7 @@ impl IndexKeeper {
         }
         let commit = |writer: &mut Self| {
             writer.index_folds()?;
+            writer.index_late()?;
             writer.index.commit().map_err(StoreError::index(&writer.index_path))
         };
         match commit(self) {

@@ -164,6 +164,28 @@ proptest! {
 }
 
 #[test]
+fn an_event_that_comes_after_its_runs_end_replaces_nothing_that_its_log_holds_later() {
+    let (folder, store) = session();
+    store.decide(queued("r1")).unwrap();
+    let failed = |message: &str| {
+        let event = Event::Failed { kind: FailureKind::Peer, message: message.to_owned() };
+        line("r1", 0, 1.0, event)
+    };
+    log(folder.path(), &failed("first"));
+    log(folder.path(), &failed("last"));
+    store.decide(ended("r1", RunState::Failed)).unwrap();
+    store.event(failed("first")).unwrap();
+    store.flush().unwrap();
+    let live = everything(&store.reader().unwrap());
+    assert_eq!(live[0].ranks[0].failure, Some((FailureKind::Peer, "last".to_owned())));
+    log(folder.path(), &failed("later"));
+    store.event(failed("later")).unwrap();
+    store.flush().unwrap();
+    let live = everything(&store.reader().unwrap());
+    assert_eq!(live[0].ranks[0].failure, Some((FailureKind::Peer, "later".to_owned())));
+}
+
+#[test]
 fn progress_is_told_up_to_the_last_byte() {
     let (folder, store) = session();
     store.decide(queued("r1")).unwrap();
