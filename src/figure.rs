@@ -56,7 +56,7 @@ pub use overrides::{
 pub use palette::{COLOUR_NAMES, COLOURS, Dash, DashKind, Hatch, Marker, OwnLook, Sign, level_index, on_dark};
 pub use published::OfPaper;
 pub use questions::{Group, Titled, study_groups};
-pub use render::{Format, html, render};
+pub use render::{Format, html, latex_parts, render};
 pub use saved::{SavedStudy, check_studies, find_study, refused_name};
 pub use study::{Form, Limits, Over, Place, Runs, SETTINGS, SPEEDUP, Study, known_measures};
 pub use table::{CellValue, Column, Row, Table};

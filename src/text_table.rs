@@ -109,13 +109,56 @@ impl TextTable {
         format!("<table>\n<thead>\n{}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n", line(&self.head, "th"))
     }
 
-    /// As a `tabular` of LaTeX with rules of booktabs.
+    /// As a `tabular` of LaTeX with rules of booktabs. Columns of long texts wrap, which needs the package array.
     pub fn latex(&self) -> String {
-        let line = |fields: &[Field]| join(fields, " & ", latex_text) + " \\\\\n";
-        let rows: String = self.rows.iter().map(|row| line(row)).collect();
-        let (sides, head) = (&self.sides, line(&self.head));
-        format!("\\begin{{tabular}}{{{sides}}}\n\\toprule\n{head}\\midrule\n{rows}\\bottomrule\n\\end{{tabular}}\n")
+        let (head, rows) = (latex_line(&self.head), self.latex_rows());
+        let columns = self.latex_columns();
+        format!("\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head}\\midrule\n{rows}\\bottomrule\n\\end{{tabular}}\n")
     }
+
+    /// As a `longtable` of LaTeX, which goes on over pages and repeats its headings on each.
+    pub fn latex_pages(&self) -> String {
+        let (head, rows) = (latex_line(&self.head), self.latex_rows());
+        let columns = self.latex_columns();
+        format!(
+            "\\begin{{longtable}}{{{columns}}}\n\\toprule\n{head}\\midrule\n\\endhead\n{rows}\\bottomrule\n\\end{{longtable}}\n"
+        )
+    }
+
+    /// How many characters the widest text of a column takes, wrapped as in LaTeX.
+    pub fn wrapped_width(&self, column: usize) -> usize {
+        let length = |row: &Vec<Field>| match row.get(column) {
+            Some(Field::Text(text) | Field::Ready(text)) => text.chars().count(),
+            None => 0,
+        };
+        let widest = self.rows.iter().map(length).max().unwrap_or(0);
+        let wraps = self.sides.chars().nth(column) == Some('l') && widest > WRAPPED_FROM;
+        if wraps { 2 * WRAPPED_EM } else { widest }
+    }
+
+    fn latex_rows(&self) -> String {
+        self.rows.iter().map(|row| latex_line(row)).collect()
+    }
+
+    fn latex_columns(&self) -> String {
+        let is_long = |place: usize| {
+            self.rows.iter().any(|row| matches!(&row[place], Field::Text(text) if text.chars().count() > WRAPPED_FROM))
+        };
+        let column = |(place, side): (usize, char)| match side {
+            'l' if is_long(place) => format!(">{{\\raggedright\\arraybackslash}}p{{{WRAPPED_EM}em}}"),
+            side => side.to_string(),
+        };
+        self.sides.chars().enumerate().map(column).collect()
+    }
+}
+
+/// Texts of LaTeX's tables wrap if one of their column has more characters.
+const WRAPPED_FROM: usize = 30;
+/// How wide they then are, in em: some 20 characters.
+const WRAPPED_EM: usize = 10;
+
+fn latex_line(fields: &[Field]) -> String {
+    join(fields, " & ", latex_text) + " \\\\\n"
 }
 
 fn join(fields: &[Field], between: &str, escape: fn(&str) -> String) -> String {
@@ -148,7 +191,7 @@ pub fn html_lines(text: &str) -> String {
 
 /// Text for LaTeX, on one line and without commands.
 pub fn latex_text(text: &str) -> String {
-    escaped(text, |character| match character {
+    let text = escaped(text, |character| match character {
         '%' | '_' | '&' | '#' | '$' | '{' | '}' => Some(format!("\\{character}")),
         '\\' => Some("\\textbackslash{}".to_owned()),
         '~' => Some("\\textasciitilde{}".to_owned()),
@@ -167,7 +210,9 @@ pub fn latex_text(text: &str) -> String {
         '√' => Some("$\\surd$".to_owned()),
         '…' => Some("\\ldots{}".to_owned()),
         _ => None,
-    })
+    });
+    // LaTeX sets two hyphens as one dash: options of commands would lose one.
+    text.replace("--", "-{}-{}")
 }
 
 /// A sentence for Markdown: as `markdown_text`, but text between backticks is code.
@@ -222,6 +267,19 @@ fn escaped(text: &str, replaced: impl Fn(char) -> Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_wrap_in_latex_and_options_keep_both_hyphens() {
+        let mut table = TextTable::new("lr", ["Note", "Value"]);
+        table.row(["short".into(), 1_usize.into()]);
+        assert!(table.latex().starts_with("\\begin{tabular}{lr}\n"), "{}", table.latex());
+        table.row(["a note of more characters than a column has".into(), 2_usize.into()]);
+        let wrapped = "{>{\\raggedright\\arraybackslash}p{10em}r}\n\\toprule\nNote & Value \\\\\n\\midrule\n";
+        assert!(table.latex().starts_with(&format!("\\begin{{tabular}}{wrapped}")), "{}", table.latex());
+        let pages = table.latex_pages();
+        assert!(pages.starts_with(&format!("\\begin{{longtable}}{wrapped}\\endhead\n")), "{pages}");
+        assert_eq!(latex_text("run --preset x---y"), "run -{}-{}preset x-{}-{}-y");
+    }
 
     #[test]
     fn escapes_of_terminals_are_written_out() {

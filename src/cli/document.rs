@@ -163,10 +163,12 @@ impl Document {
                 Part::Paragraph(paragraph) => format!("{}\n", latex_prose(paragraph)),
                 Part::List(items) => latex_list(items),
                 Part::Table(table) => {
-                    let alone = Table { notes: Vec::new(), ..(**table).clone() };
-                    latex_table(&render(&alone, Format::Latex)) + &latex_list(&table.notes)
+                    let parts = figure::latex_parts(table, LINE).into_iter().map(|part| latex_table(&part));
+                    parts.collect::<String>() + &latex_list(&table.notes)
                 }
-                Part::Values(table) => latex_table(&table.latex()),
+                Part::Values(table) => {
+                    format!("{{\\footnotesize\\setlength{{\\tabcolsep}}{{4pt}}\n{}}}\n", table.latex_pages())
+                }
                 Part::Lines { title, text } => {
                     let lines: Vec<String> =
                         text.lines().map(|line| format!("\\texttt{{{}}}", latex_text(line))).collect();
@@ -270,7 +272,7 @@ fn longest_run(text: &str) -> usize {
 
 const PREAMBLE: &str = "% Packages of Debian: texlive-latex-extra, texlive-science, lmodern.\n\\documentclass[10pt,a4paper]{article}\n\
                         \\usepackage[T1]{fontenc}\n\\usepackage[utf8]{inputenc}\n\\usepackage{lmodern}\n\
-                        \\usepackage[margin=20mm]{geometry}\n\\usepackage{booktabs, siunitx, graphicx}\n\
+                        \\usepackage[margin=20mm]{geometry}\n\\usepackage{array, booktabs, longtable, siunitx, graphicx}\n\
                         \\usepackage[export]{adjustbox}\n\\setlength{\\parindent}{0pt}\n\\setlength{\\parskip}{0.5em}\n\
                         \\begin{document}\n\\sloppy\n";
 
@@ -284,10 +286,13 @@ fn latex_list(items: &[String]) -> String {
     if items.is_empty() { items } else { format!("{{\\small\\begin{{itemize}}\n{items}\\end{{itemize}}}}\n") }
 }
 
+/// Characters in a line of a table that is set as small as its notes.
+const LINE: usize = 105;
+
 /// A `tabular`, shrunk to the width and height of the page where it is larger.
 fn latex_table(tabular: &str) -> String {
     format!(
-        "\\begin{{center}}\\begin{{adjustbox}}{{max width=\\linewidth, max totalheight=0.95\\textheight}}\n{tabular}\\end{{adjustbox}}\\end{{center}}\n"
+        "\\begin{{center}}\\small\\begin{{adjustbox}}{{max width=\\linewidth, max totalheight=0.95\\textheight}}\n{tabular}\\end{{adjustbox}}\\end{{center}}\n"
     )
 }
 

@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 use super::follow::{Following, interrupts};
 use super::remote::Place;
 use super::{Format, INTERRUPTED, OK, Outcome, print, say};
+use crate::analysis::counted;
 use crate::conduct::Order;
 use crate::figure::significant;
 use crate::plan::{CudaState, Node};
@@ -198,7 +199,12 @@ fn describe(node: &Node) -> String {
         format!("# {}", node.hostname),
         String::new(),
         format!("- system: {}", node.system),
-        format!("- processor: {}; {} CPUs usable, {} NUMA nodes", node.cpu_model, node.cpus, node.numa_nodes),
+        format!(
+            "- processor: {}; {} usable, {}",
+            node.cpu_model,
+            counted(node.cpus as usize, "CPU"),
+            counted(node.numa_nodes as usize, "NUMA node")
+        ),
         format!("- memory: {} usable", gigabytes(node.memory_bytes)),
         format!("- NVIDIA driver: {}", node.driver.as_deref().unwrap_or("none")),
     ];

@@ -75,9 +75,9 @@ fn describe(artefact: &Artefact) -> String {
             "\nThe published accuracy comes from full runs: `multicard run --preset {id}` makes a full run of each cell.\n"
         );
     }
-    let table = reproduction::values(artefact);
+    let (line, table) = reproduction::values(artefact);
     if !table.is_empty() {
-        text += &format!("\n{}", table.markdown());
+        text += &format!("\n{line}\n\n{}", table.markdown());
     }
     let contradictions: Vec<String> =
         artefact.contradictions().map(|one| format!("- {}: {}\n", one.place, one.what)).collect();

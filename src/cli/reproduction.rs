@@ -1,6 +1,7 @@
 //! The report of a reproduction: both papers' tables and figures in their order, published beside measured, what deviates, claims with
 //! verdicts, contradictions.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use crate::analysis::{Cell, RunSummary, Source, cells_of};
 use crate::figure::paper::{self, Origin, PaperFormat};
 use crate::figure::{self, CellValue, Chart, Row, Study, capitalised, claims_table, counted};
 use crate::papers::{self, Artefact, Bound, Judgement, Paper, PublishedValue, Verdict};
-use crate::plan::RunState;
+use crate::plan::{Key, Level, RunState};
 use crate::text_table::TextTable;
 
 /// Writes the report of several sessions into a folder.
@@ -144,9 +145,9 @@ impl Report<'_> {
             document.paragraph(format!("Not measured here, or only in part: {needs}."));
         }
         let is_measured = self.measured(document, artefact, sources)?;
-        let values = values(artefact);
+        let (line, values) = values(artefact);
         if !values.is_empty() {
-            document.paragraph("Published:");
+            document.paragraph(line);
             document.0.push(Part::Values(values));
         }
         Ok(is_measured)
@@ -168,7 +169,7 @@ impl Report<'_> {
         if figure.cells.is_empty() {
             if artefact.plan().is_some() {
                 document.paragraph(format!(
-                    "No run of these sessions belongs to its cells: multicard run --preset {id} makes such runs."
+                    "No run of these sessions belongs to its cells: `multicard run --preset {id}` makes such runs."
                 ));
             }
             return Ok(false);
@@ -177,7 +178,7 @@ impl Report<'_> {
         if !figure.table.rows.iter().any(has_value) {
             document.paragraph(format!(
                 "Runs of these sessions belong to its cells but measured none of its numbers (quick runs give no losses, for example): \
-                     multicard run --preset {id} makes full runs."
+                     `multicard run --preset {id}` makes full runs."
             ));
             return Ok(false);
         }
@@ -209,11 +210,28 @@ fn runs_of(artefact: &'static Artefact, source: &Source) -> Vec<RunSummary> {
     own.flat_map(|(_, cell)| cell.runs.iter().map(|run| (*run).clone())).collect()
 }
 
-/// The numbers that a paper prints in a table or figure, one in each row.
-pub(super) fn values(artefact: &Artefact) -> TextTable {
+/// The numbers that a paper prints in a table or figure, one in each row, below a line with the levels that all of them have.
+pub(super) fn values(artefact: &Artefact) -> (String, TextTable) {
+    let all: Vec<&PublishedValue> = artefact.values().collect();
+    // A level counts as shared if every value that states it states this one.
+    let is_shared = |key: &Key, level: &Level| {
+        let mut stated = all.iter().filter_map(|value| value.levels.get(key));
+        all.len() > 1 && stated.all(|other| other == level)
+    };
+    let written = |value: &PublishedValue, shared: bool| -> Vec<String> {
+        let levels = value.levels.iter().filter(|(key, level)| is_shared(key, level) == shared);
+        levels.map(|(key, level)| format!("{key} = {level}")).collect()
+    };
+    let shared: BTreeSet<String> = all.iter().flat_map(|value| written(value, true)).collect();
+    let shared: Vec<String> = shared.into_iter().collect();
+    let line = if shared.is_empty() {
+        "Published:".to_owned()
+    } else {
+        format!("Published. Wherever the paper states them, these are the same: {}.", shared.join(", "))
+    };
     let mut table = TextTable::new("lllrll", ["Place", "Levels", "Measure", "Value", "Unit", "Note"]);
-    for value in artefact.values() {
-        let levels: Vec<String> = value.levels.iter().map(|(key, level)| format!("{key} = {level}")).collect();
+    for value in &all {
+        let levels = written(value, false).join(", ");
         let bound = match value.bound {
             Bound::Exact => "",
             Bound::Low => "from ",
@@ -228,12 +246,12 @@ pub(super) fn values(artefact: &Artefact) -> TextTable {
         let PublishedValue { place, measure, value, unit, .. } = value;
         table.row([
             place.as_str().into(),
-            levels.join(", ").into(),
+            levels.into(),
             measure.as_str().into(),
             format!("{bound}{value}").into(),
             unit.as_str().into(),
             notes.join("; ").into(),
         ]);
     }
-    table
+    (line, table)
 }

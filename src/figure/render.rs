@@ -80,17 +80,77 @@ fn latex(table: &Table) -> String {
     format!("% \\usepackage{{booktabs, siunitx}}\n{tabular}{}", notes.collect::<String>())
 }
 
+/// Writes a table as one or more `tabular`s, without its notes: each has at most about so many characters in a line, and the columns of levels
+/// and counts at the start of each.
+pub fn latex_parts(table: &Table, characters: usize) -> Vec<String> {
+    let table = table.for_reading();
+    let read = text_table(&table, &PLAIN);
+    let is_key = |column: &&Column| !column.is_measure;
+    let keys = table.columns.iter().take_while(is_key).count();
+    let width = |column: usize| {
+        let heading = heading_lines(&table.columns[column].name).iter().map(|line| line.chars().count()).max();
+        read.wrapped_width(column).max(heading.unwrap_or(0)) + BETWEEN
+    };
+    let key_width: usize = (0..keys).map(width).sum();
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    let mut used = characters;
+    for column in keys..table.columns.len() {
+        let follows = matches!(parts.last(), Some(part) if !table.columns[column].is_measure && !part.is_empty());
+        if !follows && used + width(column) > characters {
+            parts.push(Vec::new());
+            used = key_width;
+        }
+        used += width(column);
+        if let Some(part) = parts.last_mut() {
+            part.push(column);
+        }
+    }
+    let last = parts.len().saturating_sub(1);
+    let part = |(place, columns): (usize, Vec<usize>)| {
+        let columns: Vec<usize> = (0..keys).chain(columns).collect();
+        let mut part = Table { notes: Vec::new(), lead: Vec::new(), ..table.clone() };
+        part.columns = columns.iter().map(|column| table.columns[*column].clone()).collect();
+        for row in &mut part.rows {
+            row.values = columns.iter().map(|column| row.values[*column].clone()).collect();
+            if place < last {
+                row.marks.clear();
+            }
+        }
+        latex(&part)
+    };
+    parts.into_iter().enumerate().map(part).collect()
+}
+
+/// Space between two columns, in characters.
+const BETWEEN: usize = 2;
+
+/// A heading on one line, or a long one on two.
+fn heading_lines(name: &str) -> Vec<&str> {
+    const LONG: usize = 14;
+    let middle = name.len() / 2;
+    let space = name.match_indices(' ').map(|(place, _)| place).min_by_key(|place| place.abs_diff(middle));
+    match space {
+        Some(space) if name.chars().count() > LONG => vec![&name[..space], &name[space + 1..]],
+        _ => vec![name],
+    }
+}
+
 fn latex_heading(column: &Column) -> Field {
+    let mut lines: Vec<String> = heading_lines(&column.name).into_iter().map(latex_text).collect();
     let unit = match column.shown_unit.as_str() {
-        "" => return column.name.as_str().into(),
+        "" if lines.len() == 1 => return column.name.as_str().into(),
+        "" => String::new(),
         "s" => "\\unit{\\second}".to_owned(),
         "images/s" => "images\\,\\unit{\\per\\second}".to_owned(),
         "GB" => "\\unit{\\giga\\byte}".to_owned(),
         "J" => "\\unit{\\joule}".to_owned(),
         other => latex_text(other),
     };
-    // The unit below the name: a table of many measures then fits on a page.
-    Field::Ready(format!("\\shortstack[r]{{{}\\\\({unit})}}", latex_text(&column.name)))
+    if !unit.is_empty() {
+        lines.push(format!("({unit})"));
+    }
+    // Names on two lines and units below them: a table of many measures then fits on a page.
+    Field::Ready(format!("\\shortstack[r]{{{}}}", lines.join("\\\\")))
 }
 
 fn text_table(table: &Table, notation: &Notation) -> TextTable {
