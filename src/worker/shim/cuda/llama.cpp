@@ -1,5 +1,5 @@
-// The kernels of a Llama block on GPUs: one each for what takes libtorch several. Compiled for the type of activations and the rank of
-// adapters.
+// The kernels of a Llama block on GPUs. Each of them does what takes libtorch several kernels. They are compiled for the type of
+// activations and the rank of adapters.
 #include <ATen/ATen.h>
 #include <map>
 #include <mutex>
@@ -16,17 +16,18 @@ using at::Tensor;
 
 namespace {
 
-// Threads of most blocks, of those that work on whole rows, and on a stretch of a row.
+// Threads per block: for most kernels, for those whose blocks work on whole rows, and for those that work on a part of a row.
 constexpr int BLOCK = 256, ROW_BLOCK = 512, SPAN_BLOCK = 128;
-// Tokens from which blocks of several of them are enough for a GPU.
+// From this number of tokens on, a GPU is busy even if each block works on several tokens.
 constexpr int64_t FILLS_GPU = 512;
-// What adapters of a higher rank do with the weights' time is little: libtorch's products serve them.
+// Adapters with a higher rank use libtorch's products, because the kernels here would gain little: their time is small compared with the
+// weights'.
 constexpr int64_t HIGHEST_RANK = 16;
-// Tensor cores that add up bf16.
+// The first architecture whose tensor cores support bf16.
 constexpr int MMA_SINCE = 80;
 
 struct Program : Kernels {
-  // Whether adapters' products run on tensor cores.
+  // Whether products with adapters run on tensor cores.
   bool mma;
 
   Program(at::ScalarType kind, int64_t rank) {
@@ -52,10 +53,10 @@ struct CudaKernels : PlainKernels {
     return *made;
   }
 
-  // Values in 16 bytes.
+  // How many values fit into 16 bytes.
   static int64_t pack(const Tensor& x) { return 16 / x.element_size(); }
 
-  // Rows that can be read 16 bytes at a time.
+  // Whether rows can be read 16 bytes at a time.
   static bool fits(const Tensor& x) {
     auto kind = x.scalar_type();
     return (kind == at::kFloat || kind == at::kHalf || kind == at::kBFloat16) && x.dim() == 2 && x.stride(1) == 1 &&
@@ -71,7 +72,7 @@ struct CudaKernels : PlainKernels {
     return true;
   }
 
-  // Without adapters there are none.
+  // Without adapters, the list is empty.
   static Parts<void> parts_of(const Linear& linear) {
     Parts<void> parts{};
     for (size_t p = 0; p < linear.b.size(); p++) {
@@ -87,11 +88,11 @@ struct CudaKernels : PlainKernels {
   static int64_t rank_of(const Linear& linear) { return linear.adapted() ? linear.rank() : 8; }
   static void* pointer(const Tensor& tensor) { return tensor.defined() ? tensor.data_ptr() : nullptr; }
 
-  // The two parts of [gate | up], or none.
+  // Whether the adapters are the two parts of [gate | up], or there are none.
   static bool halves(const Linear& linear, int64_t width) {
     return !linear.adapted() || (linear.b.size() == 2 && linear.start[0] == 0 && linear.start[1] == width && linear.b[0].size(0) == width);
   }
-  // A part that is all columns, or none.
+  // Whether the adapter covers all columns, or there is none.
   static bool whole(const Linear& linear, int64_t width) {
     return !linear.adapted() || (linear.b.size() == 1 && linear.b[0].size(0) == width);
   }
@@ -139,7 +140,7 @@ struct CudaKernels : PlainKernels {
              inverse.data_ptr(), static_cast<int>(x.size(1)), static_cast<float>(epsilon));
   }
 
-  // The blocks of a norm, each of some whole rows. Where tokens are few, a thread works on one pack of its rows.
+  // The launch of a norm: each block works on a few whole rows. If there are few tokens, each thread works on one pack of its rows.
   struct Rows {
     dim3 grid, block;
 
@@ -200,7 +201,7 @@ struct CudaKernels : PlainKernels {
   Tensor turn_back(const Tensor& q, const Tensor& k, const Tensor& v, const Heads& heads) override {
     auto half = heads.width / 2;
     if (half % pack(q) != 0) return PlainKernels::turn_back(q, k, v, heads);
-    // Heads of a token lie together, tokens at one distance.
+    // Whether the heads of a token are contiguous, and tokens are at a constant distance.
     auto even = [&](const Tensor& x) {
       bool is = x.stride(3) == 1 && x.stride(2) == heads.width && x.stride(0) == x.size(1) * x.stride(1) &&
                 x.stride(1) % pack(x) == 0 && reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 == 0;
@@ -230,7 +231,7 @@ struct CudaKernels : PlainKernels {
     } else {
       auto name = gate_up.adapted() ? "swiglu_adapted" : "swiglu";
       unsigned stretches = blocks(width, SPAN_BLOCK * pack(y));
-      // As few tokens a block as leave all blocks at work at once.
+      // As few tokens per block as still let all blocks run at the same time.
       int span = gate_up.adapted() ? blocks(tokens, std::max(1u, made.at_once(name, SPAN_BLOCK) / stretches)) : 1;
       made.run(name, dim3(blocks(tokens, span), stretches), SPAN_BLOCK, gates.data_ptr(), pointer(u), y.data_ptr(), parts_of(gate_up),
                count, columns, span);
@@ -274,7 +275,8 @@ struct CudaKernels : PlainKernels {
     return losses;
   }
 
-  // How `down` and `back` share out their work: blocks of `span` tokens and a stretch of columns, whose sums the last of them adds up.
+  // How `down` and `back` divide their work. A block works on `span` tokens and a range of columns. The last block that finishes adds up
+  // the blocks' sums.
   struct Sums {
     int span;
     dim3 grid;
@@ -283,7 +285,7 @@ struct CudaKernels : PlainKernels {
     Sums(Program& made, const char* name, const Tensor& x, int64_t width, unsigned groups, int64_t rank) {
       auto tokens = x.size(0);
       auto stretches = blocks(width, BLOCK * pack(x));
-      // All blocks at once, or in equal turns.
+      // All blocks run at the same time, or in equal rounds.
       auto fair = blocks(tokens * stretches * groups, made.at_once(name, BLOCK));
       span = MANY * blocks(fair, MANY * blocks(fair, SUMMED));
       grid = dim3(stretches, blocks(tokens, span), groups);
@@ -292,7 +294,7 @@ struct CudaKernels : PlainKernels {
     bool fit() const { return grid.y * grid.z <= ARRIVALS; }
   };
 
-  // Groups of 8 rows, whatever the rank.
+  // Whether `down` can use this matrix: it works on groups of 8 rows, whatever the rank.
   static bool fits_below(const Tensor& a) { return fits_whole(a) && a.size(0) % 8 == 0 && a.size(0) <= 4 * HIGHEST_RANK; }
 
   Tensor down(const Tensor& x, const Tensor& a, double scale) override {
@@ -314,7 +316,7 @@ struct CudaKernels : PlainKernels {
   }
 
   void add_up(Tensor& y, const Tensor& u, const Linear& linear, const Tensor& more) override {
-    // With `more`, the parts must cover all columns.
+    // If `more` is given, the parts must cover all columns.
     bool all = linear.b.size() == 1 && linear.b[0].size(0) == y.size(1);
     if (!linear.adapted() || !fits(y) || !fits(linear) || !fits_whole(u) ||
         (more.defined() && (!all || !fits(more) || more.stride(0) != y.stride(0)))) {
@@ -380,7 +382,7 @@ struct CudaKernels : PlainKernels {
     }
   }
 
-  // All of a layer's sums over tokens in one launch.
+  // Computes all of a layer's sums over tokens in one launch.
   static void outers(Program& made, bool of_a, bool of_b, AdapterGrads& grads, const Tensor& du, const Tensor& x, const Tensor& grad,
                      const Tensor& u, const Linear& linear) {
     Outers<void> jobs{};
@@ -406,7 +408,7 @@ struct CudaKernels : PlainKernels {
 
 }  // namespace
 
-// The kernels of this process, whose first use of a type and rank compiles them.
+// The kernels of this process. The first use of a type and rank compiles them.
 SHIM_API LlamaKernels* mcc_llama_kernels() {
   GUARD(nullptr, {
     static CudaKernels kernels;

@@ -1,7 +1,8 @@
-// MobileNetV2's layers up to the pooled features, as one step of autograd for the stem with the first block, for each other block and
-// for the tail. Activations lie as rows of channels. Pointwise convolutions are cuBLASLt's matrix products; a convolution's raw
-// output is stored and normalised by whoever reads it (kernels/mobilenet.cu). The sums over rows that normalise a pointwise layer's
-// output follow from its few inputs, forward and backward, so that its wide output is written once and read once each way.
+// MobileNetV2's layers up to the pooled features, as operations of autograd: one for the stem with the first block, one for each other
+// block and one for the tail. Activations are stored as rows of channels. Pointwise convolutions are matrix products by cuBLASLt. A
+// convolution's raw output is stored, and the kernels that read it normalise it (kernels/mobilenet.cu). The sums over rows that normalise
+// a pointwise layer's output are computed from its input, which has few channels, forward and backward; so its wide output is written
+// once and read once in each direction.
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -22,15 +23,16 @@ using at::Tensor;
 
 namespace {
 
-// Threads of most blocks.
+// Threads per block for most kernels.
 constexpr int BLOCK = 256;
-// Blocks of a pass over rows for each that fits on the GPU at once: few, because each ends in a sum.
+// For a pass over rows, the number of blocks per block that runs on the GPU at the same time. It is low, because each block ends with a
+// sum.
 constexpr int TURNS = 2;
 
 struct Program : Kernels {
   explicit Program(at::ScalarType kind) {
     std::vector<std::string> options;
-    // Before Hopper, NVRTC 13.0.88 dies by SIGSEGV of `pool` and `mask` in one source, unless it optimises a little less.
+    // For architectures before Hopper, NVRTC 13.0.88 crashes (SIGSEGV) on a source with both `pool` and `mask`, unless it optimises less.
     if (architecture < 90) options.push_back("--Ofast-compile=min");
     compile({"mobilenet.cu"}, kind, options);
   }
@@ -49,7 +51,7 @@ Program& program(at::ScalarType kind) {
 unsigned blocks(int64_t count, int64_t each) { return static_cast<unsigned>((count + each - 1) / each); }
 int pack(const Tensor& x) { return static_cast<int>(16 / x.element_size()); }
 
-// Feature maps' sizes.
+// The size of feature maps.
 struct Size {
   int64_t images, height, width;
   int64_t rows() const { return images * height * width; }
@@ -59,9 +61,9 @@ struct Size {
 // A convolution with its batch normalisation.
 struct Layer {
   Tensor weight, gamma, beta, running_mean, running_variance;
-  Tensor matrix;                     // a pointwise layer's weight in the type of activations [outputs, inputs]
+  Tensor matrix;                     // a pointwise layer's weight in the type of activations, [outputs, inputs]
   int64_t channels = 0;
-  float *sums = nullptr, *grads = nullptr;   // of this pass, [2, channels]
+  float *sums = nullptr, *grads = nullptr;   // sums of this pass, [2, channels]
   double count = 0;
 
   Norm norm() const {
@@ -70,12 +72,13 @@ struct Layer {
   }
 };
 
-// What the steps of one pass share.
+// What the operations of one pass share.
 struct Flow {
   at::ScalarType kind;
-  Tensor arena;                      // sums, zero at first
+  Tensor arena;                      // sums, initially zero
   float* next = nullptr;
-  // The gradient of a block's output lacks this constant for each channel: the normalisation before it does not see constants.
+  // A constant for each channel, which must be added to the gradient of a block's output. It is left out because the normalisation before
+  // it cancels constants.
   float* constant = nullptr;
 
   float* take(int64_t count) { return std::exchange(next, next + count); }
@@ -91,7 +94,7 @@ dim3 over_rows(Program& made, const char* name, const Tensor& like, int64_t chan
   return {across, std::min(blocks(rows, ROWS), wanted)};
 }
 
-// How the kernels of depthwise convolutions divide their work: one round of blocks, each of which takes columns until none are left.
+// How the kernels of depthwise convolutions divide their work: one round of blocks, and each block takes columns until none are left.
 struct Division {
   Maps maps;
   dim3 grid;
@@ -101,7 +104,7 @@ Division divide(Program& made, const char* name, Size in, int64_t channels, int6
   auto out = in.over(stride);
   Maps m{};
   m.images = in.images, m.height = in.height, m.width = in.width, m.out_height = out.height, m.out_width = out.width, m.channels = channels;
-  // As equal as can be: a band of few rows costs as many neighbours as a whole one.
+  // Bands are as equal as possible, because a band with few rows reads as many neighbours as one with many.
   m.high = blocks(out.height, blocks(out.height, stride == 1 ? MOST_HIGH<1> : MOST_HIGH<2>));
   m.bands = blocks(out.height, m.high);
   m.blocks = m.bands * blocks(out.images * out.width, STRIPS);
@@ -109,7 +112,7 @@ Division divide(Program& made, const char* name, Size in, int64_t channels, int6
   return {m, dim3(across, std::min<unsigned>(m.blocks, std::max(1u, made.at_once(name, BLOCK) / across)))};
 }
 
-// Equal parts of a product over many rows, as many as give all multiprocessors work.
+// The number of equal parts into which a product over many rows is divided, so that all multiprocessors have work.
 int64_t parts(const Program& made, int64_t rows, int64_t m, int64_t n) {
   int64_t wanted = std::min<int64_t>(2 * made.processors / (blocks(m, 128) * blocks(n, 128)), rows / 512);
   for (int64_t batch = std::max<int64_t>(wanted, 1); batch > 1; batch--) {
@@ -120,7 +123,7 @@ int64_t parts(const Program& made, int64_t rows, int64_t m, int64_t n) {
 
 // ---------- layers ----------
 
-// A pointwise layer x -> its raw output, with what its gradients need besides.
+// The raw output of a pointwise layer with input x, and what else its gradients need.
 struct Expanded {
   Tensor x, product, raw;
   const float* input_sums;
@@ -134,13 +137,13 @@ Expanded expand(const Flow& flow, const Tensor& x, const float* input_sums, cons
   auto batch = parts(made, x.size(0), inputs, inputs);
   auto gram = outer(x, x, batch);
   gram = batch > 1 ? gram.sum(0) : gram[0];
-  // The patches' column of ones sums up the others.
+  // The column of ones in the patches gives the sums of the other columns.
   if (input_sums == nullptr) e.input_sums = gram.data_ptr<float>() + 27 * inputs;
   e.product = at::empty({layer.channels, inputs}, gram.options());
   made.run("moments", blocks(layer.channels, AT_ONCE), SMALL, gram.data_ptr<float>(), layer.matrix.data_ptr(), e.input_sums,
            e.product.data_ptr<float>(), layer.sums, static_cast<int>(inputs), static_cast<int>(layer.channels));
   if (input_sums == nullptr) {
-    // Kept with the product.
+    // Stored with the product, because `gram` is freed.
     e.product = at::cat({e.product, gram.narrow(0, 27, 1)});
     e.input_sums = e.product.data_ptr<float>() + layer.channels * inputs;
   }
@@ -165,7 +168,7 @@ Tensor activated(const Flow& flow, const Tensor& x, const Layer& layer) {
   return y;
 }
 
-// The projection of a depthwise layer's output, raw.
+// The raw projection of a depthwise layer's output.
 Tensor project(const Flow& flow, const Tensor& x, const Layer& before, const Layer& layer) {
   auto& made = program(flow.kind);
   auto raw = rows_of(flow, x, x.size(0), layer.channels);
@@ -175,7 +178,7 @@ Tensor project(const Flow& flow, const Tensor& x, const Layer& before, const Lay
   return raw;
 }
 
-// A projection normalised, with the residual; its sums go to `sums`.
+// The normalised projection plus the residual; its sums are written to `sums`.
 Tensor normalised(const Flow& flow, const Tensor& raw, const Layer& layer, const Tensor& more, float* sums) {
   auto& made = program(flow.kind);
   auto y = at::empty_like(raw);
@@ -209,7 +212,8 @@ WeightGrad weight_grad(const Grads& grads, const Tensor& partial, const Expanded
           grads.weight.data_ptr<float>()};
 }
 
-// From the gradient of a block's output to that of its depthwise layer's input, normalised, where relu6 let it through.
+// From the gradient of a block's output, computes the gradient of the normalised input of its depthwise layer, zero outside relu6's
+// linear range.
 struct Lower {
   Tensor grad, partial;
 };
@@ -239,7 +243,8 @@ Lower lower_back(const Flow& flow, const Tensor& grad, const Tensor& projected, 
   return {dx, partial};
 }
 
-// The gradient of a pointwise layer's input from that of its normalised output, plus `more`, the output's.
+// The gradient of a pointwise layer's input, computed from that of its normalised output, plus `more`: the gradient of the block's
+// output.
 Tensor expand_back(Flow& flow, const Tensor& grad, const Expanded& e, const Layer& layer, const Tensor& more) {
   auto& made = program(flow.kind);
   auto inputs = e.x.size(1);
@@ -263,7 +268,7 @@ Tensor expand_partial(const Flow& flow, const Tensor& grad, const Expanded& e) {
 
 // ---------- steps ----------
 
-// Feature maps [images, channels, height, width] whose memory is `rows`.
+// A view of `rows` as feature maps [images, channels, height, width].
 Tensor as_maps(const Tensor& rows, Size size) {
   return rows.view({size.images, size.height, size.width, rows.size(1)}).permute({0, 3, 1, 2});
 }
@@ -280,7 +285,7 @@ variable_list inputs_of(const Tensor& x, const std::vector<Layer>& layers) {
 
 using Shared = std::shared_ptr<Flow>;
 
-// The stem, which is a pointwise layer of patches, and the first block, which has no expansion.
+// The stem, which is a pointwise layer on patches, and the first block, which has no expansion.
 Tensor head(const Shared& flow, const Tensor& images, const std::vector<Layer>& layers, Size in, float* sums) {
   auto size = in.over(2);
   auto inputs = inputs_of(images, layers);
@@ -384,7 +389,7 @@ Tensor tail(const Shared& flow, const Tensor& x, const float* input_sums, const 
   return y;
 }
 
-// The matrices of pointwise layers in the type of activations; the stem's has as many columns as a patch.
+// Converts the matrices of pointwise layers to the type of activations. The stem's matrix has as many columns as a patch.
 void prepare(Layer& stem, std::vector<std::vector<Layer>*>& groups, at::ScalarType kind) {
   at::NoGradGuard without;
   auto flat = [](const Tensor& weight) {
@@ -409,7 +414,7 @@ void prepare(Layer& stem, std::vector<std::vector<Layer>*>& groups, at::ScalarTy
 
 }  // namespace
 
-// Compiles the kernels for a type.
+// Compiles the kernels for a type of activations.
 SHIM_API int mcc_mobilenet_compile(int kind) {
   GUARD(-1, {
     program(static_cast<at::ScalarType>(kind));
@@ -417,9 +422,9 @@ SHIM_API int mcc_mobilenet_compile(int kind) {
   })
 }
 
-// Images [images, 3, height, width] -> the mean of the last feature maps [images, channels], in training. `parameters`: weight, gamma
-// and beta of each layer, channels last; `running`: its mean and variance. `strides` of blocks; those of one size and stride 1 have
-// residuals. The type of activations is autocast's, or the weights'.
+// Images [images, 3, height, width] -> the mean of the last feature maps [images, channels], in training. `parameters`: weight, gamma and
+// beta of each layer, channels last; `running`: running mean and variance of each layer. `strides`: of each block; blocks with stride 1
+// whose input and output have the same size have residuals. The type of activations is autocast's type, or else that of the weights.
 SHIM_API Tensor* mcc_mobilenet_features(Tensor* images, Tensor* const* parameters, Tensor* const* running, size_t layers,
                                         const int64_t* strides, size_t count) {
   GUARD(nullptr, {
@@ -449,7 +454,7 @@ SHIM_API Tensor* mcc_mobilenet_features(Tensor* images, Tensor* const* parameter
     int64_t floats = 0;
     for (auto& group : each) {
       groups.push_back(&group);
-      // Sums both ways, and those of a block's output and of its input's gradient.
+      // Sums of each layer in both directions, and sums of the block's output and of its input's gradient.
       for (auto& layer : group) floats += 4 * layer.channels + 2 * std::max(layer.channels, layer.weight.size(1));
     }
     prepare(each[0][0], groups, flow->kind);
