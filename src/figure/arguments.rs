@@ -90,7 +90,7 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
     if (Study { name, about, style, overrides, ..asked }) == *study {
         Ok(arguments)
     } else {
-        Err("no command can say all of this: save what is shown as a study first".to_owned())
+        Err("no command line can express all of this: save it as a study first".to_owned())
     }
 }
 
@@ -142,7 +142,9 @@ pub fn override_words(study: &Study) -> Result<Vec<String>, String> {
         add(name, (!is_on).then(|| "off".to_owned()));
     }
     for annotation in &overrides.annotations {
-        let said = annotation.words().ok_or("no command can say all that is drawn into this figure: open its file")?;
+        let said = annotation
+            .words()
+            .ok_or("no command line can express this figure's annotations: open the figure's file")?;
         add(&variant(&annotation.kind), Some(said));
     }
     Ok(words)

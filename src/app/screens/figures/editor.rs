@@ -152,7 +152,7 @@ fn number(text: &str) -> Result<Option<f64>, String> {
         return Ok(None);
     }
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    number.map(Some).ok_or_else(|| format!("{text:?} is no number"))
+    number.map(Some).ok_or_else(|| format!("{text:?} is not a number"))
 }
 
 /// A field for a number, or nothing.

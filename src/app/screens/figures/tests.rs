@@ -353,7 +353,7 @@ fn numbers_of_an_axis_are_refused_where_they_are_typed_and_a_click_elsewhere_kee
     act(&mut harness);
     type_and(&mut harness, "1,5", Key::Enter);
     assert!(harness.query_by_label(&format!("Edit {part}")).is_some());
-    harness.get_by_label_contains("is no number");
+    harness.get_by_label_contains("is not a number");
     harness.key_press_modifiers(Modifiers::COMMAND, Key::A);
     harness.run();
     harness.event(eframe::egui::Event::Text("0.5".to_owned()));
