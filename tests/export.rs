@@ -323,5 +323,9 @@ fn energy_of_steady_steps_is_told_for_each_image_of_runs_on_gpus_alone() {
         assert!((1e-4..1.0).contains(&median("energy_per_unit_j")), "{row}");
     }
     let on_cpu = table(&golden(folder.path(), "repeats"));
-    assert!(on_cpu["notes"].to_string().contains("energy: none, as these runs used no GPU"), "{}", on_cpu["notes"]);
+    assert!(
+        on_cpu["notes"].to_string().contains("energy: none, because these runs used no GPU"),
+        "{}",
+        on_cpu["notes"]
+    );
 }

@@ -313,7 +313,7 @@ fn memory_that_is_the_same_by_every_measure_is_one_bar_and_a_sentence() {
     }
     let (joined, notes) = bars(&runs);
     assert_eq!(joined, [apart.join(" = ")]);
-    assert!(notes.contains(&format!("{} are the same in every cell: one bar stands for all.", apart.join(", "))));
+    assert!(notes.contains(&format!("{} are equal in every cell: one bar represents them all.", apart.join(", "))));
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
         series.points[0].value.median
     };
     assert!((of("Host waits for data") - 0.005).abs() < 1e-9, "{}", of("Host waits for data"));
-    assert!((of("All else") - 0.095).abs() < 1e-9);
+    assert!((of("Everything else") - 0.095).abs() < 1e-9);
 }
 
 /// The first six cells of `runs`, repeats with a spread that none of them has in common.
@@ -426,7 +426,7 @@ fn the_table_of_effects_has_effects_as_rows_each_with_its_verdict_and_words() {
     assert!(first.contains("fp16 is 4.4") && first.contains(" times as fast as fp32"), "{first}");
     let json: serde_json::Value = serde_json::from_str(&render(&table, Format::Json)).unwrap();
     assert_eq!((&json["rows"][0]["verdict"]["verdict"], json["rows"][0].get("cell")), (&"faster".into(), None));
-    assert!(table.notes.iter().any(|note| note.contains("its interval over repeats")), "{:?}", table.notes);
+    assert!(table.notes.iter().any(|note| note.contains("its interval is over repeats")), "{:?}", table.notes);
 }
 
 #[test]
@@ -504,10 +504,10 @@ fn the_fastest_cell_within_limits_is_named_with_those_not_told_apart() {
     assert_eq!(told(None, None), None);
     let all = told(Some(20.0), Some(0.9)).unwrap();
     assert!(all.starts_with("fastest with memory ≤ 20.0 GB, accuracy ≥ 90.0 %: fp16 · "), "{all}");
-    assert!(all.contains("; not told apart from it: fp16 · "), "{all}");
+    assert!(all.contains("; not distinguishable from it: fp16 · "), "{all}");
     let small = told(Some(5.0), None).unwrap();
-    assert_eq!(small, "fastest with memory ≤ 5.00 GB: fp32 · 1 GPU (epoch time 4.12 s); 3 cells are over a limit");
-    assert_eq!(told(None, Some(0.99)).as_deref(), Some("no cell keeps to accuracy ≥ 99.0 %; 4 cells are over a limit"));
+    assert_eq!(small, "fastest with memory ≤ 5.00 GB: fp32 · 1 GPU (epoch time 4.12 s); 3 cells exceed a limit");
+    assert_eq!(told(None, Some(0.99)).as_deref(), Some("no cell keeps to accuracy ≥ 99.0 %; 4 cells exceed a limit"));
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub enum PaperFormat {
 
 /// The error for a file name with an unknown extension.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}: figures are written as .svg, .pdf or .png: end the file's name with one of these")]
+#[error("{0}: figures are written as .svg, .pdf or .png: give a file name that ends with one of these")]
 pub struct UnknownPaperFormat(String);
 
 impl PaperFormat {
