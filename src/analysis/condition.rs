@@ -129,17 +129,18 @@ mod tests {
     use super::*;
     use crate::analysis::{cells, fixture, measure, summarise_run};
 
-    fn runs(of: impl Iterator<Item = (u32, f64, f64, f64)>) -> Vec<RunSummary> {
+    fn runs(runs_given: impl Iterator<Item = (u32, f64, f64, f64)>) -> Vec<RunSummary> {
         let one = summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), 1, 1.0));
-        of.map(|(order, time_s, clock, heat)| {
-            let mut run = RunSummary { run: format!("r{order}"), repeat: order, ..one.clone() };
-            let told = [("run_order", f64::from(order)), ("step_time_s", time_s)];
-            for (key, value) in told.into_iter().chain([("sm_clock_mhz", clock), ("temperature_c", heat)]) {
-                run.values.insert(key.into(), value);
-            }
-            run
-        })
-        .collect()
+        runs_given
+            .map(|(order, time_s, clock, heat)| {
+                let mut run = RunSummary { run: format!("r{order}"), repeat: order, ..one.clone() };
+                let told = [("run_order", f64::from(order)), ("step_time_s", time_s)];
+                for (key, value) in told.into_iter().chain([("sm_clock_mhz", clock), ("temperature_c", heat)]) {
+                    run.values.insert(key.into(), value);
+                }
+                run
+            })
+            .collect()
     }
 
     #[test]

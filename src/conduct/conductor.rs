@@ -315,7 +315,7 @@ impl Conductor {
         }
         let (now, told) = (self.session.measurement(), self.told.measurement.as_ref());
         self.is_changed |= now != told;
-        if now.map(|now| now.measured) != told.map(|told| told.measured) {
+        if now.map(|now| now.measured) != before.map(|before| before.measured) {
             self.stale_since.get_or_insert_with(Instant::now);
         }
     }

@@ -45,8 +45,8 @@ pub(super) fn launches(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
             format!("Runs were made in one launch, {}{order}", period(one.first_s, one.last_s))
         }
         many if many.len() <= MOST_TOLD => {
-            let told: Vec<String> = many.iter().map(|launch| launch.told(origins)).collect();
-            format!("Runs were made in {} launches: {}", many.len(), told.join("; "))
+            let descriptions: Vec<String> = many.iter().map(|launch| launch.told(origins)).collect();
+            format!("Runs were made in {} launches: {}", many.len(), descriptions.join("; "))
         }
         many => {
             let (first_s, last_s) = (many[0].first_s, many.iter().map(|one| one.last_s).fold(0.0, f64::max));

@@ -157,9 +157,9 @@ fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
     }
     let mut sentences = vec![format!("Runs used {gpus}; {machine}"), format!("Software: {software}{commit}")];
     let programs: Vec<&RunSummary> = runs.iter().copied().filter(|run| is_program(run)).collect();
-    let told =
+    let fact_text =
         |(key, before, after): &(&str, &str, &str)| Some(format!("{before}{}{after}", values_of(&programs, key)?));
-    let made_of: Vec<String> = PROGRAM_SOFTWARE.iter().filter_map(told).collect();
+    let made_of: Vec<String> = PROGRAM_SOFTWARE.iter().filter_map(fact_text).collect();
     if !programs.is_empty() {
         let made_of = if made_of.is_empty() { "its libraries are not recorded".to_owned() } else { made_of.join(", ") };
         sentences.push(format!("The plan's own program: {made_of}"));
@@ -177,18 +177,18 @@ fn environment(runs: &[&RunSummary]) -> (String, String, Vec<String>) {
     let of_worker: Vec<&RunSummary> = runs.iter().copied().filter(|run| !is_program(run)).collect();
     let mut unknown = Vec::new();
     let mut tell = |runs: &[&RunSummary], facts: &[(&str, &str, &str)]| {
-        let mut told = Vec::new();
+        let mut recorded_facts = Vec::new();
         for (key, before, after) in facts.iter().filter(|_| !runs.is_empty()) {
             let of_gpus = ["gpu", "driver", "cuda_runtime", "cudnn", "nccl"].iter().any(|start| key.starts_with(start));
             match values_of(runs, key) {
                 // Runs without a GPU do not use libtorch's CUDA libraries.
                 _ if of_gpus && !on_gpus => {}
-                Some(value) if *key == "cpus" => told.push(cpus(&value)),
-                Some(value) => told.push(format!("{before}{value}{after}")),
+                Some(value) if *key == "cpus" => recorded_facts.push(cpus(&value)),
+                Some(value) => recorded_facts.push(format!("{before}{value}{after}")),
                 None => unknown.push(if before.is_empty() { (*key).to_owned() } else { before.trim_end().to_owned() }),
             }
         }
-        told
+        recorded_facts
     };
     let machine = tell(runs, &HARDWARE).join(", ");
     let software = [tell(runs, &SOFTWARE), tell(&of_worker, &WORKER_SOFTWARE)].concat().join(", ");
@@ -225,9 +225,9 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
         sentences.push(format!("{} completed all epochs; warm-up{warm_up} is left out", counted(full.len(), "run")));
     }
     if !programs.is_empty() {
-        let found =
+        let finds_warm_up =
             programs.iter().filter_map(|run| run.workload.command.as_ref()).all(|own| own.readings.finds_warm_up);
-        let warm_up = if found { " (found by MSER-5)".to_owned() } else { warm_up(&programs, origins) };
+        let warm_up = if finds_warm_up { " (found by MSER-5)".to_owned() } else { warm_up(&programs, origins) };
         sentences.push(format!(
             "{} of the plan's own program ended by itself; warm-up{warm_up} is left out",
             counted(programs.len(), "run")
@@ -364,13 +364,13 @@ fn excluded(chosen: &Chosen, cells: &[Cell]) -> Vec<String> {
 /// Outliers of the study's measure, which are included in the values.
 fn stand_off(cells: &[Cell], study: &Study) -> Option<String> {
     let key = study.measure.clone().unwrap_or_else(|| study.ratio_of());
-    let found: Vec<String> = cells
+    let outliers_of_cells: Vec<String> = cells
         .iter()
         .filter_map(|cell| Some(outliers(cell, cell.measure(&key)?)))
         .flatten()
         .map(|outlier| outlier.run)
         .collect();
-    (!found.is_empty()).then(|| format!("Outliers, kept in all values: {}", found.join(", ")))
+    (!outliers_of_cells.is_empty()).then(|| format!("Outliers, kept in all values: {}", outliers_of_cells.join(", ")))
 }
 
 #[cfg(test)]

@@ -210,9 +210,9 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
         [1] => format!("verdict: {test} at 5 %, equality within {within} % by two one-sided tests; {power}"),
         counts => {
             let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
-            let of = if families.len() == 1 { "over all" } else { "over each column's" };
+            let family = if families.len() == 1 { "over all" } else { "over each column's" };
             format!(
-                "verdicts: {test}, equality within {within} % by two one-sided tests, at 5 % {of} \
+                "verdicts: {test}, equality within {within} % by two one-sided tests, at 5 % {family} \
                  {} comparisons (Holm), those that a filter hides included; {power}",
                 counts.join(" or ")
             )
@@ -274,11 +274,12 @@ fn check_note(cells: &[Cell], judged: &[&Judgement]) -> Option<String> {
 fn spread_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
     let measures = columns.iter().filter_map(|column| measure_of(cells, &column.key));
     let measure = measures.into_iter().find(|measure| measure.on_speed)?;
-    let of = |cell: &Cell, key: &str| by_repeat(cell, key).into_iter().map(|(_, value)| value).collect::<Vec<f64>>();
-    let spreads: Vec<f64> = cells.iter().filter_map(|cell| spread(&of(cell, &measure.key))).collect();
+    let values_of =
+        |cell: &Cell, key: &str| by_repeat(cell, key).into_iter().map(|(_, value)| value).collect::<Vec<f64>>();
+    let spreads: Vec<f64> = cells.iter().filter_map(|cell| spread(&values_of(cell, &measure.key))).collect();
     let usual = usual_spread(&spreads)?;
     let within = |cell: &Cell| {
-        let errors = of(cell, "step_error");
+        let errors = values_of(cell, "step_error");
         (!errors.is_empty()).then(|| errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64)
     };
     let name = measure.name.to_lowercase();
@@ -301,10 +302,10 @@ fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for cell in cells {
         let measures = columns.iter().filter_map(|column| Some((cell.measure(&column.key)?, column)));
-        let found =
+        let outliers_of_cells =
             measures.flat_map(|(measure, column)| outliers(cell, measure).into_iter().map(move |one| (one, column)));
         let mut by_run: Vec<(String, Vec<&'static str>, Vec<String>)> = Vec::new();
-        for (outlier, column) in found {
+        for (outlier, column) in outliers_of_cells {
             let [shown, median] = [outlier.value, outlier.median].map(|value| significant(value * column.shown_factor));
             let unit = if column.shown_unit.is_empty() { String::new() } else { format!(" {}", column.shown_unit) };
             let text = format!("{} {shown}{unit} (its cell's median: {median}{unit})", column.name.to_lowercase());
@@ -323,8 +324,8 @@ fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
 
 /// Repeats whose GPUs were slower or warmer than in the others.
 fn condition_notes(cells: &[Cell]) -> Vec<String> {
-    let found = cells.iter().flat_map(conditions);
-    found.map(|Condition { run, label, text }| format!("{label}: {run}: {text}")).collect()
+    let slow_or_warm = cells.iter().flat_map(conditions);
+    slow_or_warm.map(|Condition { run, label, text }| format!("{label}: {run}: {text}")).collect()
 }
 
 /// Whether the first measure of speed jumped or drifted with the order of runs.
@@ -420,8 +421,8 @@ fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
     if let Some(unknown) = &baseline.unknown {
         return format!("ratios are left out: baseline {unknown:?} is not among the cells; choose another");
     }
-    let of = cells.iter().find_map(|cell| baseline.of(cell)?.measure(&baseline.ratio_of));
-    let measure = of.map_or(String::new(), |measure| measure.name.to_lowercase());
+    let measure_of_base = cells.iter().find_map(|cell| baseline.of(cell)?.measure(&baseline.ratio_of));
+    let measure = measure_of_base.map_or(String::new(), |measure| measure.name.to_lowercase());
     let (of_base, base) = match (baseline.of_each(), baseline.only()) {
         (Some(levels), _) => (format!("with {levels}, all else equal,"), format!("that with {levels}, all else equal")),
         (None, Some(cell)) => {
@@ -430,7 +431,7 @@ fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
         }
         (None, None) => return "ratios are left out: no run has this measure".to_owned(),
     };
-    if of.is_some_and(Measure::is_time) {
+    if measure_of_base.is_some_and(Measure::is_time) {
         return format!("ratio: {measure} {of_base} over that of the row; above 1 is faster");
     }
     format!("ratio: {measure} over {base}")
@@ -455,8 +456,8 @@ impl Baseline<'_> {
         }
         // Each cell has the part of the baseline that was made like it.
         let is_each = |key: &str| self.is_by_making && key == MADE_WITH;
-        let told = varying(&all).into_iter().filter(|setting| !is_each(&setting.key));
-        let levels = told.filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
+        let distinguishing = varying(&all).into_iter().filter(|setting| !is_each(&setting.key));
+        let levels = distinguishing.filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
         let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
         if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") }
     }
@@ -510,9 +511,9 @@ fn mark_notes(cells: &[Cell]) -> Vec<String> {
         {
             stories = vec![(story, borne.iter().map(|(_, run)| *run).collect())];
         }
-        let told =
+        let marked =
             folded(stories).into_iter().map(|(story, runs)| format!("{label}: {story} ({})", runs_of(&runs, all)));
-        notes.extend(told);
+        notes.extend(marked);
     }
     notes
 }

@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn named_levels_have_their_place_in_the_registry() {
-        let of = |name| place("precision", &Level::text(name));
-        assert_eq!(["fp32", "fp64", "fp16", "bf16"].map(of), [0, 1, 2, 3]);
+        let place_of = |name| place("precision", &Level::text(name));
+        assert_eq!(["fp32", "fp64", "fp16", "bf16"].map(place_of), [0, 1, 2, 3]);
     }
 
     #[test]

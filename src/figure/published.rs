@@ -51,7 +51,7 @@ fn of(study: &Study) -> Option<&'static Artefact> {
 
 /// Notes on cells of a paper's table or figure that are missing, that have other settings, or that have full runs.
 fn presence_notes(artefact: &Artefact, asked: usize, [absent, otherwise, full]: [&[String]; 3]) -> Vec<String> {
-    let count = |of: usize| if of == asked { "all".to_owned() } else { format!("{of} of the") };
+    let count = |cells: usize| if cells == asked { "all".to_owned() } else { format!("{cells} of the") };
     let are = |count: usize| if count == 1 { "is" } else { "are" };
     let mut notes = Vec::new();
     if !absent.is_empty() {
@@ -96,24 +96,25 @@ pub(super) fn of_paper<'a>(
         notes.push(format!("{artefact} cannot be measured by multicard, or only in part: {needs}"));
     }
     let coverage = artefact.plan().map(|plan| coverage(plan, runs));
-    let names = |of: fn(&Coverage) -> &[AskedCell]| -> Vec<String> {
-        coverage.iter().flat_map(|all| of(all).iter().map(|cell| all.name(cell))).collect()
+    let names = |cells_of: fn(&Coverage) -> &[AskedCell]| -> Vec<String> {
+        coverage.iter().flat_map(|all| cells_of(all).iter().map(|cell| all.name(cell))).collect()
     };
     let (missing, full) = (names(|all| &all.missing), names(|all| &all.full));
     let plan_of_missing = artefact.plan().and_then(|plan| plan_of_cells(plan, &coverage.as_ref()?.missing));
     let asked = coverage.as_ref().map_or(0, |all| all.asked);
-    let found = deviations(artefact, shown);
-    let (otherwise, absent) = coverage.as_ref().map_or_else(Default::default, |all| told_apart(all, &found, shown));
+    let deviations_of_cells = deviations(artefact, shown);
+    let (otherwise, absent) =
+        coverage.as_ref().map_or_else(Default::default, |all| told_apart(all, &deviations_of_cells, shown));
     notes.extend(presence_notes(artefact, asked, [&absent, &otherwise, &full]));
-    let (deviating, strangers) = (found.all(), found.strangers());
+    let (deviating, strangers) = (deviations_of_cells.all(), deviations_of_cells.strangers());
     let deviates = asked > 0 && !(deviating.is_empty() && strangers == 0);
     if !deviating.is_empty() {
         let deviating: Vec<String> = deviating.iter().map(|one| deviation(one, shown.len())).collect();
         notes.push(format!("settings of the cells that differ from {artefact}: {}", deviating.join("; ")));
     }
     if strangers > 0 && asked > 0 {
-        let of = if strangers == shown.len() { "none of the cells" } else { "not all cells" };
-        notes.push(format!("{of} are among those of {artefact}: {strangers} have other levels"));
+        let which = if strangers == shown.len() { "none of the cells" } else { "not all cells" };
+        notes.push(format!("{cells_of} are among those of {artefact}: {strangers} have other levels"));
     }
     let lead = notes.len();
     notes.extend(artefact.differs.iter().map(|text| format!("different from the paper: {text}")));
@@ -144,10 +145,10 @@ pub(super) fn of_paper<'a>(
 }
 
 /// The names of a plan's missing cells, in two lists: cells that are shown with other settings, and all other cells.
-fn told_apart(coverage: &Coverage, found: &Deviations, shown: &[Cell]) -> (Vec<String>, Vec<String>) {
+fn told_apart(coverage: &Coverage, deviations: &Deviations, shown: &[Cell]) -> (Vec<String>, Vec<String>) {
     let is_done = |cell: &Cell| cell.runs.iter().any(|run| run.state == RunState::Finished);
     let here: Vec<usize> =
-        found.places.iter().zip(shown).filter(|(_, cell)| is_done(cell)).filter_map(|(place, _)| *place).collect();
+        deviations.places.iter().zip(shown).filter(|(_, cell)| is_done(cell)).filter_map(|(place, _)| *place).collect();
     let (otherwise, absent): (Vec<&AskedCell>, Vec<&AskedCell>) = coverage.missing.iter().partition(|cell| {
         coverage
             .places
@@ -245,15 +246,15 @@ fn named(names: &[String], between: &str) -> String {
 fn deviation(deviation: &Deviation, shown: usize) -> String {
     let Deviation { key, own, paper, open, cells } = deviation;
     let own = own.as_ref().map_or("unknown".to_owned(), ToString::to_string);
-    let of = if *cells == shown { "all cells".to_owned() } else { format!("{cells} of {shown} cells") };
+    let which = if *cells == shown { "all cells".to_owned() } else { format!("{cells} of {shown} cells") };
     let open = if *open { ", which the paper does not state" } else { "" };
-    format!("{key} = {own} rather than {paper}{open} ({of})")
+    format!("{key} = {own} rather than {paper}{open} ({which})")
 }
 
 /// Adds two columns after a measure's column: the values that the paper prints, and the measured value divided by the published one.
 pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
     let Some(artefact) = of(study).filter(|_| table.rows.len() == cells.len()) else { return };
-    let found = deviations(artefact, cells);
+    let deviations_of_cells = deviations(artefact, cells);
     let mut place = 0;
     let mut is_any = false;
     let mut left_out: Vec<String> = Vec::new();
@@ -261,7 +262,9 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
         let column = &table.columns[place];
         let unit = (column.shown_unit.as_str(), column.shown_factor);
         let printed = |(at, cell): (usize, &Cell)| {
-            artefact.printed(&column.key, &|key: &str| cell.level(key), unit).filter(|_| found.is_of_paper(at))
+            artefact
+                .printed(&column.key, &|key: &str| cell.level(key), unit)
+                .filter(|_| deviations_of_cells.is_of_paper(at))
         };
         let printed: Vec<Option<Printed>> = cells.iter().enumerate().map(printed).collect();
         if !column.is_measure || printed.iter().all(Option::is_none) {
@@ -289,12 +292,12 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
         table.columns.splice(place + 1..=place, added);
         for (at, (row, printed)) in table.rows.iter_mut().zip(&printed).enumerate() {
             let published = printed.map_or(CellValue::Missing, |printed| CellValue::Measure(printed_value(printed)));
-            let is_same = measure.is_none_or(|measure| found.is_same_work(at, measure));
+            let is_same = measure.is_none_or(|measure| deviations_of_cells.is_same_work(at, measure));
             let over = if is_same { over(row, place, *printed) } else { CellValue::Missing };
             row.values.splice(place + 1..=place, [published, over].into_iter().take(count));
         }
         if let Some(measure) = measure.filter(|_| count > 1) {
-            left_out.extend(other_work(&found, measure, cells.len()));
+            left_out.extend(other_work(&deviations_of_cells, measure, cells.len()));
         }
         place += 1 + count;
     }
@@ -315,8 +318,8 @@ fn published_name(key: &str, name: &str) -> String {
 }
 
 /// Why some cells of a measure are not compared with the published values.
-fn other_work(found: &Deviations, measure: &Measure, cells: usize) -> Option<String> {
-    let deviating: Vec<String> = found.other_work(measure).iter().map(|one| deviation(one, cells)).collect();
+fn other_work(deviations: &Deviations, measure: &Measure, cells: usize) -> Option<String> {
+    let deviating: Vec<String> = deviations.other_work(measure).iter().map(|one| deviation(one, cells)).collect();
     let name = measure.name.to_lowercase();
     let why = deviating.join("; ");
     (!why.is_empty()).then(|| format!("{name} is not compared with the paper's if the work is different: {why}"))
@@ -338,7 +341,7 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
     let Some(artefact) = of(study) else { return };
     let key = study.shown_measure();
     let Some(measure) = measure_of(cells, key) else { return };
-    let found = deviations(artefact, cells);
+    let deviations_of_cells = deviations(artefact, cells);
     let of_measure = |chart: &&mut Chart| {
         matches!(chart.geometry, Geometry::Bars | Geometry::Scaling) && chart.y.name == measure.name
     };
@@ -347,8 +350,9 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
             let published = panel.series.iter().filter(|series| series.role == Role::Measured).filter_map(|series| {
                 let point = |point: &Point| {
                     let place = cells.iter().position(|cell| Some(cell.key()) == point.cell)?;
-                    let cell = Some(&cells[place])
-                        .filter(|_| found.is_of_paper(place) && found.is_same_work(place, measure))?;
+                    let cell = Some(&cells[place]).filter(|_| {
+                        deviations_of_cells.is_of_paper(place) && deviations_of_cells.is_same_work(place, measure)
+                    })?;
                     let unit = (measure.shown_unit.as_str(), measure.shown_factor);
                     let printed = artefact.printed(key, &|key: &str| cell.level(key), unit)?;
                     let value = scaled(printed_value(printed), measure.shown_factor);
@@ -364,7 +368,7 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
             artefact.printed(key, &|key: &str| cell.level(key), (&measure.shown_unit, measure.shown_factor)).is_some()
         };
         if cells.iter().any(is_printed)
-            && let Some(note) = other_work(&found, measure, cells.len())
+            && let Some(note) = other_work(&deviations_of_cells, measure, cells.len())
         {
             chart.notes.push(capitalised(&note) + ".");
         }

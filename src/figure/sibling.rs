@@ -62,7 +62,8 @@ impl Against {
     fn sibling_of<'a>(&self, cell: &Cell, cells: &'a [Cell<'a>]) -> Option<&'a Cell<'a>> {
         let (factor, level) = self.sibling;
         cells.iter().find(|other| {
-            other.is_like(cell, &[factor]) && other.level(factor).is_some_and(|found| found.to_string() == level)
+            other.is_like(cell, &[factor])
+                && other.level(factor).is_some_and(|own_level| own_level.to_string() == level)
         })
     }
 

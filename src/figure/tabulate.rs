@@ -97,9 +97,9 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
         }
         (None, None) if key == RATIO => {
             // The name includes the measure, because speed-ups of times and of throughput differ in their last digits.
-            let of = measure_of(cells, &study.ratio_of()).filter(|of| of.is_speed());
-            let name =
-                of.map_or("Ratio vs baseline".to_owned(), |of| format!("Speed-up by {}", of.name.to_lowercase()));
+            let speed = measure_of(cells, &study.ratio_of()).filter(|speed| speed.is_speed());
+            let name = speed
+                .map_or("Ratio vs baseline".to_owned(), |speed| format!("Speed-up by {}", speed.name.to_lowercase()));
             Column { is_measure: true, ..plain(key, &name, "×") }
         }
         (None, None) => Column { is_measure: true, ..plain(key, SPEEDUP_NAME, "×") },

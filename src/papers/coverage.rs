@@ -206,8 +206,8 @@ impl PaperCells {
         };
         let varied = self.plan.varied();
         let is_it = |asked: &AskedCell| {
-            let mut told = varied.iter().filter(|key| !but.contains(key));
-            asked.workload.key == cell.workload.key && told.all(|key| same(asked, key))
+            let mut keys = varied.iter().filter(|key| !but.contains(key));
+            asked.workload.key == cell.workload.key && keys.all(|key| same(asked, key))
         };
         let others = |asked: &AskedCell| but.iter().filter(|key| !same(asked, key)).count();
         let alike = self.asked.iter().enumerate().filter(|(_, asked)| is_it(asked));
@@ -233,16 +233,17 @@ impl PaperCells {
 /// next to fp64 as well. Without a plan, no deviations are known.
 pub fn deviations(artefact: &'static Artefact, cells: &[Cell]) -> Deviations {
     let Some(paper) = PaperCells::of(artefact) else { return Deviations::default() };
-    let found: Vec<Option<(usize, Vec<Deviation>)>> = cells.iter().map(|cell| paper.closest(cell, &[])).collect();
+    let closest_cells: Vec<Option<(usize, Vec<Deviation>)>> =
+        cells.iter().map(|cell| paper.closest(cell, &[])).collect();
     let stated = |deviations: &[Deviation]| deviations.iter().filter(|one| !one.open).count();
     let mut least = vec![usize::MAX; paper.asked.len()];
-    for (place, deviations) in found.iter().flatten() {
+    for (place, deviations) in closest_cells.iter().flatten() {
         least[*place] = least[*place].min(stated(deviations));
     }
     let closest = |(place, deviations): (usize, Vec<Deviation>)| {
         (stated(&deviations) == least[place]).then_some((place, deviations))
     };
-    let (places, of_cells) = found.into_iter().map(|one| one.and_then(closest).unzip()).unzip();
+    let (places, of_cells) = closest_cells.into_iter().map(|one| one.and_then(closest).unzip()).unzip();
     Deviations { places, of_cells }
 }
 

@@ -62,14 +62,14 @@ impl GpuChoice {
         }
         let usable: Vec<&Gpu> = node.gpus.iter().filter(|gpu| !gpu.mig).collect();
         if let Some(listed) = self.listed() {
-            let found = |index: &u32| node.gpus.iter().find(|gpu| gpu.index == *index);
+            let find_gpu = |index: &u32| node.gpus.iter().find(|gpu| gpu.index == *index);
             let usable_indexes = usable.iter().map(|gpu| gpu.index.to_string()).collect::<Vec<_>>().join(", ");
-            if let Some(index) = listed.iter().find(|index| found(index).is_none()) {
+            if let Some(index) = listed.iter().find(|index| find_gpu(index).is_none()) {
                 return Some(format!(
                     "{key} = {self}: {hostname} has no GPU {index}, only {usable_indexes}: use those"
                 ));
             }
-            if let Some(index) = listed.iter().find(|index| found(index).is_some_and(|gpu| gpu.mig)) {
+            if let Some(index) = listed.iter().find(|index| find_gpu(index).is_some_and(|gpu| gpu.mig)) {
                 return Some(format!(
                     "{key} = {self}: GPU {index} of {hostname} is in MIG mode: name others, or turn MIG off"
                 ));

@@ -37,7 +37,7 @@ impl Appender {
     /// replaced in the meantime, because the line would be lost.
     pub(super) fn append_durably(&mut self, line: String) -> io::Result<()> {
         let (ours, there) = (self.file.metadata()?, std::fs::symlink_metadata(&self.path));
-        if there.is_ok_and(|there| (there.ino(), there.dev()) == (ours.ino(), ours.dev())) {
+        if other.is_ok_and(|other| (other.ino(), other.dev()) == (ours.ino(), ours.dev())) {
             return self.write(line, true);
         }
         Err(io::Error::new(io::ErrorKind::NotFound, "it was deleted or replaced while this program wrote it"))

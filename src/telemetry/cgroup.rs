@@ -83,11 +83,11 @@ fn group_path<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
-        let found = match controller {
+        let has_limit = match controller {
             None => controllers.is_empty(),
             Some(controller) => controllers.split(',').any(|name| name == controller),
         };
-        found.then_some(path)
+        has_limit.then_some(path)
     })
 }
 

@@ -73,9 +73,9 @@ fn join_equal(chart: &mut Chart) {
         a.x == b.x && is_near(a.value.median, b.value.median) && is_near(own[0], other[0]) && is_near(own[1], other[1])
     };
     let points = |chart: &Chart, name: &str| -> Vec<Vec<Point>> {
-        let of =
+        let points_of =
             |panel: &Panel| panel.series.iter().find(|series| series.name == name).map(|series| series.points.clone());
-        chart.panels.iter().map(|panel| of(panel).unwrap_or_default()).collect()
+        chart.panels.iter().map(|panel| points_of(panel).unwrap_or_default()).collect()
     };
     let is_same = |chart: &Chart, a: &str, b: &str| {
         let (a, b) = (points(chart, a), points(chart, b));

@@ -133,9 +133,10 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
         ];
         Row::of_no_cell(effect.value.n, values)
     };
-    let found = ranked(effects_of(study, cells, baseline.among, Intervals::ByCount));
-    let effects: Vec<(usize, usize)> = found.iter().map(|effect| (effect.value.n, effect.repeats_seen)).collect();
-    let rows: Vec<Row> = found.into_iter().map(row).collect();
+    let ranked_effects = ranked(effects_of(study, cells, baseline.among, Intervals::ByCount));
+    let effects: Vec<(usize, usize)> =
+        ranked_effects.iter().map(|effect| (effect.value.n, effect.repeats_seen)).collect();
+    let rows: Vec<Row> = ranked_effects.into_iter().map(row).collect();
     let mut notes = notes(cells, &[], &rows, baseline);
     if rows.is_empty() {
         notes.push(nothing());

@@ -35,12 +35,12 @@ fn value_of(cell: &Cell, key: &str, intervals: Intervals) -> Option<Value> {
 fn standing(study: &Study, cells: &[Cell]) -> (Vec<String>, Vec<(usize, bool)>) {
     let keys = respects(study, cells);
     let point = |cell: &Cell| -> Option<Vec<f64>> {
-        let of = |key: &String| {
+        let values_of = |key: &String| {
             let median = value_of(cell, key, Intervals::ByCount)?.median;
             let higher = cell.measure(key).is_some_and(|measure| measure.better == Better::Higher);
             Some(if higher { -median } else { median })
         };
-        keys.iter().map(of).collect()
+        keys.iter().map(values_of).collect()
     };
     let (places, points): (Vec<usize>, Vec<Vec<f64>>) =
         cells.iter().enumerate().filter_map(|(place, cell)| Some((place, point(cell)?))).unzip();

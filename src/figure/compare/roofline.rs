@@ -167,17 +167,17 @@ mod tests {
     #[test]
     fn what_was_not_measured_or_said_is_named_with_what_to_do() {
         let mut record = fixture::finished();
-        let told = |runs: &[RunSummary]| {
+        let texts_of = |runs: &[RunSummary]| {
             let compared = compare(&[Source { session: "", runs, reports: &[] }], &preset("roofline").unwrap());
             (compared.charts[0].notes[0].clone(), compared.table.notes.join("\n"))
         };
-        let (chart, table) = told(&[summarise_run(&record)]);
+        let (chart, table) = texts_of(&[summarise_run(&record)]);
         assert!(chart.contains("reports its FLOP") && table.contains("1 run: no FLOP reported"), "{chart} {table}");
         for rank in &mut record.ranks {
             rank.readings
                 .extend(["flop_per_step", "bytes_per_step"].map(|key| fixture::reading_record(key, 1e9, None)));
         }
-        let (chart, table) = told(&[summarise_run(&record)]);
+        let (chart, table) = texts_of(&[summarise_run(&record)]);
         assert!(
             chart.contains("Measure rates")
                 && chart.contains("multicard node measure")

@@ -75,12 +75,13 @@ fn gpus(cell: &Cell) -> Option<f64> {
 /// The efficiency: the speed-up over the fewest GPUs, divided by the ratio of the numbers of GPUs.
 fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> Chart {
     let mut lines = Lines::default();
-    let of = scene.study.own_measure();
+    let measure_key = scene.study.own_measure();
     for (x, _, cell) in cells {
         let alike = |other: &&(f64, usize, &Cell)| alike(scene, cell, other.2);
         let Some((fewest, _, base)) = cells.iter().find(alike) else { continue };
         let lost = if ideal == Scaling::Constant { 1.0 } else { fewest / x };
-        let value = over_baseline(cell, Some(base), of, scene.intervals).map(|ratio| scaled(ratio, 100.0 * lost));
+        let value =
+            over_baseline(cell, Some(base), measure_key, scene.intervals).map(|ratio| scaled(ratio, 100.0 * lost));
         let point = value.map(|value| Point { x: *x, value, ratio: None, cell: Some(cell.key()) });
         lines.add(scene, cell, &[GPUS], point.into_iter().collect());
     }
@@ -110,7 +111,7 @@ fn add_ideal(series: &mut Vec<Series>, ideal: Scaling) {
     if series.len() > IDEAL_LINES {
         return;
     }
-    let of = |series: &Series| {
+    let ideal_line = |series: &Series| {
         let (first, last) = (series.points.first()?, series.points.last()?);
         // Enough points for a curve.
         let at = |share: f64| first.x + share * (last.x - first.x);
@@ -118,7 +119,7 @@ fn add_ideal(series: &mut Vec<Series>, ideal: Scaling) {
         let points = points.map(|x| (x, first.value.median * factor(ideal, x / first.x))).collect();
         (last.x > first.x).then(|| ideal_series("ideal", series.look.clone(), points))
     };
-    let ideals: Vec<Series> = series.iter().filter_map(of).collect();
+    let ideals: Vec<Series> = series.iter().filter_map(ideal_line).collect();
     series.extend(ideals);
 }
 

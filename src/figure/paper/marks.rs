@@ -229,8 +229,8 @@ fn measured(panel: &Panel) -> impl Iterator<Item = &Series> {
 
 /// The points that a paper prints for a series.
 fn published<'a>(panel: &'a Panel, series: &Series) -> impl Iterator<Item = &'a Point> {
-    let of = |other: &&Series| other.role == Role::Published && other.name == series.name;
-    panel.series.iter().find(of).into_iter().flat_map(sound)
+    let is_published = |other: &&Series| other.role == Role::Published && other.name == series.name;
+    panel.series.iter().find(is_published).into_iter().flat_map(sound)
 }
 
 /// The series that have a point at each place, in order. If all series of the panel have a point at some place, each series keeps its

@@ -158,8 +158,8 @@ fn number(text: &str) -> Result<Option<f64>, String> {
 /// A field for a number, or nothing.
 fn number_field(ui: &mut Ui, typing: Typing, name: &str, value: Option<f64>) -> Option<Option<f64>> {
     let shown = value.map_or(String::new(), |value| value.to_string());
-    let of = Field { name, hint: "auto", width: 52.0 };
-    let typed = field(ui, typing, of, &shown, |text| number(text).map(drop))?;
+    let input = Field { name, hint: "auto", width: 52.0 };
+    let typed = field(ui, typing, input, &shown, |text| number(text).map(drop))?;
     number(&typed).ok().filter(|asked| *asked != value)
 }
 
@@ -215,8 +215,8 @@ fn grid(id: &str) -> Grid {
 /// The title above the figure.
 pub(super) fn title_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
     let now = editing.study.overrides.title.clone().unwrap_or_default();
-    let of = Field { name: "Title of the figure", hint: "none", width: 140.0 };
-    if let Some(text) = field(ui, editing.typing, of, &now, any_text) {
+    let input = Field { name: "Title of the figure", hint: "none", width: 140.0 };
+    if let Some(text) = field(ui, editing.typing, input, &now, any_text) {
         editing.change("title", |one| one.title = Some(text).filter(|text| !text.trim().is_empty()));
     }
 }
@@ -302,8 +302,8 @@ fn ticks_ui(ui: &mut Ui, editing: &mut Editing<'_>, (chart, axis): (usize, AxisN
         };
         let shown: Vec<String> = now.ticks.iter().map(ToString::to_string).collect();
         let name = format!("Ticks of {about}");
-        let of = Field { name: &name, hint: "0, 1, 2", width: 84.0 };
-        if let Some(text) = field(ui, typing, of, &shown.join(", "), |text| numbers(text).map(drop))
+        let input = Field { name: &name, hint: "0, 1, 2", width: 84.0 };
+        if let Some(text) = field(ui, typing, input, &shown.join(", "), |text| numbers(text).map(drop))
             && let Ok(ticks) = numbers(&text)
         {
             editing.change("ticks", |one| one.axis_mut(axis, nth).ticks = ticks);
@@ -350,8 +350,8 @@ pub(super) fn legend_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
             let columns = text.parse().ok().filter(|columns| (1..=255).contains(columns));
             columns.map(Some).ok_or_else(|| format!("{text:?} is no whole number from 1 to 255"))
         };
-        let of = Field { name: "Columns of the legend", hint: "auto", width: 52.0 };
-        if let Some(text) = field(ui, editing.typing, of, &shown, |text| read(text).map(drop))
+        let input = Field { name: "Columns of the legend", hint: "auto", width: 52.0 };
+        if let Some(text) = field(ui, editing.typing, input, &shown, |text| read(text).map(drop))
             && let Ok(columns) = read(&text)
         {
             editing.change("legend columns", |one| one.legend_columns = columns);
@@ -456,9 +456,9 @@ pub(super) fn level_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, 
             }
             let own = colour.clone().filter(|colour| colour.starts_with('#')).unwrap_or_default();
             let check = |text: &str| if text.is_empty() { Ok(()) } else { colour_of(text).map(drop) };
-            let of = format!("Own colour of {name}");
-            let of = Field { name: &of, hint: "#rrggbb", width: 72.0 };
-            if let Some(text) = field(ui, editing.typing, of, &own, check) {
+            let label = format!("Own colour of {name}");
+            let input = Field { name: &label, hint: "#rrggbb", width: 72.0 };
+            if let Some(text) = field(ui, editing.typing, input, &own, check) {
                 editing
                     .change("own colour", |one| one.level_mut(key).colour = Some(text).filter(|text| !text.is_empty()));
             }
@@ -551,8 +551,8 @@ pub(super) fn annotation_ui(ui: &mut Ui, editing: &mut Editing<'_>, place: usize
         ui.horizontal(|ui| {
             ui.label(muted(ui, "says"));
             let name = format!("Words of mark {}", place + 1);
-            let of = Field { name: &name, hint: "ratio and verdict", width: 160.0 };
-            if let Some(text) = field(ui, editing.typing, of, &now.text, any_text) {
+            let input = Field { name: &name, hint: "ratio and verdict", width: 160.0 };
+            if let Some(text) = field(ui, editing.typing, input, &now.text, any_text) {
                 set(editing, Annotation { text, ..now.clone() });
             }
         });

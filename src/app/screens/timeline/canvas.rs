@@ -440,12 +440,12 @@ fn pointer(
 ) {
     outline_selected(ui, state, scale, drawn);
     let hover = response.hover_pos();
-    let found = hover.and_then(|at| event_at(state, scale, drawn, at));
-    let hovered = found.map(|(pick, _)| pick);
+    let hit = hover.and_then(|at| event_at(state, scale, drawn, at));
+    let hovered = hit.map(|(pick, _)| pick);
     if hovered != state.hovered {
         commands.push(TimelineCommand::Hover(hovered));
     }
-    if let Some((pick, rect)) = found {
+    if let Some((pick, rect)) = hit {
         let painter = ui.painter_at(response.rect);
         painter.rect_stroke(rect.expand(0.5), 0.0, Stroke::new(1.5, ui.visuals().text_color()), StrokeKind::Outside);
         if !response.dragged() {

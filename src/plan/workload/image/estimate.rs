@@ -260,13 +260,13 @@ mod tests {
 
     /// Images a second in training alone, with the loader and start-up out of the way.
     fn images_per_s(settings: &[(&'static str, &str)]) -> f64 {
-        let mut of =
+        let mut estimate_of =
             vec![("pin_memory", "on"), ("loader_workers", "64"), ("test_images", "1"), ("train_images", "6400")];
-        of.retain(|(key, _)| settings.iter().all(|(other, _)| key != other));
-        of.extend(settings);
+        estimate_of.retain(|(key, _)| settings.iter().all(|(other, _)| key != other));
+        estimate_of.extend(settings);
         let mut node = gpu_node(1);
         node.cpus = 64;
-        6400.0 / (estimate(&node, &of).duration_s - 6.0)
+        6400.0 / (estimate(&node, &estimate_of).duration_s - 6.0)
     }
 
     #[test]
