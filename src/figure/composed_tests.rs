@@ -376,8 +376,8 @@ fn what_a_file_says_and_cannot_be_read_is_named_with_its_line_and_the_rest_is_ke
                 [panel.overrides]\ntitel = \"A\"\nheight_mm = 60\n";
     let file = file(text).unwrap();
     let (panel, wrong) = file.panel(&file.panels[1], Vec::new(), &[]).unwrap();
-    let said: Vec<String> = file.problems.iter().chain(&wrong).map(ToString::to_string).collect();
-    let said = said.join("\n");
+    let problems: Vec<String> = file.problems.iter().chain(&wrong).map(ToString::to_string).collect();
+    let message = message.join("\n");
     for part in [
         "f.toml:2: colums: unknown key; did you mean \"columns\"?",
         "f.toml:3: share[2]: unknown variant `x`",
@@ -388,7 +388,7 @@ fn what_a_file_says_and_cannot_be_read_is_named_with_its_line_and_the_rest_is_ke
         "f.toml:13: panel[2].filtr: unknown key; did you mean \"filter\"?",
         "f.toml:16: panel[2].overrides.titel: unknown key; did you mean \"title\"?",
     ] {
-        assert!(said.contains(part), "{part} in\n{said}");
+        assert!(message.contains(part), "{part} in\n{message}");
     }
     assert_eq!(file.composition.share, [Share::Legend]);
     assert!(panel.study.log);

@@ -188,8 +188,8 @@ mod tests {
     }
 
     fn diff(before: &[Vec<RunSummary>], after: &[Vec<RunSummary>], margin: f64) -> (Difference, Vec<String>) {
-        let of = |sessions: &[Vec<RunSummary>]| sessions.to_vec();
-        let (before, after) = (of(before), of(after));
+        let copies = |sessions: &[Vec<RunSummary>]| sessions.to_vec();
+        let (before, after) = (copies(before), copies(after));
         let all = |sessions: &'static [Vec<RunSummary>]| sessions.iter().map(|runs| cells(runs)).collect::<Vec<_>>();
         let (before, after) = (all(Vec::leak(before)), all(Vec::leak(after)));
         let found = difference(&before, &after, measure("step_time_s").unwrap(), margin);

@@ -107,9 +107,9 @@ fn recorded_runs_are_told_by_who_recorded_them() {
         runs[index].recording = recording;
     }
     let study = Study { runs: Runs::All, ..Study::default() };
-    let said = methods(&[Source { session: "", runs: &runs, reports: &[] }], &study, &[origin()]);
-    assert!(said.contains("1 run was recorded by Nsight Systems, which costs time"), "{said}");
-    assert!(said.contains("2 runs were recorded by the built-in tracer, which costs time"), "{said}");
+    let paragraph = methods(&[Source { session: "", runs: &runs, reports: &[] }], &study, &[origin()]);
+    assert!(paragraph.contains("1 run was recorded by Nsight Systems, which costs time"), "{paragraph}");
+    assert!(paragraph.contains("2 runs were recorded by the built-in tracer, which costs time"), "{paragraph}");
 }
 
 /// The runs as those of a program whose plan brings it.

@@ -203,13 +203,13 @@ fn the_usual_chart_of_one_epoch_draws_training_time_without_trials() {
     let runs = short_runs();
     let comparison = crate::figure::compare(&[Source { session: "", runs: &runs, reports: &[] }], &Study::default());
     let points: Vec<_> = comparison.charts[0].series().flat_map(|series| series.points.clone()).collect();
-    let of = |precision: &str| {
+    let row_of = |precision: &str| {
         let of_cell = |point: &crate::figure::chart::Point| {
             point.cell.as_ref().is_some_and(|cell| cell.cell.starts_with(precision))
         };
         points.iter().find(|point| of_cell(point)).unwrap().value.median
     };
-    let (fp64, fp16) = (of("fp64"), of("fp16"));
+    let (fp64, fp16) = (row_of("fp64"), row_of("fp16"));
     assert!((fp64 / fp16 - 1.414).abs() < 1e-3, "fp64 {fp64} s, fp16 {fp16} s");
 }
 

@@ -196,10 +196,10 @@ mod tests {
         // Even GPUs are on NUMA node 0, odd ones on 1.
         let mut node = gpu_node(4);
         node.gpus[3].mig = true;
-        let of = |text: &str, wanted| choice(text).refusal(&node, true, wanted);
+        let refusal_of = |text: &str, wanted| choice(text).refusal(&node, true, wanted);
         for (text, wanted) in [("nearest", 1), ("0,2", 2), ("0,2", 1), ("same-socket", 2), ("spread", 2), ("spread", 3)]
         {
-            assert_eq!(of(text, wanted), None, "{text}");
+            assert_eq!(refusal_of(text, wanted), None, "{text}");
         }
         for (text, wanted, part) in [
             ("0,7", 2, "has no GPU 7, only 0, 1, 2"),
@@ -208,7 +208,7 @@ mod tests {
             ("same-socket", 3, "has more than 2 of the 3 GPUs"),
             ("spread", 1, "no effect with one GPU"),
         ] {
-            let reason = of(text, wanted).unwrap_or_default().replace(&node.hostname, "node");
+            let reason = refusal_of(text, wanted).unwrap_or_default().replace(&node.hostname, "node");
             assert!(reason.contains(part), "{text}: {reason}");
         }
         assert!(choice("spread").refusal(&gpu_node(1), true, 2).unwrap().contains("on one NUMA node"));

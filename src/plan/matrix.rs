@@ -472,8 +472,13 @@ mod tests {
         plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
         let matrix = expand(&plan, &cpu_node());
         let tracers = |precision: &str| {
-            let of = |cell: &&InvalidCell| cell.levels.get("precision").unwrap().to_string() == precision;
-            matrix.invalid.iter().filter(of).map(|cell| (cell.tracer, cell.reason.contains("not on PATH"))).collect()
+            let has_precision = |cell: &&InvalidCell| cell.levels.get("precision").unwrap().to_string() == precision;
+            matrix
+                .invalid
+                .iter()
+                .filter(has_precision)
+                .map(|cell| (cell.tracer, cell.reason.contains("not on PATH")))
+                .collect()
         };
         let (fp32, fp16): (Vec<_>, Vec<_>) = (tracers("fp32"), tracers("fp16"));
         assert_eq!(matrix.cells.iter().map(|cell| cell.tracer).collect::<Vec<_>>(), [Tracer::Off, Tracer::BuiltIn]);

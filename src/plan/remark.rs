@@ -256,12 +256,18 @@ mod tests {
         plan.tracing = Tracing::by(&[Tracer::Nsys], Capture::Whole);
         assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH, so this plan cannot run"));
         plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
-        let said = told(&plan, &cpu_node());
-        assert!(said.len() == 2 && said[0].contains("it is not on PATH, so its runs under nsys cannot"), "{said:?}");
-        assert!(said[1].contains("trace = built-in: CUDA calls and kernels are not recorded"), "{said:?}");
+        let remarks = told(&plan, &cpu_node());
+        assert!(
+            remarks.len() == 2 && remarks[0].contains("it is not on PATH, so its runs under nsys cannot"),
+            "{remarks:?}"
+        );
+        assert!(remarks[1].contains("trace = built-in: CUDA calls and kernels are not recorded"), "{remarks:?}");
         plan.tracing = Tracing::by(&[Tracer::BuiltIn], Capture::Whole);
-        let said = told(&plan, &cpu_node());
-        assert!(said.len() == 1 && said[0].contains("kernels are not recorded, as it was not built"), "{said:?}");
+        let remarks = told(&plan, &cpu_node());
+        assert!(
+            remarks.len() == 1 && remarks[0].contains("kernels are not recorded, as it was not built"),
+            "{remarks:?}"
+        );
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn an_aa_copy_stands_in_no_row_and_tells_what_passes_for_a_difference() {
 
 #[test]
 fn a_cell_on_the_front_that_learns_something_else_says_so() {
-    let told = |accuracy: f64| -> Vec<String> {
+    let notes_of = |accuracy: f64| -> Vec<String> {
         let mut runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, accuracy)]);
         for run in &mut runs {
             run.values.insert("peak_device_bytes".into(), 1e9);
@@ -106,8 +106,8 @@ fn a_cell_on_the_front_that_learns_something_else_says_so() {
         };
         table.rows.iter().map(text).collect()
     };
-    assert_eq!(told(0.98), ["bettered", "on the front"]);
-    assert_eq!(told(0.10), ["bettered", "on the front, but accuracy differs: 10 against 98 % in fp32"]);
+    assert_eq!(notes_of(0.98), ["bettered", "on the front"]);
+    assert_eq!(notes_of(0.10), ["bettered", "on the front, but accuracy differs: 10 against 98 % in fp32"]);
 }
 
 #[test]
@@ -250,11 +250,11 @@ fn scaling_has_ideals_from_the_fewest_gpus_and_an_efficiency() {
     let ideal = time.series().find(|series| series.role == Role::Ideal).unwrap();
     let (first, last) = (&ideal.points[0], ideal.points.last().unwrap());
     assert!((first.value.median / last.value.median - 2.0).abs() < 1e-9);
-    let of = |name: &str| {
+    let series_of = |name: &str| {
         let series = efficiency.series().find(|series| series.name == name).unwrap();
         series.points.iter().map(|point| point.value.median.round()).collect::<Vec<_>>()
     };
-    assert_eq!((of("fp32"), of("fp16")), (vec![100.0, 80.0], vec![100.0, 100.0]));
+    assert_eq!((series_of("fp32"), series_of("fp16")), (vec![100.0, 80.0], vec![100.0, 100.0]));
     let loss = Study { form: Form::Scaling, measure: Some("train_loss".into()), ..Study::default() };
     let loss = compare(&[Source { session: "", runs: &runs, reports: &[] }], &loss);
     assert_eq!(loss.charts.len(), 1);
@@ -326,8 +326,8 @@ fn many_lines_are_cut_to_what_can_be_told_apart_and_it_is_said() {
         (chart.legend().len(), chart.notes[0].as_str()),
         (16, "16 of 24 lines are drawn: filter to see the others.")
     );
-    let of = |name: &str| chart.series().filter(|series| series.name.starts_with(name)).count();
-    assert_eq!((of("fp32"), of("fp16")), (8, 8));
+    let count_of = |name: &str| chart.series().filter(|series| series.name.starts_with(name)).count();
+    assert_eq!((count_of("fp32"), count_of("fp16")), (8, 8));
 }
 
 #[test]
@@ -395,12 +395,12 @@ fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
     }
     let runs = [summarise_run(&record)];
     let parts = of(&runs, &Study { form: Form::Parts, ..Study::default() });
-    let of = |name: &str| {
+    let series_of = |name: &str| {
         let series = parts.charts[0].series().find(|series| series.name == name).unwrap();
         series.points[0].value.median
     };
-    assert!((of("Host waits for data") - 0.005).abs() < 1e-9, "{}", of("Host waits for data"));
-    assert!((of("Everything else") - 0.095).abs() < 1e-9);
+    assert!((series_of("Host waits for data") - 0.005).abs() < 1e-9, "{}", series_of("Host waits for data"));
+    assert!((series_of("Everything else") - 0.095).abs() < 1e-9);
 }
 
 /// The first six cells of `runs`, repeats with a spread that none of them has in common.
@@ -475,7 +475,7 @@ fn verdicts_are_of_the_whole_table_and_the_baseline_has_none() {
     let table = of(&runs, &Study::default()).table;
     let place = table.columns.iter().position(|column| column.key == "verdict").unwrap();
     assert_eq!(table.columns[place - 1].key, "ratio");
-    let told: Vec<String> =
+    let texts: Vec<String> =
         table
             .rows
             .iter()
@@ -483,8 +483,8 @@ fn verdicts_are_of_the_whole_table_and_the_baseline_has_none() {
                 if let CellValue::Verdict(judged) = &row.values[place] { judged.to_string() } else { "–".to_owned() }
             })
             .collect();
-    assert_eq!((told[0].as_str(), told[2].as_str(), told[3].as_str()), ("–", "faster", "faster"), "{told:?}");
-    assert!(told[1].starts_with("undecided: with "), "{told:?}");
+    assert_eq!((texts[0].as_str(), texts[2].as_str(), texts[3].as_str()), ("–", "faster", "faster"), "{texts:?}");
+    assert!(texts[1].starts_with("undecided: with "), "{texts:?}");
     assert!(table.notes.iter().any(|note| note.contains("over all 3 comparisons (Holm)")), "{:?}", table.notes);
     let wide = Study { equal_within: 0.2, ..Study::default() };
     let csv = render(&of(&runs, &wide).table, Format::Csv);
@@ -497,17 +497,20 @@ fn the_fastest_cell_within_limits_is_named_with_those_not_told_apart() {
     for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp32-1")) {
         run.values.insert("peak_device_bytes".into(), 4e9);
     }
-    let told = |memory_gb: Option<f64>, accuracy: Option<f64>| {
+    let sentence_for = |memory_gb: Option<f64>, accuracy: Option<f64>| {
         let limits = Limits { memory_bytes: memory_gb.map(|gb| gb * 1e9), accuracy };
         of(&runs, &Study { limits, measure: Some("epoch_time_s".into()), ..Study::default() }).fastest
     };
-    assert_eq!(told(None, None), None);
-    let all = told(Some(20.0), Some(0.9)).unwrap();
+    assert_eq!(sentence_for(None, None), None);
+    let all = sentence_for(Some(20.0), Some(0.9)).unwrap();
     assert!(all.starts_with("fastest with memory ≤ 20.0 GB, accuracy ≥ 90.0 %: fp16 · "), "{all}");
     assert!(all.contains("; not distinguishable from it: fp16 · "), "{all}");
-    let small = told(Some(5.0), None).unwrap();
+    let small = sentence_for(Some(5.0), None).unwrap();
     assert_eq!(small, "fastest with memory ≤ 5.00 GB: fp32 · 1 GPU (epoch time 4.12 s); 3 cells exceed a limit");
-    assert_eq!(told(None, Some(0.99)).as_deref(), Some("no cell keeps to accuracy ≥ 99.0 %; 4 cells exceed a limit"));
+    assert_eq!(
+        sentence_for(None, Some(0.99)).as_deref(),
+        Some("no cell keeps to accuracy ≥ 99.0 %; 4 cells exceed a limit")
+    );
 }
 
 #[test]
@@ -529,7 +532,7 @@ fn the_pareto_front_is_of_time_memory_and_energy() {
         ["Peak on the device", "Energy"]
     );
     let place = pareto.table.columns.iter().position(|column| column.key == "front").unwrap();
-    let told: Vec<String> = pareto
+    let names: Vec<String> = pareto
         .table
         .rows
         .iter()
@@ -537,7 +540,7 @@ fn the_pareto_front_is_of_time_memory_and_energy() {
         .collect();
     // Little energy saves the second; the fourth is bettered by the third in all. Losses of made-up runs depend on their GPUs.
     let other_work = "on the front, but training loss differs: 0.250 against 0.275 in fp16 · 2 GPUs";
-    assert_eq!(told, [other_work, "on the front", other_work, "bettered"]);
+    assert_eq!(names, [other_work, "on the front", other_work, "bettered"]);
     let front = pareto.charts[0].series().find(|series| series.role == Role::Ideal).unwrap();
     assert_eq!(front.points.iter().map(|point| point.x).collect::<Vec<_>>(), [2.0, 5.0, 5.0]);
     assert!(
@@ -573,9 +576,9 @@ fn a_study_that_names_no_measure_shows_one_that_the_cells_have() {
         let mut record = fixture::run(&fixture::cell("fp32", 1, "ddp-ds"), 1, 0.1);
         record.workload = spec.clone();
         let rank = &mut record.ranks[0];
-        let like = rank.readings[0].clone();
+        let template = rank.readings[0].clone();
         let reading = |key: &&str| {
-            let mut reading = like.clone();
+            let mut reading = template.clone();
             (reading.key, reading.epoch, reading.step) = ((*key).into(), None, None);
             reading
         };
@@ -726,11 +729,11 @@ fn what_recording_costs_is_how_much_longer_steps_are_than_those_of_the_same_cell
     all.retain(|run| run.recording == Recording::Plain);
     let none = of(&all, &preset("trace-cost").unwrap());
     assert!(none.charts[0].is_empty());
-    let said = [
+    let notes = [
         "There is nothing to compare: every cell that has finished is its own baseline (trace = off).",
         "A plan with trace = [\"off\", \"built-in\"] runs each cell without and with a tracer.",
     ];
-    assert_eq!(none.charts[0].notes, said);
+    assert_eq!(none.charts[0].notes, notes);
 }
 
 #[test]
@@ -739,6 +742,6 @@ fn of_too_many_activities_those_left_out_are_named() {
         (1..=12).map(|gpus| summarise_run(&fixture::run(&fixture::cell("fp32", gpus, "single"), 1, 0.1))).collect();
     let activity = of(&runs, &Study { form: Form::Activity, ..Study::default() });
     assert_eq!(activity.charts[0].panels.len(), 8);
-    let said = "8 of 12 cells are drawn, without 9 GPUs; 10 GPUs; 11 GPUs; 12 GPUs: filter to see these.";
-    assert!(activity.charts[0].notes.iter().any(|note| note == said), "{:?}", activity.charts[0].notes);
+    let drawing_note = "8 of 12 cells are drawn, without 9 GPUs; 10 GPUs; 11 GPUs; 12 GPUs: filter to see these.";
+    assert!(activity.charts[0].notes.iter().any(|note| note == drawing_note), "{:?}", activity.charts[0].notes);
 }

@@ -415,8 +415,8 @@ fn on_a_screen_bars_run_across_with_values_in_the_unit_of_the_axis_behind_them()
 #[test]
 fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_and_axis() {
     let figure = preset("times");
-    let of = |height: f64| lay_out_on(&figure.charts, &Page::screen(640.0, height, 9.0));
-    let (low, high) = (of(60.0), of(500.0));
+    let laid_out = |height: f64| lay_out_on(&figure.charts, &Page::screen(640.0, height, 9.0));
+    let (low, high) = (laid_out(60.0), laid_out(500.0));
     assert!(low.height > 60.0 && high.height > low.height && high.height <= 500.0, "{} {}", low.height, high.height);
     let (top, bottom) = low.inner.unwrap();
     assert!(low.marks.iter().all(|mark| mark.area.top >= top && mark.area.bottom() <= bottom));
@@ -464,9 +464,9 @@ fn a_bracket_stands_beyond_bars_that_run_across_and_their_numbers() {
     let figure = edited("times", |one| one.annotations = brackets.to_vec());
     let scene = lay_out_on(&figure.charts[..1], &Page::screen(640.0, 300.0, 9.0));
     let placed = scene.parts.iter().find(|placed| placed.part == Part::Annotation(0)).unwrap();
-    let said: Vec<&Text> = scene.items[placed.items.clone()].iter().filter_map(text_of).collect();
-    assert_eq!(said.len(), 1);
-    assert!(said[0].text == "4.00×, faster", "{said:?}");
+    let texts: Vec<&Text> = scene.items[placed.items.clone()].iter().filter_map(text_of).collect();
+    assert_eq!(texts.len(), 1);
+    assert!(texts[0].text == "4.00×, faster", "{texts:?}");
     let of_cells = |words: &str| figure.words.iter().position(|known| known == words).unwrap();
     let ends = ["precision=fp32,gpus=1", "precision=fp16,gpus=1"].map(|words| {
         let cell = &figure.cells[of_cells(words)].0;
@@ -497,8 +497,8 @@ proptest! {
         geometry in 0usize..GEOMETRIES.len(),
     ) {
         let names: Vec<String> = middles.into_iter().map(|middle| format!("{start}{middle}{end}")).collect();
-        let of = |place: usize| Point { x: place as f64, value: Value { median: 1.0, interval: None, n: 1, method: Method::One }, ratio: None, cell: None };
-        let series = names.iter().enumerate().map(|(place, name)| Series { points: vec![of(place)], ..Series::measured(name.clone(), Look::Place(place)) });
+        let point = |place: usize| Point { x: place as f64, value: Value { median: 1.0, interval: None, n: 1, method: Method::One }, ratio: None, cell: None };
+        let series = names.iter().enumerate().map(|(place, name)| Series { points: vec![point(place)], ..Series::measured(name.clone(), Look::Place(place)) });
         let axis = Axis { categories: names.clone(), ..Axis::new("", "") };
         let chart = Chart {
             panels: vec![Panel { title: String::new(), series: series.collect() }],
@@ -506,8 +506,8 @@ proptest! {
         };
         let scene = lay_out(&[chart], &Style::default());
         let shown = |is: &dyn Fn(&Part) -> bool| -> Vec<String> {
-            let of = |placed: &Placed| scene.items[placed.items.clone()].iter().filter_map(text_of).map(|text| text.text.as_str()).collect::<Vec<_>>().join(" ");
-            scene.parts.iter().filter(|placed| is(&placed.part)).map(of).collect()
+            let words_of = |placed: &Placed| scene.items[placed.items.clone()].iter().filter_map(text_of).map(|text| text.text.as_str()).collect::<Vec<_>>().join(" ");
+            scene.parts.iter().filter(|placed| is(&placed.part)).map(words_of).collect()
         };
         for labels in [shown(&|part| matches!(part, Part::Place(_, AxisName::X, _))), shown(&|part| matches!(part, Part::Place(_, AxisName::Y, _))), shown(&|part| matches!(part, Part::Entry(_)))] {
             let mut once = labels.clone();
@@ -555,8 +555,8 @@ fn limits_that_hide_values_are_said_on_the_page() {
         let axis = one.axis_mut(AxisName::Y, Nth(1));
         (axis.low, axis.high) = (Some(1.0), Some(2.0));
     });
-    let said = words(&figure).join(" ");
-    assert!(said.contains("beyond the axes") && said.contains("Bars do not begin at 0"), "{said}");
+    let message = words(&figure).join(" ");
+    assert!(message.contains("beyond the axes") && message.contains("Bars do not begin at 0"), "{message}");
     assert!(!words(&preset("times")).join(" ").contains("beyond"));
     let wrong = edited("times", |one| {
         let axis = one.axis_mut(AxisName::Y, Nth(1));
@@ -582,9 +582,9 @@ fn a_screen_shows_names_looks_and_limits_of_the_author_and_its_marks_say_the_cel
     let axis = asked.overrides.axis_mut(AxisName::Y, Nth(1));
     (axis.low, axis.high) = (Some(1.0), Some(2.0));
     let (scene, words) = words(&asked);
-    let said = words.join(" ");
-    assert!(said.contains("AMP") && !said.contains("fp16") && !said.contains("on paper alone"), "{said}");
-    assert!(said.contains("beyond the axes") && said.contains("Bars do not begin at 0"), "{said}");
+    let message = words.join(" ");
+    assert!(message.contains("AMP") && !message.contains("fp16") && !message.contains("on paper alone"), "{message}");
+    assert!(message.contains("beyond the axes") && message.contains("Bars do not begin at 0"), "{message}");
     let is_own = |item: &Item| matches!(item, Item::Path { fill: Some(([1, 2, 3], _)), .. });
     assert!(scene.items.iter().any(is_own) && !usual.items.iter().any(is_own));
     let cells = |scene: &Scene| scene.marks.iter().map(|mark| mark.cell.clone()).collect::<Vec<_>>();
@@ -593,7 +593,7 @@ fn a_screen_shows_names_looks_and_limits_of_the_author_and_its_marks_say_the_cel
 
 #[test]
 fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
-    let of = |change: &dyn Fn(&mut Study), id: &str| {
+    let with_change = |change: &dyn Fn(&mut Study), id: &str| {
         let mut asked = study(id).unwrap();
         change(&mut asked);
         figure_of(&asked)
@@ -622,7 +622,7 @@ fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
         ("times", "place of the legend", &|study| study.overrides.legend = LegendPlace::Below),
     ];
     for (id, name, change) in changes {
-        let figure = of(change, id);
+        let figure = with_change(change, id);
         assert!(svg(&figure) != svg(&preset(id)), "{name} changes nothing");
         assert!(figure.missing.is_empty(), "{name}: {:?}", figure.missing);
         let bytes = encode(&figure.scene(), &figure.provenance(vec![origin()]), PaperFormat::Svg).unwrap();
@@ -634,11 +634,11 @@ fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
         let placed = scene.parts.iter().find(|placed| placed.part == part).unwrap();
         scene.items[placed.items.clone()].iter().filter_map(text_of).map(|text| text.text.clone()).collect()
     };
-    let ticks = of(&y(|one| one.ticks = vec![0.0, 1.0]), "times");
+    let ticks = with_change(&y(|one| one.ticks = vec![0.0, 1.0]), "times");
     assert_eq!(shown(&ticks, Part::Ticks(0, AxisName::Y)), ["0", "1"]);
-    let log = of(&|study| study.overrides.axis_mut(AxisName::X, Nth(1)).log = Some(true), "scaling");
+    let log = with_change(&|study| study.overrides.axis_mut(AxisName::X, Nth(1)).log = Some(true), "scaling");
     assert_eq!(shown(&log, Part::Ticks(0, AxisName::X)), ["1", "2", "4"]);
-    let wrong = of(&y(|one| one.tick_count = Some(1)), "times");
+    let wrong = with_change(&y(|one| one.tick_count = Some(1)), "times");
     assert_eq!(wrong.missing, ["axis y: tick_count = 1 is not from 2 to 20: the default is used"]);
     assert_eq!(svg(&wrong), svg(&preset("times")));
 }

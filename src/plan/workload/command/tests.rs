@@ -130,7 +130,7 @@ fn where_a_plan_lies_decides_its_folders_and_not_its_cells() {
     for (said, expected) in
         [(None, "/plans"), (Some("work"), "/plans/work"), (Some("/abs"), "/abs"), (Some(".."), "/plans/..")]
     {
-        let folder = said.map_or(String::new(), |said| format!("folder = \"{said}\"\n"));
+        let folder = folder_name.map_or(String::new(), |folder_name| format!("folder = \"{folder_name}\"\n"));
         let mut moved = plan(&SMALL.replace("[factors]", &format!("{folder}[factors]")));
         let before = ids(&moved);
         moved.set_folder(Some("/plans"));
