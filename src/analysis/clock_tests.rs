@@ -65,7 +65,7 @@ fn steps_of_a_program_that_tells_no_times_are_timed_by_their_lines_and_need_no_w
 
 #[test]
 fn steps_told_far_shorter_than_they_arrive_apart_are_not_confirmed() {
-    // A step of 20 ms of which the program tells 2 ms.
+    // A step takes 20 ms, but the program reports 2 ms.
     let reported = summary(100, 4.0, |step| (0.002, 1, 1.0 + 0.02 * step as f64));
     let Some(Clock::Unconfirmed(Doubt::FartherApart { told_s, apart_s })) = reported.clock else {
         panic!("{:?}", reported.clock)

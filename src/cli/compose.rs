@@ -19,7 +19,7 @@ pub(super) fn is_composition(file: &Path) -> bool {
 pub(super) struct Made {
     pub composed: ComposedFigure,
     pub origins: Vec<Origin>,
-    /// How many keys and panels of the file were left out, each of which was said.
+    /// How many keys and panels of the file were left out. There was a message for each.
     pub wrong: usize,
 }
 
@@ -132,7 +132,7 @@ pub(super) fn again(
         // In the panel's order: the first is what others are compared with.
         let origin = |name: &String| {
             let known = provenance.sessions.iter().find(|origin| origin.session == *name);
-            known.cloned().ok_or_else(|| named(&format!("the file does not say of which date session {name} is")))
+            known.cloned().ok_or_else(|| named(&format!("the file does not contain the date of session {name}")))
         };
         let own = panel.sessions.iter().map(origin).collect::<Result<Vec<Origin>, String>>()?;
         let drawn = sessions.draw((file, &own), given, &panel.study).map_err(|error| named(&error))?;

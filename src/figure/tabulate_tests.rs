@@ -174,8 +174,8 @@ fn a_table_of_no_runs_says_so() {
     assert_eq!((table.rows.len(), table.notes), (0, vec!["no runs".to_owned()]));
 }
 
-/// One repeat of fp64 and fp16 in nchw at 100 px, as tests/records/2026-11-21-h200-precision-layout-pin.json has them: one epoch of
-/// steps of 12.54 and 8.87 ms, in whole runs of 4.53 and 10.11 s, of which most is cuDNN's trials.
+/// One repeat of fp64 and fp16 in nchw at 100 px, with the values of tests/records/2026-11-21-h200-precision-layout-pin.json: one epoch
+/// with steps of 12.54 and 8.87 ms. The whole runs took 4.53 and 10.11 s, mostly for cuDNN's trials.
 fn short_runs() -> Vec<RunSummary> {
     let short = |precision: &str, step_time_s: f64, epoch_time_s: f64, total_time_s: f64| {
         let mut record = fixture::run(&fixture::cell(precision, 1, "single"), 1, step_time_s);

@@ -604,7 +604,7 @@ fn a_study_that_names_no_measure_shows_one_that_the_cells_have() {
     assert_eq!(&*asked.measure, "bandwidth");
 }
 
-/// fp32 and fp16 on 1 and 2 GPUs, of which the first cell did not finish.
+/// fp32 and fp16 on 1 and 2 GPUs; the first cell did not finish.
 fn without_the_first() -> Vec<RunSummary> {
     let mut runs = four();
     runs.retain(|run| run.cell != "fp32-1-ddp-ds");

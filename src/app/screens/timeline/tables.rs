@@ -214,7 +214,7 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
     repeats_ui(ui, &splits);
 }
 
-/// The parts over the repeats of each cell of which several runs are shown.
+/// Draws the parts over repeats, for each cell with several shown runs.
 fn repeats_ui(ui: &mut Ui, splits: &[(&Shown, &Split)]) {
     let mut cells: Vec<(&str, Vec<&Split>)> = Vec::new();
     for (run, split) in splits.iter().filter(|(_, split)| split.has_steps) {

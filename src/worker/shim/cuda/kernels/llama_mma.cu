@@ -23,7 +23,7 @@ __device__ inline void mma(float* d, u32 a0, u32 a1, u32 b0) {
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32." MMA "." MMA ".f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(b0));
 }
-// Transposes a warp's tile [8, 8], of which each thread has two values of a row.
+// Transposes a warp's tile [8, 8]. Each thread has two values of a row.
 __device__ inline u32 turned(u32 x) {
   u32 y;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
