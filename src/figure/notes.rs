@@ -41,8 +41,8 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     }
     if shows("training_time_s") {
         notes.push(
-            "training time: the mean steady step, of those that neither warm up nor open an epoch, times all steps of the plan; start \
-             and evaluation are no part of it"
+            "training time: the mean time of steady steps, without warm-up and the first step of each epoch, times all steps of the plan; it \
+             includes neither the start nor evaluation"
                 .to_owned(),
         );
     }

@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn twice_as_many_pairs_as_there_are_stand_for_a_next_step_where_more_are_needed() {
-        assert_eq!(more(&[0.05]), (5, true), "of one pair nothing is known");
+        assert_eq!(more(&[0.05]), (5, true), "one pair shows nothing about the spread");
         let noise = [0.02, -0.02, 0.021, -0.019, 0.018, -0.022, 0.02, -0.018];
         assert_eq!(more(&noise.map(|log| log + 0.012)), (8, true));
         // A later look spends less: what nearly showed takes more than half as many again.

@@ -315,7 +315,7 @@ fn ticks_ui(ui: &mut Ui, editing: &mut Editing<'_>, (chart, axis): (usize, AxisN
                 return Ok(None);
             }
             let count = text.parse().ok().filter(|count| (least..=most).contains(count));
-            count.map(Some).ok_or_else(|| format!("{text:?} is no whole number from {least} to {most}"))
+            count.map(Some).ok_or_else(|| format!("{text:?} is not a whole number from {least} to {most}"))
         };
         let shown = now.tick_count.map_or(String::new(), |count| count.to_string());
         let name = format!("Count of ticks of {about}");
@@ -348,7 +348,7 @@ pub(super) fn legend_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
                 return Ok(None);
             }
             let columns = text.parse().ok().filter(|columns| (1..=255).contains(columns));
-            columns.map(Some).ok_or_else(|| format!("{text:?} is no whole number from 1 to 255"))
+            columns.map(Some).ok_or_else(|| format!("{text:?} is not a whole number from 1 to 255"))
         };
         let input = Field { name: "Columns of the legend", hint: "auto", width: 52.0 };
         if let Some(text) = field(ui, editing.typing, input, &shown, |text| read(text).map(drop))
