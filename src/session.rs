@@ -277,7 +277,8 @@ impl Session {
         self.queue.pause();
     }
 
-    /// Starts runs again, except those that wait for an order that names them.
+    /// Lets the queue start runs again. Runs that an earlier process left, or that came with an archive, stay queued until an order names
+    /// them.
     pub fn go_on(&mut self) {
         self.queue.resume();
     }

@@ -235,7 +235,8 @@ impl Measures {
         &BUILT_IN
     }
 
-    /// The measures of a workload's runs, including those that it declares. Runs of similar workloads share them.
+    /// The measures of a workload's runs, including those that the workload declares. Workloads with the same measures get the same
+    /// value.
     pub fn of_workload(spec: &WorkloadSpec) -> Arc<Self> {
         type Known = Vec<(Vec<DeclaredMeasure>, Arc<Measures>)>;
         static OTHERS: Mutex<Known> = Mutex::new(Vec::new());
