@@ -43,7 +43,7 @@ fn cut(session: &Path, log: &str, places: impl Iterator<Item = usize>) {
         for record in records(session) {
             let before_run = before.iter().find(|before_run| before_run.run == record.run).unwrap();
             for rank in &record.ranks {
-                let whole = &ranked.ranks.iter().find(|ranked| ranked.rank == rank.rank).unwrap();
+                let whole = &before_run.ranks.iter().find(|before_rank| before_rank.rank == rank.rank).unwrap();
                 assert!(
                     whole.steps.starts_with(&rank.steps)
                         && rank.readings.iter().all(|one| whole.readings.contains(one))
@@ -72,12 +72,12 @@ fn garble(session: &Path, log: &str, places: impl Iterator<Item = usize>) {
         let place = format!("{log}:{line}: ");
         let named = report.damaged.iter().chain(&report.torn).any(|text| text.starts_with(&place));
         assert!(named || log.ends_with("group.jsonl"), "{place}{report:?}");
-        for (record, of) in records(session)
+        for (record, before_run) in records(session)
             .iter()
             .filter_map(|record| Some((record, before.iter().find(|record_before| record_before.run == record.run)?)))
         {
             if !log.contains(&record.run) && log != "journal.jsonl" {
-                assert_eq!(record, of);
+                assert_eq!(record, before_run);
             }
         }
     }

@@ -114,8 +114,8 @@ fn continues(plan: &str, ranks: usize) {
     let output = command.arg("--resume").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let warnings = events(&session, "warning");
-    let texts = warnings.iter().filter_map(|warning| warning["message"].as_str());
-    assert!(text.into_iter().any(|text| text.contains("continues from step")), "{warnings:?}");
+    let mut texts = warnings.iter().filter_map(|warning| warning["message"].as_str());
+    assert!(texts.any(|text| text.contains("continues from step")), "{warnings:?}");
     assert_eq!((events(&session, "started").len(), events(&session, "finished").len()), (2 * ranks, ranks));
     assert_eq!(losses(&session), expected);
     let again = events(&session, "step").len() - STEPS * ranks;

@@ -340,7 +340,7 @@ fn with_each(work: impl Fn(&str) -> Option<String> + Sync) {
         let workers: Vec<_> = (0..4).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
-    let outputs_in_order = outputs_in_order.into_inner().unwrap();
+    let outputs_in_order = outputs.into_inner().unwrap();
     assert!(outputs_in_order.is_empty(), "{}", outputs_in_order.join("\n"));
 }
 

@@ -152,7 +152,7 @@ mod tests {
             let reading =
                 |key: &str, value: f64, step| ReadingRecord { step, ..fixture::reading_record(key, value, None) };
             for (key, value) in [(FLOP, 2e9), (BYTES, 1e8)] {
-                rank.readings.extend([reading(key, value, Some(1)), limits(key, 2.0 * value, Some(17))]);
+                rank.readings.extend([reading(key, value, Some(1)), reading(key, 2.0 * value, Some(17))]);
             }
         }
         record

@@ -313,8 +313,8 @@ impl Conductor {
                 thread::sleep(PATIENCE);
             }
         }
-        let (now, told) = (self.session.measurement(), self.told.measurement.as_ref());
-        self.is_changed |= now != told;
+        let (now, before) = (self.session.measurement(), self.told.measurement.as_ref());
+        self.is_changed |= now != before;
         if now.map(|now| now.measured) != before.map(|before| before.measured) {
             self.stale_since.get_or_insert_with(Instant::now);
         }

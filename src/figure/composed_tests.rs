@@ -15,7 +15,7 @@ use crate::figure::{
     Study, figure, preset,
 };
 
-/// fp32 and fp16 on 1, 2 and 4 GPUs, three repeats each; times of the second session are longer.
+/// fp32 and fp16 on 1, 2 and 4 GPUs, three repeats each. The times of the second session are longer.
 fn runs(slower: f64) -> Vec<RunSummary> {
     let mut runs = Vec::new();
     for (precision, gpus, step_time_s) in
@@ -43,7 +43,7 @@ fn loss() -> Study {
     Study { measure: Some("train_loss".into()), filter: "gpus=1".to_owned(), ..preset("loss").unwrap() }
 }
 
-/// A composition whose panels are of one session; those that are titled `elsewhere` are of another one.
+/// A composition of panels of one session; panels with the title `elsewhere` belong to another session.
 fn composed(composition: Composition) -> ComposedFigure {
     let sessions = [runs(1.0), runs(1.7)];
     let figures = composition.panels.iter().map(|panel| {
@@ -53,7 +53,7 @@ fn composed(composition: Composition) -> ComposedFigure {
     ComposedFigure { panels: figures.collect(), composition }
 }
 
-/// The whole of the data of each panel.
+/// The area of the data of each panel.
 fn data_of(figure: &ComposedFigure) -> Vec<Area> {
     let scene = figure.scene();
     let mut areas = scene.data.iter();
@@ -79,7 +79,7 @@ fn is_aligned(a: f64, b: f64) -> bool {
     (a - b).abs() < 0.1
 }
 
-/// Studies of all geometries that stand on paper.
+/// Studies of all geometries that can be drawn on paper.
 fn studies() -> Vec<Study> {
     let forms =
         [Form::Bars, Form::Loss, Form::Scaling, Form::Memory, Form::Effects, Form::Repeats, Form::Map, Form::Parts];
@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// The columns that are left where those asked for are too narrow.
+/// The number of columns if the requested ones would be too narrow.
 fn columns_drawn(figure: &ComposedFigure) -> usize {
     let asked = figure.composition.columns.min(figure.panels.len());
     let notes = figure.notes();
@@ -275,7 +275,7 @@ fn shared_axes_of_values_have_one_scale_and_are_named_once_in_a_row() {
     let scene = figure.scene();
     let titles = texts(&scene).iter().filter(|text| text.starts_with("Step time")).count();
     assert_eq!(titles, 2, "the left panel of each row names it");
-    // Bars of 0.4 s in (a) and in (c) are as high as each other: one scale.
+    // Bars of 0.4 s have the same height in (a) and in (c), so both have the same scale.
     let highest = |chart: usize| {
         let marks = scene.marks.iter().filter(|mark| mark.place[0] == chart);
         marks.map(|mark| mark.area.height).fold(0.0, f64::max)
@@ -377,7 +377,7 @@ fn what_a_file_says_and_cannot_be_read_is_named_with_its_line_and_the_rest_is_ke
     let file = file(text).unwrap();
     let (panel, wrong) = file.panel(&file.panels[1], Vec::new(), &[]).unwrap();
     let problems: Vec<String> = file.problems.iter().chain(&wrong).map(ToString::to_string).collect();
-    let message = message.join("\n");
+    let message = problems.join("\n");
     for part in [
         "f.toml:2: colums: unknown key; did you mean \"columns\"?",
         "f.toml:3: share[2]: unknown variant `x`",

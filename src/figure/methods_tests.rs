@@ -24,7 +24,7 @@ fn runs(environment: Option<Environment>) -> Vec<RunSummary> {
             let time_s = if precision == "fp32" { 0.02 } else { 0.01 } + f64::from(repeat) * 1e-5;
             let mut record = fixture::run(&fixture::cell(precision, 1, "single"), repeat, time_s);
             record.environment.clone_from(&environment);
-            // Repeat by repeat, in the night of 2023-11-14.
+            // One repeat after the other, in the night of 2023-11-14.
             let place = f64::from(2 * repeat) + if precision == "fp32" { 0.0 } else { 1.0 };
             record.started_time_s = Some(1_700_000_000.0 + 60.0 * place);
             record.ended_time_s = record.started_time_s.map(|started_s| started_s + 50.0);
@@ -112,7 +112,7 @@ fn recorded_runs_are_told_by_who_recorded_them() {
     assert!(paragraph.contains("2 runs were recorded by the built-in tracer, which costs time"), "{paragraph}");
 }
 
-/// The runs as those of a program whose plan brings it.
+/// The runs, as if they were of a program that the plan brings.
 fn of_program(mut runs: Vec<RunSummary>, clock: Clock) -> Vec<RunSummary> {
     for run in &mut runs {
         let command = Some(Arc::new(crate::plan::Command::default()));

@@ -114,7 +114,7 @@ pub(super) fn of_paper<'a>(
     }
     if strangers > 0 && asked > 0 {
         let which = if strangers == shown.len() { "none of the cells" } else { "not all cells" };
-        notes.push(format!("{cells_of} are among those of {artefact}: {strangers} have other levels"));
+        notes.push(format!("{which} are among those of {artefact}: {strangers} have other levels"));
     }
     let lead = notes.len();
     notes.extend(artefact.differs.iter().map(|text| format!("different from the paper: {text}")));

@@ -23,7 +23,7 @@ fn runs() -> Vec<RunSummary> {
     runs
 }
 
-/// Compares with `tests/golden/NAME`; set `UPDATE_GOLDEN` to write it anew.
+/// Compares with `tests/golden/NAME`; set `UPDATE_GOLDEN` to write the file again.
 fn compare(name: &str, text: &str) {
     let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -52,7 +52,7 @@ pub fn coverage<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a RunSummary>)
     };
     let (asked, places) = (cells.len(), cells.iter().map(|cell| cell.identity).collect());
     let has = |cell: &AskedCell, mode: Mode| {
-        there.contains(&of_cell(cell, &cell.data, mode))
+        present.contains(&of_cell(cell, &cell.data, mode))
             || is_stand_in(cell) && any_data.contains(&of_cell(cell, &Data::default(), mode))
     };
     let lacking = cells.into_iter().filter(|cell| !has(cell, plan.mode));

@@ -151,7 +151,7 @@ impl Ssh {
 fn listen(mut stderr: ChildStderr, stderr_bytes: &Mutex<Vec<u8>>) {
     let mut bytes = [0; 4096];
     while let Ok(read @ 1..) = stderr.read(&mut bytes) {
-        let mut kept_bytes = kept_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept_bytes = stderr_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         kept_bytes.extend_from_slice(&bytes[..read]);
         // The last message is the relevant one.
         let excess = kept_bytes.len().saturating_sub(MOST_SAID_BYTES);

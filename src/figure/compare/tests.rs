@@ -21,7 +21,7 @@ fn of(runs: &[RunSummary], study: &Study) -> Comparison {
     compare(&[Source { session: "", runs, reports: &[] }], study)
 }
 
-/// Six repeats of cells: precision, whether it is the A/A copy, the time of a step, its accuracy.
+/// Six repeats of cells, given as precision, whether it is the A/A copy, step time in seconds, and accuracy.
 fn checked_runs(cells: &[(&str, bool, f64, f64)]) -> Vec<RunSummary> {
     let run = |(precision, is_copy, step_time_s, accuracy): &(&str, bool, f64, f64), repeat: u32| {
         let noise = [0.0, 0.002, -0.002, 0.001, -0.001, 0.0015][repeat as usize - 1];
@@ -134,7 +134,7 @@ fn rows_are_groups_and_colours_bars_and_what_is_left_joins_the_rows() {
     assert_eq!(titles, ["fp32", "fp16"]);
     let plain = Study { rows: Place::Nothing, colour: Place::Nothing, columns: Place::Nothing, ..Study::default() };
     let plain = of(&runs, &plain);
-    // No two cells become one bar.
+    // Each cell has a bar of its own.
     assert_eq!(plain.charts[0].x.categories, ["fp32 · 1 GPU", "fp32 · 2 GPUs", "fp16 · 1 GPU", "fp16 · 2 GPUs"]);
     assert_eq!(plain.charts[0].series().map(|series| series.points.len()).sum::<usize>(), 4);
 }
@@ -218,7 +218,7 @@ fn levels_have_the_order_and_the_colours_that_a_study_gives_them_and_without_it_
     };
     assert_eq!(colour(&own, "2 GPUs"), crate::figure::COLOURS[5]);
     assert_eq!(colour(&own, "1 GPU"), colour(&usual, "1 GPU"));
-    // A study without them is the same text as before there were any.
+    // The text of a study without them is the same as in versions that did not have them.
     let text = serde_json::to_string(&Study::default()).unwrap();
     assert!(!text.contains("held") && !text.contains("order") && !text.contains("colours"), "{text}");
     let again: Study = serde_json::from_str(&serde_json::to_string(&study).unwrap()).unwrap();
@@ -270,11 +270,11 @@ fn losses_are_drawn_over_epochs_steps_or_the_time_spent_training() {
         points.map(|point| (point.x, point.value.median)).collect()
     };
     let x = |place: usize, over: Over| -> Vec<f64> { chart(place, over).iter().map(|point| point.0).collect() };
-    // Tests, and means over epochs, have one value an epoch.
+    // Tests, and means over epochs, have one value per epoch.
     assert_eq!(x(0, Over::Epochs), [1.0, 2.0]);
     assert_eq!(x(1, Over::Steps), [10.0, 20.0]);
     assert_eq!(x(1, Over::Time), [46.0 * 0.4, 46.0 * 0.4 + 10.0 * 0.4]);
-    // The training loss is known at each of the 20 steps.
+    // The training loss is known for each of the 20 steps.
     assert_eq!(chart(0, Over::Steps), (1..=20).map(|n| (f64::from(n), 2.0 / f64::from(n))).collect::<Vec<_>>());
     let by_time = x(0, Over::Time);
     assert_eq!(by_time.len(), 20);
@@ -386,7 +386,7 @@ fn a_filter_chooses_cells_by_words_and_levels_and_one_that_cannot_be_read_hides_
 
 #[test]
 fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
-    // The other rank waits 90 ms in each step; the slowest one, whose steps take 100 ms, waits 10 ms in every other.
+    // The other rank waits 90 ms in each step. The slowest rank, whose steps take 100 ms, waits 10 ms in every second step.
     let mut record = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 0.1);
     for (rank, wait_s) in [(0, 0.01), (1, 0.09)] {
         for step in &mut record.ranks[rank].steps {
@@ -403,7 +403,7 @@ fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
     assert!((series_of("Everything else") - 0.095).abs() < 1e-9);
 }
 
-/// The first six cells of `runs`, repeats with a spread that none of them has in common.
+/// The first six cells of `runs`, with a different spread of repeats for each.
 fn repeated(cells: &[(&str, i64, f64)], repeats: u32) -> Vec<RunSummary> {
     let run = |(precision, gpus, step_time_s): &(&str, i64, f64), repeat: u32| {
         let noise = 1.0 + 0.01 * f64::from((repeat * 7 + *gpus as u32 * 3 + precision.len() as u32) % 5);
@@ -464,7 +464,7 @@ fn error_bars_mean_one_thing_in_a_picture_and_it_says_which() {
     assert_eq!(methods, [Method::Range; 2]);
     let expected = "Error bars: range of repeats (n = 3 to 8), which holds the true median in 75 to 99.22 % of cases.";
     assert_eq!(mixed.charts[0].intervals, expected);
-    // The table keeps the narrower interval, and says so.
+    // The table keeps the narrower interval and names its method.
     assert!(mixed.table.notes.iter().any(|note| note.contains("of 8 repeats, by order statistics")));
     assert_eq!(note(&repeated(&cells, 1)), "");
 }
@@ -538,7 +538,8 @@ fn the_pareto_front_is_of_time_memory_and_energy() {
         .iter()
         .map(|row| if let CellValue::Text(text) = &row.values[place] { text.clone() } else { String::new() })
         .collect();
-    // Little energy saves the second; the fourth is bettered by the third in all. Losses of made-up runs depend on their GPUs.
+    // The second cell is on the front because it uses little energy; the third beats the fourth in everything. The losses of these runs
+    // depend on the number of GPUs.
     let other_work = "on the front, but training loss differs: 0.250 against 0.275 in fp16 · 2 GPUs";
     assert_eq!(names, [other_work, "on the front", other_work, "bettered"]);
     let front = pareto.charts[0].series().find(|series| series.role == Role::Ideal).unwrap();

@@ -11,7 +11,7 @@ use crate::figure::{
 };
 use crate::plan::{CudaState, Node, Worker};
 
-/// fp32 and fp16 on 1, 2 and 4 GPUs, some with six repeats.
+/// fp32 and fp16 on 1, 2 and 4 GPUs, some of them with six repeats.
 fn runs() -> Vec<RunSummary> {
     let mut runs = Vec::new();
     for (precision, gpus, step_time_s) in
@@ -62,7 +62,7 @@ fn origin() -> Origin {
     Origin::new("study".to_owned(), &node, vec![plan], Some(1_795_248_519.1))
 }
 
-/// Compares with `tests/golden/figures/NAME`; set `UPDATE_GOLDEN` to write it anew.
+/// Compares with `tests/golden/figures/NAME`; set `UPDATE_GOLDEN` to write the file again.
 fn compare(name: &str, bytes: &[u8]) {
     let path = format!("{}/tests/golden/figures/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -71,7 +71,7 @@ fn compare(name: &str, bytes: &[u8]) {
     assert!(bytes == std::fs::read(&path).unwrap(), "{name} differs");
 }
 
-/// Without what changes with each version of the program.
+/// The file without the parts that change with each version of the program.
 pub(super) fn svg(figure: &Figure) -> Vec<u8> {
     let provenance = Provenance { program: "multicard".to_owned(), ..figure.provenance(Vec::new()) };
     let text = String::from_utf8(encode(&figure.scene(), &provenance, PaperFormat::Svg).unwrap()).unwrap();
@@ -151,7 +151,7 @@ fn a_file_cut_anywhere_is_read_or_refused() {
     for format in [PaperFormat::Svg, PaperFormat::Pdf, PaperFormat::Png { dpi: 72 }] {
         let bytes = encode(&figure.scene(), &provenance, format).unwrap();
         for length in (0..bytes.len()).step_by(97) {
-            // What comes before the cut may hold all of it: then it is whole.
+            // The part before the cut may contain the whole provenance, which then can be read.
             if let Ok(read) = read_provenance(&bytes[..length]) {
                 assert_eq!(read, provenance, "{format:?} cut at {length}");
             }
@@ -269,7 +269,7 @@ fn point(places: usize) -> impl Strategy<Value = Point> {
     })
 }
 
-/// Names as users give them: short, long, of any letters.
+/// Names as users choose them: short or long, with any letters.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![3 => "[a-z0-9]{1,6}", 2 => "[A-Za-z ·0-9]{6,40}", 1 => "\\PC{0,12}", 1 => "[W ]{60,120}"]
 }
@@ -349,7 +349,7 @@ proptest! {
             for segment in segments {
                 if let Segment::Move(x, y) | Segment::Line(x, y) = segment {
                     prop_assert!(x.is_finite() && y.is_finite());
-                    // A marker on the edge of the data may stand out by its radius.
+                    // A marker at the edge of the data may extend beyond it by its radius.
                     let inside = *x > -3.0 && *x < scene.width + 3.0 && *y > -3.0 && *y < scene.height + 3.0;
                     prop_assert!(inside, "{x}, {y} leaves {page:?}");
                 }
@@ -421,7 +421,7 @@ fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_a
     let (top, bottom) = low.inner.unwrap();
     assert!(low.marks.iter().all(|mark| mark.area.top >= top && mark.area.bottom() <= bottom));
     assert!(top > 0.0 && bottom < low.height);
-    // Half an axis of values would say nothing.
+    // Half an axis of values would be useless.
     assert!(lay_out_on(&preset("scaling").charts, &Page::screen(640.0, 60.0, 9.0)).inner.is_none());
 }
 
@@ -518,7 +518,7 @@ proptest! {
     }
 }
 
-/// The words on a figure's page, in the order of their setting.
+/// The words on a figure's page, in the order in which they are drawn.
 fn words(figure: &Figure) -> Vec<String> {
     figure.scene().texts().map(|text| text.text.clone()).collect()
 }
@@ -603,7 +603,7 @@ fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
     let level = |key: &'static str, change: fn(&mut LevelOverride)| {
         move |study: &mut Study| change(study.overrides.level_mut(key))
     };
-    /// A preset, what is changed, and how.
+    /// A preset, the change, and its name.
     type Changed<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Study));
     let changes: [Changed<'_>; 14] = [
         ("times", "hatch", &level("gpus=1", |one| one.hatch = Some(Hatch::Dots))),
@@ -679,7 +679,7 @@ fn the_parts_of_a_page_are_laid_out_around_its_data_and_name_what_they_show() {
         assert!(area(part.clone()).top >= data.bottom(), "{part:?}");
     }
     assert!(data.overlaps(&area(Part::Annotation(0))));
-    // Keys reach what explains the data, then the points, then what was added.
+    // Keys first reach the parts that explain the data, then the points, then annotations.
     let kinds: Vec<usize> = scene
         .pointed(1000)
         .map(|(part, _)| match part {
@@ -791,7 +791,7 @@ fn widths_have_the_names_of_venues_or_millimetres() {
     assert!(small.warnings(&small.scene())[0].contains("print needs 6 pt"));
 }
 
-/// Without the program no font can be listed.
+/// Without this program, fonts cannot be listed.
 #[test]
 fn every_font_of_a_pdf_is_embedded_and_none_is_of_type_3() {
     if std::process::Command::new("pdffonts").arg("-v").output().is_err() {

@@ -129,8 +129,8 @@ proptest! {
                     missed = true;
                 }
                 Deed::Repeat(which) => {
-                    let Some(of) = lines.get(which.checked_rem(lines.len()).unwrap_or(0)) else { continue };
-                    let run_and_rank = (run_and_rank.run.clone(), run_and_rank.rank);
+                    let Some(repeated) = lines.get(which.checked_rem(lines.len()).unwrap_or(0)) else { continue };
+                    let run_and_rank = (repeated.run.clone(), repeated.rank);
                     for line in lines.iter().filter(|line| (&line.run, line.rank) == (&run_and_rank.0, run_and_rank.1)) {
                         store.event(line.clone()).unwrap();
                     }

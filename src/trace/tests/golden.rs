@@ -195,7 +195,7 @@ fn whole_reports_print_what_nsys_printed() {
         let file = folder.join(format!("{name}.sqlite"));
         let trace = import(&file, &Window::default(), &mut |_| ControlFlow::Continue(())).unwrap();
         let json = std::fs::read_to_string(golden(&format!("{name}.stats.json"))).unwrap();
-        let expected_rows: BTreeMap<String, Vec<Vec<String>>> = serde_json::from_str(&expected_rows).unwrap();
+        let expected_rows: BTreeMap<String, Vec<Vec<String>>> = serde_json::from_str(&json).unwrap();
         for (report, entries) in [("cuda_api_sum", &trace.api), ("cuda_gpu_kern_sum", &trace.kernels)] {
             let found = entries.iter().map(|entry| printed(&entry.statistics, entry.percent, &entry.name));
             same_rows(found, &expected_rows[report], &format!("{name} {report}"));

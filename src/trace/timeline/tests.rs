@@ -233,8 +233,8 @@ fn communication_is_hidden_by_other_kernels_waits_for_the_slowest_or_is_exposed(
     let overlapped = made_on_gpu(|fixture, start| {
         fixture.kernel(start, start + 600_000, 3).kernel(start + 400_000, start + 900_000, 4)
     });
-    let [of] = &overlapped.collectives[..] else { panic!("{:?}", overlapped.collectives) };
-    assert_eq!((of.name.as_str(), of.calls), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 30));
+    let [collective] = &overlapped.collectives[..] else { panic!("{:?}", overlapped.collectives) };
+    assert_eq!((collective.name.as_str(), collective.calls), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 30));
     let ms = |collective: &Collective| {
         [collective.total_ns, collective.hidden_ns, collective.waiting_ns.unwrap(), collective.exposed_ns]
             .map(|ns| ns / 1_000_000)

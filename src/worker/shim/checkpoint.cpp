@@ -23,9 +23,9 @@ struct Again : torch::autograd::Node {
 
   Tensor run(Tensor x) const {
     char text[512] = "";
-    std::unique_ptr<Tensor> made(call(owner.get(), &x, text, sizeof text));
-    TORCH_CHECK(made, text);
-    return *made;
+    std::unique_ptr<Tensor> output(call(owner.get(), &x, text, sizeof text));
+    TORCH_CHECK(output, text);
+    return *output;
   }
 
   variable_list apply(variable_list&& grads) override {

@@ -95,14 +95,14 @@ Tensor input_grad(const Applied& applied, const Tensor& grad, Tensor& du, bool w
   return wanted ? k.product(grad, k.dense(applied.linear), false) : Tensor();
 }
 
-// Appends the gradients of the layer's own tensors; some may already be in `made`. `grads` holds those of all inputs before them.
+// Appends the gradients of the layer's own tensors; some may already be in `known`. `grads` holds those of all inputs before them.
 void own_grads(const Applied& applied, const Tensor& x, const Tensor& grad, const Tensor& du, const Step& step,
-               variable_list& grads, AdapterGrads made = {}) {
+               variable_list& grads, AdapterGrads known = {}) {
   grads.push_back(step.wants(grads.size()) ? at::mm(grad.t(), x) : Tensor());
   if (!applied.linear.adapted()) return;
-  kernels(grad).adapter_grads(made, du, x, grad, applied.u, applied.linear);
-  grads.push_back(made.a.to(applied.kept));
-  for (auto& b : made.b) grads.push_back(b.to(applied.kept));
+  kernels(grad).adapter_grads(known, du, x, grad, applied.u, applied.linear);
+  grads.push_back(known.a.to(applied.kept));
+  for (auto& b : known.b) grads.push_back(b.to(applied.kept));
 }
 
 // How many inputs of autograd a layer has.

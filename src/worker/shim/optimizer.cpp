@@ -215,8 +215,8 @@ SHIM_API int mc_optimizer_step(Optimizer* optimizer, LossScale* scale) {
       if (scale->group) {
         c10d::AllreduceOptions options;
         options.reduceOp = c10d::ReduceOp::MAX;
-        std::vector<at::Tensor> found{scale->found_inf};
-        scale->group->allreduce(found, options)->wait();
+        std::vector<at::Tensor> overflow{scale->found_inf};
+        scale->group->allreduce(overflow, options)->wait();
       }
       optimizer->update(scale->found_inf);
       at::_amp_update_scale_(scale->scale, scale->growth_tracker, scale->found_inf, LossScale::growth,

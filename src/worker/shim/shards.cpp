@@ -127,8 +127,8 @@ struct ShardedUnit {
     group->_allgather_base(all, own)->wait();
     all = all.cpu();
     for (int64_t r = 0; r < ranks; r++) {
-      auto of = std::string(static_cast<const char*>(all.data_ptr()) + r * length, length);
-      flat.parts.push_back(r == rank ? flat.part.detach() : copies->open(of, flat.part.detach()));
+      auto handle = std::string(static_cast<const char*>(all.data_ptr()) + r * length, length);
+      flat.parts.push_back(r == rank ? flat.part.detach() : copies->open(handle, flat.part.detach()));
     }
   }
 

@@ -169,20 +169,20 @@ struct Plan {
   Descriptor descriptor;
   int64_t workspace_bytes;
 
-  explicit Plan(Descriptor&& of) : descriptor(std::move(of)), workspace_bytes(0) {
+  explicit Plan(Descriptor&& description) : descriptor(std::move(description)), workspace_bytes(0) {
     descriptor.get(WORKSPACE, INT64, &workspace_bytes, 1);
   }
 
   /// Runs the plan `times` times. Returns false if cuDNN cannot run it, or if there is no memory for its workspace.
-  bool run(const Tensors& of, int times = 1) const {
+  bool run(const Tensors& tensors, int times = 1) const {
     Tensor workspace;
     try {
-      workspace = at::empty({workspace_bytes}, of.input.options().dtype(at::kByte));
+      workspace = at::empty({workspace_bytes}, tensors.input.options().dtype(at::kByte));
     } catch (const c10::OutOfMemoryError&) {
       ran_out_of_memory = true;
       return false;
     }
-    const std::array<void*, 3> pointers = {of.input.data_ptr(), of.weight.data_ptr(), of.output.data_ptr()};
+    const std::array<void*, 3> pointers = {tensors.input.data_ptr(), tensors.weight.data_ptr(), tensors.output.data_ptr()};
     const std::array<int64_t, 3> ids = {INPUT, WEIGHT, OUTPUT};
     Descriptor pack(PACK);
     pack.set_all<void*>(POINTERS, POINTER, pointers);
@@ -208,31 +208,31 @@ int64_t data_type(at::ScalarType type) {
   }
 }
 
-Descriptor tensor(const Problem& of, OperationAttribute id, const std::array<int64_t, 4>& sizes) {
+Descriptor tensor(const Problem& problem, OperationAttribute id, const std::array<int64_t, 4>& sizes) {
   // The layout is given explicitly, because a tensor with one channel or pixel has strides that fit both layouts.
   const auto [images, channels, height, width] = sizes;
   const int64_t values = channels * height * width;
-  const std::array<int64_t, 4> strides = of.channels_last != 0 ? std::array<int64_t, 4>{values, 1, width * channels, channels}
+  const std::array<int64_t, 4> strides = problem.channels_last != 0 ? std::array<int64_t, 4>{values, 1, width * channels, channels}
                                                               : std::array<int64_t, 4>{values, height * width, width, 1};
   Descriptor tensor(TENSOR);
-  tensor.set(TYPE, DATA_TYPE, static_cast<int>(data_type(static_cast<at::ScalarType>(of.type))));
+  tensor.set(TYPE, DATA_TYPE, static_cast<int>(data_type(static_cast<at::ScalarType>(problem.type))));
   tensor.set_all<int64_t>(SIZES, INT64, sizes).set_all<int64_t>(TENSOR_STRIDES, INT64, strides);
-  return tensor.set<int64_t>(ID, INT64, id).set(ALIGNMENT, INT64, of.alignment).finalized();
+  return tensor.set<int64_t>(ID, INT64, id).set(ALIGNMENT, INT64, problem.alignment).finalized();
 }
 
-Descriptor graph_of(const Problem& of) {
-  const bool fp64 = of.type == static_cast<int64_t>(at::kDouble);
+Descriptor graph_of(const Problem& problem) {
+  const bool fp64 = problem.type == static_cast<int64_t>(at::kDouble);
   Descriptor convolution(CONVOLUTION);
   convolution.set(COMPUTE_TYPE, DATA_TYPE, static_cast<int>(data_type(fp64 ? at::kDouble : at::kFloat)));
   convolution.set<int>(MODE, CONVOLUTION_MODE, CROSS_CORRELATION).set<int64_t>(DIMENSIONS, INT64, 2);
-  convolution.set_all<int64_t>(STRIDES, INT64, of.stride).set_all<int64_t>(DILATIONS, INT64, of.dilation);
-  convolution.set_all<int64_t>(PADDINGS_BEFORE, INT64, of.padding).set_all<int64_t>(PADDINGS_AFTER, INT64, of.padding);
+  convolution.set_all<int64_t>(STRIDES, INT64, problem.stride).set_all<int64_t>(DILATIONS, INT64, problem.dilation);
+  convolution.set_all<int64_t>(PADDINGS_BEFORE, INT64, problem.padding).set_all<int64_t>(PADDINGS_AFTER, INT64, problem.padding);
   const Descriptor whole = convolution.finalized();
 
-  const auto [type, first] = of.pass == PASS_FORWARD    ? std::pair(FORWARD, 700)
-                             : of.pass == PASS_TO_INPUT ? std::pair(TO_INPUT, 706)
+  const auto [type, first] = problem.pass == PASS_FORWARD    ? std::pair(FORWARD, 700)
+                             : problem.pass == PASS_TO_INPUT ? std::pair(TO_INPUT, 706)
                                                         : std::pair(TO_WEIGHT, 712);
-  const Descriptor input = tensor(of, INPUT, of.input), weight = tensor(of, WEIGHT, of.weight), output = tensor(of, OUTPUT, of.output);
+  const Descriptor input = tensor(problem, INPUT, problem.input), weight = tensor(problem, WEIGHT, problem.weight), output = tensor(problem, OUTPUT, problem.output);
   Descriptor operation(type);
   operation.set(first + OF_CONVOLUTION, whole);
   operation.set(first + INPUT, input).set(first + WEIGHT, weight).set(first + OUTPUT, output);
@@ -247,33 +247,33 @@ Descriptor graph_of(const Problem& of) {
 }
 
 /// Configurations of engines that cuDNN proposes, the most promising first: the same ones that libtorch would try.
-std::vector<Descriptor> proposed(const Problem& of) {
-  const Descriptor graph = graph_of(of);
+std::vector<Descriptor> proposed(const Problem& problem) {
+  const Descriptor graph = graph_of(problem);
   std::vector<Descriptor> all;
   for (int mode : {INSTANT, FALLBACK}) {
     Descriptor heuristics(HEURISTICS);
     heuristics.set(GRAPH_ASKED, graph).set(ASKED, HEURISTICS_MODE, mode);
     if (!heuristics.finalize()) continue;
-    std::vector<Descriptor> found;
+    std::vector<Descriptor> configs;
     std::vector<void*> raw;
     for (int64_t count = heuristics.get<void*>(RESULTS, DESCRIPTOR, nullptr, 0); count > 0; count--) {
-      found.emplace_back(CONFIG);
-      raw.push_back(found.back().raw());
+      configs.emplace_back(CONFIG);
+      raw.push_back(configs.back().raw());
     }
     const int64_t read = heuristics.get(RESULTS, DESCRIPTOR, raw.data(), static_cast<int64_t>(raw.size()));
-    for (int64_t place = 0; place < read; place++) all.push_back(std::move(found[place]));
+    for (int64_t place = 0; place < read; place++) all.push_back(std::move(configs[place]));
   }
   return all;
 }
 
 /// Whether an engine's precision is sufficient, by libtorch's rule.
-bool precise(const Descriptor& config, const Problem& of) {
+bool precise(const Descriptor& config, const Problem& problem) {
   const Descriptor engine(ENGINE);
   void* raw = engine.raw();
   config.get(CONFIG_ENGINE, DESCRIPTOR, &raw, 1);
   std::array<int, NOTES> notes;
   const int64_t count = engine.get(ENGINE_NOTES, NUMERICAL_NOTE, notes.data(), NOTES);
-  const bool strict = of.type == static_cast<int64_t>(at::kFloat) && of.tf32 == 0;
+  const bool strict = problem.type == static_cast<int64_t>(at::kFloat) && problem.tf32 == 0;
   const auto refused = [&](int note) { return note == DOWN_CONVERTED_INPUTS || (strict && note == TENSOR_CORE); };
   return std::none_of(notes.begin(), notes.begin() + count, refused);
 }
@@ -286,14 +286,14 @@ Descriptor unfinished_plan() {
 
 /// How long the GPU takes for one execution, in microseconds; none if the plan does not run. If an engine is clearly slower than the best
 /// so far, only one execution is timed.
-std::optional<float> duration_us(const Plan& plan, const Tensors& of, float best_us) {
+std::optional<float> duration_us(const Plan& plan, const Tensors& tensors, float best_us) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
   cudaEvent_t begin, end;
   C10_CUDA_CHECK(cudaEventCreate(&begin));
   C10_CUDA_CHECK(cudaEventCreate(&end));
   const auto mean_us = [&](int times) -> std::optional<float> {
     C10_CUDA_CHECK(cudaEventRecord(begin, stream));
-    if (!plan.run(of, times)) return std::nullopt;
+    if (!plan.run(tensors, times)) return std::nullopt;
     C10_CUDA_CHECK(cudaEventRecord(end, stream));
     C10_CUDA_CHECK(cudaEventSynchronize(end));
     float ms = 0;
@@ -301,7 +301,7 @@ std::optional<float> duration_us(const Plan& plan, const Tensors& of, float best
     return 1000 * ms / static_cast<float>(times);
   };
   // The first execution loads the kernel. The time of the second includes its launch.
-  std::optional<float> least = plan.run(of) ? mean_us(1) : std::nullopt;
+  std::optional<float> least = plan.run(tensors) ? mean_us(1) : std::nullopt;
   if (least && *least < 2 * best_us + LAUNCH_US) {
     least = mean_us(IN_A_ROW);
     for (int time = 1; least && time < TIMES; time++) {
@@ -322,7 +322,7 @@ void (*find_kept)(const char* name, Take take, void* into) = nullptr;
 void (*keep)(const char* name, const char* bytes, size_t length) = nullptr;
 /// Whether new plans are chosen by trials; otherwise cuDNN's first proposal that runs is used.
 bool trials = true;
-std::atomic<int64_t> replayed{0}, found{0}, finding_us{0};
+std::atomic<int64_t> replayed{0}, new_plans{0}, finding_us{0};
 
 std::optional<Plan> kept_plan(const std::string& name) {
   std::string text;
@@ -335,13 +335,13 @@ std::optional<Plan> kept_plan(const std::string& name) {
 }
 
 /// The fastest of the plans that libtorch would try, or, if not `timed`, the first one that runs.
-Plan new_plan(const Problem& of, const Tensors& tensors, bool timed) {
+Plan new_plan(const Problem& problem, const Tensors& tensors, bool timed) {
   const auto begin = std::chrono::steady_clock::now();
   std::optional<Plan> best;
   float best_us = std::numeric_limits<float>::max();
   int64_t left = at::globalContext().benchmarkLimitCuDNN();
-  for (const Descriptor& config : proposed(of)) {
-    if (!precise(config, of)) continue;
+  for (const Descriptor& config : proposed(problem)) {
+    if (!precise(config, problem)) continue;
     Descriptor candidate = unfinished_plan();
     candidate.set(PLAN_CONFIG, config);
     if (!candidate.finalize()) continue;
@@ -358,11 +358,11 @@ Plan new_plan(const Problem& of, const Tensors& tensors, bool timed) {
     // A limit of 0 means no limit.
     if (--left == 0) break;
   }
-  TORCH_CHECK_WITH(OutOfMemoryError, best.has_value() || !ran_out_of_memory, "CUDA out of memory: no engine of cuDNN has room for ", of.text());
-  TORCH_CHECK(best.has_value(), "cuDNN has no engine that runs this convolution: ", of.text());
+  TORCH_CHECK_WITH(OutOfMemoryError, best.has_value() || !ran_out_of_memory, "CUDA out of memory: no engine of cuDNN has room for ", problem.text());
+  TORCH_CHECK(best.has_value(), "cuDNN has no engine that runs this convolution: ", problem.text());
   // Frees the workspaces of the slower plans.
   if (timed) c10::cuda::CUDACachingAllocator::emptyCache();
-  found++;
+  new_plans++;
   if (timed) finding_us += std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
   return std::move(*best);
 }
@@ -414,36 +414,36 @@ struct Shape {
   bool tf32;
 };
 
-void convolve(Pass pass, const Tensors& of, const Shape& shape, at::MemoryFormat format) {
-  TORCH_CHECK(of.input.dim() == 4 && of.weight.dim() == 4, "cuDNN's plans are kept for convolutions of images, [N, C, H, W]");
+void convolve(Pass pass, const Tensors& tensors, const Shape& shape, at::MemoryFormat format) {
+  TORCH_CHECK(tensors.input.dim() == 4 && tensors.weight.dim() == 4, "cuDNN's plans are kept for convolutions of images, [N, C, H, W]");
   const auto sizes = [](const Tensor& tensor) { return std::array{tensor.size(0), tensor.size(1), tensor.size(2), tensor.size(3)}; };
   const auto two = [](at::IntArrayRef values) { return std::array{values[0], values[values.size() - 1]}; };
   int64_t alignment = ALIGNED;
-  for (const Tensor* tensor : {&of.input, &of.weight, &of.output}) {
+  for (const Tensor* tensor : {&tensors.input, &tensors.weight, &tensors.output}) {
     while (reinterpret_cast<uintptr_t>(tensor->data_ptr()) % alignment != 0) alignment /= 2;
   }
   const Problem problem = {
       pass,
-      of.input.get_device(),
-      static_cast<int64_t>(of.input.scalar_type()),
+      tensors.input.get_device(),
+      static_cast<int64_t>(tensors.input.scalar_type()),
       format == at::MemoryFormat::ChannelsLast,
       // TF32 applies only to fp32.
-      shape.tf32 && of.input.scalar_type() == at::kFloat,
+      shape.tf32 && tensors.input.scalar_type() == at::kFloat,
       alignment,
       shape.groups,
-      sizes(of.input),
-      sizes(of.weight),
-      sizes(of.output),
+      sizes(tensors.input),
+      sizes(tensors.weight),
+      sizes(tensors.output),
       two(shape.stride),
       two(shape.padding),
       two(shape.dilation),
   };
-  if (plan_of(problem, of).run(of)) return;
+  if (plan_of(problem, tensors).run(tensors)) return;
   // The plan ran before, so there is less free memory now.
   plans().erase(problem);
   ran_out_of_memory = false;
-  const Plan& other = plans().emplace(problem, new_plan(problem, of, false)).first->second;
-  TORCH_CHECK(other.run(of), "cuDNN's plan failed: ", problem.text());
+  const Plan& other = plans().emplace(problem, new_plan(problem, tensors, false)).first->second;
+  TORCH_CHECK(other.run(tensors), "cuDNN's plan failed: ", problem.text());
 }
 
 Tensor forward(const Tensor& input, const Tensor& weight, at::IntArrayRef padding, at::IntArrayRef stride, at::IntArrayRef dilation,
@@ -506,6 +506,6 @@ SHIM_API int mcc_keep_plans(decltype(find_kept) find, decltype(keep) keep_new, i
 /// How many plans were created from stored ones, how many were new, and how long the search for new ones took, summed over threads.
 SHIM_API void mcc_kept_plans(int64_t* from_kept, int64_t* made_new, double* finding_s) {
   *from_kept = replayed;
-  *made_new = found;
+  *made_new = new_plans;
   *finding_s = static_cast<double>(finding_us) / 1e6;
 }

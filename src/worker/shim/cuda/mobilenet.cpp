@@ -40,12 +40,12 @@ struct Program : Kernels {
 
 Program& program(at::ScalarType kind) {
   static std::mutex lock;
-  static std::map<std::pair<at::ScalarType, int>, Program> made;
+  static std::map<std::pair<at::ScalarType, int>, Program> programs;
   std::lock_guard guard(lock);
   auto at = std::pair(kind, static_cast<int>(c10::cuda::current_device()));
-  auto found = made.find(at);
-  if (found == made.end()) found = made.try_emplace(at, kind).first;
-  return found->second;
+  auto entry = programs.find(at);
+  if (entry == programs.end()) entry = programs.try_emplace(at, kind).first;
+  return entry->second;
 }
 
 unsigned blocks(int64_t count, int64_t each) { return static_cast<unsigned>((count + each - 1) / each); }
@@ -88,9 +88,9 @@ Tensor rows_of(const Flow& flow, const Tensor& like, int64_t rows, int64_t colum
   return at::empty({rows, columns}, like.options().dtype(flow.kind));
 }
 
-dim3 over_rows(Program& made, const char* name, const Tensor& like, int64_t channels, int64_t rows) {
+dim3 over_rows(Program& kernels, const char* name, const Tensor& like, int64_t channels, int64_t rows) {
   unsigned across = blocks(channels, LANES * pack(like));
-  unsigned wanted = std::max(1u, TURNS * made.at_once(name, BLOCK) / across);
+  unsigned wanted = std::max(1u, TURNS * kernels.at_once(name, BLOCK) / across);
   return {across, std::min(blocks(rows, ROWS), wanted)};
 }
 
@@ -100,7 +100,7 @@ struct Division {
   dim3 grid;
 };
 
-Division divide(Program& made, const char* name, Size in, int64_t channels, int64_t stride) {
+Division divide(Program& kernels, const char* name, Size in, int64_t channels, int64_t stride) {
   auto out = in.over(stride);
   Maps m{};
   m.images = in.images, m.height = in.height, m.width = in.width, m.out_height = out.height, m.out_width = out.width, m.channels = channels;
@@ -109,12 +109,12 @@ Division divide(Program& made, const char* name, Size in, int64_t channels, int6
   m.bands = blocks(out.height, m.high);
   m.blocks = m.bands * blocks(out.images * out.width, STRIPS);
   unsigned across = blocks(channels, 2 * PAIRS);
-  return {m, dim3(across, std::min<unsigned>(m.blocks, std::max(1u, made.at_once(name, BLOCK) / across)))};
+  return {m, dim3(across, std::min<unsigned>(m.blocks, std::max(1u, kernels.at_once(name, BLOCK) / across)))};
 }
 
 // The number of equal parts into which a product over many rows is divided, so that all multiprocessors have work.
-int64_t parts(const Program& made, int64_t rows, int64_t m, int64_t n) {
-  int64_t wanted = std::min<int64_t>(2 * made.processors / (blocks(m, 128) * blocks(n, 128)), rows / 512);
+int64_t parts(const Program& kernels, int64_t rows, int64_t m, int64_t n) {
+  int64_t wanted = std::min<int64_t>(2 * kernels.processors / (blocks(m, 128) * blocks(n, 128)), rows / 512);
   for (int64_t batch = std::max<int64_t>(wanted, 1); batch > 1; batch--) {
     if (rows % batch == 0) return batch;
   }
@@ -130,17 +130,17 @@ struct Expanded {
 };
 
 Expanded expand(const Flow& flow, const Tensor& x, const float* input_sums, const Layer& layer) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   Expanded e{x, {}, rows_of(flow, x, x.size(0), layer.channels), input_sums};
   convolve_into(e.raw, x, layer.matrix, true);
   int64_t inputs = x.size(1);
-  auto batch = parts(made, x.size(0), inputs, inputs);
+  auto batch = parts(kernels, x.size(0), inputs, inputs);
   auto gram = outer(x, x, batch);
   gram = batch > 1 ? gram.sum(0) : gram[0];
   // The column of ones in the patches gives the sums of the other columns.
   if (input_sums == nullptr) e.input_sums = gram.data_ptr<float>() + 27 * inputs;
   e.product = at::empty({layer.channels, inputs}, gram.options());
-  made.run("moments", blocks(layer.channels, AT_ONCE), SMALL, gram.data_ptr<float>(), layer.matrix.data_ptr(), e.input_sums,
+  kernels.run("moments", blocks(layer.channels, AT_ONCE), SMALL, gram.data_ptr<float>(), layer.matrix.data_ptr(), e.input_sums,
            e.product.data_ptr<float>(), layer.sums, static_cast<int>(inputs), static_cast<int>(layer.channels));
   if (input_sums == nullptr) {
     // Stored with the product, because `gram` is freed.
@@ -151,38 +151,38 @@ Expanded expand(const Flow& flow, const Tensor& x, const float* input_sums, cons
 }
 
 Tensor depthwise(const Flow& flow, const Tensor& x, const Layer& before, const Layer& layer, Size in, int64_t stride) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   auto out = in.over(stride);
   auto y = rows_of(flow, x, out.rows(), layer.channels);
   const char* name = stride == 1 ? "depthwise_1" : "depthwise_2";
-  auto [maps, grid] = divide(made, name, in, layer.channels, stride);
-  made.run(name, grid, BLOCK, x.data_ptr(), before.norm(), layer.weight.data_ptr<float>(), y.data_ptr(), layer.sums, maps);
+  auto [maps, grid] = divide(kernels, name, in, layer.channels, stride);
+  kernels.run(name, grid, BLOCK, x.data_ptr(), before.norm(), layer.weight.data_ptr<float>(), y.data_ptr(), layer.sums, maps);
   return y;
 }
 
 Tensor activated(const Flow& flow, const Tensor& x, const Layer& layer) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   auto y = at::empty_like(x);
-  made.run("activate", over_rows(made, "activate", x, layer.channels, x.size(0)), BLOCK, x.data_ptr(), layer.norm(), y.data_ptr(),
+  kernels.run("activate", over_rows(kernels, "activate", x, layer.channels, x.size(0)), BLOCK, x.data_ptr(), layer.norm(), y.data_ptr(),
            static_cast<int>(x.size(0)));
   return y;
 }
 
 // The raw projection of a depthwise layer's output.
 Tensor project(const Flow& flow, const Tensor& x, const Layer& before, const Layer& layer) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   auto raw = rows_of(flow, x, x.size(0), layer.channels);
   convolve_into(raw, activated(flow, x, before), layer.matrix, true);
-  made.run("add_up", over_rows(made, "add_up", raw, layer.channels, raw.size(0)), BLOCK, raw.data_ptr(), layer.sums,
+  kernels.run("add_up", over_rows(kernels, "add_up", raw, layer.channels, raw.size(0)), BLOCK, raw.data_ptr(), layer.sums,
            static_cast<int>(layer.channels), static_cast<int>(raw.size(0)));
   return raw;
 }
 
 // The normalised projection plus the residual; its sums are written to `sums`.
 Tensor normalised(const Flow& flow, const Tensor& raw, const Layer& layer, const Tensor& more, float* sums) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   auto y = at::empty_like(raw);
-  made.run("normalise", over_rows(made, "normalise", raw, layer.channels, raw.size(0)), BLOCK, raw.data_ptr(), layer.norm(),
+  kernels.run("normalise", over_rows(kernels, "normalise", raw, layer.channels, raw.size(0)), BLOCK, raw.data_ptr(), layer.norm(),
            more.defined() ? more.data_ptr() : static_cast<void*>(nullptr), y.data_ptr(), sums, static_cast<int>(raw.size(0)));
   return y;
 }
@@ -220,25 +220,25 @@ struct Lower {
 
 Lower lower_back(const Flow& flow, const Tensor& grad, const Tensor& projected, const Layer& projection, const Tensor& deep,
                  const Layer& depth, const Tensor& x, const Layer& before, const Grads& of_depth, Size in, int64_t stride) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   int count = static_cast<int>(grad.size(0)), channels = static_cast<int>(projection.channels);
-  made.run("add_up_back", over_rows(made, "add_up_back", grad, channels, count), BLOCK, grad.data_ptr(), projected.data_ptr(),
+  kernels.run("add_up_back", over_rows(kernels, "add_up_back", grad, channels, count), BLOCK, grad.data_ptr(), projected.data_ptr(),
            projection.grads, channels, count);
   auto raw = at::empty_like(projected);
-  made.run("normalise_back", over_rows(made, "normalise_back", grad, channels, count), BLOCK, grad.data_ptr(), projected.data_ptr(),
+  kernels.run("normalise_back", over_rows(kernels, "normalise_back", grad, channels, count), BLOCK, grad.data_ptr(), projected.data_ptr(),
            projection.norm(), static_cast<const float*>(projection.grads), raw.data_ptr(), count);
   auto through = at::empty_like(deep);
   convolve_into(through, raw, projection.matrix, false);
   auto active = at::empty_like(deep);
-  made.run("mask", over_rows(made, "mask", deep, depth.channels, count), BLOCK, through.data_ptr(), deep.data_ptr(), depth.norm(),
+  kernels.run("mask", over_rows(kernels, "mask", deep, depth.channels, count), BLOCK, through.data_ptr(), deep.data_ptr(), depth.norm(),
            static_cast<void*>(nullptr), active.data_ptr(), depth.grads, 0, count);
-  auto partial = outer(raw, active, parts(made, count, channels, depth.channels));
+  auto partial = outer(raw, active, parts(kernels, count, channels, depth.channels));
   active.reset();
   auto dx = at::empty_like(x);
   of_depth.weight.zero_();
   const char* name = stride == 1 ? "depthwise_back_1" : "depthwise_back_2";
-  auto [maps, grid] = divide(made, name, in, depth.channels, stride);
-  made.run(name, grid, BLOCK, through.data_ptr(), deep.data_ptr(), depth.norm(), static_cast<const float*>(depth.grads), x.data_ptr(),
+  auto [maps, grid] = divide(kernels, name, in, depth.channels, stride);
+  kernels.run(name, grid, BLOCK, through.data_ptr(), deep.data_ptr(), depth.norm(), static_cast<const float*>(depth.grads), x.data_ptr(),
            before.norm(), depth.weight.data_ptr<float>(), dx.data_ptr(), before.grads, of_depth.weight.data_ptr<float>(), maps);
   return {dx, partial};
 }
@@ -246,11 +246,11 @@ Lower lower_back(const Flow& flow, const Tensor& grad, const Tensor& projected, 
 // The gradient of a pointwise layer's input, computed from that of its normalised output, plus `more`: the gradient of the block's
 // output.
 Tensor expand_back(Flow& flow, const Tensor& grad, const Expanded& e, const Layer& layer, const Tensor& more) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   auto inputs = e.x.size(1);
   auto scaled = at::empty_like(layer.matrix), minus = at::empty({inputs, layer.channels}, layer.matrix.options());
   auto* constant = flow.take(inputs);
-  made.run("unfold", blocks(layer.channels, pack(minus)), BLOCK, layer.matrix.data_ptr(), layer.norm(), static_cast<const float*>(layer.grads),
+  kernels.run("unfold", blocks(layer.channels, pack(minus)), BLOCK, layer.matrix.data_ptr(), layer.norm(), static_cast<const float*>(layer.grads),
            scaled.data_ptr(), minus.data_ptr(), static_cast<const float*>(more.defined() ? flow.constant : nullptr), constant,
            static_cast<int>(inputs));
   auto square = at::empty({inputs, inputs}, layer.matrix.options());
@@ -293,10 +293,10 @@ Tensor head(const Shared& flow, const Tensor& images, const std::vector<Layer>& 
   Tensor deep, raw, y;
   {
     at::AutoDispatchBelowADInplaceOrView guard;
-    auto& made = program(flow->kind);
+    auto& kernels = program(flow->kind);
     auto rows = rows_of(*flow, images, size.rows(), PATCH);
     auto given = images.scalar_type() == at::kFloat || images.scalar_type() == flow->kind ? images : images.to(at::kFloat);
-    made.run("patches", blocks(size.rows() * (PATCH / pack(rows)), BLOCK), BLOCK, given.data_ptr(), given.scalar_type() == at::kFloat ? 1 : 0,
+    kernels.run("patches", blocks(size.rows() * (PATCH / pack(rows)), BLOCK), BLOCK, given.data_ptr(), given.scalar_type() == at::kFloat ? 1 : 0,
              given.stride(0), given.stride(1), given.stride(2), given.stride(3), rows.data_ptr(), static_cast<int>(in.height),
              static_cast<int>(in.width), static_cast<int>(size.height), static_cast<int>(size.width), static_cast<int>(size.rows()));
     stem = expand(*flow, rows, nullptr, layers[0]);
@@ -313,7 +313,7 @@ Tensor head(const Shared& flow, const Tensor& images, const std::vector<Layer>& 
       finish(*flow, of_stem.norm(layers[0]), of_depth.norm(layers[1]), of_projection.norm(layers[2], flow->constant),
              weight_grad(of_stem, partial, &stem), weight_grad(of_projection, lower.partial));
       variable_list results{Tensor()};
-      for (const auto* made : {&of_stem, &of_depth, &of_projection}) made->push(results);
+      for (const auto* layer_grads : {&of_stem, &of_depth, &of_projection}) layer_grads->push(results);
       return results;
     });
   }
@@ -346,7 +346,7 @@ Tensor block(const Shared& flow, const Tensor& x, const float* input_sums, const
       finish(*flow, of_wide.norm(layers[0]), of_depth.norm(layers[1]), of_projection.norm(layers[2], constant),
              weight_grad(of_wide, partial, &wide), weight_grad(of_projection, lower.partial));
       variable_list results{as_maps(dx, in)};
-      for (const auto* made : {&of_wide, &of_depth, &of_projection}) made->push(results);
+      for (const auto* layer_grads : {&of_wide, &of_depth, &of_projection}) layer_grads->push(results);
       return results;
     });
   }
@@ -361,22 +361,22 @@ Tensor tail(const Shared& flow, const Tensor& x, const float* input_sums, const 
   Tensor y;
   {
     at::AutoDispatchBelowADInplaceOrView guard;
-    auto& made = program(flow->kind);
+    auto& kernels = program(flow->kind);
     wide = expand(*flow, as_rows(*flow, x), input_sums, layer);
     y = rows_of(*flow, x, size.images, layer.channels);
     dim3 grid(blocks(layer.channels, LANES * pack(y)), static_cast<unsigned>(size.images));
-    made.run("pool", grid, BLOCK, wide.raw.data_ptr(), layer.norm(), y.data_ptr(), area);
+    kernels.run("pool", grid, BLOCK, wide.raw.data_ptr(), layer.norm(), y.data_ptr(), area);
   }
   if (recorded(inputs)) {
     record(inputs, {&y}, [=](const Step&, variable_list&& grads) {
       at::AutoDispatchBelowADInplaceOrView guard;
-      auto& made = program(flow->kind);
+      auto& kernels = program(flow->kind);
       const auto& layer = layers[0];
       Grads of_wide(layer);
       auto grad = grads[0].to(flow->kind).contiguous();
       auto through = at::empty_like(wide.raw);
       int count = static_cast<int>(through.size(0));
-      made.run("mask", over_rows(made, "mask", through, layer.channels, count), BLOCK, grad.data_ptr(), wide.raw.data_ptr(), layer.norm(),
+      kernels.run("mask", over_rows(kernels, "mask", through, layer.channels, count), BLOCK, grad.data_ptr(), wide.raw.data_ptr(), layer.norm(),
                through.data_ptr(), static_cast<void*>(nullptr), layer.grads, area, count);
       auto dx = expand_back(*flow, through, wide, layer, {});
       auto partial = expand_partial(*flow, through, wide);

@@ -95,14 +95,14 @@ struct Products {
   Products() { check(cublasLtCreate(&handle), "starting"); }
 
   static void* layout(int type, int64_t rows, int64_t columns, int64_t stride, int64_t batch, int64_t apart) {
-    void* made = nullptr;
-    check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, stride), "a layout");
+    void* descriptor = nullptr;
+    check(cublasLtMatrixLayoutCreate(&descriptor, type, rows, columns, stride), "a layout");
     if (batch > 1) {
       int32_t count = static_cast<int32_t>(batch);
-      check(cublasLtMatrixLayoutSetAttribute(made, LAYOUT_BATCH, &count, sizeof count), "a layout");
-      check(cublasLtMatrixLayoutSetAttribute(made, LAYOUT_APART, &apart, sizeof apart), "a layout");
+      check(cublasLtMatrixLayoutSetAttribute(descriptor, LAYOUT_BATCH, &count, sizeof count), "a layout");
+      check(cublasLtMatrixLayoutSetAttribute(descriptor, LAYOUT_APART, &apart, sizeof apart), "a layout");
     }
-    return made;
+    return descriptor;
   }
 
   Plan& plan(const Shape& s) {
@@ -124,11 +124,11 @@ struct Products {
     check(cublasLtMatmulPreferenceSetAttribute(preference, PREF_MAX_WORKSPACE, &WORKSPACE, sizeof WORKSPACE), "a preference");
     check(cublasLtMatmulPreferenceSetAttribute(preference, PREF_REDUCTIONS, &REDUCTIONS, sizeof REDUCTIONS), "a preference");
     plan.choices.resize(CANDIDATES);
-    int found = 0;
+    int count = 0;
     int status = cublasLtMatmulAlgoGetHeuristic(handle, plan.operation, plan.a, plan.b, plan.d, plan.d, preference, CANDIDATES,
-                                                plan.choices.data(), &found);
+                                                plan.choices.data(), &count);
     cublasLtMatmulPreferenceDestroy(preference);
-    plan.choices.resize(status == 0 ? found : 0);
+    plan.choices.resize(status == 0 ? count : 0);
     return plan;
   }
 
