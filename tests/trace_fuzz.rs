@@ -387,12 +387,12 @@ fn changed_raw_files_of_the_tracer_are_gathered_or_refused() {
 fn check_timeline(timeline: &Timeline) {
     let (from, to) = timeline.span();
     assert!(from <= to);
-    for (row, of) in timeline.rows().iter().enumerate() {
-        for shelf in 0..of.shelves.len() {
+    for (row, timeline_row) in timeline.rows().iter().enumerate() {
+        for shelf in 0..timeline_row.shelves.len() {
             let (items, _) = timeline.drawn(row, shelf, (from, to), 100);
             items.for_each(|item| assert!(item.span.0 <= item.span.1 && item.events > 0));
         }
-        if let Some(live) = of.live() {
+        if let Some(live) = timeline_row.live() {
             assert!(
                 live.points().is_sorted_by_key(|point| point.0) && live.points().iter().all(|point| point.1 >= 0.0)
             );

@@ -182,7 +182,12 @@ fn ranks_record_themselves_on_one_clock_without_a_profiler() {
         .collectives
         .iter()
         .filter(|collective| collective.name == "gloo:all_reduce" && collective.bytes.unwrap() > 1000);
-    let whole = reduced.clone().filter(|collective| collective.calls == 2).map(|of| of.bytes.unwrap()).max().unwrap();
+    let whole = reduced
+        .clone()
+        .filter(|collective| collective.calls == 2)
+        .map(|collective| collective.bytes.unwrap())
+        .max()
+        .unwrap();
     let buckets: Vec<_> = reduced.filter(|collective| collective.calls == 10).collect();
     assert!(buckets.len() > 1, "{:?}", split.collectives);
     assert_eq!(

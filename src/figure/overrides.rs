@@ -242,7 +242,7 @@ impl Overrides {
         ];
         let wrong = numbers.into_iter().filter_map(|(name, value, limits)| {
             let value = value.filter(|_| Self::within(value, limits).is_none())?;
-            Some(format!("{name} = {value} is not from {} to {}: the default is used", limits.0, limits.1))
+            Some(format!("{name} = {value} must be from {} to {}: the default is used", limits.0, limits.1))
         });
         let columns = self.legend_columns.filter(|columns| *columns == 0);
         wrong.chain(columns.map(|_| "legend_columns = 0: the default is used".to_owned())).collect()
@@ -342,7 +342,7 @@ fn change_axis(chart: &mut Chart, change: &AxisOverride) -> Vec<String> {
     axis.tick_count = change.tick_count.filter(|count| (least..=most).contains(count));
     if let (Some(count), None) = (change.tick_count, axis.tick_count) {
         wrong.push(format!(
-            "axis {}: tick_count = {count} is not from {least} to {most}: the default is used",
+            "axis {}: tick_count = {count} must be from {least} to {most}: the default is used",
             change.axis
         ));
     }

@@ -84,7 +84,7 @@ fn accuracy_of_quick_rows_is_that_of_full_runs_and_says_so() {
     let both = table_of(&runs, "2503.15252/table-2");
     assert_eq!(both.rows.len(), 3, "rows of full runs are left out");
     assert!(median(&both, 0, "accuracy").is_some());
-    assert!(says(&both, "Accuracy of quick rows is of the full runs of the same cells"), "{:?}", both.notes);
+    assert!(says(&both, "Accuracy of quick rows comes from full runs of the same cells"), "{:?}", both.notes);
     assert!(!says(&both, "table-2/accuracy"), "{:?}", both.notes);
 }
 

@@ -63,7 +63,11 @@ fn the_papers_efficiency_is_over_the_cell_that_differs_in_one_factor_alone() {
     assert_eq!(ratio("fp32-1-ddp-ds", "speedup_over_fp64"), Some(2.0));
     let column = table.columns.iter().find(|column| column.key == "speedup_over_1_gpu").unwrap();
     assert_eq!((&*column.name, &*column.shown_unit, column.shown_factor), ("Efficiency compare to 1 GPU", "%", 100.0));
-    assert!(table.notes.iter().any(|note| note.contains("with precision = fp64, all else equal")), "{:?}", table.notes);
+    assert!(
+        table.notes.iter().any(|note| note.contains("with precision = fp64, all else being equal")),
+        "{:?}",
+        table.notes
+    );
     // Without a baseline cell there is no ratio.
     let alone = of_preset("2503.15252/table-2", &runs(&[("fp32", 2, 1, 0.025)]), None);
     assert_eq!(value(&alone, 0, "speedup_over_1_gpu"), None);

@@ -294,8 +294,8 @@ mod tests {
         let cells = cells(&runs);
         let found = deviations(table, &cells);
         let deviations = found.all();
-        let message: Vec<_> = deviations.iter().map(|one| (one.key.to_string(), one.open, one.cells)).collect();
-        assert_eq!(message, [("epochs".to_owned(), false, 2), ("batch_size".to_owned(), true, 1)]);
+        let facts: Vec<_> = deviations.iter().map(|one| (one.key.to_string(), one.open, one.cells)).collect();
+        assert_eq!(facts, [("epochs".to_owned(), false, 2), ("batch_size".to_owned(), true, 1)]);
         assert_eq!((&deviations[0].own, &deviations[0].paper), (&Some(Level::Integer(1)), &Level::Integer(20)));
         assert_eq!(found.strangers(), 1);
     }

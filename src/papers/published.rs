@@ -250,10 +250,10 @@ fn text_of(name: &str) -> Option<&'static str> {
 /// # Errors
 /// The id is unknown; the error suggests the most similar one.
 pub fn preset_text(id: &str) -> Result<(&'static Artefact, Option<&'static str>), UnknownArtefact> {
-    if let Some(of) = id.strip_suffix(COMPANION).and_then(|own| artefact(own).ok())
-        && let Some(text) = of.companion_text()
+    if let Some(artefact_of_companion) = id.strip_suffix(COMPANION).and_then(|own| artefact(own).ok())
+        && let Some(text) = artefact_of_companion.companion_text()
     {
-        return Ok((of, Some(text)));
+        return Ok((artefact_of_companion, Some(text)));
     }
     let artefact = artefact(id)?;
     Ok((artefact, artefact.plan_text()))
@@ -431,8 +431,8 @@ mod tests {
     fn a_companion_is_the_plan_of_full_runs_of_the_same_cells() {
         for artefact in artefacts() {
             let Some(id) = artefact.companion_id() else { continue };
-            let (of, text) = preset_text(&id).unwrap();
-            assert_eq!(of, artefact);
+            let (artefact_of_preset, text) = preset_text(&id).unwrap();
+            assert_eq!(artefact_of_preset, artefact);
             let (own, full) = (artefact.plan().unwrap(), Plan::parse(text.unwrap(), &id).unwrap());
             assert!(!own.mode.is_full() && full.mode.is_full() && full.repeats == 1, "{id}");
             let levels = |plan: &Plan| asked_cells(plan).into_iter().map(|cell| cell.levels).collect::<Vec<_>>();
@@ -571,13 +571,13 @@ mod tests {
                 let section = section.split([')', ',', ';', ' ']).next().unwrap();
                 // A number of a table or figure does not belong to a section. A place in section 4.2.1 is also in
                 // section 4.
-                let is = |(of, place): &(&str, &str)| {
+                let is = |(paper_id, place): &(&str, &str)| {
                     let mut named = place.split("section ").skip(1);
                     let lies_in = |named: &str| {
                         let number = named.split([',', ')', ' ']).next().unwrap();
                         number.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
                     };
-                    *of == paper.id && named.any(lies_in)
+                    *paper_id == paper.id && named.any(lies_in)
                 };
                 assert!(places.iter().any(is), "{}: nothing stands in {} section {section}", factor.key, paper.id);
             }

@@ -253,9 +253,9 @@ impl Timeline {
     /// If the file cannot be read.
     pub fn items(&self, row: usize, span: (i64, i64)) -> Result<Vec<Item>, TraceError> {
         let mut items = Vec::new();
-        if let Some(of) = self.rows.get(row) {
-            self.file.in_order(of.lane, span, |event| {
-                items.extend(of.item(event).filter(|item| item.span.1 >= span.0 && item.span.0 <= span.1));
+        if let Some(events_row) = self.rows.get(row) {
+            self.file.in_order(events_row.lane, span, |event| {
+                items.extend(events_row.item(event).filter(|item| item.span.1 >= span.0 && item.span.0 <= span.1));
                 event.span.0 <= span.1
             })?;
         }
@@ -376,10 +376,10 @@ fn live(file: &EventsFile<'_>, rows: &mut [TimelineRow], (start, end): (i64, i64
             *now = bytes as f64;
         }
     });
-    for (place, (mut of, now)) in points {
+    for (place, (mut steps, now)) in points {
         // The last value holds up to the end of the recording.
-        of.extend(of.last().map(|last| (end.max(last.0.saturating_add(1)), now)));
-        rows[place].live = Some(Steps::new(of));
+        steps.extend(steps.last().map(|last| (end.max(last.0.saturating_add(1)), now)));
+        rows[place].live = Some(Steps::new(steps));
     }
     Ok(())
 }

@@ -462,7 +462,8 @@ fn error_bars_mean_one_thing_in_a_picture_and_it_says_which() {
     let methods: Vec<_> =
         mixed.charts[0].series().flat_map(|series| &series.points).map(|point| point.value.method).collect();
     assert_eq!(methods, [Method::Range; 2]);
-    let expected = "Error bars: range of repeats (n = 3 to 8), which holds the true median in 75 to 99.22 % of cases.";
+    let expected =
+        "Error bars: range of repeats (n = 3 to 8), which contains the true median in 75 to 99.22 % of cases.";
     assert_eq!(mixed.charts[0].intervals, expected);
     // The table keeps the narrower interval and names its method.
     assert!(mixed.table.notes.iter().any(|note| note.contains("of 8 repeats, by order statistics")));
@@ -731,7 +732,7 @@ fn what_recording_costs_is_how_much_longer_steps_are_than_those_of_the_same_cell
     let none = of(&all, &preset("trace-cost").unwrap());
     assert!(none.charts[0].is_empty());
     let notes = [
-        "There is nothing to compare: every cell that has finished is its own baseline (trace = off).",
+        "There is nothing to compare: every finished cell is its own baseline (trace = off).",
         "A plan with trace = [\"off\", \"built-in\"] runs each cell without and with a tracer.",
     ];
     assert_eq!(none.charts[0].notes, notes);

@@ -126,7 +126,7 @@ fn foreign_cut_and_swollen_files_are_answered_with_what_is_wrong() {
     assert!(message(b"<svg xmlns='http://www.w3.org/2000/svg'/>").contains("holds no figure of multicard"));
     assert!(message(b"%PDF-1.7\n%%EOF").contains("this PDF holds no figure"));
     assert!(message(b"\x89PNG\r\n\x1a\nrest").contains("this PNG is cut short or damaged"));
-    assert!(message(b"%PDF-1.7 {\"multicard_figure\":1}").contains("does not end"));
+    assert!(message(b"%PDF-1.7 {\"multicard_figure\":1}").contains("has no end"));
     assert!(message(b"%PDF-1.7 {\"multicard_figure\":}endstream").contains("this PDF is cut short or damaged"));
     let newer =
         b"<svg><metadata id=\"multicard-figure\">{\"multicard_figure\":9,\"program\":\"multicard 9\"}</metadata></svg>";
@@ -639,7 +639,7 @@ fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
     let log = with_change(&|study| study.overrides.axis_mut(AxisName::X, Nth(1)).log = Some(true), "scaling");
     assert_eq!(shown(&log, Part::Ticks(0, AxisName::X)), ["1", "2", "4"]);
     let wrong = with_change(&y(|one| one.tick_count = Some(1)), "times");
-    assert_eq!(wrong.missing, ["axis y: tick_count = 1 is not from 2 to 20: the default is used"]);
+    assert_eq!(wrong.missing, ["axis y: tick_count = 1 must be from 2 to 20: the default is used"]);
     assert_eq!(svg(&wrong), svg(&preset("times")));
 }
 

@@ -489,10 +489,10 @@ pub(super) fn level_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, 
 
 /// Moves a level among those of its factor.
 pub(super) fn order_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, (setting, level): (usize, &Level)) {
-    let Some(of) = figure.settings.get(setting) else { return };
-    let levels: Vec<Level> = of.levels.iter().map(|(level, _)| level.clone()).collect();
+    let Some(setting_levels) = figure.settings.get(setting) else { return };
+    let levels: Vec<Level> = setting_levels.levels.iter().map(|(level, _)| level.clone()).collect();
     let Some(place) = levels.iter().position(|known| known == level) else { return };
-    let name = level_name(&of.setting, level);
+    let name = level_name(&setting_levels.setting, level);
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 2.0;
         for (sign, word, to) in [("⬆", "earlier", place.checked_sub(1)), ("⬇", "later", Some(place + 1))] {
@@ -506,7 +506,7 @@ pub(super) fn order_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, 
                 edit::<FiguresCommand>(editing.commands, editing.study, None, |study| {
                     // What is drawn may have the order of Compare, which this one adds to.
                     study.order.clone_from(&figure.study.order);
-                    study.put_in_order(of.setting.key.clone(), levels);
+                    study.put_in_order(setting_levels.setting.key.clone(), levels);
                 });
             }
             button.on_hover_text(about);

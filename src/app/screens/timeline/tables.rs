@@ -220,17 +220,17 @@ fn repeats_ui(ui: &mut Ui, splits: &[(&Shown, &Split)]) {
     for (run, split) in splits.iter().filter(|(_, split)| split.has_steps) {
         let Some(cell) = run.cell.as_deref() else { continue };
         match cells.iter_mut().find(|(known, _)| *known == cell) {
-            Some((_, of)) => of.push(split),
+            Some((_, splits_of_cell)) => splits_of_cell.push(split),
             None => cells.push((cell, vec![split])),
         }
     }
-    for (cell, of) in cells.iter().filter(|(_, of)| of.len() > 1) {
+    for (cell, splits_of_cell) in cells.iter().filter(|(_, splits_of_cell)| splits_of_cell.len() > 1) {
         ui.add_space(6.0);
-        ui.label(muted(ui, format!("Over {} repeats of cell {cell}: median of the runs' medians", of.len())).small())
+        ui.label(muted(ui, format!("Over {} repeats of cell {cell}: median of the runs' medians", splits_of_cell.len())).small())
             .on_hover_text(
                 "The interval covers 95 % from six repeats on; with fewer repeats it is the range from the smallest to the largest run.",
             );
-        let mut parts: Vec<PartTime> = over_repeats(of);
+        let mut parts: Vec<PartTime> = over_repeats(splits_of_cell);
         parts.sort_by(|a, b| b.share.total_cmp(&a.share));
         Grid::new(("timeline-repeats", *cell)).num_columns(3).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
             for title in ["Part", "ms", "Share of a step [interval]"] {
