@@ -43,9 +43,9 @@ pub(super) const FRONT: &str = "front";
 pub(super) const DECLARED: &str = "declared";
 /// The measure that is shown unless another one is chosen.
 const USUAL_MEASURE: &str = "training_time_s";
-/// For programs that do not report their training: the key after which the measures come that their plan declares and the times of the
-/// whole program.
+/// The step time. It is the first measure to show for programs that do not report their training.
 pub(super) const OF_STEPS: &str = "step_time_s";
+/// The times of a whole program, which are shown if it reports neither steps nor the measures that its plan declares.
 const OF_WHOLE: [&str; 2] = [PROGRAM_TIME, "total_time_s"];
 /// Peaks of GPU memory, as the chart of them shows them.
 pub(super) const MEMORY: [&str; 4] =
