@@ -5,7 +5,7 @@ use super::arrange::name_of;
 
 use super::{Scene, shown_measure};
 use crate::analysis::{
-    Better, Cell, Check, Intervals, Judgement, Measure, Setting, Value, Verdict, check_between, measure_of,
+    Better, Cell, Check, Intervals, Judgement, Measure, Setting, Value, Verdict, check_between, counted, measure_of,
 };
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::number::significant;
@@ -191,14 +191,17 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
     let mut within: Vec<&Cell> = measured().filter(|cell| keeps(cell) == Some(true)).collect();
     let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
     within.sort_by(|a, b| (sign * median(a).unwrap_or(f64::NAN)).total_cmp(&(sign * median(b).unwrap_or(f64::NAN))));
-    let count = |count: usize, what: &str| if count == 0 { String::new() } else { format!("; {count} cells {what}") };
-    let left_out = count(over, "exceed a limit") + &count(unknown, "do not report whether they keep to it");
+    let count = |count: usize, what: &str| match count {
+        0 => String::new(),
+        count => format!("; {} {what}", counted(count, "cell")),
+    };
+    let left_out = count(over, "outside the limits") + &count(unknown, "without the values to tell");
     let Some((best, others)) = within.split_first() else {
         return Some(format!("no cell keeps to {asked}{left_out}"));
     };
     let pairs: Vec<(&Cell, &Cell)> = others.iter().map(|cell| (*cell, *best)).collect();
     let verdicts = judge_cells(&pairs, key, study.equal_within);
-    // Check values of other cells are compared with those of the best cell, so differences are described from the other cell's side.
+    // The best cell is the first argument, so each difference gives its check value first.
     let differ: Vec<String> = others
         .iter()
         .filter_map(|cell| match check_between(best, cell, key) {

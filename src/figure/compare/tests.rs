@@ -507,10 +507,10 @@ fn the_fastest_cell_within_limits_is_named_with_those_not_told_apart() {
     assert!(all.starts_with("fastest with memory ≤ 20.0 GB, accuracy ≥ 90.0 %: fp16 · "), "{all}");
     assert!(all.contains("; not distinguishable from it: fp16 · "), "{all}");
     let small = sentence_for(Some(5.0), None).unwrap();
-    assert_eq!(small, "fastest with memory ≤ 5.00 GB: fp32 · 1 GPU (epoch time 4.12 s); 3 cells exceed a limit");
+    assert_eq!(small, "fastest with memory ≤ 5.00 GB: fp32 · 1 GPU (epoch time 4.12 s); 3 cells outside the limits");
     assert_eq!(
         sentence_for(None, Some(0.99)).as_deref(),
-        Some("no cell keeps to accuracy ≥ 99.0 %; 4 cells exceed a limit")
+        Some("no cell keeps to accuracy ≥ 99.0 %; 4 cells outside the limits")
     );
 }
 
