@@ -213,7 +213,7 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
             let family = if families.len() == 1 { "over all" } else { "over each column's" };
             format!(
                 "verdicts: {test}, equality within {within} % by two one-sided tests, at 5 % {family} \
-                 {} comparisons (Holm), those that a filter hides included; {power}",
+                 {} comparisons (Holm), including those that a filter hides; {power}",
                 counts.join(" or ")
             )
         }
@@ -234,7 +234,7 @@ fn grounds(judged: &[&Judgement]) -> Vec<String> {
         format!("not comparable in {}: {}; {advice}", counted(texts.len(), "row"), texts[0])
     };
     let looked = judged.iter().map(|one| one.looks).max().filter(|looks| *looks > 1).map(|looks| {
-        format!("repeats were added in {looks} launches: each look at the results uses a part of the 5 %, so that stopping early cannot")
+        format!("repeats were added in {looks} launches: each look at the results uses a part of the 5 %, so false differences stay below 5 % whenever one stops")
     });
     reasons.iter().map(note).chain(looked).collect()
 }
@@ -283,7 +283,8 @@ fn spread_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
         (!errors.is_empty()).then(|| errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64)
     };
     let name = measure.name.to_lowercase();
-    let mut note = format!("repeats of {name} spread by {} % of it (median over cells)", significant(100.0 * usual));
+    let mut note =
+        format!("repeats of {name} spread by {} % of the value (median over cells)", significant(100.0 * usual));
     let withins: Vec<f64> = cells.iter().filter_map(within).collect();
     if let Some(within) = usual_spread(&withins).filter(|_| measure.key == "step_time_s" && usual > 0.0) {
         let share = (100.0 * within / usual.powi(2)).min(100.0);
@@ -366,8 +367,8 @@ fn energy_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> Option<Strin
     Some(if on_cpus {
         "energy: none, because these runs used no GPU".to_owned()
     } else {
-        "energy: none, as not all of the runs' GPUs told their energy or power while steps counted, or it is not known when that \
-         was (a program that says its steps after they have ended gives each its `time_s`)"
+        "energy: none, because some of the runs' GPUs did not report energy or power during the steps that count, or the times of these \
+         steps are unknown (a program that reports its steps late must give the `time_s` of each)"
             .to_owned()
     })
 }
