@@ -123,53 +123,44 @@ fn draw_line(
         }
         Line::Group(place, row) => {
             let Some(run) = state.runs.get(place) else { return };
-            let Some(timeline_row) = run.timeline.rows().get(row) else { return };
+            let Some(lane) = run.timeline.rows().get(row) else { return };
             let palette = palette(ui.visuals());
             let font = FontId::proportional(BODY);
             let below = top + GROUP - GAP;
             let icon = Rect::from_min_max(pos2(left, top), pos2(left + FOLD, below));
-            let name = format!("{} of {}", timeline_row.group, run.name);
-            if fold_ui(ui, icon, &name, state.is_group_folded(run, &timeline_row.group)) {
-                commands.push(TimelineCommand::Fold(place, Some(timeline_row.group.clone())));
+            let name = format!("{} of {}", lane.group, run.name);
+            if fold_ui(ui, icon, &name, state.is_group_folded(run, &lane.group)) {
+                commands.push(TimelineCommand::Fold(place, Some(lane.group.clone())));
             }
             let at = pos2(left + FOLD, below - 2.0);
-            ui.painter().text(at, Align2::LEFT_BOTTOM, &timeline_row.group, font, ui.visuals().text_color());
+            ui.painter().text(at, Align2::LEFT_BOTTOM, &lane.group, font, ui.visuals().text_color());
             ui.painter().hline(left..=scale.left + scale.width, below, Stroke::new(1.0, palette.line));
         }
         Line::Counter(place, counter) => {
-            let Some((run, values)) = state.runs.get(place).and_then(|run| Some((run, run.counters.get(counter)?)))
-            else {
-                return;
-            };
+            let Some(run) = state.runs.get(place) else { return };
+            let Some(values) = run.counters.get(counter) else { return };
             let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, COUNTER));
             counter_ui(ui, run, values, rect, scale);
         }
         Line::Row(place, row) => {
             let Some(run) = state.runs.get(place) else { return };
-            let Some(timeline_row) = run.timeline.rows().get(row) else { return };
-            let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, layout::height(timeline_row)));
+            let Some(lane) = run.timeline.rows().get(row) else { return };
+            let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, layout::height(lane)));
             if !ui.is_rect_visible(rect.with_min_x(left)) {
                 return;
             }
             let name = Rect::from_min_size(pos2(left, top), vec2(NAMES - 2.0 * GRID, rect.height().min(COUNTER)));
             let chosen = state.row == Some((place, row));
-            let most = timeline_row.live().map(|live| bytes_text(live.most()));
-            let shown = most
-                .as_ref()
-                .map_or_else(|| timeline_row.name.clone(), |most| format!("{} ({most})", timeline_row.name));
+            let most = lane.live().map(|live| bytes_text(live.most()));
+            let shown = most.as_ref().map_or_else(|| lane.name.clone(), |most| format!("{} ({most})", lane.name));
             let text = eframe::egui::RichText::new(shown).size(SMALL);
             let inside = eframe::egui::UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
             let mut child = ui.new_child(inside);
             child.spacing_mut().button_padding = vec2(GRID, 0.0);
             child.spacing_mut().interact_size.y = SHELF;
             let button = child.add(Button::selectable(chosen, text).truncate());
-            let noun = if timeline_row.events == 1 { "event" } else { "events" };
-            let mut about = format!(
-                "{}: {}, {} {noun}",
-                timeline_row.group,
-                timeline_row.name,
-                grouped(&timeline_row.events.to_string())
-            );
+            let noun = if lane.events == 1 { "event" } else { "events" };
+            let mut about = format!("{}: {}, {} {noun}", lane.group, lane.name, grouped(&lane.events.to_string()));
             if let Some(most) = most {
                 about += &format!("; of the memory allocated since the recording began, at most {most} was live");
             }
@@ -183,7 +174,7 @@ fn draw_line(
                 }
                 commands.push(TimelineCommand::Row(by - now));
             }
-            match timeline_row.live() {
+            match lane.live() {
                 Some(live) => steps_ui(ui, run, live, (live.most(), &bytes_text), rect, scale),
                 None => row_ui(ui, run, row, rect, scale),
             }
