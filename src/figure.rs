@@ -1,4 +1,5 @@
-//! Tables and charts for screen and paper: each one value, whatever draws or writes it. [`paper`] sets charts as figures.
+//! Tables and charts for screen and paper. Each is one value that the window draws and files are written from. [`paper`] lays charts out
+//! as figures.
 
 mod arguments;
 mod baseline;

@@ -1,11 +1,12 @@
 //! multicard: a workbench for performance experiments on multi-GPU machines.
 //!
-//! A plan (factors of a workload and their ticked levels) becomes a matrix of cells. Each cell is run `repeats` times by worker
-//! processes, or by a program that the plan names. Their events and the samples of telemetry are kept in a session and compared, in tables, figures and the window.
+//! A plan names a workload and the levels of its factors. The combinations of these levels are the cells of its matrix. Each cell is run
+//! `repeats` times, by worker processes or by a program that the plan names. A session stores the events of these runs and samples of the
+//! machine; tables, figures and the window compare the cells.
 //!
-//! A workload is a value: a `WorkloadSpec` in `plan` (factors, data sets, `check`) and a `Task` in the worker, or a
-//! command that comes with its plan. `dataset` has the data sets that workloads declare, `papers` is about two of them; nothing else
-//! knows a workload by name. What other rooms must know of a level is a `Hint` beside it.
+//! A workload is a value: a `WorkloadSpec` in `plan` (factors, data sets, `check`), and either a `Task` in the worker or a command in the
+//! plan. `dataset` contains the data sets that workloads declare, and `papers` is about two workloads; no other room knows a workload by
+//! name. What other rooms need to know about a level is in the level's `Hint`.
 //!
 //! ```text
 //! plan ─▶ matrix ─▶ queue ─▶ supervisor ─▶ ranks ─▶ events ┐
@@ -13,58 +14,58 @@
 //!          CUPTI records, reports of Nsight Systems ─▶ trace ┘
 //! ```
 //!
-//! The modules, in the order data flows. Who may use whom is enforced by `tests/architecture.rs`.
+//! The modules are listed in the order in which data flows. `tests/architecture.rs` enforces which module may use which.
 
-/// Summaries of runs and what they show together: the registry of measures, medians with intervals, ratios. Pure functions of
-/// records.
+/// Summaries of runs and of cells: the registry of measures, medians with intervals, ratios, verdicts. Pure functions of records.
 pub mod analysis;
 /// The window.
 #[cfg(feature = "window")]
 pub mod app;
 /// The subcommands.
 pub mod cli;
-/// The conductor of a session and its clients: one process owns the queue; the window and the command line attach to it.
+/// The conductor of a session, a process that owns the session's queue, and its clients: the window and the command line.
 pub mod conduct;
-/// Data sets. Images: IDX files, the procedural digits, the download of MNIST, folders of colour files. Texts: rows of JSON, CSV and
-/// Parquet files with their downloads, templates, tokenizers, preference pairs.
+/// Data sets. Images: IDX files, generated digits, the download of MNIST, folders of image files. Texts: rows of JSON, CSV and Parquet
+/// files with their downloads, templates, tokenizers, preference pairs.
 pub mod dataset;
-/// Long tables of a session's runs, steps, epochs, samples and evidence for other programs, as CSV and Parquet.
+/// Exports a session's runs, steps, epochs, samples and evidence as long tables for other programs, in CSV and Parquet.
 pub mod export;
-/// Charts and tables for screen and paper: studies, figures of one study or of several panels, as SVG, PDF and PNG with their
-/// provenance, tables as Markdown, CSV, LaTeX and JSON.
+/// Charts and tables for screen and paper: studies; figures with one or more panels as SVG, PDF and PNG with their provenance; tables as
+/// Markdown, CSV, LaTeX and JSON.
 pub mod figure;
-/// Files and text that other programs wrote: opened without following links, read with limits, shown without their escapes. Files that
-/// the user names, written whole or through.
+/// Files and text from other programs: files are opened without following links and read with limits, text is shown without its escape
+/// sequences. Also writes files that the user names, either atomically or into an existing pipe or device.
 pub mod foreign;
-/// Runs on this machine: the worker binary, placement of ranks, the queue, the launcher that starts, follows and ends groups, and
-/// the supervisor that leads the ranks of one.
+/// Runs on this machine: finding the worker, placement of ranks, the queue, the launcher that starts, follows and ends groups of
+/// processes, and the supervisor of a group's ranks.
 pub mod launch;
-/// What the two papers print: numbers, tables, figures with their plans, contradictions and claims; what a session has of them.
+/// The numbers, tables, figures, contradictions and claims of two papers, the plans that repeat their experiments, and comparisons of
+/// sessions with them.
 pub mod papers;
 /// What to run: workloads with their factors, levels, the plan file, the matrix of cells, their order and cost. Pure values.
 pub mod plan;
-/// The machine's processes as a tree: those of a run are found and ended, wherever they went.
+/// The machine's processes as a tree. Finds the processes of a run, wherever they moved in the tree, and ends them.
 pub mod processes;
-/// Programs as workloads: the runner that starts a program as the rank of a run, watches it and reads what it says.
+/// Programs as workloads: the runner that starts a program as the rank of a run, watches it and reads its output.
 pub mod program;
-/// The lines that cross process boundaries: jobs in, events, readings and samples out, as versioned JSON.
+/// The messages between processes, as versioned lines of JSON: jobs to the ranks; events, readings and samples from them.
 pub mod protocol;
-/// Sessions on other machines: the line over ssh, the relay on the node, the copy that is read here.
+/// Sessions on other machines: the connection over ssh, the relay on the node, and the copy on this machine that readers use.
 pub mod remote;
-/// The session that is run: plan, queue, groups, telemetry and store as one object.
+/// The session that a conductor runs: plan, queue, groups, telemetry and store as one object.
 pub mod session;
-/// Libraries that the worker loads, fetched where the node has none.
+/// Fetches libraries that the worker loads, if the node does not have them.
 pub mod setup;
-/// Medians with their intervals, and distributions: what all that counts and compares shares.
+/// Medians with their intervals, and distributions, for all rooms that summarise values.
 pub mod statistics;
-/// The session folder: its logs, the index made from them, the one writer and the readers, archives of it.
+/// The session folder: its logs, the index made from them, its only writer and its readers, and archives.
 pub mod store;
-/// Facts of the machine, and samples of its GPUs, host and ranks while runs go on.
+/// Facts of the machine, and samples of its GPUs, host and ranks during runs.
 pub mod telemetry;
-/// Tables as Markdown, CSV and LaTeX: what all that prints a table shares.
+/// Tables as Markdown, CSV and LaTeX, for all rooms that print tables.
 pub mod text_table;
-/// Recordings: traces runs by a library over CUPTI or under nsys, reads raw traces, reports and events files, and shows where the time
-/// of GPUs and host went, as sums and as timelines.
+/// Recordings: traces runs with CUPTI or with nsys, reads raw traces, reports and events files, and shows how GPUs and host spent their
+/// time, as sums and as timelines.
 pub mod trace;
 
 /// Programs that tests write and then start.

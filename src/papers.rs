@@ -1,9 +1,11 @@
-//! What the two papers print, and what a session's runs say to it.
+//! The published numbers, tables, figures and claims of two papers, and the judgement of those claims by a session's
+//! runs.
 //!
-//! arXiv 2503.15252 ("Efficient Allocation of Image Recognition and LLM Tasks on Multi-GPU System") and arXiv 2505.22905
-//! ("Profiling and optimization of multi-card GPU machine learning jobs"): their numbers with paper and place, the plan of each
-//! table and figure, the places where they contradict themselves ([`published`], from `papers/published.toml`), and the claims they
-//! make in words with what tests each ([`claims`], from `papers/claims.toml`).
+//! The papers are arXiv 2503.15252 ("Efficient Allocation of Image Recognition and LLM Tasks on Multi-GPU System") and
+//! arXiv 2505.22905 ("Profiling and optimization of multi-card GPU machine learning jobs"). `papers/published.toml`
+//! holds their numbers with the place of each in its paper, their tables and figures with the plan that repeats each,
+//! and the places where the papers contradict themselves ([`published`]). `papers/claims.toml` holds the claims that
+//! the papers make in words, and the tests of each claim ([`claims`]).
 
 mod claim;
 mod coverage;

@@ -118,16 +118,16 @@ pub fn own_name() -> String {
 /// The living processes below another, at any depth.
 pub fn descendants(root: u32) -> Vec<Process> {
     let mut others = living();
-    let mut found: Vec<Process> = Vec::new();
+    let mut processes: Vec<Process> = Vec::new();
     let mut parents: HashSet<u32> = [root].into();
     loop {
         let (children, rest): (Vec<_>, Vec<_>) =
             others.into_iter().partition(|process| process.pid != root && parents.contains(&process.parent));
         if children.is_empty() {
-            return found;
+            return processes;
         }
         parents = children.iter().map(|child| child.pid).collect();
-        found.extend(children);
+        processes.extend(children);
         others = rest;
     }
 }

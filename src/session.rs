@@ -146,8 +146,8 @@ impl Machine {
         let (found, mut node) = thread::scope(|scope| {
             let describing = thread::Builder::new().name("worker".to_owned()).spawn_scoped(scope, launch::find_worker);
             let node = node_without_worker();
-            let found = describing.ok().and_then(|describing| describing.join().ok());
-            (found.unwrap_or_else(launch::find_worker), node)
+            let description = describing.ok().and_then(|describing| describing.join().ok());
+            (description.unwrap_or_else(launch::find_worker), node)
         });
         node.worker = found.as_ref().map(|worker| worker.description.clone()).map_err(Clone::clone);
         let topology = telemetry::read_topology(&node);
@@ -277,7 +277,8 @@ impl Session {
         self.queue.pause();
     }
 
-    /// Starts runs again, except those that wait for an order that names them.
+    /// Lets the queue start runs again. Runs that an earlier process left, or that came with an archive, stay queued until an order names
+    /// them.
     pub fn go_on(&mut self) {
         self.queue.resume();
     }

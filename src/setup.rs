@@ -1,5 +1,5 @@
-//! Fetches libraries that the worker loads and that no package of multicard contains: PyTorch's and, if requested, NVIDIA DALI's. They are
-//! stored in the user's cache. They come from wheels of PyPI, of which only the C++ side is unpacked, so no Python is needed.
+//! Fetches libraries that the worker loads and that no package of multicard contains: PyTorch's and, if requested, NVIDIA DALI's. They
+//! are stored in the user's cache. They are unpacked from wheels of PyPI without the Python files, so no Python is needed.
 //!
 //! Whatever interrupts it, received data are kept and the next try continues: a download in the middle of a file, unpacking after the last
 //! complete wheel. `make` uses the same folders and the same lock.

@@ -257,10 +257,10 @@ fn a_disk_that_is_full_during_an_export_is_one_message_that_names_the_archive() 
         \"$0\" session export \"$2\" --out \"$1/a.zip\" || echo \"exit $?\"
         ls -A \"$1\"";
     let Some(output) = with_mounts(home.path(), script, &[&disk, from.path()]) else { return };
-    let said = text(&output.stderr);
-    assert_eq!(text(&output.stdout), "exit 2\n", "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "exit 2\n", "{stderr}");
     let expected = format!("multicard: writing {}: No space left on device", disk.join("a.zip").display());
-    assert!(said.starts_with(&expected) && said.lines().count() == 1, "{said}");
+    assert!(stderr.starts_with(&expected) && stderr.lines().count() == 1, "{stderr}");
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn a_bomb_does_not_unfold_beyond_what_it_says() {
     let folder = TempDir::new().unwrap();
     let mut kept = entries(&seeds_archive(folder.path()));
     let at = kept.iter().position(|(name, _)| name.ends_with("samples.jsonl")).unwrap();
-    let said = kept[at].1.len() as u32;
+    let entries = kept[at].1.len() as u32;
     // It says what the manifest says, and unfolds to 64 MiB.
     kept[at].1 = vec![b' '; 64 << 20];
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
@@ -402,7 +402,7 @@ fn a_bomb_does_not_unfold_beyond_what_it_says() {
         zip.write_all(bytes).unwrap();
     }
     let mut bytes = zip.finish().unwrap().into_inner();
-    let (from, to) = ((64_u32 << 20).to_le_bytes(), said.to_le_bytes());
+    let (from, to) = ((64_u32 << 20).to_le_bytes(), entries.to_le_bytes());
     let places: Vec<usize> = (0..bytes.len() - 4).filter(|at| bytes[*at..*at + 4] == from).collect();
     assert!(places.len() >= 2, "the local and the central header say the length");
     places.iter().for_each(|at| bytes[*at..*at + 4].copy_from_slice(&to));

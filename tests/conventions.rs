@@ -118,8 +118,8 @@ fn functions_are_short() {
         assert!(is_long, "{path}: {name} ({why}) is no longer over {MOST_LINES} lines: take it out of LONG_FUNCTIONS");
     }
     long.retain(|(path, name, _)| !is_excused(path, name));
-    let told: Vec<_> = long.iter().map(|(path, name, lines)| format!("{path}: {name} has {lines} lines")).collect();
-    assert!(told.is_empty(), "cut these where an idea ends, at most {MOST_LINES} lines each:\n{}", told.join("\n"));
+    let texts: Vec<_> = long.iter().map(|(path, name, lines)| format!("{path}: {name} has {lines} lines")).collect();
+    assert!(texts.is_empty(), "cut these where an idea ends, at most {MOST_LINES} lines each:\n{}", texts.join("\n"));
 }
 
 #[test]

@@ -98,14 +98,14 @@ fn what_a_tracer_costs_is_told_by_pairs_of_twins_that_one_plan_runs_side_by_side
     let mut runs: Vec<PathBuf> = fs::read_dir(session.join("runs")).unwrap().flatten().map(|run| run.path()).collect();
     runs.sort();
     assert_eq!(runs.len(), 2 * 2 * 3);
-    let told = |run: &Path| {
+    let readings_of = |run: &Path| {
         let job: Value = serde_json::from_slice(&fs::read(run.join("job.json")).unwrap()).unwrap();
         let is_traced = job["built_in_trace"] == true;
         assert_eq!(run.join("trace.events").exists(), is_traced, "{}", run.display());
         (job["levels"]["layout"].clone(), job["seed"].clone(), is_traced)
     };
     for twins in runs.chunks(2) {
-        let (one, other) = (told(&twins[0]), told(&twins[1]));
+        let (one, other) = (readings_of(&twins[0]), readings_of(&twins[1]));
         assert_eq!((&one.0, &one.1, one.2), (&other.0, &other.1, !other.2), "{one:?} {other:?}");
     }
     let cost = table(&session, "trace-cost", &[]);
@@ -143,9 +143,9 @@ fn a_quick_run_extrapolates_to_what_the_full_run_takes_and_is_never_taken_for_on
     let holds = |(quick, full, steps): (f64, f64, usize)| (quick / full - 1.0).abs() < 0.2 && steps < 400;
     let mut found = Vec::new();
     for repeats in 1..=6 {
-        let of = |plan: &str| plan.replace("repeats = 1", &format!("repeats = {repeats}"));
+        let with_repeats = |plan: &str| plan.replace("repeats = 1", &format!("repeats = {repeats}"));
         for plan in [&quick, &full] {
-            let (output, _) = run_plan(&folder, &of(plan), &["--resume"]);
+            let (output, _) = run_plan(&folder, &with_repeats(plan), &["--resume"]);
             assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
             let kept = format!("{} existing runs are kept", repeats - 1);
             assert_eq!(text(&output.stderr).contains(&kept), repeats > 1, "{}", text(&output.stderr));
@@ -277,9 +277,9 @@ fn colour_files_are_made_trained_on_and_named_when_they_are_corrupt() {
     let folder = TempDir::new().unwrap();
     let set = folder.path().join("scenario-b");
     let set = set.to_str().unwrap();
-    let made =
+    let created =
         multicard(&["data", "make", "--scenario", "b", "--count", "40", "--format", "png", set]).output().unwrap();
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert!(created.status.success(), "{}", text(&created.stderr));
     let again = multicard(&["data", "make", "--scenario", "b", set]).output().unwrap();
     assert_eq!(again.status.code(), Some(2), "a set that is there is left alone");
 
@@ -311,8 +311,8 @@ fn colour_files_are_made_trained_on_and_named_when_they_are_corrupt() {
             let (run, session) = run_plan(&folder, &plan.replace("set = \"folder\"", &data), &[]);
             assert_eq!(run.status.code(), Some(code), "{decode} {corrupt}: {}", text(&run.stderr));
             let message = format!("{} cannot be decoded", broken.display());
-            let told = rank_logs(&session).iter().filter(|log| log.contains(&message)).count();
-            assert_eq!(told, 1, "{decode} {corrupt}");
+            let count = rank_logs(&session).iter().filter(|log| log.contains(&message)).count();
+            assert_eq!(count, 1, "{decode} {corrupt}");
         }
     }
 }
@@ -426,8 +426,8 @@ fn an_interrupt_ends_the_whole_group_and_exits_130() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     // One was running, three never started.
-    let told = text(&output.stderr);
-    assert!(told.contains("0 finished, 4 did not"), "{told}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("0 finished, 4 did not"), "{stderr}");
     wait_for(|| (!Path::new(&format!("/proc/{pid}")).exists()).then_some(()));
 }
 
@@ -514,8 +514,8 @@ fn a_disk_that_fills_up_is_told_and_what_is_missing_is_run_once_there_is_room() 
     );
     let output = output.unwrap();
     assert!(output.status.success(), "{:?} {}", output.status.code(), text(&output.stderr));
-    let told = text(&output.stderr);
-    assert!(told.contains("free some space"), "{told}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("free some space"), "{stderr}");
     let times: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = times["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);

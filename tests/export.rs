@@ -114,8 +114,8 @@ fn pandas_and_duckdb_read_back_what_the_logs_say() {
     let folder = TempDir::new().unwrap();
     let oracle = root().join("tests/oracles/exported.py");
     for session in [golden(folder.path(), "gpu"), golden(folder.path(), "ranks"), odd(folder.path())] {
-        let said = python(&[&oracle, &session, &export(folder.path(), &session)]);
-        assert!(said.contains("agree"), "{said}");
+        let output = python(&[&oracle, &session, &export(folder.path(), &session)]);
+        assert!(output.contains("agree"), "{output}");
     }
 }
 
@@ -148,16 +148,16 @@ fn tables_have_typed_columns_safe_text_and_a_row_for_a_run_that_never_started() 
 fn a_wrong_filter_or_folder_leaves_no_file_and_says_what_is_wrong() {
     let folder = TempDir::new().unwrap();
     let session = odd(folder.path());
-    let said = |arguments: &[&str]| {
+    let stderr_of = |arguments: &[&str]| {
         let mut command = command(folder.path());
         let output = command.current_dir(folder.path()).arg("export").arg(&session).args(arguments).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    let (code, text) = said(&["--what", "runs", "--filter", "gpus >"]);
+    let (code, text) = stderr_of(&["--what", "runs", "--filter", "gpus >"]);
     assert!(code == Some(2) && text.contains("--filter") && text.contains("character"), "{text}");
-    let (code, text) = said(&["--what", "steps", "--output", "missing/steps.parquet"]);
+    let (code, text) = stderr_of(&["--what", "steps", "--output", "missing/steps.parquet"]);
     assert!(code == Some(2) && text.contains("writing missing/steps.parquet"), "{text}");
-    let (code, text) = said(&["--what", "steps", "--filter", "precision=fp99", "--output", "none.parquet"]);
+    let (code, text) = stderr_of(&["--what", "steps", "--filter", "precision=fp99", "--output", "none.parquet"]);
     assert!(code == Some(0) && text.contains("no run of the session matches"), "{text}");
     assert!(folder.path().join("none.parquet").exists());
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -203,10 +203,10 @@ fn links_pipes_and_devices_stay_what_they_are_whatever_command_writes_to_them() 
     assert_eq!(fs::read(at("whole.csv")).unwrap(), table);
     assert!(Command::new("mkfifo").arg(at("pipe.csv")).status().unwrap().success());
     let output = run(&[rows, &["pipe.csv"]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.code() == Some(2) && said.contains("pipe.csv: it is a socket, or a pipe that no program reads"),
-        "{said}"
+        output.status.code() == Some(2) && stderr.contains("pipe.csv: it is a socket, or a pipe that no program reads"),
+        "{stderr}"
     );
     let mut reader = Command::new("cat").arg(at("pipe.csv")).stdout(Stdio::piped()).spawn().unwrap();
     // It is refused until the reader has opened it.
@@ -289,18 +289,19 @@ fn sessions_after_a_change_are_worse_no_worse_or_open_by_the_spread_between_sess
 fn old_sessions_say_what_they_did_not_record() {
     let folder = TempDir::new().unwrap();
     let session = golden(folder.path(), "gpu");
-    let said = |arguments: &[&str]| {
+    let stderr_of = |arguments: &[&str]| {
         let output = succeed(command(folder.path()).args(arguments).arg(&session));
         String::from_utf8(output.stdout).unwrap()
     };
-    let shown = said(&["session", "show"]);
+    let shown = stderr_of(&["session", "show"]);
     assert!(shown.contains("- runs: 8 finished") && shown.ends_with("Not recorded.\n"), "{shown}");
-    let methods = said(&["methods"]);
-    for part in ["NVIDIA H100", "was not recorded", "Each cell has 2 finished repeats", "holds the true median in 50 %"]
+    let methods = stderr_of(&["methods"]);
+    for part in
+        ["NVIDIA H100", "was not recorded", "Each cell has 2 finished repeats", "contains the true median in 50 %"]
     {
         assert!(methods.contains(part), "{part:?}: {methods}");
     }
-    let cited = said(&["cite"]);
+    let cited = stderr_of(&["cite"]);
     assert!(cited.contains("@software{multicard,") && cited.contains("@misc{measurements-gpu,"), "{cited}");
     assert!(cited.contains("8 finished runs of 8") && cited.contains("NVIDIA H100"), "{cited}");
 }
@@ -323,5 +324,9 @@ fn energy_of_steady_steps_is_told_for_each_image_of_runs_on_gpus_alone() {
         assert!((1e-4..1.0).contains(&median("energy_per_unit_j")), "{row}");
     }
     let on_cpu = table(&golden(folder.path(), "repeats"));
-    assert!(on_cpu["notes"].to_string().contains("energy: none, as these runs used no GPU"), "{}", on_cpu["notes"]);
+    assert!(
+        on_cpu["notes"].to_string().contains("energy: none, because these runs used no GPU"),
+        "{}",
+        on_cpu["notes"]
+    );
 }

@@ -41,15 +41,15 @@ fn cut(session: &Path, log: &str, places: impl Iterator<Item = usize>) {
             assert_eq!(report.torn.iter().filter(|text| text.starts_with(&place)).count(), usize::from(torn), "{at}");
         }
         for record in records(session) {
-            let of = before.iter().find(|of| of.run == record.run).unwrap();
+            let before_run = before.iter().find(|before_run| before_run.run == record.run).unwrap();
             for rank in &record.ranks {
-                let whole = &of.ranks.iter().find(|of| of.rank == rank.rank).unwrap();
+                let whole = &before_run.ranks.iter().find(|before_rank| before_rank.rank == rank.rank).unwrap();
                 assert!(
                     whole.steps.starts_with(&rank.steps)
                         && rank.readings.iter().all(|one| whole.readings.contains(one))
                 );
             }
-            assert!(record.telemetry.samples <= of.telemetry.samples);
+            assert!(record.telemetry.samples <= before_run.telemetry.samples);
         }
     }
     fs::write(&path, &whole).unwrap();
@@ -72,11 +72,12 @@ fn garble(session: &Path, log: &str, places: impl Iterator<Item = usize>) {
         let place = format!("{log}:{line}: ");
         let named = report.damaged.iter().chain(&report.torn).any(|text| text.starts_with(&place));
         assert!(named || log.ends_with("group.jsonl"), "{place}{report:?}");
-        for (record, of) in
-            records(session).iter().filter_map(|record| Some((record, before.iter().find(|of| of.run == record.run)?)))
+        for (record, before_run) in records(session)
+            .iter()
+            .filter_map(|record| Some((record, before.iter().find(|record_before| record_before.run == record.run)?)))
         {
             if !log.contains(&record.run) && log != "journal.jsonl" {
-                assert_eq!(record, of);
+                assert_eq!(record, before_run);
             }
         }
     }
@@ -254,10 +255,10 @@ fn a_full_disk_is_told_and_leaves_sessions_and_archives_whole() {
         diff -r -x 'session.*' \"$2\" \"$1/s\" >&2
         mount -o remount,size=16m \"$1\"; \"$0\" table \"$1/s\" --preset times --format md";
     let Some(output) = with_mounts(home.path(), script, &[room.path(), &logs, &archive]) else { return };
-    let told = text(&output.stderr);
-    assert!(output.status.success(), "{:?} {told}", output.status.code());
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{:?} {stderr}", output.status.code());
     assert_eq!(text(&output.stdout), before[0]);
-    assert!(told.contains("free some space") && told.contains("are free"), "{told}");
+    assert!(stderr.contains("free some space") && stderr.contains("are free"), "{stderr}");
 }
 
 #[test]
@@ -286,8 +287,8 @@ fn pipes_into_which_nobody_writes_are_refused_and_others_are_read() {
             std::thread::sleep(Duration::from_millis(20));
         }
         let output = child.wait_with_output().unwrap();
-        let said = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(found), "{arguments:?}: {said}");
+        let stderr = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains(found), "{arguments:?}: {stderr}");
     }
     let program = env!("CARGO_BIN_EXE_multicard");
     let script = format!(
@@ -334,8 +335,8 @@ fn a_session_is_read_where_neither_it_nor_the_home_can_be_written() {
         \"$0\" session show \"$1/session\" --format json
         \"$0\" table \"$1/session\" > /dev/null";
     let Some(output) = with_mounts(home.path(), script, &[&disk, from.path(), &temporary]) else { return };
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let runs: u64 = shown["runs"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(runs as usize, records(from.path()).len(), "{shown}");

@@ -114,8 +114,8 @@ fn continues(plan: &str, ranks: usize) {
     let output = command.arg("--resume").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let warnings = events(&session, "warning");
-    let told = warnings.iter().filter_map(|warning| warning["message"].as_str());
-    assert!(told.into_iter().any(|told| told.contains("continues from step")), "{warnings:?}");
+    let mut texts = warnings.iter().filter_map(|warning| warning["message"].as_str());
+    assert!(texts.any(|text| text.contains("continues from step")), "{warnings:?}");
     assert_eq!((events(&session, "started").len(), events(&session, "finished").len()), (2 * ranks, ranks));
     assert_eq!(losses(&session), expected);
     let again = events(&session, "step").len() - STEPS * ranks;
@@ -129,7 +129,7 @@ fn work(folder: &TempDir, plan: &str) -> BTreeMap<(String, bool), Vec<Work>> {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let runs = fs::read_dir(session.join("runs")).unwrap().map(|run| run.unwrap().path());
-    let of = |run: &Path| {
+    let values_of = |run: &Path| {
         let job: Value = serde_json::from_slice(&fs::read(run.join("job.json")).unwrap()).unwrap();
         let ranks = job["ranks"].as_array().unwrap().len();
         let all = (0..ranks).map(|rank| Work::of(&fs::read_to_string(run.join(format!("rank-{rank}.jsonl"))).unwrap()));
@@ -137,7 +137,7 @@ fn work(folder: &TempDir, plan: &str) -> BTreeMap<(String, bool), Vec<Work>> {
         let technique = levels["technique"].as_str().unwrap().to_owned();
         ((technique, ranks > 1 && levels["sharding"] == "fsdp"), all.collect())
     };
-    runs.map(|run| of(&run)).collect()
+    runs.map(|run| values_of(&run)).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -152,8 +152,8 @@ impl Work {
     fn of(log: &str) -> Self {
         let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let reading = |key: &str| {
-            let of = |line: &&Value| line["event"] == "reading" && line["key"] == key && line["step"] == json!(1);
-            lines.iter().find(of).unwrap_or_else(|| panic!("no {key}: {log}"))["value"].as_f64().unwrap()
+            let is_first = |line: &&Value| line["event"] == "reading" && line["key"] == key && line["step"] == json!(1);
+            lines.iter().find(is_first).unwrap_or_else(|| panic!("no {key}: {log}"))["value"].as_f64().unwrap()
         };
         let held = lines.iter().filter_map(|line| line["seen"].as_str()?.strip_prefix("this rank holds ")).next();
         let shards = held.map(|held| {
@@ -175,8 +175,8 @@ fn sharded_ranks_count_the_work_of_unsharded_ones_which_together_do_that_of_one_
     let together = work(&two, &format!("{plan}batch_size = 2\ngpus = 2\nsharding = [\"fsdp\", \"ddp\"]\n"));
     assert_eq!((alone.len(), together.len()), (3, 6));
     for ((technique, _), whole) in &alone {
-        let of = |sharded: bool| &together[&(technique.clone(), sharded)][..];
-        let (sharded, replicated) = (of(true), of(false));
+        let readings_of = |sharded: bool| &together[&(technique.clone(), sharded)][..];
+        let (sharded, replicated) = (readings_of(true), readings_of(false));
         assert_eq!((whole.len(), sharded.len(), replicated.len()), (1, 2, 2));
         for ranks in [sharded, replicated] {
             assert_eq!(ranks[0], ranks[1], "{technique}");

@@ -28,8 +28,8 @@ fn assert_harmless(output: &Output) {
 
 /// A figure's file that says something about itself.
 fn svg(provenance: &Provenance) -> String {
-    let said = provenance.json().replace('&', "&amp;").replace('<', "&lt;");
-    format!("<svg xmlns=\"http://www.w3.org/2000/svg\"><metadata id=\"multicard-figure\">{said}</metadata></svg>")
+    let text = provenance.json().replace('&', "&amp;").replace('<', "&lt;");
+    format!("<svg xmlns=\"http://www.w3.org/2000/svg\"><metadata id=\"multicard-figure\">{text}</metadata></svg>")
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn escapes_in_figures_plans_and_names_of_files_do_not_reach_the_terminal() {
         let output = command.output().unwrap();
         assert_harmless(&output);
         assert_eq!(output.status.success(), is_told, "{arguments:?}: {}", text(&output.stderr));
-        let said = text(&output.stdout) + &text(&output.stderr);
-        assert!(said.contains("\\u001b[2J") || said.contains("\\u{1b}[2J"), "{arguments:?}: {said}");
+        let stderr = text(&output.stdout) + &text(&output.stderr);
+        assert!(stderr.contains("\\u001b[2J") || stderr.contains("\\u{1b}[2J"), "{arguments:?}: {stderr}");
     }
 }
 
@@ -164,10 +164,10 @@ fn every_command_that_reads_a_damaged_session_names_it_once_and_counts_the_run_a
         vec!["session", "show", path],
     ] {
         let output = multicard(home.path(), &arguments);
-        let said = text(&output.stderr);
-        assert_eq!(said.matches("the session is damaged").count(), 1, "{arguments:?}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(stderr.matches("the session is damaged").count(), 1, "{arguments:?}: {stderr}");
         let named = format!("\n  runs/{run}/rank-0.jsonl:");
-        assert_eq!(said.matches(&named).count(), 1, "{arguments:?}: {said}");
+        assert_eq!(stderr.matches(&named).count(), 1, "{arguments:?}: {stderr}");
     }
     let shown = multicard(home.path(), &["session", "show", path, "--format", "json"]);
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();

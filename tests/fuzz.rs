@@ -403,11 +403,11 @@ fn study(bytes: &[u8]) -> bool {
 
 /// Reads where a figure comes from out of a PNG, an SVG or a PDF; what is told of it is harmless to a terminal.
 fn figure(bytes: &[u8]) -> bool {
-    let said = match read_provenance(bytes) {
+    let written = match read_provenance(bytes) {
         Ok(provenance) => provenance.about(),
         Err(error) => error.to_string(),
     };
-    assert!(!said.is_empty() && !foreign::message(&said).contains(foreign::misleads));
+    assert!(!written.is_empty() && !foreign::message(&written).contains(foreign::misleads));
     read_provenance(bytes).is_ok()
 }
 
@@ -416,11 +416,11 @@ fn figure(bytes: &[u8]) -> bool {
 fn relay(bytes: &[u8]) -> bool {
     let home = memory();
     let copy = home.path().join("a/copy");
-    let mut said = b"Welcome\nmulticard-relay {\"frames\":2,\"multicard\":\"0.1.0\",\"home\":\"/\"}\n".to_vec();
-    let mut packed = ZlibEncoder::new(&mut said, Compression::fast());
+    let mut stream = b"Welcome\nmulticard-relay {\"frames\":2,\"multicard\":\"0.1.0\",\"home\":\"/\"}\n".to_vec();
+    let mut packed = ZlibEncoder::new(&mut stream, Compression::fast());
     packed.write_all(bytes).unwrap();
     packed.finish().unwrap();
-    let taken = multicard::remote::replay(&said, &copy);
+    let taken = multicard::remote::replay(&stream, &copy);
     let mut length = 0;
     for path in files(home.path()) {
         let about = fs::symlink_metadata(&path).unwrap();
@@ -611,12 +611,12 @@ fn relayed(sample: &[u8]) -> Vec<u8> {
         (serde_json::json!({"problem": "reading it"}), b""),
         (serde_json::json!({"closed": {"channel": 1, "reason": null}}), b""),
     ];
-    let mut said = Vec::new();
+    let mut lines = Vec::new();
     for (message, body) in frames {
-        said.extend(format!("[{message},{}]\n", body.len()).bytes());
-        said.extend(body);
+        lines.extend(format!("[{message},{}]\n", body.len()).bytes());
+        lines.extend(body);
     }
-    said
+    lines
 }
 
 /// Files of plans that train language models, by their targets.
@@ -739,9 +739,9 @@ fn fuzz(time: Duration, seed: u64, only: Option<&str>) -> BTreeMap<&'static str,
     while begun.elapsed() < time && counts.values().map(|(calls, _)| calls).sum::<u64>() < most {
         for _ in 0..BATCH {
             let target = wheel[random.random_range(0..wheel.len())];
-            let of = &pool[target.name];
-            let mut bytes = of[random.random_range(0..of.len())].clone();
-            let other = &of[random.random_range(0..of.len())];
+            let inputs = &pool[target.name];
+            let mut bytes = inputs[random.random_range(0..inputs.len())].clone();
+            let other = &inputs[random.random_range(0..inputs.len())];
             for _ in 0..random.random_range(1..5) {
                 mutation::edit(&mut bytes, other, target.words, &mut random);
             }
@@ -752,12 +752,12 @@ fn fuzz(time: Duration, seed: u64, only: Option<&str>) -> BTreeMap<&'static str,
             let count = counts.entry(target.name).or_default();
             *count = (count.0 + 1, count.1 + u64::from(taken));
             if taken && random.random_range(0..16) == 0 && bytes.len() < 8192 {
-                let of = pool.get_mut(target.name).unwrap();
-                if of.len() < 256 {
-                    of.push(bytes);
+                let inputs = pool.get_mut(target.name).unwrap();
+                if inputs.len() < 256 {
+                    inputs.push(bytes);
                 } else {
-                    let at = random.random_range(corpus[target.name].len().min(255)..of.len());
-                    of[at] = bytes;
+                    let at = random.random_range(corpus[target.name].len().min(255)..inputs.len());
+                    inputs[at] = bytes;
                 }
             }
         }

@@ -328,20 +328,20 @@ fn with_each(work: impl Fn(&str) -> Option<String> + Sync) {
     let names = names();
     assert!(names.len() >= 7, "{names:?}");
     let waiting = Mutex::new(names);
-    let said = Mutex::new(Vec::new());
+    let outputs = Mutex::new(Vec::new());
     let worker = || {
         loop {
             let Some(name) = waiting.lock().unwrap().pop() else { break };
             let differences = work(&name);
-            said.lock().unwrap().extend(differences.map(|differences| format!("session {name}:\n{differences}")));
+            outputs.lock().unwrap().extend(differences.map(|differences| format!("session {name}:\n{differences}")));
         }
     };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..4).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
-    let said = said.into_inner().unwrap();
-    assert!(said.is_empty(), "{}", said.join("\n"));
+    let outputs_in_order = outputs.into_inner().unwrap();
+    assert!(outputs_in_order.is_empty(), "{}", outputs_in_order.join("\n"));
 }
 
 #[test]
@@ -349,9 +349,9 @@ fn every_number_of_every_table_and_figure_is_what_it_was() {
     with_each(|name| {
         let golden = Golden::import(name);
         let mut comparison = Comparison::default();
-        let said = golden.expected["said"].as_array().unwrap();
-        assert!(said.len() > if name == "commands" { 6 } else { 50 }, "{name}: {}", said.len());
-        for expected in said {
+        let expected_outputs = golden.expected["said"].as_array().unwrap();
+        assert!(expected_outputs.len() > if name == "commands" { 6 } else { 50 }, "{name}: {}", expected_outputs.len());
+        for expected in expected_outputs {
             let arguments: Vec<&str> =
                 expected["arguments"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
             // The paper's axes put the same cells, which its table compares, in another order.
@@ -380,8 +380,11 @@ fn every_run_is_listed_as_it_was_also_when_the_index_is_made_anew() {
         let [expected, found] = golden.runs();
         assert_eq!(expected, found, "{name}, rebuilt");
         let arguments = ["table", "--preset", "times", "--traced"];
-        let said = golden.expected["said"].as_array().unwrap();
-        let expected = said.iter().find(|said| said["arguments"] == serde_json::json!(arguments)).unwrap();
+        let expected_outputs = golden.expected["said"].as_array().unwrap();
+        let expected = expected_outputs
+            .iter()
+            .find(|expected_outputs| expected_outputs["arguments"] == serde_json::json!(arguments))
+            .unwrap();
         let mut comparison = Comparison::default();
         comparison.whole("rebuilt", expected, &golden.said(&arguments).unwrap());
         comparison.verdict()
@@ -467,12 +470,12 @@ fn a_study_that_names_what_is_gone_says_so_and_shows_everything_else() {
 fn notes_that_change_how_a_row_is_read_come_first_and_the_others_fold() {
     let golden = Golden::import("ranks");
     let session = golden.session.to_str().unwrap();
-    let said = |more: &[&str]| {
+    let output_with = |more: &[&str]| {
         let arguments = [&["table", session, "--preset", "2503.15252/table-2"], more].concat();
         String::from_utf8(succeed(command(golden.folder.path()).args(arguments)).stdout).unwrap()
     };
     let notes = |text: &str| text.lines().filter(|line| line.starts_with("- ")).map(str::to_owned).collect::<Vec<_>>();
-    let (folded, whole) = (notes(&said(&[])), notes(&said(&["--notes"])));
+    let (folded, whole) = (notes(&output_with(&[])), notes(&output_with(&["--notes"])));
     assert!(folded[0].contains("cells of 2503.15252 Table 2"), "{folded:?}");
     let line = folded.iter().find(|line| line.ends_with(" more: --notes")).unwrap();
     let more: usize = line.trim_start_matches("- ").split(' ').next().unwrap().parse().unwrap();
@@ -532,31 +535,31 @@ fn a_reproduction_is_reported_as_markdown_as_one_page_of_html_and_as_latex() {
 fn a_study_is_saved_listed_shown_and_deleted() {
     let golden = Golden::import("cells");
     let session = golden.session.to_str().unwrap();
-    let said = |arguments: &[&str]| succeed(command(golden.folder.path()).args(arguments)).stdout;
+    let stdout = |arguments: &[&str]| succeed(command(golden.folder.path()).args(arguments)).stdout;
     let asked = ["--preset", "times", "--filter", "layout=nhwc", "--baseline", "precision=fp64,layout=nhwc"];
-    said(&[&["study", session, "--save", "channels last"], &asked[..]].concat());
-    let lists = json(&said(&["study", session, "--format", "json"]));
+    stdout(&[&["study", session, "--save", "channels last"], &asked[..]].concat());
+    let lists = json(&stdout(&["study", session, "--format", "json"]));
     assert_eq!(
         (&lists["saved"][0]["name"], &lists["saved"][0]["filter"]),
         (&"channels last".into(), &"layout=nhwc".into())
     );
     assert!(lists["built_in"].as_array().unwrap().len() > 20);
-    let shown = json(&said(&["table", session, "--study", "channels last", "--format", "json"]));
-    let direct = json(&said(&[&["table", session, "--format", "json"], &asked[..]].concat()));
+    let shown = json(&stdout(&["table", session, "--study", "channels last", "--format", "json"]));
+    let direct = json(&stdout(&[&["table", session, "--format", "json"], &asked[..]].concat()));
     assert_eq!((&shown["rows"], shown["rows"].as_array().unwrap().len()), (&direct["rows"], 2));
     succeed(command(golden.folder.path()).args(["session", "rebuild", session]));
-    assert!(String::from_utf8(said(&["study", session])).unwrap().contains("| channels last | session | bars |"));
+    assert!(String::from_utf8(stdout(&["study", session])).unwrap().contains("| channels last | session | bars |"));
     // A report holds it too; `--study` takes saved and built-in ones alike.
     let report = golden.folder.path().join("report");
     let out = report.to_str().unwrap();
-    said(&["report", session, "--out", out]);
+    stdout(&["report", session, "--out", out]);
     assert!(fs::read_to_string(report.join("README.md")).unwrap().contains("## channels last"));
     assert!(report.join("figures/channels-last.svg").is_file() && report.join("tables/times.csv").is_file());
     fs::remove_dir_all(&report).unwrap();
-    said(&["report", session, "--out", out, "--study", "channels last", "--study", "memory"]);
+    stdout(&["report", session, "--out", out, "--study", "channels last", "--study", "memory"]);
     assert_eq!(fs::read_dir(report.join("tables")).unwrap().count(), 2 * 3);
-    let built_in = json(&said(&["table", session, "--study", "memory", "--format", "json"]));
-    assert_eq!(built_in, json(&said(&["table", session, "--preset", "memory", "--format", "json"])));
+    let built_in = json(&stdout(&["table", session, "--study", "memory", "--format", "json"]));
+    assert_eq!(built_in, json(&stdout(&["table", session, "--preset", "memory", "--format", "json"])));
     for (arguments, part) in [
         (["--study", "chanels last"], "unknown study \"chanels last\"; did you mean \"channels last\"?"),
         (["--measure", "step_tine_s"], "unknown measure \"step_tine_s\"; did you mean \"step_time_s\"?"),
@@ -569,7 +572,7 @@ fn a_study_is_saved_listed_shown_and_deleted() {
         assert_eq!(refused.status.code(), Some(2), "{error}");
         assert!(error.contains(part), "{error}");
     }
-    said(&["study", session, "--delete", "channels last"]);
+    stdout(&["study", session, "--delete", "channels last"]);
     let refused = command(golden.folder.path()).args(["table", session, "--study", "channels last"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("unknown study"), "{refused:?}");

@@ -80,10 +80,10 @@ fn summary(session: &Path) -> RunSummary {
 
 #[test]
 fn a_measure_of_ones_own_is_a_reading_and_an_entry_and_stands_in_a_table() {
-    let said = |epoch: u32, value: f64| {
+    let reading = |epoch: u32, value: f64| {
         line(&format!(r#""event":"reading","key":"perplexity","value":{value},"epoch":{epoch}"#))
     };
-    let folder = session(&(started(2) + &steps("units") + &said(1, 31.5) + &said(2, 12.25)));
+    let folder = session(&(started(2) + &steps("units") + &reading(1, 31.5) + &reading(2, 12.25)));
     let entry = Measure {
         name: "Perplexity".to_owned(),
         better: Better::Lower,

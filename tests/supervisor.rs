@@ -130,10 +130,10 @@ fn ranks_of_any_program_meet_where_only_their_user_can_and_leave_nothing() {
     let mut group = Group::start(places(2), &["sh", "-c", MEET, "sh", "{job}", "{rank}"]);
     assert!(group.end().success(), "{}", group.stderr());
     assert_eq!(group.ends(), [(0, Exit::Code(0), false), (1, Exit::Code(0), false)]);
-    let said = [0, 1].map(|rank| fs::read_to_string(group.folder.path().join(format!("meeting-{rank}"))).unwrap());
+    let message = [0, 1].map(|rank| fs::read_to_string(group.folder.path().join(format!("meeting-{rank}"))).unwrap());
     let runtime = group.folder.path().join("runtime");
-    assert!(said[0].starts_with(&format!("700 {}/multicard-ranks-", runtime.display())), "{said:?}");
-    assert_eq!(said[0], said[1]);
+    assert!(message[0].starts_with(&format!("700 {}/multicard-ranks-", runtime.display())), "{message:?}");
+    assert_eq!(message[0], message[1]);
     assert_eq!(names(&runtime), Vec::<String>::new());
 }
 
@@ -145,8 +145,8 @@ fn a_runtime_folder_that_others_can_write_is_passed_over() {
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
     let mut group = Group::start_in(folder, &open, places(2), &["sh", "-c", MEET, "sh", "{job}", "{rank}"]);
     assert!(group.end().success(), "{}", group.stderr());
-    let said = fs::read_to_string(group.folder.path().join("meeting-0")).unwrap();
-    assert!(said.starts_with("700 /") && !said.contains("/open/"), "{said}");
+    let message = fs::read_to_string(group.folder.path().join("meeting-0")).unwrap();
+    assert!(message.starts_with("700 /") && !message.contains("/open/"), "{message}");
 }
 
 #[test]

@@ -95,8 +95,8 @@ fn rows_of_files_are_trained_on_and_bad_ones_end_the_command_before_a_run() {
     let (mut command, session) = run_command(&other, &plan);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    let told = text(&output.stderr);
-    assert!(told.contains("mine.jsonl, row 2 (line 2): the column input is a number, not a text"), "{told}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("mine.jsonl, row 2 (line 2): the column input is a number, not a text"), "{stderr}");
     let runs = std::fs::read_dir(session.join("runs")).map_or(0, |runs| runs.count());
     assert_eq!(runs, 0, "nothing was started");
 }

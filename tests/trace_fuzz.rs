@@ -142,12 +142,16 @@ fn check(trace: &Trace) {
     let copies: u64 = trace.memcpy.iter().map(|copy| copy.count).sum();
     assert_eq!(copies, trace.transfers.iter().map(|transfer| transfer.count).sum::<u64>());
     for entry in trace.api.iter().chain(&trace.kernels) {
-        let of = &entry.statistics;
-        assert!(of.min_ns as f64 <= of.med_ns && of.med_ns <= of.max_ns as f64);
-        assert!((0.0..=100.000_001).contains(&entry.percent) && of.std_ns >= 0.0);
+        let statistics = &entry.statistics;
+        assert!(statistics.min_ns as f64 <= statistics.med_ns && statistics.med_ns <= statistics.max_ns as f64);
+        assert!((0.0..=100.000_001).contains(&entry.percent) && statistics.std_ns >= 0.0);
     }
-    for of in &trace.allocations {
-        assert!(of.last_bytes <= of.most_bytes && of.unseen <= of.released && of.unseen_bytes <= of.released_bytes);
+    for kind in &trace.allocations {
+        assert!(
+            kind.last_bytes <= kind.most_bytes
+                && kind.unseen <= kind.released
+                && kind.unseen_bytes <= kind.released_bytes
+        );
     }
     for gpu in &trace.per_gpu {
         assert!(gpu.comm_ns <= gpu.busy_ns && gpu.overlap_ns <= gpu.comm_ns && gpu.imbalance >= -1.0);
@@ -383,12 +387,12 @@ fn changed_raw_files_of_the_tracer_are_gathered_or_refused() {
 fn check_timeline(timeline: &Timeline) {
     let (from, to) = timeline.span();
     assert!(from <= to);
-    for (row, of) in timeline.rows().iter().enumerate() {
-        for shelf in 0..of.shelves.len() {
+    for (row, timeline_row) in timeline.rows().iter().enumerate() {
+        for shelf in 0..timeline_row.shelves.len() {
             let (items, _) = timeline.drawn(row, shelf, (from, to), 100);
             items.for_each(|item| assert!(item.span.0 <= item.span.1 && item.events > 0));
         }
-        if let Some(live) = of.live() {
+        if let Some(live) = timeline_row.live() {
             assert!(
                 live.points().is_sorted_by_key(|point| point.0) && live.points().iter().all(|point| point.1 >= 0.0)
             );
@@ -407,8 +411,11 @@ fn check_timeline(timeline: &Timeline) {
         let path = timeline.critical_path(step).unwrap();
         assert_eq!(path.parts.iter().sum::<u64>(), step.span.1.abs_diff(step.span.0));
     }
-    for of in &split.collectives {
-        assert_eq!(of.hidden_ns + of.waiting_ns.unwrap_or(0) + of.exposed_ns, of.total_ns);
+    for collective in &split.collectives {
+        assert_eq!(
+            collective.hidden_ns + collective.waiting_ns.unwrap_or(0) + collective.exposed_ns,
+            collective.total_ns
+        );
     }
     for part in &split.parts {
         assert!((0.0..=1.000_001).contains(&part.share) && part.interval.0 <= part.interval.1);

@@ -178,14 +178,31 @@ fn ranks_record_themselves_on_one_clock_without_a_profiler() {
     let split = timeline.split(&mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((split.first_rank().len(), split.steps.len()), (6, 12));
     // The first step has one bucket of all gradients, the later ones several, whose sizes come to the same.
-    let reduced = split.collectives.iter().filter(|of| of.name == "gloo:all_reduce" && of.bytes.unwrap() > 1000);
-    let whole = reduced.clone().filter(|of| of.calls == 2).map(|of| of.bytes.unwrap()).max().unwrap();
-    let buckets: Vec<_> = reduced.filter(|of| of.calls == 10).collect();
+    let reduced = split
+        .collectives
+        .iter()
+        .filter(|collective| collective.name == "gloo:all_reduce" && collective.bytes.unwrap() > 1000);
+    let whole = reduced
+        .clone()
+        .filter(|collective| collective.calls == 2)
+        .map(|collective| collective.bytes.unwrap())
+        .max()
+        .unwrap();
+    let buckets: Vec<_> = reduced.filter(|collective| collective.calls == 10).collect();
     assert!(buckets.len() > 1, "{:?}", split.collectives);
-    assert_eq!(buckets.iter().map(|of| of.bytes.unwrap()).sum::<u64>(), whole, "{:?}", split.collectives);
-    assert!(buckets.iter().any(|of| of.hidden_ns > 0), "{buckets:?}");
-    for of in &split.collectives {
-        assert_eq!(of.hidden_ns + of.waiting_ns.unwrap() + of.exposed_ns, of.total_ns, "{of:?}");
+    assert_eq!(
+        buckets.iter().map(|collective| collective.bytes.unwrap()).sum::<u64>(),
+        whole,
+        "{:?}",
+        split.collectives
+    );
+    assert!(buckets.iter().any(|collective| collective.hidden_ns > 0), "{buckets:?}");
+    for collective in &split.collectives {
+        assert_eq!(
+            collective.hidden_ns + collective.waiting_ns.unwrap() + collective.exposed_ns,
+            collective.total_ns,
+            "{collective:?}"
+        );
     }
     assert!(!split.binding.sentence.contains("does not distinguish"), "{}", split.binding.sentence);
     for step in split.first_rank() {
@@ -214,13 +231,13 @@ fn ranks_record_only_a_window_of_steps_themselves_and_the_run_goes_on_and_says_w
     for rank in ["rank-0.jsonl", "rank-1.jsonl"] {
         let log = fs::read_to_string(traced.run_folder().join(rank)).unwrap();
         assert_eq!(log.matches("\"event\":\"step\"").count(), 38);
-        let said: Vec<Value> = log
+        let values: Vec<Value> = log
             .lines()
             .filter(|line| line.contains("recording_cost"))
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
-        let [said] = &said[..] else { panic!("{said:?}") };
-        assert!(said["value"].as_f64().is_some_and(|cost| cost > -0.9) && said["step"].is_null(), "{said}");
+        let [values] = &values[..] else { panic!("{values:?}") };
+        assert!(values["value"].as_f64().is_some_and(|cost| cost > -0.9) && values["step"].is_null(), "{values}");
     }
     let output = multicard(&["export", "--what", "runs", traced.session.to_str().unwrap()]).output().unwrap();
     let exported = text(&output.stdout);

@@ -60,8 +60,8 @@ impl Display {
         server.args(["-displayfd", "1", "-screen", "0", &screen]).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = server.spawn().expect("Xvfb is installed by `make test`");
         let mut number = String::new();
-        let mut said = std::io::BufReader::new(server.stdout.take().unwrap());
-        std::io::BufRead::read_line(&mut said, &mut number).unwrap();
+        let mut stdout = std::io::BufReader::new(server.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut stdout, &mut number).unwrap();
         Self { _server: Guard(server), name: format!(":{}", number.trim()) }
     }
 

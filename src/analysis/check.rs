@@ -184,10 +184,12 @@ impl CheckPairs {
 /// are also checked by their number of steps, since half the time may mean half the work. The worker's workloads always train the epochs
 /// that their factors name.
 pub(super) fn check_pairs(pairs: &[(&RunSummary, &RunSummary)], measure: &str) -> Vec<CheckPairs> {
-    let pairs_of = |of: Arc<CheckMeasure>| {
-        let values: Vec<(u32, f64, f64)> =
-            pairs.iter().filter_map(|(over, base)| Some((over.repeat, of.value(over)?, of.value(base)?))).collect();
-        CheckPairs::of(of, values)
+    let pairs_of = |check_measure: Arc<CheckMeasure>| {
+        let values: Vec<(u32, f64, f64)> = pairs
+            .iter()
+            .filter_map(|(over, base)| Some((over.repeat, check_measure.value(over)?, check_measure.value(base)?)))
+            .collect();
+        CheckPairs::of(check_measure, values)
     };
     let mut all: Vec<CheckPairs> = measures(pairs).into_iter().filter_map(pairs_of).collect();
     // The last losses are used if nothing else is reported.
@@ -206,12 +208,12 @@ pub(super) fn merged(pairs: &[Vec<CheckPairs>]) -> Vec<CheckPairs> {
             known.push(&one.of);
         }
     }
-    let merge = |of: &Arc<CheckMeasure>| {
-        let same: Vec<&CheckPairs> = pairs.iter().flatten().filter(|one| one.of.key == of.key).collect();
+    let merge = |measure: &Arc<CheckMeasure>| {
+        let same: Vec<&CheckPairs> = pairs.iter().flatten().filter(|one| one.of.key == measure.key).collect();
         let differences: Vec<&Vec<(u32, f64)>> = same.iter().map(|one| &one.differences).collect();
         let mean = |side: fn(&CheckPairs) -> f64| same.iter().map(|one| side(one)).sum::<f64>() / same.len() as f64;
         (!same.is_empty() && same.len() == pairs.len()).then(|| CheckPairs {
-            of: Arc::clone(of),
+            of: Arc::clone(measure),
             over: mean(|one| one.over),
             base: mean(|one| one.base),
             differences: complete_blocks(&differences),

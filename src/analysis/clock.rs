@@ -234,7 +234,7 @@ impl Arrivals {
         }
         let passed_s: f64 = pieces.iter().map(|piece| piece.passed_s).sum();
         let off = |sum_s: f64| (sum_s / passed_s).ln().abs();
-        let sum = |of: fn(&Piece) -> f64| pieces.iter().map(of).sum::<f64>();
+        let sum = |value_of: fn(&Piece) -> f64| pieces.iter().map(value_of).sum::<f64>();
         // A program that prints every tenth step may report the time of one step or of ten; the one closer to the elapsed time is assumed.
         let is_since_line = off(sum(|piece| piece.since_line_s)) < off(sum(|piece| piece.each_s));
         let span = counted.last().zip(counted.first());

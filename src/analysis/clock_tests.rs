@@ -11,22 +11,22 @@ use crate::plan::{Command, WorkloadSpec};
 const SLOWER: f64 = 1.0002;
 
 /// A run of a program of so many steps: `said` gives the told duration, the epoch, and when the line arrived after the start.
-fn run(steps: u64, life_s: f64, said: impl Fn(u64) -> (f64, u32, f64)) -> RunRecord {
+fn run(steps: u64, life_s: f64, reported: impl Fn(u64) -> (f64, u32, f64)) -> RunRecord {
     let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 1.0);
     record.workload =
         Arc::new(WorkloadSpec { command: Some(Arc::new(Command::default())), ..(*record.workload).clone() });
     record.started_time_s = Some(1_000.0);
     let rank = &mut record.ranks[0];
     let step = |step: u64| {
-        let (duration_s, epoch, at_s) = said(step);
+        let (duration_s, epoch, at_s) = reported(step);
         StepRecord { step, time_s: 1_000.0 + SLOWER * at_s, epoch, duration_s, warm_up: step <= 2, ..rank.steps[0] }
     };
     (rank.steps, rank.duration_s) = ((1..=steps).map(step).collect(), Some(life_s));
     record
 }
 
-fn summary(steps: u64, life_s: f64, said: impl Fn(u64) -> (f64, u32, f64)) -> RunSummary {
-    summarise_run(&run(steps, life_s, said))
+fn summary(steps: u64, life_s: f64, reported: impl Fn(u64) -> (f64, u32, f64)) -> RunSummary {
+    summarise_run(&run(steps, life_s, reported))
 }
 
 fn ratio(summary: &RunSummary) -> f64 {
@@ -40,9 +40,9 @@ fn lines_that_arrive_as_far_apart_as_they_tell_confirm_the_clock() {
         .iter()
         .scan(1.0, |at_s, duration_s| Some(std::mem::replace(at_s, *at_s + duration_s) + duration_s))
         .collect();
-    let told = summary(100, 4.0, |step| (noise[step as usize], 1, ends[step as usize] + 1e-4 * (step % 5) as f64));
-    assert_eq!((told.clock, ratio(&told)), (Some(Clock::Confirmed), 1.0), "{:?}", told.marks);
-    assert!(told.marks.is_empty(), "{:?}", told.marks);
+    let reported = summary(100, 4.0, |step| (noise[step as usize], 1, ends[step as usize] + 1e-4 * (step % 5) as f64));
+    assert_eq!((reported.clock, ratio(&reported)), (Some(Clock::Confirmed), 1.0), "{:?}", reported.marks);
+    assert!(reported.marks.is_empty(), "{:?}", reported.marks);
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn a_worker_which_measures_its_own_steps_is_not_asked() {
 fn steps_of_a_program_that_tells_no_times_are_timed_by_their_lines_and_need_no_witness() {
     // Few steps: line by line, and three of them read at once.
     let alone = run(6, 1.0, |step| (0.01 * step as f64 * SLOWER, 1, 0.005 * (step * (step + 1)) as f64));
-    let at_once = run(6, 1.0, |step| if step > 3 { (0.02 * SLOWER, 1, 0.16) } else { (0.05, 1, 0.1) });
-    for record in [alone, at_once] {
+    let batched = run(6, 1.0, |step| if step > 3 { (0.02 * SLOWER, 1, 0.16) } else { (0.05, 1, 0.1) });
+    for record in [alone, batched] {
         let summary = summarise_run(&record);
         assert_eq!((summary.clock, summary.value("clock_ratio")), (None, None));
         assert!(summary.marks.is_empty(), "{:?}", summary.marks);
@@ -65,19 +65,19 @@ fn steps_of_a_program_that_tells_no_times_are_timed_by_their_lines_and_need_no_w
 
 #[test]
 fn steps_told_far_shorter_than_they_arrive_apart_are_not_confirmed() {
-    // A step of 20 ms of which the program tells 2 ms.
-    let told = summary(100, 4.0, |step| (0.002, 1, 1.0 + 0.02 * step as f64));
-    let Some(Clock::Unconfirmed(Doubt::FartherApart { told_s, apart_s })) = told.clock else {
-        panic!("{:?}", told.clock)
+    // A step takes 20 ms, but the program reports 2 ms.
+    let reported = summary(100, 4.0, |step| (0.002, 1, 1.0 + 0.02 * step as f64));
+    let Some(Clock::Unconfirmed(Doubt::FartherApart { told_s, apart_s })) = reported.clock else {
+        panic!("{:?}", reported.clock)
     };
-    assert!((told_s - 0.002).abs() < 1e-9 && (apart_s - 0.02).abs() < 1e-4 && ratio(&told) == 0.1);
-    assert_eq!(told.marks, [Mark::Clock(told.clock.unwrap())]);
+    assert!((told_s - 0.002).abs() < 1e-9 && (apart_s - 0.02).abs() < 1e-4 && ratio(&reported) == 0.1);
+    assert_eq!(reported.marks, [Mark::Clock(reported.clock.unwrap())]);
     assert!(
-        told.marks[0]
+        reported.marks[0]
             .to_string()
             .starts_with("the clock could not be confirmed: it reports 0.002 s a step, its lines arrived every 0.02 s"),
         "{}",
-        told.marks[0]
+        reported.marks[0]
     );
 }
 
@@ -85,12 +85,12 @@ fn steps_told_far_shorter_than_they_arrive_apart_are_not_confirmed() {
 fn gpus_that_worked_longer_than_steps_are_told_to_last_show_that_these_are_impossible() {
     let mut record = run(100, 4.0, |step| (0.002, 1, 1.0 + 0.02 * step as f64));
     record.telemetry.load.gpus_busy = Some(0.95);
-    let told = summarise_run(&record);
-    let Some(Clock::Impossible(Contradiction::ShorterThanBusy { told_s, busy_s })) = told.clock else {
-        panic!("{:?}", told.clock)
+    let reported = summarise_run(&record);
+    let Some(Clock::Impossible(Contradiction::ShorterThanBusy { told_s, busy_s })) = reported.clock else {
+        panic!("{:?}", reported.clock)
     };
     assert!((told_s - 0.002).abs() < 1e-9 && (busy_s - 0.019).abs() < 1e-4, "{told_s} {busy_s}");
-    assert!(told.marks[0].to_string().contains("does not wait for the GPU"), "{}", told.marks[0]);
+    assert!(reported.marks[0].to_string().contains("does not wait for the GPU"), "{}", reported.marks[0]);
     record.telemetry.load.gpus_busy = Some(0.1);
     assert!(!summarise_run(&record).clock.unwrap().is_impossible(), "it did other things between steps");
     // Honest steps, and a test of 2 s on the GPU after each 25 of them.
@@ -142,12 +142,12 @@ fn lines_that_a_buffer_held_back_confirm_the_clock_over_long_stretches_only() {
     let short = summary(100, 7.0, |step| (0.02, 1, arrives(step, 100)));
     assert_eq!(short.clock, Some(Clock::Unconfirmed(Doubt::Together { steps: 98, arrivals: 3 })));
     assert!(short.marks[0].to_string().contains("98 steps arrived at only 3 times"), "{}", short.marks[0]);
-    let at_once = summary(2_000, 50.0, |_| (0.02, 1, 45.0));
+    let batched = summary(2_000, 50.0, |_| (0.02, 1, 45.0));
     assert_eq!(
-        (at_once.clock, at_once.value("clock_ratio")),
+        (batched.clock, batched.value("clock_ratio")),
         (Some(Clock::Unconfirmed(Doubt::Together { steps: 1_998, arrivals: 1 })), None)
     );
-    assert!(!at_once.marks.contains(&Mark::ClockSet), "40 s of steps in one moment are no clock that was set");
+    assert!(!batched.marks.contains(&Mark::ClockSet), "40 s of steps in one moment are no clock that was set");
     let too_slow = summary(1_010, 300.0, |step| (0.002, 1, arrives(step, 1_010)));
     assert!(matches!(too_slow.clock, Some(Clock::Unconfirmed(Doubt::FartherApart { .. }))), "{:?}", too_slow.clock);
 }

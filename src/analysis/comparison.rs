@@ -127,7 +127,7 @@ impl fmt::Display for Incomparable {
             Self::FarApart { gap_s, with } => {
                 write!(f, "their repeats were run {} apart{}", long_time(*gap_s), changed(with))
             }
-            Self::Mixed => f.write_str("a session holds runs of it that were made in different environments"),
+            Self::Mixed => f.write_str("a session has runs of this cell from different environments"),
             Self::NoPartners { with } => {
                 let with =
                     if with.is_empty() { String::new() } else { format!("; they differ in {}", with.join(", ")) };

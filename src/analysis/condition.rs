@@ -129,29 +129,30 @@ mod tests {
     use super::*;
     use crate::analysis::{cells, fixture, measure, summarise_run};
 
-    fn runs(of: impl Iterator<Item = (u32, f64, f64, f64)>) -> Vec<RunSummary> {
+    fn runs(runs_given: impl Iterator<Item = (u32, f64, f64, f64)>) -> Vec<RunSummary> {
         let one = summarise_run(&fixture::run(&fixture::cell("fp32", 1, "single"), 1, 1.0));
-        of.map(|(order, time_s, clock, heat)| {
-            let mut run = RunSummary { run: format!("r{order}"), repeat: order, ..one.clone() };
-            let told = [("run_order", f64::from(order)), ("step_time_s", time_s)];
-            for (key, value) in told.into_iter().chain([("sm_clock_mhz", clock), ("temperature_c", heat)]) {
-                run.values.insert(key.into(), value);
-            }
-            run
-        })
-        .collect()
+        runs_given
+            .map(|(order, time_s, clock, heat)| {
+                let mut run = RunSummary { run: format!("r{order}"), repeat: order, ..one.clone() };
+                let readings = [("run_order", f64::from(order)), ("step_time_s", time_s)];
+                for (key, value) in readings.into_iter().chain([("sm_clock_mhz", clock), ("temperature_c", heat)]) {
+                    run.values.insert(key.into(), value);
+                }
+                run
+            })
+            .collect()
     }
 
     #[test]
     fn a_repeat_with_a_slow_clock_or_a_warm_gpu_is_named() {
         let clocks = [1980.0, 1980.0, 1965.0, 1710.0];
-        let told =
+        let rows =
             runs((1..).zip(clocks).map(|(order, clock)| (order, 0.01, clock, if order == 2 { 71.0 } else { 55.0 })));
-        let found = conditions(&cells(&told)[0]);
+        let found = conditions(&cells(&rows)[0]);
         let short: Vec<_> = found.iter().map(|one| (one.run.as_str(), one.label)).collect();
         assert_eq!(short, [("r4", "slow clock"), ("r2", "warm GPU")]);
         assert!(found[0].text.starts_with("GPU clock 1710 MHz, 13 % below"), "{}", found[0].text);
-        assert!(conditions(&cells(&told[2..])[0]).is_empty(), "two repeats have no median to stand off");
+        assert!(conditions(&cells(&rows[2..])[0]).is_empty(), "two repeats have no median to stand off");
     }
 
     #[test]

@@ -47,8 +47,11 @@ fn intervals_of_six_independent_repeats_and_more_cover_92_to_97_percent() {
         for (row, repeats) in REPEATS.into_iter().enumerate().filter(|(_, repeats)| *repeats >= 6) {
             let independent = [Kind::Normal, Kind::Skewed, Kind::Bimodal];
             for (column, kind) in KINDS.into_iter().enumerate().filter(|(_, kind)| independent.contains(kind)) {
-                let said = documented[row][column];
-                assert!((92.0..=97.0).contains(&said), "{question:?}, {kind:?}, {repeats} repeats: {said} %");
+                let documented_share = documented[row][column];
+                assert!(
+                    (92.0..=97.0).contains(&documented_share),
+                    "{question:?}, {kind:?}, {repeats} repeats: {documented_share} %"
+                );
             }
         }
     }

@@ -71,7 +71,7 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         let others = changes.iter().filter(|second| second.0 > first.0);
         others.map(|second| vec![*first, *second])
     });
-    let mut found: Vec<(Vec<Change>, Combined, Comparison)> = main
+    let mut effects: Vec<(Vec<Change>, Combined, Comparison)> = main
         .chain(of_two.take(MOST_INTERACTIONS))
         .filter_map(|changes| {
             let groups = design.groups(&changes);
@@ -83,7 +83,7 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         })
         .collect();
     let sign = if reading.inverse { -1.0 } else { 1.0 };
-    for (_, combined, comparison) in &mut found {
+    for (_, combined, comparison) in &mut effects {
         combined.by_repeat.iter_mut().for_each(|(_, log)| *log *= sign);
         comparison.logs = combined.logs();
         comparison.least = comparison.logs.len();
@@ -94,7 +94,7 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
             clocks.map(|clocks| comparison.logs.iter().zip(clocks).map(|(log, clock)| log + clock).collect());
     }
     let (named, family): (Vec<(Vec<Change>, Combined)>, Vec<Comparison>) =
-        found.into_iter().map(|(changes, combined, comparison)| ((changes, combined), comparison)).unzip();
+        effects.into_iter().map(|(changes, combined, comparison)| ((changes, combined), comparison)).unzip();
     let judged = judge_comparisons(&family, reading.others, reading.of_speed, reading.equal_within);
     let effect = |((changes, combined), judgement): ((Vec<Change>, Combined), Judgement)| {
         // Without a repeat that all groups have, there is no effect to show.
@@ -229,17 +229,17 @@ impl<'a, 'r> Design<'a, 'r> {
     /// change.
     fn groups(&self, changes: &[(usize, usize)]) -> Vec<Vec<usize>> {
         let is_base = |code: &&Vec<usize>| changes.iter().all(|(setting, _)| code[*setting] == 0);
-        let place = |code: &[usize], made: u32| {
+        let place = |code: &[usize], changed: u32| {
             let mut code = code.to_vec();
             for (bit, (setting, level)) in changes.iter().enumerate() {
-                if made >> bit & 1 == 1 {
+                if changed >> bit & 1 == 1 {
                     code[*setting] = *level;
                 }
             }
             self.places.get(&code).copied()
         };
         let all = 1_u32 << changes.len();
-        let group = |code: &Vec<usize>| (0..all).map(|made| place(code, made)).collect::<Option<Vec<usize>>>();
+        let group = |code: &Vec<usize>| (0..all).map(|changed| place(code, changed)).collect::<Option<Vec<usize>>>();
         self.codes.iter().filter(is_base).filter_map(group).collect()
     }
 
@@ -252,10 +252,10 @@ impl<'a, 'r> Design<'a, 'r> {
     fn contrast(group: &[usize], logs: &[Vec<(u32, f64)>]) -> Vec<(u32, f64)> {
         // Cells with an even number of changes not made count positively, the others negatively.
         let all = group.len() as u32 - 1;
-        let sign = |made: u32| if (all ^ made).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
+        let sign = |changed: u32| if (all ^ changed).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         let logs = |place: &usize| &logs[*place];
         let sum = |repeat: u32| -> Option<f64> {
-            let of_cell = |(place, made)| Some(sign(made) * logs(place).iter().find(|one| one.0 == repeat)?.1);
+            let of_cell = |(place, changed)| Some(sign(changed) * logs(place).iter().find(|one| one.0 == repeat)?.1);
             group.iter().zip(0..).map(of_cell).sum()
         };
         logs(&group[0]).iter().filter_map(|(repeat, _)| Some((*repeat, sum(*repeat)?))).collect()
@@ -264,8 +264,10 @@ impl<'a, 'r> Design<'a, 'r> {
     /// The limits of the design for the groups: each cell is compared with the one without its last change.
     fn comparison(&self, groups: &[Vec<usize>], reading: &Reading<'_>) -> Comparison {
         let pairs = |group: &Vec<usize>| -> Vec<(&Cell<'r>, &Cell<'r>)> {
-            let without_last = |made: usize| made & !(1 << made.ilog2());
-            (1..group.len()).map(|made| (self.cells[group[made]], self.cells[group[without_last(made)]])).collect()
+            let without_last = |changed: usize| changed & !(1 << changed.ilog2());
+            (1..group.len())
+                .map(|changed| (self.cells[group[changed]], self.cells[group[without_last(changed)]]))
+                .collect()
         };
         let pairs: Vec<_> = groups.iter().flat_map(pairs).collect();
         Comparison::of_design(&pairs, reading.measure, reading.of_speed)

@@ -20,10 +20,10 @@ fn runs(cells: &[(&str, i64, &[f64])]) -> Vec<RunSummary> {
         run.values.insert("total_time_s".into(), time_s);
         run
     };
-    let of = |(precision, gpus, times): &(&str, i64, &[f64])| -> Vec<RunSummary> {
+    let runs_of = |(precision, gpus, times): &(&str, i64, &[f64])| -> Vec<RunSummary> {
         times.iter().zip(1..).map(|(time_s, repeat)| run(precision, *gpus, repeat, *time_s)).collect()
     };
-    cells.iter().flat_map(of).collect()
+    cells.iter().flat_map(runs_of).collect()
 }
 
 fn times(cell: &Cell) -> Vec<(u32, f64)> {
@@ -62,12 +62,12 @@ fn effects_on_the_time_of_training_see_that_a_program_made_fewer_steps() {
         })
         .collect();
     let cells = cells(&runs);
-    let told = |measure: &'static str| {
+    let effects_on = |measure: &'static str| {
         let values = |cell: &Cell| crate::analysis::by_repeat(cell, measure);
         effects(&cells, &values, Reading { measure, ..FASTER })[0].judgement.to_string()
     };
-    assert_eq!(told("training_time_s"), "faster, but number of steps differs: 20 against 40");
-    assert_eq!(told("step_time_s"), "faster");
+    assert_eq!(effects_on("training_time_s"), "faster, but number of steps differs: 20 against 40");
+    assert_eq!(effects_on("step_time_s"), "faster");
 }
 
 #[test]
@@ -208,9 +208,9 @@ fn means_of_levels_are_over_combinations_that_all_of_them_have() {
         ("fp16", 2, &[10.0, 11.0]),
     ]);
     let found = mean_cells(&cells(&runs), &times, ("precision", "gpus"), Intervals::ByCount);
-    let told: Vec<String> =
+    let texts: Vec<String> =
         found.iter().map(|one| format!("{} {} {:.2}", one.first, one.second, one.value.median)).collect();
-    assert_eq!(told, ["fp32 1 41.95", "fp32 2 20.98", "fp16 1 10.49", "fp16 2 10.49"]);
+    assert_eq!(texts, ["fp32 1 41.95", "fp32 2 20.98", "fp16 1 10.49", "fp16 2 10.49"]);
     assert_eq!(found[0].value.interval.map(|ends| ends.low.round()), Some(40.0));
     assert!(mean_cells(&cells(&runs[..6]), &times, ("precision", "gpus"), Intervals::ByCount).is_empty());
 }

@@ -196,8 +196,8 @@ mod tests {
     #[test]
     fn two_sessions_say_what_changed_between_them() {
         let (old, new) = (runs(&[("fp32", Some("570"))]), runs(&[("fp32", Some("580")), ("fp32", Some("570"))]));
-        let said = environments_between(&cells(&old), &cells(&new));
-        assert_eq!(said, ["environment: NVIDIA driver differs: 570 before, 570 and 580 after"]);
+        let texts = environments_between(&cells(&old), &cells(&new));
+        assert_eq!(texts, ["environment: NVIDIA driver differs: 570 before, 570 and 580 after"]);
         let unknown = runs(&[("fp32", None)]);
         assert_eq!(environments_between(&cells(&unknown), &cells(&new)), ["environment before: not recorded"]);
         assert!(environments_between(&cells(&old), &cells(&old)).is_empty());

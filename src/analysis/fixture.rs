@@ -96,7 +96,7 @@ fn rank_record(rank: u32, step_time_s: f64) -> RankRecord {
         ("peak_reserved_bytes", 4_000_000_000.0),
     ];
     let epoch = |epoch: u32, duration_s: f64| {
-        let told = [
+        let readings = [
             ("accuracy", 1.0 - 0.1 / f64::from(epoch)),
             ("epoch_time_s", duration_s),
             ("evaluation_time_s", 0.5),
@@ -108,7 +108,7 @@ fn rank_record(rank: u32, step_time_s: f64) -> RankRecord {
             ("train_loss", (0.5 + f64::from(rank) / 10.0) / f64::from(epoch)),
             ("units", 640.0),
         ];
-        told.map(|(key, value)| reading_record(key, value, Some(epoch)))
+        readings.map(|(key, value)| reading_record(key, value, Some(epoch)))
     };
     let memory = memory.map(|(key, value)| reading_record(key, value, None));
     RankRecord {

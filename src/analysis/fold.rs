@@ -183,23 +183,23 @@ mod tests {
     use crate::store::ReadingRecord;
 
     /// Two ranks with steps, and these readings: rank, epoch, step, value.
-    fn folded(said: &[(usize, Option<u32>, Option<u64>, f64)], origin: (OverRanks, OverTime)) -> Folded {
+    fn folded(rows: &[(usize, Option<u32>, Option<u64>, f64)], origin: (OverRanks, OverTime)) -> Folded {
         let mut ranks = fixture::finished().ranks;
-        for (rank, epoch, step, value) in said {
-            let told = ReadingRecord { step: *step, ..fixture::reading_record("own", *value, *epoch) };
-            ranks[*rank].readings.push(told);
+        for (rank, epoch, step, value) in rows {
+            let reading = ReadingRecord { step: *step, ..fixture::reading_record("own", *value, *epoch) };
+            ranks[*rank].readings.push(reading);
         }
         let own = Measure { origin: Origin::Readings(origin.0, origin.1), ..Measure::new("own") };
         fold(&ranks, ranks.get(1), &Measures::of_units("images").with([own]))
     }
 
-    fn of_run(said: &[(usize, Option<u32>, Option<u64>, f64)], origin: (OverRanks, OverTime)) -> Option<f64> {
-        folded(said, origin).of_run.get("own").copied()
+    fn of_run(rows: &[(usize, Option<u32>, Option<u64>, f64)], origin: (OverRanks, OverTime)) -> Option<f64> {
+        folded(rows, origin).of_run.get("own").copied()
     }
 
     #[test]
     fn ranks_are_folded_before_epochs() {
-        let said = [(0, Some(1), None, 1.0), (1, Some(1), None, 5.0), (0, Some(2), None, 4.0), (1, Some(2), None, 2.0)];
+        let rows = [(0, Some(1), None, 1.0), (1, Some(1), None, 5.0), (0, Some(2), None, 4.0), (1, Some(2), None, 2.0)];
         for (ranks, expected) in [
             (OverRanks::Max, [5.0, 4.0]),
             (OverRanks::Sum, [6.0, 6.0]),
@@ -207,33 +207,33 @@ mod tests {
             (OverRanks::Slowest, [5.0, 2.0]),
             (OverRanks::MeanByUnits, [3.0, 3.0]),
         ] {
-            let folded = folded(&said, (ranks, OverTime::Last));
+            let folded = folded(&rows, (ranks, OverTime::Last));
             assert_eq!([1, 2].map(|epoch| folded.of_epochs[&epoch]["own"]), expected, "{ranks:?}");
             assert_eq!(folded.of_run["own"], expected[1], "{ranks:?}");
         }
         for (time, expected) in
             [(OverTime::Max, 5.0), (OverTime::Sum, 9.0), (OverTime::Median, 4.5), (OverTime::MedianOfSteady, 4.0)]
         {
-            assert_eq!(of_run(&said, (OverRanks::Max, time)), Some(expected), "{time:?}");
+            assert_eq!(of_run(&rows, (OverRanks::Max, time)), Some(expected), "{time:?}");
         }
     }
 
     #[test]
     fn readings_of_steps_leave_out_the_warm_up_and_weigh_by_the_steps_units() {
-        let said: Vec<_> = (1..=12).map(|step| (0, Some(1), Some(step), step as f64)).collect();
+        let rows: Vec<_> = (1..=12).map(|step| (0, Some(1), Some(step), step as f64)).collect();
         // The first four steps are warm-up.
-        assert_eq!(of_run(&said, (OverRanks::MeanByUnits, OverTime::MedianOfSteady)), Some(8.5));
-        assert_eq!(of_run(&said, (OverRanks::First, OverTime::Median)), Some(6.5));
-        assert!(!folded(&said, (OverRanks::First, OverTime::MedianOfSteady)).includes_warm_up);
-        assert!(folded(&said[..3], (OverRanks::First, OverTime::MedianOfSteady)).includes_warm_up);
+        assert_eq!(of_run(&rows, (OverRanks::MeanByUnits, OverTime::MedianOfSteady)), Some(8.5));
+        assert_eq!(of_run(&rows, (OverRanks::First, OverTime::Median)), Some(6.5));
+        assert!(!folded(&rows, (OverRanks::First, OverTime::MedianOfSteady)).includes_warm_up);
+        assert!(folded(&rows[..3], (OverRanks::First, OverTime::MedianOfSteady)).includes_warm_up);
     }
 
     #[test]
     fn readings_of_the_whole_run_are_folded_rank_by_rank() {
-        let said = [(0, None, None, 3.0), (0, None, None, 1.0), (1, None, None, 2.0)];
-        assert_eq!(of_run(&said, (OverRanks::Max, OverTime::Max)), Some(3.0));
-        assert_eq!(of_run(&said, (OverRanks::Max, OverTime::Last)), Some(2.0));
-        assert_eq!(of_run(&said, (OverRanks::Sum, OverTime::Sum)), Some(6.0));
+        let rows = [(0, None, None, 3.0), (0, None, None, 1.0), (1, None, None, 2.0)];
+        assert_eq!(of_run(&rows, (OverRanks::Max, OverTime::Max)), Some(3.0));
+        assert_eq!(of_run(&rows, (OverRanks::Max, OverTime::Last)), Some(2.0));
+        assert_eq!(of_run(&rows, (OverRanks::Sum, OverTime::Sum)), Some(6.0));
     }
 
     #[test]

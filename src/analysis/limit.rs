@@ -149,10 +149,10 @@ mod tests {
         record.rates = vec![rates("cpu"), rates("NVIDIA H100")];
         for rank in &mut record.ranks {
             rank.device = Some(Device { name: device.to_owned(), gpu_uuid: None });
-            let said =
+            let reading =
                 |key: &str, value: f64, step| ReadingRecord { step, ..fixture::reading_record(key, value, None) };
             for (key, value) in [(FLOP, 2e9), (BYTES, 1e8)] {
-                rank.readings.extend([said(key, value, Some(1)), said(key, 2.0 * value, Some(17))]);
+                rank.readings.extend([reading(key, value, Some(1)), reading(key, 2.0 * value, Some(17))]);
             }
         }
         record
@@ -205,20 +205,24 @@ mod tests {
 
     #[test]
     fn what_nobody_said_or_measured_is_no_measure() {
-        let told = |record: &RunRecord| {
+        let has_values = |record: &RunRecord| {
             let summary = summarise_run(record);
             [FLOP, FLOP_RATE, FLOP_SHARE, BYTES_SHARE].map(|key| summary.value(key).is_some())
         };
         let all = record("NVIDIA H100");
-        assert_eq!(told(&all), [true; 4]);
+        assert_eq!(has_values(&all), [true; 4]);
         let mut unmeasured = all.clone();
         unmeasured.rates.clear();
-        assert_eq!(told(&unmeasured), [true, true, false, false]);
+        assert_eq!(has_values(&unmeasured), [true, true, false, false]);
         let mut unsaid = all.clone();
         unsaid.ranks[1].readings.retain(|reading| reading.key != FLOP);
-        assert_eq!(told(&unsaid), [false, false, false, true], "a rank without FLOP leaves those of the run unknown");
+        assert_eq!(
+            has_values(&unsaid),
+            [false, false, false, true],
+            "a rank without FLOP leaves those of the run unknown"
+        );
         let mut impossible = all;
         impossible.ranks[0].readings.iter_mut().filter(|one| one.key == FLOP).for_each(|one| one.value = -1.0);
-        assert_eq!(told(&impossible), [false, false, false, true]);
+        assert_eq!(has_values(&impossible), [false, false, false, true]);
     }
 }

@@ -163,7 +163,7 @@ mod tests {
     fn repeats_that_were_not_made_alike_are_cells_of_their_own() {
         let runs = runs();
         let split = cells(&runs);
-        let told: Vec<(&str, &str, usize)> =
+        let values: Vec<(&str, &str, usize)> =
             split.iter().map(|cell| (cell.id, &*cell.made_with, cell.runs.len())).collect();
         let (old, new) = ("Machine gpu1, NVIDIA driver 570", "Machine gpu2, NVIDIA driver 580");
         let expected = [
@@ -172,7 +172,7 @@ mod tests {
             ("fp16-1-single", old, 3),
             ("fp16-1-single", new, 3),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(values, expected);
         let varies: Vec<String> = varying(&split).iter().map(|setting| setting.key.to_string()).collect();
         assert_eq!(varies, ["precision", "made_with"]);
         assert!(split[0].is_like(&split[2], &["precision"]) && !split[0].is_like(&split[3], &["precision"]));

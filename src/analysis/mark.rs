@@ -12,7 +12,7 @@ use crate::store::{LoadRecord, RunRecord};
 pub enum Mark {
     /// It did not finish: the name of its state, and the reason.
     Failed(String),
-    /// Its GPUs' clocks were limited while its steps counted: NVML's names of the reasons.
+    /// The clocks of its GPUs were limited during steps that count. The texts are NVML's names of the reasons.
     Throttled(Vec<String>),
     /// Another process used one of its GPUs.
     Shared,

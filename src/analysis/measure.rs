@@ -235,7 +235,8 @@ impl Measures {
         &BUILT_IN
     }
 
-    /// The measures of a workload's runs, including those that it declares. Runs of similar workloads share them.
+    /// The measures of a workload's runs, including those that the workload declares. Workloads with the same measures get the same
+    /// value.
     pub fn of_workload(spec: &WorkloadSpec) -> Arc<Self> {
         type Known = Vec<(Vec<DeclaredMeasure>, Arc<Measures>)>;
         static OTHERS: Mutex<Known> = Mutex::new(Vec::new());
@@ -423,15 +424,15 @@ mod tests {
     #[test]
     fn a_run_that_had_company_has_losses_and_memory_and_no_times_for_tables() {
         let mut record = fixture::finished();
-        let told = |run: &RunSummary| -> Vec<Key> {
+        let keys_of = |run: &RunSummary| -> Vec<Key> {
             let alone = run.measures.iter().filter(|measure| run.value_alone(measure).is_some());
             alone.map(|measure| measure.key.clone()).collect()
         };
         let alone = summarise_run(&record);
-        assert!(["step_time_s", "energy_j"].iter().all(|key| told(&alone).contains(&Key::from(*key))));
+        assert!(["step_time_s", "energy_j"].iter().all(|key| keys_of(&alone).contains(&Key::from(*key))));
         record.beside = vec!["0002-b-1".to_owned()];
         let beside = summarise_run(&record);
-        let gone: Vec<_> = told(&alone).into_iter().filter(|key| !told(&beside).contains(key)).collect();
+        let gone: Vec<_> = keys_of(&alone).into_iter().filter(|key| !keys_of(&beside).contains(key)).collect();
         let speeds = [
             "step_time_s",
             "mean_step_time_s",
@@ -471,11 +472,11 @@ mod tests {
         let name = |spec: &WorkloadSpec, key: &str| {
             Measures::of_workload(spec).find(key).map(|measure| (measure.key.to_string(), measure.name.clone()))
         };
-        let told = |name: &str| Some((STEP_TIME.to_owned(), name.to_owned()));
+        let entry = |name: &str| Some((STEP_TIME.to_owned(), name.to_owned()));
         let (images, text) = (crate::plan::image::spec(), crate::plan::llm::spec());
-        assert_eq!(name(&images, STEP_TIME), told("Step time"));
-        assert_eq!(name(&text, STEP_TIME), told("Iteration time"));
-        assert_eq!(name(&text, "iteration_time_s"), told("Iteration time"));
+        assert_eq!(name(&images, STEP_TIME), entry("Step time"));
+        assert_eq!(name(&text, STEP_TIME), entry("Iteration time"));
+        assert_eq!(name(&text, "iteration_time_s"), entry("Iteration time"));
         assert_eq!(name(&images, "iteration_time_s"), None);
     }
 

@@ -13,8 +13,8 @@ const LEAST_STEPS: usize = 10;
 /// The first step of the window is left out, since its time includes waiting for the recorder. Steps after the window are left out as well,
 /// because a recorder still has work to do after its end (steps under Nsight Systems stay slow for a while).
 pub fn recording_cost(steps: &[(u64, f64)], first: u64, last: u64) -> Option<f64> {
-    let durations_s = |of: &dyn Fn(u64) -> bool| -> Vec<f64> {
-        steps.iter().filter(|(step, _)| of(*step)).map(|(_, duration_s)| *duration_s).collect()
+    let durations_s = |is_counted: &dyn Fn(u64) -> bool| -> Vec<f64> {
+        steps.iter().filter(|(step, _)| is_counted(*step)).map(|(_, duration_s)| *duration_s).collect()
     };
     let within = durations_s(&|step| first < step && step <= last);
     let before = durations_s(&|step| step < first);

@@ -5,9 +5,9 @@ const MOST_DECIMALS: i32 = 9;
 /// The number of different values from which a common divisor must come from the clock.
 const LEAST_DIFFERENT: usize = 3;
 
-/// The greatest step, in seconds, of which all of these durations are whole multiples: 0.001 for a program that prints whole milliseconds,
-/// 0.015625 for one whose clock ticks 64 times a second. `None` if there is no such step of a nanosecond or more, and for fewer than two
-/// durations; durations that are not above 0 are ignored.
+/// The resolution of a clock in seconds: the greatest number such that all of these durations are whole multiples of it. It is 0.001 for
+/// a program that prints whole milliseconds, and 0.015625 for a clock that ticks 64 times per second. `None` if the number would be below
+/// a nanosecond, or if there are fewer than two durations; durations that are not above 0 are ignored.
 ///
 /// If durations hardly differ, it is the unit of their last decimal: ten times 0.012 s gives a resolution of 0.001 s.
 pub fn resolution(durations_s: &[f64]) -> Option<f64> {

@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn training_time_is_the_mean_steady_step_times_all_steps_and_leaves_trials_out() {
-        // Two epochs of ten steps, of which the first four took ten times as long. The first of the second epoch is left out.
+        // Two epochs of ten steps. The first four steps took ten times as long. The first step of the second epoch is left out.
         let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), 1, 0.016);
         record.ranks[0].steps[10].duration_s = 3.0;
         let found = training(&record).unwrap();

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 #[test]
 fn the_method_follows_the_number_of_repeats_and_its_coverage_is_known() {
     let values = [3.0, 1.0, 2.0, 5.0, 4.0, 7.0, 6.0];
-    let made: Vec<_> = (1..=7).map(|n| summarise(&values[..n]).unwrap()).collect();
-    let methods: Vec<_> = made.iter().map(|value| (value.n, value.method)).collect();
+    let values_of_n: Vec<_> = (1..=7).map(|n| summarise(&values[..n]).unwrap()).collect();
+    let methods: Vec<_> = values_of_n.iter().map(|value| (value.n, value.method)).collect();
     assert_eq!(methods[0], (1, Method::One));
     assert!(methods[1..5].iter().all(|value| value.1 == Method::Range));
     assert!(methods[5..].iter().all(|value| value.1 == Method::OrderStatistics));
-    let coverages: Vec<_> = made.iter().map(Value::coverage).collect();
+    let coverages: Vec<_> = values_of_n.iter().map(Value::coverage).collect();
     assert_eq!(coverages, [None, Some(0.5), Some(0.75), Some(0.875), Some(0.9375), Some(0.95), Some(0.95)]);
     let two = summarise(&[4.0, 1.0]).unwrap();
     assert_eq!((two.median, two.interval), (2.5, Some(Interval { low: 1.0, high: 4.0 })));

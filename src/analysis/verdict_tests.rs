@@ -22,9 +22,9 @@ fn tests_their_correction_and_what_could_be_shown_agree_with_scipy() {
         assert_eq!(one.verdict == Equal, is_equal, "{place}: {one:?}");
     }
     assert_eq!(judged.iter().map(|one| one.verdict).collect::<Vec<_>>(), [Faster, Undecided, Slower, Equal, Faster]);
-    let told: Vec<String> = judged.iter().map(ToString::to_string).collect();
+    let texts: Vec<String> = judged.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        texts,
         [
             "faster",
             "undecided: with 4 pairs only differences above 10 % would show",
@@ -64,9 +64,9 @@ fn values_without_spread_are_equal_or_differ_and_too_few_are_undecided() {
     let family = [vec![0.0, 0.0], vec![0.5, 0.5], vec![-0.5, -0.5 + 1e-16], vec![0.5], vec![]];
     use Verdict::{Equal, Higher, Lower, Undecided};
     assert_eq!(verdicts(&family, false), [Equal, Higher, Lower, Undecided, Undecided]);
-    let told = judge(&family, false, 0.01);
+    let judgements = judge(&family, false, 0.01);
     assert_eq!(
-        (told[3].to_string(), told[4].to_string()),
+        (judgements[3].to_string(), judgements[4].to_string()),
         ("undecided: one pair".into(), "undecided: no pairs".into())
     );
     assert!(judge(&[], true, 0.01).is_empty());
@@ -88,10 +88,10 @@ fn two_cells(fp32: &[(f64, f64, &str)], fp16: &[(f64, f64, &str)]) -> Vec<RunSum
         record.launch = launch.to_owned();
         summarise_run(&record)
     };
-    let of = |precision: &'static str, repeats: &[(f64, f64, &str)]| -> Vec<RunSummary> {
+    let runs_of = |precision: &'static str, repeats: &[(f64, f64, &str)]| -> Vec<RunSummary> {
         repeats.iter().zip(1..).map(|(one, repeat)| run(precision, repeat, *one)).collect()
     };
-    of("fp32", fp32).into_iter().chain(of("fp16", fp16)).collect()
+    runs_of("fp32", fp32).into_iter().chain(runs_of("fp16", fp16)).collect()
 }
 
 /// The verdict on `fp16` over `fp32` by step time.

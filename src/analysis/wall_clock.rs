@@ -77,7 +77,7 @@ mod tests {
             }
             let set = summarise_run(&record);
             assert!(set.marks.contains(&Mark::ClockSet) && set.activity.is_empty(), "{:?}", set.marks);
-            let times = |of: &RunSummary| ["step_time_s", "epoch_time_s", "total_time_s"].map(|key| of.value(key));
+            let times = |run: &RunSummary| ["step_time_s", "epoch_time_s", "total_time_s"].map(|key| run.value(key));
             assert_eq!(times(&set), times(&whole));
         }
     }

@@ -134,21 +134,21 @@ mod tests {
     #[test]
     fn columns_keep_their_order_and_new_ones_stand_behind_their_neighbours() {
         let mut columns = Columns::default();
-        let of = |columns: &Columns, text: &str| {
+        let columns_with = |columns: &Columns, text: &str| {
             let keys = keys(text);
             columns.shown(&keys).into_iter().map(|place| keys[place].clone()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(of(&columns, "a b c"), "a b c");
+        assert_eq!(columns_with(&columns, "a b c"), "a b c");
         columns.exchange(&keys("a b c"), (2, 1));
-        assert_eq!(of(&columns, "a b c"), "a c b");
-        assert_eq!(of(&columns, "a b new c"), "a c b new");
+        assert_eq!(columns_with(&columns, "a b c"), "a c b");
+        assert_eq!(columns_with(&columns, "a b new c"), "a c b new");
         columns.show("c", false);
-        assert_eq!(of(&columns, "a b c"), "a b");
+        assert_eq!(columns_with(&columns, "a b c"), "a b");
         // In another session, the places of what is not there are kept.
         columns.exchange(&keys("b x"), (0, 1));
-        assert_eq!(of(&columns, "b x"), "x b");
+        assert_eq!(columns_with(&columns, "b x"), "x b");
         columns.show("c", true);
-        assert_eq!(of(&columns, "a b c"), "b a c");
+        assert_eq!(columns_with(&columns, "a b c"), "b a c");
     }
 
     #[test]

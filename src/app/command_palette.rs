@@ -55,7 +55,7 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
     // The text of the search is stored in egui's memory.
     let mut query: String = context.data(|data| data.get_temp(query_id)).unwrap_or_default();
     let mut chosen: usize = context.data(|data| data.get_temp(chosen_id)).unwrap_or_default();
-    let found: Vec<_> = entries(window).into_iter().filter(|(name, _)| matches(name, &query)).collect();
+    let matching: Vec<_> = entries(window).into_iter().filter(|(name, _)| matches(name, &query)).collect();
     let pressed = |key| context.input_mut(|input| input.consume_key(Modifiers::NONE, key));
     if pressed(Key::ArrowDown) {
         chosen += 1;
@@ -63,7 +63,7 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
     if pressed(Key::ArrowUp) {
         chosen = chosen.saturating_sub(1);
     }
-    chosen = chosen.min(found.len().saturating_sub(1));
+    chosen = chosen.min(matching.len().saturating_sub(1));
     let mut picked = if pressed(Key::Enter) { Some(chosen) } else { None };
     let area = Modal::default_area(Id::unique("palette")).anchor(Align2::CENTER_TOP, [0.0, 80.0]);
     let modal = Modal::new(Id::unique("palette")).area(area).show(context, |ui| {
@@ -76,7 +76,7 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
             chosen = 0;
         }
         ScrollArea::vertical().max_height(320.0).show(ui, |ui| {
-            for (index, (name, _)) in found.iter().enumerate() {
+            for (index, (name, _)) in matching.iter().enumerate() {
                 let row = ui.selectable_label(index == chosen, name);
                 if index == chosen {
                     row.scroll_to_me(None);
@@ -85,12 +85,12 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
                     picked = Some(index);
                 }
             }
-            if found.is_empty() {
+            if matching.is_empty() {
                 ui.weak("No matching command");
             }
         });
     });
-    let done = picked.and_then(|index| found.into_iter().nth(index));
+    let done = picked.and_then(|index| matching.into_iter().nth(index));
     let close = done.is_some() || modal.should_close();
     if let Some((_, command)) = done {
         commands.push(command);
@@ -117,21 +117,21 @@ mod tests {
     fn exports_copies_and_plans_are_found_by_their_names() {
         let mut state = Window::default();
         state.desk.settings.recent_plans.push("/a/mine.toml".into());
-        let found = |state: &Window, query: &str| -> Vec<Command> {
+        let commands_for = |state: &Window, query: &str| -> Vec<Command> {
             entries(state).into_iter().filter(|(name, _)| matches(name, query)).map(|(_, command)| command).collect()
         };
-        assert_eq!(found(&state, "export"), [Command::Show(ScreenName::FIGURES)]);
-        assert_eq!(found(&state, "plan strategies"), [Command::from(PlanCommand::Start("strategies"))]);
-        assert_eq!(found(&state, "mine.toml"), [Command::from(PlanCommand::OpenFile("/a/mine.toml".into()))]);
+        assert_eq!(commands_for(&state, "export"), [Command::Show(ScreenName::FIGURES)]);
+        assert_eq!(commands_for(&state, "plan strategies"), [Command::from(PlanCommand::Start("strategies"))]);
+        assert_eq!(commands_for(&state, "mine.toml"), [Command::from(PlanCommand::OpenFile("/a/mine.toml".into()))]);
         let built_in = {
             let mut plan = state.own::<PlanScreen>().plan().clone();
             plan.tracing = plan.tracing.toggled(Tracer::BuiltIn);
             Command::from(PlanCommand::Edit(Box::new(plan), None))
         };
-        assert_eq!(found(&state, "tick trace built-in"), [built_in]);
+        assert_eq!(commands_for(&state, "tick trace built-in"), [built_in]);
         state.desk.screen = ScreenName::FIGURES;
-        assert_eq!(found(&state, "export"), [Command::from(FiguresCommand::Export)]);
+        assert_eq!(commands_for(&state, "export"), [Command::from(FiguresCommand::Export)]);
         state.desk.screen = ScreenName::COMPARE;
-        assert_eq!(found(&state, "copy latex"), [Command::from(CompareCommand::Copy(Format::Latex))]);
+        assert_eq!(commands_for(&state, "copy latex"), [Command::from(CompareCommand::Copy(Format::Latex))]);
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn is_composition(file: &Path) -> bool {
 pub(super) struct Made {
     pub composed: ComposedFigure,
     pub origins: Vec<Origin>,
-    /// How many keys and panels of the file were left out, each of which was said.
+    /// How many keys and panels of the file were left out. There was a message for each.
     pub wrong: usize,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Made {
 pub(super) fn made(file: &Path, given: Option<&Path>) -> Result<Made, Box<dyn Error>> {
     let asked = CompositionFile::read(file)?;
     asked.problems.iter().for_each(say);
-    let mut made = Made {
+    let mut made_figure = Made {
         composed: ComposedFigure { composition: asked.composition.clone(), panels: Vec::new() },
         origins: Vec::new(),
         wrong: asked.problems.len(),
@@ -36,19 +36,19 @@ pub(super) fn made(file: &Path, given: Option<&Path>) -> Result<Made, Box<dyn Er
     let mut sessions = Sessions::default();
     for table in &asked.panels {
         let folders = folders(file, given, &table.sessions);
-        let panel = folders.and_then(|folders| panel(&asked, table, &folders, &mut sessions, &mut made));
+        let panel = folders.and_then(|folders| panel(&asked, table, &folders, &mut sessions, &mut made_figure));
         if let Err(error) = panel {
-            made.wrong += 1;
+            made_figure.wrong += 1;
             say(asked.problem(&table.path, format!("it is not drawn: {error}")));
             // Its place stays blank, so that the letters of others stay theirs.
             let names = table.sessions.iter().filter_map(|session| Path::new(session).file_name());
             let names = names.map(|name| name.to_string_lossy().into_owned()).collect();
             let blank = asked.panel(table, names, &[]).map(|(panel, _)| panel).unwrap_or_default();
-            made.composed.composition.panels.push(blank);
-            made.composed.panels.push(Err(error.to_string()));
+            made_figure.composed.composition.panels.push(blank);
+            made_figure.composed.panels.push(Err(error.to_string()));
         }
     }
-    Ok(made)
+    Ok(made_figure)
 }
 
 /// Makes a panel.
@@ -132,7 +132,7 @@ pub(super) fn again(
         // In the panel's order: the first is what others are compared with.
         let origin = |name: &String| {
             let known = provenance.sessions.iter().find(|origin| origin.session == *name);
-            known.cloned().ok_or_else(|| named(&format!("the file does not say of which date session {name} is")))
+            known.cloned().ok_or_else(|| named(&format!("the file does not contain the date of session {name}")))
         };
         let own = panel.sessions.iter().map(origin).collect::<Result<Vec<Origin>, String>>()?;
         let drawn = sessions.draw((file, &own), given, &panel.study).map_err(|error| named(&error))?;

@@ -224,7 +224,7 @@ fn conductor(place: &Place, live: bool) -> Result<Option<Client>, Box<dyn std::e
     if let Some(client) = place.connect(live)? {
         return Ok(Some(client));
     }
-    // Runs of which nothing is alive count, too: what was queued can go on.
+    // Runs whose processes have all ended count, too, because the runs that were queued can continue.
     let is_left = Reader::open(place.folder())?.headings()?.iter().any(|run| !run.state.is_final());
     Ok(if is_left { Some(place.connect_or_start(live)?) } else { None })
 }

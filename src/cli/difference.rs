@@ -60,16 +60,16 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Err(format!("--measure {asked}: these runs have no such measure, or it has no better direction; `multicard help method` \
              lists measures").into());
     };
-    let found = difference(&before, &after, measure, options.margin);
-    if found.table.rows.is_empty() {
+    let comparison = difference(&before, &after, measure, options.margin);
+    if comparison.table.rows.is_empty() {
         return Err("the sessions have no cell in common: nothing to compare".into());
     }
     if options.format == TableFormat::Csv {
         // A file of rows has no place for them.
-        found.table.notes.iter().for_each(say);
+        comparison.table.notes.iter().for_each(say);
     }
-    print(&figure::render(&found.table, options.format))?;
-    Ok(match found.outcome {
+    print(&figure::render(&comparison.table, options.format))?;
+    Ok(match comparison.outcome {
         DifferenceOutcome::NoWorse => OK,
         DifferenceOutcome::Worse => SOME_RUN_FAILED,
         DifferenceOutcome::Open => UNDECIDED,

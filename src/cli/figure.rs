@@ -221,10 +221,10 @@ fn composed(arguments: &Arguments, file: &Path) -> Outcome {
         return Err("give --out FILE.svg, FILE.pdf or FILE.png for the composed figure".into());
     };
     PaperFormat::of(out, arguments.style.dpi)?;
-    let mut made = compose::made(file, arguments.of.as_deref())?;
-    arguments.change_composition(&mut made.composed.composition)?;
-    arguments.write_composed(&made.composed, made.origins)?;
-    match made.wrong {
+    let mut composed = compose::made(file, arguments.of.as_deref())?;
+    arguments.change_composition(&mut composed.composed.composition)?;
+    arguments.write_composed(&composed.composed, composed.origins)?;
+    match composed.wrong {
         0 => Ok(OK),
         wrong => {
             Err(format!("{} is drawn without what is named above: {wrong} of {}", out.display(), file.display()).into())

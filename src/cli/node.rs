@@ -73,7 +73,7 @@ fn measure(session: Option<PathBuf>, seconds: f64, format: Format) -> Outcome {
         Some(session) => measure_for(&session, seconds, &mut shown)?,
         None => {
             let mut rates = Vec::new();
-            let mut tell = |told| match told {
+            let mut tell = |progress| match progress {
                 Told::At(measurement) => shown.show(&measurement),
                 Told::Rates(found) => rates.push(*found),
             };

@@ -147,7 +147,7 @@ fn of_chart(text: &str) -> Result<(Nth, String), String> {
 
 fn number(text: &str) -> Result<f64, String> {
     let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-    number.ok_or_else(|| format!("{text:?} is no number"))
+    number.ok_or_else(|| format!("{text:?} is not a number"))
 }
 
 fn limits(text: &str) -> Result<(Nth, Ends), String> {

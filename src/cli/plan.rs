@@ -354,9 +354,12 @@ mod tests {
         let mut plan = small();
         let data = crate::plan::Data::of_set("mnist").with("folder", Level::text(&folder.path().display().to_string()));
         plan.first.set_data(data);
-        let said = missing(&plan.first);
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].contains("multicard data fetch mnist") && said[0].contains("--data digits"), "{said:?}");
+        let missing_files = missing(&plan.first);
+        assert_eq!(missing_files.len(), 1, "{missing_files:?}");
+        assert!(
+            missing_files[0].contains("multicard data fetch mnist") && missing_files[0].contains("--data digits"),
+            "{missing_files:?}"
+        );
         plan.first.set_data(crate::plan::Data::of_set("digits"));
         assert!(missing(&plan.first).is_empty(), "they are generated");
     }

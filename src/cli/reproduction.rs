@@ -202,9 +202,9 @@ impl Report<'_> {
 /// 500 px say nothing about a figure of 700 px.
 fn runs_of(artefact: &'static Artefact, source: &Source) -> Vec<RunSummary> {
     let cells = cells_of(&[Source { session: "", reports: &[], ..*source }]);
-    let found = papers::deviations(artefact, &cells);
+    let deviations = papers::deviations(artefact, &cells);
     let is_of_paper = |(place, _): &(usize, &Cell)| {
-        artefact.plan().is_some() && found.is_of_paper(*place) && found.is_stated_work(*place)
+        artefact.plan().is_some() && deviations.is_of_paper(*place) && deviations.is_stated_work(*place)
     };
     let own = cells.iter().enumerate().filter(is_of_paper);
     own.flat_map(|(_, cell)| cell.runs.iter().map(|run| (*run).clone())).collect()

@@ -316,11 +316,11 @@ fn say_known(cell: &str, repeats: &[f64], precision: f64) {
     let (n, asked) = (repeats.len(), precision * 100.0);
     match relative_precision(repeats) {
         Some(found) if found <= precision => {
-            say(format_args!("{cell}: training time known to ±{:.2} % by {n} repeats", found * 100.0));
+            say(format_args!("{cell}: training time known to ±{:.2} % after {n} repeats", found * 100.0));
         }
         Some(found) => {
             say(format_args!(
-                "{cell}: training time known to ±{:.2} % by {n} repeats, not to ±{asked} %",
+                "{cell}: training time known to ±{:.2} % after {n} repeats; ±{asked} % was asked for",
                 found * 100.0
             ));
         }

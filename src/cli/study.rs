@@ -288,6 +288,6 @@ mod tests {
         assert_eq!(line.study.study(Path::new("/nowhere")).unwrap(), study);
 
         let own = Study { measures: vec!["step_time_s".into()], ..Study::default() };
-        assert!(figure::arguments(&own, &[]).unwrap_err().contains("save what is shown as a study first"));
+        assert!(figure::arguments(&own, &[]).unwrap_err().contains("save it as a study first"));
     }
 }

@@ -179,10 +179,11 @@ impl Client {
     }
 }
 
-/// Asks for a client again while conductors end before they serve it, each followed by the next one.
+/// Repeats `attempt` until it returns a client. A conductor can end before it serves a client; the next attempt then finds or starts
+/// another conductor.
 ///
 /// # Errors
-/// Those of `attempt`; [`ConductError::Ended`] if conductors end for [`LOCK_LIMIT`].
+/// Those of `attempt`; [`ConductError::Ended`] if no attempt succeeds within [`LOCK_LIMIT`].
 pub fn until_served(mut attempt: impl FnMut() -> Result<Option<Client>, ConductError>) -> Result<Client, ConductError> {
     let begun = Instant::now();
     while begun.elapsed() < LOCK_LIMIT {

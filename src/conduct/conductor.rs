@@ -313,9 +313,9 @@ impl Conductor {
                 thread::sleep(PATIENCE);
             }
         }
-        let (now, told) = (self.session.measurement(), self.told.measurement.as_ref());
-        self.is_changed |= now != told;
-        if now.map(|now| now.measured) != told.map(|told| told.measured) {
+        let (now, before) = (self.session.measurement(), self.told.measurement.as_ref());
+        self.is_changed |= now != before;
+        if now.map(|now| now.measured) != before.map(|before| before.measured) {
             self.stale_since.get_or_insert_with(Instant::now);
         }
     }

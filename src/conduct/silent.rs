@@ -67,7 +67,8 @@ impl fmt::Display for Silent {
     }
 }
 
-/// The process that listens at the other end of a stream; `None` if it is this process, which then relays for another machine.
+/// The process that listens at the other end of a stream. `None` if it is this process, because this process then relays a connection to
+/// another machine.
 pub(super) fn listener(stream: &UnixStream) -> Option<Pid> {
     let process = rustix::net::sockopt::socket_peercred(stream).ok()?.pid;
     (process != rustix::process::getpid()).then_some(process)

@@ -11,14 +11,14 @@ pub trait Real:
     /// Integer part of a non-negative value.
     fn whole(self) -> usize;
     /// Quotient of two counts.
-    fn ratio(of: usize, to: usize) -> Self;
+    fn ratio(from: usize, to: usize) -> Self;
 }
 
 macro_rules! real {
     ($($real:ty),+) => { $(impl Real for $real {
         fn of(value: f64) -> Self { value as Self }
         fn whole(self) -> usize { self as usize }
-        fn ratio(of: usize, to: usize) -> Self { of as Self / to as Self }
+        fn ratio(from: usize, to: usize) -> Self { from as Self / to as Self }
     })+ };
 }
 real!(f32, f64);

@@ -154,7 +154,7 @@ pub(super) fn fetch(
         }
         let mut tried = Vec::new();
         let mut on_bytes = |done| progress(before + done, total);
-        let found = file.urls.iter().any(|url| match from_mirror(agent, url, &path, file, &mut on_bytes) {
+        let is_fetched = file.urls.iter().any(|url| match from_mirror(agent, url, &path, file, &mut on_bytes) {
             Ok(()) => true,
             Err(stop) => {
                 tried.push((url.clone(), stop));
@@ -163,7 +163,7 @@ pub(super) fn fetch(
         });
         match tried.pop() {
             Some((_, Stop::Ours(error))) => return Err(error),
-            _ if found => {}
+            _ if is_fetched => {}
             last => {
                 let tried = tried.into_iter().chain(last);
                 let tried = tried.map(|(url, stop)| format!("{url}: {}", stop.reason())).collect();
@@ -214,10 +214,10 @@ fn from_mirror(
         }
     }
     let ours = |path: &Path, error| Stop::Ours(DatasetError::write(path)(error));
-    let found = checksum(&part).map_err(|error| ours(&part, error))?;
-    if found != file.sha256 {
+    let sum = checksum(&part).map_err(|error| ours(&part, error))?;
+    if sum != file.sha256 {
         fs::remove_file(&part).map_err(|error| ours(&part, error))?;
-        return Err(Stop::Mirror(format!("wrong content: SHA-256 {found}, expected {}", file.sha256)));
+        return Err(Stop::Mirror(format!("wrong content: SHA-256 {sum}, expected {}", file.sha256)));
     }
     fs::rename(&part, path).map_err(|error| ours(path, error))
 }

@@ -1,4 +1,4 @@
-//! Studies as arguments of the command line, so that what is on screen can be asked for in a terminal or a script.
+//! Command-line arguments for a study, so that what is on screen can be repeated in a terminal or a script.
 
 use strum::EnumMessage;
 
@@ -8,11 +8,11 @@ use super::study::{Limits, Runs, Study};
 use crate::plan::Key;
 use crate::plan::filter::quoted;
 
-/// The arguments of `multicard table` and `multicard figure` that ask for a study of a session with these saved ones. Style is not
-/// among them, nor what differs from the defaults in a figure: see [`override_words`].
+/// The arguments of `multicard table` and `multicard figure` that select a study of a session; `saved` are the studies that the session
+/// stores. Style and changes to the figure are not included: see [`override_words`].
 ///
 /// # Errors
-/// The study differs from what arguments can name: it has to be saved first.
+/// The arguments cannot express the study, so it must be saved first.
 pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, String> {
     let mut arguments = Vec::new();
     let mut add = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
@@ -90,14 +90,14 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
     if (Study { name, about, style, overrides, ..asked }) == *study {
         Ok(arguments)
     } else {
-        Err("no command can say all of this: save what is shown as a study first".to_owned())
+        Err("no command line can express all of this: save it as a study first".to_owned())
     }
 }
 
-/// The arguments of `multicard figure` that give a study's figure what differs from the defaults, the order of levels included.
+/// The arguments of `multicard figure` for an author's changes to a study's figure, including the order of levels.
 ///
 /// # Errors
-/// No argument can say all of it: it is in the figure's file.
+/// The arguments cannot express all changes; the figure's file contains them.
 pub fn override_words(study: &Study) -> Result<Vec<String>, String> {
     let overrides = &study.overrides;
     let mut words: Vec<String> = Vec::new();
@@ -142,13 +142,15 @@ pub fn override_words(study: &Study) -> Result<Vec<String>, String> {
         add(name, (!is_on).then(|| "off".to_owned()));
     }
     for annotation in &overrides.annotations {
-        let said = annotation.words().ok_or("no command can say all that is drawn into this figure: open its file")?;
-        add(&variant(&annotation.kind), Some(said));
+        let words = annotation
+            .words()
+            .ok_or("no command line can express this figure's annotations: open the figure's file")?;
+        add(&variant(&annotation.kind), Some(words));
     }
     Ok(words)
 }
 
-/// The filter of a study with its held factors and hidden levels in it.
+/// The filter of a study, including its held factors and hidden levels.
 pub fn filter_of(study: &Study) -> String {
     let mut terms: Vec<String> = Vec::new();
     if !study.filter.trim().is_empty() {

@@ -1,10 +1,10 @@
-//! The cells that ratios are over: how a study names them, and which one is a cell's own.
+//! Baselines: the cells by which ratios divide, how a study names them, and which cell has which baseline.
 
 use super::ratio::by_repeat;
 use super::study::{SPEEDUP, Study};
 use crate::analysis::{Cell, CellKey, Key, Source, THROUGHPUT, cells_of};
 
-/// The name of a cell as a study's baseline.
+/// The text by which a study names a cell as its baseline.
 pub fn baseline_name(cell: &CellKey) -> String {
     if cell.session.is_empty() && cell.made_with.is_empty() {
         return cell.cell.clone();
@@ -14,20 +14,20 @@ pub fn baseline_name(cell: &CellKey) -> String {
     parts.map(|(key, level)| format!("{key}={level}")).collect::<Vec<_>>().join(",")
 }
 
-/// Whether some cell is what a study's baseline asks for.
+/// Whether some cell matches a study's baseline.
 pub fn has_baseline(sources: &[Source], asked: &str) -> bool {
     cells_of(sources).iter().any(|cell| names_cell(asked, cell))
 }
 
-/// What a baseline begins with that is another one for each cell.
+/// The prefix of a baseline that gives each cell its own baseline cell.
 const EACH: &str = "each ";
 
-/// The levels of a baseline as `precision=fp32,gpus=1`, or none if one of them is not of that form.
+/// The levels of a baseline such as `precision=fp32,gpus=1`, or `None` if one of them does not have this form.
 fn levels_of(asked: &str) -> Option<Vec<(String, String)>> {
     let mut pairs: Vec<String> = Vec::new();
     for part in asked.strip_prefix(EACH).unwrap_or(asked).split(',') {
         match pairs.last_mut() {
-            // A comma may stand within a level.
+            // A level may contain a comma.
             Some(pair) if !part.contains('=') => *pair += &format!(",{part}"),
             _ => pairs.push(part.to_owned()),
         }
@@ -37,38 +37,39 @@ fn levels_of(asked: &str) -> Option<Vec<(String, String)>> {
     pairs.iter().map(pair).collect()
 }
 
-/// Whether a study's baseline means this cell: by its id, or by levels.
+/// Whether a study's baseline matches this cell: by its id, or by levels.
 pub(super) fn names_cell(asked: &str, cell: &Cell) -> bool {
     let has = |(key, level): &(String, String)| {
-        // Cells name their session only where there are several.
+        // Cells have a session level only if there are several sessions.
         let is_only = key == "session" && cell.session.is_empty();
         is_only || cell.any_level(key, &mut |own| own.to_string() == *level)
     };
     cell.id == asked || levels_of(asked).is_some_and(|levels| levels.iter().all(has))
 }
 
-/// The cells that speed-ups and ratios are over: one for all, or one for each.
+/// The cells by which speed-ups and ratios divide: one for all cells, or one for each cell.
 pub(super) struct Baseline<'a> {
-    /// The cell that was asked for, or those of which each cell is held against the one that is alike in all but the levels below.
+    /// The requested cell, or all cells with the requested levels; each cell is then compared with the one that has the same levels in
+    /// all other settings.
     named: Vec<&'a Cell<'a>>,
-    /// The levels that were asked for, where each cell has a baseline of its own.
+    /// The requested levels, if each cell has its own baseline.
     of_each: Option<Vec<(String, String)>>,
-    /// All cells of the study, in which each finds its siblings.
+    /// All cells of the study, among which each cell's baseline is searched.
     pub(super) among: &'a [Cell<'a>],
-    /// The one cell stands for all that differ from it in what they were made with alone: each cell is held against the one that was
-    /// made like it.
+    /// Whether the requested cell represents several parts that differ only in what their runs were made with: each cell is then compared
+    /// with the part that was made with the same things.
     pub(super) is_by_making: bool,
-    /// What was asked for, where no cell matches it.
+    /// The requested baseline, if no cell matches it.
     pub(super) unknown: Option<String>,
-    /// The filter leaves the cell out.
+    /// Whether the filter hides the cell.
     pub(super) is_hidden: bool,
-    /// The measure whose ratio the column `ratio` shows.
+    /// The measure whose ratio is shown in the column `ratio`.
     pub(super) ratio_of: Key,
 }
 
 impl<'a> Baseline<'a> {
-    /// The cell that the study names, shown or not. Where it names none: the first of the shown cells that has all
-    /// measures of which the study shows ratios, or else the first that has one of them.
+    /// The cell that the study names, whether it is shown or not. If it names none: the first shown cell that has all measures whose
+    /// ratios the study shows, or else the first that has one of them.
     pub(super) fn find(study: &Study, all: &'a [Cell<'a>], shown: &[Cell]) -> Self {
         let ratio_of = study.ratio_of();
         let is_shown = |cell: &Cell| shown.iter().any(|shown| shown.key() == cell.key());
@@ -99,12 +100,12 @@ impl<'a> Baseline<'a> {
         Self { named, of_each, among: all, is_by_making, unknown, is_hidden, ratio_of }
     }
 
-    /// The cell that ratios of all cells are over, if it is one.
+    /// The baseline of all cells, if they have the same one.
     pub(super) fn only(&self) -> Option<&'a Cell<'a>> {
         self.named.first().copied().filter(|_| self.of_each.is_none())
     }
 
-    /// The cell that this cell's ratio is over.
+    /// The baseline of this cell.
     pub(super) fn of(&self, cell: &Cell) -> Option<&'a Cell<'a>> {
         let Some(levels) = &self.of_each else {
             let only = self.only()?;
@@ -117,13 +118,13 @@ impl<'a> Baseline<'a> {
         own.or_else(|| self.named.iter().find(|named| cell.is_like(named, &asked))).copied()
     }
 
-    /// The levels by which each cell's baseline differs from it, where cells have one each: `workload = pytorch`.
+    /// The levels by which each cell's baseline differs from the cell, if each cell has its own: `workload = pytorch`.
     pub(super) fn of_each(&self) -> Option<String> {
         let levels = self.of_each.as_ref().filter(|_| !self.named.is_empty())?;
         Some(levels.iter().map(|(key, level)| format!("{key} = {level}")).collect::<Vec<_>>().join(", "))
     }
 
-    /// Whether it has a value of the measure of which ratios are shown.
+    /// Whether it has a value of the measure whose ratios are shown.
     pub(super) fn has_value(&self) -> bool {
         self.named.iter().any(|cell| !by_repeat(cell, &self.ratio_of).is_empty())
     }

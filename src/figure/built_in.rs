@@ -1,4 +1,4 @@
-//! The studies that multicard knows by name: presets of the command line and of the window.
+//! The built-in studies: presets of the command line and of the window.
 
 use std::sync::LazyLock;
 
@@ -10,11 +10,12 @@ use crate::papers::{Artefact, artefacts};
 
 const SCALING: &[&str] = &["training_time_s", "epoch_time_s", THROUGHPUT, SPEEDUP, RATIO];
 const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", SPEEDUP, RATIO];
-/// The columns of 2503.15252 Tables 2 and 3, which are those of 2505.22905 too.
+/// The columns of Tables 2 and 3 of 2503.15252; 2505.22905 has the same ones.
 const TABLE_2: &[&str] = &["training_time_s", "total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_fp64"];
 const TABLE_3: &[&str] =
     &["training_time_s", "total_time_s", "accuracy", "speedup_over_1_gpu", "speedup_over_pageable"];
-/// Metrics that the papers draw for sizes, GPUs and pinned memory. Gradients are all-reduced here, which theirs gather.
+/// Metrics that the papers draw for image sizes, GPUs and pinned memory. multicard sums gradients with AllReduce; the papers show
+/// AllGather.
 const OF_LOADING: &[&str] =
     &["host_to_device", "cuda_launch_kernel", "cuda_stream_synchronize", "nccl_all_gather", "nccl_all_reduce"];
 const OF_PRECISION: &[&str] = &["host_to_device", "cuda_memcpy_async", "nccl_broadcast", "cuda_event_destroy"];
@@ -39,7 +40,7 @@ const SEVEN: &[&str] = &[
 const OF_TUNING: &[&str] = &["cuda_launch_kernel", "cuda_stream_synchronize", "host_to_device"];
 const OF_TECHNIQUES: &[&str] =
     &["cuda_event_synchronize", "cuda_launch_kernel", "cuda_stream_synchronize", "nccl_all_gather", "host_to_device"];
-/// With the gathers that there are on two and more GPUs.
+/// Includes AllGather, which runs use on two and more GPUs.
 const OF_PINNING: &[&str] = &["cuda_launch_kernel", "host_to_device", "nccl_all_gather"];
 const COPIES: &[&str] = &["host_to_device_bytes", "device_to_device_bytes", "device_to_host_bytes", "copied_bytes"];
 
@@ -87,7 +88,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
         ),
         study(
             "scaling",
-            "training time over GPUs beside its ideal, and efficiency",
+            "training time over GPUs next to its ideal, and efficiency",
             Form::Scaling,
             "training_time_s",
             SCALING,
@@ -95,7 +96,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
         study("speedup", "throughput over that of the baseline", Form::Bars, SPEEDUP, &[THROUGHPUT, SPEEDUP]),
         study(
             "effects",
-            "how many times as fast each level is as its factor's first one, all else equal, and how factors interact",
+            "how many times as fast each level is as its factor's first one, all else being equal, and how factors interact",
             Form::Effects,
             "training_time_s",
             SCALING,
@@ -116,7 +117,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
         ),
         study(
             "pareto",
-            "training time over memory and energy, and the cells that no other betters",
+            "training time over memory and energy, and the cells that no other cell beats",
             Form::Pareto,
             "training_time_s",
             &[],
@@ -171,7 +172,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
         study("map", "training time over two factors as a field of colours", Form::Map, "training_time_s", SCALING),
         study(
             "parts",
-            "what the time of a step goes to: waiting for data, all else",
+            "how the time of a step is divided: waiting for data, everything else",
             Form::Parts,
             "step_time_s",
             &["step_time_s", "load_wait_s"],
@@ -182,7 +183,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             colour: Place::Setting("trace".into()),
             ..study(
                 "trace-cost",
-                "what recording costs: how much longer steps of recorded runs are than those of the same cells that nothing recorded",
+                "the cost of recording: how much longer steps of recorded runs are than those of the same cells without a recording",
                 Form::Bars,
                 STEP_COST,
                 &["step_time_s", STEP_COST, "peak_allocated_bytes"],
@@ -190,7 +191,7 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
         },
         study(
             "activity",
-            "what each rank of a run did when",
+            "what each rank of a run did at each time",
             Form::Activity,
             "total_time_s",
             &["total_time_s", "epoch_time_s"],
@@ -203,13 +204,13 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
         ),
         metrics(
             "metrics-percent-of-report",
-            "the same as Time (%) of the list of nsys that holds each",
+            "the same as nsys shows it: Time (%) of the list that contains each metric",
             &all,
             MetricUnit::OfReport,
         ),
         metrics(
             "metrics-percent-of-wall",
-            "the same as share of the recorded time, divided by the GPUs",
+            "the same as a share of the recorded time, divided by the number of GPUs",
             &all,
             MetricUnit::OfWall,
         ),
@@ -218,12 +219,12 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
     studies
 });
 
-/// Every table and figure of the papers, by arXiv number.
+/// The studies of all tables and figures of the papers, by arXiv number.
 fn of_papers() -> Vec<Study> {
     artefacts().iter().map(of_paper).collect()
 }
 
-/// A table or figure of a paper: which of its setting's levels stand where, and what is measured.
+/// The study of a table or figure of a paper: which settings are on rows, columns and colours, and which measure is shown.
 fn of_paper(artefact: &Artefact) -> Study {
     let id = artefact.id();
     let about = format!("{}: {}", artefact.shows, artefact.quantity);
@@ -289,7 +290,7 @@ fn of_paper(artefact: &Artefact) -> Study {
             runs: Runs::Traced,
             ..within(bars("copied_bytes", COPIES, "data_set", "technique"), "workload = llm")
         },
-        // A drawing of the node.
+        // A drawing of the node, without measurements.
         _ => study(&id, &about, Form::Scaling, "images_per_s", SCALING),
     };
     Study { paper: Some(id.as_str().into()), ..study }
@@ -316,17 +317,17 @@ fn metrics(name: &str, about: &str, metrics: &[&str], metric_unit: MetricUnit) -
     Study { runs: Runs::Traced, metrics, metric_unit, ..study(name, about, form, "", &[]) }
 }
 
-/// A name that no built-in study has.
+/// The error for a name that no built-in study has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown preset {given:?}: did you mean {nearest:?}? there are {}", names())]
 pub struct UnknownPreset {
-    /// What was given.
+    /// The name that was given.
     pub given: String,
-    /// The most similar name that exists.
+    /// The existing name that is most similar to it.
     pub nearest: String,
 }
 
-/// All built-in studies: those for any cells first, then figures of papers, whose names hold a `/`.
+/// All built-in studies: first those for any cells, then the figures of papers, whose names contain a `/`.
 pub fn presets() -> &'static [Study] {
     &BUILT_IN
 }

@@ -1,52 +1,53 @@
-//! A chart as one value: axes, panels, series, points. The window draws it, and so can paper.
+//! A chart as a value: axes, panels, series, points. The window and files draw it.
 
 use std::collections::BTreeSet;
 
 use super::sign::OwnLook;
 use crate::analysis::{CellKey, Level, Method, Value};
 
-/// The geometry in which a chart's points are drawn.
+/// How a chart's points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
-    /// Grouped bars from 0: `x` of a point is the place of its group among the x axis's categories.
+    /// Grouped bars from 0. A point's `x` is the index of its group among the categories of the x axis.
     Bars,
     /// Lines through points, with a band from the low to the high end of their intervals.
     Lines,
-    /// Points joined by lines, with bars for intervals; series of [`Role::Ideal`] are what they are held against.
+    /// Points joined by lines, with bars for intervals. Series of [`Role::Ideal`] show the ideal values.
     Scaling,
-    /// Bars on top of each other, one a group: series are its parts, in the order they are stacked.
+    /// Bars stacked on top of each other, one stack per group. Series are its parts, in the order from the bottom.
     Stacked,
-    /// The same as shares of the whole.
+    /// The same as shares of the total.
     Percent,
-    /// The repeats themselves over a category, several points at the same `x`; a box around the middle half of them
-    /// from [`BOX_REPEATS`] on.
+    /// The repeats themselves: several points at the same category `x`. With [`BOX_REPEATS`] or more repeats, a box surrounds the middle
+    /// half of them.
     Strip,
-    /// What went on when, in rows: the categories of the y axis. A series is what happened in the row of its `variant`;
-    /// the interval of a point is from when to when, in the unit of the x axis.
+    /// What happened at which time, in rows: the categories of the y axis. A series is what happened in the row `variant`. The interval
+    /// of a point is its start and its end, in the unit of the x axis.
     Gantt,
-    /// A field of colours: a series is the row of its name among the y axis's categories, `x` of a point is its column
-    /// among the x axis's. The titles of chart and panels say what the numbers are.
+    /// A field of colours. A series is the row with its name among the categories of the y axis; a point's `x` is the index of its column
+    /// among those of the x axis. The titles of chart and panels name the measure.
     Heat,
-    /// A dot with its interval in each row: `x` of a point is its row among the x axis's categories, from above.
+    /// A dot with its interval in each row. A point's `x` is the index of its row among the categories of the x axis, from the top.
     Effects,
-    /// The same as a bar from 1.
+    /// The same with a bar from 1 to the value.
     Tornado,
     /// Points joined by lines over the categories of the x axis, with bars for intervals.
     Profile,
-    /// Points anywhere, with bars for the intervals of y; series of [`Role::Ideal`] are the front that they are held against.
+    /// Points at any position, with bars for the intervals of y. Series of [`Role::Ideal`] are the front or the roofs that they are
+    /// compared with.
     Scatter,
 }
 
-/// Repeats from which on a box sums them up.
+/// From this number of repeats on, a box summarises them.
 pub const BOX_REPEATS: usize = 5;
 
-/// How values are laid along an axis.
+/// How values are mapped to positions on an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal steps are equal differences.
+    /// Equal distances are equal differences.
     #[default]
     Linear,
-    /// Equal steps are equal ratios.
+    /// Equal distances are equal ratios.
     Log,
 }
 
@@ -57,19 +58,19 @@ pub struct Axis {
     pub name: String,
     /// The unit of its values; empty for plain numbers and categories.
     pub unit: String,
-    /// How values are laid along it.
+    /// How values are mapped to positions.
     pub scale: Scale,
-    /// The names of its places where it has no numbers.
+    /// The names of its places, if it is not an axis of numbers.
     pub categories: Vec<String>,
-    /// Its ends in the unit that stands on it, where an author gives them.
+    /// The ends that an author sets, in the unit shown on the axis.
     pub limits: (Option<f64>, Option<f64>),
-    /// Its ticks in the unit that stands on it, where an author gives them.
+    /// The ticks that an author sets, in the unit shown on the axis.
     pub ticks: Vec<f64>,
-    /// About how many ticks it has, where an author says so.
+    /// The approximate number of ticks that an author sets.
     pub tick_count: Option<usize>,
-    /// Numbers are shown in its unit, and in no multiple of it.
+    /// Whether its numbers are shown in `unit` and not in a multiple of it.
     pub keeps_unit: bool,
-    /// From where to where values reach that it shows, in place of the chart's own: those of all panels that share it.
+    /// The range of values that it covers in place of the chart's own: that of all panels that share it.
     pub reach: Option<(f64, f64)>,
 }
 
@@ -85,43 +86,43 @@ impl Axis {
     }
 }
 
-/// What a series gets its colour and its second sign from.
+/// What decides the colour and the second sign of a series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
-    /// A level, and its place among those of its factor, which makes it look the same everywhere; see [`super::level_index`].
+    /// A level, and its index among the levels of its factor, which gives it the same look everywhere; see [`super::level_index`].
     Level(Level, usize),
-    /// What is no level has the look of its place among its like.
+    /// The index of a series that does not stand for a level.
     Place(usize),
-    /// Off, published or extrapolated.
+    /// Grey, for what is off, published or extrapolated.
     Grey,
-    /// What an author gives it in place of another look.
+    /// The look that an author sets, in place of another one.
     Own(Box<Look>, OwnLook),
 }
 
-/// Whether a series was measured.
+/// The origin of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It was.
+    /// It was measured.
     Measured,
-    /// It is what the measured one would be if nothing were lost.
+    /// It shows what the measured series would be with perfect scaling, or what it is compared with.
     Ideal,
-    /// It is what a paper prints, beside the measured one of its name: hollow marks.
+    /// It contains values that a paper prints for the measured series of the same name. Its marks are hollow.
     Published,
 }
 
-/// The name of what papers print in legends.
+/// The legend's name for values that papers print.
 pub const PUBLISHED: &str = "published";
 
 /// One point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// The place along the x axis.
+    /// The position on the x axis.
     pub x: f64,
-    /// In the unit of the y axis.
+    /// The value, in the unit of the y axis.
     pub value: Value,
-    /// The value over that of the baseline.
+    /// The value divided by that of the baseline.
     pub ratio: Option<Value>,
-    /// The cell it is of.
+    /// The cell that it belongs to.
     pub cell: Option<CellKey>,
 }
 
@@ -132,9 +133,9 @@ pub struct Series {
     pub name: String,
     /// Its colour and second sign.
     pub look: Look,
-    /// Tells series of one colour apart: its place among them.
+    /// The index among series of the same colour, by which their signs differ.
     pub variant: usize,
-    /// Whether it was measured.
+    /// The origin of its values.
     pub role: Role,
     /// Its points by x.
     pub points: Vec<Point>,
@@ -150,36 +151,36 @@ impl Series {
 /// One of several small charts with the same axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// What tells it from the others; empty where there is one.
+    /// Its title, which distinguishes it from other panels; empty if there is only one.
     pub title: String,
-    /// What it shows.
+    /// Its series.
     pub series: Vec<Series>,
 }
 
-/// What an author adds to the data of a chart.
+/// An annotation that an author adds to a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Addition {
-    /// The place of its panel; none for all panels.
+    /// The index of its panel; `None` for all panels.
     pub panel: Option<usize>,
-    /// What it says; may be empty.
+    /// Its text; may be empty.
     pub text: String,
-    /// What it is.
+    /// Its kind and position.
     pub kind: AdditionKind,
-    /// Its place among all that the author adds to the figure.
+    /// Its index among all annotations of the figure.
     pub nth: usize,
 }
 
-/// A kind of addition with its places, in the units that stand on the axes.
+/// A kind of annotation with its positions, in the units shown on the axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AdditionKind {
-    /// Words.
+    /// Text.
     Text {
-        /// Along x: a number, or the place of a category.
+        /// The position along x: a number, or the index of a category.
         x: f64,
-        /// Along y.
+        /// The position along y.
         y: f64,
     },
-    /// A bracket over two points, each by the place of its series in the panel and its x.
+    /// A bracket over two points. Each is given by the index of its series in the panel and its x.
     Bracket {
         /// The first point.
         from: (usize, f64),
@@ -188,18 +189,18 @@ pub enum AdditionKind {
     },
     /// A line across the data.
     Line {
-        /// It stands at a place of the x axis, not of the y axis.
+        /// Whether it is at a value of the x axis; otherwise at a value of the y axis.
         is_x: bool,
-        /// The place.
+        /// The value.
         at: f64,
     },
     /// A shaded region.
     Region {
-        /// It lies along the x axis, not along the y axis.
+        /// Whether it covers a range of the x axis; otherwise a range of the y axis.
         is_x: bool,
-        /// Where it begins.
+        /// The lower end.
         low: f64,
-        /// Where it ends.
+        /// The upper end.
         high: f64,
     },
 }
@@ -211,22 +212,22 @@ pub struct Chart {
     pub title: String,
     /// How its points are drawn.
     pub geometry: Geometry,
-    /// Groups, epochs, GPUs.
+    /// The x axis: groups, epochs or GPUs, for example.
     pub x: Axis,
-    /// The measure.
+    /// The y axis, which usually shows the measure.
     pub y: Axis,
-    /// One or more, beside each other.
+    /// One or more panels next to each other.
     pub panels: Vec<Panel>,
-    /// What an author adds to the data.
+    /// An author's annotations.
     pub additions: Vec<Addition>,
-    /// What bars or bands for intervals mean, in a few words; empty where none are drawn.
+    /// The meaning of error bars or bands, in a few words; empty if none are drawn.
     pub intervals: String,
-    /// What a reader must know, one sentence each.
+    /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Panel {
-    /// The series of a name; where it is new, it joins the others with a look that may depend on how many there are.
+    /// The series with this name. If there is none, it is added with a look that may depend on the number of series.
     pub(super) fn series_of(&mut self, name: String, look: impl FnOnce(usize) -> Look) -> &mut Series {
         let known = self.series.iter().position(|series| series.name == name);
         let place = known.unwrap_or(self.series.len());
@@ -237,7 +238,7 @@ impl Panel {
     }
 }
 
-/// The panel of a title; where it is new, it joins the others without series.
+/// The panel with this title. If there is none, it is added without series.
 pub(super) fn panel_of(panels: &mut Vec<Panel>, title: String) -> &mut Panel {
     let known = panels.iter().position(|panel| panel.title == title);
     let place = known.unwrap_or(panels.len());
@@ -259,7 +260,7 @@ impl Chart {
         self.panels.iter().flat_map(|panel| &panel.series)
     }
 
-    /// The measured series of the legend: each name once, in order; none without a point.
+    /// The measured series that the legend lists: each name once, in order, and only series with points.
     pub fn legend(&self) -> Vec<&Series> {
         let mut legend: Vec<&Series> = Vec::new();
         let drawn = |series: &&Series| series.role == Role::Measured && !series.points.is_empty();
@@ -271,12 +272,12 @@ impl Chart {
         legend
     }
 
-    /// Whether it shows what a paper prints, too.
+    /// Whether it also shows published values.
     pub fn has_published(&self) -> bool {
         self.series().any(|series| series.role == Role::Published)
     }
 
-    /// The methods by which the intervals that it draws were made, with their repeats; none of what draws no intervals.
+    /// The methods of the intervals that it draws, with their numbers of repeats; empty if it draws no intervals.
     pub(super) fn methods(&self) -> BTreeSet<(Method, usize)> {
         use Geometry::{Bars, Effects, Lines, Profile, Scaling, Scatter, Tornado};
         let draws = matches!(self.geometry, Bars | Lines | Scaling | Effects | Tornado | Profile | Scatter);
@@ -284,12 +285,12 @@ impl Chart {
         points.filter(|point| point.value.interval.is_some()).map(|point| (point.value.method, point.value.n)).collect()
     }
 
-    /// Whether it has an axis of values: fields of colours have none, and rows of what went on when have names there.
+    /// Whether it has an axis of values. Fields of colours have none, and charts of activity have names on the y axis.
     pub fn has_values(&self) -> bool {
         !matches!(self.geometry, Geometry::Heat | Geometry::Gantt)
     }
 
-    /// Whether its values can stand on a logarithmic axis: shares have no logarithm that says anything.
+    /// Whether its values can be on a logarithmic axis: a logarithm of shares would be meaningless.
     pub fn can_be_log(&self) -> bool {
         self.has_values() && !matches!(self.geometry, Geometry::Percent | Geometry::Stacked) && self.y.unit != "%"
     }
@@ -299,13 +300,13 @@ impl Chart {
         self.series().all(|series| series.points.is_empty())
     }
 
-    /// The least value below 0, ends of intervals included; 0 where there is none.
+    /// The smallest value below 0, including ends of intervals; 0 if there is none.
     pub fn least(&self) -> f64 {
         let points = self.series().flat_map(|series| &series.points);
         points.map(|point| point.value.interval.map_or(point.value.median, |ends| ends.low)).fold(0.0, f64::min)
     }
 
-    /// The greatest value, ends of intervals included; 0 where there is none.
+    /// The greatest value, including ends of intervals; 0 if there is none.
     pub fn greatest(&self) -> f64 {
         let points = self.series().flat_map(|series| &series.points);
         points.map(|point| point.value.interval.map_or(point.value.median, |ends| ends.high)).fold(0.0, f64::max)

@@ -5,7 +5,8 @@ use super::number::{counted, from_to, significant};
 use super::table::{CellValue, Column, Row, Table};
 use crate::papers::{Judgement, Test, Verdict};
 
-/// One row a comparison, or a test that no cells carry out: of claims that nothing tests with `with_untested` alone.
+/// One row for each comparison, and one for each test without cells. Claims that no cells test are included only if `with_untested` is
+/// set.
 pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
     let column = |key: &str, name: &str, is_measure: bool| Column {
         key: key.into(),
@@ -28,7 +29,7 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
     ];
     let text = |text: &str| if text.is_empty() { CellValue::Missing } else { CellValue::Text(text.to_owned()) };
     let mut rows = Vec::new();
-    // What nothing here can judge has no findings either.
+    // Claims that multicard cannot judge have no findings either.
     for judgement in judgements.iter().filter(|one| with_untested || !one.findings.is_empty()) {
         let claim = judgement.claim;
         let mut row = |test: Option<&Test>, runs: usize, rest: [CellValue; 3], finding: Verdict| {
@@ -64,9 +65,9 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
         Verdict::ALL.into_iter().map(|verdict| format!("{} {}", count(verdict), verdict.name())).collect();
     let mut notes = vec![
         format!("{}: {}", counted(judgements.len(), "claim"), counts.join(", ")),
-        "a claim holds where the 95 % interval of every comparison lies within it, and fails where one is shown to lie outside at 5 % \
-         over all comparisons of the claim (Holm); these intervals are Student's t's of the mean over repeats: of logarithms of ratios, \
-         of differences where the claim is of accuracy; cells that do other work than the claim's do not judge it"
+        "a claim holds if the 95 % interval of every comparison is within its bounds, and fails if one comparison is shown to be outside, \
+         at 5 % over all comparisons of the claim (Holm); the intervals are those of the mean over repeats by Student's t, computed on \
+         logarithms for ratios, and on differences for claims about accuracy; cells that do other work than the claim's do not judge it"
             .to_owned(),
     ];
     if !rows.is_empty() {
@@ -75,14 +76,14 @@ pub fn claims_table(judgements: &[Judgement], with_untested: bool) -> Table {
     for judgement in
         judgements.iter().filter(|one| with_untested && one.verdict != Verdict::Untested || !one.findings.is_empty())
     {
-        let said = judgement.caveat().into_iter().chain(Some(judgement.reason()).filter(|reason| !reason.is_empty()));
-        notes.extend(said.map(|text| format!("{}: {text}", judgement.claim.id)));
+        let texts = judgement.caveat().into_iter().chain(Some(judgement.reason()).filter(|reason| !reason.is_empty()));
+        notes.extend(texts.map(|text| format!("{}: {text}", judgement.claim.id)));
     }
     let lead = notes.clone();
     Table { study: "claims".to_owned(), columns, rows, notes, lead }
 }
 
-/// The bounds of a test with its tolerance: `1.42 to 1.81`, `at least 2.00`.
+/// The bounds of a test, including its tolerance: `1.42 to 1.81`, `at least 2.00`.
 pub fn claimed(test: &Test) -> String {
     match test.bounds() {
         (low, f64::INFINITY) => format!("at least {}", significant(low)),

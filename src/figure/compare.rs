@@ -1,4 +1,4 @@
-//! Cells beside each other: filtered, arranged into charts, listed in a table, held against a baseline.
+//! Compares cells: filters them, arranges them into charts, lists them in a table, and divides them by a baseline.
 
 mod activity;
 mod arrange;
@@ -37,11 +37,11 @@ use arrange::{arrange, name_of};
 pub struct SettingLevels {
     /// The setting.
     pub setting: Setting,
-    /// Its levels in the order of the cells, with how many cells have each.
+    /// Its levels in the order of the cells, and how many cells have each.
     pub levels: Vec<(Level, usize)>,
 }
 
-/// A cell with the text that the words of a filter match: its name in lower case.
+/// A cell with the text that a filter's words are searched in: its name in lower case.
 struct Named<'a> {
     cell: &'a Cell<'a>,
     name: String,
@@ -61,76 +61,77 @@ impl Facts for Named<'_> {
     }
 }
 
-/// What a study makes of runs.
+/// What a study shows of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What can be filtered by and arranged: the settings that differ among all cells.
+    /// The settings that cells can be filtered and arranged by: those that differ among all cells.
     pub settings: Vec<SettingLevels>,
-    /// What stands where.
+    /// Which settings are on rows, columns and colours.
     pub arrangement: Arrangement,
-    /// The cells that are shown, with their names, in the order of the table's rows.
+    /// The shown cells with their names, in the order of the table's rows.
     pub cells: Vec<(CellKey, String)>,
-    /// Facts of what runs were made with by which repeats of one cell stand apart, or would without the study's pooling: keys and names.
+    /// Facts in which repeats of the same cell differ, so that they are separated, unless the study pools them: keys and names.
     pub made_with: Vec<(Key, String)>,
-    /// How many cells there are without the filter.
+    /// The number of cells without the filter.
     pub all_cells: usize,
-    /// How many there are with those that this form is not of.
+    /// The number of cells including those that this form does not show.
     pub known_cells: usize,
-    /// Traced cells and reports that stand alone, shown or not.
+    /// The number of traced cells and of separate reports, whether they are shown or not.
     pub traced: usize,
-    /// What ratios are over, by its name: one cell, or for each cell the one that has these levels and is alike in all else.
+    /// The baseline: the cell, if all cells have the same one, and its name.
     pub baseline: Option<(Option<CellKey>, String)>,
-    /// Whether it has a value of the measure, so that there are ratios.
+    /// Whether the baseline has a value of the measure, so that there are ratios.
     pub has_ratios: bool,
-    /// What is to be said of it: it is gone, or not shown.
+    /// A warning about the baseline: it no longer exists, or it is not shown.
     pub baseline_warning: Option<String>,
-    /// The fastest cell within the study's limits, in a sentence; none without limits.
+    /// The fastest cell within the study's limits, as a sentence; `None` without limits.
     pub fastest: Option<String>,
-    /// What the study names that is not there, one line each.
+    /// What the study names and the cells do not have, one line each.
     pub missing: Vec<String>,
-    /// What there is of the paper's table or figure that the study is of.
+    /// How the cells compare with the paper's table or figure that the study belongs to.
     pub of_paper: Option<OfPaper>,
     /// The measures to choose from: keys and names.
     pub measures: Vec<(Key, String)>,
-    /// The one that is shown: the study's, or one that the cells have.
+    /// The measure that is shown: the study's, or another one that the cells have.
     pub measure: Key,
-    /// One row a cell, or one a cell and epoch.
+    /// One row per cell, or one per cell and epoch.
     pub table: Table,
-    /// One or more, below each other.
+    /// One or more charts, below each other.
     pub charts: Vec<Chart>,
-    /// Runs of the shown cells that finished.
+    /// The number of finished runs of the shown cells.
     pub finished: usize,
-    /// Runs of the shown cells that ended and did not finish: they are in no value.
+    /// The number of runs of the shown cells that ended without finishing: they are not in any value.
     pub unfinished: usize,
 }
 
-/// What is said of a session in which each run was recorded.
+/// The note for a session in which every run was recorded.
 const ALL_RECORDED: &str = "every run was recorded by a profiler, which costs time: values are those of recorded runs";
 
 /// The cells of a study.
 pub(super) struct Chosen<'a> {
-    /// Those of its kind.
+    /// The cells of the kind that the study shows.
     pub(super) all: Vec<Cell<'a>>,
-    /// Those that its filter leaves.
+    /// The cells that its filter leaves.
     pub(super) shown: Vec<Cell<'a>>,
-    /// What differs among all of them.
+    /// The settings that differ among all cells.
     settings: Vec<Setting>,
-    /// What differs among those that are shown.
+    /// The settings that differ among the shown cells.
     shown_settings: Vec<Setting>,
-    /// What differs among those that the filter leaves, hidden levels included: hiding a level turns no chart round.
+    /// The settings that differ among the cells that the filter leaves, including hidden levels, so that hiding a level does not
+    /// rearrange the chart.
     arranged: Vec<Setting>,
     known_cells: usize,
-    /// Cells with a profiler's report.
+    /// The number of cells with a profiler's report.
     recorded: usize,
-    /// Cells whose runs a profiler recorded.
+    /// The number of cells whose runs a profiler recorded.
     pub(super) traced: usize,
-    /// Facts by which cells are split, and those over which the study pools: keys and names.
+    /// Facts by which cells are separated, and facts over which the study pools: keys and names.
     made_with: Vec<(Key, String)>,
     /// The A/A copies of plans, which no table and no chart shows.
     copies: Vec<Cell<'a>>,
-    /// What is shown of them.
+    /// The study, without what the cells do not have.
     study: Study,
-    /// What was asked for and is not there.
+    /// What the study asks for and the cells do not have.
     missing: Vec<String>,
 }
 
@@ -140,9 +141,11 @@ impl<'a> Chosen<'a> {
         let apart = split_by(&all).into_iter().map(Key::from);
         let made_with: Vec<Key> = apart.chain(study.pool.iter().cloned()).collect();
         let made_with = made_with.into_iter().map(|key| (key.clone(), fact_name(&key).to_owned())).collect();
-        let count = |of: fn(Recording) -> bool| all.iter().filter(|cell| of(cell.recording())).count();
-        let (recorded, traced) =
-            (count(|of| of != Recording::Plain), count(|of| matches!(of, Recording::Traced | Recording::BuiltIn)));
+        let count = |is: fn(Recording) -> bool| all.iter().filter(|cell| is(cell.recording())).count();
+        let (recorded, traced) = (
+            count(|recording| recording != Recording::Plain),
+            count(|recording| matches!(recording, Recording::Traced | Recording::BuiltIn)),
+        );
         let (copies, originals) = all.into_iter().partition(is_copy);
         all = originals;
         let known_cells = all.len();
@@ -159,11 +162,11 @@ impl<'a> Chosen<'a> {
             |cells: &[Cell]| -> Vec<Setting> { varying(cells).into_iter().map(|setting| study.own(setting)).collect() };
         let settings = own(&all);
         if !study.order.is_empty() {
-            // The same cell of two sessions stands side by side, unless sessions are put in order.
+            // The same cell of two sessions is next to each other, unless the study puts sessions in an order.
             let counts = |setting: &&Setting| setting.key != "session" || !setting.order.is_empty();
             sort(&mut all, &settings.iter().filter(counts).collect::<Vec<_>>());
         }
-        // A filter that cannot be read hides nothing: it is said where it was typed.
+        // A filter that cannot be read hides nothing; its error is shown where it was typed.
         let filter = Filter::typed(&study.filter).unwrap_or_default();
         let is_hidden = |cell: &Cell| study.hidden.iter().any(|(key, level)| cell.level(key).as_ref() == Some(level));
         let passes = |cell: &Cell| {
@@ -190,7 +193,7 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// The settings by which shown cells are known: one cell that is left by what told it from the others.
+    /// The settings that distinguish the shown cells. If only one cell is shown, those that distinguished it from the others.
     fn naming(&self) -> &[Setting] {
         if self.shown_settings.is_empty() { &self.settings } else { &self.shown_settings }
     }
@@ -233,13 +236,13 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// Whether a cell is the A/A copy of another.
+/// Whether a cell is an A/A copy of another one.
 fn is_copy(cell: &Cell) -> bool {
     cell.levels.get(AA_COPY).is_some()
 }
 
 impl Chosen<'_> {
-    /// What A/A copies say beside the cells that they copy, and whether it warns: two cells that are the same must not differ.
+    /// Notes on A/A copies and the cells that they copy, each with whether it is a warning: two equal cells must not differ.
     fn aa_notes(&self) -> Vec<(String, bool)> {
         let key = self.study.ratio_of();
         let original = |copy: &Cell| self.all.iter().find(|cell| copy.is_like(cell, &[AA_COPY]));
@@ -254,7 +257,7 @@ impl Chosen<'_> {
             let mut note =
                 format!("A/A: a copy over the cell that it copies, by {name}: {:.3}×{between}, {judged}", ratio.median);
             if is_warning {
-                note += "; the two are the same, so that something else than the factors changes values here: trust no difference of \
+                note += "; the two are the same, so something other than the factors changes the values: trust no difference of \
                          this size";
             }
             Some((note, is_warning))
@@ -263,7 +266,7 @@ impl Chosen<'_> {
     }
 }
 
-/// The table of a study alone.
+/// Only the table of a study.
 pub fn table(sources: &[Source], study: &Study) -> Table {
     let chosen = Chosen::new(sources, study);
     let mut table = chosen.table(&chosen.baseline());
@@ -274,12 +277,12 @@ pub fn table(sources: &[Source], study: &Study) -> Table {
     table
 }
 
-/// Compares the cells of one or more sessions as a study says.
+/// Compares the cells of one or more sessions as a study describes.
 pub fn compare(sources: &[Source], study: &Study) -> Comparison {
     compare_with(sources, study, None)
 }
 
-/// The same with a cell that is drawn in any case, where a chart has room for some of them alone.
+/// The same; the cell `foremost` is drawn even if a chart has room for only some of the cells.
 pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey>) -> Comparison {
     let chosen = Chosen::new(sources, study);
     let baseline = chosen.baseline();
@@ -300,7 +303,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
     let mut charts = scene.charts();
     let methods: BTreeSet<Method> = charts.iter().flat_map(|chart| chart.methods()).map(|(method, _)| method).collect();
     if methods.len() > 1 {
-        // Bars that mean one thing here and another there cannot be read.
+        // All bars in a picture must have the same meaning.
         scene.intervals = Intervals::Range;
         charts = scene.charts();
     }
@@ -340,19 +343,19 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
 
 /// What charts are made from.
 struct Scene<'a> {
-    /// The cells that are shown.
+    /// The shown cells.
     cells: &'a [Cell<'a>],
-    /// Those that the filter leaves out too: colours of what is no level must not change with it.
+    /// All cells, including those that the filter hides: colours of series must not change with the filter.
     all: &'a [Cell<'a>],
     table: &'a Table,
     baseline: &'a Baseline<'a>,
     study: &'a Study,
     arrangement: &'a Arrangement,
-    /// The settings by which cells are known.
+    /// The settings that distinguish the shown cells.
     naming: &'a [Setting],
-    /// The cell that is drawn before all others.
+    /// The cell that is drawn first.
     foremost: Option<&'a CellKey>,
-    /// What intervals show: one thing in all of a picture.
+    /// What intervals show: the same everywhere in a picture.
     intervals: Intervals,
 }
 
@@ -376,7 +379,7 @@ impl Scene<'_> {
         }
     }
 
-    /// A measure of a shown cell, by its place among them; the table's where it is there.
+    /// A measure of a shown cell, given by the cell's index. If the table contains the value, it is the table's.
     fn value(&self, cell: usize, key: &str) -> Option<Value> {
         let is_whole = !self.study.by_epoch && self.intervals == Intervals::ByCount;
         let column = self.table.columns.iter().position(|column| column.key == key).filter(|_| is_whole);
@@ -388,7 +391,7 @@ impl Scene<'_> {
     }
 }
 
-/// What the intervals of a chart mean; those of a measure that is made of two cells are over pairs.
+/// What the intervals of a chart mean. The intervals of a measure of two cells are over pairs of repeats.
 fn intervals_note(chart: &Chart, are_pairs: bool) -> String {
     let (of_what, of_pairs) = if are_pairs { ("pairs of repeats", " over pairs of repeats") } else { ("repeats", "") };
     let drawn = match chart.geometry {
@@ -409,14 +412,14 @@ fn intervals_note(chart: &Chart, are_pairs: bool) -> String {
             format!("{drawn}: 95 % intervals of the median{of_pairs} (n = {}).", listed(&|n: usize| n.to_string()))
         }
         Some(_) => format!(
-            "{drawn}: range of {of_what} (n = {}), which holds the true median in {} % of cases.",
+            "{drawn}: range of {of_what} (n = {}), which contains the true median in {} % of cases.",
             listed(&|n: usize| n.to_string()),
             listed(&coverage_text)
         ),
     }
 }
 
-/// The name of a measure and the unit on screen, and what makes values ones in that unit.
+/// The name of a measure, the unit on screen, and the factor that converts values to that unit.
 fn shown_measure<'a>(scene: &Scene<'a>, key: &str) -> (String, &'a str, f64) {
     match measure_of(scene.cells, key) {
         Some(Measure { name, shown_unit, shown_factor, .. }) => (name.clone(), shown_unit, *shown_factor),

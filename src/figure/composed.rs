@@ -1,4 +1,4 @@
-//! A composed figure: the figures of its panels, laid out as one.
+//! A composed figure: several figures as panels of one.
 
 use super::chart::Chart;
 use super::composition::Composition;
@@ -6,17 +6,17 @@ use super::drawing::{Figure, warnings};
 use super::paper::{CellFacts, Origin, Panels, Provenance, Scene, Shown, said_of_panels};
 use super::render::{Format, render};
 
-/// A composed figure before it is set.
+/// A composed figure before layout.
 #[derive(Clone, Debug)]
 pub struct ComposedFigure {
-    /// What was asked for.
+    /// The requested composition.
     pub composition: Composition,
-    /// The figure of each panel of the composition, or why there is none.
+    /// The figure of each panel, or why it cannot be drawn.
     pub panels: Vec<Result<Figure, String>>,
 }
 
 impl ComposedFigure {
-    /// What panels show.
+    /// What each panel shows.
     fn shown(&self) -> Vec<Shown> {
         let panels = self.composition.panels.iter().zip(&self.panels);
         let shown = panels.map(|(panel, figure)| {
@@ -28,12 +28,12 @@ impl ComposedFigure {
         shown.collect()
     }
 
-    /// The figure as it is set.
+    /// The figure after layout.
     pub fn scene(&self) -> Scene {
         Panels::new(self.shown(), &self.composition).scene()
     }
 
-    /// Panels without a picture, by their numbers from 0, and why they have none.
+    /// Panels without a picture, by index from 0, with the reason.
     pub fn blank(&self) -> Vec<(usize, String)> {
         let nothing = |figure: &Figure| {
             let is_blank = figure.charts.iter().all(Chart::is_empty);
@@ -46,7 +46,7 @@ impl ComposedFigure {
         self.panels.iter().enumerate().filter_map(|(nth, figure)| Some((nth, reason(figure)?))).collect()
     }
 
-    /// What a reader must know: of the whole, then of panels by their letters.
+    /// Notes for the reader: first those about the whole figure, then those of panels, by letter.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Panels::new(self.shown(), &self.composition).notes().to_vec();
         let of_panel = |figure: &Result<Figure, String>| figure.as_ref().map_or(Vec::new(), Figure::notes);
@@ -54,17 +54,17 @@ impl ComposedFigure {
         notes
     }
 
-    /// What would not do in print, one line each.
+    /// Problems of this figure in print, one line each.
     pub fn warnings(&self, scene: &Scene) -> Vec<String> {
         warnings(scene, self.composition.height_mm)
     }
 
-    /// Where it comes from.
+    /// The figure's provenance.
     pub fn provenance(&self, sessions: Vec<Origin>) -> Provenance {
         let figures: Vec<&Figure> = self.panels.iter().flatten().collect();
         let titles: Vec<&str> = figures.iter().map(|figure| figure.title.as_str()).collect();
         let title = self.composition.title.clone().unwrap_or_else(|| titles.join("; "));
-        // What was just written as JSON is JSON.
+        // The text was written as JSON just before, so it parses.
         let tables = figures.iter().map(|figure| serde_json::from_str(&render(&figure.table, Format::Json)));
         let tables = serde_json::Value::Array(tables.map(Result::unwrap_or_default).collect());
         let mut cells: Vec<CellFacts> = Vec::new();

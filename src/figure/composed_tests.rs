@@ -15,7 +15,7 @@ use crate::figure::{
     Study, figure, preset,
 };
 
-/// fp32 and fp16 on 1, 2 and 4 GPUs, three repeats each; times of the second session are longer.
+/// fp32 and fp16 on 1, 2 and 4 GPUs, three repeats each. The times of the second session are longer.
 fn runs(slower: f64) -> Vec<RunSummary> {
     let mut runs = Vec::new();
     for (precision, gpus, step_time_s) in
@@ -43,7 +43,7 @@ fn loss() -> Study {
     Study { measure: Some("train_loss".into()), filter: "gpus=1".to_owned(), ..preset("loss").unwrap() }
 }
 
-/// A composition whose panels are of one session; those that are titled `elsewhere` are of another one.
+/// A composition of panels of one session; panels with the title `elsewhere` belong to another session.
 fn composed(composition: Composition) -> ComposedFigure {
     let sessions = [runs(1.0), runs(1.7)];
     let figures = composition.panels.iter().map(|panel| {
@@ -53,7 +53,7 @@ fn composed(composition: Composition) -> ComposedFigure {
     ComposedFigure { panels: figures.collect(), composition }
 }
 
-/// The whole of the data of each panel.
+/// The area of the data of each panel.
 fn data_of(figure: &ComposedFigure) -> Vec<Area> {
     let scene = figure.scene();
     let mut areas = scene.data.iter();
@@ -79,7 +79,7 @@ fn is_aligned(a: f64, b: f64) -> bool {
     (a - b).abs() < 0.1
 }
 
-/// Studies of all geometries that stand on paper.
+/// Studies of all geometries that can be drawn on paper.
 fn studies() -> Vec<Study> {
     let forms =
         [Form::Bars, Form::Loss, Form::Scaling, Form::Memory, Form::Effects, Form::Repeats, Form::Map, Form::Parts];
@@ -150,13 +150,13 @@ proptest! {
     }
 }
 
-/// The columns that are left where those asked for are too narrow.
+/// The number of columns if the requested ones would be too narrow.
 fn columns_drawn(figure: &ComposedFigure) -> usize {
     let asked = figure.composition.columns.min(figure.panels.len());
     let notes = figure.notes();
-    let fewer = notes
-        .iter()
-        .find_map(|note| note.strip_prefix(&format!("{asked} columns are too narrow for their axes: there are ")));
+    let fewer = notes.iter().find_map(|note| {
+        note.strip_prefix(&format!("{asked} columns would be too narrow for their axes: the figure has "))
+    });
     fewer.map_or(asked, |left| left.parse().unwrap())
 }
 
@@ -243,7 +243,7 @@ fn a_panel_whose_bars_are_named_below_in_looks_of_the_shared_legend_is_said_to_b
     let colour = Place::Setting("gpus".into());
     asked.panels.push(panel(Study { filter: "precision=fp32".to_owned(), colour, ..bars("step_time_s") }));
     let notes = composed(asked).notes();
-    assert!(notes.iter().any(|note| note.starts_with("(d) has looks of the shared legend")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.starts_with("(d) uses looks of the shared legend")), "{notes:?}");
     assert!(!notes.iter().any(|note| note.contains("keeps its own legend")), "{notes:?}");
 }
 
@@ -258,7 +258,7 @@ fn a_legend_that_only_one_panel_has_stays_with_it() {
     let notes = figure.notes();
     for panel in ["(a)", "(b)"] {
         assert!(
-            notes.contains(&format!("{panel} keeps its own legend: no other panel has an entry of it")),
+            notes.contains(&format!("{panel} keeps its own legend: no other panel has any of its entries")),
             "{notes:?}"
         );
     }
@@ -275,7 +275,7 @@ fn shared_axes_of_values_have_one_scale_and_are_named_once_in_a_row() {
     let scene = figure.scene();
     let titles = texts(&scene).iter().filter(|text| text.starts_with("Step time")).count();
     assert_eq!(titles, 2, "the left panel of each row names it");
-    // Bars of 0.4 s in (a) and in (c) are as high as each other: one scale.
+    // Bars of 0.4 s have the same height in (a) and in (c), so both have the same scale.
     let highest = |chart: usize| {
         let marks = scene.marks.iter().filter(|mark| mark.place[0] == chart);
         marks.map(|mark| mark.area.height).fold(0.0, f64::max)
@@ -293,7 +293,9 @@ fn an_axis_that_no_other_panel_shows_is_its_own_and_is_named() {
     let asked = Composition { share: vec![Share::Y], ..two_bars_and_loss(Width::Page) };
     let notes = composed(asked).notes();
     assert!(
-        notes.iter().any(|note| note.starts_with("(b) shares no axis of values: no other panel shows Throughput")),
+        notes
+            .iter()
+            .any(|note| note.starts_with("(b) does not share its axis of values: no other panel shows Throughput")),
         "{notes:?}"
     );
 }
@@ -374,19 +376,19 @@ fn what_a_file_says_and_cannot_be_read_is_named_with_its_line_and_the_rest_is_ke
                 [panel.overrides]\ntitel = \"A\"\nheight_mm = 60\n";
     let file = file(text).unwrap();
     let (panel, wrong) = file.panel(&file.panels[1], Vec::new(), &[]).unwrap();
-    let said: Vec<String> = file.problems.iter().chain(&wrong).map(ToString::to_string).collect();
-    let said = said.join("\n");
+    let problems: Vec<String> = file.problems.iter().chain(&wrong).map(ToString::to_string).collect();
+    let message = problems.join("\n");
     for part in [
         "f.toml:2: colums: unknown key; did you mean \"columns\"?",
         "f.toml:3: share[2]: unknown variant `x`",
-        "f.toml:4: size_pt: it is not from 4 to 20",
+        "f.toml:4: size_pt: it must be from 4 to 20",
         "f.toml:7: panel[1].session: give the name or the folder of a session",
-        "f.toml:11: panel[2].span: it is a number of columns from 1 on",
-        "f.toml:12: panel[2].style: all panels have that of the figure",
+        "f.toml:11: panel[2].span: it must be a number of columns, at least 1",
+        "f.toml:12: panel[2].style: it is the same for all panels",
         "f.toml:13: panel[2].filtr: unknown key; did you mean \"filter\"?",
         "f.toml:16: panel[2].overrides.titel: unknown key; did you mean \"title\"?",
     ] {
-        assert!(said.contains(part), "{part} in\n{said}");
+        assert!(message.contains(part), "{part} in\n{message}");
     }
     assert_eq!(file.composition.share, [Share::Legend]);
     assert!(panel.study.log);
@@ -397,7 +399,7 @@ fn what_a_file_says_and_cannot_be_read_is_named_with_its_line_and_the_rest_is_ke
 fn files_that_ask_for_no_figure_are_refused_with_the_reason() {
     for (text, part) in [
         ("version = 2\n[[panel]]\nsession = \"a\"\n", "f.toml:1: version: 2 is newer than this multicard's 1"),
-        ("version = \"one\"\n", "there is no such version: write version = 1"),
+        ("version = \"one\"\n", "this version does not exist: write version = 1"),
         ("version = 1\n", "panel: missing: a figure has a [[panel]] with a session for each panel"),
         ("version = 1\ncolumns = = 2\n", "f.toml:2: not TOML"),
     ] {

@@ -1,5 +1,5 @@
-//! A composed figure as a value: panels of different studies and sessions in a grid. A file of TOML asks for one, and the file of the
-//! figure carries it.
+//! A composed figure as a value: panels of different studies and sessions in a grid. A TOML file describes it, and the figure's own file
+//! contains it.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -15,14 +15,14 @@ use super::style::{Family, PT_PER_MM, Palette, Style, Width};
 use crate::foreign;
 use crate::plan::{Problem, TomlValues};
 
-/// The version of files that ask for a composed figure.
+/// The version of the file format.
 const VERSION: u64 = 1;
-/// Files that ask for a figure are far smaller.
+/// Files that describe a figure are much smaller.
 const MOST_FILE_BYTES: u64 = 1 << 20;
-/// More panels fit on no page.
+/// A page has no room for more panels.
 const MOST_PANELS: usize = 64;
 
-/// What panels of a figure share.
+/// What the panels of a figure can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Share {
@@ -39,33 +39,33 @@ pub struct Composition {
     /// A title above the figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Most panels beside each other.
+    /// Maximum number of panels next to each other.
     pub columns: usize,
-    /// What panels share.
+    /// What the panels share.
     pub share: Vec<Share>,
     /// The height of the whole figure in millimetres.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height_mm: Option<f64>,
-    /// The lines below the figure that say what error bars mean are drawn.
+    /// Whether the lines below the figure that explain error bars are drawn.
     pub caption: bool,
-    /// How all panels are set.
+    /// The style of all panels.
     pub style: Style,
     /// Its panels, row by row.
     pub panels: Vec<ComposedPanel>,
 }
 
-/// A panel: a study of sessions.
+/// A panel: a study of one or more sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ComposedPanel {
-    /// The sessions that it is of, by their names.
+    /// The names of its sessions.
     pub sessions: Vec<String>,
-    /// Its title, beside its letter.
+    /// Its title, after its letter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// How many columns it covers.
+    /// The number of columns that it covers.
     pub span: usize,
-    /// What it shows, with what its author wants otherwise; the style is that of the composition.
+    /// What it shows, including its author's changes. Its style is that of the composition.
     pub study: Study,
 }
 
@@ -83,7 +83,7 @@ impl Default for ComposedPanel {
 }
 
 impl Composition {
-    /// The height in points that was asked for, where it lies within limits.
+    /// The requested height in points, if it is within limits.
     pub(super) fn height_pt(&self) -> Option<f64> {
         let (least, most) = Overrides::HEIGHTS_MM;
         self.height_mm.filter(|mm| (least..=most).contains(mm)).map(|mm| mm * PT_PER_MM)
@@ -101,34 +101,34 @@ impl Composition {
     }
 }
 
-/// A file of TOML that asks for a composed figure.
+/// A TOML file that describes a composed figure.
 #[derive(Clone, Debug)]
 pub struct CompositionFile {
     /// The figure without its panels.
     pub composition: Composition,
-    /// Its panels as the file has them.
+    /// Its panels, in the form of the file.
     pub panels: Vec<PanelTable>,
-    /// What cannot be read and is left out.
+    /// The parts of the file that cannot be read; they are left out.
     pub problems: Vec<Problem>,
     values: TomlValues,
 }
 
-/// A `[[panel]]` of a file.
+/// A `[[panel]]` of the file.
 #[derive(Clone, Debug)]
 pub struct PanelTable {
     /// Its path in the file: `panel[2]`.
     pub path: String,
     /// Its sessions, by name or folder.
     pub sessions: Vec<String>,
-    /// The study that it starts from: one that its session keeps, or a built-in one.
+    /// The study that it is based on: one that its session stores, or a built-in one.
     base: Option<String>,
     title: Option<String>,
     span: usize,
-    /// The keys of the study that it gives itself.
+    /// The keys of the study that the panel sets.
     own: Map<String, Value>,
 }
 
-/// The top of a file.
+/// The top level of the file.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Top {
@@ -155,22 +155,25 @@ impl CompositionFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, is not TOML, is of a newer version, or has no panels.
+    /// The file cannot be read, is not TOML, has a newer version, or has no panels.
     pub fn read(path: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("reading {}: {error}", path.display());
         let mut text = String::new();
         let file = foreign::open_stream(path).map_err(failed)?;
         file.take(MOST_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > MOST_FILE_BYTES {
-            return Err(format!("{} is larger than {MOST_FILE_BYTES} bytes: this asks for no figure", path.display()));
+            return Err(format!(
+                "{} is larger than {MOST_FILE_BYTES} bytes: this is not a description of a figure",
+                path.display()
+            ));
         }
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// Reads the text of a file that is called `origin`.
+    /// Parses the text of a file; `origin` is the file's name in errors.
     ///
     /// # Errors
-    /// It is not TOML, is of a newer version, or has no panels.
+    /// The text is not TOML, has a newer version, or has no panels.
     pub fn parse(text: &str, origin: &str) -> Result<Self, String> {
         let mut values = TomlValues::parse(text, origin).map_err(|problem| problem.to_string())?;
         let Value::Object(mut top) = std::mem::take(&mut values.value) else { return Err(format!("{origin}: empty")) };
@@ -180,7 +183,7 @@ impl CompositionFile {
             Some(Some(found)) if found > VERSION => {
                 return wrong("version", format!("{found} is newer than this multicard's {VERSION}: use a newer one"));
             }
-            Some(_) => return wrong("version", format!("there is no such version: write version = {VERSION}")),
+            Some(_) => return wrong("version", format!("this version does not exist: write version = {VERSION}")),
         }
         let tables = match top.remove("panel") {
             Some(Value::Array(tables)) if !tables.is_empty() => tables,
@@ -203,33 +206,33 @@ impl CompositionFile {
         Ok(file)
     }
 
-    /// What is wrong at a path of the file, such as `panel[2]`, with its line.
+    /// A problem at a path in the file, such as `panel[2]`, with its line number.
     pub fn problem(&self, path: &str, message: impl Into<String>) -> Problem {
         self.values.problem(path, message)
     }
 
-    /// A line that names a path and says what is wrong there.
+    /// Converts a line of the form `PATH: message` to a problem.
     fn problem_of(&self, line: &str) -> Problem {
         let (path, message) = line.split_once(": ").unwrap_or(("", line));
         self.problem(path.trim_start_matches('.'), message)
     }
 
-    /// Numbers beyond their limits are named, and the usual ones used.
+    /// Replaces numbers outside their limits by the defaults, and lists them as problems.
     fn check_numbers(&mut self) {
         let usual = Composition::default();
         let (least, most) = Overrides::HEIGHTS_MM;
         if self.composition.height_mm.is_some() && self.composition.height_pt().is_none() {
-            let message = format!("it is not from {least} to {most}: the figure is as high as its panels");
+            let message = format!("it must be from {least} to {most}: the figure is as high as its panels");
             self.problems.push(self.problem("height_mm", message));
             self.composition.height_mm = None;
         }
         if self.composition.columns == 0 {
-            self.problems.push(self.problem("columns", format!("it is at least 1: {} are drawn", usual.columns)));
+            self.problems.push(self.problem("columns", format!("it must be at least 1: {} are used", usual.columns)));
             self.composition.columns = usual.columns;
         }
         let size_pt = self.composition.style.size_pt;
         if !(Style::LEAST_PT..=Style::MOST_PT).contains(&size_pt) {
-            let message = format!("it is not from {} to {}", Style::LEAST_PT, Style::MOST_PT);
+            let message = format!("it must be from {} to {}", Style::LEAST_PT, Style::MOST_PT);
             self.problems.push(self.problem("size_pt", message));
             self.composition.style.size_pt = usual.style.size_pt;
         }
@@ -255,23 +258,20 @@ impl CompositionFile {
             Some(Value::String(text)) => Some(text),
             None => None,
             Some(_) => {
-                wrong(key, "it is a text");
+                wrong(key, "it must be text");
                 None
             }
         };
         let (title, study, preset) = (text(&mut own, "title"), text(&mut own, "study"), text(&mut own, "preset"));
         if study.is_some() && preset.is_some() {
-            wrong("preset", "it stands beside study: give one of them");
+            wrong("preset", "give either study or preset, not both");
         }
         let span = own.remove("span").map_or(Some(1), |span| span.as_u64().filter(|span| (1..=64).contains(span)));
         if span.is_none() {
-            wrong("span", "it is a number of columns from 1 on");
+            wrong("span", "it must be a number of columns, at least 1");
         }
         if own.remove("style").is_some() {
-            wrong(
-                "style",
-                "all panels have that of the figure: give width, font, palette and size_pt above the panels",
-            );
+            wrong("style", "it is the same for all panels: give width, font, palette and size_pt above the panels");
         }
         let problems: Vec<Problem> = problems.iter().map(|(path, message)| self.problem(path, message)).collect();
         self.problems.extend(problems);
@@ -279,10 +279,11 @@ impl CompositionFile {
         PanelTable { path, sessions, base: study.or(preset), title, span, own }
     }
 
-    /// A panel of the sessions with these names, and what could not be read of it. `saved` are the studies of its first session.
+    /// Creates a panel of the sessions with these names. Also returns the problems in its keys. `saved` are the studies that its first
+    /// session stores.
     ///
     /// # Errors
-    /// There is no study of the name that it starts from, or it cannot be read.
+    /// The study that it is based on does not exist or cannot be read.
     pub fn panel(
         &self,
         table: &PanelTable,
@@ -301,13 +302,13 @@ impl CompositionFile {
     }
 }
 
-/// A study with some of its keys otherwise, and what of these cannot be read. Overrides change one by one.
+/// A study with some of its keys changed, and the problems in these keys. Overrides are changed key by key.
 fn changed(base: &Study, own: &Map<String, Value>, path: &str) -> (Study, Vec<String>) {
     let mut whole = serde_json::to_value(base).unwrap_or_default();
     let mut wrong = Vec::new();
     for (key, value) in own {
         let (read, lines) = leniently::<Study>(json!({ key: value }), path);
-        // What can be read of a table is taken; a value that cannot is as if it were not there.
+        // The readable part of a table is used; a value that cannot be read is treated as missing.
         let taken = if lines.is_empty() { Some(value.clone()) } else { written(&read, key) };
         wrong.extend(lines);
         match (whole.get_mut(key), taken) {
@@ -319,7 +320,7 @@ fn changed(base: &Study, own: &Map<String, Value>, path: &str) -> (Study, Vec<St
     (serde_json::from_value(whole).unwrap_or_else(|_| base.clone()), wrong)
 }
 
-/// A part of a study that differs from the default.
+/// A part of a study, if it differs from the default.
 fn written(study: &Study, key: &str) -> Option<Value> {
     let value = |study: &Study| serde_json::to_value(study).ok().and_then(|whole| whole.get(key).cloned());
     value(study).filter(|own| Some(own) != value(&Study::default()).as_ref())

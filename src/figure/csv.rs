@@ -1,4 +1,4 @@
-//! A table as CSV: full precision, one column for each part of a value.
+//! A table as CSV: all digits, and one column for each part of a value.
 
 use super::study::is_verdict;
 use super::{CellValue, Table};
@@ -6,7 +6,7 @@ use crate::analysis::{Incomparable, Level};
 use crate::plan::number_text;
 use crate::text_table::{Field, TextTable};
 
-/// What stands beside a verdict.
+/// The parts of a verdict besides its name.
 const VERDICT_PARTS: [&str; 6] = ["p", "p_holm", "detectable", "equal_within", "reason", "check"];
 
 fn level_field(level: &Level) -> Field {
@@ -17,7 +17,7 @@ fn number(number: Option<f64>) -> Field {
     Field::Ready(number.map_or(String::new(), number_text))
 }
 
-/// Writes the cell's id, data set and every factor, then the counts and measures, then the marks.
+/// Writes the cell's id, its data set and every factor, then counts and measures, then marks.
 pub(super) fn render(table: &Table) -> String {
     let mut factors: Vec<&str> = Vec::new();
     for (key, _) in table.rows.iter().flat_map(|row| row.levels.iter()) {
@@ -26,7 +26,7 @@ pub(super) fn render(table: &Table) -> String {
         }
     }
     let is_level = |key: &str| ["cell", "data"].contains(&key) || factors.contains(&key);
-    // Effects and claims are of no one cell.
+    // Effects and claims do not belong to a single cell.
     let of_cells = table.rows.iter().any(|row| !row.cell.is_empty());
     let mut head: Vec<String> = if of_cells { vec!["cell".to_owned(), "data".to_owned()] } else { Vec::new() };
     head.extend(factors.iter().map(ToString::to_string));

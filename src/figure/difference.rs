@@ -1,5 +1,5 @@
-//! Sessions before a change against sessions after it, cell by cell: which cells became faster or slower, with verdicts by the spread
-//! between sessions.
+//! Compares sessions before a change with sessions after it, cell by cell: which cells became faster or slower, with verdicts based on
+//! the spread between sessions.
 
 use super::notes::verdict_note;
 use super::ratio::{by_repeat, finished};
@@ -10,16 +10,16 @@ use crate::analysis::{
     summarise, varying,
 };
 
-/// What a comparison of sessions says.
+/// The result of a comparison of sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// One row a cell that both sides have.
+    /// One row for each cell that both sides have.
     pub table: Table,
-    /// What follows for the change.
+    /// What the rows say about the change.
     pub outcome: DifferenceOutcome,
 }
 
-/// Whether a change may pass; of several cells the last one here counts.
+/// Whether a change may be accepted. With several cells, the outcome that is last in this list counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DifferenceOutcome {
     /// Every cell is shown to be no worse than the margin allows.
@@ -40,20 +40,20 @@ impl DifferenceOutcome {
     }
 }
 
-/// A cell in each session that has it, before a change and after it.
+/// A cell in each session that has it, before and after a change.
 struct Matched<'a, 'c> {
     before: Vec<&'a Cell<'c>>,
     after: Vec<&'a Cell<'c>>,
-    /// A session has it in several parts, which were made with different things.
+    /// Whether a session has the cell in several parts that were made with different things.
     is_mixed: bool,
 }
 
-/// The cells of both sides, those of one side alone too.
+/// The cells of both sides, including those that only one side has.
 fn matched<'a, 'c>(before: &'a [Vec<Cell<'c>>], after: &'a [Vec<Cell<'c>>]) -> Vec<Matched<'a, 'c>> {
     let identity = |cell: &Cell| cell.runs.first().and_then(|run| run.identity);
     let mut known = Vec::new();
     let mut all: Vec<Matched> = Vec::new();
-    // The session in which each cell was met last.
+    // The index of the session in which each cell was found last.
     let mut last: Vec<usize> = Vec::new();
     let sessions = before.iter().map(|cells| (false, cells)).chain(after.iter().map(|cells| (true, cells)));
     for (session, (is_after, cell)) in sessions
@@ -83,8 +83,8 @@ fn marks(which: &str, cells: &[&Cell]) -> Vec<String> {
     labels.into_iter().map(|label| format!("{which}: {label}")).collect()
 }
 
-/// Compares the cells that sessions before a change share with those after it by a measure. Ratios are the other way round where low
-/// values are good, so that above 1 is better. `margin`: the share by which a cell may become worse. All cells are one family.
+/// Compares, by a measure, the cells that sessions before a change share with sessions after it. If low values are good, ratios are
+/// inverted, so that above 1 is better. `margin` is the share by which a cell may become worse. All cells are one family of tests.
 pub fn difference(before: &[Vec<Cell>], after: &[Vec<Cell>], measure: &Measure, margin: f64) -> Difference {
     let key = &*measure.key;
     let (shared, alone): (Vec<Matched>, Vec<Matched>) =
@@ -188,8 +188,8 @@ mod tests {
     }
 
     fn diff(before: &[Vec<RunSummary>], after: &[Vec<RunSummary>], margin: f64) -> (Difference, Vec<String>) {
-        let of = |sessions: &[Vec<RunSummary>]| sessions.to_vec();
-        let (before, after) = (of(before), of(after));
+        let copies = |sessions: &[Vec<RunSummary>]| sessions.to_vec();
+        let (before, after) = (copies(before), copies(after));
         let all = |sessions: &'static [Vec<RunSummary>]| sessions.iter().map(|runs| cells(runs)).collect::<Vec<_>>();
         let (before, after) = (all(Vec::leak(before)), all(Vec::leak(after)));
         let found = difference(&before, &after, measure("step_time_s").unwrap(), margin);

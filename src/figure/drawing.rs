@@ -15,43 +15,43 @@ use super::table::Table;
 use crate::analysis::{Cell, CellKey, Intervals, Key, Source, cells_pooling};
 use crate::plan::Filter;
 
-/// A figure before it is set.
+/// A figure before layout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What was asked for.
+    /// The study that was requested.
     pub study: Study,
     /// What it shows, in a few words.
     pub title: String,
-    /// One or more, as panels of one figure.
+    /// One or more charts, as panels of one figure.
     pub charts: Vec<Chart>,
     /// The numbers.
     pub table: Table,
-    /// What can be filtered by: the settings that differ among all cells.
+    /// The settings that cells can be filtered by: those that differ among all cells.
     pub settings: Vec<SettingLevels>,
-    /// The cells that are shown, with their names.
+    /// The shown cells with their names.
     pub cells: Vec<(CellKey, String)>,
-    /// What these are called by the words of brackets and baselines, in the same order.
+    /// The text by which brackets and baselines name these cells, in the same order.
     pub words: Vec<String>,
-    /// How many cells there are without the filter.
+    /// The number of cells without the filter.
     pub all_cells: usize,
-    /// The cell that ratios are over, where it is one for all.
+    /// The baseline, if all cells have the same one.
     pub baseline: Option<CellKey>,
     /// The measures to choose from: keys and names.
     pub measures: Vec<(Key, String)>,
-    /// What the study names that is not there, one line each.
+    /// What the study names and the cells do not have, one line each.
     pub missing: Vec<String>,
-    /// What there is of the paper's table or figure that the study is of.
+    /// How the cells compare with the paper's table or figure that the study belongs to.
     pub of_paper: Option<OfPaper>,
     facts: Vec<CellFacts>,
 }
 
-/// Makes a figure of the cells of one or more sessions; fails where the study's filter cannot be read.
+/// Makes a figure of the cells of one or more sessions. Fails if the study's filter cannot be read.
 pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> {
     Filter::typed(&study.filter)?;
     let Comparison { mut charts, table, settings, cells, all_cells, measures, mut missing, of_paper, baseline, .. } =
         compare(sources, study);
     let baseline = baseline.and_then(|(cell, _)| cell);
-    // Points that no line joins say nothing of scaling: a note says what to run.
+    // Points that no line joins show no scaling; a note says what to run.
     let scales = |chart: &Chart| chart.series().any(|series| series.points.len() > 1 && series.role == Role::Measured);
     if study.form == Form::Scaling && !charts.iter().any(scales) {
         charts.iter_mut().for_each(|chart| chart.panels.clear());
@@ -81,7 +81,7 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
     })
 }
 
-/// A cell by its levels where these mean no other one, as `precision=fp32,gpus=1`; else by its id.
+/// A cell by its levels, such as `precision=fp32,gpus=1`, if no other cell has these; otherwise by its id.
 fn words_of(key: &CellKey, settings: &[SettingLevels], all: &[Cell]) -> String {
     let Some(cell) = all.iter().find(|cell| cell.key() == *key) else { return baseline_name(key) };
     let level = |one: &SettingLevels| Some(format!("{}={}", one.setting.key, cell.level(&one.setting.key)?));
@@ -91,8 +91,8 @@ fn words_of(key: &CellKey, settings: &[SettingLevels], all: &[Cell]) -> String {
     if is_only { words } else { baseline_name(key) }
 }
 
-/// Compares the cells of one or more sessions as a screen shows them: with the names, looks, limits and units that the study's author
-/// gives. What an author adds to the data stands on paper alone. The `foremost` cell is drawn in any case.
+/// Compares the cells of one or more sessions for a screen: with the names, looks, limits and units that the study's author sets, but
+/// without annotations, which are only on paper. The cell `foremost` is always drawn.
 pub fn compare_on_screen(sources: &[Source], study: &Study, foremost: Option<&CellKey>) -> Comparison {
     let mut comparison = compare_with(sources, study, foremost);
     let overrides = Overrides { annotations: Vec::new(), ..study.overrides.clone() };
@@ -101,7 +101,7 @@ pub fn compare_on_screen(sources: &[Source], study: &Study, foremost: Option<&Ce
     comparison
 }
 
-/// How the levels of settings may be named.
+/// The names by which the levels of settings can be given.
 fn names_of(settings: &[SettingLevels]) -> Vec<LevelNames> {
     let names = settings.iter().flat_map(|SettingLevels { setting, levels }| {
         levels.iter().map(|(level, _)| LevelNames {
@@ -113,7 +113,7 @@ fn names_of(settings: &[SettingLevels]) -> Vec<LevelNames> {
     names.collect()
 }
 
-/// The cells that brackets name, with the ratio of the second to the first and the verdict on it: one family of verdicts.
+/// For each bracket: its cells, the ratio of the second to the first, and the verdict on it. The verdicts are one family.
 fn judged(study: &Study, all: &[Cell], asked: &[(&str, &str)]) -> Vec<Result<Judged, String>> {
     let key = study.ratio_of();
     let named = |name: &str| {
@@ -141,17 +141,17 @@ fn judged(study: &Study, all: &[Cell], asked: &[(&str, &str)]) -> Vec<Result<Jud
 }
 
 impl Figure {
-    /// What overrides of levels are of where a name in the figure is pointed at: `precision=fp16`, or the name of a series.
+    /// The keys for overrides of a name that is pointed at in the figure: `precision=fp16`, or the name of a series.
     pub fn keys_of(&self, name: &str) -> Vec<String> {
         keys_of(name, &self.study.overrides, &names_of(&self.settings))
     }
 
-    /// The figure as it is set.
+    /// The figure after layout.
     pub fn scene(&self) -> Scene {
         lay_out_with(&self.charts, &self.study.style, &self.study.overrides)
     }
 
-    /// What a reader must know: of what is missing, of the charts, then of the numbers.
+    /// Notes for the reader: what is missing, then those of the charts, then those of the table.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         let of_charts = self.charts.iter().flat_map(|chart| &chart.notes);
@@ -165,14 +165,14 @@ impl Figure {
         notes
     }
 
-    /// What would not do in print, one line each.
+    /// Problems of this figure in print, one line each.
     pub fn warnings(&self, scene: &Scene) -> Vec<String> {
         warnings(scene, self.study.overrides.height_mm)
     }
 
-    /// Where it comes from.
+    /// The figure's provenance.
     pub fn provenance(&self, sessions: Vec<Origin>) -> Provenance {
-        // What was just written as JSON is JSON.
+        // The text was written as JSON just before, so it parses.
         let table = serde_json::from_str(&render(&self.table, Format::Json)).unwrap_or_default();
         let (title, study) = (self.title.clone(), self.study.clone());
         Provenance::new(title, study, sessions, self.facts.clone(), table, self.drawn_values(), self.notes())
@@ -189,11 +189,11 @@ impl Figure {
     }
 }
 
-/// What would not do in print, one line each: text that is too small, a height that its parts do not fit in, names that are cut to
-/// the same text.
+/// Problems in print, one line each: text that is too small, a height that is too small for its parts, and different names that are
+/// shortened to the same text.
 pub(super) fn warnings(scene: &Scene, height_mm: Option<f64>) -> Vec<String> {
     let mut warnings = Vec::new();
-    // Raised powers are smaller than their number in any print.
+    // Raised powers are always smaller than their number.
     let is_power = |text: &str| text.chars().all(|letter| letter.is_ascii_digit() || letter == '\u{2212}');
     let letters = || scene.texts().filter(|text| !is_power(&text.text));
     let least = letters().map(|text| text.size).fold(f64::INFINITY, f64::min);

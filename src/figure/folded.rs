@@ -1,8 +1,8 @@
-//! Sentences that differ in numbers alone, told once.
+//! Sentences that differ only in numbers, merged into one.
 
-/// Stories that differ in numbers alone as one, with their ranges: `it tells 0.0042 to 0.0045 s a step`.
+/// Merges sentences that differ only in numbers, and writes the ranges of the numbers: `it tells 0.0042 to 0.0045 s a step`.
 pub(super) fn folded<'r>(stories: Vec<(String, Vec<&'r str>)>) -> Vec<(String, Vec<&'r str>)> {
-    // Text and numbers, in turns.
+    // Text and numbers alternate.
     let parts = |story: &str| -> Vec<String> {
         let mut parts = vec![String::new()];
         let letters: Vec<char> = story.chars().collect();

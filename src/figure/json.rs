@@ -1,4 +1,4 @@
-//! A table as JSON: the form that `multicard table --format json` promises.
+//! A table as JSON: the format of `multicard table --format json`, which stays stable.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -11,7 +11,7 @@ pub(super) fn render(table: &Table) -> String {
     let columns = table.columns.iter().map(|column| JsonColumn { key: &column.key, unit: &column.unit }).collect();
     let rows = table.rows.iter().map(|row| JsonRow { table, row }).collect();
     let whole = JsonTable { preset: &table.study, columns, rows, notes: &table.notes };
-    // Keys are text and numbers finite, so that nothing here can fail to be written.
+    // Keys are text and numbers are finite, so writing cannot fail.
     serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
 }
 
@@ -41,7 +41,7 @@ struct JsonValue<'a> {
 #[derive(Serialize)]
 struct JsonVerdict<'a> {
     verdict: &'a str,
-    /// Why the cells cannot be compared: its key, and the sentence.
+    /// The key and the sentence of the reason why the cells cannot be compared.
     reason: Option<(&'a str, String)>,
     p: Option<f64>,
     p_holm: Option<f64>,
@@ -92,7 +92,7 @@ impl Serialize for JsonRow<'_> {
         if !row.session.is_empty() {
             map.serialize_entry("session", &row.session)?;
         }
-        // An effect is of no one cell.
+        // An effect does not belong to a single cell.
         if !row.cell.is_empty() {
             map.serialize_entry("cell", &row.cell)?;
             map.serialize_entry("data", &row.data)?;
@@ -101,7 +101,7 @@ impl Serialize for JsonRow<'_> {
         let is_told = |key: &str| ["session", "cell", "data"].contains(&key) || row.levels.get(key).is_some();
         for (column, value) in table.columns.iter().zip(&row.values) {
             match value {
-                // Levels of factors stand together, those that all rows share too.
+                // Levels of factors are written together, including those that all rows share.
                 CellValue::Level(_) if is_told(&column.key) => {}
                 CellValue::Level(level) => map.serialize_entry(&column.key, level)?,
                 CellValue::Text(text) => map.serialize_entry(&column.key, text)?,

@@ -1,5 +1,5 @@
 //! A figure for a manuscript in LaTeX: `\includegraphics` with a caption that says what is shown, over how many repeats, and by which
-//! method intervals were made.
+//! method intervals were computed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,12 +12,13 @@ use super::paper::panel_letter;
 use super::style::Width;
 use crate::text_table::latex_text;
 
-/// A `figure` environment of a figure whose file lies at `file`, as LaTeX finds it; one that is wider than a column goes over both.
+/// A `figure` environment for a figure in the file `file`, a path that LaTeX can find. A figure that is wider than a column spans both
+/// columns.
 pub fn latex_figure(figure: &Figure, file: &str) -> String {
     environment(figure.study.style.width, file, &figure.study.file_name(), &sentences(figure).join(" "))
 }
 
-/// The same of a composed figure: its caption says panel by panel what is shown, and once what holds for all.
+/// The same for a composed figure. Its caption describes each panel, and says once what holds for all panels.
 pub fn latex_composed(composed: &ComposedFigure, file: &str) -> String {
     let drawn = composed.panels.iter().enumerate().filter_map(|(nth, figure)| Some((nth, figure.as_ref().ok()?)));
     // The first sentence says what a panel shows.
@@ -45,7 +46,7 @@ fn environment(width: Width, file: &str, label: &str, caption: &str) -> String {
     )
 }
 
-/// What a caption says: the title, panels, what stands for a cell, intervals with their method, published values.
+/// The sentences of a caption: the title, panels, settings of the cells, intervals with their method, published values.
 fn sentences(figure: &Figure) -> Vec<String> {
     let shown: Vec<_> = figure.charts.iter().filter(|chart| !chart.is_empty()).collect();
     let title = figure.study.overrides.title.as_deref().unwrap_or(&figure.title);

@@ -1,5 +1,5 @@
-//! How runs came about: their launches, when these were, in which order runs were made, and what passed between them. Told by the starts
-//! in the journal, whatever plans intended.
+//! How runs were made: their launches, the times of these, the order of runs, and the pauses. All of this comes from the starts in the
+//! journal, not from plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +9,15 @@ use super::ratio::finished;
 use crate::analysis::{Cell, RunSummary};
 use crate::plan::{Order, Plan};
 
-/// So many launches are told one by one.
+/// Up to this number of launches, each is described.
 const MOST_TOLD: usize = 6;
-/// A pause within a launch is told from so many seconds on, and from so many times its longest run.
+/// A pause within a launch is reported if it lasts at least this number of seconds, and this multiple of the launch's longest run.
 const PAUSE_S: f64 = 600.0;
 const PAUSE_RUNS: f64 = 3.0;
-/// Of an order, this share of runs may be out of place: they failed, and were made again later.
+/// The share of runs that may be out of order, because they failed and were repeated later.
 const OUT_OF_PLACE: f64 = 0.2;
 
-/// The finished runs of a launch in the order of their starts, each with the place of its cell.
+/// The finished runs of a launch in the order of their starts, each with the index of its cell.
 struct Launch<'a> {
     session: &'a str,
     id: &'a str,
@@ -26,7 +26,7 @@ struct Launch<'a> {
     last_s: f64,
 }
 
-/// The sentences on launches of the cells' finished runs.
+/// Sentences on the launches of the cells' finished runs.
 pub(super) fn launches(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
     let mut by_launch: BTreeMap<(&str, &str), Vec<(&RunSummary, usize)>> = BTreeMap::new();
     for (place, cell) in cells.iter().enumerate() {
@@ -36,7 +36,7 @@ pub(super) fn launches(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
     }
     let launches: Option<Vec<Launch>> = by_launch.into_iter().map(|(of, runs)| Launch::new(of, runs)).collect();
     let Some(mut launches) = launches.filter(|launches| !launches.is_empty()) else {
-        return vec!["When runs were started is not recorded of all of them, so their order is not known".to_owned()];
+        return vec!["The start times of some runs were not recorded, so the order of runs is not known".to_owned()];
     };
     launches.sort_by(|a, b| a.first_s.total_cmp(&b.first_s));
     let mut sentences = vec![match launches.as_slice() {
@@ -45,8 +45,8 @@ pub(super) fn launches(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
             format!("Runs were made in one launch, {}{order}", period(one.first_s, one.last_s))
         }
         many if many.len() <= MOST_TOLD => {
-            let told: Vec<String> = many.iter().map(|launch| launch.told(origins)).collect();
-            format!("Runs were made in {} launches: {}", many.len(), told.join("; "))
+            let descriptions: Vec<String> = many.iter().map(|launch| launch.told(origins)).collect();
+            format!("Runs were made in {} launches: {}", many.len(), descriptions.join("; "))
         }
         many => {
             let (first_s, last_s) = (many[0].first_s, many.iter().map(|one| one.last_s).fold(0.0, f64::max));
@@ -59,7 +59,7 @@ pub(super) fn launches(cells: &[Cell], origins: &[Origin]) -> Vec<String> {
 }
 
 impl<'a> Launch<'a> {
-    /// None where the start of a run is not known.
+    /// `None` if the start of a run is not known.
     fn new((session, id): (&'a str, &'a str), mut runs: Vec<(&'a RunSummary, usize)>) -> Option<Self> {
         if runs.iter().any(|(run, _)| run.started_s.is_none()) {
             return None;
@@ -74,13 +74,13 @@ impl<'a> Launch<'a> {
         if self.session.is_empty() { self.id.to_owned() } else { format!("{} of {}", self.id, self.session) }
     }
 
-    /// `p1, 2026-11-23 10:04 to 12:30 UTC (12 runs, interleaved: …)`.
+    /// Its description: `p1, 2026-11-23 10:04 to 12:30 UTC (12 runs, interleaved: …)`.
     fn told(&self, origins: &[Origin]) -> String {
         let order = self.order(origins).map_or(String::new(), |order| format!(", {order}"));
         format!("{}, {} ({}{order})", self.name(), period(self.first_s, self.last_s), counted(self.runs.len(), "run"))
     }
 
-    /// The order in which its runs were started; none of a single cell.
+    /// The order in which its runs were started; `None` if all belong to one cell.
     fn order(&self, origins: &[Origin]) -> Option<String> {
         let cells: BTreeSet<usize> = self.runs.iter().map(|(_, cell)| *cell).collect();
         let repeats: BTreeSet<u32> = self.runs.iter().map(|(run, _)| run.repeat).collect();
@@ -99,11 +99,11 @@ impl<'a> Launch<'a> {
             let shuffled = self.seed(origins).map_or(String::new(), |seed| format!(", shuffled (seed {seed})"));
             let but = match late {
                 0 => String::new(),
-                late => format!(", but for {} later", counted(late, "run")),
+                late => format!(", except for {} later", counted(late, "run")),
             };
-            format!("interleaved: a repeat of all cells{shuffled}, then the next{but}")
+            format!("interleaved: one repeat of all cells{shuffled}, then the next{but}")
         } else {
-            "neither by repeats nor by cells".to_owned()
+            "ordered neither by repeats nor by cells".to_owned()
         })
     }
 
@@ -116,12 +116,12 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// When a run ended, as far as that is known.
+/// When a run ended, if that is known.
 fn ended_s(run: &RunSummary) -> f64 {
     run.started_s.unwrap_or_default() + run.value("total_time_s").unwrap_or_default()
 }
 
-/// What passed between launches, and pauses within them.
+/// The time between launches, and the pauses within them.
 fn gaps(launches: &[Launch]) -> Vec<String> {
     let mut sentences = Vec::new();
     let between: Vec<String> = launches
@@ -134,7 +134,7 @@ fn gaps(launches: &[Launch]) -> Vec<String> {
         })
         .collect();
     if !between.is_empty() {
-        sentences.push(format!("Nothing of them ran for {}", between.join(", ")));
+        sentences.push(format!("None of their runs was active for {}", between.join(", ")));
     }
     for launch in launches {
         let longest_s = launch.runs.iter().filter_map(|(run, _)| run.value("total_time_s")).fold(0.0, f64::max);
@@ -149,12 +149,12 @@ fn gaps(launches: &[Launch]) -> Vec<String> {
     sentences
 }
 
-/// Says that cells have runs of different launches.
+/// A sentence for the case that launches have runs of different cells.
 fn confounded(launches: &[Launch]) -> Option<String> {
     let cells = |launch: &Launch| launch.runs.iter().map(|(_, cell)| *cell).collect::<BTreeSet<usize>>();
     let first = cells(launches.first()?);
     launches.iter().any(|launch| cells(launch) != first).then(|| {
-        "Launches hold runs of different cells: what changed between launches is not told apart from what differs between these \
+        "Launches have runs of different cells: changes between launches cannot be distinguished from differences between these \
          cells"
             .to_owned()
     })
@@ -198,14 +198,14 @@ mod tests {
         let interleaved = by([("fp16", 1), ("fp32", 1), ("fp32", 2), ("fp16", 2), ("fp16", 3), ("fp32", 3)]);
         assert_eq!(
             interleaved,
-            "Runs were made in one launch, 2025-11-23 10:00 to 10:06 UTC, interleaved: a repeat of all cells, then the next"
+            "Runs were made in one launch, 2025-11-23 10:00 to 10:06 UTC, interleaved: one repeat of all cells, then the next"
         );
         let sequential = by([("fp16", 1), ("fp16", 2), ("fp16", 3), ("fp32", 1), ("fp32", 2), ("fp32", 3)]);
         assert!(sequential.ends_with("sequential: all repeats of a cell, then the next cell"), "{sequential}");
         let made_again = by([("fp16", 1), ("fp32", 2), ("fp16", 2), ("fp16", 3), ("fp32", 3), ("fp32", 1)]);
-        assert!(made_again.ends_with("then the next, but for 1 run later"), "{made_again}");
+        assert!(made_again.ends_with("then the next, except for 1 run later"), "{made_again}");
         let mixed = by([("fp16", 3), ("fp32", 1), ("fp16", 1), ("fp32", 3), ("fp16", 2), ("fp32", 2)]);
-        assert!(mixed.ends_with("neither by repeats nor by cells"), "{mixed}");
+        assert!(mixed.ends_with("ordered neither by repeats nor by cells"), "{mixed}");
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             "in 2 launches: p1, 2025-11-23 10:00 to 12:01 UTC (3 runs); p2, 2025-11-24 10:00 to 10:02 UTC (2 runs)",
             "Launch p1 had 1 pause of up to 1 h 58 min between runs",
             " between p1 and p2",
-            "Launches hold runs of different cells",
+            "Launches have runs of different cells",
         ] {
             assert!(text.contains(part), "{part:?} is not in: {text}");
         }

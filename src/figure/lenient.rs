@@ -1,11 +1,11 @@
-//! Values that another version wrote, or somebody edited by hand: what can be read is kept, what cannot is named.
+//! Reads values that another version wrote or somebody edited: readable parts are kept, other parts are reported.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::plan::suggestion;
 
-/// Reads a value whose type has a default for each part. Parts that cannot be read are left out and named, one line each.
+/// Reads a value whose type has a default for each part. Parts that cannot be read are left out and reported, one line each.
 pub(super) fn leniently<T: DeserializeOwned + Default>(value: Value, name: &str) -> (T, Vec<String>) {
     let read = |value: &Value| serde_json::from_value::<T>(value.clone()).map(drop).map_err(|error| error.to_string());
     let mut wrong = Vec::new();
@@ -13,7 +13,7 @@ pub(super) fn leniently<T: DeserializeOwned + Default>(value: Value, name: &str)
     (kept.and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default(), wrong)
 }
 
-/// What of a value can be read at its place; `read` reads the whole with nothing but a value at that place.
+/// The readable part of a value at a path. `read` reads a whole that contains only this value.
 fn kept(
     read: &dyn Fn(&Value) -> Result<(), String>,
     value: Value,
@@ -48,7 +48,7 @@ fn kept(
     kept
 }
 
-/// What serde says of an unknown key, with the nearest of those that there are.
+/// serde's message for an unknown key, with the most similar known key added.
 pub(super) fn explained(path: &str, reason: &str) -> String {
     let Some(known) = reason.strip_prefix("unknown field ") else { return reason.to_owned() };
     let known: Vec<&str> = known.split('`').skip(3).step_by(2).collect();

@@ -1,5 +1,5 @@
-//! A methods paragraph: how the numbers of a study were measured, each sentence from the session's records. What is not recorded is
-//! said to be so.
+//! A methods paragraph: how the numbers of a study were measured. Each sentence comes from the session's records, and the paragraph says
+//! which facts were not recorded.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::analysis::{
 };
 use crate::plan::{Mode, Plan};
 
-/// Facts of environments that the sentence on hardware tells, each with what is written around it.
+/// Facts of environments for the sentence on hardware, each with the text before and after it.
 const HARDWARE: [(&str, &str, &str); 6] = [
     ("cpu_model", "processor ", ""),
     ("cpus", "", ""),
@@ -26,17 +26,17 @@ const HARDWARE: [(&str, &str, &str); 6] = [
     ("gpu_ecc", "GPU ECC ", ""),
     ("gpu_mig", "MIG ", ""),
 ];
-/// Those that the sentence on software tells.
+/// Facts for the sentence on software.
 const SOFTWARE: [(&str, &str, &str); 4] =
     [("system", "", ""), ("kernel", "Linux ", ""), ("driver", "NVIDIA driver ", ""), ("multicard", "multicard ", "")];
-/// Libraries that the worker loads; a program of one's own brings its own.
+/// Libraries that the worker loads; a plan's own program has its own libraries.
 const WORKER_SOFTWARE: [(&str, &str, &str); 4] = [
     ("cuda_runtime", "CUDA runtime ", ""),
     ("cudnn", "cuDNN ", ""),
     ("nccl", "NCCL ", ""),
     ("libtorch", "libtorch ", ""),
 ];
-/// What programs are made of. Packages are those that are installed; which of them a program loads is not known.
+/// Facts about programs. The packages are those that are installed; which of them a program loads is not known.
 const PROGRAM_SOFTWARE: [(&str, &str, &str); 3] = [
     ("program_python", "Python ", ""),
     ("program_packages", "installed packages ", ""),
@@ -75,12 +75,12 @@ pub fn methods(sources: &[Source], study: &Study, origins: &[Origin]) -> String 
     sentences.iter().map(ended).collect::<Vec<_>>().join(" ")
 }
 
-/// How many CPUs runs could use: `1 usable CPU`, or `4 and 16 usable CPUs` where runs differ.
+/// How many CPUs runs could use: `1 usable CPU`, or `4 and 16 usable CPUs` if runs differ.
 fn cpus(count: &str) -> String {
     format!("{count} usable {}", if count == "1" { "CPU" } else { "CPUs" })
 }
 
-/// What was run: workloads, data, cells, what varied and what was held.
+/// What was run: workloads, data, cells, varied and fixed settings.
 fn design(cells: &[Cell]) -> String {
     let described = |cell: &Cell| match cell.data {
         "" => cell.workload.name.to_string(),
@@ -115,7 +115,7 @@ fn design(cells: &[Cell]) -> String {
     text
 }
 
-/// The distinct values of a fact over runs; `None` where some run does not tell it.
+/// The distinct values of a fact over runs; `None` if some run does not have it.
 fn values_of(runs: &[&RunSummary], key: &str) -> Option<String> {
     let value = |run: &&RunSummary| Some(run.environment.as_ref()?.get(key)?.to_owned());
     let mut values: Vec<String> = runs.iter().map(value).collect::<Option<_>>()?;
@@ -124,7 +124,7 @@ fn values_of(runs: &[&RunSummary], key: &str) -> Option<String> {
     Some(values.join(" and "))
 }
 
-/// The machine and its software, from what was recorded with each run; else from the session's description of its machine.
+/// The machine and its software, as recorded with each run, or else as the session describes its machine.
 fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
     let recorded = runs.iter().filter(|run| run.environment.is_some()).count();
     if recorded < runs.len() {
@@ -142,10 +142,11 @@ fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
             )
         });
         let nodes = nodes.collect::<Vec<_>>().join(" / ");
-        let of = if recorded == 0 { "the runs".to_owned() } else { format!("{} of the runs", runs.len() - recorded) };
+        let which =
+            if recorded == 0 { "the runs".to_owned() } else { format!("{} of the runs", runs.len() - recorded) };
         return vec![
             format!("The sessions were created on: {nodes}"),
-            format!("The environment of {of} (CUDA libraries, kernel, power limit, ECC, governor) was not recorded"),
+            format!("The environment of {which} (CUDA libraries, kernel, power limit, ECC, governor) was not recorded"),
         ];
     }
     let (machine, software, mut unknown) = environment(runs);
@@ -156,9 +157,9 @@ fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
     }
     let mut sentences = vec![format!("Runs used {gpus}; {machine}"), format!("Software: {software}{commit}")];
     let programs: Vec<&RunSummary> = runs.iter().copied().filter(|run| is_program(run)).collect();
-    let told =
+    let fact_text =
         |(key, before, after): &(&str, &str, &str)| Some(format!("{before}{}{after}", values_of(&programs, key)?));
-    let made_of: Vec<String> = PROGRAM_SOFTWARE.iter().filter_map(told).collect();
+    let made_of: Vec<String> = PROGRAM_SOFTWARE.iter().filter_map(fact_text).collect();
     if !programs.is_empty() {
         let made_of = if made_of.is_empty() { "its libraries are not recorded".to_owned() } else { made_of.join(", ") };
         sentences.push(format!("The plan's own program: {made_of}"));
@@ -169,25 +170,25 @@ fn hardware(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
     sentences
 }
 
-/// Hardware and software of runs whose environment was recorded, and the facts that some of them lack.
+/// The hardware and software of runs whose environment was recorded, and the facts that some of these runs lack.
 fn environment(runs: &[&RunSummary]) -> (String, String, Vec<String>) {
     let on_gpus = runs.iter().any(|run| run.environment.as_ref().and_then(|known| known.get("gpus")) != Some("none"));
-    // The worker's libraries say nothing of runs of programs.
+    // Runs of programs do not use the worker's libraries.
     let of_worker: Vec<&RunSummary> = runs.iter().copied().filter(|run| !is_program(run)).collect();
     let mut unknown = Vec::new();
     let mut tell = |runs: &[&RunSummary], facts: &[(&str, &str, &str)]| {
-        let mut told = Vec::new();
+        let mut recorded_facts = Vec::new();
         for (key, before, after) in facts.iter().filter(|_| !runs.is_empty()) {
             let of_gpus = ["gpu", "driver", "cuda_runtime", "cudnn", "nccl"].iter().any(|start| key.starts_with(start));
             match values_of(runs, key) {
-                // Libraries that libtorch brings say nothing of runs without a GPU.
+                // Runs without a GPU do not use libtorch's CUDA libraries.
                 _ if of_gpus && !on_gpus => {}
-                Some(value) if *key == "cpus" => told.push(cpus(&value)),
-                Some(value) => told.push(format!("{before}{value}{after}")),
+                Some(value) if *key == "cpus" => recorded_facts.push(cpus(&value)),
+                Some(value) => recorded_facts.push(format!("{before}{value}{after}")),
                 None => unknown.push(if before.is_empty() { (*key).to_owned() } else { before.trim_end().to_owned() }),
             }
         }
-        told
+        recorded_facts
     };
     let machine = tell(runs, &HARDWARE).join(", ");
     let software = [tell(runs, &SOFTWARE), tell(&of_worker, &WORKER_SOFTWARE)].concat().join(", ");
@@ -199,7 +200,7 @@ fn is_program(run: &RunSummary) -> bool {
     run.workload.command.is_some()
 }
 
-/// Repeats of cells.
+/// How many repeats cells have.
 fn repeats(cells: &[Cell]) -> String {
     let counts: Vec<usize> = cells.iter().map(|cell| finished(cell).count()).collect();
     let (least, most) = (counts.iter().min().copied().unwrap_or(0), counts.iter().max().copied().unwrap_or(0));
@@ -208,25 +209,25 @@ fn repeats(cells: &[Cell]) -> String {
     format!("Each cell has {times}")
 }
 
-/// The columns in which more than one row has a value: those of ratios that are only the baseline's own say nothing.
+/// The columns in which more than one row has a value. A ratio that only the baseline has is not shown.
 fn with_values(columns: &[Column], rows: &[Row]) -> Vec<Column> {
     let is_told = |place: usize| rows.iter().filter(|row| row.values[place] != CellValue::Missing).count() > 1;
     columns.iter().enumerate().filter(|(place, _)| is_told(*place)).map(|(_, column)| column.clone()).collect()
 }
 
-/// How far runs went, and their warm-up.
+/// How runs ended, and their warm-up.
 fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
     let mut sentences = Vec::new();
     let (programs, own): (Vec<&RunSummary>, Vec<&RunSummary>) = runs.iter().copied().partition(|run| is_program(run));
     let (full, quick): (Vec<&RunSummary>, Vec<&RunSummary>) = own.into_iter().partition(|run| run.mode == Mode::Full);
     if !full.is_empty() {
         let warm_up = warm_up(&full, origins);
-        sentences.push(format!("{} went through all epochs; warm-up{warm_up} is left out", counted(full.len(), "run")));
+        sentences.push(format!("{} completed all epochs; warm-up{warm_up} is left out", counted(full.len(), "run")));
     }
     if !programs.is_empty() {
-        let found =
+        let finds_warm_up =
             programs.iter().filter_map(|run| run.workload.command.as_ref()).all(|own| own.readings.finds_warm_up);
-        let warm_up = if found { " (found by MSER-5)".to_owned() } else { warm_up(&programs, origins) };
+        let warm_up = if finds_warm_up { " (found by MSER-5)".to_owned() } else { warm_up(&programs, origins) };
         sentences.push(format!(
             "{} of the plan's own program ended by itself; warm-up{warm_up} is left out",
             counted(programs.len(), "run")
@@ -243,7 +244,7 @@ fn modes(runs: &[&RunSummary], origins: &[Origin]) -> Vec<String> {
     sentences
 }
 
-/// The least steps of warm-up that the plans of runs say: ` (at least 10 steps)`.
+/// The minimum warm-up steps that the plans of runs ask for: ` (at least 10 steps)`.
 fn warm_up(runs: &[&RunSummary], origins: &[Origin]) -> String {
     let plans = origins.iter().flat_map(|origin| &origin.plans);
     let mut steps: Vec<u64> = plans
@@ -257,7 +258,7 @@ fn warm_up(runs: &[&RunSummary], origins: &[Origin]) -> String {
     if steps.is_empty() { String::new() } else { format!(" (at least {} steps)", steps.join(" or ")) }
 }
 
-/// How quick runs ended: at the precision that was asked for, or with their steps.
+/// How quick runs ended: when the requested precision was reached, or after all their steps.
 fn quick_runs(runs: &[&RunSummary]) -> Vec<String> {
     if runs.is_empty() {
         return Vec::new();
@@ -274,15 +275,13 @@ fn quick_runs(runs: &[&RunSummary]) -> Vec<String> {
         |run: &&&RunSummary| run.training.is_some_and(|training| (training.steps as f64) < training.planned_steps);
     let early = runs.iter().filter(early).count();
     let mut text = format!(
-        "{} found their own warm-up (MSER-5) and were to end once the mean step was known to {}",
+        "{} found their own warm-up (MSER-5) and were to end when the mean step time was known to {}",
         counted(runs.len(), "quick run"),
         asked.join(" or ")
     );
     text += &match (early, missed.len()) {
-        (_, 0) => format!("; all of them know it so well, {early} before their steps were over"),
-        (early, missing) => format!(
-            "; {early} ended before their steps were over, and {missing} made all of them and know it less well"
-        ),
+        (_, 0) => format!("; all of them reached this, {early} before their last step"),
+        (early, missing) => format!("; {early} ended early, and {missing} did all their steps without reaching it"),
     };
     if let Some(worst) = missed.iter().flatten().copied().max_by(f64::total_cmp) {
         text += &format!(", the worst to {}", percent(worst));
@@ -293,7 +292,7 @@ fn quick_runs(runs: &[&RunSummary]) -> Vec<String> {
     vec![text]
 }
 
-/// What programs said of their own steps, and whether their clocks were confirmed.
+/// Which step times programs reported, and whether their clocks were confirmed.
 fn said_by_programs(runs: &[&RunSummary]) -> Vec<String> {
     let programs = || runs.iter().filter(|run| is_program(run));
     let clocks: Vec<Clock> = programs().filter_map(|run| run.clock).collect();
@@ -307,7 +306,7 @@ fn said_by_programs(runs: &[&RunSummary]) -> Vec<String> {
         let impossible = clocks.iter().filter(|clock| clock.is_impossible()).count();
         let open = clocks.len() - confirmed - impossible;
         let mut text = format!(
-            "Step times of {} are those that the program said; when its lines arrived confirms those of {confirmed}",
+            "Step times of {} are those that the program reported; the arrival times of its lines confirm those of {confirmed}",
             counted(clocks.len(), "run")
         );
         if impossible > 0 {
@@ -321,7 +320,7 @@ fn said_by_programs(runs: &[&RunSummary]) -> Vec<String> {
     sentences
 }
 
-/// How many runs bear marks.
+/// How many runs have marks.
 fn marks(runs: &[&RunSummary]) -> String {
     let mut labels: BTreeMap<&str, usize> = BTreeMap::new();
     for run in runs {
@@ -340,7 +339,7 @@ fn marks(runs: &[&RunSummary]) -> String {
     format!("Marks on {}: {}", counted(runs.len(), "finished run"), listed.join(", "))
 }
 
-/// What does not enter the values.
+/// What is excluded from the values.
 fn excluded(chosen: &Chosen, cells: &[Cell]) -> Vec<String> {
     let mut out = Vec::new();
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
@@ -362,16 +361,16 @@ fn excluded(chosen: &Chosen, cells: &[Cell]) -> Vec<String> {
     vec![if out.is_empty() { "No run was excluded".to_owned() } else { format!("Excluded: {}", out.join("; ")) }]
 }
 
-/// Outliers of the study's measure, which stay.
+/// Outliers of the study's measure, which are included in the values.
 fn stand_off(cells: &[Cell], study: &Study) -> Option<String> {
     let key = study.measure.clone().unwrap_or_else(|| study.ratio_of());
-    let found: Vec<String> = cells
+    let outliers_of_cells: Vec<String> = cells
         .iter()
         .filter_map(|cell| Some(outliers(cell, cell.measure(&key)?)))
         .flatten()
         .map(|outlier| outlier.run)
         .collect();
-    (!found.is_empty()).then(|| format!("Outliers, kept in all values: {}", found.join(", ")))
+    (!outliers_of_cells.is_empty()).then(|| format!("Outliers, kept in all values: {}", outliers_of_cells.join(", ")))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ fn runs(environment: Option<Environment>) -> Vec<RunSummary> {
             let time_s = if precision == "fp32" { 0.02 } else { 0.01 } + f64::from(repeat) * 1e-5;
             let mut record = fixture::run(&fixture::cell(precision, 1, "single"), repeat, time_s);
             record.environment.clone_from(&environment);
-            // Repeat by repeat, in the night of 2023-11-14.
+            // One repeat after the other, in the night of 2023-11-14.
             let place = f64::from(2 * repeat) + if precision == "fp32" { 0.0 } else { 1.0 };
             record.started_time_s = Some(1_700_000_000.0 + 60.0 * place);
             record.ended_time_s = record.started_time_s.map(|started_s| started_s + 50.0);
@@ -61,9 +61,9 @@ fn every_sentence_is_from_the_records() {
         "NVIDIA driver 580.65, libtorch 2.11.0 (git commit abc123).",
         "Not recorded: CPU governor, GPU ECC, MIG",
         "Each cell has 2 to 3 finished repeats.",
-        "Runs were made in one launch, 2023-11-14 22:15 to 22:20 UTC, interleaved: a repeat of all cells, shuffled (seed 7), then the next.",
-        "5 runs went through all epochs; warm-up (at least 10 steps) is left out.",
-        "which holds the true median in 50 or 75 % of cases",
+        "Runs were made in one launch, 2023-11-14 22:15 to 22:20 UTC, interleaved: one repeat of all cells, shuffled (seed 7), then the next.",
+        "5 runs completed all epochs; warm-up (at least 10 steps) is left out.",
+        "which contains the true median in 50 or 75 % of cases",
         "above 1 is faster.",
         "Excluded: 1 failed.",
     ] {
@@ -107,12 +107,12 @@ fn recorded_runs_are_told_by_who_recorded_them() {
         runs[index].recording = recording;
     }
     let study = Study { runs: Runs::All, ..Study::default() };
-    let said = methods(&[Source { session: "", runs: &runs, reports: &[] }], &study, &[origin()]);
-    assert!(said.contains("1 run was recorded by Nsight Systems, which costs time"), "{said}");
-    assert!(said.contains("2 runs were recorded by the built-in tracer, which costs time"), "{said}");
+    let paragraph = methods(&[Source { session: "", runs: &runs, reports: &[] }], &study, &[origin()]);
+    assert!(paragraph.contains("1 run was recorded by Nsight Systems, which costs time"), "{paragraph}");
+    assert!(paragraph.contains("2 runs were recorded by the built-in tracer, which costs time"), "{paragraph}");
 }
 
-/// The runs as those of a program whose plan brings it.
+/// The runs, as if they were of a program that the plan brings.
 fn of_program(mut runs: Vec<RunSummary>, clock: Clock) -> Vec<RunSummary> {
     for run in &mut runs {
         let command = Some(Arc::new(crate::plan::Command::default()));
@@ -143,8 +143,8 @@ fn what_a_program_said_itself_and_whether_its_clock_is_confirmed_is_told() {
     let text = said(&runs);
     for part in [
         "Step times of 1 run are the times between the program's lines.",
-        "Step times of 4 runs are those that the program said; when its lines arrived confirms those of 3; those of 1 could not be \
-         confirmed.",
+        "Step times of 4 runs are those that the program reported; the arrival times of its lines confirm those of 3; those of 1 could \
+         not be confirmed.",
     ] {
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }
@@ -166,7 +166,7 @@ fn quick_runs_that_made_all_of_their_steps_are_not_said_to_have_ended_early() {
         }
     }
     let text = said(&runs);
-    let part = "known to ±1 %; 1 ended before their steps were over, and 4 made all of them and know it less well, the worst to ±36 %; \
+    let part = "known to ±1 %; 1 ended early, and 4 did all their steps without reaching it, the worst to ±36 %; \
                 training times of 1 are extrapolated";
     assert!(text.contains(part), "{text}");
 }

@@ -1,4 +1,4 @@
-//! What stands under a table: what all rows share, how values were made, what is not in them.
+//! The notes below a table: what all rows share, how values were computed, and what is excluded.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::analysis::{
     step_of, usual_spread, varying,
 };
 
-/// Measures that are not of the time after the warm-up.
+/// Measures that include the warm-up.
 const WHOLE_RUN: [&str; 2] = ["total_time_s", "energy_j"];
 
 /// The notes of a table, one sentence each.
@@ -26,7 +26,7 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     let mut notes = vec![held_note(cells), method_note(rows)];
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
     if shows("step_time_s") {
-        notes.push("warm-up steps are left out; step times are of the slowest rank".to_owned());
+        notes.push("warm-up steps are left out; step times are those of the slowest rank".to_owned());
     }
     if shows("mean_step_time_s") {
         notes.push(format!(
@@ -37,26 +37,26 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     let whole: Vec<&str> =
         columns.iter().filter(|one| WHOLE_RUN.contains(&&*one.key)).map(|one| one.name.as_str()).collect();
     if !whole.is_empty() {
-        notes.push(format!("of the whole run, its start and warm-up included: {}", whole.join(", ").to_lowercase()));
+        notes.push(format!("of the whole run, including its start and warm-up: {}", whole.join(", ").to_lowercase()));
     }
     if shows("training_time_s") {
         notes.push(
-            "training time: the mean steady step, of those that neither warm up nor open an epoch, times all steps of the plan; start \
-             and evaluation are no part of it"
+            "training time: the mean time of steady steps, without warm-up and the first step of each epoch, times all steps of the plan; it \
+             includes neither the start nor evaluation"
                 .to_owned(),
         );
     }
     notes.extend(summary_of_baseline(cells, columns, baseline));
     notes.extend(verdict_note(cells, columns, rows));
     if columns.iter().any(|column| column.shown_unit == "GB") {
-        notes.push("1 GB is 10^9 bytes; peaks are of the rank or GPU with the most".to_owned());
+        notes.push("1 GB is 10^9 bytes; peaks are those of the rank or GPU with the highest".to_owned());
     }
     if let Some(place) = columns.iter().position(|column| column.key == "warm_up_peak_bytes") {
         let of_warm_up = rows.iter().filter(|row| matches!(row.values[place], CellValue::Measure(_))).count();
         let peaks = "allocated, reserved and active peaks";
         notes.push(match of_warm_up {
-            0 => format!("{peaks} include the warm-up where it is not told apart"),
-            _ => format!("{peaks} are of the time after the warm-up, in which cuDNN tries its algorithms"),
+            0 => format!("{peaks} include the warm-up if it is unknown"),
+            _ => format!("{peaks} exclude the warm-up, in which cuDNN tries its algorithms"),
         });
     }
     notes.extend(spread_note(cells, columns));
@@ -73,8 +73,8 @@ pub(super) fn notes(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: 
     notes
 }
 
-/// Those of the notes that change how a row is read: which runs are in no value, what must be known of the others, what its brackets
-/// and its ratios are.
+/// The notes that change how a row is read: which runs are not in the values, what must be known about other runs, what brackets and
+/// ratios mean.
 pub(super) fn lead(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &Baseline) -> Vec<String> {
     if cells.is_empty() {
         return Vec::new();
@@ -89,14 +89,17 @@ pub(super) fn lead(cells: &[Cell], columns: &[Column], rows: &[Row], baseline: &
     lead
 }
 
-/// Which data sets are made in the likeness of others.
+/// Notes on data sets that are stand-ins for others.
 fn stand_in_notes(cells: &[Cell]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for cell in cells {
         let set = cell.data.split(' ').next().unwrap_or_default();
         let Some(rule) = cell.workload.data_set(set).filter(|rule| rule.synthetic) else { continue };
         let help = rule.help.split(['.', ';']).next().unwrap_or_default();
-        let text = format!("data = {set}: {help}; what compares data sets says how they were made", help = lower(help));
+        let text = format!(
+            "data = {set}: {help}; comparisons of data sets then show only how they were generated",
+            help = lower(help)
+        );
         if !notes.contains(&text) {
             notes.push(text);
         }
@@ -104,13 +107,13 @@ fn stand_in_notes(cells: &[Cell]) -> Vec<String> {
     notes
 }
 
-/// A sentence as a part of another.
+/// A sentence in a form that can follow a colon.
 fn lower(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// Says that recorded runs are not among the others.
+/// The note that traced cells are left out.
 pub(super) fn traced_note(traced: usize) -> String {
     format!(
         "traced cells: {traced}, left out because tracing costs time: --traced (\"Traced runs\" in the window) includes them"
@@ -128,13 +131,13 @@ fn held_note(cells: &[Cell]) -> String {
     format!("held: {}", if held.is_empty() { "nothing".to_owned() } else { held.join(", ") })
 }
 
-/// Says for each method and count in the table what the brackets are.
+/// What the brackets mean, for each method and number of repeats in the table.
 pub(super) fn method_note(rows: &[Row]) -> String {
     let values = rows.iter().flat_map(|row| &row.values).filter_map(|value| match value {
         CellValue::Measure(value) => Some((value.method, value.n)),
         _ => None,
     });
-    // A value over itself has several repeats and no interval: the baseline's note tells.
+    // A value divided by itself has several repeats and no interval; the baseline's note says so.
     let mut methods: Vec<(Method, usize)> = values.filter(|(method, n)| *method != Method::One || *n == 1).collect();
     methods.sort_unstable();
     methods.dedup();
@@ -147,7 +150,7 @@ pub(super) fn method_note(rows: &[Row]) -> String {
                 Method::One => "none for n = 1".to_owned(),
                 Method::Range => {
                     let shares = same.iter().map(|(_, n)| coverage_text(*n)).collect::<Vec<_>>().join(" or ");
-                    format!("range of {counts} repeats, which holds the true median in {shares} % of cases")
+                    format!("range of {counts} repeats, which contains the true median in {shares} % of cases")
                 }
                 Method::OrderStatistics => {
                     format!("95 % interval of the median of {counts} repeats, by order statistics")
@@ -163,14 +166,14 @@ pub(super) fn method_note(rows: &[Row]) -> String {
     format!("values are medians of repeats; intervals: {}", described.join("; "))
 }
 
-/// How often the range of so many repeats holds the median, in percent.
+/// The probability in percent that the range of `n` repeats contains the median.
 pub(super) fn coverage_text(n: usize) -> String {
     let coverage = range(&vec![0.0; n]).and_then(|value| value.coverage()).unwrap_or(0.0);
     without_zeros(&format!("{:.2}", 100.0 * coverage)).to_owned()
 }
 
-/// How verdicts were made; each column of them is a family. Then what they rest on where that is less than it seems, and whether
-/// check values agree.
+/// Notes on verdicts: how they were computed, where each column of them is a family; weaknesses of their basis; and whether check values
+/// agree.
 pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> Vec<String> {
     let judged_in = |place: usize| -> Vec<&Judgement> {
         let values = rows.iter().map(|row| &row.values[place]);
@@ -200,17 +203,17 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
         true => ("Student's t between sessions, by their spread pooled over both sides", "sessions"),
         false => ("Student's t on logarithms of paired ratios", "repeats"),
     };
-    let power = format!("a difference \"would show\" that as many {again} again show in 80 % of cases");
+    let power = format!("a difference \"would show\" if the same number of new {again} would show it in 80 % of cases");
     let how = match tested.as_slice() {
-        [0] if of_sessions => "verdicts: none, as two sessions do not tell how far sessions differ".to_owned(),
-        [0] => "verdicts: none, as no two repeats form pairs".to_owned(),
+        [0] if of_sessions => "verdicts: none, because two sessions do not show how much sessions differ".to_owned(),
+        [0] => "verdicts: none, because no two repeats form pairs".to_owned(),
         [1] => format!("verdict: {test} at 5 %, equality within {within} % by two one-sided tests; {power}"),
         counts => {
             let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
-            let of = if families.len() == 1 { "over all" } else { "over each column's" };
+            let family = if families.len() == 1 { "over all" } else { "over each column's" };
             format!(
-                "verdicts: {test}, equality within {within} % by two one-sided tests, at 5 % {of} \
-                 {} comparisons (Holm), those that a filter hides included; {power}",
+                "verdicts: {test}, equality within {within} % by two one-sided tests, at 5 % {family} \
+                 {} comparisons (Holm), including those that a filter hides; {power}",
                 counts.join(" or ")
             )
         }
@@ -218,7 +221,7 @@ pub(super) fn verdict_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> 
     std::iter::once(how).chain(grounds(&all)).chain(check_note(cells, &all)).collect()
 }
 
-/// Why comparisons say less than their repeats: reasons with their counts, and what to do.
+/// Why rows have no verdict: reasons with their counts, and what to do.
 fn grounds(judged: &[&Judgement]) -> Vec<String> {
     let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for reason in judged.iter().filter_map(|one| one.reason.as_ref()) {
@@ -231,24 +234,23 @@ fn grounds(judged: &[&Judgement]) -> Vec<String> {
         format!("not comparable in {}: {}; {advice}", counted(texts.len(), "row"), texts[0])
     };
     let looked = judged.iter().map(|one| one.looks).max().filter(|looks| *looks > 1).map(|looks| {
-        format!("repeats were added in {looks} launches: each look at them spends a part of the 5 %, so that deciding when to stop does not")
+        format!("repeats were added in {looks} launches: each look at the results uses a part of the 5 %, so false differences stay below 5 % whenever one stops")
     });
     reasons.iter().map(note).chain(looked).collect()
 }
 
-/// Whether check values agree, in one sentence; none where there is nothing to check.
+/// Whether check values agree, as a sentence; `None` if there is nothing to compare.
 fn check_note(cells: &[Cell], judged: &[&Judgement]) -> Option<String> {
     let compared: Vec<&&Judgement> = judged.iter().filter(|one| one.p.is_some()).collect();
     let count = |name: &str| compared.iter().filter(|one| one.check.name() == name).count();
     let (same, differs, unknown, none) = (count("same"), count("differs"), count("unknown"), count("none"));
     if none == compared.len() {
         let untold = match cells.iter().flat_map(|cell| &cell.runs).any(|run| !run.checked.is_empty()) {
-            true => format!("the runs do not tell {}", checked_by(cells)),
-            false => "the runs tell neither accuracy nor loss".to_owned(),
+            true => format!("the runs do not report {}", checked_by(cells)),
+            false => "the runs report neither accuracy nor loss".to_owned(),
         };
-        return (none > 0).then(|| {
-            format!("check: none; {untold}, so that a cell that computes something else would not be noticed")
-        });
+        return (none > 0)
+            .then(|| format!("check: none; {untold}, so a cell that computes something else would not be noticed"));
     }
     let needed = compared.iter().filter_map(|one| match &one.check {
         Check::Unknown { needed: Some(needed), .. } => Some(*needed),
@@ -256,8 +258,8 @@ fn check_note(cells: &[Cell], judged: &[&Judgement]) -> Option<String> {
     });
     let needed = needed
         .max()
-        .map_or(String::new(), |needed| format!("; about {} would tell", counted(needed as usize, "repeat")));
-    let parts = [(same, "the same in"), (differs, "different in"), (unknown, "not told apart by these repeats in")];
+        .map_or(String::new(), |needed| format!("; about {} would show it", counted(needed as usize, "repeat")));
+    let parts = [(same, "the same in"), (differs, "different in"), (unknown, "undecided with these repeats in")];
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{words} {count}")).collect();
     Some(format!(
@@ -268,41 +270,43 @@ fn check_note(cells: &[Cell], judged: &[&Judgement]) -> Option<String> {
     ))
 }
 
-/// How far repeats of the first measure of speed spread, and how much of that comes from within runs.
+/// How much repeats of the first measure of speed spread, and how much of that comes from within runs.
 fn spread_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
     let measures = columns.iter().filter_map(|column| measure_of(cells, &column.key));
     let measure = measures.into_iter().find(|measure| measure.on_speed)?;
-    let of = |cell: &Cell, key: &str| by_repeat(cell, key).into_iter().map(|(_, value)| value).collect::<Vec<f64>>();
-    let spreads: Vec<f64> = cells.iter().filter_map(|cell| spread(&of(cell, &measure.key))).collect();
+    let values_of =
+        |cell: &Cell, key: &str| by_repeat(cell, key).into_iter().map(|(_, value)| value).collect::<Vec<f64>>();
+    let spreads: Vec<f64> = cells.iter().filter_map(|cell| spread(&values_of(cell, &measure.key))).collect();
     let usual = usual_spread(&spreads)?;
     let within = |cell: &Cell| {
-        let errors = of(cell, "step_error");
+        let errors = values_of(cell, "step_error");
         (!errors.is_empty()).then(|| errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64)
     };
     let name = measure.name.to_lowercase();
-    let mut note = format!("repeats of {name} spread by {} % of it (median over cells)", significant(100.0 * usual));
+    let mut note =
+        format!("repeats of {name} spread by {} % of the value (median over cells)", significant(100.0 * usual));
     let withins: Vec<f64> = cells.iter().filter_map(within).collect();
     if let Some(within) = usual_spread(&withins).filter(|_| measure.key == "step_time_s" && usual > 0.0) {
         let share = (100.0 * within / usual.powi(2)).min(100.0);
         let advice = if share < 50.0 {
-            "more repeats narrow intervals, longer runs do not"
+            "more repeats make intervals narrower, longer runs do not"
         } else {
-            "longer runs narrow intervals too"
+            "longer runs make intervals narrower, too"
         };
         note += &format!("; {share:.0} % of that variance comes from within runs: {advice}");
     }
     Some(note)
 }
 
-/// Repeats that stand far off the others of their cell, one line a run.
+/// Repeats that are far from the others of their cell, one line per run.
 fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for cell in cells {
         let measures = columns.iter().filter_map(|column| Some((cell.measure(&column.key)?, column)));
-        let found =
+        let outliers_of_cells =
             measures.flat_map(|(measure, column)| outliers(cell, measure).into_iter().map(move |one| (one, column)));
         let mut by_run: Vec<(String, Vec<&'static str>, Vec<String>)> = Vec::new();
-        for (outlier, column) in found {
+        for (outlier, column) in outliers_of_cells {
             let [shown, median] = [outlier.value, outlier.median].map(|value| significant(value * column.shown_factor));
             let unit = if column.shown_unit.is_empty() { String::new() } else { format!(" {}", column.shown_unit) };
             let text = format!("{} {shown}{unit} (its cell's median: {median}{unit})", column.name.to_lowercase());
@@ -319,10 +323,10 @@ fn outlier_notes(cells: &[Cell], columns: &[Column]) -> Vec<String> {
     notes
 }
 
-/// Repeats whose GPUs were slower or warmer than those of the others.
+/// Repeats whose GPUs were slower or warmer than in the others.
 fn condition_notes(cells: &[Cell]) -> Vec<String> {
-    let found = cells.iter().flat_map(conditions);
-    found.map(|Condition { run, label, text }| format!("{label}: {run}: {text}")).collect()
+    let slow_or_warm = cells.iter().flat_map(conditions);
+    slow_or_warm.map(|Condition { run, label, text }| format!("{label}: {run}: {text}")).collect()
 }
 
 /// Whether the first measure of speed jumped or drifted with the order of runs.
@@ -350,10 +354,10 @@ fn session_drift_note(cells: &[Cell], columns: &[Column]) -> Option<String> {
     );
     note += &drift.clock.map_or(String::new(), |clock| format!("; GPU clock {}", percent(clock)));
     note += &drift.warmer_c.map_or(String::new(), |warmer_c| format!("; GPU temperature {warmer_c:+.0} °C"));
-    Some(note + "; ratios are paired by repeat, which keeps it out of them where runs are interleaved")
+    Some(note + "; ratios are paired by repeat, which cancels this if runs are interleaved")
 }
 
-/// Why energies are empty.
+/// Why cells of energy are empty.
 fn energy_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> Option<String> {
     const ENERGIES: [&str; 4] = ["energy_j", "steady_energy_j", "energy_per_unit_j", "power_w"];
     let is_empty = |place: usize| rows.iter().all(|row| row.values[place] == CellValue::Missing);
@@ -361,15 +365,15 @@ fn energy_note(cells: &[Cell], columns: &[Column], rows: &[Row]) -> Option<Strin
     places.find(|(place, _)| is_empty(*place))?;
     let on_cpus = cells.iter().flat_map(finished).all(|run| run.device.as_deref() == Some("cpu"));
     Some(if on_cpus {
-        "energy: none, as these runs used no GPU".to_owned()
+        "energy: none, because these runs used no GPU".to_owned()
     } else {
-        "energy: none, as not all of the runs' GPUs told their energy or power while steps counted, or it is not known when that \
-         was (a program that says its steps after they have ended gives each its `time_s`)"
+        "energy: none, because some of the runs' GPUs did not report energy or power during the steps that count, or the times of these \
+         steps are unknown (a program that reports its steps late must give the `time_s` of each)"
             .to_owned()
     })
 }
 
-/// What ratios and speed-ups of a table are over.
+/// What ratios and speed-ups of a table are divided by.
 pub(super) fn summary_of_baseline(cells: &[Cell], columns: &[Column], baseline: &Baseline) -> Vec<String> {
     let shows = |key: &str| columns.iter().any(|column| column.key == key);
     let speedup = shows(SPEEDUP).then(|| baseline_note(cells, baseline));
@@ -387,12 +391,12 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
         );
     }
     let paired = if leaves_repeats_out(cells, baseline) {
-        "; repeats without a partner of the same number do not count"
+        "; repeats without a partner of the same number are not used"
     } else {
         ""
     };
     if let Some(levels) = baseline.of_each() {
-        return format!("speed-up: throughput over that with {levels}, all else equal{paired}");
+        return format!("speed-up: throughput over that with {levels}, all else being equal{paired}");
     }
     let Some(cell) = baseline.only() else {
         return "speed-ups are left out: no run has a throughput".to_owned();
@@ -404,7 +408,7 @@ fn baseline_note(cells: &[Cell], baseline: &Baseline) -> String {
     )
 }
 
-/// Whether some speed-up is of pairs of repeats while one side has more of them; see [`crate::analysis::ratio`].
+/// Whether a speed-up uses pairs of repeats while one side has more repeats; see [`crate::analysis::ratio`].
 fn leaves_repeats_out(cells: &[Cell], baseline: &Baseline) -> bool {
     let pairs = cells.iter().filter_map(|cell| Some((cell, baseline.of(cell)?)));
     pairs.filter(|(cell, base)| cell.key() != base.key()).any(|(cell, base)| {
@@ -418,8 +422,8 @@ fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
     if let Some(unknown) = &baseline.unknown {
         return format!("ratios are left out: baseline {unknown:?} is not among the cells; choose another");
     }
-    let of = cells.iter().find_map(|cell| baseline.of(cell)?.measure(&baseline.ratio_of));
-    let measure = of.map_or(String::new(), |measure| measure.name.to_lowercase());
+    let measure_of_base = cells.iter().find_map(|cell| baseline.of(cell)?.measure(&baseline.ratio_of));
+    let measure = measure_of_base.map_or(String::new(), |measure| measure.name.to_lowercase());
     let (of_base, base) = match (baseline.of_each(), baseline.only()) {
         (Some(levels), _) => (format!("with {levels}, all else equal,"), format!("that with {levels}, all else equal")),
         (None, Some(cell)) => {
@@ -428,7 +432,7 @@ fn ratio_note(cells: &[Cell], baseline: &Baseline) -> String {
         }
         (None, None) => return "ratios are left out: no run has this measure".to_owned(),
     };
-    if of.is_some_and(Measure::is_time) {
+    if measure_of_base.is_some_and(Measure::is_time) {
         return format!("ratio: {measure} {of_base} over that of the row; above 1 is faster");
     }
     format!("ratio: {measure} over {base}")
@@ -445,22 +449,22 @@ fn cost_note(cells: &[Cell], baseline: &Baseline) -> String {
 
 /// A cell's levels that differ among the others.
 impl Baseline<'_> {
-    /// The one cell that ratios are over, by the levels that tell it from the others.
+    /// The baseline of all cells, named by the levels that distinguish it from the others.
     fn cell_name(&self, cells: &[Cell], cell: &Cell) -> String {
         let mut all = cells.to_vec();
         if all.iter().all(|known| known.key() != cell.key()) {
             all.push(cell.clone());
         }
-        // Each cell has that one of its parts that was made like it.
+        // Each cell has the part of the baseline that was made like it.
         let is_each = |key: &str| self.is_by_making && key == MADE_WITH;
-        let told = varying(&all).into_iter().filter(|setting| !is_each(&setting.key));
-        let levels = told.filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
+        let distinguishing = varying(&all).into_iter().filter(|setting| !is_each(&setting.key));
+        let levels = distinguishing.filter_map(|setting| Some((setting.key.clone(), cell.level(&setting.key)?)));
         let levels: Vec<String> = levels.map(|(key, level)| format!("{key} = {level}")).collect();
         if levels.is_empty() { format!("cell {}", cell.id) } else { levels.join(", ") }
     }
 }
 
-/// What must be said of a baseline that is gone, or that the filter leaves out.
+/// A warning about a baseline that no longer exists or that the filter hides.
 pub(super) fn baseline_warning(cells: &[Cell], baseline: &Baseline) -> Option<String> {
     if let Some(unknown) = &baseline.unknown {
         return Some(format!("Baseline {unknown:?} is not among the cells: there are no ratios. Choose another."));
@@ -476,14 +480,14 @@ fn device_note(cells: &[Cell]) -> Option<String> {
     match devices.as_slice() {
         [] => None,
         [device] => Some(format!("device: {device}")),
-        several => Some(format!("runs are of different devices and may not compare: {}", several.join(", "))),
+        several => Some(format!("runs used different devices and may not be comparable: {}", several.join(", "))),
     }
 }
 
-/// Runs that a note names.
+/// The number of runs that a note names.
 const NAMED: usize = 4;
 
-/// Each thing to know of finished runs, with the runs it holds for.
+/// One note for each mark of finished runs, with the runs that have it.
 fn mark_notes(cells: &[Cell]) -> Vec<String> {
     let mut by_label: BTreeMap<&str, Vec<(&Mark, &str)>> = BTreeMap::new();
     for run in cells.iter().flat_map(finished) {
@@ -508,14 +512,14 @@ fn mark_notes(cells: &[Cell]) -> Vec<String> {
         {
             stories = vec![(story, borne.iter().map(|(_, run)| *run).collect())];
         }
-        let told =
+        let marked =
             folded(stories).into_iter().map(|(story, runs)| format!("{label}: {story} ({})", runs_of(&runs, all)));
-        notes.extend(told);
+        notes.extend(marked);
     }
     notes
 }
 
-/// `all 3 runs`, or the first few by name.
+/// `all 3 runs`, or the names of the first few.
 fn runs_of(runs: &[&str], all: usize) -> String {
     match runs.len() {
         count if count == all && all > 1 => format!("all {all} runs"),

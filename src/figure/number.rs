@@ -1,8 +1,8 @@
-//! Numbers for readers: three significant digits, integers whole.
+//! Numbers for readers: three significant digits, but integers in full.
 
 pub use crate::analysis::{capitalised, counted};
 
-/// A number with three significant digits in plain ASCII; whole from 100 on, `1.23e-7` below 0.0001.
+/// A number with three significant digits in plain ASCII: without decimals from 100 on, `1.23e-7` below 0.0001.
 pub fn significant(value: f64) -> String {
     let scientific = format!("{value:.2e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
@@ -10,17 +10,17 @@ pub fn significant(value: f64) -> String {
     match exponent {
         _ if value == 0.0 => "0".to_owned(),
         ..-4 | 15.. => format!("{mantissa}e{exponent}"),
-        // The exponent is that of the rounded number, so that 99.96 has no decimal too many.
+        // The exponent is that of the rounded number; otherwise 99.96 would get one decimal too many.
         _ => format!("{value:.*}", usize::try_from(2 - exponent).unwrap_or(0)),
     }
 }
 
-/// A number with three significant digits, its sign and its thousands as they are set.
+/// A number with three significant digits, a minus sign and separated thousands.
 pub fn short(value: f64) -> String {
     grouped(&significant(value).replace('-', "\u{2212}"))
 }
 
-/// A number with up to nine significant digits: all that a measurement can have, and nothing of how computers add.
+/// A number with up to nine significant digits: more than any measurement has, but no rounding errors of computers.
 pub fn precise(value: f64) -> String {
     let digits = if value == 0.0 { 0 } else { 8 - value.abs().log10().floor() as i32 };
     if !(0..=15).contains(&digits) {
@@ -30,17 +30,17 @@ pub fn precise(value: f64) -> String {
     grouped(&without_zeros(&text).replace('-', "\u{2212}"))
 }
 
-/// A number's text without zeros that say nothing at the end of its decimals.
+/// A number's text without zeros at the end of its decimals.
 pub fn without_zeros(text: &str) -> &str {
     if text.contains('.') && !text.contains('e') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// `1.42 to 1.81`
+/// A range: `1.42 to 1.81`.
 pub fn from_to(low: f64, high: f64) -> String {
     format!("{} to {}", significant(low), significant(high))
 }
 
-/// The same for Markdown: narrow no-break spaces between thousands from five digits on, powers as `×10`.
+/// A number for Markdown: narrow no-break spaces between thousands from five digits on, powers as `×10`.
 pub(super) fn markdown(value: f64) -> String {
     let text = significant(value).replace('-', "\u{2212}");
     match text.split_once('e') {
@@ -49,8 +49,7 @@ pub(super) fn markdown(value: f64) -> String {
     }
 }
 
-/// A whole number's text with narrow no-break spaces between thousands, from five digits on; decimals, powers and words
-/// are left alone.
+/// A whole number's text with narrow no-break spaces between thousands, from five digits on. Decimals, powers and words are not changed.
 pub fn grouped(text: &str) -> String {
     let (sign, digits) = text.strip_prefix('\u{2212}').map_or(("", text), |digits| ("\u{2212}", digits));
     if digits.len() < 5 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

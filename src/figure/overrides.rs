@@ -1,5 +1,5 @@
-//! What an author wants otherwise in a figure: names, units, limits and ticks of axes, names and looks of levels, legend, sizes,
-//! annotations. Only what differs from the defaults is kept; numbers stay those of the session.
+//! An author's changes to a figure: names, units, limits and ticks of axes, names and looks of levels, legend, sizes, annotations. Only
+//! differences from the defaults are stored. The numbers remain those of the session.
 
 mod annotation;
 mod unit;
@@ -15,7 +15,7 @@ use super::palette::{COLOUR_NAMES, COLOURS, DashKind, GREY, Hatch, Marker, OwnLo
 use crate::plan::suggestion;
 pub use annotation::{Judge, Judged};
 
-/// Where the legend stands.
+/// The position of the legend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, VariantArray, EnumMessage)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -31,13 +31,13 @@ pub enum LegendPlace {
     Off,
 }
 
-/// What differs on one axis of one chart of a figure.
+/// Changes to one axis of one chart of a figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AxisOverride {
-    /// Which axis; y is that of values, also where it lies below the data.
+    /// Which axis. `y` is the axis of values, even if it is drawn below the data.
     pub axis: AxisName,
-    /// The chart of the figure, from 1.
+    /// The number of the chart in the figure, from 1.
     #[serde(skip_serializing_if = "annotation::is_first")]
     pub chart: Nth,
     /// Its name.
@@ -46,16 +46,16 @@ pub struct AxisOverride {
     /// The unit that values are converted to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// Its lower end, in the unit that stands on it.
+    /// Its lower end, in the unit shown on the axis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Its upper end, in the unit that stands on it.
+    /// Its upper end, in the unit shown on the axis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// Its ticks, in the unit that stands on it.
+    /// Its ticks, in the unit shown on the axis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ticks: Vec<f64>,
-    /// About how many ticks it has, from 2 to 20, where they are not given one by one.
+    /// The approximate number of ticks, from 2 to 20, if `ticks` does not list them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tick_count: Option<usize>,
     /// Whether it is logarithmic.
@@ -74,13 +74,13 @@ impl Default for Nth {
     }
 }
 
-/// What differs in how a level, or a series of another name, is called and drawn.
+/// Changes to the name and look of a level, or of a series with another name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LevelOverride {
     /// The level: `bf16`, `4 GPUs` or `precision=bf16`; or the name of a series.
     pub level: String,
-    /// What it is called.
+    /// Its name in the figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Its colour: a name among [`COLOUR_NAMES`], `grey`, or `#rrggbb`.
@@ -97,7 +97,7 @@ pub struct LevelOverride {
     pub dash: Option<DashKind>,
 }
 
-/// What differs from the defaults in a figure.
+/// All changes to a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Overrides {
@@ -107,34 +107,34 @@ pub struct Overrides {
     /// The height of the whole figure in millimetres.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height_mm: Option<f64>,
-    /// Axes.
+    /// Changes to axes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<AxisOverride>,
-    /// Levels.
+    /// Changes to levels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<LevelOverride>,
-    /// What is written and drawn into charts.
+    /// Text, brackets, lines and regions that are added to charts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<Annotation>,
-    /// Where the legend stands.
+    /// The position of the legend.
     #[serde(skip_serializing_if = "is_default")]
     pub legend: LegendPlace,
-    /// The most entries of the legend beside each other.
+    /// Maximum number of legend entries next to each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub legend_columns: Option<usize>,
-    /// The share of their place that bars take, from 0.1 to 1.
+    /// Share of the room of each group that its bars take, from 0.1 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bar_width: Option<f64>,
     /// The width of lines in points, from 0.3 to 4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_width: Option<f64>,
-    /// The line below the figure that says what error bars mean is drawn.
+    /// Whether the line below the figure that explains error bars is drawn.
     #[serde(skip_serializing_if = "is_on")]
     pub caption: bool,
-    /// Error bars and bands are drawn.
+    /// Whether error bars and bands are drawn.
     #[serde(skip_serializing_if = "is_on")]
     pub error_bars: bool,
-    /// What papers print is drawn beside what was measured.
+    /// Whether values that papers print are drawn next to the measured ones.
     #[serde(skip_serializing_if = "is_on")]
     pub published: bool,
 }
@@ -167,21 +167,21 @@ fn is_on(value: &bool) -> bool {
 }
 
 impl Overrides {
-    /// Heights of figures in millimetres.
+    /// Allowed heights of figures in millimetres.
     pub const HEIGHTS_MM: (f64, f64) = (20.0, 300.0);
-    /// Shares of their place that bars may take.
+    /// Allowed shares of room that bars take.
     pub const BARS: (f64, f64) = (0.1, 1.0);
-    /// Widths of lines in points.
+    /// Allowed widths of lines in points.
     pub const LINES_PT: (f64, f64) = (0.3, 4.0);
-    /// Counts of an axis's ticks.
+    /// Allowed numbers of ticks.
     pub const TICKS: (usize, usize) = (2, 20);
 
-    /// Whether nothing differs from the defaults.
+    /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What differs on an axis of a chart, to be changed; where it is left without a difference, [`Overrides::tidy`] removes it.
+    /// The changes to an axis of a chart, as a mutable entry. If nothing is changed in it, [`Overrides::tidy`] removes it.
     pub fn axis_mut(&mut self, axis: AxisName, chart: Nth) -> &mut AxisOverride {
         let known = self.axes.iter().position(|one| one.axis == axis && one.chart == chart);
         let place = known.unwrap_or(self.axes.len());
@@ -191,13 +191,13 @@ impl Overrides {
         &mut self.axes[place]
     }
 
-    /// What differs on an axis of a chart.
+    /// The changes to an axis of a chart.
     pub fn axis(&self, axis: AxisName, chart: Nth) -> AxisOverride {
         let known = self.axes.iter().find(|one| one.axis == axis && one.chart == chart);
         known.cloned().unwrap_or_default()
     }
 
-    /// What differs in a level, to be changed.
+    /// The changes to a level, as a mutable entry.
     pub fn level_mut(&mut self, level: &str) -> &mut LevelOverride {
         let known = self.levels.iter().position(|one| one.level == level);
         let place = known.unwrap_or(self.levels.len());
@@ -213,27 +213,27 @@ impl Overrides {
         self.levels.retain(|one| *one != LevelOverride { level: one.level.clone(), ..LevelOverride::default() });
     }
 
-    /// A number that a figure is set with, where it lies within its limits.
+    /// A value, if it is within its limits.
     fn within(value: Option<f64>, (least, most): (f64, f64)) -> Option<f64> {
         value.filter(|value| (least..=most).contains(value))
     }
 
-    /// The height in points that was asked for.
+    /// The requested height in points.
     pub(super) fn height_pt(&self) -> Option<f64> {
         Self::within(self.height_mm, Self::HEIGHTS_MM).map(|mm| mm * super::style::PT_PER_MM)
     }
 
-    /// The share of their place that bars take.
+    /// The requested share of room that bars take.
     pub(super) fn bar_share(&self) -> Option<f64> {
         Self::within(self.bar_width, Self::BARS)
     }
 
-    /// The width of lines in points.
+    /// The requested width of lines in points.
     pub(super) fn line_pt(&self) -> Option<f64> {
         Self::within(self.line_width, Self::LINES_PT)
     }
 
-    /// Numbers beyond their limits, one line each: the default is used in their place.
+    /// One line for each value that is outside its limits; the default is used instead.
     fn out_of_limits(&self) -> Vec<String> {
         let numbers = [
             ("height_mm", self.height_mm, Self::HEIGHTS_MM),
@@ -242,14 +242,14 @@ impl Overrides {
         ];
         let wrong = numbers.into_iter().filter_map(|(name, value, limits)| {
             let value = value.filter(|_| Self::within(value, limits).is_none())?;
-            Some(format!("{name} = {value} is not from {} to {}: the default is used", limits.0, limits.1))
+            Some(format!("{name} = {value} must be from {} to {}: the default is used", limits.0, limits.1))
         });
         let columns = self.legend_columns.filter(|columns| *columns == 0);
         wrong.chain(columns.map(|_| "legend_columns = 0: the default is used".to_owned())).collect()
     }
 
-    /// Changes charts. `judge` finds the cells of brackets and judges them. What cannot be changed is named, one line each, and the
-    /// rest is changed.
+    /// Changes the charts. `judge` finds the cells of brackets and judges them. Returns one line for each change that is not possible;
+    /// all other changes are made.
     pub(super) fn apply(&self, charts: &mut [Chart], levels: &[LevelNames], judge: Judge<'_>) -> Vec<String> {
         if self.is_empty() {
             return Vec::new();
@@ -286,7 +286,7 @@ impl Overrides {
     }
 }
 
-/// Changes an axis of a chart; what cannot be changed is named.
+/// Changes an axis of a chart. Returns one line for each change that is not possible.
 fn change_axis(chart: &mut Chart, change: &AxisOverride) -> Vec<String> {
     let mut wrong = Vec::new();
     let is_y = change.axis == AxisName::Y;
@@ -309,12 +309,15 @@ fn change_axis(chart: &mut Chart, change: &AxisOverride) -> Vec<String> {
         || change.tick_count.is_some()
         || change.log.is_some();
     if asks_numbers && !has_numbers {
-        wrong.push(format!("axis {}: it has names, no numbers: limits, ticks and scale are left out", change.axis));
+        wrong.push(format!(
+            "axis {}: it has names instead of numbers: limits, ticks and scale are ignored",
+            change.axis
+        ));
         return wrong;
     }
     match change.log {
         Some(true) if is_y && !can_be_log => {
-            wrong.push(format!("axis {}: shares and parts of a whole have no logarithmic axis", change.axis));
+            wrong.push(format!("axis {}: shares and parts of a whole cannot have a logarithmic axis", change.axis));
         }
         Some(log) => axis.scale = if log { Scale::Log } else { Scale::Linear },
         None => {}
@@ -327,7 +330,11 @@ fn change_axis(chart: &mut Chart, change: &AxisOverride) -> Vec<String> {
         axis.limits = limits;
     } else {
         let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
-        let why = if has_logarithm { "the lower end is below the upper one" } else { "a logarithmic axis is above 0" };
+        let why = if has_logarithm {
+            "the lower end must be below the upper one"
+        } else {
+            "a logarithmic axis must be above 0"
+        };
         wrong.push(format!("axis {}: limits {},{}: {why}", change.axis, end(limits.0), end(limits.1)));
     }
     axis.ticks = change.ticks.iter().copied().filter(|tick| tick.is_finite()).collect();
@@ -335,14 +342,14 @@ fn change_axis(chart: &mut Chart, change: &AxisOverride) -> Vec<String> {
     axis.tick_count = change.tick_count.filter(|count| (least..=most).contains(count));
     if let (Some(count), None) = (change.tick_count, axis.tick_count) {
         wrong.push(format!(
-            "axis {}: tick_count = {count} is not from {least} to {most}: the default is used",
+            "axis {}: tick_count = {count} must be from {least} to {most}: the default is used",
             change.axis
         ));
     }
     wrong
 }
 
-/// Converts the values along an axis.
+/// Converts the values of one axis.
 fn scale_points(chart: &mut Chart, is_y: bool, factor: f64, unit: &str) {
     for point in chart.panels.iter_mut().flat_map(|panel| &mut panel.series).flat_map(|series| &mut series.points) {
         if is_y {
@@ -356,10 +363,10 @@ fn scale_points(chart: &mut Chart, is_y: bool, factor: f64, unit: &str) {
     axis.keeps_unit = true;
 }
 
-/// What stands between the parts of a name.
+/// Separators between the parts of a name.
 const BETWEEN: [&str; 3] = [" · ", " × ", " over "];
 
-/// A name part by part, what stands between them included.
+/// The parts of a name and the separators between them, each with whether it is a separator.
 fn parts(name: &str) -> Vec<(&str, bool)> {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -371,9 +378,9 @@ fn parts(name: &str) -> Vec<(&str, bool)> {
     parts
 }
 
-/// How a level may be named.
+/// The names by which a level can be given.
 pub(super) struct LevelNames {
-    /// In words that stand alone: `4 GPUs`.
+    /// As words that are clear without the factor: `4 GPUs`.
     pub(super) name: String,
     /// As in a plan: `4`.
     pub(super) bare: String,
@@ -381,7 +388,7 @@ pub(super) struct LevelNames {
     pub(super) with_key: String,
 }
 
-/// The names in a figure and the levels that they stand for.
+/// The names in a figure, and the levels that they belong to.
 struct Names<'a> {
     levels: &'a [LevelNames],
     shown: Vec<String>,
@@ -400,19 +407,19 @@ impl<'a> Names<'a> {
         Self { levels, shown }
     }
 
-    /// What a level is called in the figure; nothing if it is a level that this figure does not show. The error lists what there is.
+    /// The name of a level in the figure; empty if the figure does not show this level. The error suggests the names that it shows.
     fn of(&self, asked: &str) -> Result<Vec<&str>, String> {
         let is = |text: &str| text.eq_ignore_ascii_case(asked);
         let is_shown = |name: &&str| self.shown.iter().any(|known| known == name);
         let known = self.levels.iter().filter(|level| is(&level.name) || is(&level.bare) || is(&level.with_key));
-        let mut found: Vec<&str> = known.flat_map(|level| [level.name.as_str(), level.bare.as_str()]).collect();
-        let is_level = !found.is_empty();
-        found.extend(self.shown.iter().map(String::as_str).filter(|name| is(name)));
-        found.retain(is_shown);
-        if found.is_empty() && !is_level {
+        let mut matching: Vec<&str> = known.flat_map(|level| [level.name.as_str(), level.bare.as_str()]).collect();
+        let is_level = !matching.is_empty();
+        matching.extend(self.shown.iter().map(String::as_str).filter(|name| is(name)));
+        matching.retain(is_shown);
+        if matching.is_empty() && !is_level {
             Err(format!("no level or series in this figure is called {asked:?}{}", suggestion(asked, &self.shown)))
         } else {
-            Ok(found)
+            Ok(matching)
         }
     }
 }
@@ -424,7 +431,7 @@ fn names(chart: &Chart) -> impl Iterator<Item = &str> {
     titles.chain(places).chain(chart.series().map(|series| series.name.as_str()))
 }
 
-/// Gives a level another name wherever it stands.
+/// Renames a level everywhere in the figure.
 fn rename(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Option<String> {
     let label = change.label.as_ref()?;
     let asked = match names.of(&change.level) {
@@ -449,13 +456,13 @@ fn rename(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Op
     None
 }
 
-/// What overrides of levels are of where a name in a figure is pointed at: a level for each part of the name that is one, or what was
-/// given another name, else the series of that name.
+/// The keys for overrides of a name that is pointed at in a figure: one level for each part of the name that is a level or was renamed;
+/// otherwise the series with that name.
 pub(super) fn keys_of(name: &str, overrides: &Overrides, levels: &[LevelNames]) -> Vec<String> {
     let called = |part: &str| -> Option<String> {
         let renamed = overrides.levels.iter().find(|one| one.label.as_deref() == Some(part));
         let by_name = || levels.iter().find(|level| level.name == part).map(|level| level.with_key.clone());
-        // Bare levels of two factors may read alike.
+        // Two factors may have levels with the same bare name.
         let by_level = || {
             let mut bare = levels.iter().filter(|level| level.bare == part);
             bare.next().filter(|_| bare.next().is_none()).map(|level| level.with_key.clone())
@@ -474,10 +481,10 @@ pub(super) fn keys_of(name: &str, overrides: &Overrides, levels: &[LevelNames]) 
     if keys.is_empty() { vec![name.to_owned()] } else { keys }
 }
 
-/// A colour by its name, or as `#rrggbb`.
+/// A colour, given by its name or as `#rrggbb`.
 ///
 /// # Errors
-/// The colours that there are.
+/// The text is neither; the error lists the names.
 pub fn colour_of(text: &str) -> Result<[u8; 3], String> {
     if let Some(place) = COLOUR_NAMES.iter().position(|name| name.eq_ignore_ascii_case(text)) {
         return Ok(COLOURS[place]);
@@ -490,10 +497,10 @@ pub fn colour_of(text: &str) -> Result<[u8; 3], String> {
     let names = COLOUR_NAMES.join(", ");
     number
         .map(|number| [(number >> 16) as u8, (number >> 8) as u8, number as u8])
-        .ok_or_else(|| format!("{text:?} is no colour: use {names}, grey or #rrggbb"))
+        .ok_or_else(|| format!("{text:?} is not a colour: use {names}, grey or #rrggbb"))
 }
 
-/// Gives a level another look.
+/// Changes the look of a level.
 fn paint(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Option<String> {
     let LevelOverride { level, colour, hatch, marker, dash, .. } = change;
     if colour.is_none() && hatch.is_none() && marker.is_none() && dash.is_none() {
@@ -509,7 +516,7 @@ fn paint(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Opt
         let of_look = matches!(&series.look, Look::Level(known, _) if known.to_string().eq_ignore_ascii_case(level));
         let is_named = |asked: &Vec<&str>| {
             let parts = parts(&series.name);
-            // An effect looks like the level that is changed to; an interaction like neither of its two.
+            // An effect has the look of the level that it changes to. An interaction has the look of neither of its two levels.
             let counts = match is_effect {
                 true if series.name.contains(BETWEEN[1]) => 0,
                 true => 1,
@@ -519,22 +526,24 @@ fn paint(charts: &mut [Chart], change: &LevelOverride, names: &Names<'_>) -> Opt
         };
         of_look || asked.as_ref().is_ok_and(is_named)
     };
-    let mut found = false;
+    let mut has_level = false;
     for chart in charts.iter_mut() {
         let is_effect = matches!(chart.geometry, Geometry::Effects | Geometry::Tornado);
         for series in chart.panels.iter_mut().flat_map(|panel| &mut panel.series) {
             if is_asked(series, is_effect) {
-                found = true;
+                has_level = true;
                 series.look = Look::Own(Box::new(series.look.clone()), own);
             }
         }
     }
     match asked {
-        _ if found => None,
-        // It is kept for the figures that show it.
+        _ if has_level => None,
+        // The level may occur in other figures, so the change is kept.
         Ok(asked) if asked.is_empty() => None,
         Err(message) => Some(message),
-        Ok(_) => Some(format!("level {level}: no bar, line or point here has a look of its own")),
+        Ok(_) => {
+            Some(format!("level {level}: this figure draws no bar, line or point that can have this level's look"))
+        }
     }
 }
 

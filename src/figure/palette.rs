@@ -1,14 +1,14 @@
-//! The colour of a level, and its second sign: the same on every screen and in every figure.
+//! The colours of levels and their second signs, which are the same on every screen and in every figure.
 //!
-//! Colours are those of Okabe and Ito (2008), told apart by people with any common colour vision; a marker, a hatch or a
-//! dash says the same to those who print in grey.
+//! The colours are those of Okabe and Ito (2008), which people with any common colour vision can distinguish. Markers, hatches and dashes
+//! distinguish levels in grey prints.
 
 use super::chart::Look;
 pub use super::sign::{DashKind, Hatch, Marker, OwnLook};
 use crate::analysis::Setting;
 use crate::plan::Level;
 
-/// Okabe and Ito's colours as sRGB bytes, in their order; black, the colour of text and axes, comes last.
+/// Okabe and Ito's colours as sRGB bytes, in their order, but with black last, because text and axes are black.
 pub const COLOURS: [[u8; 3]; 8] = [
     [0xe6, 0x9f, 0x00], // orange
     [0x56, 0xb4, 0xe9], // sky blue
@@ -23,24 +23,24 @@ pub const COLOURS: [[u8; 3]; 8] = [
 /// Their names.
 pub const COLOUR_NAMES: [&str; 8] = ["orange", "sky blue", "green", "yellow", "blue", "vermillion", "purple", "black"];
 
-/// What is off, published or extrapolated.
+/// The colour of what is off, published or extrapolated.
 pub const GREY: [u8; 3] = [0x8c, 0x8c, 0x8c];
 
-/// How a line is broken.
+/// The dash pattern of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dash(
-    /// Lengths of stroke and gap in turn, in widths of the line; empty for a solid line.
+    /// Lengths of strokes and gaps in turn, as multiples of the line's width; empty for a solid line.
     pub &'static [f32],
 );
 
-/// The second sign of a level, for those who do not see its colour.
+/// The second sign of a level, for readers who cannot see its colour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sign {
-    /// Marker of points.
+    /// The marker of points.
     pub marker: Marker,
-    /// Hatch of bars.
+    /// The hatch of bars.
     pub hatch: Hatch,
-    /// Dash of lines.
+    /// The dash of lines.
     pub dash: Dash,
 }
 
@@ -55,11 +55,11 @@ const SIGNS: [Sign; 8] = [
     Sign { marker: Marker::Asterisk, hatch: Hatch::Dots, dash: Dash(&[10.0, 2.5, 3.0, 2.5]) },
 ];
 
-/// The place of a level among all of its factor, which decides its colour and sign whatever else is ticked.
+/// The index of a level among all levels of its factor. It decides the level's colour and sign, whatever other levels are selected.
 ///
-/// A named level's is its place in the registry, a usual number's its place among those. Any other number has a place
-/// from [`COLOURS`]`.len()` to 63 that depends on its value alone: 64 places look different, and the first are for those that
-/// have one.
+/// A named level has its index in the registry, and a usual number its index among the usual numbers. Any other number has an index from
+/// [`COLOURS`]`.len()` to 63 that depends only on its value. There are 64 different looks, and the first ones are reserved for the levels
+/// with a fixed index.
 pub fn level_index(setting: &Setting, level: &Level) -> usize {
     setting.place(level).unwrap_or_else(|| {
         let hash = stable_hash(&level.to_string());
@@ -71,7 +71,7 @@ pub fn level_index(setting: &Setting, level: &Level) -> usize {
 impl Look {
     /// The look of a level.
     pub fn of_level(setting: &Setting, level: &Level) -> Self {
-        // A colour that was chosen is one also where the level says that something is off.
+        // A colour that a user chose is used even if the level means that something is off.
         match setting.colours.iter().find(|(known, _)| known == level) {
             Some((_, place)) => Self::Place(*place),
             None => Self::Level(level.clone(), level_index(setting, level)),
@@ -87,7 +87,7 @@ impl Look {
         }
     }
 
-    /// The colour as sRGB bytes on white; grey where a level says that something is off.
+    /// The colour as sRGB bytes on white; grey if the level means that something is off.
     pub fn colour(&self) -> [u8; 3] {
         match self {
             Self::Level(level, _) if level.as_text() == Some("off") => GREY,
@@ -97,12 +97,12 @@ impl Look {
         }
     }
 
-    /// The second sign. Where colours come round again, signs are shifted: 64 places look different.
+    /// The second sign. When colours repeat, signs are shifted, so that there are 64 different looks.
     pub fn sign(&self) -> Sign {
         self.sign_of(0)
     }
 
-    /// The second sign of a series that is the one of this place among those of one colour.
+    /// The second sign of the series with this index among series of the same colour.
     pub(super) fn sign_of(&self, variant: usize) -> Sign {
         match self {
             Self::Own(usual, own) => {
@@ -117,7 +117,7 @@ impl Look {
         }
     }
 
-    /// The place that decides both.
+    /// The index that decides colour and sign.
     pub(super) fn place(&self) -> usize {
         match self {
             Self::Level(_, place) | Self::Place(place) => *place,
@@ -127,20 +127,20 @@ impl Look {
     }
 }
 
-/// The same colour on a dark ground: black becomes white.
+/// The same colour on a dark background: black becomes white.
 pub fn on_dark(colour: [u8; 3]) -> [u8; 3] {
     if colour == [0; 3] { [0xff; 3] } else { colour }
 }
 
-/// The second sign of a place.
+/// The second sign of an index.
 fn sign_at(place: usize) -> Sign {
     SIGNS[(place + place / COLOURS.len()) % SIGNS.len()]
 }
 
-/// FNV-1a: the same in every version and on every machine.
+/// The hash FNV-1a, which is the same in every version and on every machine.
 fn stable_hash(text: &str) -> usize {
     let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    // The lower bits of short texts are spread badly.
+    // The lower bits are poorly distributed for short texts.
     (hash ^ (hash >> 15)) as usize
 }
 
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn named_levels_have_their_place_in_the_registry() {
-        let of = |name| place("precision", &Level::text(name));
-        assert_eq!(["fp32", "fp64", "fp16", "bf16"].map(of), [0, 1, 2, 3]);
+        let place_of = |name| place("precision", &Level::text(name));
+        assert_eq!(["fp32", "fp64", "fp16", "bf16"].map(place_of), [0, 1, 2, 3]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A chart on paper: laid out once as a scene, written as SVG, PDF or PNG with where it comes from.
+//! Charts on paper: laid out as a scene, then written as SVG, PDF or PNG together with the provenance of the figure.
 
 mod annotations;
 mod axis;

@@ -1,4 +1,4 @@
-//! What a paper prints, beside what was measured: columns of a table, hollow marks of a chart, and what must be said of them.
+//! Adds what a paper prints to measured values: columns in a table, hollow marks in a chart, and notes.
 
 use serde::Serialize;
 
@@ -14,44 +14,44 @@ use crate::analysis::{
 use crate::papers::{Artefact, Coverage, Deviation, Deviations, Printed, artefact, coverage, deviations};
 use crate::plan::{AskedCell, Plan, asked_cells, plan_of_cells};
 
-/// Cells and contradictions that a note names.
+/// Maximum number of cells, and of contradictions, that a note names.
 const NAMED: usize = 4;
 
-/// What a session has of a paper's table or figure.
+/// How a session compares with a paper's table or figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OfPaper {
     /// The artefact's id: `2503.15252/table-2`.
     pub id: String,
-    /// `2503.15252 Table 2: precision over GPUs`
+    /// Its name and subject: `2503.15252 Table 2: precision over GPUs`.
     pub title: String,
-    /// Cells that the paper's setting has; 0 where there is no plan of it.
+    /// The number of cells in the paper's plan; 0 if there is no plan.
     pub asked: usize,
-    /// Those without a finished run, by the levels that the plan varies.
+    /// The cells without a finished run, by the levels that the plan varies.
     pub missing: Vec<String>,
-    /// Those of the missing ones that a shown cell with other settings stands for.
+    /// How many of the missing cells are shown with other settings.
     pub otherwise: usize,
-    /// Those of a quick plan that have full runs, which tell more, in place of quick ones.
+    /// The cells of a quick plan that have full runs, which measure more, but no quick ones.
     pub full: Vec<String>,
     /// The plan of the missing cells.
     #[serde(skip)]
     pub plan_of_missing: Option<Plan>,
-    /// Some shown cell has another level than the paper's, or is none of the paper's.
+    /// Whether a shown cell has a level that differs from the paper's, or corresponds to no cell of the paper.
     pub deviates: bool,
-    /// What a reader must know, one sentence each, the weightiest first.
+    /// Notes for the reader, one sentence each, the most important first.
     pub notes: Vec<String>,
-    /// How many of the notes, from the first, change how a row is read.
+    /// How many notes, counted from the first, change how a row is read.
     #[serde(skip)]
     pub lead: usize,
 }
 
-/// The table or figure that a study is of.
+/// The table or figure that a study belongs to.
 fn of(study: &Study) -> Option<&'static Artefact> {
     study.paper.as_ref().and_then(|id| artefact(id).ok())
 }
 
-/// What of the cells of a paper's table or figure is missing, is here with other settings, and is here in full runs.
+/// Notes on cells of a paper's table or figure that are missing, that have other settings, or that have full runs.
 fn presence_notes(artefact: &Artefact, asked: usize, [absent, otherwise, full]: [&[String]; 3]) -> Vec<String> {
-    let count = |of: usize| if of == asked { "all".to_owned() } else { format!("{of} of the") };
+    let count = |cells: usize| if cells == asked { "all".to_owned() } else { format!("{cells} of the") };
     let are = |count: usize| if count == 1 { "is" } else { "are" };
     let mut notes = Vec::new();
     if !absent.is_empty() {
@@ -74,7 +74,7 @@ fn presence_notes(artefact: &Artefact, asked: usize, [absent, otherwise, full]: 
     }
     if !full.is_empty() {
         notes.push(format!(
-            "{} of the {asked} cells {} full runs, which tell more than the quick ones of the plan and never pool with them: {}",
+            "{} of the {asked} cells {} full runs, which measure more than the plan's quick runs and are never pooled with them: {}",
             full.len(),
             if full.len() == 1 { "has" } else { "have" },
             named(full, "; ")
@@ -83,7 +83,7 @@ fn presence_notes(artefact: &Artefact, asked: usize, [absent, otherwise, full]: 
     notes
 }
 
-/// What the shown cells, and all runs that they are chosen from, have of the paper's table or figure.
+/// How the shown cells, and all cells that they are selected from, compare with the paper's table or figure.
 pub(super) fn of_paper<'a>(
     study: &Study,
     shown: &[Cell],
@@ -93,30 +93,31 @@ pub(super) fn of_paper<'a>(
     let id = artefact.id();
     let mut notes = Vec::new();
     if let Some(needs) = &artefact.needs {
-        notes.push(format!("{artefact} cannot be measured here, or not wholly: {needs}"));
+        notes.push(format!("{artefact} cannot be measured by multicard, or only in part: {needs}"));
     }
     let coverage = artefact.plan().map(|plan| coverage(plan, runs));
-    let names = |of: fn(&Coverage) -> &[AskedCell]| -> Vec<String> {
-        coverage.iter().flat_map(|all| of(all).iter().map(|cell| all.name(cell))).collect()
+    let names = |cells_of: fn(&Coverage) -> &[AskedCell]| -> Vec<String> {
+        coverage.iter().flat_map(|all| cells_of(all).iter().map(|cell| all.name(cell))).collect()
     };
     let (missing, full) = (names(|all| &all.missing), names(|all| &all.full));
     let plan_of_missing = artefact.plan().and_then(|plan| plan_of_cells(plan, &coverage.as_ref()?.missing));
     let asked = coverage.as_ref().map_or(0, |all| all.asked);
-    let found = deviations(artefact, shown);
-    let (otherwise, absent) = coverage.as_ref().map_or_else(Default::default, |all| told_apart(all, &found, shown));
+    let deviations_of_cells = deviations(artefact, shown);
+    let (otherwise, absent) =
+        coverage.as_ref().map_or_else(Default::default, |all| told_apart(all, &deviations_of_cells, shown));
     notes.extend(presence_notes(artefact, asked, [&absent, &otherwise, &full]));
-    let (deviating, strangers) = (found.all(), found.strangers());
+    let (deviating, strangers) = (deviations_of_cells.all(), deviations_of_cells.strangers());
     let deviates = asked > 0 && !(deviating.is_empty() && strangers == 0);
     if !deviating.is_empty() {
         let deviating: Vec<String> = deviating.iter().map(|one| deviation(one, shown.len())).collect();
-        notes.push(format!("the cells deviate from {artefact}: {}", deviating.join("; ")));
+        notes.push(format!("settings of the cells that differ from {artefact}: {}", deviating.join("; ")));
     }
     if strangers > 0 && asked > 0 {
-        let of = if strangers == shown.len() { "none of the cells" } else { "not all cells" };
-        notes.push(format!("{of} are among those of {artefact}: {strangers} have other levels"));
+        let which = if strangers == shown.len() { "none of the cells" } else { "not all cells" };
+        notes.push(format!("{which} are among those of {artefact}: {strangers} have other levels"));
     }
     let lead = notes.len();
-    notes.extend(artefact.differs.iter().map(|text| format!("not as in the paper: {text}")));
+    notes.extend(artefact.differs.iter().map(|text| format!("different from the paper: {text}")));
     notes.extend(companion_note(artefact, study, shown));
     for contradiction in artefact.contradictions() {
         notes.push(format!("the papers contradict themselves ({}): {}", contradiction.place, contradiction.what));
@@ -125,7 +126,9 @@ pub(super) fn of_paper<'a>(
         && let Some(paper) = artefact.paper()
     {
         let (node, id) = (&paper.node, &paper.id);
-        notes.push(format!("published values are of arXiv {id}: {node}; it states no repeats, intervals or spreads"));
+        notes.push(format!(
+            "published values are those of arXiv {id}: {node}; the paper states no repeats, intervals or spreads"
+        ));
     }
     Some(OfPaper {
         title: format!("{artefact}: {}", artefact.shows),
@@ -141,11 +144,11 @@ pub(super) fn of_paper<'a>(
     })
 }
 
-/// The names of a plan's missing cells: of those that a shown cell with other settings stands for, and of the others.
-fn told_apart(coverage: &Coverage, found: &Deviations, shown: &[Cell]) -> (Vec<String>, Vec<String>) {
+/// The names of a plan's missing cells, in two lists: cells that are shown with other settings, and all other cells.
+fn told_apart(coverage: &Coverage, deviations: &Deviations, shown: &[Cell]) -> (Vec<String>, Vec<String>) {
     let is_done = |cell: &Cell| cell.runs.iter().any(|run| run.state == RunState::Finished);
     let here: Vec<usize> =
-        found.places.iter().zip(shown).filter(|(_, cell)| is_done(cell)).filter_map(|(place, _)| *place).collect();
+        deviations.places.iter().zip(shown).filter(|(_, cell)| is_done(cell)).filter_map(|(place, _)| *place).collect();
     let (otherwise, absent): (Vec<&AskedCell>, Vec<&AskedCell>) = coverage.missing.iter().partition(|cell| {
         coverage
             .places
@@ -157,26 +160,26 @@ fn told_apart(coverage: &Coverage, found: &Deviations, shown: &[Cell]) -> (Vec<S
     (names(otherwise), names(absent))
 }
 
-/// How to fill what quick runs leave empty.
+/// How to fill the columns that quick runs leave empty.
 fn companion_note(artefact: &Artefact, study: &Study, shown: &[Cell]) -> Option<String> {
     let id = artefact.companion_id()?;
     let is_quick = |cell: &Cell| !cell.mode().is_full();
     let is_filled = |cell: &Cell| full_sibling(cell, shown).is_some();
     let asks = study.table_measures().iter().any(|key| FILLED.contains(&&**key));
     (asks && shown.iter().any(|cell| is_quick(cell) && !is_filled(cell))).then(|| {
-        format!("accuracy is of full runs, which are not there: multicard run --preset {id} --resume --session DIR runs one a cell")
+        format!("accuracy needs full runs, which are missing: multicard run --preset {id} --resume --session DIR runs one per cell")
     })
 }
 
-/// Measures of a table that full runs tell and quick ones do not.
+/// Measures of a table that full runs have and quick runs do not.
 const FILLED: [&str; 1] = ["accuracy"];
 
-/// The cell of full runs that is a quick cell in all else.
+/// The cell of full runs that is equal to a quick cell in all other settings.
 fn full_sibling<'a, 'b>(cell: &Cell, all: &'b [Cell<'a>]) -> Option<&'b Cell<'a>> {
     all.iter().find(|other| other.mode().is_full() && other.is_like(cell, &["mode"]))
 }
 
-/// Fills measures of learning in rows of quick runs from the full runs of the same cells, and says so.
+/// Fills measures of learning in rows of quick runs with values from full runs of the same cells, and adds a note.
 pub(super) fn add_full_runs(table: &mut Table, study: &Study, shown: &[Cell], all: &[Cell]) {
     if of(study).is_none() || table.rows.len() != shown.len() {
         return;
@@ -199,7 +202,7 @@ pub(super) fn add_full_runs(table: &mut Table, study: &Study, shown: &[Cell], al
     }
     if !filled.is_empty() {
         let note = format!(
-            "{} of quick rows is of the full runs of the same cells, whose number stands beside it; all else of the row is of its quick \
+            "{} of quick rows comes from full runs of the same cells, whose number is next to it; everything else in the row comes from its quick \
              runs",
             filled.join(", ")
         );
@@ -208,7 +211,7 @@ pub(super) fn add_full_runs(table: &mut Table, study: &Study, shown: &[Cell], al
     }
 }
 
-/// Puts rows in the order of the paper's levels, and leaves rows of full runs out whose numbers quick ones have taken.
+/// Sorts rows by the paper's levels, and removes rows of full runs whose values rows of quick runs show.
 pub(super) fn in_order_of_paper(table: &mut Table, study: &Study, shown: &[Cell]) {
     let Some(plan) = of(study).and_then(Artefact::plan).filter(|_| table.rows.len() == shown.len()) else { return };
     let asked = asked_cells(plan);
@@ -239,19 +242,19 @@ fn named(names: &[String], between: &str) -> String {
     if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
-/// `epochs = 1 rather than 20 (all cells)`
+/// A deviation as text: `epochs = 1 rather than 20 (all cells)`.
 fn deviation(deviation: &Deviation, shown: usize) -> String {
     let Deviation { key, own, paper, open, cells } = deviation;
     let own = own.as_ref().map_or("unknown".to_owned(), ToString::to_string);
-    let of = if *cells == shown { "all cells".to_owned() } else { format!("{cells} of {shown} cells") };
-    let open = if *open { ", which the paper leaves open" } else { "" };
-    format!("{key} = {own} rather than {paper}{open} ({of})")
+    let which = if *cells == shown { "all cells".to_owned() } else { format!("{cells} of {shown} cells") };
+    let open = if *open { ", which the paper does not state" } else { "" };
+    format!("{key} = {own} rather than {paper}{open} ({which})")
 }
 
-/// Puts what the paper prints of a measure, and the measured value over it, behind the measure's column.
+/// Adds two columns after a measure's column: the values that the paper prints, and the measured value divided by the published one.
 pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
     let Some(artefact) = of(study).filter(|_| table.rows.len() == cells.len()) else { return };
-    let found = deviations(artefact, cells);
+    let deviations_of_cells = deviations(artefact, cells);
     let mut place = 0;
     let mut is_any = false;
     let mut left_out: Vec<String> = Vec::new();
@@ -259,7 +262,9 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
         let column = &table.columns[place];
         let unit = (column.shown_unit.as_str(), column.shown_factor);
         let printed = |(at, cell): (usize, &Cell)| {
-            artefact.printed(&column.key, &|key: &str| cell.level(key), unit).filter(|_| found.is_of_paper(at))
+            artefact
+                .printed(&column.key, &|key: &str| cell.level(key), unit)
+                .filter(|_| deviations_of_cells.is_of_paper(at))
         };
         let printed: Vec<Option<Printed>> = cells.iter().enumerate().map(printed).collect();
         if !column.is_measure || printed.iter().all(Option::is_none) {
@@ -279,7 +284,7 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
             shown_factor: 1.0,
             is_measure: true,
         };
-        // A ratio of ratios would say nothing.
+        // A ratio of ratios would be meaningless.
         let is_ratio = column.unit == "×" || Against::find(key).is_some();
         let added: Vec<Column> = if is_ratio { vec![published] } else { vec![published, ratio] };
         let count = added.len();
@@ -287,18 +292,18 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
         table.columns.splice(place + 1..=place, added);
         for (at, (row, printed)) in table.rows.iter_mut().zip(&printed).enumerate() {
             let published = printed.map_or(CellValue::Missing, |printed| CellValue::Measure(printed_value(printed)));
-            let is_same = measure.is_none_or(|measure| found.is_same_work(at, measure));
+            let is_same = measure.is_none_or(|measure| deviations_of_cells.is_same_work(at, measure));
             let over = if is_same { over(row, place, *printed) } else { CellValue::Missing };
             row.values.splice(place + 1..=place, [published, over].into_iter().take(count));
         }
         if let Some(measure) = measure.filter(|_| count > 1) {
-            left_out.extend(other_work(&found, measure, cells.len()));
+            left_out.extend(other_work(&deviations_of_cells, measure, cells.len()));
         }
         place += 1 + count;
     }
     if is_any {
         table.notes.push(
-            "measured over published: the paper's machine, software and images are others; ranges are of conditions that \
+            "measured over published: the paper's machine, software and images were different; ranges are over conditions that \
              the paper joins, and the ratio is over their middle"
                 .to_owned(),
         );
@@ -307,17 +312,17 @@ pub(super) fn add_columns(table: &mut Table, study: &Study, cells: &[Cell]) {
     table.notes.extend(left_out);
 }
 
-/// The name of a measure as the papers print it: what they call total time stands beside the training time.
+/// The name of a measure as the papers print it. What they call total time is compared with the training time.
 fn published_name(key: &str, name: &str) -> String {
     if key == "training_time_s" { "Total time, published".to_owned() } else { format!("{name}, published") }
 }
 
-/// Why some cells of a measure are not held against what the paper prints.
-fn other_work(found: &Deviations, measure: &Measure, cells: usize) -> Option<String> {
-    let deviating: Vec<String> = found.other_work(measure).iter().map(|one| deviation(one, cells)).collect();
+/// Why some cells of a measure are not compared with the published values.
+fn other_work(deviations: &Deviations, measure: &Measure, cells: usize) -> Option<String> {
+    let deviating: Vec<String> = deviations.other_work(measure).iter().map(|one| deviation(one, cells)).collect();
     let name = measure.name.to_lowercase();
     let why = deviating.join("; ");
-    (!why.is_empty()).then(|| format!("{name} is not held against the paper's where the work is another: {why}"))
+    (!why.is_empty()).then(|| format!("{name} is not compared with the paper's if the work is different: {why}"))
 }
 
 fn over(row: &Row, place: usize, printed: Option<Printed>) -> CellValue {
@@ -325,18 +330,18 @@ fn over(row: &Row, place: usize, printed: Option<Printed>) -> CellValue {
     CellValue::Measure(scaled(*value, printed.middle().recip()))
 }
 
-/// A printed value: nobody says of how many repeats.
+/// A printed value; its number of repeats is unknown.
 fn printed_value(printed: Printed) -> Value {
     let interval = printed.number().is_none().then_some(Interval { low: printed.low, high: printed.high });
     Value { median: printed.middle(), interval, n: 0, method: Method::One }
 }
 
-/// Adds what the paper prints of the shown measure as hollow marks: a series behind each measured one, of its name and look.
+/// Adds the published values of the shown measure as hollow marks: one more series for each measured one, with its name and look.
 pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
     let Some(artefact) = of(study) else { return };
     let key = study.shown_measure();
     let Some(measure) = measure_of(cells, key) else { return };
-    let found = deviations(artefact, cells);
+    let deviations_of_cells = deviations(artefact, cells);
     let of_measure = |chart: &&mut Chart| {
         matches!(chart.geometry, Geometry::Bars | Geometry::Scaling) && chart.y.name == measure.name
     };
@@ -345,8 +350,9 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
             let published = panel.series.iter().filter(|series| series.role == Role::Measured).filter_map(|series| {
                 let point = |point: &Point| {
                     let place = cells.iter().position(|cell| Some(cell.key()) == point.cell)?;
-                    let cell = Some(&cells[place])
-                        .filter(|_| found.is_of_paper(place) && found.is_same_work(place, measure))?;
+                    let cell = Some(&cells[place]).filter(|_| {
+                        deviations_of_cells.is_of_paper(place) && deviations_of_cells.is_same_work(place, measure)
+                    })?;
                     let unit = (measure.shown_unit.as_str(), measure.shown_factor);
                     let printed = artefact.printed(key, &|key: &str| cell.level(key), unit)?;
                     let value = scaled(printed_value(printed), measure.shown_factor);
@@ -362,7 +368,7 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
             artefact.printed(key, &|key: &str| cell.level(key), (&measure.shown_unit, measure.shown_factor)).is_some()
         };
         if cells.iter().any(is_printed)
-            && let Some(note) = other_work(&found, measure, cells.len())
+            && let Some(note) = other_work(&deviations_of_cells, measure, cells.len())
         {
             chart.notes.push(capitalised(&note) + ".");
         }

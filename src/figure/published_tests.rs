@@ -6,7 +6,7 @@ use crate::figure::{CellValue, Table, preset, table};
 use crate::papers::artefact;
 use crate::plan::{Data, Level, Mode, Plan};
 
-/// The plan of a table with levels of one of its factors.
+/// The plan of a table with other levels of one of its factors.
 fn plan_with(id: &str, key: &str, levels: &[Level]) -> Plan {
     let mut plan = artefact(id).unwrap().plan().unwrap().clone();
     let factor = plan.first.factors.iter_mut().find(|(known, _)| *known == *key).unwrap();
@@ -14,7 +14,7 @@ fn plan_with(id: &str, key: &str, levels: &[Level]) -> Plan {
     plan
 }
 
-/// Its cells on one GPU, with images that are not the paper's.
+/// The table's cells on one GPU, with an image size that differs from the paper's.
 fn on_digits(mode: Mode) -> Vec<RunSummary> {
     let mut plan = plan_with("2503.15252/table-2", "gpus", &[Level::Integer(1)]);
     plan.first.set_data(Data::of_set("digits"));
@@ -47,7 +47,7 @@ fn cells_that_are_here_with_other_settings_are_not_called_missing() {
     );
     assert!(lead.contains("data = digits rather than mnist"), "{lead}");
     assert!(table.lead.iter().all(|note| table.notes.contains(note)), "{lead}");
-    // With all of them there is nothing to add.
+    // If all cells have full runs, the note is empty.
     let mut plan = artefact("2503.15252/table-2").unwrap().plan().unwrap().clone();
     plan.first.set_data(Data::of_set("digits"));
     let all = table_of(&fixture::runs_of(&plan), "2503.15252/table-2");
@@ -84,7 +84,7 @@ fn accuracy_of_quick_rows_is_that_of_full_runs_and_says_so() {
     let both = table_of(&runs, "2503.15252/table-2");
     assert_eq!(both.rows.len(), 3, "rows of full runs are left out");
     assert!(median(&both, 0, "accuracy").is_some());
-    assert!(says(&both, "Accuracy of quick rows is of the full runs of the same cells"), "{:?}", both.notes);
+    assert!(says(&both, "Accuracy of quick rows comes from full runs of the same cells"), "{:?}", both.notes);
     assert!(!says(&both, "table-2/accuracy"), "{:?}", both.notes);
 }
 

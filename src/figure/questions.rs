@@ -1,4 +1,4 @@
-//! The built-in studies as people look for them: a title each, grouped by the question that they answer.
+//! The built-in studies with titles, grouped by the question that they answer.
 
 use super::built_in::presets;
 use super::study::Study;
@@ -30,7 +30,7 @@ const QUESTIONS: [(&str, &[(&str, &str)]); 5] = [
         &[
             ("parts", "Parts of a step"),
             ("loading", "Loading of data"),
-            ("activity", "What each rank did when"),
+            ("activity", "What each rank did at each time"),
             ("roofline", "Roofline"),
             ("metrics", "CUDA and NCCL metrics, time"),
             ("metrics-percent-of-report", "CUDA and NCCL metrics, share of the report"),
@@ -56,13 +56,13 @@ pub struct Titled {
 /// Studies that answer one question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// The question, or the paper whose tables and figures they are.
+    /// The question, or for tables and figures of a paper the name of the paper.
     pub question: String,
-    /// The studies, in the order in which they are offered.
+    /// The studies, in the order in which they are shown.
     pub studies: Vec<Titled>,
 }
 
-/// All built-in studies, grouped by the question that they answer; tables and figures of papers come last, by paper.
+/// All built-in studies, grouped by the question that they answer. The tables and figures of papers come last, grouped by paper.
 pub fn study_groups() -> Vec<Group> {
     let of_question = |(question, named): &(&str, &[(&str, &str)])| {
         let titled = |(name, title): &(&str, &str)| {
@@ -75,7 +75,7 @@ pub fn study_groups() -> Vec<Group> {
     for study in presets() {
         let Some((paper, artefact)) = study.name.split_once('/') else { continue };
         let question = format!("Paper {paper}");
-        // `table-2` is Table 2.
+        // The name `table-2` becomes Table 2.
         let place = artefact.replace('-', " ");
         let mut letters = place.chars();
         let place: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();

@@ -1,21 +1,21 @@
-//! A measure of a cell over its repeats, and over that of another cell.
+//! Values of a measure over a cell's repeats, and ratios to another cell.
 
 use crate::analysis::{Cell, Comparison, Interval, Intervals, Judgement, Measure, Method, Value, judge_comparisons};
 
 pub(super) use crate::analysis::{by_repeat, finished};
 
-/// A measure over the baseline's, for times the other way round, so that twice as fast is 2. Over distinct images a
-/// second it is the speed-up: right for any batch size and any number of GPUs.
+/// A measure divided by the baseline's. Times are inverted, so that twice as fast is 2. For distinct images per second this is the
+/// speed-up, which is correct for any batch size and any number of GPUs.
 pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, intervals: Intervals) -> Option<Value> {
     let baseline = baseline?;
     let unit = |cell: &Cell| cell.measure(key).map(|measure| measure.key.clone());
     if unit(cell) != unit(baseline) {
-        // Throughputs of workloads that count different things.
+        // Workloads that count different things have no ratio of throughputs.
         return None;
     }
     let own = by_repeat(cell, key);
     if is_own_baseline(cell, baseline) {
-        // Over itself it is 1 by definition: an interval would only show its own spread.
+        // A cell's ratio to itself is 1 by definition; an interval would only show the cell's own spread.
         return (!own.is_empty()).then_some(Value { median: 1.0, interval: None, n: own.len(), method: Method::One });
     }
     let base = by_repeat(baseline, key);
@@ -26,7 +26,7 @@ pub(super) fn over_baseline(cell: &Cell, baseline: Option<&Cell>, key: &str, int
     }
 }
 
-/// How much more of a measure a cell takes than the baseline, as a share: 0.08 is 8 % more.
+/// How much more of a measure a cell needs than the baseline, as a share: 0.08 is 8 % more.
 pub(super) fn cost_over(cell: &Cell, baseline: Option<&Cell>, key: &str, intervals: Intervals) -> Option<Value> {
     let baseline = baseline?;
     let ratio = if is_own_baseline(cell, baseline) {
@@ -42,7 +42,7 @@ pub(super) fn cost_over(cell: &Cell, baseline: Option<&Cell>, key: &str, interva
     ratio.map(less_one)
 }
 
-/// Whether a cell's ratio is over itself.
+/// Whether a cell is its own baseline.
 fn is_own_baseline(cell: &Cell, baseline: &Cell) -> bool {
     baseline.key() == cell.key()
 }
@@ -56,7 +56,7 @@ pub(super) fn scaled(value: Value, factor: f64) -> Value {
     Value { median: value.median * factor, interval, ..value }
 }
 
-/// What repeats say of cells' ratios to others in a measure, as one family: pairs of a cell and the one that it is held against.
+/// Judges cells' ratios to other cells in a measure, as one family. Each pair is a cell and the cell that it is compared with.
 pub(super) fn judge_cells(pairs: &[(&Cell, &Cell)], key: &str, equal_within: f64) -> Vec<Judgement> {
     let measure = pairs.first().and_then(|(_, base)| base.measure(key));
     let is_time = measure.is_some_and(Measure::is_time);

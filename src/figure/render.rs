@@ -1,4 +1,4 @@
-//! A table as text.
+//! Writes a table as text.
 
 use strum::{EnumMessage, VariantArray};
 
@@ -6,7 +6,7 @@ use super::number::{markdown as markdown_number, significant};
 use super::{CellValue, Column, Row, Table, csv, json};
 use crate::text_table::{Field, TextTable, latex_prose, latex_text, markdown_prose};
 
-/// How a table is written.
+/// The format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, VariantArray)]
 pub enum Format {
     /// Markdown, for reading: three significant digits, intervals in brackets.
@@ -33,17 +33,17 @@ pub fn render(table: &Table, format: Format) -> String {
     }
 }
 
-/// How a format for reading writes what is no text.
+/// How a format for readers writes values that are not text.
 struct Notation {
     heading: fn(&Column) -> Field,
     number: fn(f64) -> String,
     count: fn(u64) -> String,
-    /// The number of repeats of a value, if it is not that of its row.
+    /// The number of repeats of a value, if it differs from that of its row.
     n: fn(usize) -> String,
     missing: &'static str,
 }
 
-/// How people read a table on a screen.
+/// The form of tables on a screen.
 const PLAIN: Notation = Notation {
     heading: |column| match column.shown_unit.as_str() {
         "" => Field::Text(column.name.clone()),
@@ -60,13 +60,13 @@ pub fn html(table: &Table) -> String {
     text_table(&table.for_reading(), &PLAIN).html()
 }
 
-/// Writes the table and its notes as a list.
+/// Writes the table, and its notes as a list.
 fn markdown(table: &Table) -> String {
     let notes = table.notes.iter().map(|note| format!("- {}\n", markdown_prose(note)));
     format!("{}\n{}", text_table(table, &PLAIN).markdown(), notes.collect::<String>())
 }
 
-/// Writes a `tabular` and its notes as small paragraphs; a first comment names the packages.
+/// Writes a `tabular`, and its notes as small paragraphs. A comment at the top names the required packages.
 fn latex(table: &Table) -> String {
     let notation = Notation {
         heading: latex_heading,
@@ -149,7 +149,7 @@ fn latex_heading(column: &Column) -> Field {
     if !unit.is_empty() {
         lines.push(format!("({unit})"));
     }
-    // Names on two lines and units below them: a table of many measures then fits on a page.
+    // Names are on two lines with units below them, so that a table of many measures fits on a page.
     Field::Ready(format!("\\shortstack[r]{{{}}}", lines.join("\\\\")))
 }
 

@@ -8,7 +8,7 @@ fn table(name: &str, runs: &[RunSummary]) -> Table {
     crate::figure::table(&[Source { session: "", runs, reports: &[] }], &preset(name).unwrap())
 }
 
-/// Three cells: one with 6 repeats, one with 2 of which one throttled, one that failed.
+/// Three cells: one with 6 repeats, one with 2 repeats and one of them throttled, one that failed.
 fn runs() -> Vec<RunSummary> {
     let run = |precision: &str, gpus: i64, repeat: u32, step_time_s: f64| {
         summarise_run(&fixture::run(&fixture::cell(precision, gpus, "ddp-ds"), repeat, step_time_s))
@@ -23,7 +23,7 @@ fn runs() -> Vec<RunSummary> {
     runs
 }
 
-/// Compares with `tests/golden/NAME`; set `UPDATE_GOLDEN` to write it anew.
+/// Compares with `tests/golden/NAME`; set `UPDATE_GOLDEN` to write the file again.
 fn compare(name: &str, text: &str) {
     let path = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -1,23 +1,23 @@
-//! Studies by name: those that a session keeps and those of a plan's file, beside the built-in ones.
+//! Studies by name: those that a session stores, those in a plan's file, and the built-in ones.
 
 use super::built_in::{preset, presets};
 use super::lenient::explained;
 use super::study::Study;
 use crate::plan::{Filter, NAME_RULE, Plan, PlanError, Problem, StudyEntry, StudyTable, is_name, suggestion};
 
-/// A study that a session keeps.
+/// A study that a session stores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedStudy {
     /// Its name.
     pub name: String,
     /// The study, or why it cannot be read: another version wrote it.
     pub study: Result<Study, String>,
-    /// The study as the session keeps it.
+    /// The study as the session stores it.
     pub json: String,
 }
 
 impl SavedStudy {
-    /// A study as a session keeps it: its name and JSON.
+    /// A study as a session stores it: its name and JSON.
     pub fn read(name: &str, json: &str) -> Self {
         let study =
             serde_json::from_str(json).map(|study| Study { name: name.to_owned(), ..study }.with_names_of_now());
@@ -29,7 +29,7 @@ impl SavedStudy {
 /// A saved or built-in study by its name.
 ///
 /// # Errors
-/// Where a saved one cannot be read, or there is none of this name: with the nearest name, or all.
+/// The stored study cannot be read, or no study has this name; the error suggests the most similar name, or lists all.
 pub fn find_study(saved: &[SavedStudy], name: &str) -> Result<Study, String> {
     if let Some(known) = saved.iter().find(|known| known.name == name) {
         return known.study.clone();
@@ -55,7 +55,7 @@ pub fn refused_name(name: &str) -> Option<String> {
 /// Checks the studies of a plan that was read from `origin`.
 ///
 /// # Errors
-/// Each key that is unknown or has a value that it cannot have, with its line.
+/// A key is unknown or has an invalid value; the error names its line.
 pub fn check_studies(plan: &Plan, origin: &str) -> Result<(), PlanError> {
     let problems: Vec<Problem> = plan.studies.iter().flat_map(|table| problems(table, origin)).collect();
     if problems.is_empty() { Ok(()) } else { Err(PlanError::Invalid(problems)) }
@@ -63,7 +63,7 @@ pub fn check_studies(plan: &Plan, origin: &str) -> Result<(), PlanError> {
 
 fn problems(table: &StudyTable, origin: &str) -> Vec<Problem> {
     let wrong = |StudyEntry { key, value, .. }: &StudyEntry| {
-        // One key at a time: the error is that key's, and so is the line.
+        // Keys are checked one at a time, so that the error has the right line.
         match serde_json::from_value::<Study>(serde_json::json!({ key: value })) {
             Ok(study) => Filter::parse(&study.filter).err().map(|error| error.to_string()),
             Err(error) => Some(explained(key, &error.to_string())),

@@ -1,4 +1,4 @@
-//! Second signs of looks, by which those who print in grey tell series apart, and what an author gives a series of them.
+//! The second signs of looks, which distinguish series in grey prints, and the signs that an author sets for a series.
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, VariantArray};
@@ -49,7 +49,7 @@ pub enum Hatch {
     Dots,
 }
 
-/// How a line is broken, among the dashes of levels.
+/// The dash pattern of a line, among those of levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -66,7 +66,7 @@ pub enum DashKind {
     Long,
 }
 
-/// What an author gives a series in place of its usual look.
+/// The look that an author sets for a series in place of its usual one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OwnLook {
     /// Its colour as sRGB bytes.

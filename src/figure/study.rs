@@ -1,7 +1,7 @@
-//! A study: which cells are shown and against what, as which chart and table, and how they are set on paper.
+//! A study: which cells are shown and compared with which baseline, as which chart and table, in which style.
 //!
-//! The Compare screen edits one, a preset is a built-in one, a figure's file carries one, sessions and plans keep some,
-//! and the command line takes one.
+//! The Compare screen edits a study, presets are built-in studies, a figure's file contains one, sessions and plans store some, and the
+//! command line accepts one.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,29 +23,29 @@ use crate::analysis::{
 use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
 use crate::plan::{Filter, Tracer, suggestion};
 
-/// What cells are told apart by beside their factors.
+/// Settings besides the factors that distinguish cells.
 pub const SETTINGS: [&str; 6] = ["session", "trace", "mode", "data", "cell", "workload"];
-/// The measure that is made of two cells: throughput over the baseline's.
+/// The key of a measure that is computed from two cells: throughput divided by the baseline's.
 pub const SPEEDUP: &str = "speedup";
-/// Its name, which says what it is of: speed-ups of times and of throughput differ.
+/// Its name, which includes throughput because speed-ups of times can be different.
 pub(super) const SPEEDUP_NAME: &str = "Speed-up by throughput";
-/// The measure that is made of two cells: how much longer steps are than the baseline's, as a share.
+/// The key of a measure that is computed from two cells: how much longer steps are than the baseline's, as a share.
 pub(super) const STEP_COST: &str = "step_cost";
 /// Its name.
 pub(super) const COST_NAME: &str = "Cost in step time";
-/// The column of the chosen measure over the baseline's.
+/// The column of the chosen measure divided by the baseline's.
 pub(super) const RATIO: &str = "ratio";
-/// The column of verdicts on the column before it.
+/// The column of verdicts on the previous column.
 pub(super) const VERDICT: &str = "verdict";
 /// The column that says whether a cell is on the Pareto front.
 pub(super) const FRONT: &str = "front";
-/// The columns of the measures that plans declare of their programs.
+/// The columns of the measures that plans declare for their programs.
 pub(super) const DECLARED: &str = "declared";
-/// The measure that is shown unless another is asked for.
+/// The measure that is shown unless another one is chosen.
 const USUAL_MEASURE: &str = "training_time_s";
-/// What programs have that say nothing of their training: the time of a step before what their plan declares, times of the whole
-/// after it.
+/// The step time. It is the first measure to show for programs that do not report their training.
 pub(super) const OF_STEPS: &str = "step_time_s";
+/// The times of a whole program, which are shown if it reports neither steps nor the measures that its plan declares.
 const OF_WHOLE: [&str; 2] = [PROGRAM_TIME, "total_time_s"];
 /// Peaks of GPU memory, as the chart of them shows them.
 pub(super) const MEMORY: [&str; 4] =
@@ -53,7 +53,7 @@ pub(super) const MEMORY: [&str; 4] =
 /// Measures that are drawn over epochs.
 pub(super) const CURVES: [&str; 3] = ["train_loss", "test_loss", "accuracy"];
 
-/// A kind of chart. The line that documents it is also its help.
+/// A kind of chart. The first line of each variant's documentation is also its help text.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
 )]
@@ -65,7 +65,7 @@ pub enum Form {
     Bars,
     /// Losses and accuracy by epoch.
     Loss,
-    /// A measure over GPUs beside its ideal, and the efficiency.
+    /// A measure over GPUs next to its ideal, and the efficiency.
     Scaling,
     /// Peaks of GPU memory.
     Memory,
@@ -77,15 +77,15 @@ pub enum Form {
     Repeats,
     /// A measure over two factors as a field of colours.
     Map,
-    /// Parts of a step's time: waiting for data, all else.
+    /// Parts of a step's time: waiting for data, everything else.
     Parts,
-    /// What each rank of a run did when.
+    /// What each rank of a run did at each time.
     Activity,
     /// All effects of levels and interactions of two factors, the largest first.
     Tornado,
-    /// How the effect of one factor depends on another: means over all else.
+    /// How the effect of one factor depends on another: means over all other factors.
     Interactions,
-    /// Cells that no other betters in time, memory and energy at once.
+    /// Cells that no other cell beats in time, memory and energy at the same time.
     Pareto,
     /// The model's FLOP rate over its arithmetic intensity, below the measured rates of the devices.
     Roofline,
@@ -105,7 +105,7 @@ impl Form {
         capitalised(self.key())
     }
 
-    /// One line: what it shows.
+    /// One line that says what it shows.
     pub fn help(self) -> &'static str {
         self.get_documentation().unwrap_or_default().trim_end_matches('.')
     }
@@ -115,26 +115,26 @@ impl Form {
         !matches!(self, Self::Memory | Self::Metrics | Self::Parts | Self::Activity | Self::Roofline)
     }
 
-    /// Whether it shows effects of levels, not cells: so does its table.
+    /// Whether its chart and table show effects of levels instead of cells.
     pub fn is_of_effects(self) -> bool {
         matches!(self, Self::Effects | Self::Tornado | Self::Interactions)
     }
 }
 
-/// Which runs are shown: tracing costs time.
+/// Which runs are shown. Traced runs are usually left out, because tracing costs time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runs {
-    /// Those that no profiler recorded.
+    /// Runs that no profiler recorded.
     #[default]
     Plain,
-    /// Those that a profiler recorded too.
+    /// All runs, including those that a profiler recorded.
     All,
-    /// Those with a profiler's report, and reports that stand alone.
+    /// Runs with a profiler's report, and separate reports.
     Traced,
 }
 
-/// The horizontal axis of losses. The line that documents it is also its help.
+/// The horizontal axis of losses. The first line of each variant's documentation is also its help text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -161,33 +161,33 @@ impl Over {
     }
 }
 
-/// Limits within which the fastest cell is sought.
+/// Limits for the search of the fastest cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// The most memory that a GPU may have in use, in bytes.
+    /// The maximum GPU memory in use, in bytes.
     pub memory_bytes: Option<f64>,
-    /// The least accuracy, as a share.
+    /// The minimum accuracy, as a share.
     pub accuracy: Option<f64>,
 }
 
 impl Limits {
-    /// Whether there is one.
+    /// Whether any limit is set.
     pub fn is_set(&self) -> bool {
         self.memory_bytes.is_some() || self.accuracy.is_some()
     }
 }
 
-/// What stands on rows, on columns, or is told by colour; in files `auto`, `nothing` or a setting's key.
+/// What is on rows, on columns, or shown by colours: in files `auto`, `nothing` or a setting's key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Key", into = "Key")]
 pub enum Place {
-    /// What suits the cells.
+    /// Chosen to suit the cells.
     #[default]
     Auto,
     /// Nothing.
     Nothing,
-    /// The setting of this key.
+    /// The setting with this key.
     Setting(Key),
 }
 
@@ -221,65 +221,66 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Study {
-    /// Its name: a built-in one's, or what its user calls it; empty for one that nobody named.
+    /// Its name: that of a built-in study, or one that a user gave; empty if it has none.
     pub name: String,
-    /// One line: what it shows; may be empty.
+    /// One line that says what it shows; may be empty.
     pub about: String,
     /// The kind of chart.
     pub form: Form,
-    /// Selection of runs by whether they were traced.
+    /// Which runs are shown.
     pub runs: Runs,
     /// Filter of cells; see [`crate::plan::filter`]. Words match their levels.
     pub filter: String,
     /// Levels whose cells are left out: key and level.
     pub hidden: Vec<(Key, Level)>,
-    /// Factors that are held at one level, key and level: cells with another one are left out. One that no cell has holds nothing.
+    /// Factors that are fixed at one level, as key and level: cells with other levels are left out. A level that no cell has fixes
+    /// nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<(Key, Level)>,
-    /// Levels in another order than the usual one, by their setting's key; levels that are not named follow.
+    /// Levels in another than the usual order, by their setting's key. Levels that are not listed come after these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<(Key, Vec<Level>)>,
-    /// Colours of levels: a setting's key, its level, and the colour's place among [`super::COLOURS`].
+    /// Colours of levels: a setting's key, its level, and the colour's index in [`super::COLOURS`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub colours: Vec<(Key, Level, u8)>,
     /// Groups of bars.
     pub rows: Place,
-    /// Panels beside each other.
+    /// Panels next to each other.
     pub columns: Place,
-    /// Bars of a group, lines of a panel.
+    /// Bars within a group, or lines within a panel.
     pub colour: Place,
-    /// The key of the measure that is drawn, [`SPEEDUP`] or `step_cost`; none: the form's usual one.
+    /// The key of the measure that is drawn, [`SPEEDUP`] or `step_cost`; `None` for the form's usual one.
     pub measure: Option<Key>,
-    /// Measures of the table in the order of columns; without any the chosen one, its ratio and check values.
+    /// Measures of the table in the order of columns. If empty: the chosen measure, its ratio and check values.
     pub measures: Vec<Key>,
-    /// One row of the table for each cell and epoch, not for each cell.
+    /// Whether the table has one row for each cell and epoch instead of one for each cell.
     pub by_epoch: bool,
-    /// The cell that ratios are over: its id, or levels as `precision=fp32,gpus=1`; none: the first that has the measure. With
-    /// `each workload=pytorch` every cell is held against the one with that level that is alike in all others.
+    /// The baseline of ratios: a cell's id, or levels such as `precision=fp32,gpus=1`; `None` for the first cell that has the measure.
+    /// With `each workload=pytorch`, each cell is compared with the cell that has this level and is equal in all other settings.
     pub baseline: Option<String>,
-    /// Ratios that are surely nearer to 1 than this share count as equal.
+    /// Ratios that are certainly closer to 1 than this share count as equal.
     pub equal_within: f64,
-    /// Facts of what runs were made with, by their keys: repeats that differ in these alone are joined all the same.
+    /// Facts about what runs were made with, by key: repeats that differ only in these facts are pooled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pool: Vec<Key>,
     /// Limits within which the fastest cell is sought.
     pub limits: Limits,
-    /// What losses are drawn over.
+    /// The horizontal axis of losses.
     pub over: Over,
     /// Keys of the profilers' metrics that are shown.
     pub metrics: Vec<Key>,
-    /// What these are shown in.
+    /// The unit in which they are shown.
     pub metric_unit: MetricUnit,
-    /// A second chart shows them as shares of each other.
+    /// Whether a second chart shows them as shares of their sum.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shares: bool,
-    /// The axis of values is logarithmic.
+    /// Whether the axis of values is logarithmic.
     pub log: bool,
-    /// The id of the paper's table or figure that it is of, whose numbers stand beside the measured ones: `2503.15252/table-2`.
+    /// The id of a paper's table or figure whose values are shown next to the measured ones: `2503.15252/table-2`.
     pub paper: Option<Key>,
-    /// How it is set on paper.
+    /// The style of figures.
     pub style: Style,
-    /// What differs from the defaults in its figure.
+    /// An author's changes to its figure.
     #[serde(skip_serializing_if = "Overrides::is_empty")]
     pub overrides: Overrides,
 }
@@ -307,7 +308,7 @@ impl Default for Study {
             pool: Vec::new(),
             limits: Limits::default(),
             over: Over::default(),
-            // The papers' seven.
+            // The papers' seven metrics.
             metrics: TRACE_METRICS.iter().take(7).map(|metric| metric.key.into()).collect(),
             metric_unit: MetricUnit::Seconds,
             shares: false,
@@ -320,7 +321,7 @@ impl Default for Study {
 }
 
 impl Study {
-    /// The same, with runs that a profiler recorded among the others.
+    /// The same study, also with runs that a profiler recorded.
     pub fn with_traced(self) -> Self {
         Self { runs: if self.runs == Runs::Plain { Runs::All } else { self.runs }, ..self }
     }
@@ -330,7 +331,7 @@ impl Study {
         self.measure.as_deref().unwrap_or(USUAL_MEASURE)
     }
 
-    /// The shown measure, or the one of single cells that it is made of.
+    /// The shown measure; if it is computed from two cells, the measure of single cells that it uses.
     pub(super) fn own_measure(&self) -> &str {
         match self.shown_measure() {
             SPEEDUP => THROUGHPUT,
@@ -348,8 +349,7 @@ impl Study {
         }
     }
 
-    /// The chosen metrics as measures. Shares of what is shown depend on the choice, which no run knows: tables have
-    /// seconds.
+    /// The chosen metrics as measures, in seconds. Shares of the shown metrics depend on the choice, so a run cannot have them.
     fn metric_measures(&self) -> Vec<Key> {
         let unit = if self.metric_unit == MetricUnit::OfShown { MetricUnit::Seconds } else { self.metric_unit };
         self.metrics.iter().filter_map(|key| metric_measure(key, unit)).map(|measure| measure.key.clone()).collect()
@@ -359,7 +359,7 @@ impl Study {
     pub(super) fn table_measures(&self) -> Vec<Key> {
         let mut measures: Vec<Key> = match self.form {
             _ if !self.measures.is_empty() => {
-                // One that was asked for is drawn, and belongs to the numbers.
+                // A measure that was chosen for the chart is also in the table.
                 self.measures.iter().chain(&self.measure).cloned().collect()
             }
             Form::Metrics => self.metric_measures(),
@@ -374,7 +374,7 @@ impl Study {
             }
             _ => [self.shown_measure(), RATIO].into_iter().chain(CHECKS).map(Key::from).collect(),
         };
-        // A ratio has its verdict beside it.
+        // A ratio has its verdict in the next column.
         if let Some(place) = judged_ratio(&measures).filter(|_| !self.by_epoch) {
             measures.insert(place + 1, VERDICT.into());
         }
@@ -394,10 +394,10 @@ impl Study {
         measures
     }
 
-    /// Whether a cell's runs are of the kind that is shown.
+    /// Whether a cell's runs are of the kind that the study shows.
     pub(super) fn admits(&self, cell: &Cell) -> bool {
         match (self.form, self.runs) {
-            // What ranks recorded themselves has no metrics of CUDA.
+            // Recordings by the ranks themselves contain no metrics of CUDA.
             (Form::Metrics, _) | (_, Runs::Traced) => {
                 cell.runs.iter().any(|run| run.trace_summary().is_some_and(|trace| !trace.metrics.is_empty()))
             }
@@ -406,14 +406,14 @@ impl Study {
         }
     }
 
-    /// Its name as a file's.
+    /// A name for files, made from its name.
     pub fn file_name(&self) -> String {
         let name = if self.name.is_empty() { self.form.key().to_owned() } else { self.name.clone() };
         let plain = |letter: char| if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
         name.chars().map(plain).collect()
     }
 
-    /// Whether the filter leaves every cell in.
+    /// Whether the filter hides no cell.
     pub fn shows_all(&self) -> bool {
         self.hidden.is_empty() && self.held.is_empty() && self.filter.trim().is_empty()
     }
@@ -431,18 +431,18 @@ impl Study {
         self.hidden.extend((!keep).then_some(level));
     }
 
-    /// The level that a factor is held at.
+    /// The level at which a factor is fixed.
     pub fn held_level(&self, key: &str) -> Option<&Level> {
         self.held.iter().find(|(known, _)| *known == key).map(|(_, level)| level)
     }
 
-    /// Holds a factor at a level, or lets it vary.
+    /// Fixes a factor at a level, or lets it vary.
     pub fn hold(&mut self, key: Key, level: Option<Level>) {
         self.held.retain(|(known, _)| *known != key);
         self.held.extend(level.map(|level| (key, level)));
     }
 
-    /// Puts the levels of a setting in this order; none for the usual one.
+    /// Sets the order of a setting's levels; an empty list restores the usual order.
     pub fn put_in_order(&mut self, key: Key, levels: Vec<Level>) {
         self.order.retain(|(known, _)| *known != key);
         if !levels.is_empty() {
@@ -450,13 +450,13 @@ impl Study {
         }
     }
 
-    /// Gives a level the colour of this place among [`super::COLOURS`], or the usual one.
+    /// Sets the colour of a level, by its index in [`super::COLOURS`], or restores the usual one.
     pub fn paint(&mut self, key: Key, level: Level, place: Option<u8>) {
         self.colours.retain(|(known, other, _)| (known, other) != (&key, &level));
         self.colours.extend(place.map(|place| (key, level, place)));
     }
 
-    /// A setting with the order and the colours that this study gives to its levels.
+    /// A setting with this study's order and colours of levels.
     pub(super) fn own(&self, setting: Setting) -> Setting {
         let order = self.order.iter().find(|(key, _)| *key == setting.key);
         let colours = self.colours.iter().filter(|(key, ..)| *key == setting.key);
@@ -469,7 +469,7 @@ impl Study {
         }
     }
 
-    /// The study with levels that earlier versions called otherwise as they are called now.
+    /// The study with the present names of levels whose names differed in earlier versions.
     pub(super) fn with_names_of_now(mut self) -> Self {
         let rename = |key: &Key, level: &mut Level| {
             if *key == Tracer::KEY && level.as_text() == Some(Tracer::EARLIER_NSYS) {
@@ -482,17 +482,17 @@ impl Study {
         self
     }
 
-    /// Whether it leaves a cell out because of a factor that it holds; `all` are those that it is about.
+    /// Whether the study leaves a cell out because of a fixed factor. `all` are the cells of the study.
     pub(super) fn holds_out(&self, cell: &Cell, all: &[Cell]) -> bool {
         self.held.iter().any(|(key, level)| {
             let has = |cell: &Cell| cell.level(key).as_ref() == Some(level);
-            // A program's cells may lack the factor.
+            // Cells of a program may lack the factor.
             cell.level(key).is_some() && !has(cell) && all.iter().any(has)
         })
     }
 
-    /// The study without measures and metrics that nobody knows, and what it names that is not there, one line each; the
-    /// baseline is told with the numbers.
+    /// The study without unknown measures and metrics, and one line for each thing that it names and the cells do not have. The note on
+    /// baselines is separate.
     pub(super) fn known(&self, cells: &[Cell]) -> (Self, Vec<String>) {
         let mut known = self.clone();
         if cells.is_empty() {
@@ -502,7 +502,7 @@ impl Study {
         if let Some(key) = known.measure.take_if(|key| !is_measure(cells, key)) {
             lines.push(format!("measure {key} is not known: {USUAL_MEASURE} is shown"));
         }
-        // Programs that say nothing of their training have no usual measure: theirs is the time of a step, or of the whole.
+        // Programs that do not report their training have no usual measure: theirs is the step time, or the time of the whole program.
         if known.measure.as_deref().is_none_or(|key| key == USUAL_MEASURE) && known.form != Form::Loss {
             known.measure = known.opening_measure(cells).or(known.measure);
         }
@@ -515,7 +515,7 @@ impl Study {
         (known, lines)
     }
 
-    /// The measure to show of cells that have no [`USUAL_MEASURE`]; none where they have it, or no value at all.
+    /// The measure to show for cells without [`USUAL_MEASURE`]; `None` if they have it, or have no values at all.
     fn opening_measure(&self, cells: &[Cell]) -> Option<Key> {
         let has = |key: &Key| cells.iter().any(|cell| self.admits(cell) && !by_repeat(cell, key).is_empty());
         if has(&USUAL_MEASURE.into()) {
@@ -524,9 +524,9 @@ impl Study {
         std::iter::once(OF_STEPS.into()).chain(declared(cells)).chain(OF_WHOLE.map(Key::from)).find(has)
     }
 
-    /// Factors and levels that it names and no cell has.
+    /// Factors and levels that the study names and no cell has.
     fn missing(&self, cells: &[Cell]) -> Vec<String> {
-        // What cells have only beside others is no news where it is lacking.
+        // Settings that only some sessions have are not reported as missing.
         let is_there = |key: &str| SETTINGS.contains(&key) || cells.iter().any(|cell| cell.level(key).is_some());
         let keys: BTreeSet<&str> = SETTINGS
             .into_iter()
@@ -566,17 +566,17 @@ impl Study {
         }
         for (key, level) in &self.held {
             if !cells.iter().any(|cell| cell.level(key).as_ref() == Some(level)) {
-                lines.push(format!("held at {key} = {level}: no cell has it, so that all levels are shown"));
+                lines.push(format!("held at {key} = {level}: no cell has it, so all levels are shown"));
             }
         }
         lines
     }
 }
 
-/// Values that show that two cells did the same work.
+/// Values that show whether two cells did the same work.
 const CHECKS: [&str; 4] = [THROUGHPUT, MEMORY[0], "train_loss", "accuracy"];
 
-/// The measures that plans declare of their programs, each once.
+/// The measures that plans declare for their programs, each once.
 pub(super) fn declared(cells: &[Cell]) -> Vec<Key> {
     let own = [PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT];
     let programs = cells.iter().filter(|cell| cell.workload.command.is_some());
@@ -595,18 +595,18 @@ fn is_measure(cells: &[Cell], key: &str) -> bool {
     [SPEEDUP, STEP_COST].contains(&key) || measure_of(cells, key).is_some()
 }
 
-/// The place of the ratio that verdicts are on: the one by the shown measure, or else the first.
+/// The index of the ratio that verdicts judge: the ratio in the shown measure, or else the first ratio.
 pub(super) fn judged_ratio(measures: &[Key]) -> Option<usize> {
     let place = |known: &[&str]| measures.iter().position(|key| known.contains(&&**key));
     place(&[RATIO]).or_else(|| place(&[SPEEDUP, STEP_COST]))
 }
 
-/// Whether a column of this key holds verdicts.
+/// Whether a column with this key contains verdicts.
 pub(super) fn is_verdict(key: &str) -> bool {
     key == VERDICT || Against::of_verdict(key).is_some()
 }
 
-/// Whether a table can have a column of this key.
+/// Whether a table can have a column with this key.
 fn is_column(cells: &[Cell], key: &str) -> bool {
     [RATIO, FRONT, DECLARED].contains(&key) || is_verdict(key) || is_measure(cells, key) || Against::find(key).is_some()
 }

@@ -19,7 +19,7 @@ pub enum Family {
     Serif,
 }
 
-/// Width of a figure: that of a venue's column or page, or one's own. In files its name, or millimetres.
+/// The width of a figure: that of a venue's column or page, or any other. In files it is a name, or a number of millimetres.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "WidthText", into = "WidthText")]
 pub enum Width {
@@ -28,9 +28,9 @@ pub enum Width {
     Column,
     /// The whole page: 178 mm.
     Page,
-    /// That of a venue: its place among [`VENUES`].
+    /// The width of a venue: its index in [`VENUES`].
     Venue(u8),
-    /// In tenths of a millimetre.
+    /// Any other width, in tenths of a millimetre.
     Tenths(u16),
 }
 
@@ -50,7 +50,7 @@ pub const VENUES: [(&str, f64); 11] = [
     ("slide", 140.0),
 ];
 
-/// A width as files have it.
+/// A width in the form of files.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum WidthText {
@@ -100,26 +100,26 @@ impl FromStr for Width {
             Ok(mm) => Self::of_mm(mm),
             Err(_) => {
                 let names: Vec<String> = Self::named().map(|known| known.to_string()).collect();
-                Err(format!("{text:?} is no width: use {}, or millimetres such as 90mm", names.join(", ")))
+                Err(format!("{text:?} is not a width: use {}, or millimetres such as 90mm", names.join(", ")))
             }
         }
     }
 }
 
 impl Width {
-    /// The narrowest and the widest figure, in millimetres.
+    /// The smallest and the greatest width of a figure, in millimetres.
     pub const LIMITS_MM: (f64, f64) = (30.0, 500.0);
 
-    /// Those that have a name.
+    /// The widths that have names.
     pub fn named() -> impl Iterator<Item = Self> {
         let venues = (0..).zip(VENUES).map(|(place, _)| Self::Venue(place));
         [Self::Column, Self::Page].into_iter().chain(venues)
     }
 
-    /// One's own.
+    /// A width in millimetres.
     ///
     /// # Errors
-    /// It is no width of a figure.
+    /// No figure can have this width.
     pub fn of_mm(mm: f64) -> Result<Self, String> {
         let (least, most) = Self::LIMITS_MM;
         if (least..=most).contains(&mm) {
@@ -144,7 +144,7 @@ impl Width {
         self.mm() * PT_PER_MM
     }
 
-    /// Whether more than two panels stand beside each other.
+    /// Whether more than two panels can be next to each other.
     pub(super) fn is_wide(self) -> bool {
         self.mm() > 130.0
     }
@@ -182,7 +182,7 @@ impl Default for Style {
 }
 
 impl Style {
-    /// Smallest type size that is legible in print: smaller text is warned of.
+    /// Smallest type size that is legible in print. There is a warning for smaller text.
     pub const LEGIBLE_PT: f64 = 6.0;
     /// Smallest type size.
     pub const LEAST_PT: f64 = 4.0;

@@ -1,4 +1,4 @@
-//! The table as a value: columns with units, rows of cells, notes.
+//! A table as a value: columns with units, rows of cells, notes.
 
 use crate::analysis::{CellKey, Judgement, Key, Level, Levels, Value};
 
@@ -13,9 +13,9 @@ pub struct Column {
     pub unit: String,
     /// The unit on paper and on screen.
     pub shown_unit: String,
-    /// Times this, a value in `unit` is one in `shown_unit`.
+    /// The factor that converts values in `unit` to `shown_unit`.
     pub shown_factor: f64,
-    /// Its values are measures over repeats; else they are levels and counts.
+    /// Whether its values are measures over repeats; otherwise they are levels, counts or words.
     pub is_measure: bool,
 }
 
@@ -33,46 +33,46 @@ impl Column {
     }
 }
 
-/// What stands in one place of a table.
+/// A value in a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellValue {
     /// The level of a factor.
     Level(Level),
     /// A count: epochs, repeats.
     Count(u64),
-    /// Words that are no level.
+    /// Words that are not a level.
     Text(String),
     /// A measure over repeats, in the column's `unit`.
     Measure(Value),
-    /// What the repeats say of a ratio.
+    /// The verdict on a ratio.
     Verdict(Box<Judgement>),
     /// Not known.
     Missing,
 }
 
-/// One row: a cell, one epoch of it, or an effect.
+/// A row: a cell, an epoch of a cell, or an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The cell's session; empty where there is only one.
+    /// The cell's session; empty if there is only one.
     pub session: String,
     /// The cell's id; empty for an effect.
     pub cell: String,
-    /// What its runs were made with; empty where that differs within no cell.
+    /// What its runs were made with; empty if this is the same within each cell.
     pub made_with: String,
     /// The cell's data set, in words.
     pub data: String,
-    /// The level of every factor, those that all rows share too.
+    /// The level of every factor, including levels that all rows share.
     pub levels: Levels,
-    /// How many finished runs it joins.
+    /// How many finished runs it summarises.
     pub runs: usize,
     /// One for each column.
     pub values: Vec<CellValue>,
-    /// What a reader must know of the row's runs, in a few words each.
+    /// What a reader must know about the row's runs, in a few words each.
     pub marks: Vec<String>,
 }
 
 impl Row {
-    /// A row of no one cell: an effect, or a claim.
+    /// A row that does not belong to a single cell: an effect, or a claim.
     pub(super) fn of_no_cell(runs: usize, values: Vec<CellValue>) -> Self {
         let (session, cell, made_with, data) = Default::default();
         Self { session, cell, made_with, data, levels: Levels::default(), runs, values, marks: Vec::new() }
@@ -83,9 +83,9 @@ impl Row {
         CellKey { session: self.session.clone(), cell: self.cell.clone(), made_with: self.made_with.clone() }
     }
 
-    /// The count of a value, where it is not that of the row's finished runs.
+    /// The number of repeats of a value, if it differs from the number of the row's finished runs.
     pub fn other_n(&self, value: &Value) -> Option<usize> {
-        // Nobody says of how many repeats a published value is.
+        // The number of repeats of a published value is unknown, so it is 0.
         (value.n != self.runs && value.n > 0).then_some(value.n)
     }
 }
@@ -93,20 +93,21 @@ impl Row {
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// The name of the study that it is of.
+    /// The name of its study.
     pub study: String,
-    /// Varying factors, counts, measures.
+    /// Varied factors, counts, measures.
     pub columns: Vec<Column>,
     /// In the order of the factor registry, default levels first.
     pub rows: Vec<Row>,
-    /// What all rows share, how values were made, and what is not in them; one sentence each.
+    /// What all rows share, how values were computed, and what is not included; one sentence each.
     pub notes: Vec<String>,
-    /// Those of them that change how a row is read, the weightiest first: what is missing or deviates, what its values and marks are.
+    /// The notes that change how a row is read, the most important first: what is missing or differs from the paper, and what its values
+    /// and marks mean.
     pub lead: Vec<String>,
 }
 
 impl Table {
-    /// Whether a column holds names, which stand to the left; numbers stand to the right.
+    /// Whether a column contains names, which are aligned left; numbers are aligned right.
     pub fn is_text(&self, column: usize) -> bool {
         let is_name = |row: &Row| match &row.values[column] {
             CellValue::Level(level) => level.as_text().is_some(),
@@ -116,12 +117,12 @@ impl Table {
         self.rows.iter().any(is_name)
     }
 
-    /// The same without columns that hold no value, which a note names. Files for programs keep them.
+    /// The table without columns that have no values, which a note names. Files for programs keep these columns.
     pub(super) fn for_reading(&self) -> Self {
         let holds = |column: usize| self.rows.iter().any(|row| row.values[column] != CellValue::Missing);
         let mut kept: Vec<bool> = Vec::with_capacity(self.columns.len());
         for (place, column) in self.columns.iter().enumerate() {
-            // Verdicts go with the ratio before them.
+            // A column of verdicts is kept or removed together with its ratio.
             let goes_with = !column.is_measure && !holds(place) && kept.last() == Some(&false);
             kept.push(if column.is_measure { holds(place) } else { !goes_with });
         }

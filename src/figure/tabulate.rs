@@ -1,4 +1,4 @@
-//! Cells as a table: the columns that a study asks for, one row for each cell or epoch, and notes.
+//! Makes the table of a study's cells: the columns that the study asks for, one row for each cell or epoch, and notes.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use super::study::{
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
 
-/// Joins the runs of cells into rows, with columns for these settings. Only finished runs enter values; the others are
-/// named in the notes, and their cells have a row all the same.
+/// Summarises the runs of cells as rows, with columns for these settings. Only finished runs are included in values. Notes name the other
+/// runs, and their cells have rows, too.
 pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], baseline: &Baseline) -> Table {
     let columns = columns(study, settings, cells);
     let of_column = |column: &Column| match Against::of_verdict(&column.key) {
@@ -49,8 +49,8 @@ pub(super) fn table_of(study: &Study, settings: &[Setting], cells: &[Cell], base
     Table { study: study.name.clone(), columns, rows, notes, lead }
 }
 
-/// What repeats say of each cell's ratio to its baseline. All cells of the study are one family, those that its filter hides too: what
-/// is left out of sight was compared all the same.
+/// Judges each cell's ratio to its baseline. All cells of the study are one family, including those that its filter hides, because they
+/// were compared, too.
 fn verdicts(study: &Study, baseline: &Baseline) -> HashMap<CellKey, Judgement> {
     let measures = study.table_measures();
     let key = match judged_ratio(&measures).map(|place| &*measures[place]) {
@@ -96,10 +96,10 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
             Column { is_measure: true, ..percent }
         }
         (None, None) if key == RATIO => {
-            // Speed-ups of times and of throughput differ in their last digits: the name says which it is.
-            let of = measure_of(cells, &study.ratio_of()).filter(|of| of.is_speed());
-            let name =
-                of.map_or("Ratio vs baseline".to_owned(), |of| format!("Speed-up by {}", of.name.to_lowercase()));
+            // The name includes the measure, because speed-ups of times and of throughput differ in their last digits.
+            let speed = measure_of(cells, &study.ratio_of()).filter(|speed| speed.is_speed());
+            let name = speed
+                .map_or("Ratio vs baseline".to_owned(), |speed| format!("Speed-up by {}", speed.name.to_lowercase()));
             Column { is_measure: true, ..plain(key, &name, "×") }
         }
         (None, None) => Column { is_measure: true, ..plain(key, SPEEDUP_NAME, "×") },
@@ -107,7 +107,7 @@ fn columns(study: &Study, varying: &[Setting], cells: &[Cell]) -> Vec<Column> {
     columns
 }
 
-/// The keys of the columns of measures; throughput has one for each unit that the cells' workloads count.
+/// The keys of the columns of measures. There is one column of throughput for each unit that the cells' workloads count.
 fn measure_keys(study: &Study, cells: &[Cell]) -> Vec<Key> {
     let mut rates: Vec<Key> = Vec::new();
     for measure in cells.iter().filter_map(|cell| cell.measure(THROUGHPUT)) {
@@ -163,7 +163,7 @@ pub(super) fn cell_value(
     value.map_or(CellValue::Missing, CellValue::Measure)
 }
 
-/// The labels of a row's runs, each once, and how many of them did not finish.
+/// The labels of a row's runs, each once, and how many runs did not finish.
 fn marks(cell: &Cell) -> Vec<String> {
     let mut marks: Vec<String> = Vec::new();
     for mark in finished(cell).flat_map(|run| &run.marks) {

@@ -6,7 +6,7 @@ use crate::figure::preset;
 use crate::papers::artefact;
 use crate::plan::{Level, asked_cells};
 
-/// The table of a preset, over this baseline.
+/// The table of a preset with this baseline.
 fn of_preset(name: &str, runs: &[RunSummary], baseline: Option<&str>) -> Table {
     let study = Study { baseline: baseline.map(str::to_owned), ..preset(name).unwrap() };
     crate::figure::table(&[Source { session: "", runs, reports: &[] }], &study)
@@ -50,7 +50,7 @@ fn the_speedup_is_over_the_first_row_unless_another_is_named() {
 
 #[test]
 fn the_papers_efficiency_is_over_the_cell_that_differs_in_one_factor_alone() {
-    // A run takes 100 steps in all.
+    // A run takes 100 steps in total.
     let steps = [("fp64", 1, 1, 0.08), ("fp32", 1, 1, 0.04), ("fp32", 2, 1, 0.025), ("fp64", 2, 1, 0.04)];
     let table = of_preset("2503.15252/table-2", &runs(&steps), None);
     let ratio = |cell: &str, key| {
@@ -63,8 +63,12 @@ fn the_papers_efficiency_is_over_the_cell_that_differs_in_one_factor_alone() {
     assert_eq!(ratio("fp32-1-ddp-ds", "speedup_over_fp64"), Some(2.0));
     let column = table.columns.iter().find(|column| column.key == "speedup_over_1_gpu").unwrap();
     assert_eq!((&*column.name, &*column.shown_unit, column.shown_factor), ("Efficiency compare to 1 GPU", "%", 100.0));
-    assert!(table.notes.iter().any(|note| note.contains("with precision = fp64, all else equal")), "{:?}", table.notes);
-    // Without such a cell there is no ratio.
+    assert!(
+        table.notes.iter().any(|note| note.contains("with precision = fp64, all else being equal")),
+        "{:?}",
+        table.notes
+    );
+    // Without a baseline cell there is no ratio.
     let alone = of_preset("2503.15252/table-2", &runs(&[("fp32", 2, 1, 0.025)]), None);
     assert_eq!(value(&alone, 0, "speedup_over_1_gpu"), None);
 }
@@ -141,7 +145,7 @@ fn the_tables_of_a_program_have_speedups_and_verdicts_by_the_time_that_it_has() 
         record.cell = format!("batch-{batch_size}");
         record.levels = crate::plan::Levels::new(vec![("batch_size", Level::Integer(batch_size))]);
         record.ranks[0].readings.clear();
-        // It says no units, so that it has no throughput.
+        // It reports no units, so it has no throughput.
         record.ranks[0].steps.iter_mut().for_each(|step| step.units = 0);
         summarise_run(&record)
     };
@@ -174,8 +178,8 @@ fn a_table_of_no_runs_says_so() {
     assert_eq!((table.rows.len(), table.notes), (0, vec!["no runs".to_owned()]));
 }
 
-/// One repeat of fp64 and fp16 in nchw at 100 px, as tests/records/2026-11-21-h200-precision-layout-pin.json has them: one epoch of
-/// steps of 12.54 and 8.87 ms, in whole runs of 4.53 and 10.11 s, of which most is cuDNN's trials.
+/// One repeat of fp64 and fp16 in nchw at 100 px, with the values of tests/records/2026-11-21-h200-precision-layout-pin.json: one epoch
+/// with steps of 12.54 and 8.87 ms. The whole runs took 4.53 and 10.11 s, mostly for cuDNN's trials.
 fn short_runs() -> Vec<RunSummary> {
     let short = |precision: &str, step_time_s: f64, epoch_time_s: f64, total_time_s: f64| {
         let mut record = fixture::run(&fixture::cell(precision, 1, "single"), 1, step_time_s);
@@ -194,7 +198,7 @@ fn ratios_of_short_runs_are_those_of_their_steady_steps_and_not_of_their_trials(
     let table = of_preset("2503.15252/table-2", &short_runs(), None);
     let fp16 = table.rows.iter().position(|row| row.cell.starts_with("fp16")).unwrap();
     let speedup = value(&table, fp16, "speedup_over_fp64").unwrap().median;
-    // By total times it would be 44.8 %.
+    // With total times it would be 44.8 %.
     assert!((speedup - 1.414).abs() < 1e-3, "{speedup}");
 }
 
@@ -203,13 +207,13 @@ fn the_usual_chart_of_one_epoch_draws_training_time_without_trials() {
     let runs = short_runs();
     let comparison = crate::figure::compare(&[Source { session: "", runs: &runs, reports: &[] }], &Study::default());
     let points: Vec<_> = comparison.charts[0].series().flat_map(|series| series.points.clone()).collect();
-    let of = |precision: &str| {
+    let row_of = |precision: &str| {
         let of_cell = |point: &crate::figure::chart::Point| {
             point.cell.as_ref().is_some_and(|cell| cell.cell.starts_with(precision))
         };
         points.iter().find(|point| of_cell(point)).unwrap().value.median
     };
-    let (fp64, fp16) = (of("fp64"), of("fp16"));
+    let (fp64, fp16) = (row_of("fp64"), row_of("fp16"));
     assert!((fp64 / fp16 - 1.414).abs() < 1e-3, "fp64 {fp64} s, fp16 {fp16} s");
 }
 

@@ -1,8 +1,8 @@
-//! Ticks of axes: round numbers in reach of others, and what they are called.
+//! Ticks of axes: round numbers within a range, and their labels.
 
 use super::number::{grouped, significant, without_zeros};
 
-/// Most ticks of an axis.
+/// Maximum number of ticks on an axis.
 const MOST: f64 = 400.0;
 
 /// The smallest of 1, 2, 5, 10, 20, … that is at least `least`.
@@ -11,24 +11,24 @@ pub fn round_up(least: f64) -> f64 {
     [1.0, 2.0, 5.0].into_iter().map(|digit| digit * power).find(|step| *step >= least).unwrap_or(10.0 * power)
 }
 
-/// Multiples of `step` from `low` to `high`; none where there is no step or more than [`MOST`].
+/// Multiples of `step` from `low` to `high`; empty if the step is not positive or there are more than [`MOST`].
 pub fn multiples(step: f64, low: f64, high: f64) -> Vec<f64> {
-    // Tolerance keeps a tick on an edge despite rounding.
+    // The tolerance keeps a tick at the end of the range despite rounding errors.
     let (first, last) = ((low / step - 1e-6).ceil(), (high / step + 1e-6).floor());
     if !(step > 0.0 && first.is_finite() && last.is_finite() && last - first < MOST) {
         return Vec::new();
     }
     let count = (last - first).max(-1.0) as i32 + 1;
-    // Without adding 0, the one below 0 would be written -0.
+    // Adding 0 turns -0 into 0.
     (0..count).map(|index| (first + f64::from(index)) * step + 0.0).collect()
 }
 
-/// Round numbers for the ticks of an axis from 0 to `greatest`: about `count` of them, 0 included.
+/// Round numbers for the ticks of an axis from 0 to `greatest`: about `count`, including 0.
 pub fn ticks(greatest: f64, count: usize) -> Vec<f64> {
     ticks_between(0.0, greatest.max(0.0), count)
 }
 
-/// Round numbers between two others: about `count` of them; the lower one where there is nothing between.
+/// Round numbers within a range: about `count`; only the lower end if there is none.
 pub fn ticks_between(low: f64, high: f64, count: usize) -> Vec<f64> {
     if !(low.is_finite() && high.is_finite() && high > low) {
         return vec![if low.is_finite() { low } else { 0.0 }];
@@ -36,12 +36,12 @@ pub fn ticks_between(low: f64, high: f64, count: usize) -> Vec<f64> {
     multiples(round_up(0.999 * (high - low) / count.max(1) as f64), low, high)
 }
 
-/// Decimals that tell multiples of a step apart.
+/// The number of decimals that multiples of a step need.
 pub fn decimals(step: f64) -> usize {
     (-step.log10() - 1e-9).ceil().clamp(0.0, 15.0) as usize
 }
 
-/// The label of a tick: three significant digits, without zeros that say nothing.
+/// The label of a tick: three significant digits, without zeros at the end.
 pub fn tick_text(value: f64) -> String {
     grouped(&without_zeros(&significant(value)).replace('-', "\u{2212}"))
 }

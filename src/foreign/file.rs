@@ -18,8 +18,8 @@ pub fn keep_files_from_others() {
 
 /// Free space on the disk of a folder; `None` if the file system does not report it.
 pub fn free_bytes(folder: &Path) -> Option<u64> {
-    let found = rustix::fs::statvfs(folder).ok()?;
-    (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+    let statistics = rustix::fs::statvfs(folder).ok()?;
+    (statistics.f_blocks > 0).then(|| statistics.f_bavail.saturating_mul(statistics.f_frsize))
 }
 
 /// Opens a file that the user named or put into a data set. Links are followed, since the user made them.

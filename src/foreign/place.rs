@@ -64,8 +64,11 @@ fn folder(choose: impl FnOnce(&Xdg) -> Option<PathBuf>) -> Result<PathBuf, Strin
 /// Free bytes for this user and total bytes of the file system of a folder, which need not exist yet.
 pub fn disk_space(folder: &Path) -> Option<(u64, u64)> {
     let existing = folder.ancestors().find(|folder| folder.exists())?;
-    let found = rustix::fs::statvfs(existing).ok()?;
-    Some((found.f_bavail.saturating_mul(found.f_frsize), found.f_blocks.saturating_mul(found.f_frsize)))
+    let statistics = rustix::fs::statvfs(existing).ok()?;
+    Some((
+        statistics.f_bavail.saturating_mul(statistics.f_frsize),
+        statistics.f_blocks.saturating_mul(statistics.f_frsize),
+    ))
 }
 
 #[cfg(test)]

@@ -411,7 +411,7 @@ impl Follower {
     /// a message.
     fn is_stuck(&mut self) -> bool {
         let patience = self.options.grace + if self.is_reporting() { self.options.report_limit } else { STUCK_LIMIT };
-        let stuck = self.told.is_some_and(|told| told.elapsed() > patience);
+        let stuck = self.told.is_some_and(|since| since.elapsed() > patience);
         if let (true, Some(ending)) = (stuck, &mut self.facts.ending) {
             let pid = self.group.pid();
             ending.reason =

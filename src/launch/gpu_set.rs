@@ -147,17 +147,17 @@ mod tests {
     fn gpus_are_chosen_as_the_plan_asks() {
         let node = gpu_node(6);
         let free: Vec<&Gpu> = node.gpus.iter().filter(|gpu| gpu.index != 1).collect();
-        let of = |text: &str, wanted| {
+        let set_of = |text: &str, wanted| {
             let chosen = choose_by(text.parse().unwrap(), &free, wanted, &Topology::default())?;
             Some(chosen.iter().map(|gpu| gpu.index).collect::<Vec<_>>())
         };
         // Even GPUs are on NUMA node 0, odd ones on 1.
-        assert_eq!(of("same-socket", 3), Some(vec![0, 2, 4]));
-        assert_eq!(of("spread", 3), Some(vec![0, 3, 2]));
-        assert_eq!(of("3,5", 2), Some(vec![3, 5]));
-        assert_eq!(of("2,5", 1), Some(vec![2]));
-        assert_eq!(of("1,5", 2), None, "GPU 1 is taken");
-        assert_eq!(of("same-socket", 4), None);
+        assert_eq!(set_of("same-socket", 3), Some(vec![0, 2, 4]));
+        assert_eq!(set_of("spread", 3), Some(vec![0, 3, 2]));
+        assert_eq!(set_of("3,5", 2), Some(vec![3, 5]));
+        assert_eq!(set_of("2,5", 1), Some(vec![2]));
+        assert_eq!(set_of("1,5", 2), None, "GPU 1 is taken");
+        assert_eq!(set_of("same-socket", 4), None);
     }
 
     #[test]

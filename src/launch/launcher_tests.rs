@@ -367,8 +367,11 @@ fn a_run_that_is_left_goes_on_and_is_followed_to_its_end_by_the_next_launcher() 
     let worker = launcher.worker.clone();
     launcher.leave();
     assert!(process::is_alive(pid, process_start));
-    let said: Vec<_> = updates.try_iter().collect();
-    assert!(!said.iter().any(|update| matches!(update, Update::State { state, .. } if state.is_final())), "{said:?}");
+    let received: Vec<_> = updates.try_iter().collect();
+    assert!(
+        !received.iter().any(|update| matches!(update, Update::State { state, .. } if state.is_final())),
+        "{received:?}"
+    );
     let (sender, updates) = mpsc::sync_channel(64);
     let scene = Scene { folder, launcher: Launcher::new(worker, sender), updates };
     scene.launcher.follow(job.clone(), pid, process_start).unwrap();

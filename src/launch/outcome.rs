@@ -96,24 +96,24 @@ impl Facts {
         if let Some((rank, reason)) = self.not_started.first() {
             return Some(format!("rank {rank} could not be started: {reason}"));
         }
-        let mut found: Vec<(f64, String)> = Vec::new();
+        let mut causes: Vec<(f64, String)> = Vec::new();
         let mut peers: Vec<(f64, String)> = Vec::new();
         for (rank, facts) in self.ranks.iter().enumerate() {
             match (&facts.failure, &facts.death) {
                 (Some(failure), _) => {
-                    let list = if failure.kind == FailureKind::Peer { &mut peers } else { &mut found };
+                    let list = if failure.kind == FailureKind::Peer { &mut peers } else { &mut causes };
                     list.push((failure.time_s, format!("rank {rank}: {}", failure.message)));
                 }
                 // Ranks that ended on request or with success are not the cause.
                 (None, Some(death)) if !(death.told_to || death.exit.is_success() && facts.finished) => {
                     let reason = format!("rank {rank} {}", unexplained_exit(death.exit));
-                    found.push((death.time_s - NOTICE_S, with_stderr(reason, stderr)));
+                    causes.push((death.time_s - NOTICE_S, with_stderr(reason, stderr)));
                 }
                 (None, _) => {}
             }
         }
         let first = |list: Vec<(f64, String)>| list.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-        first(found).or_else(|| first(peers)).map(|(_, reason)| reason)
+        first(causes).or_else(|| first(peers)).map(|(_, reason)| reason)
     }
 
     fn unexplained(&self, leader: LeaderExit) -> (RunState, String) {
@@ -246,8 +246,8 @@ mod tests {
         assert!(text.contains("rank 1") && text.contains("out-of-memory killer") && text.contains("boom"), "{text}");
         let cause = facts(vec![failed(5.0, FailureKind::Input, "no such file"), killed()]);
         assert_eq!(reason(&cause, Some(Exit::Code(1))), "rank 0: no such file");
-        let told = facts(vec![died(10.0, Exit::Signal(15), true), died(10.1, Exit::Code(3), false)]);
-        assert!(reason(&told, Some(Exit::Code(1))).contains("rank 1 exited with code 3"));
+        let outcome = facts(vec![died(10.0, Exit::Signal(15), true), died(10.1, Exit::Code(3), false)]);
+        assert!(reason(&outcome, Some(Exit::Code(1))).contains("rank 1 exited with code 3"));
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub fn measure_rates(
     let lines = read_on_a_thread(output)?;
     let words = read_on_a_thread(errors)?;
     let mut last_words = String::new();
-    let mut found: Option<DeviceRates> = None;
+    let mut measured: Option<DeviceRates> = None;
     loop {
         keep_last(&mut last_words, words.try_iter());
         let line = match lines.recv_timeout(TICK) {
@@ -80,9 +80,9 @@ pub fn measure_rates(
         if each(Some(&line)).is_break() {
             return Ok(None);
         }
-        match (line, &mut found) {
+        match (line, &mut measured) {
             (RateLine::Device { device, torch_version, threads }, _) => {
-                found = Some(DeviceRates {
+                measured = Some(DeviceRates {
                     device,
                     time_s: None,
                     torch_version,
@@ -93,14 +93,14 @@ pub fn measure_rates(
                     others_cpus: None,
                 });
             }
-            (RateLine::Rate(rate), Some(found)) => found.rates.push(rate),
+            (RateLine::Rate(rate), Some(measured)) => measured.rates.push(rate),
             (RateLine::Failed { message }, _) => return Err(message),
             _ => {}
         }
     }
     let exit = running.0.wait().map(Exit::from);
-    match (found, exit) {
-        (Some(found), Ok(exit)) if exit.is_success() => found.check().map(|()| Some(found)),
+    match (measured, exit) {
+        (Some(measured), Ok(exit)) if exit.is_success() => measured.check().map(|()| Some(measured)),
         (_, exit) => {
             let end = Instant::now() + WORDS_LIMIT;
             let rest = || words.recv_timeout(end.saturating_duration_since(Instant::now())).ok();

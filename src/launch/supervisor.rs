@@ -86,11 +86,11 @@ pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
 /// Kills the remaining processes of a program whose runner has ended: descendants of this process, and processes with the run's marker.
 fn end_leftovers(marker: &str) {
     let find = || {
-        let mut found = processes::descendants(std::process::id());
-        let others = processes::marked(marker).into_iter().filter(|process| !found.contains(process));
+        let mut descendants = processes::descendants(std::process::id());
+        let others = processes::marked(marker).into_iter().filter(|process| !descendants.contains(process));
         let others: Vec<_> = others.collect();
-        found.extend(others);
-        found
+        descendants.extend(others);
+        descendants
     };
     let (_, left) = processes::end(find, Duration::ZERO, || ());
     if !left.is_empty() {
@@ -234,7 +234,7 @@ impl Group {
                     self.end();
                 }
             }
-            if self.ending_since.is_some_and(|told| told.elapsed() > GRACE) {
+            if self.ending_since.is_some_and(|since| since.elapsed() > GRACE) {
                 self.signal(Signal::KILL);
             }
             shorten(io::stdout());

@@ -1,4 +1,4 @@
-//! The claims that the papers make in words, each with what tests it, as values.
+//! The claims that the papers make in words, and the tests of each claim, as values.
 
 use std::sync::LazyLock;
 
@@ -10,24 +10,25 @@ use crate::plan::{Key, Level};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Its name here.
+    /// Its name in multicard.
     pub id: String,
     /// The paper's arXiv number.
     pub paper: String,
-    /// Section and figure or table.
+    /// The section, and the figure or table.
     pub place: String,
-    /// What is claimed.
+    /// The claim, in words.
     pub text: String,
-    /// Ids of the tables and figures that it is made of.
+    /// Ids of the tables and figures that it is about.
     pub on: Vec<String>,
-    /// What the papers' own numbers say of it.
+    /// Whether the papers' own numbers support it, in words.
     pub on_their_numbers: String,
-    /// What the paper ran where it gives a range, as a filter: cells outside do other work.
+    /// The range of settings that the paper ran, as a filter: cells outside it do other work. Empty if the paper gives
+    /// no range.
     #[serde(default)]
     pub within: String,
-    /// Why nothing here can judge it, as a fragment of a sentence; it has no tests then.
+    /// Why multicard cannot judge it, as a fragment of a sentence; then it has no tests.
     pub unjudged: Option<String>,
-    /// What tests it; all must hold.
+    /// Its tests; the claim holds only if all of them hold.
     #[serde(rename = "test", default)]
     pub tests: Vec<Test>,
 }
@@ -36,55 +37,57 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compare {
-    /// The product of one side over that of the other.
+    /// The ratio: the product of the values of one side divided by that of the other.
     #[default]
     Ratio,
-    /// The sum of one side less that of the other.
+    /// The difference: the sum of the values of one side minus that of the other.
     Difference,
 }
 
-/// One test of a claim: a measure of cells over that of cells that are equal in all else, and between which bounds it must lie.
+/// One test of a claim. It compares a measure between cells that differ only in the levels of `of` and `over`, and
+/// checks whether the comparison is within bounds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
-    /// In words.
+    /// The test, in words.
     pub says: String,
-    /// The cells it is about, as a filter.
+    /// The cells that it uses, as a filter.
     #[serde(rename = "where", default)]
     pub filter: String,
-    /// A key of the registry; of several the sum.
+    /// Keys of the registry of measures; the values of several are added.
     pub measure: Vec<Key>,
-    /// The measure is taken as a share of the sum of these.
+    /// If not empty, the measure is divided by the sum of these measures.
     #[serde(default)]
     pub share_of: Vec<Key>,
-    /// It compares data sets: stand-ins say how they were made, and do not judge it.
+    /// Whether it compares data sets. Stand-ins cannot judge such a test, because their rows are generated.
     #[serde(default)]
     pub on_data: bool,
-    /// The measure's mean over epochs, rather than its value of the run.
+    /// Whether it uses the measure's mean over epochs in place of the run's value.
     #[serde(default)]
     pub over_epochs: bool,
-    /// How the sides are compared.
+    /// How the two sides are compared.
     #[serde(default)]
     pub compare: Compare,
-    /// Levels of the cells of one side.
+    /// The cells of the first side, by their levels.
     pub of: Vec<Side>,
-    /// Levels of the cells of the other side.
+    /// The cells of the second side, by their levels.
     #[serde(default)]
     pub over: Vec<Side>,
-    /// The least that is claimed.
+    /// The lower bound of the claim.
     pub at_least: Option<f64>,
-    /// The most that is claimed.
+    /// The upper bound of the claim.
     pub at_most: Option<f64>,
-    /// How far outside the value may lie: a share of the bound, of differences in the measure's unit.
+    /// How far outside the bounds the value may be: a share of the bound, or for differences an amount in the measure's
+    /// unit.
     #[serde(default)]
     pub tolerance: f64,
 }
 
-/// What tells a cell of a test from the others of the same test: keys of settings and their levels.
+/// The levels that distinguish one cell of a test from its other cells, by key.
 pub type Side = std::collections::BTreeMap<Key, Level>;
 
 impl Test {
-    /// The bounds with the tolerance.
+    /// The lower and upper bound, widened by the tolerance.
     pub fn bounds(&self) -> (f64, f64) {
         let slack = |bound: f64| match self.compare {
             Compare::Ratio => bound.abs() * self.tolerance,
@@ -94,7 +97,7 @@ impl Test {
         (low, self.at_most.map_or(f64::INFINITY, |bound| bound + slack(bound)))
     }
 
-    /// The keys in which its cells differ.
+    /// The keys of settings in which its cells differ.
     pub fn keys(&self) -> Vec<&Key> {
         let mut keys: Vec<&Key> = Vec::new();
         for key in self.of.iter().chain(&self.over).flat_map(Side::keys) {
@@ -117,7 +120,7 @@ struct File {
 
 /// All claims of both papers.
 pub fn claims() -> &'static [Claim] {
-    // The file is part of the program; the tests hold that it can be read.
+    // The file is compiled into the program. Tests make sure that it parses.
     static FILE: LazyLock<File> = LazyLock::new(|| toml::from_str(include_str!("claims.toml")).unwrap_or_default());
     &FILE.claims
 }
@@ -149,7 +152,7 @@ mod tests {
                 for key in test.measure.iter().chain(&test.share_of) {
                     assert!(measure(key).is_some(), "{}: {key}", claim.id);
                 }
-                // Each side names a level of every key, or a cell could be two sides at once.
+                // Each side names a level of every key. Otherwise one cell could belong to two sides.
                 let keys = test.keys();
                 for side in test.of.iter().chain(&test.over) {
                     assert_eq!(side.len(), keys.len(), "{}: {}", claim.id, test.says);

@@ -1,4 +1,5 @@
-//! What a session has of a table or figure: cells that are missing, and levels that deviate from the paper's.
+//! Compares a session with a table or figure of a paper: which cells are missing, and which levels differ from the
+//! paper's.
 
 use std::collections::HashSet;
 
@@ -6,9 +7,9 @@ use super::published::Artefact;
 use crate::analysis::{Cell, Measure, RunState, RunSummary, Scaling};
 use crate::plan::{AskedCell, Data, Identity, Key, Level, Mode, Plan, asked_cells, identity};
 
-/// Settings that say how much a run computes in all.
+/// Settings for the total amount of work of a run.
 const AMOUNT: [&str; 3] = ["epochs", "train_images", "rows"];
-/// Settings that say what is computed for an image or a row.
+/// Settings for the computation that is done for one image or row.
 const WORK: [&str; 9] = [
     "image_size",
     "scenario",
@@ -20,37 +21,38 @@ const WORK: [&str; 9] = [
     "max_tokens",
     "row_tokens",
 ];
-/// Settings that say how much a step computes.
+/// Settings for the amount of work in one step.
 const STEP: [&str; 3] = ["batch_size", "gradient_accumulation", "packed"];
 
-/// What a session has of the cells that a plan asks for.
+/// The cells that a plan asks for, compared with the cells of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coverage {
-    /// Cells that the plan asks for.
+    /// How many cells the plan asks for.
     pub asked: usize,
-    /// What each of them is, in the plan's order.
+    /// Identities of these cells, in the plan's order.
     pub places: Vec<Identity>,
-    /// Those of which no run has finished.
+    /// Cells without a finished run.
     pub missing: Vec<AskedCell>,
-    /// Those of a quick plan that have finished full runs and no quick one: full runs tell more. The two never pool.
+    /// Cells of a quick plan that have finished full runs but no quick ones. Full runs measure more. Full and quick
+    /// runs are never pooled.
     pub full: Vec<AskedCell>,
     /// The keys of factors that the plan varies.
     pub varied: Vec<Key>,
 }
 
-/// Compares the cells that a plan asks for with runs.
+/// Compares the cells that a plan asks for with the cells of finished runs.
 pub fn coverage<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a RunSummary>) -> Coverage {
     let finished: Vec<&RunSummary> = runs.into_iter().filter(|run| run.state == RunState::Finished).collect();
-    let there: HashSet<Identity> = finished.iter().filter_map(|run| run.identity).collect();
+    let present: HashSet<Identity> = finished.iter().filter_map(|run| run.identity).collect();
     let cells = asked_cells(plan);
-    // A stand-in stands for the data set itself: whatever the rows of a run come from, it is a run of the cell.
+    // A run on the stand-in counts as a run on the data set, and the reverse, so the data set is not compared.
     let any_data: HashSet<Identity> = match cells.iter().any(is_stand_in) {
         true => finished.iter().filter(|run| run.identity.is_some()).map(|run| of_any_data(run)).collect(),
         false => HashSet::new(),
     };
     let (asked, places) = (cells.len(), cells.iter().map(|cell| cell.identity).collect());
     let has = |cell: &AskedCell, mode: Mode| {
-        there.contains(&of_cell(cell, &cell.data, mode))
+        present.contains(&of_cell(cell, &cell.data, mode))
             || is_stand_in(cell) && any_data.contains(&of_cell(cell, &Data::default(), mode))
     };
     let lacking = cells.into_iter().filter(|cell| !has(cell, plan.mode));
@@ -66,7 +68,7 @@ fn of_any_data(run: &RunSummary) -> Identity {
     identity(&run.workload, &Data::default(), run.recording.tracer().unwrap_or_default(), run.mode, &run.levels)
 }
 
-/// Whether a cell's rows are made in place of those of its data set.
+/// Whether a cell uses generated rows in place of the rows of its data set.
 fn is_stand_in(cell: &AskedCell) -> bool {
     &*cell.workload.key == crate::plan::llm::KEY
         && cell.workload.data_set(&cell.data.set).is_some_and(|rule| rule.synthetic)
@@ -83,60 +85,65 @@ impl Coverage {
     }
 }
 
-/// A setting in which cells deviate from the paper's.
+/// A setting in which cells differ from the paper's cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deviation {
     /// The factor's key, or `data`.
     pub key: Key,
-    /// What the cells have; none where they do not say.
+    /// The level that the session's cells have; `None` if their records do not contain the setting.
     pub own: Option<Level>,
-    /// What the paper's plan has.
+    /// The level in the paper's plan.
     pub paper: Level,
-    /// The paper leaves it open: the plan's level is multicard's.
+    /// Whether the paper does not state this setting, so that multicard chose the level in the plan.
     pub open: bool,
-    /// How many cells have it.
+    /// How many cells have this level.
     pub cells: usize,
 }
 
-/// How cells deviate from the table or figure that they are shown as.
+/// How a session's cells differ from the cells of the table or figure that they are shown as.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Deviations {
-    /// For each cell what deviates; none of a cell that is not among the paper's: with other levels of what the plan varies, or
-    /// farther from the paper's cell than another one shown.
+    /// The deviations of each cell. `None` for a cell that corresponds to no cell of the paper: its levels of the
+    /// varied factors are different, or another shown cell is closer to the paper's cell.
     pub of_cells: Vec<Option<Vec<Deviation>>>,
-    /// For each cell the place of the paper's cell among those that the plan asks for; none of a cell that is not among them.
+    /// For each cell, the index of the corresponding cell in the plan's order; `None` if there is no corresponding
+    /// cell.
     pub places: Vec<Option<usize>>,
 }
 
 impl Deviations {
-    /// Each deviation once, with how many cells have it; what the paper leaves open last.
+    /// Each deviation once, with the number of cells that have it. Deviations in settings that the paper does not state
+    /// are last.
     pub fn all(&self) -> Vec<Deviation> {
         self.joined(|_| true)
     }
 
-    /// How many cells are none of the paper's.
+    /// How many cells correspond to no cell of the paper.
     pub fn strangers(&self) -> usize {
         self.of_cells.iter().filter(|cell| cell.is_none()).count()
     }
 
-    /// Whether what the paper prints may stand beside a cell; where nothing is known to deviate, beside all.
+    /// Whether the paper's numbers may be shown next to a cell. They may be shown next to every cell if no deviations
+    /// are known.
     pub fn is_of_paper(&self, cell: usize) -> bool {
         self.of_cells.get(cell).is_none_or(Option::is_some)
     }
 
-    /// Whether a cell computes for an image or a row what the paper states. In what it leaves open, any level will do.
+    /// Whether a cell does the computation that the paper states for an image or a row. Settings that the paper does
+    /// not state may have any level.
     pub fn is_stated_work(&self, cell: usize) -> bool {
         let deviations = self.of_cells.get(cell).and_then(Option::as_ref);
         deviations.is_none_or(|all| all.iter().all(|one| one.open || !WORK.contains(&&*one.key)))
     }
 
-    /// Whether a cell does the work that the paper's number of a measure is of. Where it does not, their ratio says nothing.
+    /// Whether a cell does the same work as the paper's cell, as far as it affects this measure. If not, the ratio of
+    /// the two values is meaningless.
     pub fn is_same_work(&self, cell: usize, measure: &Measure) -> bool {
         let deviations = self.of_cells.get(cell).and_then(Option::as_ref);
         deviations.is_none_or(|all| all.iter().all(|one| !is_work(&one.key, measure)))
     }
 
-    /// The deviations by which cells do other work, for a measure.
+    /// The deviations that make the cells' work different from the paper's, as far as it affects this measure.
     pub fn other_work(&self, measure: &Measure) -> Vec<Deviation> {
         self.joined(|one| is_work(&one.key, measure))
     }
@@ -156,16 +163,16 @@ impl Deviations {
     }
 }
 
-/// Whether another level of a setting makes a measure one of other work.
+/// Whether another level of this setting changes the work that a measure depends on.
 pub(super) fn is_work(key: &str, measure: &Measure) -> bool {
     let of_step = ["step_time_s", "mean_step_time_s"].contains(&&*measure.key) || measure.key.starts_with("peak_");
     let of_learning = !of_step && (measure.is_of_epochs() || &*measure.key == "epochs_to_98_percent");
-    // Units a second are the same in each epoch.
+    // Units per second do not depend on the number of epochs.
     let of_amount = AMOUNT.contains(&key) && !(key == "epochs" && measure.scaling == Scaling::Linear);
     WORK.contains(&key) || (of_step && STEP.contains(&key)) || (!of_step && of_amount) || (of_learning && key == "data")
 }
 
-/// The cells of a table or figure, by its plan.
+/// The cells of a table or figure, as its plan asks for them.
 pub(super) struct PaperCells {
     artefact: &'static Artefact,
     plan: &'static Plan,
@@ -173,7 +180,7 @@ pub(super) struct PaperCells {
 }
 
 impl PaperCells {
-    /// None without a plan.
+    /// `None` if the table or figure has no plan.
     pub(super) fn of(artefact: &'static Artefact) -> Option<Self> {
         let plan = artefact.plan()?;
         Some(Self { artefact, plan, asked: asked_cells(plan) })
@@ -184,10 +191,10 @@ impl PaperCells {
         self.artefact.to_string()
     }
 
-    /// The place of the cell that has another's levels of what the plan varies, and how the other deviates from it. Some settings may
-    /// have any level, which is no deviation: what a test compares is the claim's own.
+    /// The index of the paper's cell that has the same levels of the varied factors as `cell`, and how `cell` differs
+    /// from it. The settings `but` may have any level: they are what a claim's test compares.
     pub(super) fn closest(&self, cell: &Cell, but: &[&Key]) -> Option<(usize, Vec<Deviation>)> {
-        // A factor that came after the cell ran had its first default there.
+        // A factor that did not exist when the cell ran had its first default.
         let own = |key: &Key| -> Option<Level> {
             let first = || self.asked.first()?.workload.factor(key).map(|factor| factor.frozen_default.clone());
             cell.levels.get(key).cloned().or_else(first)
@@ -199,8 +206,8 @@ impl PaperCells {
         };
         let varied = self.plan.varied();
         let is_it = |asked: &AskedCell| {
-            let mut told = varied.iter().filter(|key| !but.contains(key));
-            asked.workload.key == cell.workload.key && told.all(|key| same(asked, key))
+            let mut keys = varied.iter().filter(|key| !but.contains(key));
+            asked.workload.key == cell.workload.key && keys.all(|key| same(asked, key))
         };
         let others = |asked: &AskedCell| but.iter().filter(|key| !same(asked, key)).count();
         let alike = self.asked.iter().enumerate().filter(|(_, asked)| is_it(asked));
@@ -220,21 +227,23 @@ impl PaperCells {
     }
 }
 
-/// How cells deviate from a table or figure. A cell is held against that of the paper's cells that has its levels of what the plan
-/// varies. Of several held against one, those that deviate least in what the paper states are the paper's: what it prints for fp32
-/// does not stand beside fp64 too. Without a plan nothing is known to deviate.
+/// How cells differ from the cells of a table or figure. Each cell is compared with the paper's cell that has the same
+/// levels of the varied factors. If several cells correspond to one of the paper's cells, only those with the fewest
+/// deviations in stated settings count as the paper's, so that a number that the paper prints for fp32 is not shown
+/// next to fp64 as well. Without a plan, no deviations are known.
 pub fn deviations(artefact: &'static Artefact, cells: &[Cell]) -> Deviations {
     let Some(paper) = PaperCells::of(artefact) else { return Deviations::default() };
-    let found: Vec<Option<(usize, Vec<Deviation>)>> = cells.iter().map(|cell| paper.closest(cell, &[])).collect();
+    let closest_cells: Vec<Option<(usize, Vec<Deviation>)>> =
+        cells.iter().map(|cell| paper.closest(cell, &[])).collect();
     let stated = |deviations: &[Deviation]| deviations.iter().filter(|one| !one.open).count();
     let mut least = vec![usize::MAX; paper.asked.len()];
-    for (place, deviations) in found.iter().flatten() {
+    for (place, deviations) in closest_cells.iter().flatten() {
         least[*place] = least[*place].min(stated(deviations));
     }
     let closest = |(place, deviations): (usize, Vec<Deviation>)| {
         (stated(&deviations) == least[place]).then_some((place, deviations))
     };
-    let (places, of_cells) = found.into_iter().map(|one| one.and_then(closest).unzip()).unzip();
+    let (places, of_cells) = closest_cells.into_iter().map(|one| one.and_then(closest).unzip()).unzip();
     Deviations { places, of_cells }
 }
 
@@ -285,8 +294,8 @@ mod tests {
         let cells = cells(&runs);
         let found = deviations(table, &cells);
         let deviations = found.all();
-        let told: Vec<_> = deviations.iter().map(|one| (one.key.to_string(), one.open, one.cells)).collect();
-        assert_eq!(told, [("epochs".to_owned(), false, 2), ("batch_size".to_owned(), true, 1)]);
+        let facts: Vec<_> = deviations.iter().map(|one| (one.key.to_string(), one.open, one.cells)).collect();
+        assert_eq!(facts, [("epochs".to_owned(), false, 2), ("batch_size".to_owned(), true, 1)]);
         assert_eq!((&deviations[0].own, &deviations[0].paper), (&Some(Level::Integer(1)), &Level::Integer(20)));
         assert_eq!(found.strangers(), 1);
     }
@@ -308,7 +317,8 @@ mod tests {
             .collect();
         levels.sort();
         let expected = [("fp32", "off", "32"), ("fp32", "off", "64"), ("fp64", "on", "64")];
-        // A batch size of its own is what the paper leaves open; fp64 has no closer cell than the pinned one.
+        // The paper does not state the batch size, so another one is allowed. fp64 has no closer cell than the pinned
+        // one.
         assert_eq!(levels, expected.map(|(precision, pinned, batch)| (precision.into(), pinned.into(), batch.into())));
         assert_eq!(found.strangers(), 1);
     }
@@ -322,8 +332,8 @@ mod tests {
             (found.is_of_paper(0), found.is_stated_work(0))
         };
         assert_eq!(does("2503.15252/table-2"), (true, true), "500 px are the plan's choice");
-        assert_eq!(does("2503.15252/fig-1"), (true, false), "which states 700 px");
-        assert_eq!(does("2505.22905/fig-6"), (true, false), "which states files of 300 px");
+        assert_eq!(does("2503.15252/fig-1"), (true, false), "the paper states 700 px");
+        assert_eq!(does("2505.22905/fig-6"), (true, false), "the paper states files of 300 px");
     }
 
     #[test]
@@ -336,7 +346,7 @@ mod tests {
         let coverage = coverage(plan, &runs);
         assert_eq!((coverage.missing.len(), coverage.full.len()), (10, 1));
         assert_eq!(coverage.name(&coverage.full[0]), "precision = fp32, gpus = 1");
-        // Quick runs do not answer a plan of full runs.
+        // Quick runs do not count for a plan of full runs.
         let plan = Plan { mode: Mode::Full, ..plan.clone() };
         let coverage = super::coverage(&plan, &[run_of("fp64", 4, &[])]);
         assert_eq!((coverage.missing.len(), coverage.full.len()), (12, 0));

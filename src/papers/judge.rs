@@ -1,8 +1,8 @@
-//! What a session's runs say to the papers' claims.
+//! Judges the papers' claims by a session's runs.
 //!
-//! A claim holds where the 95 % interval of every comparison lies within it: all must, so that no correction is due. It fails where one
-//! is shown to lie outside, by Student's t at 5 % over all comparisons of the claim (Holm). Runs that do other work than the claim's
-//! do not judge it.
+//! A claim holds if the 95 % interval of every comparison is within its bounds. All comparisons must pass, so this
+//! needs no correction for their number. A claim fails if at least one comparison is shown to be outside, by Student's
+//! t tests at 5 % over all comparisons of the claim (Holm). Runs that do other work than the claim's do not judge it.
 
 use serde::Serialize;
 use strum::IntoStaticStr;
@@ -11,30 +11,30 @@ use super::claim::{Claim, Compare, Side, Test, claims};
 use super::coverage::{Deviation, PaperCells, is_work};
 use crate::analysis::{
     Cell, Check, Interval, Key, Measure, Measures, Recording, RunState, RunSummary, Value, Verdict as Shown,
-    check_between, judge as judge_family, mean_interval, summarise, varying,
+    check_between, counted, judge as judge_family, mean_interval, summarise, varying,
 };
 use crate::plan::Filter;
 
-/// What runs say to a claim.
+/// The result of judging a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "lowercase")]
 pub enum Verdict {
-    /// No cells of the session test it.
+    /// No cells of the session test the claim.
     Untested,
-    /// The cells that would test it do other work than the claim's, or nothing here can judge it.
+    /// The cells that would test the claim do other work, or multicard cannot judge it.
     #[strum(serialize = "not judged")]
     NotJudged,
-    /// The 95 % interval of every comparison lies within the claim.
+    /// The 95 % interval of every comparison is within the bounds.
     Holds,
-    /// A 95 % interval reaches over an end of the claim, a comparison has one repeat, or not all of the claim was tested.
+    /// A 95 % interval includes a bound, a comparison has only one repeat, or a part of the claim was not tested.
     Undecided,
-    /// A comparison lies outside the claim, at 5 % over all comparisons of the claim.
+    /// A comparison is outside the bounds, at 5 % over all comparisons of the claim.
     Fails,
 }
 
 impl Verdict {
-    /// All verdicts, in the order in which they are counted.
+    /// All verdicts, in the order in which tables count them.
     pub const ALL: [Self; 5] = [Self::Holds, Self::Fails, Self::Undecided, Self::NotJudged, Self::Untested];
 
     /// The name in files and on screen.
@@ -43,55 +43,58 @@ impl Verdict {
     }
 }
 
-/// A test carried out on cells.
+/// The result of a test on one group of cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The test.
     pub test: &'static Test,
-    /// What the cells have in common that tells them from the cells of the test's other findings: `gpus = 4`; may be empty.
+    /// The settings that distinguish these cells from those of the test's other findings: `gpus = 4`. May be empty.
     pub cells: String,
-    /// The comparison over repeats, with the interval that their number allows, which may cover far less than 95 %.
+    /// The comparison over repeats. Its interval may cover far less than 95 %, depending on the number of repeats.
     pub value: Value,
-    /// The 95 % interval of the mean comparison by Student's t, of ratios on their logarithms. None of one repeat.
+    /// The 95 % interval of the mean comparison by Student's t, computed on logarithms if the comparison is a ratio.
+    /// `None` with one repeat.
     pub decides: Option<Interval>,
-    /// What it says.
+    /// What the comparison says about the claim.
     pub verdict: Verdict,
-    /// Why its cells do not judge the claim, one fragment of a sentence each; empty where they do.
+    /// Why these cells do not judge the claim, one fragment of a sentence each; empty if they do judge it.
     pub other_work: Vec<String>,
-    /// By what its cells do work that the paper leaves open, one fragment of a sentence each.
+    /// Levels of these cells in settings of the work that the paper does not state, one fragment of a sentence each.
     pub open_work: Vec<String>,
-    /// By what the cells did not learn the same, one fragment of a sentence each: of claims about speed alone.
+    /// Differences between the check values of these cells, one fragment of a sentence each. Only tests of speed have
+    /// them.
     pub checks: Vec<String>,
 }
 
-/// What the runs of a session say to a claim.
+/// The judgement of a claim by a session's runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// The claim.
     pub claim: &'static Claim,
-    /// What they say: the worst of the findings that judge it.
+    /// The worst verdict of the findings that judge the claim.
     pub verdict: Verdict,
-    /// Test by test, in the order of cells.
+    /// The findings, ordered by test and then by cell.
     pub findings: Vec<Finding>,
-    /// Tests that no cells carry out.
+    /// Tests that no cells of the session carry out.
     pub untested: Vec<&'static Test>,
 }
 
 impl Judgement {
-    /// What of the work of the cells that judge it is multicard's choice, which may change what they say; none where nothing is.
+    /// A caveat about the cells that judge the claim: settings of their work that the paper does not state, and check
+    /// values that differ. `None` if there is nothing to mention.
     pub fn caveat(&self) -> Option<String> {
         let judging = self.findings.iter().filter(|finding| finding.verdict != Verdict::NotJudged);
         let work = distinct(judging.clone().flat_map(|finding| &finding.open_work));
-        let work = format!("judged by cells whose work the paper leaves open: {}", work.join(", "));
+        let work = format!("the cells that judge it have settings that the paper does not state: {}", work.join(", "));
         let checks = distinct(judging.clone().flat_map(|finding| &finding.checks));
-        let checks = format!("judged by cells that did not learn the same: {}", checks.join(", "));
-        let has = |of: fn(&Finding) -> &Vec<String>| judging.clone().any(|finding| !of(finding).is_empty());
+        let checks = format!("check values of the cells that judge it differ: {}", checks.join(", "));
+        let has = |texts: fn(&Finding) -> &Vec<String>| judging.clone().any(|finding| !texts(finding).is_empty());
         let texts = [(has(|one| &one.open_work), work), (has(|one| &one.checks), checks)];
         let texts: Vec<String> = texts.into_iter().filter_map(|(is_one, text)| is_one.then_some(text)).collect();
         (!texts.is_empty()).then(|| texts.join("; "))
     }
 
-    /// Why it is undecided or not judged, or what to run to test it; empty where it holds or fails.
+    /// Why the claim is undecided or not judged, or what to run to test it; empty if it holds or fails.
     pub fn reason(&self) -> String {
         let judging: Vec<&Finding> =
             self.findings.iter().filter(|finding| finding.verdict != Verdict::NotJudged).collect();
@@ -112,10 +115,11 @@ impl Judgement {
                 run.unwrap_or_else(|| "multicard has no plan for its cells yet".to_owned())
             }
             Verdict::Undecided if single > 0 => {
-                format!("{single} comparisons are of one repeat, which has no interval: run more repeats")
+                let comparisons = counted(single, "comparison");
+                format!("{comparisons} with only one repeat, which gives no interval: run more repeats")
             }
             Verdict::Undecided if judging.iter().any(is_outside) => format!(
-                "an interval lies outside of the claim, and {} comparisons of one claim show that by chance more often than one: run \
+                "an interval is outside the claim's bounds, but among {} comparisons of one claim this is too likely by chance: run \
                  more repeats",
                 judging.len()
             ),
@@ -124,18 +128,18 @@ impl Judgement {
         }
     }
 
-    /// Why nothing judges it.
+    /// Why no cells judge the claim.
     fn not_judged(&self) -> String {
         match &self.claim.unjudged {
-            Some(why) => format!("nothing here can judge it: {why}"),
+            Some(why) => format!("multicard cannot judge it: {why}"),
             None => {
                 let texts = distinct(self.findings.iter().flat_map(|finding| &finding.other_work));
-                format!("these runs do other work than the claim's: {}", texts.join("; "))
+                format!("these runs do not do the work that the claim is about: {}", texts.join("; "))
             }
         }
     }
 
-    /// Tests that none of these findings is of.
+    /// The tests without a finding in this list.
     fn tests_without(&self, findings: &[&Finding]) -> impl Iterator<Item = &'static Test> {
         let is_tested = |test: &Test| findings.iter().any(|finding| finding.test == test);
         self.claim.tests.iter().filter(|test| !is_tested(test)).collect::<Vec<_>>().into_iter()
@@ -152,7 +156,7 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     distinct
 }
 
-/// Judges all claims by the runs of cells.
+/// Judges every claim by the runs of these cells.
 pub fn judge(cells: &[Cell]) -> Vec<Judgement> {
     claims().iter().map(|claim| judgement(claim, cells)).collect()
 }
@@ -162,11 +166,11 @@ fn judgement(claim: &'static Claim, cells: &[Cell]) -> Judgement {
         claim.on.iter().filter_map(|id| PaperCells::of(super::artefact(id).ok()?)).collect();
     let (mut findings, mut untested) = (Vec::new(), Vec::new());
     for test in &claim.tests {
-        let found = carry_out(claim, test, cells, &of_papers);
-        if found.is_empty() {
+        let new_findings = carry_out(claim, test, cells, &of_papers);
+        if new_findings.is_empty() {
             untested.push(test);
         }
-        findings.extend(found);
+        findings.extend(new_findings);
     }
     decide(&mut findings);
     let findings: Vec<Finding> = findings.into_iter().map(|compared| compared.finding).collect();
@@ -184,13 +188,14 @@ fn judgement(claim: &'static Claim, cells: &[Cell]) -> Judgement {
     judgement
 }
 
-/// A finding with its comparisons, repeat by repeat: of ratios their logarithms.
+/// A finding with the comparison of each repeat, as logarithms if the comparison is a ratio.
 struct Compared {
     finding: Finding,
     values: Vec<f64>,
 }
 
-/// Gives the findings of one claim their verdicts. They are one family: a claim of many comparisons would fail by chance otherwise.
+/// Sets the verdicts of one claim's findings. The findings are one family of tests; otherwise a claim with many
+/// comparisons would often fail by chance.
 fn decide(findings: &mut [Compared]) {
     let mut judging: Vec<&mut Compared> =
         findings.iter_mut().filter(|one| one.finding.verdict != Verdict::NotJudged).collect();
@@ -208,7 +213,7 @@ fn decide(findings: &mut [Compared]) {
     }
 }
 
-/// Comparisons over the end of the claim beyond which their mean lies.
+/// The comparisons of a finding, minus the bound that their mean exceeds.
 struct Outside {
     is_outside: bool,
     beyond: Vec<f64>,
@@ -219,23 +224,23 @@ impl Outside {
         let Compared { finding, values } = compared;
         let scale = |bound: f64| if finding.test.compare == Compare::Ratio { bound.ln() } else { bound };
         let (least, most) = finding.test.bounds();
-        // The logarithm of no lower bound is none either.
+        // A missing lower bound has no logarithm.
         let (least, most) = (if least == f64::NEG_INFINITY { least } else { scale(least) }, scale(most));
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let end = match () {
             () if mean < least => least,
             () if mean > most => most,
-            // What lies within says nothing against the claim: it is a comparison of the family all the same.
+            // A mean within the bounds is no evidence against the claim, but its comparison still counts in the family.
             () => mean,
         };
         Self { is_outside: mean < least || mean > most, beyond: values.iter().map(|value| value - end).collect() }
     }
 }
 
-/// Compares the cells that a test names, for each combination of the settings that it does not.
+/// Carries out a test: once for each combination of the settings that the test does not mention.
 fn carry_out(claim: &Claim, test: &'static Test, cells: &[Cell], of_papers: &[PaperCells]) -> Vec<Compared> {
     let filter = Filter::parse(&test.filter).unwrap_or_default();
-    // Recording costs time: all but metrics of reports is taken from runs that nothing recorded.
+    // Recording costs time, so all measures except those from reports are taken from runs without a recording.
     let is_metric = test.measure.iter().all(|key| Measures::built_in().is_of_reports(key));
     let recorded = |cell: &Cell| cell.recording() == Recording::Traced;
     let mut about: Vec<&Cell> = cells
@@ -258,12 +263,12 @@ fn carry_out(claim: &Claim, test: &'static Test, cells: &[Cell], of_papers: &[Pa
         groups = longer;
     }
     let firsts: Vec<Cell> = groups.iter().map(|group| group[0].clone()).collect();
-    let telling = varying(&firsts);
+    let distinguishing = varying(&firsts);
     let compared = |group: &Vec<&Cell>| {
         let values = compare(test, group);
         let value = in_unit(test, summarise(&values)?);
         let decides = mean_interval(&values).map(|ends| interval_in_unit(test, ends));
-        let settings = telling.iter().filter(|setting| !["cell", "trace"].contains(&&*setting.key));
+        let settings = distinguishing.iter().filter(|setting| !["cell", "trace"].contains(&&*setting.key));
         let names = settings.filter_map(|setting| Some(format!("{} = {}", setting.key, group[0].level(&setting.key)?)));
         let cells = names.collect::<Vec<_>>().join(", ");
         let Work { other, open } = Work::of(claim, test, group, of_papers);
@@ -275,7 +280,7 @@ fn carry_out(claim: &Claim, test: &'static Test, cells: &[Cell], of_papers: &[Pa
     groups.iter().filter_map(compared).collect()
 }
 
-/// By what the cells that a test of speed holds against others did not learn the same as these.
+/// Differences between the check values of the two sides of a test, if it is a test of speed.
 fn check_texts(test: &Test, group: &[&Cell]) -> Vec<String> {
     let Some(measure) = test.measure.first() else { return Vec::new() };
     let is_speed = test.measure.iter().any(|key| Measures::built_in().find(key).is_some_and(Measure::is_speed));
@@ -288,12 +293,12 @@ fn check_texts(test: &Test, group: &[&Cell]) -> Vec<String> {
     pairs.filter_map(check).collect()
 }
 
-/// By what cells do other work than the claim's.
+/// Settings in which cells do other work than the claim's, as fragments of sentences.
 #[derive(Default)]
 struct Work {
-    /// In what the paper states.
+    /// Settings that the paper states.
     other: Vec<String>,
-    /// In what it leaves open.
+    /// Settings that the paper does not state.
     open: Vec<String>,
 }
 
@@ -327,17 +332,16 @@ impl Work {
         }
         if let Some(set) = stand_in(cell) {
             if test.on_data {
-                self.other.push(format!(
-                    "data = {set}, whose rows are made: what it says of data sets is how they were made"
-                ));
+                self.other
+                    .push(format!("data = {set}, whose rows are generated: they cannot show how data sets differ"));
             } else {
-                self.open.push(format!("data = {set}, whose rows are made"));
+                self.open.push(format!("data = {set}, whose rows are generated"));
             }
         }
         self.add_deviations(test, cell, of_papers);
     }
 
-    /// Adds what a cell deviates in from the paper's cell that it is closest to.
+    /// Adds the settings in which a cell differs from the closest cell of the papers.
     fn add_deviations(&mut self, test: &Test, cell: &Cell, of_papers: &[PaperCells]) {
         let Some(measure) = test.measure.first().and_then(|key| Measures::built_in().find(key)) else { return };
         let keys = test.keys();
@@ -346,11 +350,11 @@ impl Work {
             Some(deviations.into_iter().filter(|one| is_work(&one.key, measure)).collect())
         };
         let stated = |deviations: &Vec<Deviation>| deviations.iter().filter(|one| !one.open).count();
-        let found = of_papers.iter().filter_map(of_paper).min_by_key(stated);
-        let Some(deviations) = found else {
+        let closest = of_papers.iter().filter_map(of_paper).min_by_key(stated);
+        let Some(deviations) = closest else {
             let ids: Vec<String> = of_papers.iter().map(PaperCells::name).collect();
             if !ids.is_empty() {
-                self.other.push(format!("cells that are not among those of {}", ids.join(" or ")));
+                self.other.push(format!("cells other than those of {}", ids.join(" or ")));
             }
             return;
         };
@@ -362,13 +366,13 @@ impl Work {
     }
 }
 
-/// The data set of a cell, where it is made in the likeness of another.
+/// The name of a cell's data set, if it is a stand-in for another one.
 fn stand_in<'a>(cell: &'a Cell) -> Option<&'a str> {
     let set = cell.data.split(' ').next()?;
     cell.workload.data_set(set).filter(|rule| rule.synthetic).map(|_| set)
 }
 
-/// What a test asks of each finished run, with its repeat.
+/// The value that a test uses of each finished run, with the number of the repeat.
 fn values(test: &Test, cell: &Cell) -> Vec<(u32, f64)> {
     let of_run = |run: &RunSummary| {
         let one = |key: &Key| -> Option<f64> {
@@ -394,7 +398,7 @@ fn values(test: &Test, cell: &Cell) -> Vec<(u32, f64)> {
     values
 }
 
-/// The comparisons of a test's cells over the repeats that all of them have: of ratios their logarithms.
+/// The comparison of a test's cells in each repeat that all of them have, as a logarithm if it is a ratio.
 fn compare(test: &Test, group: &[&Cell]) -> Vec<f64> {
     let sides: Vec<Vec<(u32, f64)>> = group.iter().map(|cell| values(test, cell)).collect();
     let Some((first, others)) = sides.split_first() else { return Vec::new() };
@@ -413,10 +417,10 @@ fn compare(test: &Test, group: &[&Cell]) -> Vec<f64> {
     first.iter().filter_map(of_repeat).collect()
 }
 
-/// A comparison as people read it.
+/// A comparison in the unit that is shown: ratios are no longer logarithms.
 fn in_unit(test: &Test, value: Value) -> Value {
-    let of = |number: f64| if test.compare == Compare::Ratio { number.exp() } else { number };
-    Value { median: of(value.median), interval: value.interval.map(|ends| interval_in_unit(test, ends)), ..value }
+    let shown = |number: f64| if test.compare == Compare::Ratio { number.exp() } else { number };
+    Value { median: shown(value.median), interval: value.interval.map(|ends| interval_in_unit(test, ends)), ..value }
 }
 
 fn interval_in_unit(test: &Test, ends: Interval) -> Interval {
@@ -433,7 +437,7 @@ mod tests {
     use crate::analysis::{cells, fixture, summarise_run};
     use crate::plan::{Level, Levels};
 
-    /// Three repeats of cells: precision, pin_memory, GPUs, and the time of a step.
+    /// Three repeats of cells, given as precision, pin_memory, number of GPUs and step time in seconds.
     fn runs(cells: &[(&str, &str, i64, f64)]) -> Vec<RunSummary> {
         let run = |(precision, pin_memory, gpus, step_time_s): &(&str, &str, i64, f64), repeat: u32| {
             let noise = [0.0, 0.01, -0.01][repeat as usize - 1];
@@ -455,16 +459,16 @@ mod tests {
     const PRECISIONS: [(&str, &str, i64, f64); 3] =
         [("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.62), ("fp16", "off", 1, 0.43)];
 
-    fn of(id: &str, runs: &[RunSummary]) -> Judgement {
+    fn judge_one(id: &str, runs: &[RunSummary]) -> Judgement {
         judge(&cells(runs)).into_iter().find(|one| one.claim.id == id).unwrap()
     }
 
     #[test]
     fn a_claim_holds_where_every_interval_lies_within_it() {
         let runs = runs(&PRECISIONS);
-        let judgement = of("precision-speeds-up", &runs);
+        let judgement = judge_one("precision-speeds-up", &runs);
         assert_eq!(judgement.verdict, Verdict::Holds, "{judgement:?}");
-        // tf32 means nothing in fp64: its cell is the sibling of the fp32 cell with tf32 = conv.
+        // tf32 has no effect in fp64, so the fp64 cell is compared with the fp32 cell that has tf32 = conv.
         assert_eq!(judgement.findings.len(), 2);
         assert!((judgement.findings[0].value.median - 1.0 / 0.62).abs() < 1e-9);
         assert_eq!(judgement.reason(), "");
@@ -474,11 +478,11 @@ mod tests {
     fn a_claim_that_is_judged_by_work_that_the_paper_leaves_open_says_so() {
         let caveat = |size: i64| {
             let runs = changed(runs(&PRECISIONS), "NVIDIA H100", &[("image_size", Level::Integer(size))]);
-            of("precision-speeds-up", &runs).caveat()
+            judge_one("precision-speeds-up", &runs).caveat()
         };
         assert_eq!(caveat(500), None);
         assert!(caveat(300).unwrap().ends_with("image_size = 300 rather than 500"), "{:?}", caveat(300));
-        assert_eq!(of("pinning-speeds-up", &runs(&PRECISIONS)).caveat(), None, "nothing tests it");
+        assert_eq!(judge_one("pinning-speeds-up", &runs(&PRECISIONS)).caveat(), None, "nothing tests it");
     }
 
     /// The runs on another device, with some of their levels changed.
@@ -496,22 +500,22 @@ mod tests {
     fn cells_that_do_other_work_than_the_claims_do_not_judge_it() {
         let contrary = [("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.9), ("fp16", "off", 1, 0.43)];
         let gpu = "NVIDIA H100";
-        assert_eq!(of("precision-speeds-up", &changed(runs(&contrary), gpu, &[])).verdict, Verdict::Fails);
-        for (device, level, said) in [
+        assert_eq!(judge_one("precision-speeds-up", &changed(runs(&contrary), gpu, &[])).verdict, Verdict::Fails);
+        for (device, level, reason) in [
             ("cpu", ("image_size", Level::Integer(500)), "device = cpu rather than gpu"),
             (gpu, ("image_size", Level::Integer(32)), "image_size = 32 rather than image_size >= 100"),
             (gpu, ("train_images", Level::Integer(96)), "train_images = 96 rather than 60000"),
         ] {
-            let judgement = of("precision-speeds-up", &changed(runs(&contrary), device, &[level]));
-            assert_eq!(judgement.verdict, Verdict::NotJudged, "{said}");
-            assert!(judgement.reason().contains(said), "{}", judgement.reason());
+            let judgement = judge_one("precision-speeds-up", &changed(runs(&contrary), device, &[level]));
+            assert_eq!(judgement.verdict, Verdict::NotJudged, "{reason}");
+            assert!(judgement.reason().contains(reason), "{}", judgement.reason());
             assert!(judgement.findings.iter().all(|finding| finding.verdict == Verdict::NotJudged));
         }
     }
 
     #[test]
     fn the_comparisons_of_one_claim_are_one_family() {
-        // One of eight comparisons lies outside by its own 95 % interval, as one of twenty does where nothing differs.
+        // One of eight comparisons is outside by its own 95 % interval, as one of twenty is without any difference.
         let mut all = runs(&[("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.62), ("fp16", "off", 1, 0.43)]);
         for gpus in 2..=4 {
             all.extend(runs(&[("fp64", "off", gpus, 1.0), ("fp32", "off", gpus, 0.62), ("fp16", "off", gpus, 0.43)]));
@@ -521,16 +525,16 @@ mod tests {
             let rate = 1.18 + 0.03 * f64::from(run.repeat);
             run.values.entry("images_per_s".into()).and_modify(|value| *value *= rate);
         }
-        let judgement = of("precision-speeds-up", &all);
+        let judgement = judge_one("precision-speeds-up", &all);
         let finding = judgement.findings.iter().find(|finding| finding.value.median > 1.9).unwrap();
         assert!(finding.decides.unwrap().low > finding.test.bounds().1, "{finding:?}");
         assert_eq!(judgement.findings.len(), 8);
         assert_eq!((finding.verdict, judgement.verdict), (Verdict::Undecided, Verdict::Undecided), "{finding:?}");
         assert!(judgement.reason().contains("8 comparisons of one claim"), "{}", judgement.reason());
-        // Alone it fails the claim.
+        // Without the other comparisons, it makes the claim fail.
         all.retain(|run| run.cell.ends_with("-1"));
         all.retain(|run| !run.cell.starts_with("fp16"));
-        assert_eq!(of("precision-speeds-up", &all).verdict, Verdict::Fails);
+        assert_eq!(judge_one("precision-speeds-up", &all).verdict, Verdict::Fails);
     }
 
     #[test]
@@ -542,33 +546,33 @@ mod tests {
                 run.data = data.to_owned();
                 run.device = Some("NVIDIA H100".to_owned());
             });
-            of("slimorca-is-slowest", &runs)
+            judge_one("slimorca-is-slowest", &runs)
         };
-        let made = on("stand-in");
-        assert_eq!((made.verdict, made.findings.is_empty()), (Verdict::NotJudged, false));
-        assert!(made.reason().contains("data = stand-in, whose rows are made"), "{}", made.reason());
+        let generated = on("stand-in");
+        assert_eq!((generated.verdict, generated.findings.is_empty()), (Verdict::NotJudged, false));
+        assert!(generated.reason().contains("data = stand-in, whose rows are generated"), "{}", generated.reason());
         assert_eq!(on("files").verdict, Verdict::Holds, "{:?}", on("files"));
     }
 
     #[test]
     fn what_a_test_compares_may_be_what_the_paper_did_not_run() {
-        // QAT ran on four GPUs alone: that it does not fit on two is judged by two.
+        // The paper ran QAT only on four GPUs. The claim that it does not fit on two GPUs is judged by runs on two.
         let mut plan = crate::papers::artefact("2505.22905/fig-16").unwrap().plan().unwrap().clone();
         plan.first = plan.further.pop().unwrap();
         plan.further.clear();
         let gpus = plan.first.factors.iter_mut().find(|(key, _)| *key == "gpus").unwrap();
         gpus.1 = vec![Level::Integer(2)];
         let runs = changed(fixture::runs_of(&plan), "NVIDIA H200", &[]);
-        let judgement = of("qat-needs-four-gpus", &runs);
+        let judgement = judge_one("qat-needs-four-gpus", &runs);
         assert_eq!((judgement.verdict, judgement.findings.len()), (Verdict::Fails, 3), "{judgement:?}");
     }
 
     #[test]
     fn what_nothing_here_can_judge_says_why() {
-        let judgement = of("qlora-loses-accuracy", &runs(&PRECISIONS));
+        let judgement = judge_one("qlora-loses-accuracy", &runs(&PRECISIONS));
         assert_eq!(judgement.verdict, Verdict::NotJudged);
         assert!(
-            judgement.reason().starts_with("nothing here can judge it: weights are random"),
+            judgement.reason().starts_with("multicard cannot judge it: weights are random"),
             "{}",
             judgement.reason()
         );
@@ -577,13 +581,13 @@ mod tests {
     #[test]
     fn a_claim_fails_where_an_interval_lies_outside() {
         let runs = runs(&[("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.9), ("fp16", "off", 1, 0.43)]);
-        assert_eq!(of("precision-speeds-up", &runs).verdict, Verdict::Fails);
+        assert_eq!(judge_one("precision-speeds-up", &runs).verdict, Verdict::Fails);
     }
 
     #[test]
     fn a_claim_that_is_tested_in_part_is_undecided() {
         let runs = runs(&[("fp64", "off", 1, 1.0), ("fp32", "off", 1, 0.62)]);
-        let judgement = of("precision-speeds-up", &runs);
+        let judgement = judge_one("precision-speeds-up", &runs);
         assert_eq!((judgement.verdict, judgement.untested.len()), (Verdict::Undecided, 1));
         assert!(judgement.reason().starts_with("not tested: fp16"), "{}", judgement.reason());
     }
@@ -592,27 +596,27 @@ mod tests {
     fn one_repeat_decides_nothing() {
         let mut runs = runs(&PRECISIONS);
         runs.retain(|run| run.repeat == 1);
-        let judgement = of("precision-speeds-up", &runs);
+        let judgement = judge_one("precision-speeds-up", &runs);
         assert_eq!((judgement.verdict, judgement.findings.len()), (Verdict::Undecided, 2));
         assert!(judgement.reason().contains("one repeat"), "{}", judgement.reason());
     }
 
     #[test]
     fn two_repeats_whose_range_lies_within_a_claim_do_not_bear_it() {
-        // fp32 1.60 and 1.70 times as fast as fp64: within 1.42 to 1.81, and so are too few repeats by chance.
+        // fp32 is 1.60 and 1.70 times as fast as fp64. Both are within 1.42 to 1.81, but two repeats often are by chance.
         let mut few = runs(&PRECISIONS);
         few.retain(|run| run.repeat < 3);
         for run in few.iter_mut().filter(|run| run.repeat == 2 && run.cell.starts_with("fp32")) {
             run.values.entry("images_per_s".into()).and_modify(|rate| *rate *= 1.06);
         }
-        let judgement = of("precision-speeds-up", &few);
+        let judgement = judge_one("precision-speeds-up", &few);
         let finding = &judgement.findings[0];
         let (within, decides) = (finding.value.interval.unwrap(), finding.decides.unwrap());
         assert!(within.low > 1.42 && within.high < 1.81 && decides.low < 1.2 && decides.high > 2.2, "{finding:?}");
         assert_eq!((finding.verdict, finding.value.coverage()), (Verdict::Undecided, Some(0.5)));
         assert!(judgement.reason().contains("run more repeats"), "{}", judgement.reason());
-        // Repeats that agree do.
-        let judgement = of("precision-speeds-up", &runs(&PRECISIONS));
+        // Three repeats that agree are enough.
+        let judgement = judge_one("precision-speeds-up", &runs(&PRECISIONS));
         assert_eq!(judgement.verdict, Verdict::Holds, "{judgement:?}");
     }
 
@@ -620,7 +624,7 @@ mod tests {
     fn a_trend_is_a_ratio_of_ratios() {
         let pinned =
             [("fp32", "off", 1, 1.0), ("fp32", "on", 1, 0.8), ("fp32", "off", 4, 1.0), ("fp32", "on", 4, 0.85)];
-        let judgement = of("pinning-speeds-up", &runs(&pinned));
+        let judgement = judge_one("pinning-speeds-up", &runs(&pinned));
         let trend = judgement.findings.iter().find(|finding| finding.test.of.len() == 2).unwrap();
         assert!((trend.value.median - 0.8 / 0.85).abs() < 1e-9, "{trend:?}");
         assert_eq!(trend.verdict, Verdict::Holds);
@@ -630,7 +634,7 @@ mod tests {
 
     #[test]
     fn what_nothing_tests_is_untested_and_says_what_to_run() {
-        let judgement = of("ddp-ds-scales", &runs(&[("fp32", "off", 1, 1.0)]));
+        let judgement = judge_one("ddp-ds-scales", &runs(&[("fp32", "off", 1, 1.0)]));
         assert_eq!(judgement.verdict, Verdict::Untested);
         assert_eq!(judgement.reason(), "run its cells: multicard run --preset 2503.15252/fig-1");
     }
@@ -640,9 +644,9 @@ mod tests {
         let runs = runs(&PRECISIONS);
         let runs: Vec<RunSummary> =
             runs.into_iter().map(|run| RunSummary { data: "mnist".to_owned(), ..run }).collect();
-        let accuracy = of("precision-keeps-accuracy", &runs);
+        let accuracy = judge_one("precision-keeps-accuracy", &runs);
         assert_eq!((accuracy.verdict, accuracy.findings[0].value.median), (Verdict::Holds, 0.0));
-        let loss = of("fp64-converges-slower", &runs);
+        let loss = judge_one("fp64-converges-slower", &runs);
         assert!((loss.findings[0].value.median - 1.0).abs() < 1e-9);
     }
 }

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::claim::{Claim, claims};
 use crate::plan::{Key, Level, Plan};
 
-/// A paper: what its numbers were measured on, and what it does not say.
+/// A paper: the machine and software of its measurements, and what it leaves unstated.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
@@ -18,19 +18,19 @@ pub struct Paper {
     pub id: String,
     /// Its title.
     pub title: String,
-    /// The machine.
+    /// The machine, in words.
     pub node: String,
-    /// Operating system, CUDA, profiler.
+    /// Operating system, CUDA and profiler, in words.
     pub system: String,
-    /// Frameworks with their versions.
+    /// Frameworks with their versions, in words.
     pub software: String,
-    /// What it does not say, in words.
+    /// Conditions that the paper does not state, one text each.
     pub unstated: Vec<String>,
-    /// Factors that it leaves open: their levels in the plans are multicard's.
+    /// Factors that the paper does not state. multicard chose their levels in the plans.
     pub open: Vec<Key>,
 }
 
-/// The end of the measured range that a printed number stands for.
+/// How a printed number relates to the measured values: it is the value itself, or one end of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
@@ -41,7 +41,7 @@ pub enum Bound {
     Low,
     /// The upper end of a printed range.
     High,
-    /// The value, roughly.
+    /// The approximate value.
     About,
 }
 
@@ -51,25 +51,25 @@ pub enum Bound {
 pub struct PublishedValue {
     /// The paper's arXiv number.
     pub paper: String,
-    /// Table, figure or section.
+    /// The table, figure or section in which the number is printed.
     pub place: String,
-    /// The data set, where the paper names one.
+    /// The data set, if the paper names one.
     pub data: Option<Key>,
-    /// Levels of factors; what the paper leaves open is not among them.
+    /// The levels of factors that the paper states; factors that it leaves open are missing.
     pub levels: BTreeMap<Key, Level>,
-    /// A key of the registry of measures, or the name of what multicard does not measure.
+    /// A key of the registry of measures, or the name of a quantity that multicard does not measure.
     pub measure: Key,
     /// The unit as printed; empty for counts.
     #[serde(default)]
     pub unit: String,
     /// The number as printed, in that unit.
     pub value: f64,
-    /// The end of a range that it is.
+    /// Whether the number is a value or one end of a range.
     #[serde(default)]
     pub bound: Bound,
-    /// A printed ratio from the times printed beside it, in the same unit.
+    /// A printed ratio, computed again from the times that the paper prints next to it, in the same unit.
     pub recomputed: Option<f64>,
-    /// What a reader must know.
+    /// What a reader must know about this number, in words; may be empty.
     #[serde(default)]
     pub note: String,
 }
@@ -80,14 +80,14 @@ pub struct PublishedValue {
 pub struct Contradiction {
     /// The paper's arXiv number, or `both`.
     pub paper: String,
-    /// Where.
+    /// The table, figure or section in question.
     pub place: String,
-    /// What is said and what holds.
+    /// What the paper says, and what is true instead.
     pub what: String,
-    /// The arithmetic.
+    /// The arithmetic that shows it; may be empty.
     #[serde(default)]
     pub check: String,
-    /// Ids of the tables and figures that it bears on.
+    /// Ids of the tables and figures that the contradiction affects.
     pub on: Vec<String>,
 }
 
@@ -102,30 +102,32 @@ pub struct Artefact {
     pub name: String,
     /// What it shows, in a few words.
     pub shows: String,
-    /// Which quantity.
+    /// The quantity that is drawn or listed.
     pub quantity: String,
-    /// Under which conditions; empty where nothing is measured.
+    /// The conditions of the measurements; empty if the table or figure shows no measurements.
     pub conditions: String,
-    /// Where the paper prints its values.
+    /// The places in which the paper prints numbers of this table or figure; see [`PublishedValue::place`].
     #[serde(default)]
     pub places: Vec<String>,
-    /// The name of its plan among those of `sessions/papers`.
+    /// The name of its plan: a file of `sessions/papers` without the extension.
     #[serde(rename = "plan")]
     plan_name: Option<String>,
-    /// Factors that the paper leaves open here, beyond those of [`Paper::open`].
+    /// Factors that the paper does not state for this table or figure, besides those of [`Paper::open`].
     #[serde(default)]
     open: Vec<Key>,
-    /// The name of the plan of what its own plan leaves empty, such as accuracy beside quick runs.
+    /// The name of a second plan, for columns that the first plan leaves empty: quick runs measure no accuracy, for
+    /// example.
     #[serde(rename = "companion")]
     companion_name: Option<String>,
-    /// Why multicard cannot measure it, or not wholly, as a fragment of a sentence.
+    /// Why multicard cannot measure it, or can measure only a part: a fragment of a sentence.
     pub needs: Option<String>,
-    /// What is shown otherwise than in the paper, and why, a fragment of a sentence each.
+    /// Differences between what multicard shows and what the paper shows, with their reasons: one fragment of a
+    /// sentence each.
     #[serde(default)]
     pub differs: Vec<String>,
 }
 
-/// What the papers print and multicard does not measure.
+/// A quantity that the papers print and multicard does not measure, with the reason.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unmeasured {
@@ -133,17 +135,18 @@ struct Unmeasured {
     why: String,
 }
 
-/// A published value beside a measured one, from low to high: one number, or a range over conditions that the paper joins.
+/// The published value for a measured one. If the paper prints one number for several conditions, it is a range from
+/// low to high.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Printed {
-    /// The lower end, in the unit that was asked for.
+    /// The lower end, in the caller's unit.
     pub low: f64,
-    /// The upper end.
+    /// The upper end, in the caller's unit.
     pub high: f64,
 }
 
 impl Printed {
-    /// The number, where the paper prints one.
+    /// The number, if both ends are equal.
     pub fn number(self) -> Option<f64> {
         (self.low == self.high).then_some(self.low)
     }
@@ -154,8 +157,8 @@ impl Printed {
     }
 }
 
-/// The plans of the papers' tables and figures. A new one is a file of `sessions/papers`, its line here, and its name at its
-/// artefacts in `published.toml`.
+/// The plans of the papers' tables and figures, by name. To add a plan, add a file to `sessions/papers`, a line here,
+/// and its name to the artefacts in `published.toml` that it belongs to.
 const PLANS: &[(&str, &str)] = &[
     ("image-sizes", include_str!("../../sessions/papers/image-sizes.toml")),
     ("llm-calls", include_str!("../../sessions/papers/llm-calls.toml")),
@@ -200,7 +203,7 @@ struct File {
     values: Vec<PublishedValue>,
 }
 
-/// The file that is part of the program; the tests hold that it can be read.
+/// The contents of `published.toml`, which is compiled into the program. Tests make sure that it parses.
 static FILE: LazyLock<File> = LazyLock::new(|| toml::from_str(include_str!("published.toml")).unwrap_or_default());
 
 /// The papers.
@@ -208,53 +211,55 @@ pub fn papers() -> &'static [Paper] {
     &FILE.papers
 }
 
-/// All tables and figures of both papers, and what the prose alone gives, in the order of the papers.
+/// All tables and figures of both papers, in the order of the papers. Results that a paper gives in prose alone are
+/// among them.
 pub fn artefacts() -> &'static [Artefact] {
     &FILE.artefacts
 }
 
-/// All contradictions.
+/// All contradictions in both papers.
 pub fn contradictions() -> &'static [Contradiction] {
     &FILE.contradictions
 }
 
-/// All printed numbers.
+/// All numbers that the papers print.
 pub fn published() -> &'static [PublishedValue] {
     &FILE.values
 }
 
-/// An id that no table or figure has.
+/// The error for an id that belongs to no table or figure.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("neither paper has {given:?}: did you mean {nearest:?}? `multicard papers` lists all tables and figures")]
 pub struct UnknownArtefact {
-    /// What was given.
+    /// The id that was given.
     pub given: String,
-    /// The most similar id that exists.
+    /// The existing id that is most similar to it.
     pub nearest: String,
 }
 
-/// What ends the id of a companion.
+/// The suffix of the id of a companion plan.
 const COMPANION: &str = "/accuracy";
 
 fn text_of(name: &str) -> Option<&'static str> {
     PLANS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// The text of the plan of a table or figure, or of its companion (`2503.15252/table-2/accuracy`), with the artefact that it is of.
+/// The table or figure with this id, and the text of its plan. An id with the suffix of a companion
+/// (`2503.15252/table-2/accuracy`) gives the text of the companion plan.
 ///
 /// # Errors
-/// With the nearest id, where there is none of this one.
+/// The id is unknown; the error suggests the most similar one.
 pub fn preset_text(id: &str) -> Result<(&'static Artefact, Option<&'static str>), UnknownArtefact> {
-    if let Some(of) = id.strip_suffix(COMPANION).and_then(|own| artefact(own).ok())
-        && let Some(text) = of.companion_text()
+    if let Some(artefact_of_companion) = id.strip_suffix(COMPANION).and_then(|own| artefact(own).ok())
+        && let Some(text) = artefact_of_companion.companion_text()
     {
-        return Ok((of, Some(text)));
+        return Ok((artefact_of_companion, Some(text)));
     }
     let artefact = artefact(id)?;
     Ok((artefact, artefact.plan_text()))
 }
 
-/// Why multicard does not measure what a printed number is of; none where it does.
+/// Why multicard does not measure the quantity of a printed number; `None` if it does measure it.
 pub fn why_unmeasured(measure: &str) -> Option<&'static str> {
     FILE.unmeasured.iter().find(|one| one.name == *measure).map(|one| one.why.as_str())
 }
@@ -262,7 +267,7 @@ pub fn why_unmeasured(measure: &str) -> Option<&'static str> {
 /// A table or figure by its id, such as `2503.15252/table-2`.
 ///
 /// # Errors
-/// With the nearest id, where there is none of this one.
+/// The id is unknown; the error suggests the most similar one.
 pub fn artefact(id: &str) -> Result<&'static Artefact, UnknownArtefact> {
     if let Some(found) = artefacts().iter().find(|artefact| artefact.id() == id) {
         return Ok(found);
@@ -290,27 +295,27 @@ impl Artefact {
         format!("{}/{}", self.paper, self.name)
     }
 
-    /// The paper that it is in.
+    /// The paper that contains it.
     pub fn paper(&self) -> Option<&'static Paper> {
         papers().iter().find(|paper| paper.id == self.paper)
     }
 
-    /// The text of its plan: the paper's setting. None where multicard cannot measure it.
+    /// The text of its plan, with the paper's settings; `None` if multicard cannot measure it.
     pub fn plan_text(&self) -> Option<&'static str> {
         text_of(self.plan_name.as_deref()?)
     }
 
-    /// The text of the plan of what its own plan leaves empty; see [`preset_text`].
+    /// The text of its companion plan, which measures what the first plan leaves empty; see [`preset_text`].
     pub fn companion_text(&self) -> Option<&'static str> {
         text_of(self.companion_name.as_deref()?)
     }
 
-    /// The id of the companion among presets: `2503.15252/table-2/accuracy`.
+    /// The id of its companion plan among the presets: `2503.15252/table-2/accuracy`.
     pub fn companion_id(&self) -> Option<String> {
         self.companion_name.as_ref().map(|_| self.id() + COMPANION)
     }
 
-    /// Its plan.
+    /// Its plan, parsed.
     pub fn plan(&self) -> Option<&'static Plan> {
         static READ: LazyLock<Vec<(&str, Plan)>> = LazyLock::new(|| {
             let read = |(name, text): &(&'static str, &str)| Some((*name, Plan::parse(text, name).ok()?));
@@ -320,31 +325,33 @@ impl Artefact {
         READ.iter().find(|(known, _)| *known == name).map(|(_, plan)| plan)
     }
 
-    /// The numbers that the paper prints of it.
+    /// The numbers that the paper prints for it.
     pub fn values(&self) -> impl Iterator<Item = &'static PublishedValue> {
         published().iter().filter(|value| value.paper == self.paper && self.places.contains(&value.place))
     }
 
-    /// Where the papers contradict themselves about it.
+    /// The contradictions that affect it.
     pub fn contradictions(&self) -> impl Iterator<Item = &'static Contradiction> {
         let id = self.id();
         contradictions().iter().filter(move |contradiction| contradiction.on.contains(&id))
     }
 
-    /// The claims that are made of it.
+    /// The claims about it.
     pub fn claims(&self) -> impl Iterator<Item = &'static Claim> {
         let id = self.id();
         claims().iter().filter(move |claim| claim.on.contains(&id))
     }
 
-    /// Whether the paper leaves a factor open here, so that its level in the plan is multicard's.
+    /// Whether the paper does not state this factor for this table or figure, so that multicard chose the level in the
+    /// plan.
     pub fn leaves_open(&self, factor: &str) -> bool {
         let of_paper = self.paper().is_some_and(|paper| paper.open.iter().any(|key| key == factor));
         of_paper || self.open.iter().any(|key| key == factor)
     }
 
-    /// The keys that tell its values apart: factors that its plan varies, and those in which its values of a measure differ.
-    fn telling(&self, measure: &str) -> Vec<&'static Key> {
+    /// The keys of factors that distinguish its printed values of a measure: those that its plan varies, and those
+    /// whose levels differ between these values.
+    fn distinguishing_keys(&self, measure: &str) -> Vec<&'static Key> {
         let mut keys: Vec<&Key> = self.plan().map_or_else(Vec::new, Plan::varied);
         let values: Vec<_> = self.values().filter(|value| value.measure == *measure).collect();
         for key in values.iter().flat_map(|value| value.levels.keys()) {
@@ -357,8 +364,9 @@ impl Artefact {
         keys
     }
 
-    /// What the paper prints of a measure for a cell, by the cell's settings, in the unit that `shown_unit` is after a factor:
-    /// 99.32 % is 0.9932 where the shown unit is `%` and the factor 100. Of several values those with most conditions count.
+    /// The number that the paper prints for a measure of the cell that has these settings, or the range if it prints
+    /// several. `unit` is the unit shown, and the factor by which a value is multiplied to show it: with `("%", 100.0)`
+    /// the printed 99.32 % becomes 0.9932. If several printed values fit, those with the most conditions count.
     pub fn printed(
         &self,
         measure: &str,
@@ -366,23 +374,23 @@ impl Artefact {
         unit: (&str, f64),
     ) -> Option<Printed> {
         let asked = published_measure(measure)?;
-        let telling = self.telling(asked);
+        let keys = self.distinguishing_keys(asked);
         let holds = |value: &&PublishedValue| {
-            let mut told = value.levels.iter().filter(|(key, _)| telling.contains(key));
+            let mut conditions = value.levels.iter().filter(|(key, _)| keys.contains(key));
             value.measure == *asked
                 && value.unit == unit.0
-                && told.all(|(key, level)| setting(key).as_ref() == Some(level))
+                && conditions.all(|(key, level)| setting(key).as_ref() == Some(level))
         };
-        let conditions = |value: &PublishedValue| value.levels.keys().filter(|key| telling.contains(key)).count();
-        let found: Vec<_> = self.values().filter(holds).collect();
-        let most = found.iter().map(|value| conditions(value)).max()?;
-        let numbers = || found.iter().filter(|value| conditions(value) == most).map(|value| value.value / unit.1);
+        let conditions = |value: &PublishedValue| value.levels.keys().filter(|key| keys.contains(key)).count();
+        let candidates: Vec<_> = self.values().filter(holds).collect();
+        let most = candidates.iter().map(|value| conditions(value)).max()?;
+        let numbers = || candidates.iter().filter(|value| conditions(value) == most).map(|value| value.value / unit.1);
         Some(Printed { low: numbers().fold(f64::INFINITY, f64::min), high: numbers().fold(0.0, f64::max) })
     }
 }
 
-/// The name of a measure in the papers' numbers: their total time is held against the training time, which leaves out the start (they
-/// do not say what theirs covers); their iteration time is the mean of steps.
+/// The key under which the papers' numbers give a measure. Their total time is compared with the training time, which
+/// excludes the start; the papers do not say what theirs includes. Their iteration time is the mean step time.
 fn published_measure(measure: &str) -> Option<&str> {
     match measure {
         "training_time_s" => Some("total_time_s"),
@@ -423,8 +431,8 @@ mod tests {
     fn a_companion_is_the_plan_of_full_runs_of_the_same_cells() {
         for artefact in artefacts() {
             let Some(id) = artefact.companion_id() else { continue };
-            let (of, text) = preset_text(&id).unwrap();
-            assert_eq!(of, artefact);
+            let (artefact_of_preset, text) = preset_text(&id).unwrap();
+            assert_eq!(artefact_of_preset, artefact);
             let (own, full) = (artefact.plan().unwrap(), Plan::parse(text.unwrap(), &id).unwrap());
             assert!(!own.mode.is_full() && full.mode.is_full() && full.repeats == 1, "{id}");
             let levels = |plan: &Plan| asked_cells(plan).into_iter().map(|cell| cell.levels).collect::<Vec<_>>();
@@ -545,7 +553,7 @@ mod tests {
         };
         let copies = |pinned| figure.printed("host_to_device_s", &cell(pinned), ("s", 1.0)).unwrap();
         assert_eq!((copies("off"), copies("on").number()), (Printed { low: 85.0, high: 101.0 }, Some(16.0)));
-        // Of 39 s on 4 GPUs and 63 s on 4 GPUs with pinned memory, the second is the closer.
+        // The closest of 39 s (4 GPUs) and 63 s (4 GPUs with pinned memory) is the second.
         assert_eq!(figure.printed("nccl_all_gather_s", &cell("on"), ("s", 1.0)).unwrap().number(), Some(63.0));
     }
 
@@ -561,14 +569,15 @@ mod tests {
                 let Some((_, rest)) = factor.finding.split_once(&paper.id) else { continue };
                 let Some(section) = rest.trim_start().strip_prefix("section ") else { continue };
                 let section = section.split([')', ',', ';', ' ']).next().unwrap();
-                // A table's or figure's number is none of a section; a place in section 4.2.1 is in section 4, too.
-                let is = |(of, place): &(&str, &str)| {
+                // A number of a table or figure does not belong to a section. A place in section 4.2.1 is also in
+                // section 4.
+                let is = |(paper_id, place): &(&str, &str)| {
                     let mut named = place.split("section ").skip(1);
                     let lies_in = |named: &str| {
                         let number = named.split([',', ')', ' ']).next().unwrap();
                         number.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
                     };
-                    *of == paper.id && named.any(lies_in)
+                    *paper_id == paper.id && named.any(lies_in)
                 };
                 assert!(places.iter().any(is), "{}: nothing stands in {} section {section}", factor.key, paper.id);
             }

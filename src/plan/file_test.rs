@@ -158,10 +158,12 @@ fn what_work_is_checked_by_is_read_with_its_margins() {
         [checked("val_loss", Margin::Relative(0.02)), checked("accuracy", Margin::Absolute(0.005))]
     );
     for margin in ["0", "-1", "\"two\"", "\"0 %\"", "true", "inf", "[1]"] {
-        let said = message(&format!("[check]\nval_loss = {margin}"));
+        let message_text = message(&format!("[check]\nval_loss = {margin}"));
         assert!(
-            said.starts_with("my.toml:3: ") && said.contains("check.val_loss: must be") && said.contains("\"2 %\""),
-            "{said}"
+            message_text.starts_with("my.toml:3: ")
+                && message_text.contains("check.val_loss: must be")
+                && message_text.contains("\"2 %\""),
+            "{message_text}"
         );
     }
     assert!(message("check = 1").contains("must be a table"));

@@ -62,14 +62,14 @@ impl GpuChoice {
         }
         let usable: Vec<&Gpu> = node.gpus.iter().filter(|gpu| !gpu.mig).collect();
         if let Some(listed) = self.listed() {
-            let found = |index: &u32| node.gpus.iter().find(|gpu| gpu.index == *index);
+            let find_gpu = |index: &u32| node.gpus.iter().find(|gpu| gpu.index == *index);
             let usable_indexes = usable.iter().map(|gpu| gpu.index.to_string()).collect::<Vec<_>>().join(", ");
-            if let Some(index) = listed.iter().find(|index| found(index).is_none()) {
+            if let Some(index) = listed.iter().find(|index| find_gpu(index).is_none()) {
                 return Some(format!(
                     "{key} = {self}: {hostname} has no GPU {index}, only {usable_indexes}: use those"
                 ));
             }
-            if let Some(index) = listed.iter().find(|index| found(index).is_some_and(|gpu| gpu.mig)) {
+            if let Some(index) = listed.iter().find(|index| find_gpu(index).is_some_and(|gpu| gpu.mig)) {
                 return Some(format!(
                     "{key} = {self}: GPU {index} of {hostname} is in MIG mode: name others, or turn MIG off"
                 ));
@@ -196,10 +196,10 @@ mod tests {
         // Even GPUs are on NUMA node 0, odd ones on 1.
         let mut node = gpu_node(4);
         node.gpus[3].mig = true;
-        let of = |text: &str, wanted| choice(text).refusal(&node, true, wanted);
+        let refusal_of = |text: &str, wanted| choice(text).refusal(&node, true, wanted);
         for (text, wanted) in [("nearest", 1), ("0,2", 2), ("0,2", 1), ("same-socket", 2), ("spread", 2), ("spread", 3)]
         {
-            assert_eq!(of(text, wanted), None, "{text}");
+            assert_eq!(refusal_of(text, wanted), None, "{text}");
         }
         for (text, wanted, part) in [
             ("0,7", 2, "has no GPU 7, only 0, 1, 2"),
@@ -208,7 +208,7 @@ mod tests {
             ("same-socket", 3, "has more than 2 of the 3 GPUs"),
             ("spread", 1, "no effect with one GPU"),
         ] {
-            let reason = of(text, wanted).unwrap_or_default().replace(&node.hostname, "node");
+            let reason = refusal_of(text, wanted).unwrap_or_default().replace(&node.hostname, "node");
             assert!(reason.contains(part), "{text}: {reason}");
         }
         assert!(choice("spread").refusal(&gpu_node(1), true, 2).unwrap().contains("on one NUMA node"));

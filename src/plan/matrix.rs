@@ -342,7 +342,7 @@ impl<'a> Pieces<'a> {
 
     /// The identity lines of a cell, and its levels. Levels without effect are left out of the lines and set to their defaults in the
     /// levels; those that were ticked are added to `told`.
-    fn cell(&self, chosen: &[usize], told: &mut Vec<Idle>) -> (Vec<&str>, Levels) {
+    fn cell(&self, chosen: &[usize], idle_levels: &mut Vec<Idle>) -> (Vec<&str>, Levels) {
         let factors = &self.block.factors;
         let mut meaningless: Vec<(usize, &Level)> = Vec::new();
         for (place, default, conditions) in &self.idle {
@@ -357,8 +357,8 @@ impl<'a> Pieces<'a> {
             meaningless.push((*place, default));
             let (key, ticked) = &factors[*place];
             let is_told = |idle: &Idle| idle.factor == *key && (&idle.under.0, &idle.under.1) == under;
-            if ticked[chosen[*place]] != *default && !told.iter().any(is_told) {
-                told.push(Idle { factor: key.clone(), under: (under.0.clone(), under.1.clone()) });
+            if ticked[chosen[*place]] != *default && !idle_levels.iter().any(is_told) {
+                idle_levels.push(Idle { factor: key.clone(), under: (under.0.clone(), under.1.clone()) });
             }
         }
         let without = |place: usize| meaningless.iter().find(|(other, _)| *other == place).map(|(_, default)| *default);
@@ -426,7 +426,7 @@ mod tests {
             ("gpus", vec![Level::Integer(1), Level::Integer(2)]),
         ]);
         let all = asked_cells(&plan);
-        let of = |places: &[usize]| {
+        let levels_at = |places: &[usize]| {
             let cells: Vec<AskedCell> = places.iter().map(|place| all[*place].clone()).collect();
             let some = plan_of_cells(&plan, &cells).unwrap();
             assert_eq!(asked_cells(&some), cells, "{places:?}");
@@ -434,7 +434,10 @@ mod tests {
         };
         assert_eq!(plan_of_cells(&plan, &all), Some(plan.clone()));
         // Two combinations of levels are one block; tf32 means nothing in fp64, so that its cells are no grid with those of fp32.
-        assert_eq!((of(&[2, 3]), of(&[0, 1]), of(&[0, 3]), of(&[0, 1, 2, 3])), (1, 1, 2, 4));
+        assert_eq!(
+            (levels_at(&[2, 3]), levels_at(&[0, 1]), levels_at(&[0, 3]), levels_at(&[0, 1, 2, 3])),
+            (1, 1, 2, 4)
+        );
         assert_eq!(plan_of_cells(&plan, &[]), None);
     }
 
@@ -469,8 +472,13 @@ mod tests {
         plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
         let matrix = expand(&plan, &cpu_node());
         let tracers = |precision: &str| {
-            let of = |cell: &&InvalidCell| cell.levels.get("precision").unwrap().to_string() == precision;
-            matrix.invalid.iter().filter(of).map(|cell| (cell.tracer, cell.reason.contains("not on PATH"))).collect()
+            let has_precision = |cell: &&InvalidCell| cell.levels.get("precision").unwrap().to_string() == precision;
+            matrix
+                .invalid
+                .iter()
+                .filter(has_precision)
+                .map(|cell| (cell.tracer, cell.reason.contains("not on PATH")))
+                .collect()
         };
         let (fp32, fp16): (Vec<_>, Vec<_>) = (tracers("fp32"), tracers("fp16"));
         assert_eq!(matrix.cells.iter().map(|cell| cell.tracer).collect::<Vec<_>>(), [Tracer::Off, Tracer::BuiltIn]);

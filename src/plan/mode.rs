@@ -85,10 +85,10 @@ mod tests {
     fn a_quick_run_of_many_steps_takes_its_start_and_few_of_them() {
         let full = Estimate { duration_s: 1_010.0, start_s: 10.0, peak_bytes: 1, host_bytes: 1, ..Estimate::default() };
         let quick = Mode::Quick { step_precision: 0.01 };
-        let of = |mode: Mode, steps| mode.estimate(full, &Shape { steps, ..Shape::default() }).duration_s;
-        assert_eq!(of(Mode::Full, 14_000), 1_010.0);
-        assert!((of(quick, 14_000) - 20.0).abs() < 1e-9);
-        assert_eq!(of(quick, 100), 1_010.0, "it has no more steps than the full run");
+        let duration_of = |mode: Mode, steps| mode.estimate(full, &Shape { steps, ..Shape::default() }).duration_s;
+        assert_eq!(duration_of(Mode::Full, 14_000), 1_010.0);
+        assert!((duration_of(quick, 14_000) - 20.0).abs() < 1e-9);
+        assert_eq!(duration_of(quick, 100), 1_010.0, "it has no more steps than the full run");
     }
 
     #[test]

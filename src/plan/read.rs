@@ -371,8 +371,8 @@ fn mode(measure: &Table, problems: &mut Problems) -> Mode {
         return if quick { Mode::Quick { step_precision: Mode::STEP_PRECISION } } else { Mode::Full };
     };
     let (least, most) = Mode::STEP_PRECISIONS;
-    let found = real(value).filter(|share| (least..=most).contains(share));
-    match found {
+    let valid = real(value).filter(|share| (least..=most).contains(share));
+    match valid {
         Some(step_precision) if quick => return Mode::Quick { step_precision },
         Some(_) => problems.add(&span, measure.path("step_precision"), "has no effect without mode = \"quick\""),
         None => {

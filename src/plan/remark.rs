@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn images_that_no_full_batch_holds_are_told() {
-        let of = |strategy: &str| {
+        let remark_for = |strategy: &str| {
             small_plan(&[
                 ("train_images", vec![Level::Integer(400)]),
                 ("batch_size", vec![Level::Integer(32), Level::Integer(100)]),
@@ -204,7 +204,8 @@ mod tests {
                 ("strategy", vec![Level::text(strategy)]),
             ])
         };
-        let left = |strategy| told(&of(strategy), &cpu_node()).into_iter().find(|text| text.contains("is left out"));
+        let left =
+            |strategy| told(&remark_for(strategy), &cpu_node()).into_iter().find(|text| text.contains("is left out"));
         let text =
             "in 1 of 2 cells the last batch of an epoch is not full and is left out: up to 16 of 400 training images";
         assert_eq!(left("ddp-ds").as_deref(), Some(text), "6 steps of 64");
@@ -215,15 +216,18 @@ mod tests {
 
     #[test]
     fn programs_that_are_not_installed_are_told() {
-        let of = |program: &str| {
+        let remark_for = |program: &str| {
             let text = format!(
                 "version = 1\nworkload = \"command\"\n[command]\nname = \"own\"\nrun = [\"{program}\", \"train.py\"]\n"
             );
             missing_program(&Plan::parse(&text, "").unwrap()).map(|remark| remark.text)
         };
-        let said = of("no-such-interpreter-of-anything").unwrap();
+        let said = remark_for("no-such-interpreter-of-anything").unwrap();
         assert!(said.contains("runs \"no-such-interpreter-of-anything\", which is in no folder of PATH"), "{said}");
-        assert_eq!([of("sh"), of("./train.sh"), of("{session_folder}/train")], [None, None, None]);
+        assert_eq!(
+            [remark_for("sh"), remark_for("./train.sh"), remark_for("{session_folder}/train")],
+            [None, None, None]
+        );
     }
 
     #[test]
@@ -252,12 +256,18 @@ mod tests {
         plan.tracing = Tracing::by(&[Tracer::Nsys], Capture::Whole);
         assert!(told(&plan, &cpu_node())[0].contains("it is not on PATH, so this plan cannot run"));
         plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
-        let said = told(&plan, &cpu_node());
-        assert!(said.len() == 2 && said[0].contains("it is not on PATH, so its runs under nsys cannot"), "{said:?}");
-        assert!(said[1].contains("trace = built-in: CUDA calls and kernels are not recorded"), "{said:?}");
+        let remarks = told(&plan, &cpu_node());
+        assert!(
+            remarks.len() == 2 && remarks[0].contains("it is not on PATH, so its runs under nsys cannot"),
+            "{remarks:?}"
+        );
+        assert!(remarks[1].contains("trace = built-in: CUDA calls and kernels are not recorded"), "{remarks:?}");
         plan.tracing = Tracing::by(&[Tracer::BuiltIn], Capture::Whole);
-        let said = told(&plan, &cpu_node());
-        assert!(said.len() == 1 && said[0].contains("kernels are not recorded, as it was not built"), "{said:?}");
+        let remarks = told(&plan, &cpu_node());
+        assert!(
+            remarks.len() == 1 && remarks[0].contains("kernels are not recorded, as it was not built"),
+            "{remarks:?}"
+        );
     }
 
     #[test]

@@ -173,7 +173,7 @@ impl WorkloadSpec {
         std::ptr::eq(self, other) || self.key == other.key && self.unit == other.unit && own == others
     }
 
-    /// A workload of a later version, of which only the key is known. Levels and data of its cells are kept as they are.
+    /// A workload of a later version; only its key is known. The levels and data of its cells are stored unchanged.
     pub fn unknown(key: &str) -> Self {
         let unit = Unit { one: "unit".into(), many: "units".into() };
         Self {

@@ -87,14 +87,14 @@ mod tests {
         let mut long = Keep::new(Vec::new(), "standard output");
         let line = [b"0123456789abcde".as_slice(), b"\n"].concat();
         let chunk = line.repeat(4096);
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         for _ in 0..200 {
-            told.extend(long.push(&chunk).unwrap());
+            notices.extend(long.push(&chunk).unwrap());
         }
         long.push(b"the end\n").unwrap();
         long.finish().unwrap();
-        assert_eq!(told.len(), 1, "it is said once");
-        assert!(told[0].contains("more than 8 MB to its standard output"), "{told:?}");
+        assert_eq!(notices.len(), 1, "it is said once");
+        assert!(notices[0].contains("more than 8 MB to its standard output"), "{notices:?}");
         let text = String::from_utf8_lossy(&long.log);
         assert!(long.log.len() < (FIRST_BYTES as usize + LAST_BYTES + 100) && text.ends_with("abcde\nthe end\n"));
         let left_out = 200 * chunk.len() as u64 + 8 - FIRST_BYTES - LAST_BYTES as u64;

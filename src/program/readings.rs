@@ -76,10 +76,10 @@ pub struct Untaken {
     pub name: String,
     /// The number with its name and its unit.
     pub number: String,
-    /// A pattern that reads this number.
+    /// A pattern for the plan that reads the number.
     pub pattern: String,
-    /// A pattern that reads the numbers that were read of the line. A plan needs it as well, because nothing is guessed once a plan
-    /// declares patterns.
+    /// A pattern for the numbers in the line that were read. A plan needs it as well, because nothing is guessed once a plan declares
+    /// patterns.
     pub taken: String,
 }
 

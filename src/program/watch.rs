@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(3);
 const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 /// Interval between checks of the program and its readings.
 pub const POLL: Duration = Duration::from_millis(100);
-/// Longest interval between readings of its processes' memory, each of which takes some milliseconds.
+/// Longest interval between readings of its processes' memory. One reading takes some milliseconds.
 const MEMORY_POLL: Duration = Duration::from_secs(1);
 /// Time limit for the last output, once no process is left.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);

@@ -258,11 +258,11 @@ mod tests {
 
     #[test]
     fn another_program_has_the_same_copy_and_another_path_another_one() {
-        let of = |text: &str| parse(text).unwrap().unwrap().copy_folder().unwrap();
-        assert_eq!(of("ssh://node/a"), of("ssh://node/a?multicard=/x"));
-        assert_ne!(of("ssh://node/a"), of("ssh://me@node/a"));
-        assert!(of("ssh://node/b/a").ends_with("a"));
-        assert_eq!(host_of_copy(&of("ssh://me@gpu-7.lab/b/a")), Some("gpu-7.lab"));
+        let copy_folder_of = |text: &str| parse(text).unwrap().unwrap().copy_folder().unwrap();
+        assert_eq!(copy_folder_of("ssh://node/a"), copy_folder_of("ssh://node/a?multicard=/x"));
+        assert_ne!(copy_folder_of("ssh://node/a"), copy_folder_of("ssh://me@node/a"));
+        assert!(copy_folder_of("ssh://node/b/a").ends_with("a"));
+        assert_eq!(host_of_copy(&copy_folder_of("ssh://me@gpu-7.lab/b/a")), Some("gpu-7.lab"));
         assert_eq!(host_of_copy(Path::new("/home/me/runs/a")), None);
     }
 }

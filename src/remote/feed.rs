@@ -361,11 +361,11 @@ mod tests {
             assert!(has("run_queued"), "the logs of {name} came before it was queued");
             assert!(!entry.path().join("report.nsys-rep").exists());
             for file in ["rank-0.jsonl", "stderr.log"].map(|file| format!("runs/{name}/{file}")) {
-                let there = fs::read(session.join(&file)).unwrap_or_default();
+                let bytes = fs::read(session.join(&file)).unwrap_or_default();
                 let here = fs::read(copy.join(&file)).unwrap_or_default();
-                assert!(there.starts_with(&here), "{file} is no beginning of the session's");
+                assert!(bytes.starts_with(&here), "{file} is no beginning of the session's");
                 assert!(!file.ends_with(LOG_ENDING) || here.last().is_none_or(|byte| *byte == b'\n'), "{file} is torn");
-                assert!(!has("run_ended") || here == there, "{file} of an ended run is not whole");
+                assert!(!has("run_ended") || here == bytes, "{file} of an ended run is not whole");
             }
         }
     }

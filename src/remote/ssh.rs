@@ -148,14 +148,14 @@ impl Ssh {
     }
 }
 
-fn listen(mut stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
+fn listen(mut stderr: ChildStderr, stderr_bytes: &Mutex<Vec<u8>>) {
     let mut bytes = [0; 4096];
     while let Ok(read @ 1..) = stderr.read(&mut bytes) {
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.extend_from_slice(&bytes[..read]);
+        let mut kept_bytes = stderr_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        kept_bytes.extend_from_slice(&bytes[..read]);
         // The last message is the relevant one.
-        let excess = said.len().saturating_sub(MOST_SAID_BYTES);
-        said.drain(..excess);
+        let excess = kept_bytes.len().saturating_sub(MOST_SAID_BYTES);
+        kept_bytes.drain(..excess);
     }
 }
 

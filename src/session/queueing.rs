@@ -176,7 +176,7 @@ impl Session {
         recorded.retain(|record| !(held.contains(&*record.run) && self.is_from_archive(&record.run)));
         let earlier = held_cells(&recorded);
         let working_folder = std::env::current_dir().ok();
-        let ids: HashSet<&str> = earlier.values().map(|there| there.cell.as_str()).collect();
+        let ids: HashSet<&str> = earlier.values().map(|before| before.cell.as_str()).collect();
         let decided = self.record_plan(plan, working_folder.as_deref())?;
         let folders_there = self.folders_there();
         let (mut queued_runs, mut kept) = (Vec::new(), 0);
@@ -185,7 +185,7 @@ impl Session {
             if !is_wanted(&cell.identity) {
                 continue;
             }
-            let earlier_s = earlier.get(&cell.identity).and_then(|there| there.last_s);
+            let earlier_s = earlier.get(&cell.identity).and_then(|before| before.last_s);
             let (id, there) = match earlier.get(&cell.identity) {
                 Some(there) => (there.cell.clone(), there.repeats.as_slice()),
                 None if ids.contains(cell.id.as_str()) => (cell.identity.digits(8), &[][..]),
@@ -439,9 +439,9 @@ impl Session {
                 self.progress.started(run, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
                 let origin = Origin { plan: record.plan.clone(), cell: record.cell.clone(), repeat: record.repeat };
                 // Whether it may share the machine is unknown, so nothing else starts until it ends.
-                let found =
+                let queued_job =
                     QueuedJob { job, origin, estimate_s: 0.0, rank_bytes: 0, links: String::new(), exclusive: true };
-                self.jobs.insert(run.clone(), found);
+                self.jobs.insert(run.clone(), queued_job);
             } else {
                 let mut reason = "not started: the conductor that ran its queue ended".to_owned();
                 if restores && record.state == RunState::Queued {

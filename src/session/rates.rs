@@ -196,7 +196,7 @@ impl Measuring {
         let theirs = Arc::clone(&cancelled);
         let work = move || {
             // If nobody listens any more, the measurement was cancelled.
-            let mut tell = |told| drop(sender.send(told));
+            let mut tell = |progress| drop(sender.send(progress));
             measure(&node, &worker, asked, &theirs, &mut tell);
         };
         let thread = std::thread::Builder::new().name("measuring".to_owned()).spawn(work)?;

@@ -161,8 +161,8 @@ fn a_run_that_fails_says_why_and_the_next_one_runs() {
     assert_eq!(reason(&session, 0), "rank 0: no data");
     let silent = reason(&session, 1);
     assert!(silent.contains("code 101") && silent.contains("thread main panicked"), "{silent}");
-    let said = |notice: &Notice| matches!(notice, Notice::State { reason: Some(reason), .. } if *reason == silent);
-    assert!(notices.iter().any(said));
+    let is_notice = |notice: &Notice| matches!(notice, Notice::State { reason: Some(reason), .. } if *reason == silent);
+    assert!(notices.iter().any(is_notice));
 }
 
 #[test]

@@ -94,11 +94,11 @@ impl Wheel {
 
     /// Checks that an existing file is this wheel.
     pub(super) fn checked(&self, file: PathBuf) -> Result<PathBuf, SetupError> {
-        let found = checksum(&file).map_err(|source| DatasetError::Read { path: file.clone(), source })?;
-        if found == self.sha256 {
+        let sum = checksum(&file).map_err(|source| DatasetError::Read { path: file.clone(), source })?;
+        if sum == self.sha256 {
             return Ok(file);
         }
-        let reason = format!("it is another file: SHA-256 {found}, expected {}; download it again", self.sha256);
+        let reason = format!("it is another file: SHA-256 {sum}, expected {}; download it again", self.sha256);
         Err(SetupError::List { path: file, line: None, reason })
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn check_original(folder: &Path) -> Result<(), StoreError> {
 /// `multicard/indexes/<hash of the folder's path>.sqlite` in the XDG state directory of this machine, or if that is read-only, in
 /// `multicard-<user id>` of the temporary folder.
 pub fn index_path(folder: &Path) -> PathBuf {
-    let magic = || rustix::fs::statfs(folder).map(|found| found.f_type as u64).unwrap_or(0);
+    let magic = || rustix::fs::statfs(folder).map(|statistics| statistics.f_type as u64).unwrap_or(0);
     let elsewhere =
         || is_read_only(folder) || std::env::var_os("MULTICARD_INDEX").is_some_and(|value| value == "state");
     match state_folder() {
@@ -358,10 +358,10 @@ mod tests {
     fn an_index_in_local_state_belongs_to_one_folder() {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let state = Path::new("/state");
-        let of = |folder: &Path| state_index(state, folder);
-        assert_ne!(of(a.path()), of(b.path()));
-        assert_eq!(of(a.path()), of(&a.path().join(".")), "one folder, two spellings");
-        assert!(of(a.path()).starts_with("/state/multicard/indexes"));
+        let index_in = |folder: &Path| state_index(state, folder);
+        assert_ne!(index_in(a.path()), index_in(b.path()));
+        assert_eq!(index_in(a.path()), index_in(&a.path().join(".")), "one folder, two spellings");
+        assert!(index_in(a.path()).starts_with("/state/multicard/indexes"));
     }
 
     #[test]

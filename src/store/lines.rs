@@ -36,8 +36,8 @@ impl Appender {
     /// Appends one line, or several separated by line breaks, and syncs them to disk: all or none. It is an error if the log was deleted or
     /// replaced in the meantime, because the line would be lost.
     pub(super) fn append_durably(&mut self, line: String) -> io::Result<()> {
-        let (ours, there) = (self.file.metadata()?, std::fs::symlink_metadata(&self.path));
-        if there.is_ok_and(|there| (there.ino(), there.dev()) == (ours.ino(), ours.dev())) {
+        let (ours, present) = (self.file.metadata()?, std::fs::symlink_metadata(&self.path));
+        if present.is_ok_and(|present| (present.ino(), present.dev()) == (ours.ino(), ours.dev())) {
             return self.write(line, true);
         }
         Err(io::Error::new(io::ErrorKind::NotFound, "it was deleted or replaced while this program wrote it"))

@@ -159,20 +159,23 @@ mod tests {
             if tick < 100 { sample(time_s, 1.0, &[0.5, 0.5], 40.0) } else { sample(time_s, 2.0, &[0.25, 0.25], 60.0) }
         };
         let fold = fold((0..200).map(at));
-        let of = |from_s, to_s| fold.summary(Some(&[(from_s, to_s)]));
-        assert_eq!((of(1_000.0, 1_009.0).others_cpus, of(1_011.0, 1_020.0).others_cpus), (Some(0.0), Some(1.5)));
-        assert_eq!((of(1_011.0, 1_020.0).cpus, of(1_011.0, 1_020.0).cpus_busy), (Some(2), Some(2.0)));
+        let summary_of = |from_s, to_s| fold.summary(Some(&[(from_s, to_s)]));
+        assert_eq!(
+            (summary_of(1_000.0, 1_009.0).others_cpus, summary_of(1_011.0, 1_020.0).others_cpus),
+            (Some(0.0), Some(1.5))
+        );
+        assert_eq!((summary_of(1_011.0, 1_020.0).cpus, summary_of(1_011.0, 1_020.0).cpus_busy), (Some(2), Some(2.0)));
         let whole = fold.summary(None);
         assert!((whole.others_cpus.unwrap() - 0.75).abs() < 1e-9);
         assert!((whole.stolen_cpus.unwrap() - 0.1).abs() < 1e-9);
         assert_eq!((whole.temperature_rise_c, whole.sm_clock_change), (Some(20.0), Some(0.0)));
-        assert_eq!(of(1_011.0, 1_020.0).gpus_busy.map(|share| (share * 1e6).round()), Some(6e5));
+        assert_eq!(summary_of(1_011.0, 1_020.0).gpus_busy.map(|share| (share * 1e6).round()), Some(6e5));
         assert!(
             (whole.least_clock_share.unwrap() - 0.9).abs() < 1e-9
                 && (whole.sm_clock_mhz.unwrap() - 1_914.0).abs() < 1e-6
         );
         // A moment shorter than a piece of time has that piece's means.
-        assert_eq!(of(1_015.01, 1_015.02).others_cpus, Some(1.5));
+        assert_eq!(summary_of(1_015.01, 1_015.02).others_cpus, Some(1.5));
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Reader {
         self.checked(self.read_rates())
     }
 
-    /// All runs in the order they were queued; their ranks come without steps.
+    /// All runs in the order they were queued. The records of their ranks do not contain steps.
     pub fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.checked(self.collect(None))
     }

@@ -58,7 +58,7 @@ pub(super) fn cpu_quota(roots: &Roots) -> Option<u32> {
     v2.chain(v1).min()
 }
 
-/// Parses a quota. No quota is `max` in v2 and `-1` in v1, neither of which is an unsigned number.
+/// Parses a quota. Without a quota the file contains `max` (v2) or `-1` (v1); neither is an unsigned number.
 fn whole_cpus(quota_us: &str, period_us: &str) -> Option<u32> {
     let (quota_us, period_us): (u64, u64) = (quota_us.trim().parse().ok()?, period_us.trim().parse().ok()?);
     if period_us == 0 {
@@ -83,11 +83,11 @@ fn group_path<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
-        let found = match controller {
+        let has_limit = match controller {
             None => controllers.is_empty(),
             Some(controller) => controllers.split(',').any(|name| name == controller),
         };
-        found.then_some(path)
+        has_limit.then_some(path)
     })
 }
 

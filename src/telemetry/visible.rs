@@ -24,20 +24,20 @@ pub(super) fn visible(variable: Option<&str>, gpus: &[Identity]) -> Vec<usize> {
         _ => by_index,
     };
     let mut entries: Vec<&str> = Vec::new();
-    let mut found: Vec<usize> = Vec::new();
+    let mut indices: Vec<usize> = Vec::new();
     for entry in variable.split(',').map(str::trim) {
         let Some(index) = find(entry, gpus) else { break };
         // Two instances of one GPU are not a repetition, although CUDA uses only the first; the GPU is listed once.
-        let repeats_gpu = found.contains(&index);
+        let repeats_gpu = indices.contains(&index);
         if entries.contains(&entry) || (repeats_gpu && !entry.starts_with("MIG-")) {
             return Vec::new();
         }
         entries.push(entry);
         if !repeats_gpu {
-            found.push(index);
+            indices.push(index);
         }
     }
-    found
+    indices
 }
 
 /// Parses an index as CUDA does, with C's `strtoul`: it ends at the first character that is not a digit.

@@ -82,9 +82,9 @@ pub fn has_raw_files(folder: &Path) -> bool {
 /// The raw files in a folder, by name.
 fn raw_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut found: Vec<PathBuf> = entries.filter(|path| path.is_file() && is_raw_name(path)).collect();
-    found.sort();
-    found
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.is_file() && is_raw_name(path)).collect();
+    files.sort();
+    files
 }
 
 fn is_raw_name(path: &Path) -> bool {
@@ -103,8 +103,8 @@ pub fn gather(
     steps: &[ReportedStep],
     tell: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), TraceError> {
-    let found = raw_files(folder);
-    if found.is_empty() {
+    let files = raw_files(folder);
+    if files.is_empty() {
         return Ok(());
     }
     let events = folder.join(EVENTS_FILE);
@@ -117,11 +117,11 @@ pub fn gather(
         writer = before.next_writer();
         fs::copy(&events, &unfinished.path).map_err(failed)?;
     }
-    append(&found, &unfinished.path, (writer, &known), tell)?;
+    append(&files, &unfinished.path, (writer, &known), tell)?;
     mark_steps(&unfinished.path, steps)?;
     EventsFile::open(&unfinished.path)?.keep_tiles()?;
     unfinished.keep()?;
-    for file in found {
+    for file in files {
         fs::remove_file(&file).map_err(|source| TraceError::Io { file, source })?;
     }
     Ok(())

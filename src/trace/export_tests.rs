@@ -27,15 +27,15 @@ fn go_on(_: Progress) -> ControlFlow<()> {
 fn an_export_is_private_told_in_percent_and_removed_after_use() {
     let (folder, nsys, report) =
         with_nsys("printf '[1/1] [==50%%  ] x'; sleep 0.2; printf '[=100%%]'; cp \"$8\" \"$7\"; ls \"$8\" >&2");
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     let exported = export_with(&nsys, &report, &mut |progress| {
-        told.push(progress.fraction);
+        notices.push(progress.fraction);
         ControlFlow::Continue(())
     })
     .unwrap();
     let path = exported.file();
     assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
-    assert!(told.contains(&0.5), "{told:?}");
+    assert!(notices.contains(&0.5), "{notices:?}");
     assert!(!import(&path, &Window::default(), &mut go_on).unwrap().api.is_empty());
     drop(exported);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
@@ -44,17 +44,17 @@ fn an_export_is_private_told_in_percent_and_removed_after_use() {
 #[test]
 fn a_failure_is_told_in_nsys_own_words_and_leaves_nothing() {
     let (folder, nsys, report) = with_nsys("echo 'Failed to open report: unknown format' >&2; exit 3");
-    let said = export_with(&nsys, &report, &mut go_on).err().unwrap().to_string();
-    assert!(said.contains("run.nsys-rep") && said.contains("exit status: 3"), "{said}");
-    assert!(said.contains("Failed to open report: unknown format"), "{said}");
+    let message = export_with(&nsys, &report, &mut go_on).err().unwrap().to_string();
+    assert!(message.contains("run.nsys-rep") && message.contains("exit status: 3"), "{message}");
+    assert!(message.contains("Failed to open report: unknown format"), "{message}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
 #[test]
 fn an_nsys_that_exports_nothing_is_a_failure() {
     let (_folder, nsys, report) = with_nsys("exit 0");
-    let said = export_with(&nsys, &report, &mut go_on).err().unwrap().to_string();
-    assert!(said.contains("it said nothing"), "{said}");
+    let message = export_with(&nsys, &report, &mut go_on).err().unwrap().to_string();
+    assert!(message.contains("it said nothing"), "{message}");
 }
 
 #[test]

@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn two_processes_have_addresses_of_their_own_and_sums_beyond_64_bits_are_right() {
         let most = i64::MAX as u64;
-        let of = |process, at| Change { process, ..change(at, ALLOCATED, 9, most, "a") };
-        assert_eq!(followed(vec![of(1, 1), of(2, 2), of(3, 3)])[2].2, 3 * u128::from(most));
+        let change_of = |process, at| Change { process, ..change(at, ALLOCATED, 9, most, "a") };
+        assert_eq!(followed(vec![change_of(1, 1), change_of(2, 2), change_of(3, 3)])[2].2, 3 * u128::from(most));
     }
 }

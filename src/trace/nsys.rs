@@ -77,10 +77,10 @@ fn is_program(file: &Path) -> bool {
 
 /// The files that match a place.
 fn matching(root: &Path, place: &str) -> Vec<PathBuf> {
-    let mut found = vec![root.to_owned()];
+    let mut folders = vec![root.to_owned()];
     for part in place.split('/').filter(|part| !part.is_empty()) {
         let Some((before, after)) = part.split_once('*') else {
-            found.iter_mut().for_each(|path| path.push(part));
+            folders.iter_mut().for_each(|path| path.push(part));
             continue;
         };
         let is_meant =
@@ -92,9 +92,9 @@ fn matching(root: &Path, place: &str) -> Vec<PathBuf> {
             names.sort_unstable_by(|a, b| b.cmp(a));
             names.into_iter().map(|name| folder.join(name)).collect()
         };
-        found = found.iter().flat_map(children).collect();
+        folders = folders.iter().flat_map(children).collect();
     }
-    found
+    folders
 }
 
 /// The output of an nsys query such as `--version`.

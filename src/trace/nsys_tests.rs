@@ -79,6 +79,6 @@ fn an_nsys_that_does_not_run_is_told_with_its_own_words() {
     let nsys = folder.path().join("nsys");
     program(&nsys);
     fs::write(&nsys, "#!/bin/sh\necho 'libdw.so.1: cannot open shared object file' >&2; exit 127\n").unwrap();
-    let said = profile_command(&nsys, Capture::Whole, true, Path::new("r")).unwrap_err();
-    assert!(said.contains("127") && said.contains("libdw.so.1"), "{said}");
+    let message = profile_command(&nsys, Capture::Whole, true, Path::new("r")).unwrap_err();
+    assert!(message.contains("127") && message.contains("libdw.so.1"), "{message}");
 }

@@ -290,11 +290,14 @@ mod tests {
         fs::write(&file, report.bytes()).unwrap();
         let counters = |window: &Window| -> Vec<(f64, f64)> {
             let lines = exported(&file, window);
-            let of: Vec<&Value> = lines.iter().filter(|line| line["ph"] == "C").collect();
-            assert!(of.iter().all(|line| line["name"] == "CUDA device memory of process 7"), "{of:?}");
+            let counters: Vec<&Value> = lines.iter().filter(|line| line["ph"] == "C").collect();
+            assert!(counters.iter().all(|line| line["name"] == "CUDA device memory of process 7"), "{counters:?}");
             let gpu = lines.iter().find(|line| line["args"]["name"] == "GPU 0").unwrap();
-            assert!(of.iter().all(|line| line["pid"] == gpu["pid"]));
-            of.iter().map(|line| (line["ts"].as_f64().unwrap(), line["args"]["bytes"].as_f64().unwrap())).collect()
+            assert!(counters.iter().all(|line| line["pid"] == gpu["pid"]));
+            counters
+                .iter()
+                .map(|line| (line["ts"].as_f64().unwrap(), line["args"]["bytes"].as_f64().unwrap()))
+                .collect()
         };
         assert_eq!(counters(&Window::default()), [(5.0, 1000.0), (15.0, 1500.0), (25.0, 500.0)]);
         let late = Window { from_s: Some(18e-6), to_s: None };

@@ -166,8 +166,8 @@ mod tests {
         assert!(trace.wall_ns >= 460 && trace.begin_ns == begin, "{} from {}", trace.wall_ns, trace.begin_ns - begin);
         assert_eq!((trace.metrics.len(), trace.gpus.len(), trace.warnings.len()), (0, 0, 1));
         assert!(trace.warnings[0].contains("CUDA calls and kernels are not recorded"));
-        let told = crate::trace::markdown(&trace);
-        assert!(told.contains("no work of GPUs was recorded") && !told.contains("strategy:"), "{told}");
+        let report = crate::trace::markdown(&trace);
+        assert!(report.contains("no work of GPUs was recorded") && !report.contains("strategy:"), "{report}");
         let summary = trace.summary("trace.events", None);
         assert!(summary.copied.is_none() && summary.metrics.is_empty());
         let step = summary.ranges.iter().find(|range| range.name == "step").unwrap();

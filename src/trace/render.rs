@@ -82,17 +82,17 @@ fn allocations(trace: &Trace) -> String {
         "Most live of these (bytes)",
         "Live at the end (bytes)",
     ];
-    section("Memory allocated through CUDA since the recording began", &head, &trace.allocations, |of| {
-        let mut row = vec![of.memory.clone(), of.gpu.map_or_else(|| "host".to_owned(), |gpu| gpu.to_string())];
+    section("Memory allocated through CUDA since the recording began", &head, &trace.allocations, |kind| {
+        let mut row = vec![kind.memory.clone(), kind.gpu.map_or_else(|| "host".to_owned(), |gpu| gpu.to_string())];
         let numbers = [
-            of.allocated,
-            of.allocated_bytes,
-            of.released,
-            of.released_bytes,
-            of.unseen,
-            of.unseen_bytes,
-            of.most_bytes,
-            of.last_bytes,
+            kind.allocated,
+            kind.allocated_bytes,
+            kind.released,
+            kind.released_bytes,
+            kind.unseen,
+            kind.unseen_bytes,
+            kind.most_bytes,
+            kind.last_bytes,
         ];
         row.extend(numbers.map(|number| number.to_string()));
         row

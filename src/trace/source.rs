@@ -72,7 +72,7 @@ pub(super) struct Head {
     /// Whether it contains no CUDA calls and no work of GPUs because these were not recorded. It then has no metrics, instead of zeros.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_cuda: bool,
-    /// GPUs of which more than the index is known.
+    /// GPUs that have more known facts than their index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuInfo>,
     /// The process whose raw file it came from.

@@ -187,14 +187,14 @@ mod tests {
     #[test]
     fn nested_ranges_lie_below_each_other_and_what_follows_rises_again() {
         let mut shelves = Shelves::default();
-        let of = [(0, 100), (0, 40), (5, 10), (40, 90), (50, 60), (100, 120)].map(|span| shelves.of(span));
-        assert_eq!(of, [0, 1, 2, 1, 2, 0]);
+        let shelf_of_span = [(0, 100), (0, 40), (5, 10), (40, 90), (50, 60), (100, 120)].map(|span| shelves.of(span));
+        assert_eq!(shelf_of_span, [0, 1, 2, 1, 2, 0]);
     }
 
     #[test]
     fn a_tile_has_the_label_of_most_of_its_time() {
-        let of = tiles(&[(0, 10), (10, 90), (90, 95), (95, 100), (100, 110)]);
-        assert_eq!(of[0], [Tile { start: 0, end: 110, busy_ns: 110, events: 5, label: 1, label_ns: 90 }]);
+        let merged = tiles(&[(0, 10), (10, 90), (90, 95), (95, 100), (100, 110)]);
+        assert_eq!(merged[0], [Tile { start: 0, end: 110, busy_ns: 110, events: 5, label: 1, label_ns: 90 }]);
     }
 
     proptest! {

@@ -231,14 +231,14 @@ impl Timeline {
         span: (i64, i64),
         most: usize,
     ) -> (impl Iterator<Item = Item> + '_, bool) {
-        let of = self.rows.get(row).and_then(|row| Some((row, row.shelves.get(shelf)?)));
-        let (tiles, level) = of.map_or((&[][..], 1), |(_, shelf)| tile::within(&shelf.levels, span, most));
+        let row_and_shelf = self.rows.get(row).and_then(|row| Some((row, row.shelves.get(shelf)?)));
+        let (tiles, level) = row_and_shelf.map_or((&[][..], 1), |(_, shelf)| tile::within(&shelf.levels, span, most));
         let is_fine = level == 0 && tiles.len() * tile::EVENTS as usize <= 2 * most;
         let items = tiles.iter().map(move |tile| Item {
             span: (tile.start, tile.end),
             busy_ns: tile.busy_ns,
             events: tile.events,
-            label: of.and_then(|(row, _)| row.labels.get(tile.label as usize).copied()).unwrap_or(u32::MAX),
+            label: row_and_shelf.and_then(|(row, _)| row.labels.get(tile.label as usize).copied()).unwrap_or(u32::MAX),
             shelf: shelf as u8,
             bytes: None,
             correlation: 0,
@@ -253,9 +253,9 @@ impl Timeline {
     /// If the file cannot be read.
     pub fn items(&self, row: usize, span: (i64, i64)) -> Result<Vec<Item>, TraceError> {
         let mut items = Vec::new();
-        if let Some(of) = self.rows.get(row) {
-            self.file.in_order(of.lane, span, |event| {
-                items.extend(of.item(event).filter(|item| item.span.1 >= span.0 && item.span.0 <= span.1));
+        if let Some(events_row) = self.rows.get(row) {
+            self.file.in_order(events_row.lane, span, |event| {
+                items.extend(events_row.item(event).filter(|item| item.span.1 >= span.0 && item.span.0 <= span.1));
                 event.span.0 <= span.1
             })?;
         }
@@ -268,22 +268,23 @@ impl Timeline {
     ///
     /// If the file cannot be read.
     pub fn launcher(&self, row: usize, item: &Item) -> Result<Option<Found>, TraceError> {
-        let Some(of) = self.rows.get(row).filter(|of| item.correlation != 0 && of.kind != Kind::Call) else {
+        let Some(call_row) = self.rows.get(row).filter(|call_row| item.correlation != 0 && call_row.kind != Kind::Call)
+        else {
             return Ok(None);
         };
         let span = (item.span.0.saturating_sub(LAUNCH_NS), item.span.0);
         for (place, calls) in self.rows.iter().enumerate() {
-            if calls.kind != Kind::Call || calls.process != of.process {
+            if calls.kind != Kind::Call || calls.process != call_row.process {
                 continue;
             }
-            let mut found = None;
+            let mut call = None;
             self.file.in_order(calls.lane, span, |event| {
                 if event.correlation == item.correlation {
-                    found = calls.item(event);
+                    call = calls.item(event);
                 }
-                found.is_none() && event.span.0 <= span.1
+                call.is_none() && event.span.0 <= span.1
             })?;
-            if let Some(item) = found {
+            if let Some(item) = call {
                 return Ok(Some(Found { row: place, item }));
             }
         }
@@ -293,8 +294,8 @@ impl Timeline {
     /// Labels whose text contains this, ignoring case.
     pub fn matching(&self, text: &str) -> Vec<u32> {
         let text = text.to_lowercase();
-        let of = self.labels.iter().enumerate().filter(|(_, label)| label.text.to_lowercase().contains(&text));
-        of.map(|(number, _)| number as u32).collect()
+        let matching = self.labels.iter().enumerate().filter(|(_, label)| label.text.to_lowercase().contains(&text));
+        matching.map(|(number, _)| number as u32).collect()
     }
 
     /// Labels with exactly this text; a kernel and a call may have the same one.
@@ -318,8 +319,8 @@ impl Timeline {
                 if first.is_some_and(|first| event.span.0 >= first.item.span.0) {
                     return false;
                 }
-                let found = row.item(event).filter(|item| item.span.0 > after && labels.contains(&item.label));
-                if let Some(item) = found {
+                let next_item = row.item(event).filter(|item| item.span.0 > after && labels.contains(&item.label));
+                if let Some(item) = next_item {
                     first = Some(Found { row: place, item });
                     return false;
                 }
@@ -375,10 +376,10 @@ fn live(file: &EventsFile<'_>, rows: &mut [TimelineRow], (start, end): (i64, i64
             *now = bytes as f64;
         }
     });
-    for (place, (mut of, now)) in points {
+    for (place, (mut steps, now)) in points {
         // The last value holds up to the end of the recording.
-        of.extend(of.last().map(|last| (end.max(last.0.saturating_add(1)), now)));
-        rows[place].live = Some(Steps::new(of));
+        steps.extend(steps.last().map(|last| (end.max(last.0.saturating_add(1)), now)));
+        rows[place].live = Some(Steps::new(steps));
     }
     Ok(())
 }

@@ -313,15 +313,15 @@ pub struct Transfer {
 /// Evidence about factors in a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// From the memory that copies to the GPUs read.
+    /// What the memory that copies to the GPUs read shows.
     pub pin_memory: PinProof,
-    /// From the names of kernels.
+    /// What the names of kernels show.
     pub layout: LayoutProof,
-    /// From the names of convolutions and matrix products.
+    /// What the names of kernels for convolutions and matrix products show.
     pub precision: PrecisionProof,
-    /// From processes, GPUs and collectives.
+    /// What processes, GPUs and collectives show.
     pub strategy: StrategyProof,
-    /// From launches of graphs.
+    /// What launches of graphs show.
     pub graphs: GraphProof,
 }
 

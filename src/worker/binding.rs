@@ -238,17 +238,17 @@ mod tests {
     #[test]
     fn without_pages_the_policy_is_the_proof_and_a_refused_one_is_said() {
         let place = place(&[0], bind(&[0]));
-        let mut told = Seen { bytes: None, ..seen(&["0"], &bind(&[0]), &[]) };
-        assert!(told.evidence(Binding::FirstNode, &place).in_effect);
-        told.policy = Err("set_mempolicy: Operation not permitted".to_owned());
-        let refused = told.evidence(Binding::FirstNode, &place);
+        let mut seen_bytes = Seen { bytes: None, ..seen(&["0"], &bind(&[0]), &[]) };
+        assert!(seen_bytes.evidence(Binding::FirstNode, &place).in_effect);
+        seen_bytes.policy = Err("set_mempolicy: Operation not permitted".to_owned());
+        let refused = seen_bytes.evidence(Binding::FirstNode, &place);
         assert!(
             !refused.in_effect && refused.seen.contains("refused (set_mempolicy: Operation not permitted"),
             "{refused:?}"
         );
         // Bound CPUs may suffice: pages lie where they are first touched.
-        told.bytes = Some([(0, 1000)].into());
-        assert!(told.evidence(Binding::FirstNode, &place).in_effect);
+        seen_bytes.bytes = Some([(0, 1000)].into());
+        assert!(seen_bytes.evidence(Binding::FirstNode, &place).in_effect);
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl RankDevice {
             let peaks = (0..self.devices.len()).map(|index| cuda::memory_peaks(index, true));
             let peaks = peaks.collect::<Result<Vec<_>, _>>()?;
             // The fullest device decides whether the run fits.
-            let most = |of: fn(&cuda::MemoryPeaks) -> u64| peaks.iter().map(of).max().unwrap_or(0);
+            let most = |peak_of: fn(&cuda::MemoryPeaks) -> u64| peaks.iter().map(peak_of).max().unwrap_or(0);
             return Ok([
                 most(|peaks| peaks.allocated_bytes),
                 most(|peaks| peaks.reserved_bytes),

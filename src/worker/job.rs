@@ -80,8 +80,8 @@ fn check(job: &Job) -> Result<Work, String> {
     let uneven =
         |place: &&RankPlace| place.gpu_uuid.is_some() && place.gpu_uuids().count() != devices_per_process as usize;
     if let Some(place) = job.ranks.iter().find(uneven) {
-        let found = place.gpu_uuids().count();
-        return Err(format!("rank {} has a place on {found} GPUs, and computes on {devices_per_process}", place.rank));
+        let gpus = place.gpu_uuids().count();
+        return Err(format!("rank {} has a place on {gpus} GPUs, and computes on {devices_per_process}", place.rank));
     }
     if let Some(missing) = (0..processes).find(|&rank| place(job, rank).is_none()) {
         return Err(format!("rank {missing} of {processes} has no place"));

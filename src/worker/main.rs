@@ -85,7 +85,7 @@ fn main() -> ExitCode {
         ["describe"] => describe(),
         ["rank", _, rank] => {
             let Ok(rank) = rank.parse() else {
-                eprintln!("multicard-worker: rank {rank:?} is no number from 0\n{USAGE}");
+                eprintln!("multicard-worker: rank {rank:?} is not a number from 0\n{USAGE}");
                 return ExitCode::from(BAD_JOB);
             };
             run_rank(Path::new(&arguments[1]), rank, started)

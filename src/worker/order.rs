@@ -94,10 +94,10 @@ mod tests {
     #[test]
     fn ranks_that_load_everything_do_so_in_one_order_and_share_evaluation() {
         for deal in [Deal::Repeated, Deal::RoundRobin] {
-            let of = |rank, mode| indices(10, mode, Shard { rank, world_size: 3, deal }, 1, 0);
-            assert_eq!(of(0, Mode::Train), of(2, Mode::Train));
-            assert_eq!(of(0, Mode::Train), indices(10, Mode::Train, Shard::ALL, 1, 0));
-            assert_eq!(of(2, Mode::Evaluate), [2, 5, 8]);
+            let indices_of = |rank, mode| indices(10, mode, Shard { rank, world_size: 3, deal }, 1, 0);
+            assert_eq!(indices_of(0, Mode::Train), indices_of(2, Mode::Train));
+            assert_eq!(indices_of(0, Mode::Train), indices(10, Mode::Train, Shard::ALL, 1, 0));
+            assert_eq!(indices_of(2, Mode::Evaluate), [2, 5, 8]);
         }
     }
 

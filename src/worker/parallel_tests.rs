@@ -30,11 +30,11 @@ const ROWS: i64 = 24;
 fn run(task: &str, world_size: u32) -> Vec<Vec<(String, Tensor)>> {
     let folder = tempfile::tempdir().unwrap();
     let children: Vec<_> = (0..world_size).map(|rank| start(task, rank, world_size, folder.path())).collect();
-    let of = |(rank, mut child): (usize, Child)| {
+    let finish = |(rank, mut child): (usize, Child)| {
         assert!(child.wait().unwrap().success(), "rank {rank} of {task} failed");
         Tensor::load_multi(found(folder.path(), rank as u32)).unwrap()
     };
-    children.into_iter().enumerate().map(of).collect()
+    children.into_iter().enumerate().map(finish).collect()
 }
 
 fn start(task: &str, rank: u32, world_size: u32, folder: &Path) -> Child {
@@ -299,32 +299,34 @@ fn fine_tunes_as_one_process(sharding: &str, world_sizes: &[u32]) {
     for &world_size in world_sizes {
         let ranks = run(sharding, world_size);
         for (index, changed) in TUNED.iter().enumerate() {
-            let told = format!("{sharding} over {world_size}, {changed:?}");
-            let of = |found: &[(String, Tensor)], what: &str| get(found, &format!("{what}.{index}")).shallow_clone();
+            let case = format!("{sharding} over {world_size}, {changed:?}");
+            let tensor_of =
+                |found: &[(String, Tensor)], what: &str| get(found, &format!("{what}.{index}")).shallow_clone();
             let tolerance = match changed {
                 _ if changed.contains(&("precision", "bf16")) => 3e-2,
                 // Rounding moves a few numbers to the next 8-bit or 4-bit code.
                 _ if changed.contains(&("technique", "qat")) => 5e-3,
                 _ => 2e-5,
             };
-            let expected = of(alone, "steps");
-            let all: Vec<_> = ranks.iter().map(|rank| of(rank, "steps")).collect();
+            let expected = tensor_of(alone, "steps");
+            let all: Vec<_> = ranks.iter().map(|rank| tensor_of(rank, "steps")).collect();
             let sums = Tensor::stack(&all, 0).sum_dim_intlist(0, false, Kind::Double);
             let loss = |steps: &Tensor| steps.select(1, 0) / steps.select(1, 1);
             let (found, losses) = (loss(&sums), loss(&expected));
-            assert!(difference(&found, &losses) < tolerance, "{told}: {found} {losses}");
+            assert!(difference(&found, &losses) < tolerance, "{case}: {found} {losses}");
             assert!(losses.double_value(&[4]) < 0.99 * losses.double_value(&[0]), "it must learn: {losses}");
             for rank in &ranks {
                 // Later steps differ: AdamW's first update is as large for a gradient of mere rounding errors as for any other.
-                let [found, norms] = [&of(rank, "steps"), &expected].map(|steps| steps.select(1, 2).narrow(0, 0, 3));
-                assert!(difference(&found, &norms) < 10.0 * tolerance, "{told}: {found} {norms}");
-                let (found, test) = (of(rank, "test"), of(alone, "test"));
-                assert!(difference(&found, &test) < tolerance, "{told}: {found} {test}");
+                let [found, norms] =
+                    [&tensor_of(rank, "steps"), &expected].map(|steps| steps.select(1, 2).narrow(0, 0, 3));
+                assert!(difference(&found, &norms) < 10.0 * tolerance, "{case}: {found} {norms}");
+                let (found, test) = (tensor_of(rank, "test"), tensor_of(alone, "test"));
+                assert!(difference(&found, &test) < tolerance, "{case}: {found} {test}");
             }
-            let (found, trained) = (of(&ranks[0], "trained"), of(alone, "trained"));
+            let (found, trained) = (tensor_of(&ranks[0], "trained"), tensor_of(alone, "trained"));
             let mean = |tensor: Tensor| tensor.abs().mean(Kind::Double).double_value(&[]);
             let found = mean(&found - &trained) / mean(trained);
-            assert!(found < 100.0 * tolerance, "{told}: weights differ by {found}");
+            assert!(found < 100.0 * tolerance, "{case}: weights differ by {found}");
         }
     }
 }
@@ -367,16 +369,16 @@ fn synchronised_batch_norm_is_that_of_the_whole_batch() {
     const TOLERANCE: f64 = 1e-12;
     let alone = normalise(None);
     let ranks = run("norm", 3);
-    let of = |name: &str| ranks.iter().map(|rank| get(rank, name)).collect::<Vec<_>>();
+    let tensors_named = |name: &str| ranks.iter().map(|rank| get(rank, name)).collect::<Vec<_>>();
     for name in ["output", "image gradients"] {
-        assert!(difference(&Tensor::cat(&of(name), 0), get(&alone, name)) < TOLERANCE, "{name}");
+        assert!(difference(&Tensor::cat(&tensors_named(name), 0), get(&alone, name)) < TOLERANCE, "{name}");
     }
     // Each rank has its own images' contribution.
     for name in ["scale gradient", "shift gradient"] {
-        let sum = Tensor::stack(&of(name), 0).sum_dim_intlist(0, false, Kind::Double);
+        let sum = Tensor::stack(&tensors_named(name), 0).sum_dim_intlist(0, false, Kind::Double);
         assert!(difference(&sum, get(&alone, name)) < TOLERANCE, "{name}");
     }
     for name in ["mean", "variance"] {
-        assert!(of(name).iter().all(|found| difference(found, get(&alone, name)) < TOLERANCE), "{name}");
+        assert!(tensors_named(name).iter().all(|found| difference(found, get(&alone, name)) < TOLERANCE), "{name}");
     }
 }

@@ -379,9 +379,9 @@ fn run_over_two_ranks(mode: Mode) -> [Vec<Event>; 2] {
 }
 
 /// Something of each step, by its loss and whether it is warm-up.
-fn steps<T>(log: &[Event], of: fn(f64, bool) -> T) -> Vec<T> {
+fn steps<T>(log: &[Event], value_of: fn(f64, bool) -> T) -> Vec<T> {
     let step = |event: &Event| match event {
-        Event::Step { loss, warm_up, .. } => Some(of(*loss, *warm_up)),
+        Event::Step { loss, warm_up, .. } => Some(value_of(*loss, *warm_up)),
         _ => None,
     };
     log.iter().filter_map(step).collect()
@@ -392,9 +392,9 @@ fn events(path: &PathBuf) -> Vec<Event> {
     text.lines().map(|line| serde_json::from_str::<EventLine>(line).unwrap().event).collect()
 }
 
-fn reading(log: &[Event], of: &str) -> Vec<f64> {
+fn reading(log: &[Event], reading_key: &str) -> Vec<f64> {
     let value = |event: &Event| match event {
-        Event::Reading { key, value, .. } if *key == of => Some(*value),
+        Event::Reading { key, value, .. } if *key == reading_key => Some(*value),
         _ => None,
     };
     log.iter().filter_map(value).collect()

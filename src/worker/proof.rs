@@ -31,8 +31,8 @@ pub fn passes<T: Task>(asked: Passes, trainer: &Trainer<T>) -> Result<Evidence, 
         "{with_gradient} of {} parameters have a gradient, updates keep {kept} numbers a weight",
         trained.len()
     );
-    let found = if with_gradient == 0 && kept == 0 { Passes::Inference } else { Passes::Training };
-    Ok(evidence(Passes::KEY, asked.name(), seen, found == asked))
+    let passes = if with_gradient == 0 && kept == 0 { Passes::Inference } else { Passes::Training };
+    Ok(evidence(Passes::KEY, asked.name(), seen, passes == asked))
 }
 
 /// The number of replayed steps of a whole run.

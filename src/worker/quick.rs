@@ -48,7 +48,7 @@ pub struct Quick {
 }
 
 impl Quick {
-    /// The state of a run of `steps` steps, of which the first `warm_up_steps` are warm-up in any case.
+    /// The state of a run of `steps` steps. Its first `warm_up_steps` steps are warm-up in any case.
     pub fn new(precision: f64, steps: u64, warm_up_steps: u64) -> Self {
         Self {
             precision,

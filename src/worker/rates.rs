@@ -184,9 +184,9 @@ mod tests {
         let uuid = cuda::gpu_info(0).unwrap().uuid;
         let lines = lines(&RankPlace { gpu_uuid: Some(uuid), ..RankPlace::on_cpu(0, 1) });
         let rates = rates(&lines);
-        let of = |key: &str| rates.iter().find(|rate| rate.key == *key).unwrap().per_s;
+        let rate_of = |key: &str| rates.iter().find(|rate| rate.key == *key).unwrap().per_s;
         assert_eq!(rates.len(), PRODUCTS.len() + PASSES.len());
-        assert!(of("tf32") > 1.5 * of("fp32") && of("bf16") > 1.5 * of("tf32"), "{rates:?}");
-        assert!(of("copy") > 1e11 && of("add") > 1e11, "{rates:?}");
+        assert!(rate_of("tf32") > 1.5 * rate_of("fp32") && rate_of("bf16") > 1.5 * rate_of("tf32"), "{rates:?}");
+        assert!(rate_of("copy") > 1e11 && rate_of("add") > 1e11, "{rates:?}");
     }
 }

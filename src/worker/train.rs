@@ -128,7 +128,7 @@ pub fn run<T: Task>(task: T, rank: Rank, report: &mut Report) -> Result<(), Stop
     if quick.is_some() {
         report.reading("planned_steps", steps as f64, None, None)?;
     }
-    let checkpoint = Checkpoint::of(job).map_err(|found| Stop::failed(FailureKind::Input, found))?;
+    let checkpoint = Checkpoint::of(job).map_err(|reason| Stop::failed(FailureKind::Input, reason))?;
     if let Some(checkpoint) = &checkpoint {
         trainer.resume(checkpoint, place.rank)?;
         let Checkpoint { run, step, .. } = checkpoint;
@@ -431,7 +431,7 @@ impl<T: Task> Run<'_, T> {
             for (key, value) in self.trainer.measures().into_iter().zip(&seen[1..]) {
                 self.report.reading(key, *value, Some(epoch), Some(info.step))?;
             }
-            self.losses.see(loss).map_err(|found| not_finite(info.step, &found))?;
+            self.losses.see(loss).map_err(|reason| not_finite(info.step, &reason))?;
         }
         Ok(())
     }
@@ -495,8 +495,9 @@ fn load_next<E: Epoch>(batches: &mut E) -> Result<Option<E::Batch>, Stop> {
     batches.next()
 }
 
-fn not_finite(step: u64, found: &str) -> Stop {
-    let message = format!("training diverged by step {step}: {found}; lower learning_rate or choose a wider precision");
+fn not_finite(step: u64, reason: &str) -> Stop {
+    let message =
+        format!("training diverged by step {step}: {reason}; lower learning_rate or choose a wider precision");
     Stop::failed(FailureKind::NotFinite, message)
 }
 

@@ -78,9 +78,9 @@ fn losses(events: &[Event]) -> Vec<u64> {
 }
 
 /// The values of a reading with their epochs, in the order they were told.
-fn readings(events: &[Event], of: &str) -> Vec<(Option<u32>, f64)> {
+fn readings(events: &[Event], reading_key: &str) -> Vec<(Option<u32>, f64)> {
     let reading = |event: &Event| match event {
-        Event::Reading { key, value, epoch, .. } if *key == of => Some((*epoch, *value)),
+        Event::Reading { key, value, epoch, .. } if *key == reading_key => Some((*epoch, *value)),
         _ => None,
     };
     events.iter().filter_map(reading).collect()
@@ -113,8 +113,8 @@ fn a_rank_tells_every_step_phase_and_epoch() {
         assert_eq!(readings(&events, key), [(Some(1), value), (Some(2), value)], "{key}");
     }
     for key in ["epoch_time_s", "train_loss", "received_bytes", "loader_start_s", "evaluation_time_s", "test_loss"] {
-        let told = readings(&events, key);
-        assert!(told.len() == 2 && told.iter().all(|(_, value)| *value > 0.0), "{key}: {told:?}");
+        let values = readings(&events, key);
+        assert!(values.len() == 2 && values.iter().all(|(_, value)| *value > 0.0), "{key}: {values:?}");
     }
     assert_eq!(readings(&events, "accuracy").len(), 2);
     assert_eq!(readings(&events, "unit_copies"), [(None, 1.0)]);

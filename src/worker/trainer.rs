@@ -44,8 +44,8 @@ impl<T: Task> Trainer<T> {
         let arithmetic = task.arithmetic(device)?;
         tch::manual_seed(seed as i64);
         let mut cutting = peers.zip(task.wrap()).map(|(peers, wrap)| Cutting::new(peers, wrap, task.gather()));
-        let mut made = |unit: &[Tensor]| cutting.as_mut().map_or(Ok(()), |cutting| cutting.cut(unit));
-        let module = task.module(device, arithmetic.weights(), &mut made)?;
+        let mut cut_unit = |unit: &[Tensor]| cutting.as_mut().map_or(Ok(()), |cutting| cutting.cut(unit));
+        let module = task.module(device, arithmetic.weights(), &mut cut_unit)?;
         tch::manual_seed(seed.wrapping_add(1 + u64::from(rank)) as i64);
         let strategy = parallel::strategy(&task, &module, &arithmetic, devices, peers, cutting)?;
         let parameters = strategy.parameters(&module)?;

@@ -67,9 +67,9 @@ fn the_same_seed_gives_the_same_bits() {
 
 #[test]
 fn every_optimizer_takes_the_same_steps() {
-    let of = |optimizer_impl| losses(&ImageSettings { optimizer_impl, ..settings() }, 4);
-    let fused = of(OptimizerImpl::Fused);
-    for other in [of(OptimizerImpl::Foreach), of(OptimizerImpl::Loop)] {
+    let losses_with = |optimizer_impl| losses(&ImageSettings { optimizer_impl, ..settings() }, 4);
+    let fused = losses_with(OptimizerImpl::Fused);
+    for other in [losses_with(OptimizerImpl::Foreach), losses_with(OptimizerImpl::Loop)] {
         assert!(fused.iter().zip(&other).all(|(a, b)| (a - b).abs() < 1e-3 * a), "{fused:?} {other:?}");
     }
 }

@@ -91,8 +91,8 @@ fn tokens_take_the_flop_that_pytorch_counts_with_each_choice_of_adapters() {
         };
         let config = ModelConfig { tied: name == "tied", ..config.clone() };
         let llama = llama(&config, Options { lora, ..Options::default() });
-        let of = |train| llama.work(rows, tokens, counted(train)).flop;
-        let found = [of(false), llama.as_reference(|| of(false)), of(true)];
+        let flop_of = |train| llama.work(rows, tokens, counted(train)).flop;
+        let found = [flop_of(false), llama.as_reference(|| flop_of(false)), flop_of(true)];
         assert_eq!(found, [forward, reference, step], "{name}");
     }
 }
@@ -118,9 +118,9 @@ fn four_bits_change_the_traffic_and_not_the_flop() {
 fn a_linear_layer_moves_its_three_tensors_once_for_each_product() {
     // 2 rows from 3 to 5 in half precision: 6 + 15 + 10 numbers.
     let layer = Product::linear(2, 3, 5);
-    let of = |train| layer.work(Counted { kind: Kind::Half, train });
-    assert_eq!(of(false), Work { flop: 60.0, bytes: 62.0 });
-    assert_eq!(of(true), Work { flop: 180.0, bytes: 186.0 });
+    let work_of = |train| layer.work(Counted { kind: Kind::Half, train });
+    assert_eq!(work_of(false), Work { flop: 60.0, bytes: 62.0 });
+    assert_eq!(work_of(true), Work { flop: 180.0, bytes: 186.0 });
     let frozen = Product { weight_gradient: false, ..layer }.work(Counted { kind: Kind::Half, train: true });
     assert_eq!(frozen, Work { flop: 120.0, bytes: 124.0 });
 }

@@ -48,7 +48,7 @@ fn open(folder: &Path, time: &str) -> Harness<'static, App> {
     let mut window = Harness::builder()
         .with_size(SIZE)
         .build_eframe(move |context| App::new(&context.egui_ctx, Settings::default(), Some(opened)));
-    let made = start.elapsed();
+    let made_in = start.elapsed();
     let (mut listed, mut longest) = (None, Duration::ZERO);
     // The first frame makes the glyphs of all fonts.
     let first = Instant::now();
@@ -73,7 +73,7 @@ fn open(folder: &Path, time: &str) -> Harness<'static, App> {
     println!(
         "{time} opening: content made in {:.0} ms, all runs listed after {:.0} ms, their measures after {:.0} ms; the \
          first frame took {:.1} ms, the longest after it {:.1} ms with the harness's accessibility tree",
-        ms(made),
+        ms(made_in),
         listed.map_or(f64::NAN, ms),
         ms(start.elapsed()),
         ms(first),

@@ -127,8 +127,8 @@ impl Runs {
             }
             Kind::Rounded => {
                 // Steps of 11.6 to 13.4 ms, told in whole milliseconds; both cells of a pair take 12.4 to 12.6 ms.
-                let mut told = |time_ms: f64| (time_ms * (1.0 + 0.001 * self.normal())).round().ln();
-                let pair = |_| (0..6).map(|_| told(12.4) - told(12.6)).collect();
+                let mut rounded = |time_ms: f64| (time_ms * (1.0 + 0.001 * self.normal())).round().ln();
+                let pair = |_| (0..6).map(|_| rounded(12.4) - rounded(12.6)).collect();
                 let family: Vec<_> =
                     (0..8).map(pair).map(|logs| Comparison::of_logs(logs).rounded(1.0 / 12.0)).collect();
                 judge(&family)
@@ -147,8 +147,8 @@ impl Runs {
                 let mut logs: Vec<Vec<f64>> = vec![Vec::new(); comparisons];
                 for (looks, more) in (1..).zip([6, 6, 12]) {
                     for log in &mut logs {
-                        let made = self.session(kind, more);
-                        log.extend(made[0].iter().zip(&made[1]).map(|(base, over)| base - over));
+                        let session = self.session(kind, more);
+                        log.extend(session[0].iter().zip(&session[1]).map(|(base, over)| base - over));
                     }
                     let family: Vec<_> =
                         logs.iter().map(|logs| Comparison::of_logs(logs.clone()).looked_at(looks)).collect();
@@ -185,6 +185,6 @@ pub fn outcome((kind, name): (Kind, &str), experiments: usize, seed: u64) -> Out
         false_ones += usize::from(if kind == Kind::RealDifference { wrong } else { differ > 0 });
         (found, comparisons) = (found + differ, comparisons + judged.len());
     }
-    let percent = |count: usize, of: usize| 100.0 * count as f64 / of as f64;
+    let percent = |count: usize, all: usize| 100.0 * count as f64 / all as f64;
     Outcome { false_differences: percent(false_ones, experiments), found: percent(found, comparisons) }
 }

@@ -15,9 +15,12 @@ fn a_conductor_of_another_version_is_named_and_finished_runs_can_be_read() {
     for arguments in [&["attach", "session"][..], &["stop", "session"], &["run", "waits.toml", "--session", "session"]]
     {
         let output = scene.multicard(arguments).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("multicard 9.8.7 (process 4711)") && said.contains(env!("CARGO_PKG_VERSION")), "{said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(
+            stderr.contains("multicard 9.8.7 (process 4711)") && stderr.contains(env!("CARGO_PKG_VERSION")),
+            "{stderr}"
+        );
     }
     let table = succeed(&mut scene.multicard(&["table", "session"]));
     assert!(text(&table.stdout).contains("waits") || !table.stdout.is_empty());
@@ -95,14 +98,14 @@ fn a_session_that_is_moved_away_is_named_and_its_queue_goes_on_once_it_is_back()
     scene.detach("waits.toml");
     scene.await_start(1);
     let mut watched = scene.start(&["attach", "session"]);
-    let mut said = BufReader::new(watched.stderr.take().unwrap()).lines();
-    assert_eq!(said.next().unwrap().unwrap(), "3 runs under way or queued; Ctrl-C leaves them running");
+    let mut stderr = BufReader::new(watched.stderr.take().unwrap()).lines();
+    assert_eq!(stderr.next().unwrap().unwrap(), "3 runs under way or queued; Ctrl-C leaves them running");
     fs::rename(scene.session(), scene.path("moved")).unwrap();
-    let named = said.find_map(|line| line.ok().filter(|line| line.contains("moved, removed or replaced"))).unwrap();
+    let named = stderr.find_map(|line| line.ok().filter(|line| line.contains("moved, removed or replaced"))).unwrap();
     assert!(named.contains("session") && named.contains("put the session back"), "{named}");
     fs::rename(scene.path("moved"), scene.session()).unwrap();
     scene.open_gate();
-    assert!(said.any(|line| line.is_ok_and(|line| line.contains("nothing is left to run"))));
+    assert!(stderr.any(|line| line.is_ok_and(|line| line.contains("nothing is left to run"))));
     assert!(watched.wait().unwrap().success());
     assert_eq!(scene.states(), ALL_FINISHED);
 }
@@ -128,9 +131,9 @@ fn a_session_that_cannot_be_conducted_says_why() {
     fs::create_dir(scene.session()).unwrap();
     File::create(scene.session().join("thesis.tex")).unwrap();
     let output = scene.multicard(&["run", "waits.toml", "--session", "session", "--detach"]).output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("thesis.tex") && said.matches("multicard:").count() == 1, "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("thesis.tex") && stderr.matches("multicard:").count() == 1, "{stderr}");
     let output = scene.multicard(&["attach", "session"]).output().unwrap();
     assert!(text(&output.stderr).contains("not a session"), "{}", text(&output.stderr));
 }
@@ -169,13 +172,13 @@ fn a_full_disk_is_told_by_a_detached_conductor_whose_queue_goes_on_once_there_is
         cat said >&2
         \"$0\" session show \"$1/s\" --format json";
     let Some(output) = with_mounts(scene.home.path(), script, &[&disk]) else { return };
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{:?} {said}", output.status.code());
-    assert!(said.contains("nothing is left to run"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{:?} {stderr}", output.status.code());
+    assert!(stderr.contains("nothing is left to run"), "{stderr}");
     // The first one lacks what its rank could not log, and says so.
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let count = |state: &str| shown["runs"][state].as_u64().unwrap_or(0);
-    assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {said}");
+    assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {stderr}");
 }
 
 #[test]
@@ -198,12 +201,12 @@ fn a_run_in_a_terminal_waits_for_a_full_disk_as_a_detached_one_does() {
         cat said >&2
         \"$0\" session show \"$1/s\" --format json";
     let Some(output) = with_mounts(scene.home.path(), script, &[&disk]) else { return };
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{:?} {said}", output.status.code());
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{:?} {stderr}", output.status.code());
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let count = |state: &str| shown["runs"][state].as_u64().unwrap_or(0);
     // The first one may lack what its rank could not log, and says so.
-    assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {said}");
+    assert!(count("finished") >= 2 && count("finished") + count("failed") == 3, "{shown} {stderr}");
 }
 
 #[test]
@@ -262,8 +265,8 @@ except OSError as error: print('heard', b'', error)";
         assert!(text(&output.stderr).contains("PermissionError"), "{}", text(&output.stderr));
         socket.ancestors().take_while(|path| path.starts_with(scene.home.path())).for_each(open_to_all);
         let output = as_another_user(ask, &socket).unwrap().wait_with_output().unwrap();
-        let said = text(&output.stdout);
-        assert!(said.starts_with("connected\nheard b''"), "{said} {}", text(&output.stderr));
+        let stdout = text(&output.stdout);
+        assert!(stdout.starts_with("connected\nheard b''"), "{stdout} {}", text(&output.stderr));
     }
     scene.open_gate();
     succeed(&mut scene.multicard(&["attach", "session"]));
@@ -274,15 +277,15 @@ except OSError as error: print('heard', b'', error)";
 s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print('listening', flush=True)
 c, _ = s.accept(); print('heard', c.recv(100))";
     let Some(mut pretender) = as_another_user(pretend, &socket) else { return };
-    let mut said = BufReader::new(pretender.stdout.take().unwrap()).lines();
-    assert_eq!(said.next().unwrap().unwrap(), "listening");
+    let mut output_text = BufReader::new(pretender.stdout.take().unwrap()).lines();
+    assert_eq!(output_text.next().unwrap().unwrap(), "listening");
     let output = scene.multicard(&["attach", "session"]).output().unwrap();
     let error = text(&output.stderr);
     assert!(
         output.status.code() == Some(2) && error.contains("the conductor belongs to the user with id 4711"),
         "{error}"
     );
-    assert_eq!(said.next().unwrap().unwrap(), "heard b''");
+    assert_eq!(output_text.next().unwrap().unwrap(), "heard b''");
     pretender.wait().unwrap();
 }
 
@@ -294,12 +297,12 @@ fn a_session_that_another_users_conductor_holds_is_named_and_can_be_read() {
     // Another user has other sockets.
     let mut attach = scene.multicard(&["attach", "session"]);
     let output = attach.env("XDG_STATE_HOME", scene.path("other")).output().unwrap();
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(
         output.status.code() == Some(2)
-            && said.contains("is writing this session")
-            && said.contains("(multicard conduct)"),
-        "{said}"
+            && stderr.contains("is writing this session")
+            && stderr.contains("(multicard conduct)"),
+        "{stderr}"
     );
     let mut table = scene.multicard(&["table", "session"]);
     succeed(table.env("XDG_STATE_HOME", scene.path("other")));

@@ -207,8 +207,8 @@ const ALL_FINISHED: [RunState; 3] = [RunState::Finished; 3];
 #[test]
 fn a_detached_queue_outlives_its_command_is_followed_and_its_conductor_ends_by_itself() {
     let scene = Scene::new();
-    let said = text(&scene.detach("waits.toml").stderr);
-    assert!(said.contains("3 runs queued") && said.contains("multicard attach session"), "{said}");
+    let stderr = text(&scene.detach("waits.toml").stderr);
+    assert!(stderr.contains("3 runs queued") && stderr.contains("multicard attach session"), "{stderr}");
     let conductor = scene.conductor();
     let stat = Stat::from_file(format!("/proc/{conductor}/stat")).unwrap();
     assert_eq!((stat.session, stat.tty_nr), (conductor.cast_signed(), 0), "a session of its own without a terminal");
@@ -217,8 +217,8 @@ fn a_detached_queue_outlives_its_command_is_followed_and_its_conductor_ends_by_i
     scene.await_start(1);
     let watched = scene.start(&["attach", "session"]);
     scene.open_gate();
-    let (is_ok, said) = ended(watched);
-    assert!(is_ok && said.contains("nothing is left to run") && said.contains(" finished"), "{said}");
+    let (is_ok, stderr) = ended(watched);
+    assert!(is_ok && stderr.contains("nothing is left to run") && stderr.contains(" finished"), "{stderr}");
     assert_eq!(scene.states(), ALL_FINISHED);
     wait("the conductor ends", || scene.conductors().is_empty());
     assert!(
@@ -330,12 +330,12 @@ fn others_attach_to_a_run_in_a_terminal_which_waits_for_what_they_queued() {
     let mut host = scene.start(&["run", "waits.toml", "--session", "session"]);
     scene.await_start(1);
     scene.plan("more", 1, "while [ ! -e second-gate ]; do sleep 0.02; done");
-    let said = text(&scene.detach("more.toml").stderr);
-    assert!(said.contains(&format!("process {}) and end with it", host.id())), "{said}");
+    let error_text = text(&scene.detach("more.toml").stderr);
+    assert!(error_text.contains(&format!("process {}) and end with it", host.id())), "{error_text}");
     assert!(scene.conductors().is_empty());
     scene.open_gate();
-    let said = Arc::new(Mutex::new(String::new()));
-    let (heard, stderr) = (Arc::clone(&said), host.stderr.take().unwrap());
+    let error_text = Arc::new(Mutex::new(String::new()));
+    let (heard, stderr) = (Arc::clone(&error_text), host.stderr.take().unwrap());
     // Until the pipe is closed, so that nothing it says is refused.
     let hear = move || {
         for line in BufReader::new(stderr).lines() {
@@ -344,7 +344,7 @@ fn others_attach_to_a_run_in_a_terminal_which_waits_for_what_they_queued() {
     };
     let reader = std::thread::Builder::new().name("hear".to_owned()).spawn(hear).unwrap();
     wait("it waits for what others queued", || {
-        said.lock().unwrap().contains("waiting for runs that other programs queued here")
+        error_text.lock().unwrap().contains("waiting for runs that other programs queued here")
     });
     File::create(scene.path("second-gate")).unwrap();
     assert!(host.wait().unwrap().success());
@@ -375,14 +375,14 @@ fn stopping_ends_all_runs_or_the_queued_ones_alone() {
     let scene = Scene::new();
     scene.detach("waits.toml");
     scene.await_start(1);
-    let said = text(&succeed(&mut scene.multicard(&["stop", "session", "--queued"])).stderr);
-    assert!(said.contains("1 active runs go on"), "{said}");
+    let stderr = text(&succeed(&mut scene.multicard(&["stop", "session", "--queued"])).stderr);
+    assert!(stderr.contains("1 active runs go on"), "{stderr}");
     wait("the queue is empty", || scene.states()[1..] == [RunState::Cancelled; 2]);
     assert!(!scene.states()[0].is_final());
     succeed(&mut scene.multicard(&["stop", "session"]));
     assert_eq!(scene.states(), [RunState::Cancelled; 3]);
-    let said = text(&succeed(&mut scene.multicard(&["stop", "session"])).stderr);
-    assert!(said.contains("nothing") || scene.conductors().len() == 1, "{said}");
+    let error_text = text(&succeed(&mut scene.multicard(&["stop", "session"])).stderr);
+    assert!(error_text.contains("nothing") || scene.conductors().len() == 1, "{stderr}");
 }
 
 #[test]

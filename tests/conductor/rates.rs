@@ -16,12 +16,12 @@ fn spawn(mut command: Command) -> Child {
 }
 
 /// The workers that a process has measuring.
-fn workers(of: u32) -> Vec<u32> {
+fn workers(size: u32) -> Vec<u32> {
     let is_ours = |pid: &u32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let stat = Stat::from_file(format!("/proc/{pid}/stat"));
         words.split(|byte| *byte == 0).nth(1) == Some(b"rates")
-            && stat.is_ok_and(|stat| stat.ppid.cast_unsigned() == of && stat.state != 'Z')
+            && stat.is_ok_and(|stat| stat.ppid.cast_unsigned() == size && stat.state != 'Z')
     };
     let entries = fs::read_dir("/proc").unwrap().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
@@ -69,9 +69,9 @@ fn a_machine_is_measured_between_runs_and_kept_though_who_asked_was_killed() {
     scene.await_start(1);
     let conductor = scene.conductor();
     let mut asks = spawn(measuring(&scene, &["node", "measure", "--session", "session", "--seconds", "0.4"]));
-    let mut said = BufReader::new(asks.stderr.take().unwrap());
+    let mut stderr = BufReader::new(asks.stderr.take().unwrap());
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
+    stderr.read_line(&mut line).unwrap();
     assert!(line.contains("waits until the runs and imports under way have ended"), "{line}");
     // A second one at once would disturb the first.
     let again = measuring(&scene, &["node", "measure", "--session", "session"]).output().unwrap();
@@ -84,8 +84,10 @@ fn a_machine_is_measured_between_runs_and_kept_though_who_asked_was_killed() {
     assert_eq!(scene.states(), ALL_FINISHED);
     assert_eq!(devices(&scene), ["cpu"]);
     let decisions = decisions(&scene);
-    let of = |wanted: &str| decisions.iter().enumerate().filter(|(_, one)| *one == wanted).map(|(at, _)| at).collect();
-    let (measured, placed, ended): (Vec<_>, Vec<_>, Vec<_>) = (of("rates_measured"), of("run_placed"), of("run_ended"));
+    let indices_of =
+        |wanted: &str| decisions.iter().enumerate().filter(|(_, one)| *one == wanted).map(|(at, _)| at).collect();
+    let (measured, placed, ended): (Vec<_>, Vec<_>, Vec<_>) =
+        (indices_of("rates_measured"), indices_of("run_placed"), indices_of("run_ended"));
     assert_eq!(measured.len(), 1, "{decisions:?}");
     assert!(placed[0] < ended[0] && ended[0] < measured[0] && measured[0] < placed[1], "{decisions:?}");
 }
@@ -103,8 +105,8 @@ fn what_nobody_conducts_is_measured_and_its_rates_are_printed_and_are_the_record
     assert!(known[0].time_s.is_some() && known[0].find("fp32").is_some() && known[0].memory().is_some());
     let without = scene.multicard(&["node", "measure", "--session", "session"]);
     wait("the conductor ends", || scene.conductors().is_empty());
-    let said = text(&{ without }.output().unwrap().stderr);
-    assert!(said.contains("cannot measure this machine") && said.contains("/nonexistent/worker"), "{said}");
+    let stderr = text(&{ without }.output().unwrap().stderr);
+    assert!(stderr.contains("cannot measure this machine") && stderr.contains("/nonexistent/worker"), "{stderr}");
 }
 
 #[test]
@@ -155,9 +157,9 @@ fn a_worker_that_breaks_is_named_with_its_last_words_and_the_session_goes_on() {
         command.env("MULTICARD_WORKER", worker).output().unwrap()
     };
     let output = measure(broken.as_os_str());
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("cannot measure this machine") && said.contains("out of memory"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("cannot measure this machine") && stderr.contains("out of memory"), "{stderr}");
     wait("the conductor ends", || scene.conductors().is_empty());
     assert!(measure(real.as_os_str()).status.success());
 }

@@ -89,14 +89,17 @@ fn interrupts_end_what_waits_for_a_stopped_conductor_at_once() {
     // What was attached before the conductor was stopped says so, and goes on with it.
     signal(conductor, Signal::CONT);
     let mut watched = scene.start(&["attach", "session"]);
-    let mut said = BufReader::new(watched.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(said.next().unwrap().contains("runs under way"));
+    let mut stderr = BufReader::new(watched.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(stderr.next().unwrap().contains("runs under way"));
     signal(conductor, Signal::STOP);
-    let told = said.next().unwrap();
-    assert!(told.contains(&format!("(process {conductor}, which is stopped) has sent nothing")), "{told}");
+    let stderr_line = stderr.next().unwrap();
+    assert!(
+        stderr_line.contains(&format!("(process {conductor}, which is stopped) has sent nothing")),
+        "{stderr_line}"
+    );
     signal(conductor, Signal::CONT);
     scene.open_gate();
-    assert!(said.any(|line| line.contains("nothing is left to run")));
+    assert!(stderr.any(|line| line.contains("nothing is left to run")));
     assert!(watched.wait().unwrap().success());
     assert_eq!(scene.states(), ALL_FINISHED);
 }

@@ -178,17 +178,17 @@ fn make_set(folder: &Path, train_images: u32) {
 }
 
 fn evidence<'a>(log: &'a [Event], factor: &str) -> Vec<&'a Evidence> {
-    let of = |event: &'a Event| if let Event::Evidence(evidence) = event { Some(evidence) } else { None };
-    log.iter().filter_map(of).filter(|evidence| factor.is_empty() || evidence.factor == factor).collect()
+    let evidence_of = |event: &'a Event| if let Event::Evidence(evidence) = event { Some(evidence) } else { None };
+    log.iter().filter_map(evidence_of).filter(|evidence| factor.is_empty() || evidence.factor == factor).collect()
 }
 
 /// The first value of a reading.
-fn reading(log: &[Event], of: &str) -> f64 {
+fn reading(log: &[Event], reading_key: &str) -> f64 {
     let value = |event: &Event| match event {
-        Event::Reading { key, value, .. } if *key == of => Some(*value),
+        Event::Reading { key, value, .. } if *key == reading_key => Some(*value),
         _ => None,
     };
-    log.iter().find_map(value).unwrap_or_else(|| panic!("no reading {of}"))
+    log.iter().find_map(value).unwrap_or_else(|| panic!("no reading {reading_key}"))
 }
 
 /// Images processed and bytes received in the first epoch.

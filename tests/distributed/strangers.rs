@@ -33,10 +33,10 @@ impl Stranger {
     /// Connects to each new port of these processes, once a `word`. A rank says the number of its place first; nobody need say anything.
     fn start(processes: Vec<u32>, words: &'static [Option<i64>]) -> Self {
         let ended = Arc::<AtomicBool>::default();
-        let told = Arc::clone(&ended);
+        let ended_copy = Arc::clone(&ended);
         let connect = move || {
             let (mut seen, mut held) = (BTreeSet::new(), Vec::new());
-            while !told.load(Ordering::Relaxed) {
+            while !ended_copy.load(Ordering::Relaxed) {
                 for (port, inode) in listening() {
                     if seen.insert((port, inode)) && processes.iter().any(|process| owns(*process, inode)) {
                         held.extend(words.iter().filter_map(|word| said(port, *word)));

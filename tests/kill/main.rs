@@ -295,18 +295,18 @@ impl Campaign {
         if victim == Victim::Second {
             return self.strike_second(scene, detached);
         }
-        let of = scene.processes();
+        let processes = scene.processes();
         let own = Pid::from_child(workbench);
         let one_of = |pids: Vec<Pid>, random: &mut ChaCha8Rng| {
             if pids.is_empty() { pids } else { vec![pids[random.random_range(0..pids.len())]] }
         };
         let victims = match victim {
             Victim::Workbench => vec![own],
-            Victim::Conductor => of.conductor,
-            Victim::Rank => one_of(of.rank, &mut self.random),
-            Victim::Program => one_of(of.program, &mut self.random),
-            Victim::Group => of.group,
-            _ => of.all().chain([own]).collect(),
+            Victim::Conductor => processes.conductor,
+            Victim::Rank => one_of(processes.rank, &mut self.random),
+            Victim::Program => one_of(processes.program, &mut self.random),
+            Victim::Group => processes.group,
+            _ => processes.all().chain([own]).collect(),
         };
         if victims.is_empty() {
             return false;
@@ -504,8 +504,8 @@ impl Campaign {
         for (run, file) in scene.run_files() {
             assert!(known.contains(run.as_str()), "{} belongs to no run", file.display());
         }
-        let of = scene.processes();
-        assert!(of.group.len() <= 1, "runs side by side disturb each other: {of:?}");
+        let processes = scene.processes();
+        assert!(processes.group.len() <= 1, "runs side by side disturb each other: {processes:?}");
         // A group that ended meanwhile has written more than was read.
         if is_quiet {
             for _ in 0..2 {

@@ -83,8 +83,8 @@ impl Scene {
 
     /// Whether somebody runs the session now, or is about to.
     pub fn is_written(&self) -> bool {
-        let of = self.processes();
-        of.workbench.into_iter().chain(of.conductor).next().is_some()
+        let processes = self.processes();
+        processes.workbench.into_iter().chain(processes.conductor).next().is_some()
     }
 
     /// Waits until the session's lock is free: a killed process has no command line any more before the system closes its files, and

@@ -12,10 +12,10 @@ run = ["python3", "-c", "import sys, os\nprint('loading')\nprint('\\x1b[31mno su
 way = ["_exit(7)", "abort()"]
 "#;
     let output = scene.run(plan, &[]);
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("python3 exited with code 7; end of its output: [31mno such file: weights"), "{told}");
-    assert!(told.contains("python3 was ended by SIGABRT"), "{told}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("python3 exited with code 7; end of its output: [31mno such file: weights"), "{stderr}");
+    assert!(stderr.contains("python3 was ended by SIGABRT"), "{stderr}");
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn a_program_that_cannot_be_started_is_told_by_its_name() {
     executable::write(&scene.programs().join("garbage"), [0x7f, b'E', b'L', b'F', 0, 1, 2]);
     let plan = "[command]\nrun = [\"{program}\"]\nfolder = \"{programs}\"\n[factors]\n\
                 program = [\"./gone\", \"no-such-program\", \"./plain.py\", \"./garbage\", \"./\"]\n";
-    let told = text(&scene.run(plan, &[]).stderr);
+    let stderr = text(&scene.run(plan, &[]).stderr);
     for expected in [
         "programs/./gone is not found",
         "\"no-such-program\" is not found in PATH",
@@ -34,7 +34,7 @@ fn a_program_that_cannot_be_started_is_told_by_its_name() {
         "is a folder",
         "0 finished, 5 did not",
     ] {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(stderr.contains(expected), "{expected}: {stderr}");
     }
     let elsewhere = scene.run("[command]\nrun = [\"true\"]\nfolder = \"/nonexistent/folder\"", &[]);
     assert!(text(&elsewhere.stderr).contains("the program's folder /nonexistent/folder does not exist"));
@@ -47,8 +47,8 @@ fn daemons_that_leave_the_group_end_with_their_program_and_are_named() {
     let script = format!("setsid sleep {marked} & setsid env -i sleep {unmarked} & sleep 0.3; exit 0");
     let output = scene.run(&format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]"), &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let said = warnings(&scene.runs()[0]);
-    assert!(said.contains("left processes running when it ended: sleep (process "), "{said}");
+    let warning_texts = warnings(&scene.runs()[0]);
+    assert!(warning_texts.contains("left processes running when it ended: sleep (process "), "{warning_texts}");
     assert!(with_word(&marked).is_empty() && with_word(&unmarked).is_empty());
 }
 
@@ -59,9 +59,9 @@ fn a_program_over_its_time_that_ignores_requests_is_killed_with_all_that_it_star
     let script = format!("trap '' TERM INT HUP; (trap '' TERM; setsid sleep {own}) & while :; do sleep 0.1; done");
     let plan = format!("[command]\nrun = [\"sh\", \"-c\", \"{script}\"]\ntime_limit_s = 1");
     let output = scene.run(&plan, &[]);
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("timed out") && told.contains("time_limit_s = 1"), "{told}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("timed out") && stderr.contains("time_limit_s = 1"), "{stderr}");
     assert!(scene.left().is_empty() && with_word(&own).is_empty());
 }
 

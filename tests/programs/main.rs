@@ -230,14 +230,20 @@ fast = ["off", "on"]
 fn a_wrong_plan_is_refused_with_its_line_before_anything_runs() {
     let scene = Scene::new();
     let output = scene.run("[command]\nrun = [\"true\", \"{modle}\"]\n[factors]\nmodel = [\"a\", \"b\"]", &[]);
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("plan.toml:3: command.run: unknown placeholder {modle}; did you mean \"model\"?"), "{told}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("plan.toml:3: command.run: unknown placeholder {modle}; did you mean \"model\"?"),
+        "{stderr}"
+    );
     assert!(scene.runs().is_empty());
     let constrained = "[command]\nrun = [\"true\", \"{threads}\"]\n[factors]\nthreads = [1, 2]\n\
                        [[constraint]]\nexclude = \"threads > 1\"\nreason = \"one is enough\"\n";
-    let told = text(&scene.run(constrained, &[]).stderr);
-    assert!(told.contains("cannot run here: threads 2: one is enough") && told.contains("1 finished"), "{told}");
+    let error_text = text(&scene.run(constrained, &[]).stderr);
+    assert!(
+        error_text.contains("cannot run here: threads 2: one is enough") && error_text.contains("1 finished"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -262,13 +268,13 @@ fn the_set_up_is_run_once_a_session_and_its_failure_fails_the_run() {
     // A session that was moved is set up again.
     let moved = scene.folder.path().join("moved");
     fs::rename(scene.session(), &moved).unwrap();
-    let mut there = Command::new(env!("CARGO_BIN_EXE_multicard"));
-    there.arg("run").arg(scene.folder.path().join("plan.toml")).arg("--session").arg(&moved);
-    assert_eq!(there.output().unwrap().status.code(), Some(0));
+    let mut elsewhere = Command::new(env!("CARGO_BIN_EXE_multicard"));
+    elsewhere.arg("run").arg(scene.folder.path().join("plan.toml")).arg("--session").arg(&moved);
+    assert_eq!(elsewhere.output().unwrap().status.code(), Some(0));
     assert_eq!(fs::read_to_string(scene.programs().join("count")).unwrap(), "set up\nset up\n");
     let failing = scene.run(&plan.replace("echo set up", "echo no compiler >&2; exit 3; echo"), &[]);
-    let told = text(&failing.stderr);
-    assert!(told.contains("setup: sh exited with code 3; end of its output: no compiler"), "{told}");
+    let stderr = text(&failing.stderr);
+    assert!(stderr.contains("setup: sh exited with code 3; end of its output: no compiler"), "{stderr}");
 }
 
 #[test]
@@ -375,9 +381,9 @@ fn a_traced_program_is_started_by_the_profiler_and_is_a_cell_of_its_own() {
     let plain = format!("[command]\nrun = [\"sh\", \"-c\", \"setsid sleep {own} & echo traced; sleep 0.2\"]");
     let traced = format!("[measure]\ntrace = \"nsys\"\n{plain}");
     let output = scene.command(&traced).env("MULTICARD_NSYS", &nsys).output().unwrap();
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("has no trace: nsys wrote no report"), "{told}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("has no trace: nsys wrote no report"), "{stderr}");
     let again = text(&scene.command(&plain).arg("--resume").output().unwrap().stderr);
     assert!(again.contains("1 runs queued"), "a plain run is another cell: {again}");
     assert!(scene.left().is_empty() && with_word(&own).is_empty());
@@ -400,13 +406,13 @@ fn a_resume_with_nothing_left_to_do_asks_no_worker_to_describe_itself_and_record
     assert!(asked.exists());
     fs::remove_file(&asked).unwrap();
     let journal = fs::read(scene.session().join("journal.jsonl")).unwrap();
-    let told = resume(2);
-    assert!(told.contains("0 runs queued") && told.contains("2 existing runs are kept"), "{told}");
-    assert!(told.contains("2 finished, 0 did not"), "{told}");
+    let stderr = resume(2);
+    assert!(stderr.contains("0 runs queued") && stderr.contains("2 existing runs are kept"), "{stderr}");
+    assert!(stderr.contains("2 finished, 0 did not"), "{stderr}");
     assert!(!asked.exists());
     assert!(fs::read(scene.session().join("journal.jsonl")).unwrap() == journal);
-    let told = resume(3);
-    assert!(told.contains("1 runs queued") && told.contains("2 existing runs are kept"), "{told}");
+    let stderr = resume(3);
+    assert!(stderr.contains("1 runs queued") && stderr.contains("2 existing runs are kept"), "{stderr}");
     assert!(asked.exists());
 }
 
@@ -431,12 +437,12 @@ fn folders_are_relative_to_the_plan_wherever_multicard_is_started_and_whatever_b
     assert!(copied.success());
     let mut again = Command::new(env!("CARGO_BIN_EXE_multicard"));
     again.arg("run").arg(moved.join("plan.toml")).arg("--session").arg(scene.session()).arg("--resume");
-    let told = text(&again.output().unwrap().stderr);
-    assert!(told.contains("2 existing runs are kept") && told.contains("0 runs queued"), "{told}");
+    let stderr = text(&again.output().unwrap().stderr);
+    assert!(stderr.contains("2 existing runs are kept") && stderr.contains("0 runs queued"), "{stderr}");
     // A folder that is not there is named whole.
     let gone = scene.run("[command]\nrun = [\"true\"]\nfolder = \"gone\"\n", &[]);
-    let told = text(&gone.stderr);
-    assert!(told.contains(&format!("the program's folder {here}/gone does not exist")), "{told}");
+    let error_text = text(&gone.stderr);
+    assert!(error_text.contains(&format!("the program's folder {here}/gone does not exist")), "{stderr}");
 }
 
 #[test]
@@ -520,8 +526,8 @@ time_limit_s = 60
 run = ["python3", "{programs}/ranges.py"]
 "#;
     let output = scene.command(plan).env("MULTICARD_TRACER", &tracer).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && said.contains("traced: "), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && stderr.contains("traced: "), "{stderr}");
     let run = scene.runs().remove(0);
     assert!(!multicard::trace::has_raw_files(&run));
     let mut command = Command::new(env!("CARGO_BIN_EXE_multicard"));
@@ -543,9 +549,12 @@ run = ["python3", "{programs}/ranges.py"]
     let events = written.as_array().unwrap().iter();
     let mut sizes: Vec<_> =
         events.filter_map(|event| Some((event["args"]["bytes"].as_u64()?, event["name"].clone()))).collect();
-    sizes.sort_by_key(|of| of.0);
-    let of = |name: &str, bytes| (bytes, Value::from(name));
-    assert_eq!(sizes, [of("ncclBroadcast", 512), of("ncclAllReduce", 4096), of("ncclAllReduce", 1 << 20)]);
+    sizes.sort_by_key(|size| size.0);
+    let size_of = |name: &str, bytes| (bytes, Value::from(name));
+    assert_eq!(
+        sizes,
+        [size_of("ncclBroadcast", 512), size_of("ncclAllReduce", 4096), size_of("ncclAllReduce", 1 << 20)]
+    );
     let work_ns =
         trace["nvtx"].as_array().unwrap().iter().find(|range| range["name"] == "work").unwrap()["min_ns"].as_u64();
     assert!(work_ns >= Some(2_000_000), "{work_ns:?}");

@@ -54,8 +54,8 @@ fn a_killed_ssh_is_replaced_by_another() {
     let mut watched = scene.attach_to_runs();
     let conductor = scene.processes("conduct");
     kill_process(ssh_of(&watched), Signal::KILL).unwrap();
-    let said = hear(&mut watched, "reached node again");
-    assert!(said.contains("no connection to node: it broke; trying again in 1 s"), "{said}");
+    let message = hear(&mut watched, "reached node again");
+    assert!(message.contains("no connection to node: it broke; trying again in 1 s"), "{message}");
     hear(&mut watched, "runs under way or queued");
     assert_eq!(scene.processes("conduct"), conductor);
     scene.open_gate();
@@ -69,8 +69,8 @@ fn a_run_in_the_foreground_goes_on_over_the_next_line() {
     let scene = Scene::new();
     let mut run = scene.run_in_foreground();
     scene.cut();
-    let said = hear(&mut run, "reached node again");
-    assert!(said.contains("no connection to node") && said.contains("trying again in 1 s"), "{said}");
+    let message = hear(&mut run, "reached node again");
+    assert!(message.contains("no connection to node") && message.contains("trying again in 1 s"), "{message}");
     scene.open_gate();
     hear(&mut run, "3 finished, 0 did not");
     assert!(run.wait().unwrap().success());
@@ -105,8 +105,8 @@ fn a_launch_whose_answer_is_lost_with_the_line_is_answered_over_the_next_and_que
     wait("the node has the launch", || scene.states().len() == 5);
     scene.cut();
     fs::remove_file(scene.at("hold")).unwrap();
-    let said = hear(&mut run, "reached held again");
-    assert!(said.contains("no connection to held") && !said.contains("2 runs queued"), "{said}");
+    let message = hear(&mut run, "reached held again");
+    assert!(message.contains("no connection to held") && !message.contains("2 runs queued"), "{message}");
     hear(&mut run, "2 runs queued");
     hear(&mut run, "2 finished, 0 did not");
     assert!(run.wait().unwrap().success());
@@ -158,9 +158,9 @@ fn a_full_disk_here_is_named_and_the_copy_is_whole_once_there_is_space() {
     let Some(output) = seeded::with_mounts(&scene.at("laptop"), script, &[&disk, &config, Path::new(&address)]) else {
         return;
     };
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{:?} {said}", output.status.code());
-    assert!(said.contains("cannot keep the copy of the session in") && said.contains("No space left"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{:?} {stderr}", output.status.code());
+    assert!(stderr.contains("cannot keep the copy of the session in") && stderr.contains("No space left"), "{stderr}");
     assert!(text(&output.stdout).contains("| 3 |"), "{}", text(&output.stdout));
 }
 
@@ -209,9 +209,9 @@ fn every_command_takes_the_address_of_a_session_or_says_what_to_type_instead() {
     ] {
         let arguments = line(words);
         let output = scene.multicard(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
-        assert!(said.contains(instead), "{words}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}: {stderr}");
+        assert!(stderr.contains(instead), "{words}: {stderr}");
     }
     assert!(!scene.laptop("ssh:").exists(), "an address was taken for a folder");
     assert_eq!(logs(&scene.copy()), logs(&scene.node("session")));

@@ -114,9 +114,9 @@ pub fn on_host(process: u32, program: impl AsRef<OsStr>) -> Command {
 fn ready(mut command: Command, name: &str) -> Result<Child, String> {
     let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| format!("{name}: {error}"))?;
-    let mut said = String::new();
-    let _ = BufReader::new(child.stdout.take().unwrap()).read_line(&mut said);
-    if said.trim() == "ready" {
+    let mut text = String::new();
+    let _ = BufReader::new(child.stdout.take().unwrap()).read_line(&mut text);
+    if text.trim() == "ready" {
         return Ok(child);
     }
     let _ = child.wait();

@@ -5,8 +5,8 @@ use super::*;
 impl Scene {
     /// Runs a script in a login on the node, which has to end while the runs go on; what it said. `multicard` is the node's.
     fn login(&self, options: &[&str], script: &str) -> String {
-        let said = self.at("said");
-        let file = fs::File::create(&said).unwrap();
+        let said_file = self.at("said");
+        let file = fs::File::create(&said_file).unwrap();
         let mut ssh = Command::new("ssh");
         ssh.arg("-F").arg(self.at("ssh_config")).args(options);
         ssh.args(["node", &format!("PATH={}:$PATH; {script}", self.place.display())]);
@@ -15,11 +15,11 @@ impl Scene {
         while ssh.try_wait().unwrap().is_none() {
             if start.elapsed() > PATIENCE {
                 ssh.kill().unwrap();
-                panic!("the login {script:?} never ends: {}", fs::read_to_string(&said).unwrap());
+                panic!("the login {script:?} never ends: {}", fs::read_to_string(&said_file).unwrap());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        fs::read_to_string(&said).unwrap()
+        fs::read_to_string(&said_file).unwrap()
     }
 }
 
@@ -37,8 +37,8 @@ fn a_queue_that_a_login_started_goes_on_after_it_and_does_not_keep_it_open() {
     ] {
         let scene = Scene::new();
         fs::copy(scene.laptop("waits.toml"), scene.node("waits.toml")).unwrap();
-        let said = scene.login(options, &script);
-        assert!(said.contains("3 runs queued"), "{script}: {said}");
+        let output = scene.login(options, &script);
+        assert!(output.contains("3 runs queued"), "{script}: {output}");
         scene.await_start();
         assert_eq!(scene.processes("conduct").len(), 1, "{script}");
         scene.open_gate();

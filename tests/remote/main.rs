@@ -331,9 +331,9 @@ fn logs(session: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn a_session_on_another_machine_is_run_followed_read_and_noted_as_if_it_were_here() {
     let scene = Scene::new();
     let address = scene.address();
-    let said = text(&scene.detach("waits.toml").stderr);
-    assert!(said.contains("3 runs queued") && said.contains(&format!("multicard attach {address}")), "{said}");
-    assert!(!said.contains("damaged"), "{said}");
+    let stderr = text(&scene.detach("waits.toml").stderr);
+    assert!(stderr.contains("3 runs queued") && stderr.contains(&format!("multicard attach {address}")), "{stderr}");
+    assert!(!stderr.contains("damaged"), "{stderr}");
     wait("the conductor is the node's", || scene.processes("conduct").len() == 1);
     wait("no relay is left behind", || scene.processes("relay").is_empty());
     scene.await_start();
@@ -371,9 +371,12 @@ fn what_is_no_relay_is_named_and_its_silence_is_told() {
     let scene = Scene::new();
     for program in ["garbled", "noisy"] {
         let output = scene.multicard(&["attach", &scene.through("node", program)]).output().unwrap();
-        let said = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains("is not what multicard sends"), "{program}: {said}");
-        assert!(!said.contains("signal") && !said.contains("Welcome"), "{program}: {said}");
+        let stderr = text(&output.stderr);
+        assert!(
+            output.status.code() == Some(2) && stderr.contains("is not what multicard sends"),
+            "{program}: {stderr}"
+        );
+        assert!(!stderr.contains("signal") && !stderr.contains("Welcome"), "{program}: {stderr}");
     }
     let mut silent = scene.start(&["attach", &scene.through("node", "silent")]);
     hear(&mut silent, "multicard on that machine has sent nothing for 10 s");
@@ -402,8 +405,8 @@ fn a_line_that_breaks_is_taken_up_again_and_the_node_does_not_notice() {
     let conductor = scene.processes("conduct");
     for _ in 0..2 {
         scene.cut();
-        let said = hear(&mut watched, "reached node again");
-        assert!(said.contains("no connection to node") && said.contains("trying again in 1 s"), "{said}");
+        let message = hear(&mut watched, "reached node again");
+        assert!(message.contains("no connection to node") && message.contains("trying again in 1 s"), "{message}");
         hear(&mut watched, "runs under way or queued");
         assert_eq!(scene.processes("conduct"), conductor);
     }
@@ -483,13 +486,16 @@ fn what_keeps_a_line_from_coming_about_is_named_with_what_to_do() {
         ("ssh://node".to_owned(), "the path is missing", "ssh://[user@]host[:port]/path"),
     ] {
         let output = scene.multicard(&["table", &address]).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{address}: {said}");
-        assert!(said.contains(found) && said.contains(advice), "{address}: {said}");
-        assert_eq!(said.trim().lines().count(), 1, "{said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{address}: {stderr}");
+        assert!(stderr.contains(found) && stderr.contains(advice), "{address}: {stderr}");
+        assert_eq!(stderr.trim().lines().count(), 1, "{stderr}");
     }
     let mut without = scene.multicard(&["table", &scene.address()]);
-    let said = text(&without.env("MULTICARD_SSH", "/nonexistent/ssh -v").output().unwrap().stderr);
-    assert!(said.contains("cannot start /nonexistent/ssh -v") && said.contains("MULTICARD_SSH"), "{said}");
+    let error_text = text(&without.env("MULTICARD_SSH", "/nonexistent/ssh -v").output().unwrap().stderr);
+    assert!(
+        error_text.contains("cannot start /nonexistent/ssh -v") && error_text.contains("MULTICARD_SSH"),
+        "{error_text}"
+    );
     assert!(!scene.node("session").exists(), "nothing was made on the node");
 }

@@ -35,12 +35,12 @@ fn between_two_hosts_a_hiccup_of_the_line_passes_unnoticed_and_a_cut_is_said_and
     let_one_end();
     std::thread::sleep(HICCUP);
     fs::remove_file(scene.at(hosts::CUT)).unwrap();
-    let said = hear(&mut watched, " finished");
-    assert!(!said.contains("no line"), "{said}");
+    let message = hear(&mut watched, " finished");
+    assert!(!message.contains("no line"), "{message}");
 
     hosts::turn("down");
-    let said = hear(&mut watched, "trying again in 2 s");
-    assert!(said.contains("no connection to node"), "{said}");
+    let message_text = hear(&mut watched, "trying again in 2 s");
+    assert!(message_text.contains("no connection to node"), "{message}");
     let_one_end();
     wait("the node goes on", || scene.states()[1] == RunState::Finished);
     hosts::turn("up");

@@ -97,9 +97,9 @@ fn the_node_screen_shows_the_disks_and_data_sets_there_and_its_sessions_are_arch
     window.state_mut().send(Click::Show(ScreenName::NODE));
     let start = Instant::now();
     let shows = |window: &Harness<'_, App>, text: &str| window.query_all_by_label_contains(text).next().is_some();
-    let there = scene.node("session").display().to_string();
-    while !shows(&window, &there) {
-        assert!(start.elapsed() < PATIENCE, "the disk of {there} is never shown");
+    let node_folder = scene.node("session").display().to_string();
+    while !shows(&window, &node_folder) {
+        assert!(start.elapsed() < PATIENCE, "the disk of {node_folder} is never shown");
         window.step();
         std::thread::sleep(Duration::from_millis(10));
     }

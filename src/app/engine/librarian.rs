@@ -258,7 +258,9 @@ fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {
 fn read_curves(folder: &Path, run: &str) -> Result<RunCurves, StoreError> {
     let reader = Reader::open(folder)?;
     let ranks = reader.run(run)?.map_or_else(Vec::new, |record| record.ranks);
-    let steps = ranks.into_iter().flat_map(|of| of.steps.into_iter().map(move |step| LiveStep { rank: of.rank, step }));
+    let steps = ranks
+        .into_iter()
+        .flat_map(|rank_steps| rank_steps.steps.into_iter().map(move |step| LiveStep { rank: rank_steps.rank, step }));
     let curves = Curves::build(steps, reader.samples(run)?);
     Ok(RunCurves { folder: folder.to_owned(), run: run.to_owned(), curves })
 }

@@ -40,15 +40,15 @@ pub(super) fn read(
 pub(super) fn table(collectives: &[Collective], format: Format) -> Result<String, serde_json::Error> {
     let rows: Vec<Row> = collectives
         .iter()
-        .map(|of| Row {
-            collective: &of.name,
-            bytes: of.bytes,
-            calls: of.calls,
-            total_ns: of.total_ns,
-            hidden_ns: of.hidden_ns,
-            waiting_ns: of.waiting_ns,
-            exposed_ns: of.exposed_ns,
-            longest_ns: (of.longest.1 - of.longest.0).unsigned_abs(),
+        .map(|entry| Row {
+            collective: &entry.name,
+            bytes: entry.bytes,
+            calls: entry.calls,
+            total_ns: entry.total_ns,
+            hidden_ns: entry.hidden_ns,
+            waiting_ns: entry.waiting_ns,
+            exposed_ns: entry.exposed_ns,
+            longest_ns: (entry.longest.1 - entry.longest.0).unsigned_abs(),
         })
         .collect();
     match format {

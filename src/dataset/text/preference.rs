@@ -15,7 +15,7 @@ const ANSWERS: [(&str, &str); 2] = [("chosen", "rejected"), ("response_j", "resp
 /// The names of the column with the prompt, if answers are texts of a chat.
 const PROMPTS: [&str; 2] = ["prompt", "question"];
 
-/// A pair as messages, the chosen row first, with the place of its row.
+/// A preference pair as two lists of messages, with the chosen answer and with the rejected one, and the position of its row in the file.
 pub(super) struct Pair {
     pub(super) path: PathBuf,
     pub(super) place: Place,

@@ -73,10 +73,10 @@ fn what_a_pair_lacks_is_named() {
 fn made_pairs_share_their_prompt_and_have_the_lengths_that_plans_estimate() {
     for set in [DataSet::AlpacaCleaned, DataSet::Grammar, DataSet::Samsum] {
         let lengths = set.stand_in_lengths();
-        let made = made_pairs(set, 0..600, &lengths, 1024, false, None);
-        assert_eq!(made.len(), 1200);
+        let pairs = made_pairs(set, 0..600, &lengths, 1024, false, None);
+        assert_eq!(pairs.len(), 1200);
         for pair in 0..600 {
-            let [(chosen, masks), (rejected, others)] = [made.row(2 * pair), made.row(2 * pair + 1)];
+            let [(chosen, masks), (rejected, others)] = [pairs.row(2 * pair), pairs.row(2 * pair + 1)];
             let prompt = masks.iter().filter(|masked| **masked).count();
             assert_eq!(
                 (&chosen[..prompt], prompt),

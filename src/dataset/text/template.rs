@@ -248,7 +248,7 @@ mod tests {
     fn both_shapes_of_conversations_are_read() {
         let one = r#"{"conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}]}"#;
         let other = r#"{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}"#;
-        let of = |json| messages(Template::Chat, false, &fields(json)).unwrap();
-        assert_eq!(of(one), of(other));
+        let messages_of = |json| messages(Template::Chat, false, &fields(json)).unwrap();
+        assert_eq!(messages_of(one), messages_of(other));
     }
 }

@@ -144,16 +144,16 @@ fn a_file_of_ones_own_is_read_by_its_template_and_cut_into_rows_and_test_rows() 
         .with_path("tokenizer", fixtures().join("tokenizer.json").to_str().unwrap())
         .with_path("file", path.to_str().unwrap());
     let data = LlmData::read(&data).unwrap();
-    let of = |rows, test_rows| {
+    let rows_with = |rows, test_rows| {
         let settings =
             LlmSettings { template: Template::Instruct, rows: Some(rows), test_rows, ..settings("file", true, None) };
         rows_of(&settings, &data)
     };
-    let found = of(2, 1).unwrap();
+    let found = rows_with(2, 1).unwrap();
     assert_eq!((found.train.len(), found.test.len()), (2, 1));
-    assert_eq!(found.test.row(0), of(3, 0).unwrap().train.row(2));
+    assert_eq!(found.test.row(0), rows_with(3, 0).unwrap().train.row(2));
     assert!(found.source.contains("alpaca.jsonl"));
-    let error = of(4, 1).unwrap_err().to_string();
+    let error = rows_with(4, 1).unwrap_err().to_string();
     assert!(error.contains("alpaca.jsonl, but 5 are asked for"), "{error}");
 }
 

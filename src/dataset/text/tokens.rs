@@ -204,19 +204,19 @@ mod tests {
     #[test]
     fn made_rows_have_their_lengths_and_a_language_and_are_the_same_every_time() {
         let lengths = DataSet::Samsum.stand_in_lengths();
-        let made = TokenRows::stand_in(DataSet::Samsum, 0..500, &lengths, 1024, false);
-        assert_eq!(made, TokenRows::stand_in(DataSet::Samsum, 0..500, &lengths, 1024, false));
-        assert_eq!((made.len(), made.token_count()), (500, 83_544));
+        let rows = TokenRows::stand_in(DataSet::Samsum, 0..500, &lengths, 1024, false);
+        assert_eq!(rows, TokenRows::stand_in(DataSet::Samsum, 0..500, &lengths, 1024, false));
+        assert_eq!((rows.len(), rows.token_count()), (500, 83_544));
         let later = TokenRows::stand_in(DataSet::Samsum, 500..600, &lengths, 1024, false);
         assert_eq!(later.row(0).0.len(), lengths[0]);
-        assert_ne!(later.row(0).0, made.row(0).0);
-        let (tokens, masked) = made.row(7);
+        assert_ne!(later.row(0).0, rows.row(0).0);
+        let (tokens, masked) = rows.row(7);
         assert!(tokens.iter().all(|token| *token < 1024));
         let masked_count = masked.iter().filter(|masked| **masked).count();
         assert_eq!(masked_count, (tokens.len() as f64 * 0.8) as usize);
         // A token often tells the next one.
         let follows = |pair: &[u32]| pair[1] == ((pair[0].saturating_sub(2)) * 5 + 7) % 1022 + 2;
-        let share = made.tokens.windows(2).filter(|pair| follows(pair)).count() as f64 / made.token_count() as f64;
+        let share = rows.tokens.windows(2).filter(|pair| follows(pair)).count() as f64 / rows.token_count() as f64;
         assert!((0.65..0.85).contains(&share), "{share}");
         let learned = TokenRows::stand_in(DataSet::AlpacaCleaned, 0..10, &[50], 64, true);
         assert_eq!(learned.learned_count(), 10 * 49);

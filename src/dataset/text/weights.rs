@@ -116,8 +116,8 @@ impl Weights {
             Err(format!("{shown} lacks {names}: it belongs to another model, or a file is missing"))
         })?;
         let other = expected.iter().filter_map(|(name, shape)| {
-            let found = &stored(name)?.shape;
-            (found != shape).then(|| format!("{name} is {found:?} instead of {shape:?}"))
+            let stored_shape = &stored(name)?.shape;
+            (stored_shape != shape).then(|| format!("{name} is {stored_shape:?} instead of {shape:?}"))
         });
         named(other).map_or(Ok(()), |names| Err(format!("{shown} belongs to another model: {names}")))?;
         let known: std::collections::BTreeSet<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! What each rank of a run did when: one panel a cell, of its first finished repeat.
+//! What each rank of a run did at each time. There is one panel for each cell, which shows its first finished repeat.
 
 use super::Scene;
 use super::arrange::{name_of, place_of};
@@ -6,10 +6,10 @@ use crate::analysis::{Interval, Method, Phase, Value, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Series};
 use crate::figure::ratio::finished;
 
-/// Panels that can still be read.
+/// Maximum number of panels.
 const PANELS: usize = 8;
 
-/// Cells without a panel that are named.
+/// Maximum number of cells without a panel that a note names.
 const NAMED: usize = 6;
 
 /// The phases of the first cells' runs.
@@ -21,7 +21,7 @@ pub(super) fn activity(scene: &Scene) -> Chart {
     let runs = scene.cells.iter().filter_map(|cell| Some((cell, finished(cell).find(|run| !run.activity.is_empty())?)));
     let mut runs: Vec<_> = runs.collect();
     if runs.len() > PANELS {
-        // The selected cell is drawn in any case.
+        // The selected cell is always drawn.
         runs.sort_by_key(|(cell, _)| scene.foremost != Some(&cell.key()));
         let left_out: Vec<String> = runs[PANELS..].iter().map(|(cell, _)| name_of(cell, &settings)).collect();
         let more = left_out.len().saturating_sub(NAMED);
@@ -38,7 +38,7 @@ pub(super) fn activity(scene: &Scene) -> Chart {
             let place = match series.iter().position(|series| series.name == name && series.variant == row) {
                 Some(place) => place,
                 None => {
-                    // Start is grey, what counts is blue.
+                    // Start-up is grey, steps that count are blue.
                     let look = match one.phase {
                         Phase::Start => Look::Grey,
                         Phase::WarmUp => Look::Place(1),

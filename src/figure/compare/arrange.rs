@@ -1,4 +1,4 @@
-//! Arrangement of a chart: which setting makes rows, columns and colours, and the names of cells.
+//! Arranges a chart: which settings are on rows, columns and colours, and the names of cells.
 
 use super::Scene;
 use crate::analysis::{Cell, Level, Setting};
@@ -10,20 +10,20 @@ const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
 const DATA: &str = "data";
 
-/// What stands on rows, on columns and is told by colour.
+/// Which settings are on rows, on columns and shown by colour.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arrangement {
     /// Groups of bars.
     pub rows: Option<Setting>,
-    /// Panels beside each other.
+    /// Panels next to each other.
     pub columns: Option<Setting>,
-    /// Bars of a group, lines of a panel.
+    /// Bars within a group, or lines within a panel.
     pub colour: Option<Setting>,
-    /// What differs too: it joins the rows, or the names of lines, so that no two cells become one.
+    /// The other settings that differ: they are part of the names of rows or lines, so that all cells stay separate.
     pub rest: Vec<Setting>,
 }
 
-/// The level of a setting in words that stand alone: `fp16`, `4 GPUs`, `pin_memory on`.
+/// The level of a setting, in words that are clear without the setting: `fp16`, `4 GPUs`, `pin_memory on`.
 pub fn level_name(setting: &Setting, level: &Level) -> String {
     match level {
         Level::Integer(1) if setting.key == GPUS => "1 GPU".to_owned(),
@@ -34,14 +34,15 @@ pub fn level_name(setting: &Setting, level: &Level) -> String {
     }
 }
 
-/// A cell by its levels of some settings.
+/// The name of a cell: its levels of these settings.
 pub(super) fn name_of(cell: &Cell, settings: &[Setting]) -> String {
     let levels = settings.iter().filter_map(|setting| Some(level_name(setting, &cell.level(&setting.key)?)));
     let name = levels.collect::<Vec<_>>().join(" · ");
     if name.is_empty() { format!("cell {}", cell.id) } else { name }
 }
 
-/// Puts settings where the study says, and those that it leaves open where they suit. `shown` are those that differ among `cells`.
+/// Arranges settings as the study says, and chooses a suitable arrangement where the study leaves it open. `shown` are the settings that
+/// differ among `cells`.
 pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: &[Cell]) -> Arrangement {
     let chosen = |place: &Place| match place {
         Place::Setting(key) => all.iter().find(|setting| setting.key == key.as_str()).cloned(),
@@ -51,12 +52,12 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
     let mut rows = if is_line { None } else { chosen(&study.rows) };
     let mut columns = chosen(&study.columns);
     let mut colour = if study.form == Form::Memory { None } else { chosen(&study.colour) };
-    // GPUs are the x axis of scaling.
+    // The number of GPUs is the x axis of scaling.
     let is_x = |setting: &Setting| study.form == Form::Scaling && setting.key == GPUS;
     columns = columns.filter(|setting| !is_x(setting));
     colour = colour.filter(|setting| !is_x(setting));
     let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).cloned().collect();
-    // The data set of one workload sets it apart from none but workloads without one, which stand apart already.
+    // If only one workload has data sets, the setting `data` only repeats the setting `workload`.
     if free.iter().any(|setting| setting.key == WORKLOAD) {
         free.retain(|setting| setting.key != DATA || !is_of_one_workload(setting, cells));
     }
@@ -74,7 +75,7 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
             colour = take(None);
         }
     } else {
-        // GPUs rather become panels than rows.
+        // The number of GPUs is on panels rather than on rows.
         let gpus = take(Some(GPUS));
         if rows.is_none() && study.rows == Place::Auto {
             rows = take(None);
@@ -87,7 +88,7 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
             rows = gpus.take();
         }
         if takes_colour && colour.is_none() {
-            // Where nothing else differs, rows are told apart by colour too.
+            // If nothing else differs, colours repeat the rows.
             colour = gpus.take().or_else(|| rows.clone());
         }
         if columns.is_none() && study.columns == Place::Auto {
@@ -100,7 +101,7 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
     Arrangement { rows, columns, colour, rest: free }
 }
 
-/// Whether all cells that have a setting have the same level of it, and others lack it.
+/// Whether all cells that have a setting have the same level, and other cells lack the setting.
 fn is_of_one_workload(setting: &Setting, cells: &[Cell]) -> bool {
     let mut levels: Vec<Option<Level>> = cells.iter().map(|cell| cell.level(&setting.key)).collect();
     levels.sort();
@@ -109,7 +110,7 @@ fn is_of_one_workload(setting: &Setting, cells: &[Cell]) -> bool {
 }
 
 impl Scene<'_> {
-    /// The panels' settings level of a cell, in words; empty where there is one panel.
+    /// The cell's level of the panels' setting, in words; empty if there is only one panel.
     pub(super) fn panel_name(&self, cell: &Cell) -> String {
         let columns = self.arrangement.columns.as_ref();
         columns.and_then(|setting| Some(level_name(setting, &cell.level(&setting.key)?))).unwrap_or_default()
@@ -129,7 +130,7 @@ impl Scene<'_> {
     }
 }
 
-/// The place of a name in a list, which it joins where it is new.
+/// The index of a name in a list; a new name is added to the list.
 pub(super) fn place_of(names: &mut Vec<String>, name: String) -> usize {
     names.iter().position(|known| *known == name).unwrap_or_else(|| {
         names.push(name);

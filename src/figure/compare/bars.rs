@@ -1,4 +1,4 @@
-//! Grouped bars: one measure of each cell, or its peaks of memory.
+//! Grouped bars: one measure of each cell, or the peaks of its memory.
 
 use std::cmp::Ordering;
 
@@ -9,10 +9,10 @@ use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, panel_of};
 pub(super) use crate::figure::ratio::scaled;
 use crate::figure::study::{MEMORY, RATIO, SPEEDUP, STEP_COST};
 
-/// Cells without a bar that a note names.
+/// Maximum number of cells without a bar that a note names.
 const NAMED_CELLS: usize = 4;
 
-/// The chosen measure: rows are groups, columns panels, colours bars.
+/// The chosen measure: rows are groups, columns are panels, colours are bars.
 pub(super) fn bars(scene: &Scene) -> Chart {
     let metric = scene.study.shown_measure();
     let mut chart = laid_out(scene, metric);
@@ -22,19 +22,17 @@ pub(super) fn bars(scene: &Scene) -> Chart {
         let ratio = if [SPEEDUP, STEP_COST].contains(&metric) { None } else { scene.value(row, RATIO) };
         add(scene, &mut chart, (row, cell), metric, (name_of(cell), scene.look(cell)), ratio);
     }
-    // The first cell that is there may have any level.
+    // The order must not depend on which cell comes first.
     let order: Vec<String> = in_order_of(scene, colour).into_iter().map(name_of).collect();
     for panel in &mut chart.panels {
         panel.series.sort_by_key(|series| order.iter().position(|name| *name == series.name));
     }
     if metric == STEP_COST && !chart.is_empty() && !has_other_than_baselines(scene) {
-        // Beside another cell a baseline is a bar of no height with a name; alone it would be empty axes.
+        // Next to other cells, a baseline is a bar without height, with a name. Without other cells, the axes would be empty.
         chart.panels.clear();
         chart.x.categories.clear();
         let of_each = scene.baseline.of_each().map_or(String::new(), |levels| format!(" ({levels})"));
-        chart
-            .notes
-            .push(format!("There is nothing to compare: every cell that has finished is its own baseline{of_each}."));
+        chart.notes.push(format!("There is nothing to compare: every finished cell is its own baseline{of_each}."));
         if of_each.contains("trace = off") {
             chart.notes.push(
                 "A plan with trace = [\"off\", \"built-in\"] runs each cell without and with a tracer.".to_owned(),
@@ -45,13 +43,13 @@ pub(super) fn bars(scene: &Scene) -> Chart {
     finish(scene, chart, &[metric])
 }
 
-/// Whether the cost of some cell is over another one.
+/// Whether some cell has a cost over another cell.
 fn has_other_than_baselines(scene: &Scene) -> bool {
     let is_own = |cell: &Cell| scene.baseline.of(cell).is_some_and(|baseline| baseline.key() == cell.key());
     scene.cells.iter().enumerate().any(|(row, cell)| !is_own(cell) && scene.value(row, STEP_COST).is_some())
 }
 
-/// The peaks of memory of each cell, one bar each.
+/// The peaks of memory of each cell, one bar for each kind.
 pub(super) fn memory(scene: &Scene) -> Chart {
     let mut chart = laid_out(scene, MEMORY[0]);
     chart.title = "Peak memory per device".to_owned();
@@ -66,7 +64,7 @@ pub(super) fn memory(scene: &Scene) -> Chart {
     finish(scene, chart, &MEMORY)
 }
 
-/// Joins the bars of measures that are the same in every cell, as they are on CPUs: one bar says what several would repeat.
+/// Merges the bars of measures that are equal in every cell, as on CPUs, so that one bar replaces several equal ones.
 fn join_equal(chart: &mut Chart) {
     let is_near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
     let same = |a: &Point, b: &Point| {
@@ -75,9 +73,9 @@ fn join_equal(chart: &mut Chart) {
         a.x == b.x && is_near(a.value.median, b.value.median) && is_near(own[0], other[0]) && is_near(own[1], other[1])
     };
     let points = |chart: &Chart, name: &str| -> Vec<Vec<Point>> {
-        let of =
+        let points_of =
             |panel: &Panel| panel.series.iter().find(|series| series.name == name).map(|series| series.points.clone());
-        chart.panels.iter().map(|panel| of(panel).unwrap_or_default()).collect()
+        chart.panels.iter().map(|panel| points_of(panel).unwrap_or_default()).collect()
     };
     let is_same = |chart: &Chart, a: &str, b: &str| {
         let (a, b) = (points(chart, a), points(chart, b));
@@ -97,15 +95,15 @@ fn join_equal(chart: &mut Chart) {
             let first = panel.series.iter_mut().filter(|series| series.name == group[0]);
             first.for_each(|series| series.name = group.join(" = "));
         }
-        chart.notes.push(format!("{} are the same in every cell: one bar stands for all.", group.join(", ")));
+        chart.notes.push(format!("{} are equal in every cell: one bar represents them all.", group.join(", ")));
     }
 }
 
-/// The cells by their levels of some settings, in the order of those: cells that are still to come change no place.
+/// The cells in the order of their levels of some settings. This order does not change when further cells finish.
 fn in_order_of<'a>(scene: &'a Scene<'a>, settings: &[Setting]) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell> = scene.cells.iter().collect();
     cells.sort_by(|a, b| {
-        // A cell that lacks a setting comes last.
+        // A cell without the setting comes last.
         let lacks = |cell: &Cell, setting: &Setting| cell.level(&setting.key).is_none();
         let by_setting = settings
             .iter()
@@ -124,7 +122,7 @@ fn group_name(cell: &Cell, rows: &[Setting]) -> String {
     if rows.is_empty() { String::new() } else { name_of(cell, rows) }
 }
 
-/// A chart without bars, with its groups and panels in the order of their levels.
+/// A chart without bars, with groups and panels in the order of their levels.
 fn laid_out(scene: &Scene, metric: &str) -> Chart {
     let mut chart = empty(scene, metric);
     let rows = rows(scene);
@@ -159,11 +157,11 @@ fn add(
     }
 }
 
-/// The chart without groups that have no bar, and with a note that names the cells without one and says why.
+/// The chart without groups that have no bars, and with a note that names cells without a bar and says why.
 fn finish(scene: &Scene, mut chart: Chart, measures: &[&str]) -> Chart {
     if chart.is_empty() {
         if !chart.panels.is_empty() {
-            chart.notes.push(format!("No finished run of these cells tells its {}.", chart.title.to_lowercase()));
+            chart.notes.push(format!("No finished run of these cells reports its {}.", chart.title.to_lowercase()));
         }
         return chart;
     }

@@ -1,4 +1,4 @@
-//! Losses and accuracy of each cell over epochs, steps or time: the median over repeats in the band of their range.
+//! Losses and accuracy of each cell over epochs, steps or time: the median over repeats, and a band for their range.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::figure::study::{CURVES, Over};
 
 use super::bars::scaled;
 
-/// Lines of one chart that can still be told apart.
+/// Maximum number of distinguishable lines in a chart.
 pub(super) const LINES: usize = 16;
-/// Cells whose values a sentence names.
+/// Maximum number of cells whose values a sentence gives.
 const NAMED: usize = 6;
 
-/// The curve that the study asks for; else training loss, test loss, accuracy, and whatever else epochs have a value of that
-/// stands for the run so far.
+/// The curve that the study asks for; otherwise training loss, test loss, accuracy, and any other measure of epochs that describes the
+/// run so far.
 pub(super) fn by_epoch(scene: &Scene) -> Vec<Chart> {
     let mut keys: Vec<&str> = CURVES.to_vec();
     for run in scene.cells.iter().flat_map(|cell| &cell.runs) {
         for measure in run.measures.iter().filter(|measure| measure.is_of_epochs()) {
-            let told = || run.epochs.iter().any(|epoch| epoch.value(&measure.key).is_some());
-            if !keys.contains(&&*measure.key) && told() {
+            let has_value = || run.epochs.iter().any(|epoch| epoch.value(&measure.key).is_some());
+            if !keys.contains(&&*measure.key) && has_value() {
                 keys.push(&measure.key);
             }
         }
@@ -44,7 +44,7 @@ fn chart(scene: &Scene, key: &str) -> Chart {
     if over != Over::Epochs || has_lines(&chart) || chart.is_empty() {
         return chart;
     }
-    // One epoch is a point, and no line.
+    // A single epoch is a point, not a line.
     if key == "train_loss" {
         let by_step = drawn(scene, key, Over::Steps, self::lines(scene, key, Over::Steps));
         if has_lines(&by_step) {
@@ -57,10 +57,10 @@ fn chart(scene: &Scene, key: &str) -> Chart {
     Chart { panels: Vec::new(), notes: chart.notes.iter().cloned().chain([note]).collect(), ..chart }
 }
 
-/// The values of a chart that has one for each cell, in a sentence.
+/// The values of a chart with one value per cell, as a sentence.
 fn only_values(scene: &Scene, chart: &Chart) -> String {
     let points: Vec<&Point> = chart.series().flat_map(|series| &series.points).collect();
-    let said = points.iter().take(NAMED).map(|point| {
+    let values = points.iter().take(NAMED).map(|point| {
         let cell = scene.cells.iter().find(|cell| point.cell.as_ref() == Some(&cell.key()));
         let name =
             cell.filter(|_| points.len() > 1).map_or(String::new(), |cell| format!("{} ", name_of(cell, scene.naming)));
@@ -71,10 +71,10 @@ fn only_values(scene: &Scene, chart: &Chart) -> String {
             .map_or(String::new(), |ends| format!(" [{}, {}]", significant(ends.low), significant(ends.high)));
         format!("{}{ends}", value.trim_end())
     });
-    let said = said.collect::<Vec<_>>().join(", ");
+    let values = values.collect::<Vec<_>>().join(", ");
     let more =
         if points.len() > NAMED { format!(" and {} more in the table", points.len() - NAMED) } else { String::new() };
-    format!("{} after the only epoch, which makes no line: {said}{more}.", chart.y.name)
+    format!("{} after the only epoch, which makes no line: {values}{more}.", chart.y.name)
 }
 
 fn lines(scene: &Scene, key: &str, over: Over) -> Lines {
@@ -82,7 +82,7 @@ fn lines(scene: &Scene, key: &str, over: Over) -> Lines {
     let mut lines = Lines::default();
     for cell in all_colours_first(scene) {
         let points = match over {
-            // The training loss is known at more points than its mean over each epoch.
+            // The training loss is known within epochs, too.
             Over::Steps | Over::Time if key == "train_loss" => by_piece(over, cell),
             Over::Epochs | Over::Steps | Over::Time => by_epoch_end(over, cell, key),
         };
@@ -121,7 +121,7 @@ fn by_epoch_end(over: Over, cell: &Cell, key: &str) -> Vec<(f64, Value)> {
     epochs(cell).into_iter().filter_map(point).collect()
 }
 
-/// The training loss by pieces of runs; repeats have the same steps, so that their pieces end at the same ones.
+/// The training loss by pieces of runs. Repeats have the same steps, so their pieces end at the same steps.
 fn by_piece(over: Over, cell: &Cell) -> Vec<(f64, Value)> {
     let mut pieces: BTreeMap<u64, Vec<LossPoint>> = BTreeMap::new();
     for point in finished(cell).flat_map(|run| &run.losses) {
@@ -136,7 +136,7 @@ fn by_piece(over: Over, cell: &Cell) -> Vec<(f64, Value)> {
     pieces.into_iter().filter_map(point).collect()
 }
 
-/// The cells in an order in which the first few have all colours, where there are too many for one chart; the foremost comes first.
+/// If there are too many cells for one chart, the cells in an order in which the first few have all colours. The foremost cell is first.
 fn all_colours_first<'a>(scene: &'a Scene<'a>) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell> = scene.cells.iter().collect();
     if cells.len() > LINES {
@@ -160,7 +160,7 @@ fn all_colours_first<'a>(scene: &'a Scene<'a>) -> Vec<&'a Cell<'a>> {
     cells
 }
 
-/// The time spent in training until the end of an epoch, tests left out: the median over repeats.
+/// The time spent in training until the end of an epoch, without tests: the median over repeats.
 fn trained_s(cell: &Cell, epoch: u32) -> Option<f64> {
     let until = |run: &&RunSummary| -> Option<f64> {
         run.epochs.iter().filter(|one| one.epoch <= epoch).map(|one| one.value("epoch_time_s")).sum()
@@ -177,7 +177,7 @@ fn epochs(cell: &Cell) -> Vec<u32> {
     epochs
 }
 
-/// Lines on their panels, as many as can be told apart.
+/// Lines by panel, at most as many as can be distinguished.
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) panels: Vec<Panel>,
@@ -186,7 +186,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Adds points to the line of their cell; cells that differ only in settings of `along` share one.
+    /// Adds points to the line of their cell. Cells that differ only in settings of `along` share a line.
     pub(super) fn add(&mut self, scene: &Scene, cell: &Cell, along: &[&str], points: Vec<Point>) {
         if points.is_empty() {
             return;
@@ -213,7 +213,7 @@ impl Lines {
         series.points.extend(points);
     }
 
-    /// Says what is not drawn.
+    /// The note on lines that are not drawn.
     pub(super) fn note(&self) -> Option<String> {
         let count = self.left_out.len();
         (count > 0).then(|| format!("{LINES} of {} lines are drawn: filter to see the others.", LINES + count))

@@ -1,5 +1,5 @@
-//! Effects of levels on a measure, all else averaged: as dots in rows, as a tornado with the interactions of two factors, as lines
-//! that are parallel where there is none, and as a table with each effect in words.
+//! Effects of levels on a measure, averaged over all other settings: as dots in rows, as a tornado with interactions of two factors, as
+//! lines that are parallel if there is no interaction, and as a table with each effect in words.
 
 use super::arrange::place_of;
 
@@ -16,13 +16,13 @@ use crate::figure::ratio::{by_repeat, scaled};
 use crate::figure::study::{Place, RATIO, Study, VERDICT};
 use crate::figure::table::{CellValue, Column, Row, Table};
 
-/// Rows of a tornado that can be read.
+/// Maximum number of rows of a tornado.
 const ROWS: usize = 20;
-/// Pairs of factors whose interaction is drawn.
+/// Maximum number of pairs of factors whose interaction is drawn.
 const PAIRS: usize = 4;
 
-/// The effects on a study's measure in these cells of all. Those in cells that a filter hides belong to the family: what is left out of
-/// sight was looked at all the same.
+/// The effects on a study's measure in `cells`, which are a part of `all`. Effects in cells that a filter hides belong to the family of
+/// tests, because they were tested, too.
 fn effects_of(study: &Study, cells: &[Cell], all: &[Cell], intervals: Intervals) -> Vec<Effect> {
     let key = study.own_measure();
     let measure = measure_of(cells, key);
@@ -35,15 +35,15 @@ fn effects_of(study: &Study, cells: &[Cell], all: &[Cell], intervals: Intervals)
         others: 0,
     };
     let values = |cell: &Cell| by_repeat(cell, key);
-    let found = effects(cells, &values, reading);
+    let shown = effects(cells, &values, reading);
     if cells.len() == all.len() {
-        return found;
+        return shown;
     }
-    let others = effects(all, &values, reading).len().saturating_sub(found.len());
+    let others = effects(all, &values, reading).len().saturating_sub(shown.len());
     effects(cells, &values, Reading { others, ..reading })
 }
 
-/// The largest first, up or down.
+/// The effects sorted by size, whatever their direction.
 fn ranked(mut effects: Vec<Effect>) -> Vec<Effect> {
     let size = |effect: &Effect| effect.value.median.ln().abs();
     effects.sort_by(|a, b| size(b).total_cmp(&size(a)));
@@ -54,12 +54,12 @@ fn change_name(change: &Change) -> String {
     format!("{} over {}", level_name(&change.setting, &change.level), change.base)
 }
 
-/// `fp16 over fp32`, or `fp16 over fp32 × 2 GPUs over 1`.
+/// The name of an effect: `fp16 over fp32`, or `fp16 over fp32 × 2 GPUs over 1`.
 fn name(effect: &Effect) -> String {
     effect.changes.iter().map(change_name).collect::<Vec<_>>().join(" × ")
 }
 
-/// The name of a row of a chart: shorter than the change of an interaction.
+/// The name of an effect's row in a chart, which is shorter for interactions.
 fn row_name(effect: &Effect) -> String {
     match effect.changes.as_slice() {
         [_] => name(effect),
@@ -74,12 +74,15 @@ fn look(study: &Study, change: &Change, row: usize) -> Look {
     }
 }
 
-/// Half a sentence.
+/// An effect as a part of a sentence.
 fn words(effect: &Effect, measure: &str) -> String {
     let times = format!("{} times", significant(effect.value.median));
     let of_speed = measure.is_empty();
-    let undecided =
-        if effect.judgement.verdict == Verdict::Undecided { "; these repeats do not decide it" } else { "" };
+    let undecided = if effect.judgement.verdict == Verdict::Undecided {
+        "; these repeats do not decide whether that is so"
+    } else {
+        ""
+    };
     let equal = effect.judgement.verdict == Verdict::Equal;
     let level = |change: &Change| level_name(&change.setting, &change.level);
     let base = |change: &Change| level_name(&change.setting, &change.base);
@@ -130,9 +133,10 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
         ];
         Row::of_no_cell(effect.value.n, values)
     };
-    let found = ranked(effects_of(study, cells, baseline.among, Intervals::ByCount));
-    let effects: Vec<(usize, usize)> = found.iter().map(|effect| (effect.value.n, effect.repeats_seen)).collect();
-    let rows: Vec<Row> = found.into_iter().map(row).collect();
+    let ranked_effects = ranked(effects_of(study, cells, baseline.among, Intervals::ByCount));
+    let effects: Vec<(usize, usize)> =
+        ranked_effects.iter().map(|effect| (effect.value.n, effect.repeats_seen)).collect();
+    let rows: Vec<Row> = ranked_effects.into_iter().map(row).collect();
     let mut notes = notes(cells, &[], &rows, baseline);
     if rows.is_empty() {
         notes.push(nothing());
@@ -141,7 +145,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
         let incomplete = effects.iter().filter(|effect| effect.0 < effect.1).count();
         let blocks = (incomplete > 0).then(|| {
             format!(
-                "{} on fewer repeats than there are: only those count that all cells of all groups have",
+                "{} on fewer repeats than were run: only repeats that all cells of all groups have are used",
                 match incomplete {
                     1 => "1 effect rests".to_owned(),
                     count => format!("{count} effects rest"),
@@ -158,16 +162,16 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
 }
 
 fn nothing() -> String {
-    "No two cells with finished runs differ in one setting alone: tick two levels of a factor.".to_owned()
+    "No two cells with finished runs differ in only one setting: tick two levels of a factor.".to_owned()
 }
 
 fn how() -> String {
-    "an effect is the geometric mean of ratios over all groups of cells that differ in it alone, its interval over repeats; an \
+    "an effect is the geometric mean of ratios over all groups of cells that differ only in it, its interval is over repeats; an \
      interaction is the effect of the first change where the second is made, over that where it is not"
         .to_owned()
 }
 
-/// The main effects, factor by factor, as dots; or all effects with the interactions, the largest first, as bars from 1.
+/// The main effects by factor, as dots; or all effects and interactions, the largest first, as bars from 1.
 pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     let metric = scene.study.own_measure();
     let measure = shown_measure(scene, metric).0;
@@ -194,14 +198,14 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
         ends = (ends.0.min(interval[0]), ends.1.max(interval[1]));
         let look = match effect.changes.as_slice() {
             [one] => look(scene.study, one, row),
-            // What is of two factors has the colour of neither.
+            // An interaction of two factors has the colour of neither.
             _ => Look::Grey,
         };
         let points = vec![Point { x: row as f64, value: effect.value, ratio: None, cell: None }];
-        // The table's name of the change.
+        // The same name as in the table.
         panel.series.push(Series { points, ..Series::measured(name(effect), look) });
     }
-    // Twice and half are equally far from 1.
+    // On this axis, twice and half are equally far from 1.
     if with_interactions || ends.0 > 0.0 && ends.1 / ends.0 > 1.5 {
         chart.y.scale = Scale::Log;
     }
@@ -213,8 +217,8 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     chart
 }
 
-/// The measure over the levels of one factor, a line for each level of another, all else averaged: one chart for each of the pairs of
-/// factors that interact most, or for the pair that the study puts on rows and colour.
+/// The measure over the levels of one factor, with a line for each level of another, averaged over all other factors: one chart for each
+/// of the pairs of factors that interact most, or for the pair that the study puts on rows and colour.
 pub(super) fn interactions(scene: &Scene) -> Vec<Chart> {
     let metric = scene.study.own_measure();
     let effects = ranked(effects_of(scene.study, scene.cells, scene.all, scene.intervals));

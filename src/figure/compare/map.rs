@@ -6,7 +6,7 @@ use super::{Scene, shown_measure};
 use crate::analysis::{Setting, varying};
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, panel_of};
 
-/// The chosen measure: the first setting that differs stands on rows, the last on columns.
+/// The chosen measure: the first setting that differs is on rows, the last one on columns.
 pub(super) fn map(scene: &Scene) -> Chart {
     let metric = scene.study.shown_measure();
     let (name, unit, factor) = shown_measure(scene, metric);

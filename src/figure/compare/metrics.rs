@@ -1,5 +1,5 @@
-//! Metrics of profilers' reports. Calls of the host, kernels and copies run at the same time, so that their times do not add up: bars
-//! stand beside each other. Only shares of what is shown make a whole.
+//! Metrics of profilers' reports. Calls of the host, kernels and copies run at the same time, so their times must not be added: bars are
+//! next to each other. Only shares of the shown metrics add up to a whole.
 
 use super::Scene;
 use super::arrange::name_of;
@@ -9,13 +9,13 @@ use crate::figure::number::{capitalised, from_to, significant};
 use crate::figure::ratio::finished;
 use crate::figure::study::{Form, Study};
 
-/// The chosen metrics of each cell with a report, and where the study asks for it their shares of each other below.
+/// The chosen metrics of each cell with a report and, if the study asks for it, their shares of their sum in a second chart.
 pub(super) fn charts(scene: &Scene) -> Vec<Chart> {
     let shares = scene.study.shares.then(|| metrics(scene, MetricUnit::OfShown));
     [metrics(scene, scene.study.metric_unit)].into_iter().chain(shares).collect()
 }
 
-/// The chosen metrics in a unit. A metric looks the same whichever others are chosen.
+/// The chosen metrics in a unit. The look of a metric does not depend on the other chosen metrics.
 fn metrics(scene: &Scene, metric_unit: MetricUnit) -> Chart {
     let study = scene.study;
     let (name, unit) = match metric_unit {
@@ -50,19 +50,21 @@ fn metrics(scene: &Scene, metric_unit: MetricUnit) -> Chart {
         chart.notes.push("Each bar or part is the median over repeats.".to_owned());
     }
     let overlap = match metric_unit {
-        MetricUnit::OfReport => "Calls, kernels and copies are lists of their own: shares of two lists do not add up.",
+        MetricUnit::OfReport => {
+            "Calls, kernels and copies are separate lists: shares from two lists must not be added."
+        }
         MetricUnit::Seconds | MetricUnit::OfWall | MetricUnit::Of720 => {
-            "Calls of the host, kernels and copies run at the same time: their times do not add up."
+            "Calls of the host, kernels and copies run at the same time: their times must not be added."
         }
         MetricUnit::OfShown => {
-            "Shares of a sum of calls, kernels and copies, which run at the same time, as the papers draw them."
+            "Shares of the sum of calls, kernels and copies, as in the papers, although these run at the same time."
         }
     };
     chart.notes.push(overlap.to_owned());
     if metric_unit == study.metric_unit {
         chart.notes.extend(scaled_note(study, scene.cells).map(|note| capitalised(&note) + "."));
     }
-    // A copy from pageable memory lasts as long as the call that waits for it.
+    // A copy from pageable memory takes as long as the call that waits for it.
     let counts_twice =
         ["host_to_device", "cuda_memcpy_async"].iter().all(|key| study.metrics.iter().any(|one| one == key));
     if counts_twice {
@@ -72,7 +74,7 @@ fn metrics(scene: &Scene, metric_unit: MetricUnit) -> Chart {
     chart
 }
 
-/// From which recordings times are scaled to the papers' window.
+/// The note on the recordings whose times are scaled to the papers' window.
 pub(super) fn scaled_note(study: &Study, cells: &[Cell]) -> Option<String> {
     if study.form != Form::Metrics || study.metric_unit != MetricUnit::Of720 {
         return None;

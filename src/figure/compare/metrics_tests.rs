@@ -101,7 +101,7 @@ fn seconds_of_calls_kernels_and_copies_stand_beside_each_other_and_what_counts_t
         let shown = compare(&[Source { session: "", runs: &runs, reports: &[] }], &study);
         let chart = &shown.charts[0];
         assert_eq!(chart.geometry, Geometry::Bars, "stacked, overlapping times look like a sum");
-        let said = |part: &str| chart.notes.iter().any(|note| note.contains(part));
-        assert!(said("do not add up") && said("again as cudaMemcpyAsync"), "{:?}", chart.notes);
+        let has_note = |part: &str| chart.notes.iter().any(|note| note.contains(part));
+        assert!(has_note("must not be added") && has_note("again as cudaMemcpyAsync"), "{:?}", chart.notes);
     }
 }

@@ -1,22 +1,23 @@
-//! Cells that no other betters in time, memory and energy at once; and the fastest within limits of memory and accuracy.
+//! The Pareto front: cells that no other cell beats in time, memory and energy at the same time; and the fastest cell within limits of
+//! memory and accuracy.
 
 use super::arrange::name_of;
 
 use super::{Scene, shown_measure};
 use crate::analysis::{
-    Better, Cell, Check, Intervals, Judgement, Measure, Setting, Value, Verdict, check_between, measure_of,
+    Better, Cell, Check, Intervals, Judgement, Measure, Setting, Value, Verdict, check_between, counted, measure_of,
 };
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Role, Series};
 use crate::figure::number::significant;
 use crate::figure::ratio::{by_repeat, judge_cells, scaled};
 use crate::figure::study::{MEMORY, Study};
 
-/// Cells of the front that are told apart by their looks.
+/// Maximum number of cells of the front that have different looks.
 const NAMED: usize = 8;
-/// Cells that are named as not told apart from the fastest.
+/// Maximum number of cells that are named as not distinguishable from the fastest.
 const TIES: usize = 4;
 
-/// The respects in which cells compete: the study's measure, then memory and energy as far as runs tell them.
+/// The measures in which cells compete: the study's measure, then memory and energy if runs have them.
 fn respects(study: &Study, cells: &[Cell]) -> Vec<String> {
     let is_told = |key: &str| cells.iter().any(|cell| !by_repeat(cell, key).is_empty());
     let memory = ["peak_device_bytes", MEMORY[0]].into_iter().find(|key| is_told(key));
@@ -30,16 +31,16 @@ fn value_of(cell: &Cell, key: &str, intervals: Intervals) -> Option<Value> {
     intervals.of(&by_repeat(cell, key).into_iter().map(|(_, value)| value).collect::<Vec<_>>())
 }
 
-/// For each cell that has all respects: its place and whether it is on the front.
+/// For each cell that has all of these measures: its index and whether it is on the front.
 fn standing(study: &Study, cells: &[Cell]) -> (Vec<String>, Vec<(usize, bool)>) {
     let keys = respects(study, cells);
     let point = |cell: &Cell| -> Option<Vec<f64>> {
-        let of = |key: &String| {
+        let values_of = |key: &String| {
             let median = value_of(cell, key, Intervals::ByCount)?.median;
             let higher = cell.measure(key).is_some_and(|measure| measure.better == Better::Higher);
             Some(if higher { -median } else { median })
         };
-        keys.iter().map(of).collect()
+        keys.iter().map(values_of).collect()
     };
     let (places, points): (Vec<usize>, Vec<Vec<f64>>) =
         cells.iter().enumerate().filter_map(|(place, cell)| Some((place, point(cell)?))).unzip();
@@ -47,7 +48,7 @@ fn standing(study: &Study, cells: &[Cell]) -> (Vec<String>, Vec<(usize, bool)>) 
     (keys, standing)
 }
 
-/// What the table says of each cell. One that is on the front because it learned something else says so.
+/// The text in the table for each cell. If a cell is on the front because it learned something else, the text says so.
 pub(super) fn front_texts(study: &Study, cells: &[Cell], naming: &[Setting]) -> Vec<(usize, String)> {
     let standing = standing(study, cells).1;
     let others = || standing.iter().filter(|(_, is_on)| !is_on).map(|(place, _)| &cells[*place]);
@@ -66,7 +67,7 @@ pub(super) fn front_texts(study: &Study, cells: &[Cell], naming: &[Setting]) -> 
     standing.iter().map(text).collect()
 }
 
-/// The study's measure over memory, and over energy where GPUs tell it.
+/// The study's measure over memory, and over energy if GPUs report it.
 pub(super) fn pareto(scene: &Scene, naming: &[Setting]) -> Vec<Chart> {
     let (keys, standing) = standing(scene.study, scene.cells);
     let of_front: Vec<usize> = standing.iter().filter(|(_, is_on)| *is_on).map(|(place, _)| *place).collect();
@@ -75,7 +76,7 @@ pub(super) fn pareto(scene: &Scene, naming: &[Setting]) -> Vec<Chart> {
     let names: Vec<String> = keys.iter().map(|key| shown_measure(scene, key).0.to_lowercase()).collect();
     if let Some(chart) = charts.first_mut() {
         chart.notes.push(format!(
-            "{} of {} cells {} on the front of {}: no other cell is as good in all of these and better in one, by medians.",
+            "{} of {} cells {} on the front of {}: no other cell is at least as good in all of these and better in one, by medians.",
             of_front.len(),
             standing.len(),
             if of_front.len() == 1 { "is" } else { "are" },
@@ -83,7 +84,7 @@ pub(super) fn pareto(scene: &Scene, naming: &[Setting]) -> Vec<Chart> {
         ));
     } else {
         charts.push(Chart {
-            notes: vec!["No finished run tells both this measure and its memory or energy.".to_owned()],
+            notes: vec!["No finished run reports both this measure and its memory or energy.".to_owned()],
             ..empty(scene, (&keys[0], &keys[0]))
         });
     }
@@ -123,14 +124,14 @@ fn chart(
         let (name, look) = match rank {
             Some(rank) if rank < NAMED => (name_of(cell, naming), Look::Place(rank)),
             Some(_) => ("more on the front".to_owned(), Look::Place(NAMED)),
-            None => ("bettered by another cell".to_owned(), Look::Grey),
+            None => ("beaten by another cell".to_owned(), Look::Grey),
         };
         match series.iter_mut().find(|known| known.name == name) {
             Some(known) => known.points.push(point),
             None => series.push(Series { points: vec![point], ..Series::measured(name, look) }),
         }
     }
-    // What all others are held against is drawn and named last.
+    // The points that all others are compared with are drawn and named last.
     series.sort_by_key(|series| series.look == Look::Grey);
     if let Some(line) = front_line(scene, &series, y) {
         series.push(line);
@@ -138,7 +139,7 @@ fn chart(
     Chart { panels: vec![Panel { title: String::new(), series }], ..empty(scene, (y, x)) }
 }
 
-/// The front of this chart's two respects, as a line of steps.
+/// The front in this chart's two measures, as a line of steps.
 fn front_line(scene: &Scene, series: &[Series], y: &str) -> Option<Series> {
     let higher = measure_of(scene.cells, y).is_some_and(|measure| measure.better == Better::Higher);
     let points: Vec<&Point> = series.iter().flat_map(|series| &series.points).collect();
@@ -171,7 +172,7 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
         let values = by_repeat(cell, key).into_iter().map(|(_, value)| if low { -value } else { value });
         values.max_by(f64::total_cmp).map(|value| if low { -value } else { value })
     };
-    // By its worst repeat, each of which has to fit.
+    // A cell's worst repeat counts, because every repeat must keep the limits.
     let keeps = |cell: &Cell| -> Option<bool> {
         let memory = || worst(cell, "peak_device_bytes", false).or_else(|| worst(cell, MEMORY[0], false));
         let in_memory = limits.memory_bytes.map_or(Some(true), |most| memory().map(|peak| peak <= most))?;
@@ -190,14 +191,17 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
     let mut within: Vec<&Cell> = measured().filter(|cell| keeps(cell) == Some(true)).collect();
     let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
     within.sort_by(|a, b| (sign * median(a).unwrap_or(f64::NAN)).total_cmp(&(sign * median(b).unwrap_or(f64::NAN))));
-    let count = |count: usize, what: &str| if count == 0 { String::new() } else { format!("; {count} cells {what}") };
-    let left_out = count(over, "are over a limit") + &count(unknown, "do not tell whether they keep to it");
+    let count = |count: usize, what: &str| match count {
+        0 => String::new(),
+        count => format!("; {} {what}", counted(count, "cell")),
+    };
+    let left_out = count(over, "outside the limits") + &count(unknown, "without the values to tell");
     let Some((best, others)) = within.split_first() else {
         return Some(format!("no cell keeps to {asked}{left_out}"));
     };
     let pairs: Vec<(&Cell, &Cell)> = others.iter().map(|cell| (*cell, *best)).collect();
     let verdicts = judge_cells(&pairs, key, study.equal_within);
-    // Others are held against the best, so that what differs in them is told from its side.
+    // The best cell is the first argument, so each difference gives its check value first.
     let differ: Vec<String> = others
         .iter()
         .filter_map(|cell| match check_between(best, cell, key) {
@@ -216,9 +220,9 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
     let ties = match ties.len() {
         0 => String::new(),
         count if count > TIES => {
-            format!("; not told apart from it: {} and {} more", ties[..TIES].join(", "), count - TIES)
+            format!("; not distinguishable from it: {} and {} more", ties[..TIES].join(", "), count - TIES)
         }
-        _ => format!("; not told apart from it: {}", ties.join(", ")),
+        _ => format!("; not distinguishable from it: {}", ties.join(", ")),
     };
     let Measure { name, shown_unit, shown_factor, .. } = measure;
     let value = median(best).map_or(String::new(), |median| significant(median * shown_factor));
@@ -230,7 +234,8 @@ pub(super) fn fastest(study: &Study, cells: &[Cell], naming: &[Setting]) -> Opti
     )
 }
 
-/// The Pareto front: whether each point is on the front: no other is as low in all coordinates and lower in one. Lower is better.
+/// For each point, whether it is on the Pareto front: no other point is at most as high in all coordinates and lower in one. Low values
+/// are good.
 fn front(points: &[Vec<f64>]) -> Vec<bool> {
     let beats = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| a <= b) && a.iter().zip(b).any(|(a, b)| a < b);
     points.iter().map(|point| !points.iter().any(|other| beats(other, point))).collect()
@@ -244,7 +249,7 @@ mod tests {
     fn only_points_that_no_other_betters_are_on_the_front() {
         let points = [[1.0, 9.0], [2.0, 5.0], [2.0, 6.0], [3.0, 5.0], [4.0, 1.0], [2.0, 5.0]].map(Vec::from);
         assert_eq!(front(&points), [true, true, false, false, true, true]);
-        // A third respect lets one in.
+        // With a third coordinate, a point can be on the front that is not there with two.
         let three = [[1.0, 1.0, 5.0], [2.0, 2.0, 1.0], [2.0, 2.0, 6.0]].map(Vec::from);
         assert_eq!(front(&three), [true, true, false]);
         assert!(front(&[]).is_empty());

@@ -1,5 +1,5 @@
-//! What the time of a step goes to on the slowest rank: its host waiting for data, and all else; in seconds and in percent. Both are
-//! means over the same steps of the same rank.
+//! How the time of a step on the slowest rank is divided: its host waits for data, and everything else, in seconds and in percent. Both
+//! are means over the same steps of the same rank.
 
 use super::Scene;
 use super::arrange::name_of;
@@ -7,10 +7,10 @@ use crate::analysis::{Method, RunSummary, Value, capitalised, step_of, summarise
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Panel, Point, Series};
 use crate::figure::ratio::finished;
 
-/// The mean wait of a step, and the rest of it, in seconds.
+/// The mean wait of a step, and the rest of the step, in seconds.
 fn of_run(run: &RunSummary) -> Option<[f64; 2]> {
     let (step_s, wait_s) = (run.step_mean?.mean_s, run.step_wait_s?);
-    // A host that is ahead may wait while an earlier step lasts.
+    // A host that is ahead of its device may wait during an earlier step, so the wait can exceed the step.
     let wait_s = wait_s.min(step_s);
     Some([wait_s, step_s - wait_s])
 }
@@ -20,7 +20,7 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
     let settings = varying(scene.cells);
     let step = step_of(scene.cells);
     let mut categories = Vec::new();
-    let mut series: Vec<Series> = ["Host waits for data", "All else"]
+    let mut series: Vec<Series> = ["Host waits for data", "Everything else"]
         .into_iter()
         .zip([1, 4])
         .map(|(name, place)| Series::measured(name, Look::Place(place)))

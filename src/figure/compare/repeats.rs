@@ -1,4 +1,4 @@
-//! Every repeat of every cell: how far values spread.
+//! Every repeat of every cell, to show how much values spread.
 
 use super::bars::{self, scaled};
 use super::{Scene, shown_measure};
@@ -7,7 +7,7 @@ use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Point};
 use crate::figure::ratio::by_repeat;
 use crate::figure::study::{SPEEDUP, STEP_COST};
 
-/// The chosen measure of each finished run, arranged as bars are.
+/// The chosen measure of each finished run, arranged like bars.
 pub(super) fn repeats(scene: &Scene) -> Chart {
     let metric = scene.study.own_measure();
     let factor = shown_measure(scene, metric).2;
@@ -29,7 +29,7 @@ pub(super) fn repeats(scene: &Scene) -> Chart {
         (chart.y.name, chart.y.unit) = (shown_measure(scene, metric).0, shown_measure(scene, metric).1.to_owned());
     }
     chart.notes.push(format!(
-        "Each point is a repeat, the line their median; from {BOX_REPEATS} repeats on a box holds the middle half and \
+        "Each point is a repeat, the line is their median; from {BOX_REPEATS} repeats on, a box contains the middle half and \
          lines reach to the least and the greatest."
     ));
     chart

@@ -1,5 +1,5 @@
-//! The roofline: the model's FLOP rate of each cell over its arithmetic intensity, below what the devices were measured to reach
-//! (S. Williams et al., Roofline, *Communications of the ACM* 52(4), 2009).
+//! The roofline: the model's FLOP rate of each cell over its arithmetic intensity, below the measured limits of the devices (S. Williams
+//! et al., Roofline, *Communications of the ACM* 52(4), 2009).
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::figure::table::Table;
 
 /// The measures of the axes.
 const AXES: [&str; 2] = ["intensity", "flop_per_s"];
-/// The measure whose absence has a reason.
+/// The measure that has a note if it is missing.
 const SHARE: &str = "flop_share";
-/// By how much roofs go beyond points and ridges.
+/// The factor by which roofs extend beyond points and ridges.
 const ROOM: f64 = 3.0;
-/// Roofs that are nearer to each other share a label.
+/// Roofs whose ratio is below this share a label.
 const NEAR: f64 = 1.5;
 
-/// What limits products of a precision on a device.
+/// The measured limits of products of a precision on a device.
 #[derive(Clone, Debug, PartialEq)]
 struct Roof {
     device: String,
@@ -28,7 +28,7 @@ struct Roof {
     bytes_per_s: f64,
 }
 
-/// One chart.
+/// The chart.
 pub(super) fn roofline(scene: &Scene) -> Vec<Chart> {
     let [intensity, rate] = AXES.map(|key| shown_measure(scene, key));
     let mut lines = Lines::default();
@@ -49,7 +49,7 @@ pub(super) fn roofline(scene: &Scene) -> Vec<Chart> {
     }
     notes.push(match (lines.panels.is_empty(), roofs.is_empty()) {
         (true, _) => {
-            "No finished run tells its FLOP and bytes: the built-in workloads say them, and programs may.".to_owned()
+            "No finished run reports its FLOP and bytes: the built-in workloads do, and programs can.".to_owned()
         }
         (false, true) => {
             "The devices of these runs were not measured: Measure rates (Node screen) or `multicard node measure --session DIR` gives the \
@@ -59,21 +59,21 @@ pub(super) fn roofline(scene: &Scene) -> Vec<Chart> {
         (false, false) => "Roofs: measured rates of matrix products and of memory, of one device.".to_owned(),
     });
     notes.push(
-        "FLOP and bytes are the model's, counted from the shapes of its products; caches can move less.".to_owned(),
+        "FLOP and bytes are those of the model, counted from the shapes of its products; with caches, less may be moved.".to_owned(),
     );
     let axis = |(name, unit, _): (String, &str, f64)| Axis { scale: Scale::Log, ..Axis::new(name, unit) };
     let axes = Chart::new("Roofline", Geometry::Scatter, axis(intensity), axis(rate));
     vec![Chart { panels: lines.panels, notes, ..axes }]
 }
 
-/// Why finished runs have no share of the measured rates; none for a table that does not ask for it.
+/// Why finished runs have no share of the measured rates; `None` for a table that does not show it.
 pub(super) fn missing_shares(table: &Table, cells: &[Cell]) -> Option<String> {
     if !table.columns.iter().any(|column| column.key == SHARE) {
         return None;
     }
     let reason = |run: &RunSummary| match &run.limits {
         _ if run.value(SHARE).is_some() => None,
-        _ if run.value(AXES[1]).is_none() => Some("no FLOP said (`multicard help readings`)"),
+        _ if run.value(AXES[1]).is_none() => Some("no FLOP reported (`multicard help readings`)"),
         None => {
             Some("device not measured (Measure rates on the Node screen, or `multicard node measure --session DIR`)")
         }
@@ -107,7 +107,7 @@ fn roof(rates: &DeviceRates, precision: &Key) -> Option<Roof> {
     Some(Roof { device: rates.device.name.clone(), precision: precision.clone(), flop_per_s, bytes_per_s })
 }
 
-/// Each roof as a line: with the memory's rate up to the ridge, then level.
+/// Each roof as a line: it rises with the memory's rate up to the ridge, and is level after it.
 fn drawn(roofs: &[Roof], (low, high): (f64, f64), factor: f64) -> Vec<Series> {
     let is_alone = roofs.iter().all(|roof| roof.device == roofs[0].device);
     let name = |roof: &Roof| {
@@ -167,17 +167,17 @@ mod tests {
     #[test]
     fn what_was_not_measured_or_said_is_named_with_what_to_do() {
         let mut record = fixture::finished();
-        let told = |runs: &[RunSummary]| {
+        let texts_of = |runs: &[RunSummary]| {
             let compared = compare(&[Source { session: "", runs, reports: &[] }], &preset("roofline").unwrap());
             (compared.charts[0].notes[0].clone(), compared.table.notes.join("\n"))
         };
-        let (chart, table) = told(&[summarise_run(&record)]);
-        assert!(chart.contains("tells its FLOP") && table.contains("1 run: no FLOP said"), "{chart} {table}");
+        let (chart, table) = texts_of(&[summarise_run(&record)]);
+        assert!(chart.contains("reports its FLOP") && table.contains("1 run: no FLOP reported"), "{chart} {table}");
         for rank in &mut record.ranks {
             rank.readings
                 .extend(["flop_per_step", "bytes_per_step"].map(|key| fixture::reading_record(key, 1e9, None)));
         }
-        let (chart, table) = told(&[summarise_run(&record)]);
+        let (chart, table) = texts_of(&[summarise_run(&record)]);
         assert!(
             chart.contains("Measure rates")
                 && chart.contains("multicard node measure")

@@ -1,4 +1,4 @@
-//! A measure over the number of GPUs, beside what it would be if nothing were lost.
+//! A measure over the number of GPUs, next to the values of perfect scaling.
 
 use super::bars::scaled;
 use super::curves::Lines;
@@ -9,10 +9,10 @@ use crate::figure::ratio::over_baseline;
 use crate::figure::study::SPEEDUP;
 use crate::plan::GPUS;
 
-/// Lines up to which each has its ideal beside it.
+/// Maximum number of lines with an ideal of their own.
 const IDEAL_LINES: usize = 8;
 
-/// What becomes of a measure on more GPUs; none where there is no ideal.
+/// How a measure would change on more GPUs with perfect scaling; `None` if this is not defined.
 fn ideal_of(scene: &Scene, metric: &str) -> Option<Scaling> {
     let scaling = match metric {
         SPEEDUP => Scaling::Linear,
@@ -21,7 +21,7 @@ fn ideal_of(scene: &Scene, metric: &str) -> Option<Scaling> {
     Some(scaling).filter(|scaling| *scaling != Scaling::None)
 }
 
-/// The value on `more` times as many GPUs, over that on one share.
+/// The value on `more` times as many GPUs, divided by the value before.
 fn factor(ideal: Scaling, more: f64) -> f64 {
     match ideal {
         Scaling::Linear => more,
@@ -30,7 +30,7 @@ fn factor(ideal: Scaling, more: f64) -> f64 {
     }
 }
 
-/// The measure, and its efficiency where it has one.
+/// The measure, and its efficiency if it has one.
 pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     let metric = scene.study.shown_measure();
     let (name, unit, factor) = shown_measure(scene, metric);
@@ -53,14 +53,14 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     let efficiency = ideal.filter(|_| scales).map(|ideal| efficiency(scene, ideal, &cells));
     if let Some(ideal) = ideal {
         if lines.panels.iter().any(|panel| panel.series.len() > IDEAL_LINES) {
-            notes.push(format!("Ideals are drawn beside up to {IDEAL_LINES} lines."));
+            notes.push(format!("Ideals are drawn for up to {IDEAL_LINES} lines."));
         }
         lines.panels.iter_mut().for_each(|panel| add_ideal(&mut panel.series, ideal));
         if lines.panels.iter().flat_map(|panel| &panel.series).any(|series| series.role == Role::Ideal) {
             notes.push("Dotted lines: ideal, from the fewest GPUs of each line.".to_owned());
         }
     } else {
-        notes.push(format!("{name} has no ideal to be held against."));
+        notes.push(format!("{name} has no ideal to compare with."));
     }
     let title = format!("{name} over GPUs");
     let axes = Chart::new(title, Geometry::Scaling, Axis::new("GPUs", ""), Axis::new(name, unit));
@@ -72,15 +72,16 @@ fn gpus(cell: &Cell) -> Option<f64> {
     cell.level(GPUS)?.as_number().filter(|gpus| gpus.is_finite() && *gpus > 0.0)
 }
 
-/// The speed-up over the fewest GPUs, over how many times as many there are.
+/// The efficiency: the speed-up over the fewest GPUs, divided by the ratio of the numbers of GPUs.
 fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> Chart {
     let mut lines = Lines::default();
-    let of = scene.study.own_measure();
+    let measure_key = scene.study.own_measure();
     for (x, _, cell) in cells {
         let alike = |other: &&(f64, usize, &Cell)| alike(scene, cell, other.2);
         let Some((fewest, _, base)) = cells.iter().find(alike) else { continue };
         let lost = if ideal == Scaling::Constant { 1.0 } else { fewest / x };
-        let value = over_baseline(cell, Some(base), of, scene.intervals).map(|ratio| scaled(ratio, 100.0 * lost));
+        let value =
+            over_baseline(cell, Some(base), measure_key, scene.intervals).map(|ratio| scaled(ratio, 100.0 * lost));
         let point = value.map(|value| Point { x: *x, value, ratio: None, cell: Some(cell.key()) });
         lines.add(scene, cell, &[GPUS], point.into_iter().collect());
     }
@@ -92,14 +93,14 @@ fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> C
     Chart {
         panels: lines.panels,
         notes: vec![
-            "Efficiency is the speed-up over the fewest GPUs of each line, over their number. Dotted: 100 %."
+            "Efficiency is the speed-up over the fewest GPUs of each line, divided by the ratio of the numbers of GPUs. Dotted: 100 %."
                 .to_owned(),
         ],
         ..Chart::new("Parallel efficiency", Geometry::Scaling, x, y)
     }
 }
 
-/// Whether two cells differ in nothing but GPUs.
+/// Whether two cells differ only in the number of GPUs.
 fn alike(scene: &Scene, cell: &Cell, other: &Cell) -> bool {
     let arrangement = scene.arrangement;
     let mut settings = arrangement.columns.iter().chain(&arrangement.colour).chain(&arrangement.rest);
@@ -110,15 +111,15 @@ fn add_ideal(series: &mut Vec<Series>, ideal: Scaling) {
     if series.len() > IDEAL_LINES {
         return;
     }
-    let of = |series: &Series| {
+    let ideal_line = |series: &Series| {
         let (first, last) = (series.points.first()?, series.points.last()?);
-        // Enough points for the curve of what shrinks.
+        // Enough points for a curve.
         let at = |share: f64| first.x + share * (last.x - first.x);
         let points = (0..=24).map(|index| at(f64::from(index) / 24.0));
         let points = points.map(|x| (x, first.value.median * factor(ideal, x / first.x))).collect();
         (last.x > first.x).then(|| ideal_series("ideal", series.look.clone(), points))
     };
-    let ideals: Vec<Series> = series.iter().filter_map(of).collect();
+    let ideals: Vec<Series> = series.iter().filter_map(ideal_line).collect();
     series.extend(ideals);
 }
 

@@ -21,7 +21,7 @@ fn of(runs: &[RunSummary], study: &Study) -> Comparison {
     compare(&[Source { session: "", runs, reports: &[] }], study)
 }
 
-/// Six repeats of cells: precision, whether it is the A/A copy, the time of a step, its accuracy.
+/// Six repeats of cells, given as precision, whether it is the A/A copy, step time in seconds, and accuracy.
 fn checked_runs(cells: &[(&str, bool, f64, f64)]) -> Vec<RunSummary> {
     let run = |(precision, is_copy, step_time_s, accuracy): &(&str, bool, f64, f64), repeat: u32| {
         let noise = [0.0, 0.002, -0.002, 0.001, -0.001, 0.0015][repeat as usize - 1];
@@ -93,7 +93,7 @@ fn an_aa_copy_stands_in_no_row_and_tells_what_passes_for_a_difference() {
 
 #[test]
 fn a_cell_on_the_front_that_learns_something_else_says_so() {
-    let told = |accuracy: f64| -> Vec<String> {
+    let notes_of = |accuracy: f64| -> Vec<String> {
         let mut runs = checked_runs(&[("fp32", false, 0.1, 0.98), ("fp16", false, 0.05, accuracy)]);
         for run in &mut runs {
             run.values.insert("peak_device_bytes".into(), 1e9);
@@ -106,8 +106,8 @@ fn a_cell_on_the_front_that_learns_something_else_says_so() {
         };
         table.rows.iter().map(text).collect()
     };
-    assert_eq!(told(0.98), ["bettered", "on the front"]);
-    assert_eq!(told(0.10), ["bettered", "on the front, but accuracy differs: 10 against 98 % in fp32"]);
+    assert_eq!(notes_of(0.98), ["bettered", "on the front"]);
+    assert_eq!(notes_of(0.10), ["bettered", "on the front, but accuracy differs: 10 against 98 % in fp32"]);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn rows_are_groups_and_colours_bars_and_what_is_left_joins_the_rows() {
     assert_eq!(titles, ["fp32", "fp16"]);
     let plain = Study { rows: Place::Nothing, colour: Place::Nothing, columns: Place::Nothing, ..Study::default() };
     let plain = of(&runs, &plain);
-    // No two cells become one bar.
+    // Each cell has a bar of its own.
     assert_eq!(plain.charts[0].x.categories, ["fp32 · 1 GPU", "fp32 · 2 GPUs", "fp16 · 1 GPU", "fp16 · 2 GPUs"]);
     assert_eq!(plain.charts[0].series().map(|series| series.points.len()).sum::<usize>(), 4);
 }
@@ -218,7 +218,7 @@ fn levels_have_the_order_and_the_colours_that_a_study_gives_them_and_without_it_
     };
     assert_eq!(colour(&own, "2 GPUs"), crate::figure::COLOURS[5]);
     assert_eq!(colour(&own, "1 GPU"), colour(&usual, "1 GPU"));
-    // A study without them is the same text as before there were any.
+    // The text of a study without them is the same as in versions that did not have them.
     let text = serde_json::to_string(&Study::default()).unwrap();
     assert!(!text.contains("held") && !text.contains("order") && !text.contains("colours"), "{text}");
     let again: Study = serde_json::from_str(&serde_json::to_string(&study).unwrap()).unwrap();
@@ -250,11 +250,11 @@ fn scaling_has_ideals_from_the_fewest_gpus_and_an_efficiency() {
     let ideal = time.series().find(|series| series.role == Role::Ideal).unwrap();
     let (first, last) = (&ideal.points[0], ideal.points.last().unwrap());
     assert!((first.value.median / last.value.median - 2.0).abs() < 1e-9);
-    let of = |name: &str| {
+    let series_of = |name: &str| {
         let series = efficiency.series().find(|series| series.name == name).unwrap();
         series.points.iter().map(|point| point.value.median.round()).collect::<Vec<_>>()
     };
-    assert_eq!((of("fp32"), of("fp16")), (vec![100.0, 80.0], vec![100.0, 100.0]));
+    assert_eq!((series_of("fp32"), series_of("fp16")), (vec![100.0, 80.0], vec![100.0, 100.0]));
     let loss = Study { form: Form::Scaling, measure: Some("train_loss".into()), ..Study::default() };
     let loss = compare(&[Source { session: "", runs: &runs, reports: &[] }], &loss);
     assert_eq!(loss.charts.len(), 1);
@@ -270,11 +270,11 @@ fn losses_are_drawn_over_epochs_steps_or_the_time_spent_training() {
         points.map(|point| (point.x, point.value.median)).collect()
     };
     let x = |place: usize, over: Over| -> Vec<f64> { chart(place, over).iter().map(|point| point.0).collect() };
-    // Tests, and means over epochs, have one value an epoch.
+    // Tests, and means over epochs, have one value per epoch.
     assert_eq!(x(0, Over::Epochs), [1.0, 2.0]);
     assert_eq!(x(1, Over::Steps), [10.0, 20.0]);
     assert_eq!(x(1, Over::Time), [46.0 * 0.4, 46.0 * 0.4 + 10.0 * 0.4]);
-    // The training loss is known at each of the 20 steps.
+    // The training loss is known for each of the 20 steps.
     assert_eq!(chart(0, Over::Steps), (1..=20).map(|n| (f64::from(n), 2.0 / f64::from(n))).collect::<Vec<_>>());
     let by_time = x(0, Over::Time);
     assert_eq!(by_time.len(), 20);
@@ -313,7 +313,7 @@ fn memory_that_is_the_same_by_every_measure_is_one_bar_and_a_sentence() {
     }
     let (joined, notes) = bars(&runs);
     assert_eq!(joined, [apart.join(" = ")]);
-    assert!(notes.contains(&format!("{} are the same in every cell: one bar stands for all.", apart.join(", "))));
+    assert!(notes.contains(&format!("{} are equal in every cell: one bar represents them all.", apart.join(", "))));
 }
 
 #[test]
@@ -326,8 +326,8 @@ fn many_lines_are_cut_to_what_can_be_told_apart_and_it_is_said() {
         (chart.legend().len(), chart.notes[0].as_str()),
         (16, "16 of 24 lines are drawn: filter to see the others.")
     );
-    let of = |name: &str| chart.series().filter(|series| series.name.starts_with(name)).count();
-    assert_eq!((of("fp32"), of("fp16")), (8, 8));
+    let count_of = |name: &str| chart.series().filter(|series| series.name.starts_with(name)).count();
+    assert_eq!((count_of("fp32"), count_of("fp16")), (8, 8));
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn a_filter_chooses_cells_by_words_and_levels_and_one_that_cannot_be_read_hides_
 
 #[test]
 fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
-    // The other rank waits 90 ms in each step; the slowest one, whose steps take 100 ms, waits 10 ms in every other.
+    // The other rank waits 90 ms in each step. The slowest rank, whose steps take 100 ms, waits 10 ms in every second step.
     let mut record = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 0.1);
     for (rank, wait_s) in [(0, 0.01), (1, 0.09)] {
         for step in &mut record.ranks[rank].steps {
@@ -395,15 +395,15 @@ fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
     }
     let runs = [summarise_run(&record)];
     let parts = of(&runs, &Study { form: Form::Parts, ..Study::default() });
-    let of = |name: &str| {
+    let series_of = |name: &str| {
         let series = parts.charts[0].series().find(|series| series.name == name).unwrap();
         series.points[0].value.median
     };
-    assert!((of("Host waits for data") - 0.005).abs() < 1e-9, "{}", of("Host waits for data"));
-    assert!((of("All else") - 0.095).abs() < 1e-9);
+    assert!((series_of("Host waits for data") - 0.005).abs() < 1e-9, "{}", series_of("Host waits for data"));
+    assert!((series_of("Everything else") - 0.095).abs() < 1e-9);
 }
 
-/// The first six cells of `runs`, repeats with a spread that none of them has in common.
+/// The first six cells of `runs`, with a different spread of repeats for each.
 fn repeated(cells: &[(&str, i64, f64)], repeats: u32) -> Vec<RunSummary> {
     let run = |(precision, gpus, step_time_s): &(&str, i64, f64), repeat: u32| {
         let noise = 1.0 + 0.01 * f64::from((repeat * 7 + *gpus as u32 * 3 + precision.len() as u32) % 5);
@@ -426,7 +426,7 @@ fn the_table_of_effects_has_effects_as_rows_each_with_its_verdict_and_words() {
     assert!(first.contains("fp16 is 4.4") && first.contains(" times as fast as fp32"), "{first}");
     let json: serde_json::Value = serde_json::from_str(&render(&table, Format::Json)).unwrap();
     assert_eq!((&json["rows"][0]["verdict"]["verdict"], json["rows"][0].get("cell")), (&"faster".into(), None));
-    assert!(table.notes.iter().any(|note| note.contains("its interval over repeats")), "{:?}", table.notes);
+    assert!(table.notes.iter().any(|note| note.contains("its interval is over repeats")), "{:?}", table.notes);
 }
 
 #[test]
@@ -462,9 +462,10 @@ fn error_bars_mean_one_thing_in_a_picture_and_it_says_which() {
     let methods: Vec<_> =
         mixed.charts[0].series().flat_map(|series| &series.points).map(|point| point.value.method).collect();
     assert_eq!(methods, [Method::Range; 2]);
-    let expected = "Error bars: range of repeats (n = 3 to 8), which holds the true median in 75 to 99.22 % of cases.";
+    let expected =
+        "Error bars: range of repeats (n = 3 to 8), which contains the true median in 75 to 99.22 % of cases.";
     assert_eq!(mixed.charts[0].intervals, expected);
-    // The table keeps the narrower interval, and says so.
+    // The table keeps the narrower interval and names its method.
     assert!(mixed.table.notes.iter().any(|note| note.contains("of 8 repeats, by order statistics")));
     assert_eq!(note(&repeated(&cells, 1)), "");
 }
@@ -475,7 +476,7 @@ fn verdicts_are_of_the_whole_table_and_the_baseline_has_none() {
     let table = of(&runs, &Study::default()).table;
     let place = table.columns.iter().position(|column| column.key == "verdict").unwrap();
     assert_eq!(table.columns[place - 1].key, "ratio");
-    let told: Vec<String> =
+    let texts: Vec<String> =
         table
             .rows
             .iter()
@@ -483,8 +484,8 @@ fn verdicts_are_of_the_whole_table_and_the_baseline_has_none() {
                 if let CellValue::Verdict(judged) = &row.values[place] { judged.to_string() } else { "–".to_owned() }
             })
             .collect();
-    assert_eq!((told[0].as_str(), told[2].as_str(), told[3].as_str()), ("–", "faster", "faster"), "{told:?}");
-    assert!(told[1].starts_with("undecided: with "), "{told:?}");
+    assert_eq!((texts[0].as_str(), texts[2].as_str(), texts[3].as_str()), ("–", "faster", "faster"), "{texts:?}");
+    assert!(texts[1].starts_with("undecided: with "), "{texts:?}");
     assert!(table.notes.iter().any(|note| note.contains("over all 3 comparisons (Holm)")), "{:?}", table.notes);
     let wide = Study { equal_within: 0.2, ..Study::default() };
     let csv = render(&of(&runs, &wide).table, Format::Csv);
@@ -497,17 +498,20 @@ fn the_fastest_cell_within_limits_is_named_with_those_not_told_apart() {
     for run in runs.iter_mut().filter(|run| run.cell.starts_with("fp32-1")) {
         run.values.insert("peak_device_bytes".into(), 4e9);
     }
-    let told = |memory_gb: Option<f64>, accuracy: Option<f64>| {
+    let sentence_for = |memory_gb: Option<f64>, accuracy: Option<f64>| {
         let limits = Limits { memory_bytes: memory_gb.map(|gb| gb * 1e9), accuracy };
         of(&runs, &Study { limits, measure: Some("epoch_time_s".into()), ..Study::default() }).fastest
     };
-    assert_eq!(told(None, None), None);
-    let all = told(Some(20.0), Some(0.9)).unwrap();
+    assert_eq!(sentence_for(None, None), None);
+    let all = sentence_for(Some(20.0), Some(0.9)).unwrap();
     assert!(all.starts_with("fastest with memory ≤ 20.0 GB, accuracy ≥ 90.0 %: fp16 · "), "{all}");
-    assert!(all.contains("; not told apart from it: fp16 · "), "{all}");
-    let small = told(Some(5.0), None).unwrap();
-    assert_eq!(small, "fastest with memory ≤ 5.00 GB: fp32 · 1 GPU (epoch time 4.12 s); 3 cells are over a limit");
-    assert_eq!(told(None, Some(0.99)).as_deref(), Some("no cell keeps to accuracy ≥ 99.0 %; 4 cells are over a limit"));
+    assert!(all.contains("; not distinguishable from it: fp16 · "), "{all}");
+    let small = sentence_for(Some(5.0), None).unwrap();
+    assert_eq!(small, "fastest with memory ≤ 5.00 GB: fp32 · 1 GPU (epoch time 4.12 s); 3 cells outside the limits");
+    assert_eq!(
+        sentence_for(None, Some(0.99)).as_deref(),
+        Some("no cell keeps to accuracy ≥ 99.0 %; 4 cells outside the limits")
+    );
 }
 
 #[test]
@@ -529,15 +533,16 @@ fn the_pareto_front_is_of_time_memory_and_energy() {
         ["Peak on the device", "Energy"]
     );
     let place = pareto.table.columns.iter().position(|column| column.key == "front").unwrap();
-    let told: Vec<String> = pareto
+    let names: Vec<String> = pareto
         .table
         .rows
         .iter()
         .map(|row| if let CellValue::Text(text) = &row.values[place] { text.clone() } else { String::new() })
         .collect();
-    // Little energy saves the second; the fourth is bettered by the third in all. Losses of made-up runs depend on their GPUs.
+    // The second cell is on the front because it uses little energy; the third beats the fourth in everything. The losses of these runs
+    // depend on the number of GPUs.
     let other_work = "on the front, but training loss differs: 0.250 against 0.275 in fp16 · 2 GPUs";
-    assert_eq!(told, [other_work, "on the front", other_work, "bettered"]);
+    assert_eq!(names, [other_work, "on the front", other_work, "bettered"]);
     let front = pareto.charts[0].series().find(|series| series.role == Role::Ideal).unwrap();
     assert_eq!(front.points.iter().map(|point| point.x).collect::<Vec<_>>(), [2.0, 5.0, 5.0]);
     assert!(
@@ -573,9 +578,9 @@ fn a_study_that_names_no_measure_shows_one_that_the_cells_have() {
         let mut record = fixture::run(&fixture::cell("fp32", 1, "ddp-ds"), 1, 0.1);
         record.workload = spec.clone();
         let rank = &mut record.ranks[0];
-        let like = rank.readings[0].clone();
+        let template = rank.readings[0].clone();
         let reading = |key: &&str| {
-            let mut reading = like.clone();
+            let mut reading = template.clone();
             (reading.key, reading.epoch, reading.step) = ((*key).into(), None, None);
             reading
         };
@@ -601,7 +606,7 @@ fn a_study_that_names_no_measure_shows_one_that_the_cells_have() {
     assert_eq!(&*asked.measure, "bandwidth");
 }
 
-/// fp32 and fp16 on 1 and 2 GPUs, of which the first cell did not finish.
+/// fp32 and fp16 on 1 and 2 GPUs; the first cell did not finish.
 fn without_the_first() -> Vec<RunSummary> {
     let mut runs = four();
     runs.retain(|run| run.cell != "fp32-1-ddp-ds");
@@ -726,11 +731,11 @@ fn what_recording_costs_is_how_much_longer_steps_are_than_those_of_the_same_cell
     all.retain(|run| run.recording == Recording::Plain);
     let none = of(&all, &preset("trace-cost").unwrap());
     assert!(none.charts[0].is_empty());
-    let said = [
-        "There is nothing to compare: every cell that has finished is its own baseline (trace = off).",
+    let notes = [
+        "There is nothing to compare: every finished cell is its own baseline (trace = off).",
         "A plan with trace = [\"off\", \"built-in\"] runs each cell without and with a tracer.",
     ];
-    assert_eq!(none.charts[0].notes, said);
+    assert_eq!(none.charts[0].notes, notes);
 }
 
 #[test]
@@ -739,6 +744,6 @@ fn of_too_many_activities_those_left_out_are_named() {
         (1..=12).map(|gpus| summarise_run(&fixture::run(&fixture::cell("fp32", gpus, "single"), 1, 0.1))).collect();
     let activity = of(&runs, &Study { form: Form::Activity, ..Study::default() });
     assert_eq!(activity.charts[0].panels.len(), 8);
-    let said = "8 of 12 cells are drawn, without 9 GPUs; 10 GPUs; 11 GPUs; 12 GPUs: filter to see these.";
-    assert!(activity.charts[0].notes.iter().any(|note| note == said), "{:?}", activity.charts[0].notes);
+    let drawing_note = "8 of 12 cells are drawn, without 9 GPUs; 10 GPUs; 11 GPUs; 12 GPUs: filter to see these.";
+    assert!(activity.charts[0].notes.iter().any(|note| note == drawing_note), "{:?}", activity.charts[0].notes);
 }

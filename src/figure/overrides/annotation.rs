@@ -1,4 +1,4 @@
-//! What an author writes and draws into charts: text, brackets with a verdict, reference lines, shaded regions.
+//! Annotations that an author adds to charts: text, brackets with a verdict, reference lines, shaded regions.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::analysis::CellKey;
 use crate::figure::chart::{Addition, AdditionKind, Chart};
 use crate::plan::suggestion;
 
-/// An axis: that of values, or the other one.
+/// One of the two axes: the axis of values, or the other one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, EnumMessage)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -28,7 +28,7 @@ impl fmt::Display for AxisName {
     }
 }
 
-/// What an annotation is.
+/// The kind of an annotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, VariantArray, EnumMessage)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -44,39 +44,40 @@ pub enum AnnotationKind {
     Region,
 }
 
-/// Something that an author adds to a chart.
+/// An annotation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Annotation {
-    /// What it is.
+    /// Its kind.
     pub kind: AnnotationKind,
-    /// The chart of the figure, from 1.
+    /// The number of the chart in the figure, from 1.
     #[serde(skip_serializing_if = "is_first")]
     pub chart: Nth,
-    /// The panel of the chart, from 1; without it text stands in the first and lines and regions in all.
+    /// The number of the panel in the chart, from 1. If it is missing, text is in the first panel, and lines and regions are in all
+    /// panels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub panel: Option<Nth>,
-    /// What it says; a bracket without words says ratio and verdict.
+    /// Its text. A bracket without text shows the ratio and the verdict.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// The axis of a line or a region.
+    /// The axis that a line or a region belongs to.
     pub axis: AxisName,
-    /// The place of text along x: a name or a number.
+    /// The position of text along x: a name or a number.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub x: String,
-    /// The value of a line, or of text along y, in the unit of the axis.
+    /// The position of a line, or of text along y, in the unit of the axis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<f64>,
-    /// Where a region begins.
+    /// The lower end of a region.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Where it ends.
+    /// The upper end of a region.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// The cell that a bracket begins at, as a baseline names one: `precision=fp32,gpus=1`. The other cell's ratio is over it.
+    /// The first cell of a bracket, in the form of a baseline: `precision=fp32,gpus=1`. The ratio is that of the second cell to this one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
-    /// The cell that it ends at.
+    /// The second cell of a bracket.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub to: String,
 }
@@ -85,23 +86,23 @@ pub(super) fn is_first(nth: &Nth) -> bool {
     *nth == Nth::default()
 }
 
-/// A bracket's cells, and what is to be said of them.
+/// The cells of a bracket, and its text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// The cell that it begins at.
+    /// The first cell.
     pub from: CellKey,
-    /// The cell that it ends at.
+    /// The second cell.
     pub to: CellKey,
-    /// The ratio of the second to the first, and the verdict on it.
+    /// The ratio of the second to the first cell, and the verdict on it.
     pub text: String,
 }
 
-/// `X,Y,TEXT`, `y=VALUE[,TEXT]`, `y=LOW..HIGH[,TEXT]`, `CELL to CELL`: what the command line says of each kind.
+/// The form of each kind on the command line: `X,Y,TEXT`, `y=VALUE[,TEXT]`, `y=LOW..HIGH[,TEXT]`, `CELL to CELL`.
 impl Annotation {
-    /// Reads one of this kind.
+    /// Reads an annotation of this kind.
     ///
     /// # Errors
-    /// The form that it has.
+    /// The text does not have the form of this kind, which the error gives.
     pub fn parse(kind: AnnotationKind, text: &str) -> Result<Self, String> {
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
         let read = || match kind {
@@ -139,7 +140,7 @@ impl Annotation {
         read().map(|read| Self { kind, ..read }).ok_or_else(|| format!("give {form}"))
     }
 
-    /// The words that [`Annotation::parse`] reads; none where they cannot say all of it.
+    /// The text that [`Annotation::parse`] reads; `None` if that form cannot express the annotation.
     pub fn words(&self) -> Option<String> {
         let text = if self.text.is_empty() { String::new() } else { format!(",{}", self.text) };
         let words = match self.kind {
@@ -152,15 +153,15 @@ impl Annotation {
     }
 }
 
-/// What finds the pairs of cells that brackets name, and judges them.
+/// A function that finds the pairs of cells that brackets name, and judges each pair.
 pub type Judge<'a> = &'a dyn Fn(&[(&str, &str)]) -> Vec<Result<Judged, String>>;
 
-/// Adds annotations to charts; those that have no place are named.
+/// Adds annotations to charts. `wrong` receives one line for each annotation that cannot be placed.
 pub(super) fn add(annotations: &[Annotation], charts: &mut [Chart], judge: Judge<'_>, wrong: &mut Vec<String>) {
     let is_bracket = |one: &&Annotation| one.kind == AnnotationKind::Bracket;
     let asked: Vec<(&str, &str)> =
         annotations.iter().filter(is_bracket).map(|one| (one.from.as_str(), one.to.as_str())).collect();
-    // All verdicts of a figure are one family.
+    // All verdicts of a figure form one family.
     let mut judged = judge(&asked).into_iter();
     for (place, annotation) in annotations.iter().enumerate() {
         let (nth, count) = (annotation.chart.0, charts.len());
@@ -202,10 +203,10 @@ fn addition(
     let is_x = *axis == AxisName::X;
     let numbers = if is_x { chart.x.categories.is_empty() } else { chart.has_values() };
     let finite = |value: &Option<f64>, name: &str| {
-        value.filter(|value| value.is_finite()).ok_or_else(|| format!("{name} is no number"))
+        value.filter(|value| value.is_finite()).ok_or_else(|| format!("{name} is not a number"))
     };
     if matches!(kind, AnnotationKind::Line | AnnotationKind::Region) && !numbers {
-        return Err(format!("axis {axis} has names, no numbers"));
+        return Err(format!("axis {axis} has names instead of numbers"));
     }
     let (panel, kind) = match kind {
         AnnotationKind::Text => {
@@ -218,13 +219,13 @@ fn addition(
         AnnotationKind::Region => {
             let (low, high) = (finite(low, "its lower end")?, finite(high, "its upper end")?);
             if low >= high {
-                return Err("its lower end is below the upper one".to_owned());
+                return Err("its lower end must be below the upper one".to_owned());
             }
             (panel, AdditionKind::Region { is_x, low, high })
         }
         AnnotationKind::Bracket => {
-            let judged = verdict.unwrap_or_else(|| Err("it names no cells".to_owned()))?;
-            let found = |cell: &CellKey| {
+            let judged = verdict.unwrap_or_else(|| Err("it does not name two cells".to_owned()))?;
+            let position = |cell: &CellKey| {
                 let mut places = chart.panels.iter().enumerate().flat_map(|(panel, of)| {
                     let series = of.series.iter().enumerate();
                     series.flat_map(move |(nth, series)| {
@@ -237,9 +238,9 @@ fn addition(
                 });
                 places.next().ok_or_else(|| "one of its cells is not drawn in this chart".to_owned())
             };
-            let (from, to) = (found(&judged.from)?, found(&judged.to)?);
+            let (from, to) = (position(&judged.from)?, position(&judged.to)?);
             if from.0 != to.0 {
-                return Err("its cells stand in two panels".to_owned());
+                return Err("its cells are in different panels".to_owned());
             }
             let text = if text.is_empty() { judged.text } else { text.clone() };
             let kind = AdditionKind::Bracket { from: from.1, to: to.1 };
@@ -249,7 +250,7 @@ fn addition(
     Ok(Addition { panel, text: text.clone(), kind, nth: 0 })
 }
 
-/// Where text stands along x.
+/// The position of text along x.
 fn place(annotation: &Annotation, chart: &Chart) -> Result<f64, String> {
     let names = &chart.x.categories;
     if let Some(place) = names.iter().position(|name| name.eq_ignore_ascii_case(&annotation.x)) {
@@ -257,7 +258,7 @@ fn place(annotation: &Annotation, chart: &Chart) -> Result<f64, String> {
     }
     let number = annotation.x.parse::<f64>().ok().filter(|number| names.is_empty() && number.is_finite());
     number.ok_or_else(|| match names.is_empty() {
-        true => format!("{:?} is no number", annotation.x),
+        true => format!("{:?} is not a number", annotation.x),
         false => format!("there is no place {:?}{}", annotation.x, suggestion(&annotation.x, names)),
     })
 }

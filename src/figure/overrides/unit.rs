@@ -1,6 +1,6 @@
 //! Units that values can be converted to.
 
-/// Units of one quantity, each with how many of the first it is.
+/// Units by quantity, each with how many of the quantity's first unit it contains.
 const QUANTITIES: [&[(&str, f64)]; 6] = [
     &[("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("us", 1e-6), ("ns", 1e-9), ("min", 60.0), ("h", 3600.0)],
     &[
@@ -19,28 +19,28 @@ const QUANTITIES: [&[(&str, f64)]; 6] = [
     &[("×", 1.0), ("%", 0.01)],
 ];
 
-/// The units that values in one unit can be converted to, itself included; none where it has no other.
+/// The units that values in `unit` can be converted to, including `unit` itself; empty if there is no other unit.
 pub fn units_of(unit: &str) -> Vec<&'static str> {
     let same = QUANTITIES.iter().find(|units| units.iter().any(|(name, _)| *name == unit));
-    // The second spelling of a microsecond is for keyboards.
+    // `us` is a second spelling of microseconds, for keyboards.
     same.into_iter().flat_map(|units| units.iter().map(|(name, _)| *name)).filter(|name| *name != "us").collect()
 }
 
-/// Times this, a value in one unit is one in another.
+/// The factor that converts values from one unit to another.
 pub(super) fn factor(from: &str, to: &str) -> Option<f64> {
     if from == to {
         return Some(1.0);
     }
     QUANTITIES.iter().find_map(|units| {
-        let of = |asked: &str| units.iter().find(|(name, _)| *name == asked).map(|(_, factor)| *factor);
-        Some(of(from)? / of(to)?)
+        let size = |asked: &str| units.iter().find(|(name, _)| *name == asked).map(|(_, factor)| *factor);
+        Some(size(from)? / size(to)?)
     })
 }
 
-/// Why values are not converted.
+/// The error for a conversion that is not possible.
 pub(super) fn refused(axis: &str, from: &str, to: &str) -> String {
     let known = units_of(from);
     let offer =
         if known.is_empty() { "its unit cannot be changed".to_owned() } else { format!("use {}", known.join(", ")) };
-    format!("axis {axis:?}: {to:?} is no unit of its values: {offer}")
+    format!("axis {axis:?}: {to:?} is not a unit of its values: {offer}")
 }

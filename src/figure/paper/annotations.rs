@@ -1,4 +1,4 @@
-//! What an author adds to the data of a panel: shaded regions below it; lines, brackets and words above it.
+//! Draws an author's annotations in a panel: shaded regions below the data; lines, brackets and text above it.
 
 use super::letter::{Anchor, Line};
 use super::look::{FAINT, INK};
@@ -8,27 +8,27 @@ use super::scene::{Mark, Part, Scene, Stroke};
 use super::side::Type;
 use crate::figure::chart::{Addition, AdditionKind, Chart, Geometry, Panel, Point};
 
-/// The room that brackets take beside bars that run across, beyond their numbers.
+/// The room that brackets need to the right of horizontal bars and their numbers.
 pub(super) fn room_beside(chart: &Chart, kind: Type) -> f64 {
     let brackets = chart.additions.iter().filter(|one| matches!(one.kind, AdditionKind::Bracket { .. }));
     let wide = |one: &Addition| BRACKET.0 + 2.0 + kind.typist.width(&Line::plain(&one.text), kind.small) + BRACKET.0;
     brackets.map(wide).sum()
 }
 
-/// The gap between a bracket and what is below it, and the length of its ends.
+/// The gap between a bracket and what is below it, and the length of its ends, in points.
 const BRACKET: (f64, f64) = (4.0, 2.5);
 
-/// Whether the x axis stands on the left: rows of what went on when have their names on the y axis.
+/// Whether the x axis is on the left. In charts of activity, the names on the left belong to the y axis.
 fn is_turned(field: &Field, chart: &Chart) -> bool {
     field.is_across() && chart.geometry != Geometry::Gantt
 }
 
-/// What an author adds to the data of a panel: those of all panels, and its own.
+/// The annotations of a panel: its own, and those for all panels.
 fn of_panel(chart: &Chart, place: usize) -> impl Iterator<Item = &Addition> {
     chart.additions.iter().filter(move |addition| addition.panel.is_none_or(|panel| panel == place))
 }
 
-/// Along an axis: the place on the page, and whether the axis is the lower one.
+/// The position of a value of an axis on the page, and whether this axis is the lower one.
 fn along(field: &Field, chart: &Chart, is_x: bool, value: f64) -> (f64, bool) {
     let is_lower = is_x != is_turned(field, chart);
     let place = if is_lower {
@@ -39,7 +39,7 @@ fn along(field: &Field, chart: &Chart, is_x: bool, value: f64) -> (f64, bool) {
     (place, is_lower)
 }
 
-/// Draws what lies below the data.
+/// Draws the annotations that are below the data.
 pub(super) fn below(scene: &mut Scene, field: &Field, chart: &Chart) {
     for Addition { text, kind, nth, .. } in of_panel(chart, field.place[1]) {
         let AdditionKind::Region { is_x, low, high } = *kind else { continue };
@@ -56,7 +56,7 @@ pub(super) fn below(scene: &mut Scene, field: &Field, chart: &Chart) {
     }
 }
 
-/// Draws what lies above the data.
+/// Draws the annotations that are above the data.
 pub(super) fn above(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     let mut taken: Vec<Area> = Vec::new();
     for addition in of_panel(chart, field.place[1]) {
@@ -66,7 +66,7 @@ pub(super) fn above(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Pan
     }
 }
 
-/// Draws one; `taken` is what brackets cover.
+/// Draws one annotation; `taken` are the areas of brackets that were already drawn.
 fn one_above(
     scene: &mut Scene,
     field: &Field,
@@ -101,7 +101,7 @@ fn one_above(
     }
 }
 
-/// Sets words below a place, within the data's width.
+/// Draws text below a position, within the width of the data.
 fn say(scene: &mut Scene, field: &Field, text: &str, (x, top): (f64, f64), anchor: Anchor) {
     say_on(scene, field, text, (x, top), anchor, false);
 }
@@ -120,7 +120,7 @@ fn say_on(scene: &mut Scene, field: &Field, text: &str, (x, top): (f64, f64), an
     };
     let left = left.min(field.area.right() - wide).max(field.area.left);
     let top = top.max(field.area.top);
-    // Lines of the grid and marks of the data do not run through it.
+    // A background keeps lines of the grid and marks away from the text.
     let behind = Area { left: left - 1.0, top, width: wide + 2.0, height: typist.leading(size) };
     if !is_shaded {
         scene.rectangle(&behind, Some(([0xff; 3], 0.85)), None);
@@ -128,8 +128,8 @@ fn say_on(scene: &mut Scene, field: &Field, text: &str, (x, top): (f64, f64), an
     typist.set_in_data(scene, &line, size, (left, top + typist.ascent(size)), (Anchor::Start, INK));
 }
 
-/// A point that a bracket may stand at or runs past: its series and place, where it stands along the names, and where its mark ends along
-/// the values.
+/// A point that a bracket may start from or pass: its series and index, its position on the axis of names, and the end of its mark on the
+/// axis of values.
 struct Standing {
     series: usize,
     x: f64,
@@ -137,7 +137,7 @@ struct Standing {
     end: f64,
 }
 
-/// The points of a panel. Where bars run across, their numbers belong to them.
+/// The points of a panel. The numbers of horizontal bars count as parts of their marks.
 fn standing(scene: &Scene, field: &Field, chart: &Chart, panel: &Panel) -> Vec<Standing> {
     let is_across = field.is_across();
     let end = |series: usize, point: &Point| {
@@ -170,8 +170,8 @@ fn standing(scene: &Scene, field: &Field, chart: &Chart, panel: &Panel) -> Vec<S
     points
 }
 
-/// Draws a bracket beyond two points and all between them, and beyond brackets that were drawn before: above them, or to their right where
-/// bars run across.
+/// Draws a bracket beyond its two points, all points between them, and earlier brackets: above them, or to their right if bars are
+/// horizontal.
 fn bracket(
     scene: &mut Scene,
     field: &Field,
@@ -181,8 +181,8 @@ fn bracket(
     taken: &mut Vec<Area>,
 ) {
     let points = standing(scene, field, chart, panel);
-    let found = |(series, x): (usize, f64)| points.iter().find(|point| point.series == series && point.x == x);
-    let (Some(from), Some(to)) = (found(from), found(to)) else { return };
+    let point_of = |(series, x): (usize, f64)| points.iter().find(|point| point.series == series && point.x == x);
+    let (Some(from), Some(to)) = (point_of(from), point_of(to)) else { return };
     let (first, last) = (from.along.min(to.along), from.along.max(to.along));
     let between =
         points.iter().filter(|point| (first - 0.1..=last + 0.1).contains(&point.along)).map(|point| point.end);

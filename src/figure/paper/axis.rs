@@ -1,29 +1,29 @@
-//! Axes of numbers: from where to where, which ticks, what they are called, in which multiple of the unit.
+//! Axes of numbers: their range, their ticks with labels, and the multiple of the unit that they use.
 
 use super::letter::Line;
 use crate::figure::chart::{Axis, Scale};
 use crate::figure::number::grouped;
 use crate::figure::ticks::{decimals, multiples, round_up, tick_text, ticks_between};
 
-/// How far an axis reaches.
+/// The range of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// From 0, where areas are measured by their length.
+    /// Starts at 0, because the length of areas shows the value.
     FromZero,
-    /// Over the values.
+    /// Covers the values only.
     Free,
-    /// From a tick with a label below the values to one above them.
+    /// From a labelled tick below the values to a labelled tick above them.
     Enclosing,
 }
 
-/// A tick: its value as shown, and its label; smaller ticks have none.
+/// A tick: its value as shown, and its label. Minor ticks have no label.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     pub value: f64,
     pub label: Option<Line>,
 }
 
-/// An axis of numbers, laid out.
+/// An axis of numbers after layout.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ruler {
     /// The ends, in shown values.
@@ -31,13 +31,13 @@ pub(super) struct Ruler {
     pub high: f64,
     pub scale: Scale,
     pub ticks: Vec<Tick>,
-    /// Times this, a value of the chart is one that is shown.
+    /// Factor from a value of the chart to the value shown.
     pub factor: f64,
     pub title: Line,
 }
 
 impl Ruler {
-    /// An axis for values from `low` to `high` of a chart, with about `count` ticks unless an author says how many.
+    /// An axis for a chart's values from `low` to `high`, with about `count` ticks unless an author sets their number.
     pub fn new(axis: &Axis, (low, high): (f64, f64), reach: Reach, count: usize) -> Self {
         let count = axis.tick_count.unwrap_or(count);
         let sound = low.is_finite() && high.is_finite() && low <= high;
@@ -55,7 +55,7 @@ impl Ruler {
             let room = if high == 0.0 { 1.0 } else { 0.1 * high.abs() };
             (low, high) = (if low == 0.0 { 0.0 } else { low - room }, high + room);
         }
-        // Up to the next tick where that is near, so that the axis ends with a number.
+        // Extends the axis to the next tick if that is near, so that it ends with a number.
         let step = step(low, high, count);
         let room = 0.04 * (high - low);
         let end = (high / step - 1e-6).ceil() * step;
@@ -78,7 +78,7 @@ impl Ruler {
         Self { low, high, scale: Scale::Linear, ticks: ticks.collect(), factor, title }.with_own_ticks(axis)
     }
 
-    /// The same with the ticks that an author gives, as far as they lie on the axis.
+    /// The axis with an author's ticks, as far as they are within its range.
     fn with_own_ticks(mut self, axis: &Axis) -> Self {
         if !axis.ticks.is_empty() {
             let label = |value: f64| Line::plain(grouped(&value.to_string().replace('-', "\u{2212}")));
@@ -88,13 +88,13 @@ impl Ruler {
         self
     }
 
-    /// Whether a value of the chart lies on the axis.
+    /// Whether a value of the chart is within the axis.
     pub fn shows(&self, value: f64) -> bool {
         let (value, room) = (value * self.factor, 1e-6 * (self.high - self.low));
         value >= self.low - room && value <= self.high + room
     }
 
-    /// Ticks at given values, such as numbers of GPUs.
+    /// An axis with ticks at given values, such as numbers of GPUs.
     pub fn at(axis: &Axis, values: &[f64]) -> Option<Self> {
         let is_own = axis.limits != (None, None) || !axis.ticks.is_empty() || axis.tick_count.is_some();
         if is_own || axis.scale == Scale::Log {
@@ -117,7 +117,7 @@ impl Ruler {
         })
     }
 
-    /// Leaves only ticks at whole numbers.
+    /// Removes ticks that are not whole numbers.
     pub fn whole_numbers(&mut self) {
         if self.factor == 1.0 && self.scale == Scale::Linear {
             self.ticks.retain(|tick| (tick.value - tick.value.round()).abs() < 1e-6);
@@ -129,7 +129,7 @@ impl Ruler {
 
     fn log(axis: &Axis, (low, high): (f64, f64), reach: Reach) -> Self {
         let from_zero = reach == Reach::FromZero;
-        // What is not above 0 has no place.
+        // Values that are not above 0 cannot be drawn.
         let low = if low > 0.0 { low } else { high * 1e-3 };
         let (mut bottom, mut top) = (low.log10(), high.log10());
         if top - bottom < 0.02 {
@@ -154,7 +154,7 @@ impl Ruler {
         let (first, last) = (bottom.floor() as i32, top.ceil() as i32);
         let mut ticks = Vec::new();
         if top - bottom > 1.6 {
-            // Not more labels than can be read.
+            // Limits the number of labels, so that they can be read.
             let most = axis.tick_count.map_or(7, |count| i32::try_from(count).unwrap_or(7));
             let every = ((last - first) / most + 1).max(1);
             for exponent in first..=last {
@@ -175,7 +175,7 @@ impl Ruler {
             if let Some(count) = axis.tick_count {
                 values = ticks_between(low, high, count).into_iter().filter(|value| *value > 0.0).collect();
             } else if values.len() < 3 {
-                // Finer ones where few would be left: between two numbers alone no value can be read.
+                // Adds ticks if few would be left: values cannot be read with only two numbers.
                 let between = |count: usize| -> Vec<f64> {
                     ticks_between(low, high, count).into_iter().filter(|value| *value > 0.0 && inside(*value)).collect()
                 };
@@ -186,12 +186,12 @@ impl Ruler {
         Self { low, high, scale: Scale::Log, ticks, factor: 1.0, title: Line::plain(axis.title()) }
     }
 
-    /// A logarithmic axis that begins and ends at ticks with labels, three at least.
+    /// A logarithmic axis with labelled ticks at both ends and at least three ticks.
     fn enclosing(axis: &Axis, low: f64, high: f64) -> Self {
         let values = enclosing_ticks(low, high, axis.tick_count.unwrap_or(7));
         let (low, high) = (values.first().copied().unwrap_or(low), values.last().copied().unwrap_or(high));
         let step = values.windows(2).map(|two| two[1] - two[0]).fold(f64::INFINITY, f64::min);
-        // Three digits would not tell 0.998 and 0.999 from 1.
+        // With three digits, 0.998 and 0.999 could not be distinguished from 1.
         let label = |value: f64| match decimals(step) {
             few @ 3.. => format!("{value:.few$}"),
             _ => tick_text(value),
@@ -200,7 +200,7 @@ impl Ruler {
         Self { low, high, scale: Scale::Log, ticks: ticks.collect(), factor: 1.0, title: Line::plain(axis.title()) }
     }
 
-    /// Where a value of the chart lies: 0 at the lower end, 1 at the upper.
+    /// The position of a value of the chart: 0 at the lower end, 1 at the upper.
     pub fn place(&self, value: f64) -> f64 {
         let value = value * self.factor;
         let place = match self.scale {
@@ -211,17 +211,17 @@ impl Ruler {
         if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Where a tick lies.
+    /// The position of a tick.
     pub fn tick_place(&self, tick: &Tick) -> f64 {
         self.place(tick.value / self.factor)
     }
 }
 
-/// Digits of ticks on a logarithmic axis, from few to many a decade.
+/// Digits of ticks per power of ten on a logarithmic axis, from few to many.
 const DIGITS: [&[f64]; 4] =
     [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0], &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0]];
 
-/// Round numbers from one below `low` to one above `high`, three of them at least and about `most` at most, that reach not much further.
+/// Round numbers from one below `low` to one above `high`: at least three, at most about `most`, and not much beyond `low` and `high`.
 fn enclosing_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32 + 1);
     let of_digits = |digits: &&[f64]| -> Vec<f64> {
@@ -242,21 +242,22 @@ fn enclosing_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     })
 }
 
-/// The ends that an author gives an axis, with the usual ones where it gives one; none where they leave no axis.
+/// The ends that an author sets for an axis; an end that is not set keeps its usual value. `None` if they leave no range.
 fn limited(axis: &Axis, low: f64, high: f64) -> Option<(f64, f64)> {
     let ends = (axis.limits.0.unwrap_or(low), axis.limits.1.unwrap_or(high));
     let is_sound = axis.scale == Scale::Linear || ends.0 > 0.0;
     (axis.limits != (None, None) && ends.0 < ends.1 && is_sound).then_some(ends)
 }
 
-/// The distance of about `count` ticks. 25, 250, … are round too; 2.5 would need a decimal more than 2 and 5.
+/// The distance between ticks if there are about `count` of them. Steps of 25, 250, … are allowed; 2.5 is not, because it needs one
+/// decimal more than 2 and 5.
 fn step(low: f64, high: f64, count: usize) -> f64 {
     let least = 0.999 * (high - low) / count.max(1) as f64;
     let step = round_up(least);
     if step >= 50.0 && step / 2.0 >= least { step / 2.0 } else { step }
 }
 
-/// The unit or the power of ten in which numbers are short, and the title that says so.
+/// The unit or power of ten with which numbers are short, and the title that names it.
 fn multiple(axis: &Axis, greatest: f64) -> (f64, Line) {
     let titled = |unit: &str| Line::plain(Axis::new(axis.name.clone(), unit).title());
     if axis.keeps_unit || greatest <= 0.0 || !greatest.is_finite() {

@@ -1,10 +1,10 @@
-//! The values that a figure draws, as they go along in its file: those of the table are of the cells, these of the marks.
+//! The values that a figure's file contains: the table has the values of cells, and this list has the values of marks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::figure::{Axis, Chart};
 
-/// A chart with more points is as good as the logs it is made from, and they are in the session.
+/// A chart with more points would only repeat the logs, which are in the session.
 const MOST_POINTS: usize = 2000;
 
 /// A chart's points.
@@ -16,18 +16,18 @@ pub struct DrawnChart {
     pub x: String,
     /// The y axis with its unit, which the values are in.
     pub y: String,
-    /// Panel by panel and series by series; none of a chart with more than 2000 of them.
+    /// Its points, ordered by panel and series; empty if there are more than 2000.
     pub points: Vec<DrawnPoint>,
 }
 
 /// A point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DrawnPoint {
-    /// What tells its panel from others; empty where there is one.
+    /// The title of its panel; empty if there is only one.
     pub panel: String,
     /// Its series in the legend.
     pub series: String,
-    /// Its place along the x axis: a category, or a number.
+    /// Its position on the x axis: a category or a number.
     pub x: String,
     /// The median.
     pub value: f64,
@@ -35,9 +35,9 @@ pub struct DrawnPoint {
     pub low: Option<f64>,
     /// The interval's high end.
     pub high: Option<f64>,
-    /// Repeats behind it.
+    /// The number of repeats.
     pub n: usize,
-    /// The value over that of the baseline.
+    /// The value divided by that of the baseline.
     pub ratio: Option<f64>,
 }
 
@@ -64,6 +64,6 @@ impl DrawnChart {
 }
 
 fn place(axis: &Axis, x: f64) -> String {
-    // Places of categories are whole numbers from 0 on.
+    // Categories have the positions 0, 1, 2, ….
     axis.categories.get(x.max(0.0) as usize).cloned().unwrap_or_else(|| x.to_string())
 }

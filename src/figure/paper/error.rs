@@ -1,4 +1,4 @@
-//! Errors of making and writing figures.
+//! Errors when a figure is made or written.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub enum FigureError {
         reason: String,
     },
     /// The file cannot be written.
-    #[error("writing {path}: {error}: choose a folder that is there and can be written")]
+    #[error("writing {path}: {error}: choose a folder that exists and is writable")]
     File {
         /// The file.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! The typefaces of figures: what text measures, letter by letter, and the outlines of letters.
+//! The typefaces of figures: the widths of letters and their outlines.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -30,7 +30,7 @@ pub enum Face {
 pub struct Glyph {
     /// Its number in the typeface.
     pub id: u16,
-    /// How far the next one is, in sizes of the text.
+    /// The distance to the next letter, as a multiple of the type size.
     pub advance: f64,
     /// The bytes of the text that it shows.
     pub range: Range<usize>,
@@ -99,7 +99,7 @@ impl Face {
             Some(Loaded {
                 shaper: ShaperData::new(&font),
                 units,
-                // What letters of the figures' texts need, not the line spacing that the file asks for.
+                // The height that letters in figures need; the typeface's own line spacing is greater.
                 ascent: capital + 0.06,
                 descent: 0.22,
                 capital,
@@ -109,22 +109,22 @@ impl Face {
         place.get_or_init(load).as_ref()
     }
 
-    /// From the baseline to the top of what is set, in sizes of the text.
+    /// From the baseline to the top of letters, as a multiple of the type size.
     pub fn ascent(self) -> f64 {
         self.loaded().map_or(0.8, |loaded| loaded.ascent)
     }
 
-    /// From the baseline to the lowest part, in sizes of the text.
+    /// From the baseline to the lowest part of letters, as a multiple of the type size.
     pub fn descent(self) -> f64 {
         self.loaded().map_or(0.2, |loaded| loaded.descent)
     }
 
-    /// The height of capitals and figures, in sizes of the text.
+    /// The height of capitals and digits, as a multiple of the type size.
     pub fn capital(self) -> f64 {
         self.loaded().map_or(0.7, |loaded| loaded.capital)
     }
 
-    /// The text with characters that the face has: narrow spaces become plain ones, what is missing a question mark.
+    /// The text in characters that the face has: narrow spaces become plain ones, and missing characters become question marks.
     pub fn settable(self, text: &str) -> String {
         let Some(loaded) = self.loaded() else { return text.to_owned() };
         let characters = loaded.font.charmap();
@@ -140,7 +140,7 @@ impl Face {
         text.chars().map(instead).collect()
     }
 
-    /// The letters of a text as they are set, with kerning and without ligatures.
+    /// The letters of a text with their positions, with kerning and without ligatures.
     pub fn set(self, text: &str) -> Vec<Glyph> {
         let Some(loaded) = self.loaded() else { return Vec::new() };
         let mut buffer = UnicodeBuffer::new();
@@ -160,18 +160,18 @@ impl Face {
         glyphs.map(glyph).collect()
     }
 
-    /// How long a text is, in sizes of it.
+    /// The length of a text, as a multiple of the type size.
     pub fn measure(self, text: &str) -> f64 {
         self.set(&self.settable(text)).iter().map(|glyph| glyph.advance).sum()
     }
 
-    /// The outline of a letter for a text of this size, its baseline's start at 0; y goes down.
+    /// The outline of a letter at this type size. The start of its baseline is at 0, and y increases downwards.
     pub fn outline(self, id: u16, size: f64) -> Vec<Segment> {
         let mut pen = Pen::default();
         if let Some(loaded) = self.loaded()
             && let Some(glyph) = loaded.font.outline_glyphs().get(GlyphId::new(u32::from(id)))
         {
-            // A letter that cannot be drawn is left out: the file's letters all can.
+            // A letter that cannot be drawn is left out. All letters of these files can be drawn.
             let _ = glyph.draw(DrawSettings::unhinted(Size::new(size as f32), LocationRef::default()), &mut pen);
         }
         pen.segments

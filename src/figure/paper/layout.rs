@@ -1,4 +1,4 @@
-//! Lays charts out on a page: panels in a grid, letters, axes, the legend above.
+//! Lays charts out on a page: panels in a grid with their letters and axes, and the legend.
 
 use super::annotations;
 use super::axis::{Reach, Ruler};
@@ -13,15 +13,15 @@ use crate::figure::chart::{AdditionKind, Chart, Geometry, Look, Panel, Point, Ro
 use crate::figure::overrides::{AxisName, LegendPlace, Overrides};
 use crate::figure::style::{Palette, Style};
 
-/// Between panels beside each other, and below each other.
+/// Gaps in points between panels next to each other, and between rows of panels.
 const BETWEEN: (f64, f64) = (12.0, 10.0);
-/// Around everything, so that no line is cut.
+/// Margin of the page in points, so that no line is cut.
 pub(super) const MARGIN: f64 = 1.5;
-/// Least height of data beside an axis of numbers on a screen.
+/// Minimum height of data next to an axis of numbers on a screen, in points.
 const LEAST_ON_SCREEN: f64 = 80.0;
-/// Least width of bars that run across, with the values at their ends.
+/// Minimum width of horizontal bars together with the values at their ends, in points.
 const LEAST_ACROSS: f64 = 117.0;
-/// The least height of data, in points, however low a figure is asked for.
+/// Minimum height of data in points, even if the requested height of the figure is smaller.
 const LEAST_HEIGHT: f64 = 24.0;
 
 /// One panel and its axes.
@@ -32,16 +32,17 @@ struct Spot<'a> {
     panel_place: usize,
     left: Side,
     bottom: Side,
-    /// Room to the right, for what says which colour is which number.
+    /// Room to the right in points, for the key of colours.
     right: f64,
 }
 
-/// Lays charts out on paper, below or beside each other. What cannot be drawn is left out; where nothing can, the page says so.
+/// Lays charts out on paper, below or next to each other. Charts that cannot be drawn are left out; if none can be drawn, the page says
+/// so.
 pub fn lay_out(charts: &[Chart], style: &Style) -> Scene {
     lay_out_with(charts, style, &Overrides::default())
 }
 
-/// The same with what an author wants otherwise on the page: title, height, legend, widths of bars and lines, caption.
+/// The same with an author's overrides for the page: title, height, legend, widths of bars and lines, caption.
 pub(in crate::figure) fn lay_out_with(charts: &[Chart], style: &Style, overrides: &Overrides) -> Scene {
     compose(charts, &Page::paper(style), overrides)
 }
@@ -65,18 +66,18 @@ pub(super) fn compose(charts: &[Chart], page: &Page, overrides: &Overrides) -> S
         return scene;
     }
     let sheet = Sheet::new(&spots, page, overrides, kind);
-    // Rows of panels share what is more or less than the usual height.
+    // Rows of panels share the difference from the usual height.
     let rows = spots.len().div_ceil(sheet.grid.columns) as f64;
     if let Some(part) = page.part {
         return sheet.set(part.stretch / rows);
     }
     let usual = sheet.set(0.0);
-    // A screen is filled where less is needed: what needs more scrolls.
+    // On a screen, a figure that needs less height fills the window; one that needs more can be scrolled.
     let height = overrides.height_pt().or(page.sight.filter(|sight| *sight > usual.height));
     height.map_or(usual.clone(), |height| sheet.set((height - usual.height) / rows))
 }
 
-/// All that decides how panels stand on a page.
+/// Everything that decides the layout of a page.
 struct Sheet<'a> {
     spots: &'a [Spot<'a>],
     page: &'a Page,
@@ -84,7 +85,7 @@ struct Sheet<'a> {
     kind: Type,
     grid: Grid,
     legend: Legend,
-    /// The legends of panels whose charts name different things by the same looks.
+    /// One legend for each panel, if the charts use the same looks for different things.
     own_legends: Vec<Legend>,
 }
 
@@ -108,7 +109,7 @@ impl<'a> Sheet<'a> {
         Self { spots, page, overrides, kind, grid, legend: common, own_legends }
     }
 
-    /// Sets the page; the data of each row of panels is so much higher than usual, as far as that serves it.
+    /// Draws the page. The data of each row of panels is `more` points higher than usual, unless a panel has no use for that.
     fn set(&self, more: f64) -> Scene {
         let Self { spots, kind, grid, legend, .. } = self;
         let mut scene = Scene { width: self.page.width, ..Scene::default() };
@@ -141,15 +142,15 @@ impl<'a> Sheet<'a> {
         scene
     }
 
-    /// Sets a row of panels, and says how high it is.
+    /// Draws a row of panels and returns its height.
     fn row(&self, scene: &mut Scene, row: usize, top: f64, more: f64) -> f64 {
         let Self { spots, page, kind, grid, .. } = self;
         let (kind, first) = (*kind, row * grid.columns);
         let line = &spots[first..(first + grid.columns).min(spots.len())];
-        // Text refers to panels of paper by their letters.
+        // On paper, text refers to panels by their letters.
         let lettered = spots.len() > 1 && !page.is_screen() && page.part.is_none();
         let captioned = lettered || spots.iter().any(|spot| !spot.panel.title.is_empty());
-        // Half of the uppermost tick's label stands above the data.
+        // Half of the uppermost tick's label is above the data.
         let above = if captioned { kind.typist.leading(kind.size) + 3.0 } else { 0.6 * kind.typist.ascent(kind.small) };
         let own = self.own_legends.iter().skip(first).take(line.len());
         let legends = own.map(|legend| legend.height(kind)).fold(0.0, f64::max);
@@ -178,7 +179,7 @@ impl<'a> Sheet<'a> {
             let edges = Edges {
                 left: left + room - spot.left.left_room(kind, grid.names_room),
                 shows_left: page.names_values(&spot.left, column) && starts(spots, index, grid.columns),
-                // Beside others a title keeps to its panel.
+                // With panels on either side, a title must fit into its own panel's width.
                 title_room: match (titled, grid.columns) {
                     (false, _) => 0.0,
                     (true, 1) => scene.width - 2.0 * MARGIN,
@@ -195,7 +196,7 @@ impl<'a> Sheet<'a> {
     }
 }
 
-/// Sets a title over the whole width, and says how high it is.
+/// Draws a title over the whole width and returns its height.
 pub(super) fn title(scene: &mut Scene, kind: Type, title: Option<&str>) -> f64 {
     let Some(title) = title.filter(|title| !title.trim().is_empty()) else { return 0.0 };
     let (typist, size) = (kind.typist, kind.size);
@@ -211,8 +212,9 @@ pub(super) fn title(scene: &mut Scene, kind: Type, title: Option<&str>) -> f64 {
     lines.len() as f64 * typist.leading(size) + 3.0
 }
 
-/// What scrolls once a row is laid out, from its captions and its data down to the end of its data: the axis of panels of one chart
-/// stays in sight, and so do the captions of a single row. Nothing does where it is not rows that scroll: half an axis of values says little.
+/// The range of a row that scrolls on a screen, from its captions or its data down to the end of its data. If all panels belong to one
+/// chart, their axis stays in view, and so do the captions of a single row. `None` if the left axes are axes of values, because half of
+/// such an axis is useless.
 fn inner(
     spots: &[Spot],
     columns: usize,
@@ -226,7 +228,7 @@ fn inner(
     (has_rows && (is_one || spots.len() <= columns)).then_some((top, bottom))
 }
 
-/// What bars and bands for intervals mean, and what limits hide: a picture goes where its notes do not.
+/// The lines below a picture: the meaning of error bars and bands, and what limits hide. A picture is often shown without its notes.
 fn sayings(spots: &[Spot]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     let intervals = spots.iter().map(|spot| spot.chart.intervals.clone()).filter(|text| !text.is_empty());
@@ -238,17 +240,17 @@ fn sayings(spots: &[Spot]) -> Vec<String> {
     texts
 }
 
-/// What the picture of charts says below them.
+/// The lines below the picture of these charts.
 pub(super) fn sayings_of(charts: &[Chart], page: &Page) -> Vec<String> {
     sayings(&spots(charts, page, Type::new(Typist { family: page.family }, page.size)))
 }
 
-/// Says texts below everything.
+/// Draws lines of text below everything.
 pub(super) fn say_below(scene: &mut Scene, kind: Type, texts: &[String]) {
     let typist = kind.typist;
     let room = scene.width - 2.0 * MARGIN;
     let wide = |text: &str| typist.width(&Line::plain(text), kind.small);
-    // A number stays beside its percent sign.
+    // A number is not separated from its percent sign.
     let lines = texts.iter().flat_map(|text| wrapped(&text.replace(" %", "\u{a0}%"), room, &wide));
     let lines: Vec<String> = lines.collect();
     if lines.is_empty() {
@@ -266,7 +268,7 @@ pub(super) fn say_below(scene: &mut Scene, kind: Type, texts: &[String]) {
     scene.height += MARGIN;
 }
 
-/// What limits that an author gives hide: a reader would not see it.
+/// Warnings about what an author's limits hide, which a reader could not see.
 fn cautions(spots: &[Spot]) -> Vec<String> {
     let is_cut = |spot: &&Spot| spot.is_cut();
     let beyond = |spot: &Spot| {
@@ -291,8 +293,8 @@ fn cautions(spots: &[Spot]) -> Vec<String> {
     cautions
 }
 
-/// The charts with a sign of its own for each look: where colours do not tell them apart, signs must, though a level
-/// then has not the same sign everywhere.
+/// The charts with a different sign for each look. In grey, signs must distinguish what colours distinguish otherwise, even though a
+/// level then does not have the same sign in every figure.
 pub(super) fn told_apart(charts: &[Chart]) -> Vec<Chart> {
     let mut charts = charts.to_vec();
     let lines = |chart: &&mut Chart| matches!(chart.geometry, Geometry::Lines | Geometry::Scaling | Geometry::Profile);
@@ -314,17 +316,17 @@ pub(super) fn told_apart(charts: &[Chart]) -> Vec<Chart> {
     charts
 }
 
-/// Whether a panel shows its vertical axis: it is the first of its row, or of another chart than the one to its left.
+/// Whether a panel shows its vertical axis: it is the first of its row, or the panel to its left belongs to another chart.
 fn starts(spots: &[Spot], index: usize, columns: usize) -> bool {
     index.is_multiple_of(columns) || spots[index].place != spots[index - 1].place
 }
 
-/// Whether a panel's lower axis has its title: no panel of the same chart stands below.
+/// Whether a panel's lower axis has a title: no panel of the same chart is below it.
 fn ends(spots: &[Spot], index: usize, columns: usize) -> bool {
     spots.get(index + columns).is_none_or(|below| below.place != spots[index].place)
 }
 
-/// Where a panel's axes stand and what they show.
+/// The position of a panel's axes, and which parts they show.
 struct Edges {
     left: f64,
     shows_left: bool,
@@ -334,7 +336,7 @@ struct Edges {
 fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: Option<usize>, area: &Area, width: f64) {
     let letter = index.map_or(String::new(), |index| format!("({}) ", letter(index)));
     let whole = Line::strong(&letter).then(Line::plain(&spot.panel.title));
-    // Smaller letters are better than names cut short.
+    // Smaller letters are better than shortened names.
     let size = (kind.size * width / kind.typist.width(&whole, kind.size)).max(6.0).min(kind.size);
     let room = width - kind.typist.width(&Line::strong(&letter), size);
     let titles: Vec<String> = spot.chart.panels.iter().map(|panel| panel.title.clone()).collect();
@@ -346,7 +348,7 @@ fn caption(scene: &mut Scene, kind: Type, spot: &Spot, index: Option<usize>, are
     });
 }
 
-/// a, b, … z, aa, ab, …
+/// The letter of a panel: a, b, … z, aa, ab, …
 pub fn letter(index: usize) -> String {
     let last = char::from(b'a' + (index % 26) as u8);
     if index < 26 { last.to_string() } else { format!("{}{last}", letter(index / 26 - 1)) }
@@ -387,38 +389,39 @@ impl Sheet<'_> {
 }
 
 impl Spot<'_> {
-    /// Whether an author gives an axis its ends.
+    /// Whether an author sets the ends of an axis.
     fn is_cut(&self) -> bool {
         [&self.chart.x, &self.chart.y].iter().any(|axis| axis.limits != (None, None))
     }
 
-    /// Which axes of its chart stand on the left and below: where names stand on the left, those of rows are on the x axis.
+    /// Which axes of its chart are on the left and below. If names are on the left, the x axis is on the left, except for rows and
+    /// fields.
     fn axes(&self) -> (AxisName, AxisName) {
         let is_turned =
             runs_across(&self.left, &self.bottom) && !matches!(self.chart.geometry, Geometry::Gantt | Geometry::Heat);
         if is_turned { (AxisName::X, AxisName::Y) } else { (AxisName::Y, AxisName::X) }
     }
 
-    /// Whether it has bars or repeats that run across, which they do on a screen alone.
+    /// Whether it has horizontal bars or repeats. They are horizontal only on a screen.
     fn has_bars_across(&self) -> bool {
         let is_bars =
             matches!(self.chart.geometry, Geometry::Bars | Geometry::Strip | Geometry::Stacked | Geometry::Percent);
         is_bars && matches!(self.left, Side::Names(..))
     }
 
-    /// What names or places stand along, and what values stand along.
+    /// The axis of names or places, and the axis of values.
     fn sides(&self) -> (&Side, &Side) {
         if runs_across(&self.left, &self.bottom) { (&self.left, &self.bottom) } else { (&self.bottom, &self.left) }
     }
 }
 
-/// How panels stand.
+/// The grid of panels.
 struct Grid {
     columns: usize,
-    /// Room to the left of each column's data.
+    /// Room to the left of each column's data, in points.
     rooms: Vec<f64>,
     data_width: f64,
-    /// The most that names to the left may take.
+    /// Maximum room for names on the left, in points.
     names_room: f64,
 }
 
@@ -426,7 +429,7 @@ impl Grid {
     fn new(spots: &[Spot], page: &Page, kind: Type, whole: f64) -> Self {
         let mut columns = page.columns.min(spots.len());
         loop {
-            // Rows of equal length.
+            // Rows should have equal lengths.
             columns = spots.len().div_ceil(spots.len().div_ceil(columns));
             let grid = Self::of(spots, page, kind, columns, whole);
             let narrow = |spot: &Spot| grid.data_width - spot.right < least_width(spot);
@@ -438,7 +441,7 @@ impl Grid {
     }
 
     fn of(spots: &[Spot], page: &Page, kind: Type, columns: usize, whole: f64) -> Self {
-        // On a screen names that are cut read alike, and several panels share theirs.
+        // On a screen, names get more room: shortened names look alike, and several panels share the same names.
         let least = if page.is_screen() { 0.3 * whole } else { 0.0 };
         let names_room = (0.42 * whole / columns as f64).max(least);
         let mut rooms = vec![0.0_f64; columns];
@@ -448,7 +451,7 @@ impl Grid {
                 *room = room.max(spot.left.left_room(kind, names_room));
             }
         }
-        // The last tick's label may stand out by half. One that is too wide for that is left out when the axis is drawn.
+        // Half of the last tick's label may be right of the data. A label that is too wide is left out when the axis is drawn.
         let overhang = spots.iter().map(|spot| spot.bottom.overhang(kind) - MARGIN).fold(0.0, f64::max);
         let mut last = overhang.min(0.1 * whole).max(0.9 * kind.small);
         if let Some(Inset { left, right, .. }) = page.part {
@@ -460,9 +463,10 @@ impl Grid {
         Self { columns, rooms, data_width: ((whole - used) / columns as f64).max(24.0), names_room }
     }
 
-    /// The width of each panel's data in a row of panels: a last row of fewer ones fills the page, so that no quarter of it stays blank.
+    /// The width of the data of each panel in a row. A last row with fewer panels fills the width of the page, so that no part of it
+    /// stays empty.
     fn width_of_row(&self, spots: &[Spot], first: usize, row: &[Spot]) -> f64 {
-        // Bars that run across stay as long as those of the same value or time above.
+        // Horizontal bars must have the same length as bars with the same value in the rows above.
         let goes_on = |spot: &Spot| spots[..first].iter().any(|above| above.place == spot.place);
         let is_across = |spot: &Spot| spot.has_bars_across() || spot.chart.geometry == Geometry::Gantt;
         let is_compared = |spot: &Spot| is_across(spot) && goes_on(spot);
@@ -474,7 +478,7 @@ impl Grid {
         (self.data_width * self.columns as f64 + rooms + between) / row.len().max(1) as f64
     }
 
-    /// The height of a panel's data: so much more than usual, but no more than serves it on a screen.
+    /// The height of a panel's data: `more` points higher than usual, but on a screen not higher than is useful.
     fn data_height(&self, spot: &Spot, page: &Page, kind: Type, more: f64) -> f64 {
         let rows = |names: &[String], share: f64| {
             let least = names.len() as f64 * kind.size * share;
@@ -483,7 +487,7 @@ impl Grid {
         let (least, most) = match (&spot.left, spot.chart.geometry) {
             (Side::Names(..), _) if spot.has_bars_across() => marks::heights_across(spot.chart),
             (Side::Names(names, _), Geometry::Effects | Geometry::Tornado) => {
-                // Names that are wider than their room go on in a second line.
+                // Names that are wider than their room continue on a second line.
                 let is_wide = |name: &String| kind.typist.width(&Line::plain(name), kind.small) > self.names_room;
                 rows(names, if names.iter().any(is_wide) { 2.6 } else { 1.7 })
             }
@@ -502,14 +506,14 @@ impl Grid {
     }
 }
 
-/// The names of an axis's places, without the axis's own name where each begins with it: `pin_memory off` is `off` there.
+/// The names of an axis's places. If each begins with the axis's own name, that name is left out: `pin_memory off` becomes `off`.
 fn within_title(axis: &crate::figure::Axis) -> Vec<String> {
     let rest = |name: &String| Some(name.strip_prefix(&axis.name)?.strip_prefix(' ')?.to_owned());
     let short: Option<Vec<String>> = axis.categories.iter().map(rest).collect();
     short.filter(|_| !axis.name.is_empty()).unwrap_or_else(|| axis.categories.clone())
 }
 
-/// Narrower, bars run together and names cannot be read.
+/// The width in points below which bars run together and names cannot be read.
 fn least_width(spot: &Spot) -> f64 {
     let places = spot.chart.x.categories.len().max(1) as f64;
     match spot.chart.geometry {
@@ -551,12 +555,12 @@ fn spots<'a>(charts: &'a [Chart], page: &Page, kind: Type) -> Vec<Spot<'a>> {
 
 fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
     let names = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::plain(axis.title()));
-    // A title in the middle of what scrolls would be out of sight.
+    // On a screen, the axis can scroll, and a title in its middle would be out of view.
     let untitled = |axis: &crate::figure::Axis| Side::Names(within_title(axis), Line::default());
     let (low, high) = chart.y.reach.unwrap_or_else(|| extent(chart));
     let values = || Ruler::new(&chart.y, (low, high), reach(chart, &chart.y), 5);
     match chart.geometry {
-        // On a screen names need no turning, and any number of bars can be scrolled.
+        // On a screen, horizontal bars need no rotated names, and any number of them can be scrolled.
         Geometry::Bars | Geometry::Strip | Geometry::Stacked if page.is_screen() => {
             (untitled(&chart.x), Side::Numbers(values()))
         }
@@ -584,7 +588,7 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
         Geometry::Heat => (names(&chart.y), names(&chart.x)),
         Geometry::Effects | Geometry::Tornado => {
             let (low, high) = span(chart);
-            // 1 says: no effect. It is always in sight.
+            // 1 means no effect, so it is always visible.
             let ends = (low.min(1.0), high.max(1.0));
             (
                 names(&crate::figure::Axis { name: String::new(), ..chart.x.clone() }),
@@ -594,11 +598,11 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
     }
 }
 
-/// Which numbers an axis of a chart must hold besides its values.
+/// Which numbers an axis must include besides its values.
 fn reach(chart: &Chart, axis: &crate::figure::Axis) -> Reach {
     match chart.geometry {
         Geometry::Lines | Geometry::Strip => Reach::Free,
-        // Means that are compared as ratios stand between two numbers.
+        // Means that are compared as ratios need ticks on both sides.
         Geometry::Profile if axis.scale == Scale::Log => Reach::Enclosing,
         Geometry::Profile => Reach::Free,
         Geometry::Scatter if axis.scale == Scale::Log => Reach::Free,
@@ -611,13 +615,13 @@ pub(super) fn begins_at_zero(chart: &Chart, axis: &crate::figure::Axis) -> bool 
     reach(chart, axis) == Reach::FromZero
 }
 
-/// From where to where an axis of values reaches: the values, with room for what stands above them.
+/// The range of an axis of values: the values, and room for what is drawn above them.
 pub(super) fn extent(chart: &Chart) -> (f64, f64) {
-    // Names of roofs stand above them.
+    // The names of roofs are above them.
     let is_roofed = chart.geometry == Geometry::Scatter && reach(chart, &chart.y) == Reach::Free;
     let (low, high) = span(chart);
     let high = if is_roofed { 2.0 * high } else { high };
-    // Brackets and their words stand above the marks.
+    // Brackets and their text are above the marks.
     let brackets = chart.additions.iter().filter(|one| matches!(one.kind, AdditionKind::Bracket { .. })).count() as f64;
     let high = match chart.y.scale {
         _ if brackets == 0.0 => high,
@@ -627,7 +631,7 @@ pub(super) fn extent(chart: &Chart) -> (f64, f64) {
     (low, high)
 }
 
-/// The axis along which lines run: whole numbers where their points have no others.
+/// The horizontal axis of lines, with whole numbers if all of its points have whole numbers.
 fn along_lines(chart: &Chart) -> Ruler {
     let mut places: Vec<f64> = chart
         .series()
@@ -639,20 +643,20 @@ fn along_lines(chart: &Chart) -> Ruler {
     places.dedup();
     let ends = (places.first().copied().unwrap_or(0.0), places.last().copied().unwrap_or(1.0));
     let whole = if chart.geometry == Geometry::Scaling { Ruler::at(&chart.x, &places) } else { None };
-    // Equal steps of a logarithmic axis are twice as many GPUs: its ticks are their numbers.
+    // On a logarithmic axis of GPUs, the ticks are the numbers of GPUs that were used.
     let has_places = chart.geometry == Geometry::Scaling && chart.x.scale == Scale::Log && places.len() <= 8;
     let is_usual = chart.x.ticks.is_empty() && chart.x.tick_count.is_none();
     let ticks = if has_places && is_usual { places.clone() } else { chart.x.ticks.clone() };
     let axis = crate::figure::Axis { ticks, ..chart.x.clone() };
     let mut along = whole.unwrap_or_else(|| Ruler::new(&axis, ends, Reach::Free, 5));
-    // There is no half epoch.
+    // For example, there is no half epoch.
     if chart.x.ticks.is_empty() && places.iter().all(|x| x.fract() == 0.0) {
         along.whole_numbers();
     }
     along
 }
 
-/// From the least to the greatest value, ends of intervals included.
+/// From the smallest to the greatest value, including the ends of intervals.
 fn span(chart: &Chart) -> (f64, f64) {
     if chart.geometry == Geometry::Stacked {
         return (0.0, marks::greatest_sum(chart));

@@ -1,4 +1,4 @@
-//! What stands for which series: in rows above the data, which they never cover.
+//! The legend, which names the looks of series. It is drawn in rows above the data and never covers data.
 
 use super::letter::{Anchor, Line};
 use super::look::{INK, Paint, bar, hollow, marker};
@@ -8,22 +8,22 @@ use super::side::Type;
 use crate::figure::chart::{Chart, Geometry, PUBLISHED, Role, Series};
 use crate::figure::style::Palette;
 
-/// The width of a sample, and the gap behind it.
+/// The width of a sample, and the gap after it.
 const SAMPLE: (f64, f64) = (13.0, 3.5);
-/// Ideals that a legend lists. Others are named where they are drawn.
+/// Ideals that the legend lists. Other ideals are named next to their lines.
 pub(super) const LISTED: [&str; 2] = ["ideal", "front"];
-/// Between entries.
+/// The gap between entries.
 const GAP: f64 = 10.0;
 
 #[derive(Clone)]
 struct Entry {
-    /// The name of its series, and the name as it is set.
+    /// The name of its series, and the name as drawn.
     series: String,
     name: String,
-    /// The width that it takes in its row.
+    /// Its width in a row.
     width: f64,
     paint: Paint,
-    /// What has a sample of its own: a legend of several figures may show a level as an area and as a line.
+    /// The geometries for which it has samples: the common legend of several figures may show a level both as an area and as a line.
     geometries: Vec<Geometry>,
     role: Role,
 }
@@ -34,18 +34,18 @@ impl Entry {
         Self { series: name.clone(), name, width: 0.0, paint, geometries: vec![geometry], role }
     }
 
-    /// Whether two entries say different things of one name, or the same of two.
+    /// Whether two entries give the same name different looks, or different names the same look.
     fn contradicts(&self, other: &Self) -> bool {
         self.role == other.role && (self.name == other.name) != (self.paint == other.paint)
     }
 
-    /// The room of its samples.
+    /// The width of its samples.
     fn samples(&self) -> f64 {
         self.geometries.len() as f64 * (SAMPLE.0 + SAMPLE.1)
     }
 }
 
-/// The look of a level as a small area, as wide and as high.
+/// A small area in the look of a level, with this width and height.
 pub fn swatch(look: &crate::figure::Look, width: f64, height: f64) -> Scene {
     let mut scene = Scene { width, height, ..Scene::default() };
     let area = Area { left: 0.0, top: 0.0, width, height };
@@ -53,29 +53,29 @@ pub fn swatch(look: &crate::figure::Look, width: f64, height: f64) -> Scene {
     scene
 }
 
-/// Why a figure keeps its own legend beside others.
+/// Why a figure keeps its own legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Apart {
-    /// It has no entry in common with any.
+    /// It has no entry in common with other figures.
     Alone,
-    /// It gives a name another look than those before, or a look another name.
+    /// It gives a name another look than earlier figures do, or a look another name.
     Contradicts,
-    /// It needs no legend, as names stand beside its marks, and gives looks of the common one other names.
+    /// It needs no legend, because names are next to its marks, but it uses looks of the common legend for other names.
     NamedBeside,
 }
 
-/// A legend, in rows.
+/// A legend as rows.
 pub(super) struct Legend {
     rows: Vec<Vec<Entry>>,
 }
 
 impl Legend {
-    /// The legend of charts, in rows of a width; empty where nothing has to be told apart.
+    /// The legend of charts, in rows of this width; empty if no series must be distinguished.
     pub fn new(charts: &[&Chart], palette: Palette, kind: Type, width: f64, most: Option<usize>) -> Self {
         Self::of(entries(charts, palette), kind, width, most)
     }
 
-    /// One legend of the charts of several figures, and why some of them keep their own.
+    /// One common legend for the charts of several figures, and for each figure that keeps its own legend, the reason.
     pub fn common(figures: &[Vec<&Chart>], palette: Palette, kind: Type, width: f64) -> (Self, Vec<Option<Apart>>) {
         let own: Vec<Vec<Entry>> = figures.iter().map(|charts| entries(charts, palette)).collect();
         let mut common: Vec<Entry> = Vec::new();
@@ -100,7 +100,7 @@ impl Legend {
                 *reason = Some(Apart::NamedBeside);
             }
         }
-        // That of one figure says nothing of others: it stays with it.
+        // If only one figure has a legend, it stays with that figure.
         let mut agreeing = reasons.iter_mut().zip(&own).filter(|(reason, own)| reason.is_none() && !own.is_empty());
         if let (Some((reason, _)), None) = (agreeing.next(), agreeing.next()) {
             *reason = Some(Apart::Contradicts);
@@ -109,10 +109,10 @@ impl Legend {
         (Self::of(common, kind, width, None), reasons)
     }
 
-    /// Entries in rows of a width.
+    /// Puts entries into rows of this width.
     fn of(mut entries: Vec<Entry>, kind: Type, width: f64, most: Option<usize>) -> Self {
         let most = most.filter(|most| *most > 0).unwrap_or(usize::MAX);
-        // A mark that no axis names needs one.
+        // A single entry is needed only for published marks, which no axis names.
         if entries.len() < 2 && entries.iter().all(|entry| entry.role != Role::Published) {
             entries.clear();
         }
@@ -138,7 +138,7 @@ impl Legend {
         Self { rows: aligned(rows, width) }
     }
 
-    /// How wide it is.
+    /// Its width.
     pub fn width(&self) -> f64 {
         self.rows.iter().map(|row| width_of(row.iter().map(|entry| entry.width))).fold(0.0, f64::max)
     }
@@ -148,12 +148,12 @@ impl Legend {
         Self { rows: Vec::new() }
     }
 
-    /// How high it is, with the gap below it.
+    /// Its height, including the gap below it.
     pub fn height(&self, kind: Type) -> f64 {
         if self.rows.is_empty() { 0.0 } else { self.rows.len() as f64 * row_height(kind) + 3.0 }
     }
 
-    /// Draws it from a corner on.
+    /// Draws it; the position is its upper left corner.
     pub fn draw(&self, scene: &mut Scene, kind: Type, (left, top): (f64, f64)) {
         scene.part(Part::Legend, |scene| {
             for (row, entries) in self.rows.iter().enumerate() {
@@ -182,7 +182,7 @@ fn width_of(entries: impl ExactSizeIterator<Item = f64>) -> f64 {
     entries.sum::<f64>() + gaps
 }
 
-/// The same entries in columns, where that takes no more rows.
+/// Aligns the entries in columns, if this needs no more rows.
 fn aligned(rows: Vec<Vec<Entry>>, width: f64) -> Vec<Vec<Entry>> {
     let (count, most) = (rows.len(), rows.iter().map(Vec::len).max().unwrap_or(0));
     let wide: Vec<f64> = rows.iter().flatten().map(|entry| entry.width).collect();
@@ -210,7 +210,7 @@ fn row_height(kind: Type) -> f64 {
     kind.typist.leading(kind.small) + 1.5
 }
 
-/// What must be told apart in charts: series that are drawn, what would be if nothing were lost, and what papers print.
+/// The entries that charts need: series that are drawn, ideals, and published values.
 fn entries(charts: &[&Chart], palette: Palette) -> Vec<Entry> {
     let mut entries = measured(charts.iter().copied().filter(|chart| needs_one(chart)), palette);
     let grey = Paint::of(&crate::figure::Look::Grey, 0, palette);
@@ -224,13 +224,13 @@ fn entries(charts: &[&Chart], palette: Palette) -> Vec<Entry> {
     entries
 }
 
-/// The series of charts that are drawn, each name once.
+/// The measured series of charts that are drawn, each name once.
 fn measured<'a>(charts: impl Iterator<Item = &'a Chart>, palette: Palette) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for chart in charts {
         for series in chart.legend() {
             if !series.name.is_empty() && entries.iter().all(|entry| entry.name != series.name) {
-                // Rows of a chart of activity have one look for each kind.
+                // In a chart of activity, all rows of one kind have the same look.
                 let variant = if chart.geometry == Geometry::Gantt { 0 } else { series.variant };
                 let paint = Paint::of(&series.look, variant, palette);
                 entries.push(Entry::new(&series.name, paint, chart.geometry, Role::Measured));
@@ -240,10 +240,10 @@ fn measured<'a>(charts: impl Iterator<Item = &'a Chart>, palette: Palette) -> Ve
     entries
 }
 
-/// Adds an entry to those of other figures: a sample is added where it is drawn otherwise there.
+/// Adds an entry to those of other figures. If the entry exists with another geometry, it gets one more sample.
 fn join(entries: &mut Vec<Entry>, entry: Entry) {
     let Some(known) = entries.iter_mut().find(|known| known.name == entry.name && known.role == entry.role) else {
-        // What was measured stands before what was not.
+        // Measured entries come before all others.
         let is_before = |known: &Entry| known.role == Role::Measured || entry.role != Role::Measured;
         let place = entries.iter().position(|known| !is_before(known)).unwrap_or(entries.len());
         entries.insert(place, entry);
@@ -257,12 +257,12 @@ fn join(entries: &mut Vec<Entry>, entry: Entry) {
     }
 }
 
-/// Whether series are drawn as areas.
+/// Whether this geometry draws areas.
 fn is_area(geometry: Geometry) -> bool {
     matches!(geometry, Geometry::Bars | Geometry::Stacked | Geometry::Percent | Geometry::Gantt)
 }
 
-/// Whether series are drawn as points that lines join.
+/// Whether this geometry draws points that are joined by lines.
 fn has_line(geometry: Geometry) -> bool {
     !is_area(geometry) && !matches!(geometry, Geometry::Strip | Geometry::Scatter)
 }
@@ -283,12 +283,12 @@ fn sample(scene: &mut Scene, (entry, geometry): (&Entry, Geometry), x: f64, midd
     }
 }
 
-/// The line of what would be if nothing were lost.
+/// How an ideal's line is drawn.
 pub(super) fn ideal_stroke(paint: &Paint) -> Stroke {
     Stroke { colour: paint.line, width: 0.7, dash: vec![1.4, 1.6], round: false }
 }
 
-/// Whether colours say what names along the axis do not.
+/// Whether colours show something that the names along the axis do not.
 fn needs_one(chart: &Chart) -> bool {
     let named_below = |series: &Series| {
         series

@@ -1,11 +1,11 @@
-//! Lines of text on a page: set where they are wanted, cut where they are too long, powers raised.
+//! Lines of text on a page: placed at a position, shortened if they are too long, with raised powers.
 
 use super::font::Face;
 use super::look::INK;
 use super::scene::{Colour, Item, Scene, Text};
 use crate::figure::style::Family;
 
-/// How small raised text is, and how high its baseline lies.
+/// The size of raised text and the height of its baseline, as multiples of the type size.
 const RAISED: (f64, f64) = (0.68, 0.40);
 
 /// A part of a line.
@@ -29,7 +29,7 @@ impl Line {
         Self(vec![Span { text: text.into(), raised: false, strong: true }])
     }
 
-    /// 10 to a power, with another text before and one after it.
+    /// Ten to a power, with text before and after it.
     pub fn power(before: &str, exponent: i32, after: &str) -> Self {
         let span = |text: String, raised| Span { text, raised, strong: false };
         let spans = [
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// The point of a line of text that its position gives.
+/// Which point of a line of text its position refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -58,7 +58,7 @@ pub(super) enum Anchor {
     End,
 }
 
-/// How a line is set.
+/// How a line is drawn.
 #[derive(Clone, Copy, Debug, Default)]
 struct Setting {
     colour: Colour,
@@ -67,7 +67,7 @@ struct Setting {
     on_colour: bool,
 }
 
-/// The greatest count below `most` that fits, or 0; if one fits, so do those below it.
+/// The greatest count below `most` that fits, or 0. If a count fits, all smaller ones must fit, too.
 fn longest(most: usize, fits: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, most.max(1));
     while high - low > 1 {
@@ -77,7 +77,7 @@ fn longest(most: usize, fits: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// The length of what all texts begin with, up to where a word begins.
+/// The length of the common beginning of all texts, up to the start of a word.
 fn shared_start<'t>(mut texts: impl Iterator<Item = &'t str>) -> usize {
     let Some(first) = texts.next() else { return 0 };
     let shared = texts.fold(first.len(), |shared, text| {
@@ -87,7 +87,7 @@ fn shared_start<'t>(mut texts: impl Iterator<Item = &'t str>) -> usize {
     first[..shared].rfind(' ').map_or(0, |space| space + 1)
 }
 
-/// Sets text in one family.
+/// Draws text in one family.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Typist {
     pub family: Family,
@@ -103,7 +103,7 @@ impl Typist {
         line.0.iter().map(part).collect()
     }
 
-    /// How long a line is in points.
+    /// The width of a line in points.
     pub fn width(self, line: &Line, size: f64) -> f64 {
         self.parts(line, size).iter().map(|(face, size, _, text)| face.measure(text) * size).sum()
     }
@@ -113,29 +113,29 @@ impl Typist {
         Face::of(self.family, false).capital() * size
     }
 
-    /// What a line covers above its baseline, raised parts included.
+    /// How far a line extends above its baseline, including raised parts.
     pub fn reach(self, line: &Line, size: f64) -> f64 {
         let tops = self.parts(line, size).into_iter().map(|(face, size, lift, _)| lift + face.ascent() * size);
         tops.fold(0.0, f64::max)
     }
 
-    /// What letters cover above their baseline.
+    /// How far letters extend above their baseline.
     pub fn ascent(self, size: f64) -> f64 {
         Face::of(self.family, false).ascent() * size
     }
 
-    /// What a line covers below its baseline.
+    /// How far a line extends below its baseline.
     pub fn descent(self, size: f64) -> f64 {
         Face::of(self.family, false).descent() * size
     }
 
-    /// From one baseline to the next.
+    /// The distance between two baselines.
     pub fn leading(self, size: f64) -> f64 {
         size * 1.22
     }
 
-    /// Texts, each cut to a width where it is longer. No two that differ are cut to the same: where their beginnings read alike, both ends
-    /// are kept, or what begins where they differ, or they are numbered.
+    /// The texts, each shortened if it is wider than `width`. Different texts remain different: if their beginnings are equal, both ends
+    /// are kept, or the part where they differ, or they are numbered.
     pub fn cut_apart(self, texts: &[String], size: f64, width: f64) -> Vec<String> {
         let mut shown: Vec<String> = texts.iter().map(|text| self.cut(text, size, width)).collect();
         let alike = |shown: &[String]| -> Vec<usize> {
@@ -173,7 +173,7 @@ impl Typist {
         shown
     }
 
-    /// The text, cut to a width with an ellipsis between its beginning and its end where it is longer.
+    /// The text, shortened to a width with an ellipsis in its middle if it is too long.
     fn cut_within(self, text: &str, size: f64, width: f64) -> String {
         let letters: Vec<char> = text.chars().collect();
         let kept = |count: usize| -> String {
@@ -185,7 +185,7 @@ impl Typist {
         kept(longest(letters.len(), |count| self.width(&Line::plain(kept(count)), size) <= width))
     }
 
-    /// The text, cut to a width with an ellipsis where it is longer.
+    /// The text, shortened to a width with an ellipsis at its end if it is too long.
     pub fn cut(self, text: &str, size: f64, width: f64) -> String {
         let fits = |text: &str| self.width(&Line::plain(text), size) <= width;
         if fits(text) {
@@ -196,17 +196,17 @@ impl Typist {
         kept(longest(letters.len(), |count| fits(&kept(count))))
     }
 
-    /// Sets a line; `at` is the baseline at its anchor.
+    /// Draws a line. `at` is the point on the baseline that `anchor` names.
     pub fn set(self, scene: &mut Scene, line: &Line, size: f64, at: (f64, f64), anchor: Anchor) {
         self.set_as(scene, line, size, at, anchor, Setting { colour: INK, ..Setting::default() });
     }
 
-    /// The same upwards: the anchor is along the line.
+    /// Draws a line upwards; the anchor refers to the direction of the line.
     pub fn set_upwards(self, scene: &mut Scene, line: &Line, size: f64, at: (f64, f64), anchor: Anchor) {
         self.set_as(scene, line, size, at, anchor, Setting { colour: INK, upwards: true, ..Setting::default() });
     }
 
-    /// The same in a colour, as part of the data.
+    /// Draws a line in a colour, as part of the data.
     pub fn set_in_data(
         self,
         scene: &mut Scene,
@@ -218,7 +218,7 @@ impl Typist {
         self.set_as(scene, line, size, at, anchor, Setting { colour, in_data: true, ..Setting::default() });
     }
 
-    /// The same in the middle of a coloured area.
+    /// Draws a line in the middle of a coloured area.
     pub fn set_on_colour(self, scene: &mut Scene, line: &Line, size: f64, at: (f64, f64), colour: Colour) {
         let setting = Setting { colour, in_data: true, on_colour: true, ..Setting::default() };
         self.set_as(scene, line, size, at, Anchor::Middle, setting);

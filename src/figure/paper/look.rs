@@ -1,4 +1,4 @@
-//! How a series looks on paper: its colour or grey, its hatch, its marker, its dash.
+//! The look of a series on paper: its colour or grey, its hatch, its marker and its dash.
 
 use super::path::{Area, Segment, circle, polygon, rectangle};
 use super::scene::{Colour, Scene, Stroke};
@@ -6,16 +6,16 @@ use crate::figure::chart::Look;
 use crate::figure::palette::{Hatch, Marker, Sign};
 use crate::figure::style::Palette;
 
-/// What is written and drawn in black.
+/// The colour of text and axes.
 pub(super) const INK: Colour = [0x1a; 3];
-/// Lines that lead the eye and are no data.
+/// The colour of auxiliary lines, which are not data.
 pub(super) const FAINT: Colour = [0xdc; 3];
-/// Greys of areas, told apart in print; hatches say the same.
+/// Greys of areas, distinguishable in print; hatches distinguish them, too.
 const AREAS: [u8; 8] = [0xc8, 0x8c, 0xe6, 0x64, 0xaa, 0xf2, 0x46, 0x78];
 /// Greys of lines.
 const LINES: [u8; 4] = [0x1e, 0x6e, 0x46, 0x96];
 
-/// How one series is painted.
+/// The colours and sign of one series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Paint {
     /// Colour of areas.
@@ -24,7 +24,7 @@ pub(super) struct Paint {
     pub hatch: Colour,
     /// Colour of lines and points.
     pub line: Colour,
-    /// Its second sign.
+    /// Its second sign: marker, hatch and dash.
     pub sign: Sign,
 }
 
@@ -35,9 +35,9 @@ impl Paint {
         let sign = look.sign_of(variant);
         match palette {
             Palette::Colour => {
-                // Bright colours carry dark lines, dark ones bright lines.
+                // Bright colours have dark hatches, and dark colours have bright ones.
                 let toward = if luminance(rgb) > 0.22 { [0; 3] } else { [0xff; 3] };
-                // Thin lines of a bright yellow would be lost on white paper.
+                // Bright yellow is darkened for lines, because thin lines would not be visible on white paper.
                 let line = if luminance(rgb) > 0.6 { mix(rgb, [0; 3], 0.22) } else { rgb };
                 Self { fill: rgb, hatch: mix(rgb, toward, 0.55), line, sign }
             }
@@ -60,13 +60,13 @@ impl Paint {
     }
 }
 
-/// From 0 for black to 1 for white, as the eye sees it.
+/// The perceived brightness, from 0 for black to 1 for white.
 pub(super) fn luminance(colour: Colour) -> f64 {
     let [red, green, blue] = colour.map(|byte| (f64::from(byte) / 255.0).powf(2.2));
     0.2126 * red + 0.7152 * green + 0.0722 * blue
 }
 
-/// A colour between two.
+/// A mixture of two colours.
 pub(super) fn mix(from: Colour, to: Colour, share: f64) -> Colour {
     let byte = |index: usize| {
         let (from, to) = (f64::from(from[index]), f64::from(to[index]));
@@ -75,7 +75,7 @@ pub(super) fn mix(from: Colour, to: Colour, share: f64) -> Colour {
     [byte(0), byte(1), byte(2)]
 }
 
-/// An area in a look, with its hatch and a thin edge.
+/// Draws an area in a look, with its hatch and a thin edge.
 pub(super) fn bar(scene: &mut Scene, area: &Area, paint: &Paint) {
     if area.width <= 0.0 || area.height <= 0.0 {
         return;
@@ -85,7 +85,7 @@ pub(super) fn bar(scene: &mut Scene, area: &Area, paint: &Paint) {
     scene.rectangle(area, None, Some(Stroke::new(mix(paint.fill, [0; 3], 0.55), 0.4)));
 }
 
-/// Between the lines of a hatch.
+/// Distance between the lines of a hatch, in points.
 const STEP: f64 = 3.4;
 
 fn hatch(scene: &mut Scene, area: &Area, paint: &Paint) {
@@ -123,13 +123,13 @@ fn hatch(scene: &mut Scene, area: &Area, paint: &Paint) {
     scene.path(segments, None, Some(Stroke::new(paint.hatch, 0.5)));
 }
 
-/// Lines at 45° within an area, as far as they reach in it.
+/// Adds lines at 45°, clipped to an area.
 fn diagonals(area: &Area, rising: bool, segments: &mut Vec<Segment>) {
     let (width, height) = (area.width, area.height);
     let step = STEP * std::f64::consts::SQRT_2;
     let mut offset = step * 0.5;
     while offset < width + height {
-        // From the lower edge, or the left one, up to the right at 45°.
+        // The line starts at the lower edge or at the left edge and rises to the right at 45°.
         let (mut from, mut to) =
             ((offset.min(width), (offset - width).max(0.0)), ((offset - height).max(0.0), offset.min(height)));
         if rising {
@@ -143,16 +143,16 @@ fn diagonals(area: &Area, rising: bool, segments: &mut Vec<Segment>) {
     }
 }
 
-/// The mark of what a paper prints: a diamond, white within.
+/// Draws the mark of a published value: a white diamond with an edge.
 pub(super) fn hollow(scene: &mut Scene, (x, y): (f64, f64), radius: f64, line: Colour) {
     let corners = [(x + radius, y), (x, y + radius), (x - radius, y), (x, y - radius)];
     scene.path(polygon(&corners), Some(([0xff; 3], 1.0)), Some(Stroke::new(line, 0.8)));
 }
 
-/// The shape of a point.
+/// Draws the marker of a point.
 pub(super) fn marker(scene: &mut Scene, centre: (f64, f64), radius: f64, paint: &Paint) {
     let fill = Some((paint.line, 1.0));
-    // A thin white edge keeps points apart from the lines through them.
+    // A thin white edge separates points from the lines through them.
     let edge = Some(Stroke::new([0xff; 3], 0.3));
     let (x, y) = centre;
     let corners = |count: u32, angle: f64| -> Vec<(f64, f64)> {

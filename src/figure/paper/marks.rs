@@ -1,4 +1,4 @@
-//! What is drawn for the data of a panel, form by form.
+//! Draws the data of a panel, for each geometry.
 
 use super::legend::{LISTED, ideal_stroke};
 use super::letter::{Anchor, Line};
@@ -11,42 +11,42 @@ use crate::figure::chart::{BOX_REPEATS, Chart, Geometry, Panel, Point, Role, Ser
 use crate::figure::number::{short, significant};
 use crate::figure::style::Palette;
 
-/// From the data of a heat map to the numbers of its key.
+/// Gap between the data of a heat map and the numbers of its key, in points.
 const HEAT_KEY: f64 = 13.0;
-/// What lies around an error bar, so that no hatch hides it.
+/// Colour and width of the border of error bars, so that a hatch does not hide them.
 const CASING: (Colour, f64) = ([0xff; 3], 1.6);
-/// The width of lines.
+/// Width of lines in points.
 pub(super) const LINE: f64 = 1.1;
-/// The share of a place that bars take, and the widest bar.
+/// The share of the room of a place that bars take, and their maximum width in points.
 pub(super) const BARS: (f64, f64) = (0.78, 22.0);
-/// The least thickness of bars that run across.
+/// Minimum thickness of horizontal bars in points.
 const LEAST_BAR: f64 = 10.7;
-/// Between a bar and its number, and between two numbers.
+/// Gap between a bar and its number, and between two numbers.
 const NUMBER_GAP: f64 = 4.0;
-/// What is less important than ink.
+/// The colour of less important text.
 const MUTED: Colour = [0x66; 3];
 
-/// Where a panel's data is drawn.
+/// The area in which a panel's data is drawn.
 pub(super) struct Field<'a> {
     pub area: Area,
     pub left: &'a Side,
     pub bottom: &'a Side,
     pub palette: Palette,
     pub kind: Type,
-    /// The places of its chart and of its panel.
+    /// The indices of its chart and of its panel.
     pub place: [usize; 2],
-    /// The share of a place that bars take, and the widest bar.
+    /// The share of the room of a place that bars take, and their maximum width in points.
     pub bars: (f64, f64),
-    /// The width of lines.
+    /// Width of lines in points.
     pub line: f64,
-    /// The room to the right of the data.
+    /// Room to the right of the data in points.
     pub right: f64,
-    /// An author gives limits, so that values may lie beyond the axes.
+    /// Whether an author sets limits, so that values may be beyond the axes.
     pub is_cut: bool,
 }
 
 impl Field<'_> {
-    /// Whether a point lies on both axes.
+    /// Whether a point is within both axes.
     fn holds(&self, point: &Point) -> bool {
         let (names, numbers) = if self.is_across() { (self.left, self.bottom) } else { (self.bottom, self.left) };
         !self.is_cut || names.shows(point.x) && numbers.shows(point.value.median)
@@ -60,42 +60,42 @@ impl Field<'_> {
         self.area.bottom() - self.left.place(value) * self.area.height
     }
 
-    /// The middle of a row; the first is above.
+    /// The middle of a row, counted from the top.
     pub(super) fn row(&self, row: f64) -> f64 {
         self.area.top + self.left.place(row) * self.area.height
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     fn rows(&self) -> f64 {
         if let Side::Names(names, _) = self.left { names.len().max(1) as f64 } else { 1.0 }
     }
 
-    /// Whether values run to the right and names from top to bottom.
+    /// Whether values run from left to right and names from top to bottom.
     pub fn is_across(&self) -> bool {
         runs_across(self.left, self.bottom)
     }
 
-    /// The length along the names.
+    /// The length of the axis of names.
     fn length(&self) -> f64 {
         if self.is_across() { self.area.height } else { self.area.width }
     }
 
-    /// The middle of a place along the names.
+    /// The middle of a place on the axis of names.
     fn middle(&self, place: f64) -> f64 {
         if self.is_across() { self.row(place) } else { self.x(place) }
     }
 
-    /// Where a value lies along the numbers.
+    /// The position of a value on the axis of values.
     pub(super) fn value(&self, value: f64) -> f64 {
         if self.is_across() { self.x(value) } else { self.y(value) }
     }
 
-    /// The point at a distance along the names and one along the numbers.
+    /// The point at these positions on the axis of names and on the axis of values.
     pub(super) fn at(&self, along: f64, value: f64) -> (f64, f64) {
         if self.is_across() { (value, along) } else { (along, value) }
     }
 
-    /// The area between two distances along the names and two along the numbers.
+    /// The area between two positions on the axis of names and two on the axis of values.
     fn between(&self, along: (f64, f64), values: (f64, f64)) -> Area {
         Area::between(self.at(along.0, values.0), self.at(along.1, values.1))
     }
@@ -104,18 +104,18 @@ impl Field<'_> {
         Paint::of(&series.look, series.variant, self.palette)
     }
 
-    /// The part that a line is.
+    /// The part of the page that a series' line is.
     fn line_of(&self, panel: &Panel, series: &Series) -> Part {
         let place = panel.series.element_offset(series).unwrap_or_default();
         Part::Line([self.place[0], self.place[1], place])
     }
 
-    /// The ends of an interval with caps, at a distance along the names.
+    /// Draws an interval with caps, at a position on the axis of names.
     fn whisker(&self, scene: &mut Scene, along: f64, value: &Value, cap: f64) {
         self.whisker_in(scene, along, value, cap, &(INK, 0.6));
     }
 
-    /// The same in a colour and a width.
+    /// Draws an interval in this colour and width.
     fn whisker_in(&self, scene: &mut Scene, along: f64, value: &Value, cap: f64, (colour, width): &(Colour, f64)) {
         let Some(ends) = value.interval.filter(|ends| ends.low.is_finite() && ends.high.is_finite()) else { return };
         let (low, high) = (self.value(ends.low), self.value(ends.high));
@@ -132,7 +132,7 @@ impl Field<'_> {
         scene.path(segments, None, Some(Stroke::new(*colour, *width)));
     }
 
-    /// Says that an area stands for a point of a series of this panel.
+    /// Records that an area is the mark of a point of a series of this panel.
     fn mark(&self, scene: &mut Scene, (panel, series, point): (&Panel, &Series, &Point), area: Area) {
         let place = (panel.series.element_offset(series), series.points.element_offset(point));
         if let (Some(series), Some(of_point)) = place {
@@ -141,7 +141,7 @@ impl Field<'_> {
         }
     }
 
-    /// Sets numbers behind the end of a bar; gives the area of both.
+    /// Draws numbers after the end of a bar, and returns the area of the bar and its numbers.
     fn numbers(&self, scene: &mut Scene, bar: Area, end: f64, numbers: &[(String, Colour)]) -> Area {
         let (typist, size) = (self.kind.typist, self.kind.small);
         let mut x = end.max(bar.right()) + NUMBER_GAP;
@@ -155,18 +155,18 @@ impl Field<'_> {
     }
 }
 
-/// What surrounds a point by a radius.
+/// The square of this radius around a point.
 fn around((x, y): (f64, f64), radius: f64) -> Area {
     Area::between((x - radius, y - radius), (x + radius, y + radius))
 }
 
-/// What stands behind the bar of a point: its value as the axis shows it, and its ratio to the baseline.
+/// The numbers after the bar of a point: its value as the axis shows it, and its ratio to the baseline.
 fn numbers_of(point: &Point, axis: &Side) -> Vec<(String, Colour)> {
     let ratio = point.ratio.map(|ratio| (format!("{}×", short(ratio.median)), MUTED));
     std::iter::once((short(axis.shown(point.value.median)), INK)).chain(ratio).collect()
 }
 
-/// The room to the right of bars and points that run across: that of the numbers behind them, or of half the last tick's label.
+/// The room to the right of horizontal bars and points, for their numbers or for half of the last tick's label.
 pub(super) fn numbers_room(chart: &Chart, axis: &Side, kind: Type) -> f64 {
     let wide = |numbers: &[(String, Colour)]| -> f64 {
         numbers.iter().map(|(text, _)| kind.typist.width(&Line::plain(text), kind.small) + NUMBER_GAP).sum()
@@ -182,7 +182,7 @@ pub(super) fn numbers_room(chart: &Chart, axis: &Side, kind: Type) -> f64 {
     }
 }
 
-/// The least and the greatest height of bars that run across.
+/// The smallest and the greatest height of horizontal bars.
 pub(super) fn heights_across(chart: &Chart) -> (f64, f64) {
     let (one, widest) = match chart.geometry {
         Geometry::Stacked | Geometry::Percent => (1, 1.4 * BARS.1),
@@ -222,18 +222,19 @@ pub(super) fn sound(series: &Series) -> impl Iterator<Item = &Point> {
     series.points.iter().filter(|point| point.value.median.is_finite() && point.x.is_finite())
 }
 
-/// What was measured: what a paper prints of it is drawn over it.
+/// The measured series. Published values are drawn on top of them.
 fn measured(panel: &Panel) -> impl Iterator<Item = &Series> {
     panel.series.iter().filter(|series| series.role == Role::Measured)
 }
 
-/// What a paper prints of a series.
+/// The points that a paper prints for a series.
 fn published<'a>(panel: &'a Panel, series: &Series) -> impl Iterator<Item = &'a Point> {
-    let of = |other: &&Series| other.role == Role::Published && other.name == series.name;
-    panel.series.iter().find(of).into_iter().flat_map(sound)
+    let is_published = |other: &&Series| other.role == Role::Published && other.name == series.name;
+    panel.series.iter().find(is_published).into_iter().flat_map(sound)
 }
 
-/// The series that have a point at a place, in order; where the panel's series all do somewhere, each keeps its slot.
+/// The series that have a point at each place, in order. If all series of the panel have a point at some place, each series keeps its
+/// slot everywhere.
 fn slots<'a>(chart: &Chart, panel: &'a Panel) -> Vec<Vec<Option<&'a Series>>> {
     let places = chart.x.categories.len();
     let at = |place: usize| -> Vec<&Series> {
@@ -251,7 +252,7 @@ fn slots<'a>(chart: &Chart, panel: &'a Panel) -> Vec<Vec<Option<&'a Series>>> {
     (0..places).map(slot).collect()
 }
 
-/// Calls for each series at each place, with its middle and its width.
+/// Calls a function for each series at each place, with the middle and the width of its slot.
 pub(super) fn each_slot(field: &Field, chart: &Chart, panel: &Panel, mut call: impl FnMut(&Series, usize, f64, f64)) {
     let slots = slots(chart, panel);
     let most = slots.iter().map(Vec::len).max().unwrap_or(1).max(1);
@@ -316,7 +317,7 @@ fn stacked(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel, perce
                 let above = below + scale * point.value.median.max(0.0);
                 let area = field.between(along, (field.value(below), field.value(above)));
                 bar(scene, &area, &field.paint(series));
-                // Parts narrower than a line would only take their neighbours' place.
+                // Parts that are narrower than a line are left out, because they would only cover their neighbours.
                 if area.width.min(area.height) >= 0.6 {
                     field.mark(scene, (panel, series, point), area);
                 }
@@ -342,7 +343,7 @@ fn lines(scene: &mut Scene, field: &Field, panel: &Panel, bands: bool) {
             scene.part(field.line_of(panel, series), |scene| scene.path(polygon(&points), fill, None));
         }
     }
-    // What was measured lies over what would be.
+    // Measured values are drawn on top of ideals.
     let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
     for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {
         scene.part(field.line_of(panel, series), |scene| line(scene, field, panel, series, bands));
@@ -354,7 +355,7 @@ fn line(scene: &mut Scene, field: &Field, panel: &Panel, series: &Series, bands:
     let paint = field.paint(series);
     let place = |point: &Point| (field.x(point.x), field.y(point.value.median));
     let all: Vec<&Point> = sound(series).collect();
-    // A line ends before points that lie beyond an axis.
+    // A line is interrupted at points that are beyond an axis.
     let pieces = all.split(|point| !field.holds(point)).map(|piece| piece.iter().map(|point| place(point)));
     let pieces = pieces.map(Iterator::collect::<Vec<(f64, f64)>>);
     if series.role == Role::Ideal {
@@ -367,7 +368,7 @@ fn line(scene: &mut Scene, field: &Field, panel: &Panel, series: &Series, bands:
         shown().for_each(|point| field.whisker(scene, field.x(point.x), &point.value, 1.8));
     }
     let points: Vec<(f64, f64)> = shown().map(place).collect();
-    // Markers where they do not run together.
+    // Markers are left out if they would overlap.
     let every = (points.len() as f64 * 9.0 / field.area.width).ceil().max(1.0) as usize;
     for point in points.iter().step_by(every) {
         marker(scene, *point, 1.9, &paint);
@@ -401,7 +402,7 @@ fn strip(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
             scene.rectangle(&field.between(along, (low, high)), Some((mix(paint.fill, [0xff; 3], 0.55), 1.0)), edge);
         }
         for (index, point) in repeats.iter().enumerate() {
-            // Side by side in the order of repeats, so that equal values do not hide each other.
+            // Repeats are drawn next to each other, so that equal values do not hide each other.
             let share = if repeats.len() > 1 { index as f64 / (repeats.len() - 1) as f64 - 0.5 } else { 0.0 };
             let at = field.at(middle + 1.3 * half * share, field.value(point.value.median));
             marker(scene, at, 1.8, &paint);
@@ -412,7 +413,7 @@ fn strip(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     });
 }
 
-/// A quantile of sorted values, between two of them in proportion.
+/// A quantile of sorted values, by linear interpolation.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let at = share * sorted.len().saturating_sub(1) as f64;
     let (below, above) = (at.floor() as usize, at.ceil() as usize);
@@ -433,7 +434,7 @@ fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
         for (point, ends) in series.points.iter().filter_map(|point| Some((point, point.value.interval?))) {
             if ends.low.is_finite() && ends.high.is_finite() {
                 let area = Area::between((field.x(ends.low), y - half), (field.x(ends.high), y + half));
-                // With hundreds of bars side by side, only their edges would be visible.
+                // With hundreds of bars next to each other, only their edges would be visible.
                 if area.width < NARROW {
                     scene.rectangle(&area, Some((paint.fill, 1.0)), None);
                 } else {
@@ -445,10 +446,10 @@ fn gantt(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     }
 }
 
-/// The colour of a share of a heat map's range.
+/// The colour for a position within a heat map's range.
 fn shade(share: f64, palette: Palette) -> Colour {
     let stops: [Colour; 4] = match palette {
-        // None is nearly grey, which dark paper would invert.
+        // No colour is nearly grey, because a dark page would invert greys.
         Palette::Colour => [[0xdc, 0xea, 0xf6], [0x9c, 0xcb, 0xe8], [0x00, 0x72, 0xb2], [0x00, 0x2f, 0x55]],
         Palette::Grey => [[0xf4; 3], [0xc4; 3], [0x80; 3], [0x38; 3]],
     };
@@ -457,7 +458,7 @@ fn shade(share: f64, palette: Palette) -> Colour {
     mix(stops[below], stops[below + 1], at - below as f64)
 }
 
-/// The room that the key of a heat map takes, with numbers of up to six signs.
+/// The room for the key of a heat map, with numbers of up to six characters.
 pub(super) fn heat_key(kind: Type) -> f64 {
     HEAT_KEY + kind.typist.width(&Line::plain("0.0000"), kind.small) + 1.0
 }
@@ -493,12 +494,12 @@ fn heat(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
             }
         }
     }
-    // The scale of colours and their numbers.
+    // The scale of colours, with numbers.
     let (left, steps) = (field.area.right() + 6.0, 24);
     let step = field.area.height / f64::from(steps);
     for index in 0..steps {
         let colour = shade((f64::from(index) + 0.5) / f64::from(steps), field.palette);
-        // A little longer than a step, so that no gap shows.
+        // Each step is a little longer than needed, so that no gap is visible.
         let top = field.area.bottom() - f64::from(index + 1) * step;
         let area = Area { left, top, width: 5.0, height: step + if index == 0 { 0.0 } else { 0.2 } };
         scene.rectangle(&area, Some((colour, 1.0)), None);
@@ -513,7 +514,7 @@ fn heat(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     }
 }
 
-/// What was measured as points, held against a front or roofs.
+/// Draws measured points together with a front or with roofs.
 fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
     let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
     for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {

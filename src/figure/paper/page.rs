@@ -1,22 +1,22 @@
-//! What charts are laid out on: paper of a style, or a part of a screen.
+//! The page on which charts are laid out: paper of a style, or a part of a screen.
 
 use super::side::Side;
 use crate::figure::style::{Family, PT_PER_MM, Palette, Style, Width};
 
-/// What a panel of a composed figure keeps to, in points, so that its data aligns with that of other panels.
+/// Distances in points that a panel of a composed figure must keep, so that its data is aligned with that of other panels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Inset {
-    /// The least distance of its data from its left edge.
+    /// Minimum distance of its data from its left edge.
     pub left: f64,
-    /// The least distance of its data from its right edge.
+    /// Minimum distance of its data from its right edge.
     pub right: f64,
-    /// How much higher than usual its data is.
+    /// By how much its data is higher than usual.
     pub stretch: f64,
-    /// Another panel names its axis of values.
+    /// Whether its axis of values has no name, because another panel names it.
     pub hides_values: bool,
 }
 
-/// What charts are laid out on.
+/// The page on which charts are laid out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Page {
     /// Its width in points.
@@ -27,18 +27,18 @@ pub struct Page {
     pub(super) family: Family,
     /// Its palette.
     pub(super) palette: Palette,
-    /// Most panels side by side.
+    /// Maximum number of panels next to each other.
     pub(super) columns: usize,
-    /// Greatest height of data beside an axis of numbers, with fewer than three panels side by side and with more.
+    /// Maximum height of data next to an axis of numbers: with fewer than three panels next to each other, and with more.
     pub(super) heights: (f64, f64),
-    /// The height in sight on a screen, in points; none on paper.
+    /// The visible height on a screen, in points; `None` on paper.
     pub(super) sight: Option<f64>,
-    /// What it keeps to as a panel of a composed figure; none of what stands alone.
+    /// The distances to keep as a panel of a composed figure; `None` for any other figure.
     pub(super) part: Option<Inset>,
 }
 
 impl Page {
-    /// Paper of a style: as high as the charts are.
+    /// Paper of a style. Its height is that of the charts.
     pub fn paper(style: &Style) -> Self {
         let (columns, high) = if style.width.is_wide() { (4, 165.0) } else { (2, 132.0) };
         let (width, size) = (style.width.pt(), style.size());
@@ -46,10 +46,10 @@ impl Page {
         Self { width, size, family, palette, columns, heights: (high, 132.0), sight: None, part: None }
     }
 
-    /// A part of a screen. Bars run across it with their values at their ends, and charts use the height in sight; what needs more
-    /// is higher, and scrolls.
+    /// A part of a screen. Bars are horizontal, with values at their ends. Charts use the visible height; a figure that needs more height
+    /// is higher and scrolls.
     pub fn screen(width: f64, height: f64, size: f64) -> Self {
-        // Narrower, axes leave no room for data.
+        // With a smaller width, axes would leave no room for data.
         let width = width.max(160.0);
         let (family, palette) = (Family::Sans, Palette::Colour);
         let (heights, sight) = ((f64::INFINITY, f64::INFINITY), Some(height));
@@ -62,7 +62,7 @@ impl Page {
         Self { width, part: Some(part), ..Self::paper(&style) }
     }
 
-    /// Whether the axis of values to the left of panels in this column is named.
+    /// Whether the axis of values to the left of panels in this column has a name.
     pub(super) fn names_values(&self, left: &Side, column: usize) -> bool {
         let hides = self.part.is_some_and(|part| part.hides_values);
         !(hides && column == 0 && matches!(left, Side::Numbers(_)))

@@ -1,5 +1,5 @@
-//! Lays charts of different studies out as panels of one figure: in a grid in which the data of a row has the same top and baseline, and
-//! the data of a column the same left and right edge; with a legend and axes of values that panels share.
+//! Lays charts of different studies out as panels of one figure. In the grid, the data of a row has the same top and bottom, and the data
+//! of a column the same left and right edge. Panels can share a legend and axes of values.
 
 use super::layout::{MARGIN, begins_at_zero, compose, extent, letter, say_below, sayings_of, title, told_apart};
 use super::legend::{Apart, Legend};
@@ -13,30 +13,30 @@ use crate::figure::composition::{Composition, Share};
 use crate::figure::overrides::{LegendPlace, Overrides};
 use crate::figure::style::Palette;
 
-/// Between panels beside each other, and below each other.
+/// Gaps in points between panels next to each other, and between rows.
 const BETWEEN: (f64, f64) = (6.0, 8.0);
-/// Between the letter of a panel and what is below it.
+/// Gap in points between the letter of a panel and what is below it.
 const BELOW_LETTER: f64 = 2.0;
-/// Narrower, data cannot be read: there are fewer columns.
+/// Minimum width of data in points. If data would be narrower, there are fewer columns.
 const LEAST_DATA: f64 = 40.0;
-/// The least height of data, however low a figure is asked for.
+/// Minimum height of data in points, even if the requested height of the figure is smaller.
 const LEAST_HEIGHT: f64 = 24.0;
-/// Widths settle within some rounds, as names take no more than a share of their panel.
+/// Maximum number of rounds until the widths are stable. Names take only a share of their panel, so they become stable soon.
 const MOST_ROUNDS: usize = 16;
 
-/// What a panel shows.
+/// The contents of a panel.
 pub(in crate::figure) struct Shown {
-    /// The charts of its study; none of a panel that could not be made.
+    /// The charts of its study; empty if the panel cannot be drawn.
     pub charts: Vec<Chart>,
-    /// What its author wants otherwise.
+    /// Its author's changes.
     pub overrides: Overrides,
     /// Its title; may be empty.
     pub title: String,
-    /// How many columns it covers.
+    /// The number of columns that it covers.
     pub span: usize,
 }
 
-/// Where a panel stands: its row, and its first and its last column.
+/// The position of a panel: its row, its first column and its last column.
 #[derive(Clone, Copy)]
 struct Seat {
     row: usize,
@@ -44,21 +44,21 @@ struct Seat {
     last: usize,
 }
 
-/// How wide columns are, in points.
+/// The widths of columns, in points.
 struct Columns {
-    /// From the left edge of each to its data, and from its data to its right edge.
+    /// For each column, the distance from its left edge to its data, and from its data to its right edge.
     insets: Vec<(f64, f64)>,
-    /// The width of its data.
+    /// The width of the data of a column.
     data: f64,
 }
 
-/// Panels with all that decides how they stand.
+/// Panels with everything that decides their layout.
 pub(in crate::figure) struct Panels<'a> {
     composition: &'a Composition,
     shown: Vec<Shown>,
     kind: Type,
     legend: Legend,
-    /// Which panels name no axis of values, as the one to their left does.
+    /// For each panel, whether its axis of values has no name because the panel to its left shows the same axis.
     hides_values: Vec<bool>,
     columns: usize,
     notes: Vec<String>,
@@ -80,11 +80,11 @@ impl<'a> Panels<'a> {
         }
         if panels.columns < columns {
             let (asked, left) = (columns, panels.columns);
-            panels.notes.push(format!("{asked} columns are too narrow for their axes: there are {left}"));
+            panels.notes.push(format!("{asked} columns would be too narrow for their axes: the figure has {left}"));
         }
         let own_height = panels.shown.iter().enumerate().filter(|(_, shown)| shown.overrides.height_mm.is_some());
         let own_height = own_height.map(|(nth, _)| {
-            format!("({}) has the height of its row: that of the whole figure can be given", letter(nth))
+            format!("({}) has the height of its row: only the height of the whole figure can be set", letter(nth))
         });
         panels.notes.extend(own_height.collect::<Vec<_>>());
         panels.share_legend();
@@ -92,7 +92,7 @@ impl<'a> Panels<'a> {
         panels
     }
 
-    /// What cannot be shared as it was asked for, one line each.
+    /// One line for each thing that cannot be shared as requested.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -101,7 +101,7 @@ impl<'a> Panels<'a> {
         self.composition.share.contains(&what)
     }
 
-    /// Makes one legend of those of all panels that agree on it.
+    /// Merges the legends of all panels that agree into one.
     fn share_legend(&mut self) {
         if !self.shares(Share::Legend) {
             return;
@@ -119,12 +119,12 @@ impl<'a> Panels<'a> {
                     self.shown[nth].overrides.legend = LegendPlace::Off;
                     continue;
                 }
-                Some(Apart::Alone) => "keeps its own legend: no other panel has an entry of it",
+                Some(Apart::Alone) => "keeps its own legend: no other panel has any of its entries",
                 Some(Apart::Contradicts) => {
-                    "keeps its own legend: it and another panel give a name two looks, or a look two names"
+                    "keeps its own legend: in another panel, a name has another look, or a look another name"
                 }
                 Some(Apart::NamedBeside) => {
-                    "has looks of the shared legend for what is named along its axis: choose what colours tell apart there"
+                    "uses looks of the shared legend for names along its axis: choose another setting for its colours"
                 }
             };
             self.notes.push(format!("({}) {reason}", letter(nth)));
@@ -132,7 +132,8 @@ impl<'a> Panels<'a> {
         self.legend = legend;
     }
 
-    /// Gives axes of values that show the same in the same unit the same ends. One that the panel to the left names is not named again.
+    /// Gives axes of values with the same measure and unit the same ends. If the panel to the left shows the same axis, the axis is not
+    /// named again.
     fn share_values(&mut self) {
         if !self.shares(Share::Y) {
             return;
@@ -144,7 +145,8 @@ impl<'a> Panels<'a> {
             let others = || axes.iter().enumerate().filter(|(_, other)| other.as_ref() == Some(axis));
             if others().count() < 2 {
                 let title = axis.title();
-                self.notes.push(format!("({}) shares no axis of values: no other panel shows {title}", letter(nth)));
+                self.notes
+                    .push(format!("({}) does not share its axis of values: no other panel shows {title}", letter(nth)));
                 continue;
             }
             let ends = others().filter_map(|(other, _)| Some(ends(only_chart(&self.shown[other])?)));
@@ -155,7 +157,7 @@ impl<'a> Panels<'a> {
         }
     }
 
-    /// Where panels stand, from left to right and from top to bottom.
+    /// The positions of panels, from left to right and from top to bottom.
     fn seats(&self) -> Vec<Seat> {
         let (mut row, mut next) = (0, 0);
         let seat = |shown: &Shown| {
@@ -170,7 +172,7 @@ impl<'a> Panels<'a> {
         self.shown.iter().map(seat).collect()
     }
 
-    /// Finds widths with which the data of all columns is as wide, and that of panels in a column aligns.
+    /// Finds widths with which the data of all columns is equally wide, and the data of panels in the same column is aligned.
     fn widths(&self) -> Columns {
         let seats = self.seats();
         let whole = self.composition.style.width.pt() - BETWEEN.0 * (self.columns - 1) as f64;
@@ -194,7 +196,7 @@ impl<'a> Panels<'a> {
         columns
     }
 
-    /// A panel on a page of its own, its data so much higher than usual.
+    /// Draws a panel as a page of its own; its data is `stretch` points higher than usual.
     fn draw(&self, nth: usize, seat: Seat, columns: &Columns, stretch: f64) -> Scene {
         let (left, right) = (columns.insets[seat.first].0, columns.insets[seat.last].1);
         let part = Inset { left, right, stretch, hides_values: self.hides_values[nth] };
@@ -213,7 +215,7 @@ impl<'a> Panels<'a> {
         more.map_or(usual, |more| self.set(&columns, more))
     }
 
-    /// Sets the figure; the data of each row is so much higher than usual.
+    /// Draws the figure; the data of each row is `more` points higher than usual.
     fn set(&self, columns: &Columns, more: f64) -> Scene {
         let mut scene = Scene { width: self.composition.style.width.pt(), ..Scene::default() };
         let mut top = MARGIN + title(&mut scene, self.kind, self.composition.title.as_deref());
@@ -230,7 +232,7 @@ impl<'a> Panels<'a> {
         scene
     }
 
-    /// Sets a row of panels, and says where it ends.
+    /// Draws a row of panels and returns its lower end.
     fn row(
         &self,
         scene: &mut Scene,
@@ -264,12 +266,12 @@ impl<'a> Panels<'a> {
             }
             charts += charts_of(&self.shown[nth]);
         }
-        // A row in which nothing is drawn says so.
+        // A row in which nothing is drawn still needs room for the text that says so.
         let blank = usual.iter().filter(|(_, area)| area.is_none()).map(|(drawn, _)| drawn.height).fold(0.0, f64::max);
         top + head + (above + height + below).max(blank)
     }
 
-    /// Sets the letter and the title of a panel, and says how high they are.
+    /// Draws the letter and the title of a panel and returns their height.
     fn head(&self, scene: &mut Scene, nth: usize, (left, width): (f64, f64), top: f64) -> f64 {
         let (typist, size) = (self.kind.typist, self.kind.size);
         let letter = if self.shown.len() > 1 { format!("({}) ", letter(nth)) } else { String::new() };
@@ -290,14 +292,14 @@ impl<'a> Panels<'a> {
         lines.len() as f64 * typist.leading(size) + BELOW_LETTER
     }
 
-    /// What is said below all panels.
+    /// The lines below all panels.
     fn sayings(&self) -> Vec<String> {
         let page = Page::paper(&self.composition.style);
         said_of_panels(&self.shown.iter().map(|shown| sayings_of(&shown.charts, &page)).collect::<Vec<_>>())
     }
 }
 
-/// What is said of panels, each once: with their letters, where it is not said of all that say something.
+/// Lines about panels, each once. A line begins with the letters of its panels, unless it is about all panels that have lines.
 pub(in crate::figure) fn said_of_panels(own: &[Vec<String>]) -> Vec<String> {
     let mut texts: Vec<&String> = Vec::new();
     for text in own.iter().flatten() {
@@ -306,7 +308,7 @@ pub(in crate::figure) fn said_of_panels(own: &[Vec<String>]) -> Vec<String> {
         }
     }
     let saying = own.iter().filter(|texts| !texts.is_empty()).count();
-    let said = texts.into_iter().map(|text| {
+    let lines = texts.into_iter().map(|text| {
         let panels: Vec<usize> = (0..own.len()).filter(|nth| own[*nth].contains(text)).collect();
         if panels.len() == saying {
             return text.clone();
@@ -314,7 +316,7 @@ pub(in crate::figure) fn said_of_panels(own: &[Vec<String>]) -> Vec<String> {
         let letters: Vec<String> = panels.into_iter().map(|nth| format!("({})", letter(nth))).collect();
         format!("{} {text}", letters.join(", "))
     });
-    said.collect()
+    lines.collect()
 }
 
 impl Columns {
@@ -325,7 +327,7 @@ impl Columns {
         covered.iter().map(|(left, right)| left + right).sum::<f64>() + count * self.data + (count - 1.0) * BETWEEN.0
     }
 
-    /// Where a panel begins, and how wide it is.
+    /// The left edge and the width of a panel.
     fn place(&self, seat: Seat) -> (f64, f64) {
         let before = &self.insets[..seat.first];
         let count = before.len() as f64;
@@ -334,7 +336,7 @@ impl Columns {
     }
 }
 
-/// What the data of a page covers; none where nothing is drawn.
+/// The area that a page's data covers; `None` if nothing is drawn.
 fn data(scene: &Scene) -> Option<Area> {
     let corners = |area: &Area| ((area.left, area.top), (area.right(), area.bottom()));
     let whole = scene.data.iter().map(corners).reduce(|(from, to), (own_from, own_to)| {
@@ -347,7 +349,7 @@ fn charts_of(shown: &Shown) -> usize {
     shown.charts.len()
 }
 
-/// Gives each look a sign of its own in all panels: where colours do not tell them apart, signs must.
+/// Gives each look a different sign in all panels. In grey, signs must distinguish what colours distinguish otherwise.
 fn tell_apart(shown: &mut [Shown]) {
     let counts: Vec<usize> = shown.iter().map(charts_of).collect();
     let charts: Vec<Chart> = shown.iter_mut().flat_map(|shown| std::mem::take(&mut shown.charts)).collect();
@@ -357,24 +359,24 @@ fn tell_apart(shown: &mut [Shown]) {
     }
 }
 
-/// The chart of a panel that draws one.
+/// The chart of a panel, if it has exactly one.
 fn only_chart(shown: &Shown) -> Option<&Chart> {
     let mut drawn = shown.charts.iter().filter(|chart| !chart.is_empty());
     drawn.next().filter(|_| drawn.next().is_none())
 }
 
-/// What an axis of values must have in common with another one to be shared; none of a panel that has no such axis.
+/// The properties that two axes of values must have in common to be shared; `None` for a panel without such an axis.
 fn shared_axis(shown: &Shown) -> Option<Axis> {
     use Geometry::{Bars, Lines, Profile, Scaling, Scatter, Stacked, Strip};
     let chart = only_chart(shown)?;
     let has_values = matches!(chart.geometry, Bars | Lines | Profile | Scaling | Scatter | Stacked | Strip);
-    // A logarithmic axis for areas ends at a decade.
+    // A logarithmic axis of areas ends at a power of ten.
     let is_of_areas = chart.y.scale == Scale::Log && begins_at_zero(chart, &chart.y);
     let categories = is_of_areas.then(|| "areas".to_owned()).into_iter().collect();
     has_values.then(|| Axis { categories, ..chart.y.clone() })
 }
 
-/// From where to where the values of a chart reach on an axis that others share.
+/// The range of a chart's values on a shared axis.
 fn ends(chart: &Chart) -> (f64, f64) {
     let (low, high) = extent(chart);
     let is_from_zero = chart.y.scale == Scale::Linear && begins_at_zero(chart, &chart.y);

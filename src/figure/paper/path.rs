@@ -19,7 +19,7 @@ impl Area {
         Self { left: x0.min(x1), top: y0.min(y1), width: (x1 - x0).abs(), height: (y1 - y0).abs() }
     }
 
-    /// What surrounds both.
+    /// The smallest area that contains both.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let (left, top) = (self.left.min(other.left), self.top.min(other.top));
@@ -41,7 +41,7 @@ impl Area {
         self.top + self.height
     }
 
-    /// Whether both share more than an edge.
+    /// Whether the areas overlap by more than an edge.
     pub fn overlaps(&self, other: &Self) -> bool {
         let slack = 0.01;
         self.left + slack < other.right()
@@ -50,7 +50,7 @@ impl Area {
             && other.top + slack < self.bottom()
     }
 
-    /// Whether the other lies within this one.
+    /// Whether the other area is inside this one.
     pub fn holds(&self, other: &Self) -> bool {
         let slack = 0.01;
         other.left >= self.left - slack
@@ -63,13 +63,13 @@ impl Area {
 /// A part of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Segment {
-    /// Begins at a point.
+    /// Starts at a point.
     Move(f64, f64),
     /// A line to a point.
     Line(f64, f64),
-    /// A cubic curve by its two control points, and its end.
+    /// A cubic curve: its two control points and its end.
     Cubic([f64; 6]),
-    /// A line back to where it began.
+    /// A line back to the start.
     Close,
 }
 
@@ -116,7 +116,7 @@ pub fn polygon(points: &[(f64, f64)]) -> Vec<Segment> {
     points.iter().enumerate().map(corner).chain([Segment::Close]).collect()
 }
 
-/// A circle of four curves.
+/// A circle as four curves.
 pub fn circle((x, y): (f64, f64), radius: f64) -> Vec<Segment> {
     let (r, k) = (radius, radius * 0.552_284_749_8);
     vec![

@@ -1,4 +1,4 @@
-//! A scene as PDF: text stays text, typefaces are embedded as far as its letters need them.
+//! Writes a scene as PDF. Text remains text, and typefaces are embedded with the letters that occur.
 
 use krilla::Document;
 use krilla::embed::{AssociationKind, EmbeddedFile, MimeType};
@@ -16,7 +16,7 @@ use super::path::Segment;
 use super::provenance::{ATTACHMENT, PROGRAM};
 use super::scene::{Colour, Item, Scene, Stroke, Text};
 
-/// Writes a scene. `metadata` is JSON, which is attached and stays readable in the file's bytes.
+/// Writes a scene. `metadata` is JSON, which is attached without compression, so that the bytes of the file contain it as text.
 pub(super) fn write(scene: &Scene, title: &str, about: &str, metadata: &str) -> Result<Vec<u8>, FigureError> {
     let failed = |what: &str| FigureError::NotWritten { format: "PDF", reason: what.to_owned() };
     let mut fonts = Vec::new();
@@ -82,7 +82,7 @@ fn fill(colour: Colour, opacity: f64) -> Fill {
 }
 
 fn paint([red, green, blue]: Colour) -> krilla::paint::Paint {
-    // Black and greys are printed with black ink alone.
+    // Black and greys are printed with black ink only.
     if red == green && green == blue {
         return krilla::color::luma::Color::new(red).into();
     }
@@ -112,7 +112,7 @@ fn line(surface: &mut Surface, text: &Text, fonts: &[Font]) {
     surface.set_fill(Some(fill(text.colour, 1.0)));
     surface.set_stroke(None);
     let (x, y) = (text.x as f32, text.y as f32);
-    // A quarter turn to the left.
+    // A rotation by 90° to the left.
     let turn = if text.upwards { (0.0, -1.0, 1.0, 0.0) } else { (1.0, 0.0, 0.0, 1.0) };
     surface.push_transform(&Transform::from_row(turn.0, turn.1, turn.2, turn.3, x, y));
     surface.draw_glyphs(Point::from_xy(0.0, 0.0), &glyphs, font.clone(), &text.text, text.size as f32, false);

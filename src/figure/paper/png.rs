@@ -1,4 +1,4 @@
-//! A scene as pixels, and as PNG that says its resolution.
+//! Draws a scene as pixels, and writes it as PNG with its resolution.
 
 use png::{BitDepth, ColorType, Compression, Encoder, PixelDimensions, Unit};
 use tiny_skia::{
@@ -10,26 +10,26 @@ use super::path::Segment;
 use super::provenance::{KEYWORD, PROGRAM};
 use super::scene::{Colour, Item, Scene, Stroke, Text};
 
-/// The most pixels of a picture: 600 dpi of a page, and a screen of any size.
+/// Maximum number of pixels of a picture: enough for 600 dpi of a page, and for a screen of any size.
 const MOST_PIXELS: f64 = 120e6;
 
-/// A picture: rows from above, four bytes a pixel, opaque.
+/// A picture: rows from the top, four bytes per pixel, opaque.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pixels {
-    /// Pixels beside each other.
+    /// Width in pixels.
     pub width: u32,
-    /// Pixels below each other.
+    /// Height in pixels.
     pub height: u32,
-    /// Red, green, blue and 255 for each.
+    /// Red, green, blue and 255 for each pixel.
     pub rgba: Vec<u8>,
 }
 
-/// Draws a scene with so many pixels for a point.
+/// Draws a scene with this number of pixels per point.
 pub fn rasterise(scene: &Scene, pixels_per_pt: f64) -> Result<Pixels, FigureError> {
     let failed = |reason: String| FigureError::NotWritten { format: "PNG", reason };
     let (width, height) = ((scene.width * pixels_per_pt).round(), (scene.height * pixels_per_pt).round());
     if !(width >= 1.0 && height >= 1.0 && width * height <= MOST_PIXELS) {
-        return Err(failed(format!("{width} x {height} pixels are too many or none: use a lower resolution")));
+        return Err(failed(format!("a picture of {width} x {height} pixels cannot be drawn: use another resolution")));
     }
     let pixmap = Pixmap::new(width as u32, height as u32);
     let mut pixmap = pixmap.ok_or_else(|| failed(format!("no memory for {width} x {height} pixels")))?;
@@ -52,7 +52,7 @@ pub fn rasterise(scene: &Scene, pixels_per_pt: f64) -> Result<Pixels, FigureErro
     Ok(Pixels { width: pixmap.width(), height: pixmap.height(), rgba: pixmap.take_demultiplied() })
 }
 
-/// Writes a scene at a resolution. `metadata` is JSON, which stands in an international text chunk.
+/// Writes a scene at a resolution. `metadata` is JSON, which is written to an international text chunk.
 pub(super) fn write(scene: &Scene, dpi: u32, title: &str, metadata: &str) -> Result<Vec<u8>, FigureError> {
     let pixels = rasterise(scene, f64::from(dpi) / 72.0)?;
     let failed = |error: png::EncodingError| FigureError::NotWritten { format: "PNG", reason: error.to_string() };

@@ -12,7 +12,7 @@ use crate::figure::{Figure, Runs, Study, figure, presets};
 use crate::papers::artefact;
 use crate::plan::{Capture, Mode, Plan, Tracer, Tracing};
 
-/// The plan whose runs a preset shows: the artefact's own, or one whose runs have what it draws.
+/// The plan of the runs that a preset shows: the artefact's own plan, or another one whose runs have what the preset draws.
 fn plan_of(study: &Study) -> Plan {
     let own = study.paper.as_ref().and_then(|id| artefact(id).unwrap().plan());
     let other = match study.paper.as_deref().unwrap_or(&study.name) {
@@ -26,7 +26,7 @@ fn plan_of(study: &Study) -> Plan {
         },
     };
     let plan = artefact(other).unwrap().plan().unwrap().clone();
-    // Quick runs tell no losses.
+    // Quick runs report no losses.
     Plan { mode: Mode::Full, ..plan }
 }
 
@@ -35,14 +35,14 @@ fn golden(study: &Study) -> PathBuf {
     folder.join(format!("{}.svg", study.name.replace('/', "-")))
 }
 
-/// Without its fonts, which goldens of figures hold.
+/// The SVG without its fonts, which the golden files of figures contain.
 fn without_fonts(svg: &[u8]) -> String {
     let text = String::from_utf8(svg.to_vec()).unwrap();
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("@font-face")).collect();
     lines.join("\n") + "\n"
 }
 
-/// A picture to look at, where the golden file was made anew.
+/// Writes a picture to look at, if the golden file was written again.
 fn picture(study: &Study, drawn: &Figure) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/presets");
     fs::create_dir_all(&folder).unwrap();

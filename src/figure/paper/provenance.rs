@@ -1,4 +1,4 @@
-//! Where a figure comes from, carried in its file: what it shows, of which sessions, and the numbers themselves.
+//! The provenance of a figure, which its file contains: what the figure shows, its sessions, and the numbers themselves.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +7,18 @@ use crate::analysis::Cell;
 use crate::figure::{Chart, Composition, Study, counted, preset};
 use crate::plan::Node;
 
-/// The newest version of what is read: that of composed figures.
+/// The newest version of the format, used by composed figures.
 pub(super) const VERSION: u32 = 3;
-/// The version of what is written of a figure of one study, which earlier programs read, too.
+/// The version that is written for a figure of one study, because earlier programs can read it.
 const OF_ONE_STUDY: u32 = 2;
-/// The file within a PDF.
+/// The name of the attached file in a PDF.
 pub(super) const ATTACHMENT: &str = "multicard-figure.json";
-/// The keyword within a PNG.
+/// The keyword in a PNG.
 pub(super) const KEYWORD: &str = "multicard-figure";
-/// Who wrote it.
+/// The program that writes figures, with its version.
 pub(super) const PROGRAM: &str = concat!("multicard ", env!("CARGO_PKG_VERSION"));
 
-/// The machine of a session. Its name is left out: figures are published.
+/// The machine of a session, without its name, because figures are published.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeFacts {
     /// Product names of its GPUs.
@@ -27,7 +27,7 @@ pub struct NodeFacts {
     pub driver: Option<String>,
     /// The processor's product name.
     pub cpu_model: String,
-    /// CPUs that could be used.
+    /// The number of CPUs that could be used.
     pub cpus: u32,
     /// The operating system and kernel.
     pub system: String,
@@ -38,7 +38,7 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// What is published of a machine.
+    /// The facts of a machine that figures contain.
     pub fn of(node: &Node) -> Self {
         let worker = node.worker.as_ref().ok();
         Self {
@@ -64,22 +64,22 @@ pub struct PlanText {
     pub toml: String,
 }
 
-/// A session that the numbers are of.
+/// A session from which the numbers come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     /// The session's name.
     pub session: String,
-    /// When its first run was queued, in UTC; empty where it has none.
+    /// When its first run was queued, in UTC; empty for a session without runs.
     pub date: String,
-    /// Where it ran.
+    /// The machine on which it ran.
     pub node: NodeFacts,
-    /// What was run.
+    /// The plans that were run.
     pub plans: Vec<PlanText>,
 }
 
 impl Origin {
-    /// A session by what its store says: its name, its machine, its plans (id, name, text) and when its first run was
-    /// queued, in seconds since the Unix epoch.
+    /// A session by what its store contains: its name, its machine, its plans (id, name, text), and when its first run was queued, in
+    /// seconds since the Unix epoch.
     pub fn new(session: String, node: &Node, plans: Vec<(String, String, String)>, queued_time_s: Option<f64>) -> Self {
         let date = queued_time_s.and_then(|time_s| jiff::Timestamp::from_second(time_s as i64).ok());
         let plans = plans.into_iter().map(|(id, name, toml)| PlanText { id, name, toml }).collect();
@@ -87,14 +87,14 @@ impl Origin {
     }
 }
 
-/// A cell that is shown.
+/// A cell that the figure shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellFacts {
-    /// Its session; empty where there is only one.
+    /// Its session; empty if there is only one.
     pub session: String,
     /// Its id.
     pub cell: String,
-    /// Its runs.
+    /// Ids of its runs.
     pub runs: Vec<String>,
 }
 
@@ -105,33 +105,34 @@ impl CellFacts {
     }
 }
 
-/// Where a figure comes from.
+/// The provenance of a figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The version of this form.
+    /// The version of this format.
     pub multicard_figure: u32,
     /// The program that wrote it, and its version.
     pub program: String,
     /// What the figure shows, in a few words.
     pub title: String,
-    /// What was asked for: with it, the figure is made again.
+    /// The study from which the figure can be made again.
     #[serde(default)]
     pub study: Study,
-    /// What was asked for of a composed figure, whose study is then the default.
+    /// The composition of a composed figure. `study` is then the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub composition: Option<Composition>,
-    /// Whose numbers these are.
+    /// The sessions from which the numbers come.
     pub sessions: Vec<Origin>,
     /// The cells that are shown.
     pub cells: Vec<CellFacts>,
-    /// The numbers of the cells, as `multicard table --format json` writes them; a list of a composed figure's, panel by panel.
+    /// The numbers of the cells, as `multicard table --format json` writes them. For a composed figure, a list with one element per
+    /// panel.
     pub table: serde_json::Value,
     /// The values that are drawn.
     #[serde(default)]
     pub drawn: Vec<DrawnChart>,
-    /// What a reader must know, one sentence each.
+    /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
-    /// What a file says of its study and cannot be read, one line each: another version wrote it, or somebody edited it.
+    /// Parts of the study that cannot be read, because another version wrote the file or somebody edited it; one line each.
     #[serde(skip)]
     pub problems: Vec<String>,
 }
@@ -152,7 +153,7 @@ impl Provenance {
         Self { multicard_figure, program, title, study, composition, sessions, cells, table, drawn, notes, problems }
     }
 
-    /// The provenance of a composed figure.
+    /// The provenance of a composed figure that this program makes.
     pub(in crate::figure) fn composed(
         title: String,
         composition: Composition,
@@ -166,7 +167,7 @@ impl Provenance {
         Self { multicard_figure: VERSION, composition: Some(composition), ..own }
     }
 
-    /// The provenance of a chart that no study asked for.
+    /// The provenance of a chart without a study.
     pub fn of_chart(chart: &Chart) -> Self {
         let drawn = vec![DrawnChart::of(chart)];
         let table = serde_json::Value::Null;
@@ -175,11 +176,11 @@ impl Provenance {
 
     /// As JSON on one line, the same for the same provenance.
     pub fn json(&self) -> String {
-        // Keys are text and numbers finite, so that nothing here can fail to be written.
+        // Keys are text and numbers are finite, so writing cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// One line for people.
+    /// One line for readers.
     pub fn about(&self) -> String {
         let named = |origin: &Origin| match origin.date.split('T').next() {
             Some(day) if !day.is_empty() => format!("{} of {day}", origin.session),

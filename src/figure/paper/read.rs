@@ -1,4 +1,4 @@
-//! Reads where a figure comes from out of its file.
+//! Reads the provenance of a figure from its file.
 
 use std::io::{BufRead, BufReader, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::foreign;
 use crate::plan::filter::quoted;
 use crate::plan::{Key, Level};
 
-/// Figures are far smaller.
+/// Maximum size of a file. Figures are much smaller.
 const MOST_BYTES: u64 = 256 << 20;
-/// What a figure says of itself is far shorter.
+/// Maximum size of the provenance. It is usually much smaller.
 const MOST_METADATA_BYTES: usize = 32 << 20;
 
-/// Why a file does not say where it comes from.
+/// Why a file's provenance cannot be read.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The file cannot be read.
@@ -31,43 +31,43 @@ pub enum ReadError {
         /// The reason.
         error: std::io::Error,
     },
-    /// It is too long for a figure.
-    #[error("{0} is larger than 256 MiB: no figure of multicard is")]
+    /// The file is too large for a figure.
+    #[error("{0} is larger than 256 MiB, so it is not a figure of multicard")]
     TooLarge(PathBuf),
-    /// It is no SVG, PDF or PNG.
+    /// The file is not SVG, PDF or PNG.
     #[error("neither SVG, PDF nor PNG: give a figure that multicard wrote")]
     Unknown,
-    /// It says nothing of multicard.
+    /// The file has no provenance of multicard.
     #[error(
         "this {0} holds no figure of multicard: either another program made it, or one that saved it again left out \
          what multicard had written into it"
     )]
     Foreign(&'static str),
-    /// It ends too early, or is damaged.
+    /// The file is cut short or damaged.
     #[error("this {format} is cut short or damaged: {reason}; take another copy of it")]
     Damaged {
-        /// What it is.
+        /// Its format.
         format: &'static str,
-        /// What was found.
+        /// The problem.
         reason: String,
     },
-    /// It says too much.
-    #[error("this {0} says more of itself than 32 MiB: no figure of multicard does")]
+    /// The provenance is too large.
+    #[error("this {0} contains more than 32 MiB of provenance, so multicard did not write it")]
     TooMuch(&'static str),
-    /// It is of a preset that is not known.
+    /// Its preset is unknown.
     #[error(transparent)]
     Preset(UnknownPreset),
     /// A newer program made it.
     #[error("made by {program}, in form {found}: this multicard reads form {VERSION}, use a newer one")]
     Newer {
-        /// Who made it.
+        /// The program that made it.
         program: String,
-        /// The version of its form.
+        /// The version of its format.
         found: u32,
     },
 }
 
-/// Reads a file's provenance. Only what the file says of itself is kept in memory.
+/// Reads a file's provenance. Only the provenance is kept in memory.
 pub fn read_file(path: &Path) -> Result<Provenance, ReadError> {
     let failed = |error| ReadError::File { path: path.to_owned(), error };
     let file = foreign::open(path).map_err(failed)?;
@@ -91,7 +91,7 @@ fn read(mut file: impl BufRead + Seek, path: &Path) -> Result<Provenance, ReadEr
         return parse("PNG", &of_png(file)?);
     }
     let (format, from, to) = if head.starts_with(b"%PDF-") {
-        // The attachment is not compressed and begins like no other JSON.
+        // The attachment is not compressed, and no other JSON begins like this.
         ("PDF", "{\"multicard_figure\":", "endstream")
     } else if String::from_utf8_lossy(&head).contains("<svg") {
         ("SVG", "<metadata id=\"multicard-figure\">", "</metadata>")
@@ -106,8 +106,8 @@ fn read(mut file: impl BufRead + Seek, path: &Path) -> Result<Provenance, ReadEr
     if text.len() > MOST_METADATA_BYTES {
         return Err(ReadError::TooMuch(format));
     }
-    let text = text.strip_suffix(to.as_bytes()).ok_or_else(|| damaged("what it says of itself does not end"))?;
-    let text = std::str::from_utf8(text).map_err(|_| damaged("what it says of itself is not UTF-8"))?;
+    let text = text.strip_suffix(to.as_bytes()).ok_or_else(|| damaged("its provenance has no end"))?;
+    let text = std::str::from_utf8(text).map_err(|_| damaged("its provenance is not UTF-8"))?;
     if format == "SVG" {
         parse(format, &svg::unescape(text))
     } else {
@@ -115,7 +115,7 @@ fn read(mut file: impl BufRead + Seek, path: &Path) -> Result<Provenance, ReadEr
     }
 }
 
-/// The resolution of a PNG in dpi, as it says itself.
+/// The resolution in dpi that a PNG states.
 pub fn png_dpi(path: &Path) -> Option<u32> {
     let file = foreign::open(path).ok()?;
     let mut decoder = png::Decoder::new(BufReader::new(file));
@@ -140,7 +140,7 @@ fn of_png(file: impl BufRead + Seek) -> Result<String, ReadError> {
     chunk.get_text().map_err(damaged)
 }
 
-/// Reads past the first `sign`; whether there is one.
+/// Skips everything up to and including the first `sign`; returns whether there is one.
 fn skip_past(file: &mut impl BufRead, sign: &[u8]) -> std::io::Result<bool> {
     let last = sign[sign.len() - 1];
     let mut end = Vec::new();
@@ -153,7 +153,7 @@ fn skip_past(file: &mut impl BufRead, sign: &[u8]) -> std::io::Result<bool> {
     Ok(false)
 }
 
-/// Reads up to and with the first `sign`, or to the end, or until it is too much.
+/// Reads up to and including the first `sign`, or up to the end, or until the limit is exceeded.
 fn take_until(file: &mut impl BufRead, sign: &[u8]) -> std::io::Result<Vec<u8>> {
     let last = sign[sign.len() - 1];
     let mut text = Vec::new();
@@ -186,7 +186,7 @@ fn parse(format: &'static str, text: &str) -> Result<Provenance, ReadError> {
         let study = spec.study().map_err(ReadError::Preset)?;
         whole.insert("study".to_owned(), serde_json::to_value(study).map_err(damaged)?);
     }
-    // What cannot be read of the study costs what it says, not the figure.
+    // If a part of the study cannot be read, only that part is lost, not the figure.
     let study = whole.remove("study").unwrap_or_else(|| serde_json::Value::Object(serde_json::Map::new()));
     let (study, mut problems) = leniently::<Study>(study, "study");
     let composition =
@@ -199,7 +199,7 @@ fn parse(format: &'static str, text: &str) -> Result<Provenance, ReadError> {
     Ok(Provenance { study, composition, problems, ..provenance })
 }
 
-/// What files of the first form (multicard 0.1) say instead of a study.
+/// What files of format 1 (multicard 0.1) contain in place of a study.
 #[derive(Deserialize)]
 #[serde(default)]
 struct FirstSpec {
@@ -222,7 +222,7 @@ impl Default for FirstSpec {
 impl FirstSpec {
     fn study(self) -> Result<Study, UnknownPreset> {
         let preset = preset(&self.preset)?;
-        // Filters were words alone.
+        // In that format, filters were only words.
         let words: Vec<String> = self.filter.split_whitespace().map(quoted).collect();
         let measure = self.measure.map(Key::from).or(preset.measure);
         let Self { hidden, baseline, log, style, .. } = self;

@@ -1,4 +1,4 @@
-//! What is on the page: paths and lines of text in points, from the top left corner down. All files are written of it.
+//! A page as paths and lines of text. Positions are in points from the upper left corner. Every file format is written from a scene.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub struct Stroke {
     pub width: f64,
     /// Lengths of strokes and gaps in turn, in points; empty for a solid line.
     pub dash: Vec<f64>,
-    /// Ends and corners are round.
+    /// Whether ends and corners are round.
     pub round: bool,
 }
 
@@ -34,13 +34,13 @@ impl Stroke {
 /// One line of text in one face and size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Text {
-    /// Where its baseline begins.
+    /// Where its baseline begins: distance from the left.
     pub x: f64,
-    /// Where its baseline begins.
+    /// Where its baseline begins: distance from the top.
     pub y: f64,
-    /// It runs upwards instead of to the right.
+    /// Whether it runs upwards instead of to the right.
     pub upwards: bool,
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// Its face.
     pub face: Face,
@@ -48,21 +48,21 @@ pub struct Text {
     pub size: f64,
     /// Its colour.
     pub colour: Colour,
-    /// Its letters as they are set.
+    /// Its letters with their positions.
     pub glyphs: Vec<Glyph>,
-    /// It is part of the data, such as the number in a field of a heat map.
+    /// Whether it belongs to the data, such as a number in a heat map.
     pub in_data: bool,
-    /// It stands on a colour, which dark paper leaves as it is.
+    /// Whether it is on a coloured area, which a dark page does not change.
     pub on_colour: bool,
 }
 
 impl Text {
-    /// How long it is.
+    /// Its length in points.
     pub fn width(&self) -> f64 {
         self.glyphs.iter().map(|glyph| glyph.advance).sum::<f64>() * self.size
     }
 
-    /// What it covers.
+    /// The area that it covers.
     pub fn area(&self) -> Area {
         let (up, down) = (self.face.ascent() * self.size, self.face.descent() * self.size);
         if self.upwards {
@@ -73,14 +73,14 @@ impl Text {
     }
 }
 
-/// One thing on the page.
+/// An item on the page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// A path that is filled, drawn along, or both.
+    /// A path that is filled, stroked, or both.
     Path {
         /// Its parts.
         segments: Vec<Segment>,
-        /// What it is filled with: colour, and opacity from 0 to 1.
+        /// The colour and opacity (0 to 1) of its filling.
         fill: Option<(Colour, f64)>,
         /// How its line is drawn.
         stroke: Option<Stroke>,
@@ -90,7 +90,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// What it covers, without the width of its line; none of a path without a point.
+    /// The area that it covers, without the width of its stroke; `None` for a path without points.
     fn area(&self) -> Option<Area> {
         match self {
             Self::Text(text) => Some(text.area()),
@@ -99,16 +99,16 @@ impl Item {
     }
 }
 
-/// What a part of the page is, for whoever points at it: places are those of the charts that were laid out.
+/// A part of the page that can be pointed at. Numbers are indices into the charts that were laid out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// The title above everything.
+    /// The title of the whole figure.
     Title,
     /// A legend.
     Legend,
     /// An entry of a legend, by the name of its series.
     Entry(String),
-    /// The title of a panel: the places of its chart and its own.
+    /// The title of a panel: the indices of its chart and of the panel.
     Panel(usize, usize),
     /// The name of an axis of a chart.
     AxisName(usize, AxisName),
@@ -116,18 +116,18 @@ pub enum Part {
     Ticks(usize, AxisName),
     /// The name of a place on an axis of a chart.
     Place(usize, AxisName, usize),
-    /// A line with its points: the places of its chart, panel and its own.
+    /// A line with its points: the indices of its chart, panel and series.
     Line([usize; 3]),
-    /// A point, by the place of its mark.
+    /// A point, by the indices of its mark.
     Point([usize; 4]),
-    /// What an author added, by its place among the figure's annotations.
+    /// An annotation of an author, by its index in the figure's annotations.
     Annotation(usize),
-    /// What is said below everything.
+    /// The lines below everything.
     Caption,
 }
 
 impl Part {
-    /// The same part where its charts stand behind others.
+    /// The same part if its charts come after other charts.
     fn of_later_charts(self, others: usize) -> Self {
         match self {
             Self::Panel(chart, panel) => Self::Panel(chart + others, panel),
@@ -141,30 +141,30 @@ impl Part {
     }
 }
 
-/// A part of the page with what it covers.
+/// A part of the page and its area.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placed {
-    /// What it is.
+    /// The part.
     pub part: Part,
-    /// What it covers.
+    /// The area that it covers.
     pub area: Area,
-    /// The places of its items.
+    /// The range of its items.
     pub items: Range<usize>,
 }
 
-/// What stands for a point of a chart.
+/// The mark of a point of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// What it covers, with the text that belongs to it.
+    /// The area that it covers, including the text that belongs to it.
     pub area: Area,
-    /// The cell that it shows; none if it sums up several.
+    /// The cell that it shows; `None` if it summarises several cells.
     pub cell: Option<CellKey>,
-    /// The places of its chart, panel, series and point in the charts that were laid out.
+    /// The indices of its chart, panel, series and point in the charts that were laid out.
     pub place: [usize; 4],
 }
 
 impl Mark {
-    /// Its point among the charts that were laid out.
+    /// The point that it shows.
     pub fn of<'a>(&self, charts: &'a [Chart]) -> Option<(&'a Chart, &'a Panel, &'a Series, &'a Point)> {
         let [chart, panel, series, point] = self.place;
         let chart = charts.get(chart)?;
@@ -174,7 +174,8 @@ impl Mark {
     }
 }
 
-/// What black or a grey becomes on dark paper: as light as it was dark. None of colours, which stay.
+/// The colour that replaces black or a grey on dark paper: as light as the original is dark. `None` for other colours, which do not
+/// change.
 pub(super) fn on_dark(colour: Colour, paper: Colour) -> Option<Colour> {
     let (least, most) = (colour.iter().min().copied().unwrap_or(0), colour.iter().max().copied().unwrap_or(0));
     let dark = 1.0 - f64::from(most) / 255.0;
@@ -189,20 +190,21 @@ pub struct Scene {
     pub width: f64,
     /// Its height in points.
     pub height: f64,
-    /// From back to front.
+    /// The items from back to front.
     pub items: Vec<Item>,
-    /// Where data is drawn: nothing that explains it lies there.
+    /// The areas of data. Nothing that explains the data is drawn in them.
     pub data: Vec<Area>,
-    /// What stands for points, in the order of their charts.
+    /// The marks of points, in the order of their charts.
     pub marks: Vec<Mark>,
-    /// What else can be pointed at, in the order in which it is read; a part that holds others comes before them.
+    /// The other parts that can be pointed at, in reading order. A part that contains others comes before them.
     pub parts: Vec<Placed>,
-    /// From where to where it scrolls where it is higher than its window: what lies above and below explains it, and stays in sight.
+    /// The range that scrolls if the page is higher than its window. What is above and below it explains the data and stays in view.
     pub inner: Option<(f64, f64)>,
 }
 
 impl Scene {
-    /// The same on dark paper: what is black or grey becomes as light as it was dark; colours stay, and numbers on them.
+    /// The page on dark paper: black and greys become as light as they were dark. Other colours do not change, and neither do numbers on
+    /// them.
     #[must_use]
     pub fn on_dark(mut self, paper: Colour) -> Self {
         let other = |colour: &mut Colour| *colour = on_dark(*colour, paper).unwrap_or(*colour);
@@ -242,8 +244,8 @@ impl Scene {
         }));
     }
 
-    /// All that can be pointed at, in the order of reading: what explains the data, the points unless they are more than `most`, and
-    /// what an author added. Lines are pointed at by their points.
+    /// Everything that can be pointed at, in reading order: the parts that explain the data, the points unless there are more than
+    /// `most`, and annotations. Lines are represented by their points.
     pub fn pointed(&self, most: usize) -> impl Iterator<Item = (Part, Area)> {
         let is_added = |placed: &&Placed| matches!(placed.part, Part::Annotation(_));
         let explains =

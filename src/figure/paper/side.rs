@@ -1,4 +1,4 @@
-//! What stands along an edge of the data: numbers with ticks, or names. What room it takes, and how it is drawn.
+//! What is drawn along an edge of the data, numbers with ticks or names: how much room it needs, and how it is drawn.
 
 use super::axis::Ruler;
 use super::letter::{Anchor, Line, Typist};
@@ -14,16 +14,16 @@ const TICK: f64 = 2.6;
 const GAP: f64 = 2.4;
 /// Width of the lines of axes.
 pub(super) const AXIS: f64 = 0.6;
-/// How far an upward title may stand out of its axis.
+/// By how much a vertical title may be longer than its axis, in points.
 const TITLE_OUT: f64 = 6.0;
-/// Most lines of a name below its place, where it can be broken.
+/// Maximum number of lines of a name below its place, if it can be broken.
 const LINES: usize = 3;
-/// Greatest length of names that are set upwards.
+/// Maximum length of vertical names, in points.
 const UPWARDS: f64 = 104.0;
-/// What stands between the parts of a name.
+/// The separator between the parts of a name.
 const SEPARATOR: &str = " · ";
 
-/// What stands along an edge.
+/// What is drawn along an edge.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Side {
     Numbers(Ruler),
@@ -31,10 +31,10 @@ pub(super) enum Side {
     Names(Vec<String>, Line),
 }
 
-/// The place of a chart, and which of its axes an edge is.
+/// The index of a chart, and which of its axes an edge shows.
 pub(super) type Axis = (usize, AxisName);
 
-/// Sizes of type.
+/// Type sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Type {
     pub typist: Typist,
@@ -54,7 +54,7 @@ impl Type {
     }
 }
 
-/// Whether values run to the right and names from top to bottom.
+/// Whether values run from left to right and names from top to bottom.
 pub(super) fn runs_across(left: &Side, bottom: &Side) -> bool {
     matches!((left, bottom), (Side::Names(..), Side::Numbers(_)))
 }
@@ -67,7 +67,7 @@ impl Side {
         }
     }
 
-    /// Where a value or the middle of a place lies: 0 at the lower or left end, 1 at the other.
+    /// The position of a value, or of the middle of a place: 0 at the lower or left end, 1 at the other end.
     pub fn place(&self, value: f64) -> f64 {
         match self {
             Self::Numbers(ruler) => ruler.place(value),
@@ -75,7 +75,7 @@ impl Side {
         }
     }
 
-    /// A value as the labels of ticks show it.
+    /// A value in the unit of the tick labels.
     pub fn shown(&self, value: f64) -> f64 {
         match self {
             Self::Numbers(ruler) => value * ruler.factor,
@@ -83,7 +83,7 @@ impl Side {
         }
     }
 
-    /// Where a value in the unit that stands on the axis lies, or the middle of a place.
+    /// The position of a value in the unit of the tick labels, or of the middle of a place.
     pub fn shown_place(&self, value: f64) -> f64 {
         match self {
             Self::Numbers(ruler) => ruler.place(value / ruler.factor),
@@ -91,7 +91,7 @@ impl Side {
         }
     }
 
-    /// Whether a value of the chart lies on it.
+    /// Whether a value of the chart is within the axis.
     pub fn shows(&self, value: f64) -> bool {
         match self {
             Self::Numbers(ruler) => ruler.shows(value),
@@ -99,7 +99,7 @@ impl Side {
         }
     }
 
-    /// The room to the left of the data.
+    /// The room that it needs to the left of the data.
     pub fn left_room(&self, kind: Type, most: f64) -> f64 {
         let title = if self.title().is_empty() { 0.0 } else { kind.title_height() };
         let labels = match self {
@@ -115,7 +115,7 @@ impl Side {
         labels + GAP + title
     }
 
-    /// Draws it along the left edge, as this axis of this chart; `left` is where its room begins.
+    /// Draws it along the left edge, as this axis of this chart. `left` is the left end of its room.
     pub fn draw_left(&self, scene: &mut Scene, kind: Type, area: &Area, left: f64, (chart, axis): Axis) {
         let typist = kind.typist;
         let lower = typist.capital(kind.small) / 2.0;
@@ -138,7 +138,7 @@ impl Side {
                 let room = area.left - left - title - 2.0 * GAP;
                 let row = area.height / names.len().max(1) as f64;
                 for (index, lines) in beside(names, kind, room.max(8.0) + 0.1, row).into_iter().enumerate() {
-                    // The first name stands above.
+                    // The first name is at the top.
                     let middle = area.top + self.place(index as f64) * area.height + lower;
                     let above = (lines.len() - 1) as f64 / 2.0;
                     scene.part(Part::Place(chart, axis, index), |scene| {
@@ -150,7 +150,7 @@ impl Side {
                 }
             }
         }
-        // A title that is longer than the axis is set smaller, down to what print carries, and may stand out a little.
+        // A title that is longer than the axis gets smaller type, but not too small for print, and may be a little longer than the axis.
         let long = self.title_length(kind) / (area.height + TITLE_OUT);
         let size = if long > 1.0 { (kind.size / long).max(6.0).min(kind.size) } else { kind.size };
         let title = if typist.width(self.title(), size) > area.height + 4.0 * TITLE_OUT {
@@ -159,7 +159,7 @@ impl Side {
         } else {
             self.title().clone()
         };
-        // A power in it rises higher than its letters.
+        // Raised powers are higher than letters.
         let x = left + typist.ascent(kind.size).max(typist.reach(&title, size));
         let half = typist.width(&title, size) / 2.0;
         let middle = (area.top + area.height / 2.0).max(half + 1.0);
@@ -168,12 +168,12 @@ impl Side {
         });
     }
 
-    /// How long the title is.
+    /// The length of the title.
     pub fn title_length(&self, kind: Type) -> f64 {
         kind.typist.width(self.title(), kind.size)
     }
 
-    /// Lines across the data at ticks with a label.
+    /// Draws lines across the data at ticks with a label.
     pub fn draw_grid(&self, scene: &mut Scene, area: &Area, upright: bool) {
         let Self::Numbers(ruler) = self else { return };
         for tick in ruler.ticks.iter().filter(|tick| tick.label.is_some()) {
@@ -188,7 +188,7 @@ impl Side {
         }
     }
 
-    /// The room below the data.
+    /// The room that it needs below the data.
     pub fn bottom_room(&self, kind: Type, width: f64, titled: bool) -> f64 {
         let title = if self.title().is_empty() || !titled { 0.0 } else { kind.title_height() };
         let labels = match self {
@@ -198,14 +198,14 @@ impl Side {
         labels + title
     }
 
-    /// How far the label of a tick at the right end stands out to the right.
+    /// How far the last tick's label extends beyond the right end of the axis.
     pub fn overhang(&self, kind: Type) -> f64 {
         let Self::Numbers(ruler) = self else { return 0.0 };
         let last = ruler.ticks.last().filter(|tick| ruler.tick_place(tick) > 0.99);
         last.and_then(|tick| tick.label.as_ref()).map_or(0.0, |label| kind.typist.width(label, kind.small) / 2.0)
     }
 
-    /// Draws it along the lower edge, as this axis of this chart; its title has so much room, none where it is 0.
+    /// Draws it along the lower edge, as this axis of this chart. Its title may be `room` points wide; with 0 it has no title.
     pub fn draw_bottom(&self, scene: &mut Scene, kind: Type, area: &Area, room: f64, (chart, axis): Axis) {
         let typist = kind.typist;
         let bottom = area.bottom();
@@ -218,7 +218,7 @@ impl Side {
                         let x = area.left + ruler.tick_place(tick) * area.width;
                         let length = if tick.label.is_some() { TICK } else { 0.6 * TICK };
                         scene.line(&[(x, bottom), (x, bottom + length)], Stroke::new(INK, AXIS));
-                        // A label that would run into the one before, or off the page, is left out.
+                        // A label is left out if it would overlap the previous one or the edge of the page.
                         if let Some(label) = &tick.label {
                             let half = typist.width(label, kind.small) / 2.0;
                             if x - half >= free && x - half >= 0.0 && x + half <= scene.width {
@@ -254,7 +254,7 @@ impl Side {
     }
 }
 
-/// Names beside rows of a height: in two lines where they are wider than their room and a row has two, else cut.
+/// Names next to rows: on two lines if a name is wider than its room and its row is high enough for two lines, otherwise shortened.
 fn beside(names: &[String], kind: Type, width: f64, row: f64) -> Vec<Vec<String>> {
     let wide = |text: &str| kind.typist.width(&Line::plain(text), kind.small);
     let most = if row >= 2.0 * kind.typist.leading(kind.small) { 2 } else { 1 };
@@ -266,7 +266,7 @@ fn beside(names: &[String], kind: Type, width: f64, row: f64) -> Vec<Vec<String>
     names.iter().zip(cut).map(|(name, cut)| broken(name).unwrap_or_else(|| vec![cut])).collect()
 }
 
-/// Names below their places: beside each other, in several lines, or upwards.
+/// How names below their places are drawn: on one line, on several lines, or vertically.
 enum Fitted {
     Lines(Vec<Vec<String>>),
     Upwards(Vec<Vec<String>>),
@@ -280,11 +280,11 @@ impl Fitted {
         let broken: Vec<Vec<String>> = names.iter().map(|name| broken(name, slot, &wide)).collect();
         let fits =
             |most: usize| broken.iter().all(|lines| lines.len() <= most && lines.iter().all(|line| wide(line) <= slot));
-        // More lines than look good are better than names cut short, which may then be the same.
+        // Many lines are better than shortened names, which may look alike.
         if fits(LINES) || fits(2 * LINES) && names.iter().any(|name| wide(name) > UPWARDS) {
             return Self::Lines(broken);
         }
-        // What does not fit into the last line is cut.
+        // The rest of a name is cut off in the last line.
         let most = ((slot / typist.leading(kind.small)) as usize).clamp(1, LINES);
         let upwards = names.iter().map(|name| {
             let mut lines = self::broken(name, UPWARDS, &wide);
@@ -347,7 +347,7 @@ impl Fitted {
     }
 }
 
-/// A name in lines: broken where its parts meet, then between words.
+/// A name on several lines, broken between its parts first, then between words.
 fn broken(name: &str, width: f64, wide: &dyn Fn(&str) -> f64) -> Vec<String> {
     if wide(name) <= width {
         return vec![name.to_owned()];
@@ -355,7 +355,7 @@ fn broken(name: &str, width: f64, wide: &dyn Fn(&str) -> f64) -> Vec<String> {
     name.split(SEPARATOR).flat_map(|part| wrapped(part, width, wide)).collect()
 }
 
-/// Text in lines of at most this width, but for words that are wider.
+/// Text on lines of at most this width; only single words may be wider.
 pub(super) fn wrapped(text: &str, width: f64, wide: &dyn Fn(&str) -> f64) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split(' ') {

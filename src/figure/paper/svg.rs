@@ -1,4 +1,4 @@
-//! A scene as SVG: text stays text, in typefaces that travel within the file as far as its letters need them.
+//! Writes a scene as SVG. Text remains text, and typefaces are embedded with the letters that occur.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use super::webfont;
 use crate::figure::number::without_zeros;
 use crate::figure::style::PT_PER_MM;
 
-/// Writes a scene. `metadata` is JSON, which stands in the file's `metadata`.
+/// Writes a scene. `metadata` is JSON, which is written to the element `metadata`.
 pub(super) fn write(scene: &Scene, title: &str, metadata: &str) -> String {
     let mut svg = String::new();
     let (width, height) = (scene.width, scene.height);
@@ -36,8 +36,8 @@ pub(super) fn write(scene: &Scene, title: &str, metadata: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// Writes a scene as a part of a page of HTML, whose style is that of [`page_style`]: on no paper of its own, in greys that follow the
-/// page from light to dark.
+/// Writes a scene as part of an HTML page that has the style [`page_style`]: without paper of its own, in greys that follow the page's
+/// light or dark mode.
 pub fn inline(scene: &Scene, title: &str) -> String {
     let (width, height) = (number(scene.width), number(scene.height));
     let mut svg = format!(
@@ -48,7 +48,7 @@ pub fn inline(scene: &Scene, title: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// The style of a page of HTML with these scenes: their typefaces, and their greys on a dark screen.
+/// The style of an HTML page with these scenes: their typefaces, and the greys of dark mode.
 pub fn page_style(scenes: &[&Scene]) -> String {
     let mut css = typefaces(scenes);
     let colours: BTreeSet<Colour> = scenes.iter().flat_map(|scene| &scene.items).flat_map(colours).collect();
@@ -60,7 +60,7 @@ pub fn page_style(scenes: &[&Scene]) -> String {
     css + "}\n"
 }
 
-/// The dark paper of pages of HTML.
+/// The background of HTML pages in dark mode.
 pub const PAGE: Colour = [0x16, 0x18, 0x1c];
 
 fn colours(item: &Item) -> Vec<Colour> {
@@ -72,7 +72,8 @@ fn colours(item: &Item) -> Vec<Colour> {
     }
 }
 
-/// Writes what is in a scene; `class` gives the colours that a page changes their names as classes, with `#` before.
+/// Writes the items of a scene. `class` gives the class of a colour that the page's style may change: the colour's name, with `#` before
+/// it.
 fn items(svg: &mut String, scene: &Scene, class: &dyn Fn(Colour) -> Option<String>) {
     for item in &scene.items {
         match item {
@@ -82,14 +83,14 @@ fn items(svg: &mut String, scene: &Scene, class: &dyn Fn(Colour) -> Option<Strin
     }
 }
 
-/// The attribute that names the classes of an item's colours; none where it has none.
+/// The attribute with the classes of an item's colours; empty if it has none.
 fn classes(fill: Option<Colour>, stroke: Option<Colour>, class: &dyn Fn(Colour) -> Option<String>) -> String {
     let named = |letter: char, colour: Option<Colour>| Some(format!("{letter}{}", &class(colour?)?[1..]));
     let names: Vec<String> = [named('f', fill), named('s', stroke)].into_iter().flatten().collect();
     if names.is_empty() { String::new() } else { format!(" class=\"{}\"", names.join(" ")) }
 }
 
-/// The rules of the typefaces of scenes, as far as their letters need them.
+/// The style rules for the typefaces of scenes, with the letters that occur.
 fn typefaces(scenes: &[&Scene]) -> String {
     let mut letters: BTreeMap<Face, BTreeSet<char>> = BTreeMap::new();
     for text in scenes.iter().flat_map(|scene| scene.texts()) {
@@ -98,7 +99,7 @@ fn typefaces(scenes: &[&Scene]) -> String {
     let mut css = String::from("text { font-kerning: none; font-variant-ligatures: none; white-space: pre }\n");
     for (face, letters) in &letters {
         let (family, weight) = face.name();
-        // Without it, whoever has the typeface or a like one still sees the text, in the same width.
+        // Without an embedded font, readers who have the typeface or a similar one still see the text with the same width.
         let Some(font) = webfont::subset(*face, letters) else { continue };
         let kind = if font.starts_with(b"OTTO") { "otf" } else { "ttf" };
         let _ = writeln!(
@@ -163,7 +164,7 @@ fn line(svg: &mut String, text: &Text, class: &dyn Fn(Colour) -> Option<String>)
     } else {
         format!("x=\"{}\" y=\"{}\"", number(text.x), number(text.y))
     };
-    // What stands on a colour is as readable on any page.
+    // Text on a coloured area does not depend on the page's mode.
     let classes = if text.on_colour { String::new() } else { classes(Some(text.colour), None, class) };
     let weight = if weight == 400 { String::new() } else { format!(" font-weight=\"{weight}\"") };
     let _ = writeln!(
@@ -180,14 +181,14 @@ fn hex([red, green, blue]: Colour) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// Hundredths of a point are finer than any print.
+/// Two decimals: hundredths of a point are finer than print.
 fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = without_zeros(&text);
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// Text as XML; characters that XML does not know are left out.
+/// Text as XML, without characters that XML does not allow.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -204,7 +205,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// The opposite of writing text as XML.
+/// The text that [`escape`] was given.
 pub(super) fn unescape(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }

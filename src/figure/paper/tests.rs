@@ -11,7 +11,7 @@ use crate::figure::{
 };
 use crate::plan::{CudaState, Node, Worker};
 
-/// fp32 and fp16 on 1, 2 and 4 GPUs, some with six repeats.
+/// fp32 and fp16 on 1, 2 and 4 GPUs, some of them with six repeats.
 fn runs() -> Vec<RunSummary> {
     let mut runs = Vec::new();
     for (precision, gpus, step_time_s) in
@@ -62,7 +62,7 @@ fn origin() -> Origin {
     Origin::new("study".to_owned(), &node, vec![plan], Some(1_795_248_519.1))
 }
 
-/// Compares with `tests/golden/figures/NAME`; set `UPDATE_GOLDEN` to write it anew.
+/// Compares with `tests/golden/figures/NAME`; set `UPDATE_GOLDEN` to write the file again.
 fn compare(name: &str, bytes: &[u8]) {
     let path = format!("{}/tests/golden/figures/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -71,7 +71,7 @@ fn compare(name: &str, bytes: &[u8]) {
     assert!(bytes == std::fs::read(&path).unwrap(), "{name} differs");
 }
 
-/// Without what changes with each version of the program.
+/// The file without the parts that change with each version of the program.
 pub(super) fn svg(figure: &Figure) -> Vec<u8> {
     let provenance = Provenance { program: "multicard".to_owned(), ..figure.provenance(Vec::new()) };
     let text = String::from_utf8(encode(&figure.scene(), &provenance, PaperFormat::Svg).unwrap()).unwrap();
@@ -126,7 +126,7 @@ fn foreign_cut_and_swollen_files_are_answered_with_what_is_wrong() {
     assert!(message(b"<svg xmlns='http://www.w3.org/2000/svg'/>").contains("holds no figure of multicard"));
     assert!(message(b"%PDF-1.7\n%%EOF").contains("this PDF holds no figure"));
     assert!(message(b"\x89PNG\r\n\x1a\nrest").contains("this PNG is cut short or damaged"));
-    assert!(message(b"%PDF-1.7 {\"multicard_figure\":1}").contains("does not end"));
+    assert!(message(b"%PDF-1.7 {\"multicard_figure\":1}").contains("has no end"));
     assert!(message(b"%PDF-1.7 {\"multicard_figure\":}endstream").contains("this PDF is cut short or damaged"));
     let newer =
         b"<svg><metadata id=\"multicard-figure\">{\"multicard_figure\":9,\"program\":\"multicard 9\"}</metadata></svg>";
@@ -151,7 +151,7 @@ fn a_file_cut_anywhere_is_read_or_refused() {
     for format in [PaperFormat::Svg, PaperFormat::Pdf, PaperFormat::Png { dpi: 72 }] {
         let bytes = encode(&figure.scene(), &provenance, format).unwrap();
         for length in (0..bytes.len()).step_by(97) {
-            // What comes before the cut may hold all of it: then it is whole.
+            // The part before the cut may contain the whole provenance, which then can be read.
             if let Ok(read) = read_provenance(&bytes[..length]) {
                 assert_eq!(read, provenance, "{format:?} cut at {length}");
             }
@@ -269,7 +269,7 @@ fn point(places: usize) -> impl Strategy<Value = Point> {
     })
 }
 
-/// Names as users give them: short, long, of any letters.
+/// Names as users choose them: short or long, with any letters.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![3 => "[a-z0-9]{1,6}", 2 => "[A-Za-z ·0-9]{6,40}", 1 => "\\PC{0,12}", 1 => "[W ]{60,120}"]
 }
@@ -349,7 +349,7 @@ proptest! {
             for segment in segments {
                 if let Segment::Move(x, y) | Segment::Line(x, y) = segment {
                     prop_assert!(x.is_finite() && y.is_finite());
-                    // A marker on the edge of the data may stand out by its radius.
+                    // A marker at the edge of the data may extend beyond it by its radius.
                     let inside = *x > -3.0 && *x < scene.width + 3.0 && *y > -3.0 && *y < scene.height + 3.0;
                     prop_assert!(inside, "{x}, {y} leaves {page:?}");
                 }
@@ -415,13 +415,13 @@ fn on_a_screen_bars_run_across_with_values_in_the_unit_of_the_axis_behind_them()
 #[test]
 fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_and_axis() {
     let figure = preset("times");
-    let of = |height: f64| lay_out_on(&figure.charts, &Page::screen(640.0, height, 9.0));
-    let (low, high) = (of(60.0), of(500.0));
+    let laid_out = |height: f64| lay_out_on(&figure.charts, &Page::screen(640.0, height, 9.0));
+    let (low, high) = (laid_out(60.0), laid_out(500.0));
     assert!(low.height > 60.0 && high.height > low.height && high.height <= 500.0, "{} {}", low.height, high.height);
     let (top, bottom) = low.inner.unwrap();
     assert!(low.marks.iter().all(|mark| mark.area.top >= top && mark.area.bottom() <= bottom));
     assert!(top > 0.0 && bottom < low.height);
-    // Half an axis of values would say nothing.
+    // Half an axis of values would be useless.
     assert!(lay_out_on(&preset("scaling").charts, &Page::screen(640.0, 60.0, 9.0)).inner.is_none());
 }
 
@@ -464,9 +464,9 @@ fn a_bracket_stands_beyond_bars_that_run_across_and_their_numbers() {
     let figure = edited("times", |one| one.annotations = brackets.to_vec());
     let scene = lay_out_on(&figure.charts[..1], &Page::screen(640.0, 300.0, 9.0));
     let placed = scene.parts.iter().find(|placed| placed.part == Part::Annotation(0)).unwrap();
-    let said: Vec<&Text> = scene.items[placed.items.clone()].iter().filter_map(text_of).collect();
-    assert_eq!(said.len(), 1);
-    assert!(said[0].text == "4.00×, faster", "{said:?}");
+    let texts: Vec<&Text> = scene.items[placed.items.clone()].iter().filter_map(text_of).collect();
+    assert_eq!(texts.len(), 1);
+    assert!(texts[0].text == "4.00×, faster", "{texts:?}");
     let of_cells = |words: &str| figure.words.iter().position(|known| known == words).unwrap();
     let ends = ["precision=fp32,gpus=1", "precision=fp16,gpus=1"].map(|words| {
         let cell = &figure.cells[of_cells(words)].0;
@@ -497,8 +497,8 @@ proptest! {
         geometry in 0usize..GEOMETRIES.len(),
     ) {
         let names: Vec<String> = middles.into_iter().map(|middle| format!("{start}{middle}{end}")).collect();
-        let of = |place: usize| Point { x: place as f64, value: Value { median: 1.0, interval: None, n: 1, method: Method::One }, ratio: None, cell: None };
-        let series = names.iter().enumerate().map(|(place, name)| Series { points: vec![of(place)], ..Series::measured(name.clone(), Look::Place(place)) });
+        let point = |place: usize| Point { x: place as f64, value: Value { median: 1.0, interval: None, n: 1, method: Method::One }, ratio: None, cell: None };
+        let series = names.iter().enumerate().map(|(place, name)| Series { points: vec![point(place)], ..Series::measured(name.clone(), Look::Place(place)) });
         let axis = Axis { categories: names.clone(), ..Axis::new("", "") };
         let chart = Chart {
             panels: vec![Panel { title: String::new(), series: series.collect() }],
@@ -506,8 +506,8 @@ proptest! {
         };
         let scene = lay_out(&[chart], &Style::default());
         let shown = |is: &dyn Fn(&Part) -> bool| -> Vec<String> {
-            let of = |placed: &Placed| scene.items[placed.items.clone()].iter().filter_map(text_of).map(|text| text.text.as_str()).collect::<Vec<_>>().join(" ");
-            scene.parts.iter().filter(|placed| is(&placed.part)).map(of).collect()
+            let words_of = |placed: &Placed| scene.items[placed.items.clone()].iter().filter_map(text_of).map(|text| text.text.as_str()).collect::<Vec<_>>().join(" ");
+            scene.parts.iter().filter(|placed| is(&placed.part)).map(words_of).collect()
         };
         for labels in [shown(&|part| matches!(part, Part::Place(_, AxisName::X, _))), shown(&|part| matches!(part, Part::Place(_, AxisName::Y, _))), shown(&|part| matches!(part, Part::Entry(_)))] {
             let mut once = labels.clone();
@@ -518,7 +518,7 @@ proptest! {
     }
 }
 
-/// The words on a figure's page, in the order of their setting.
+/// The words on a figure's page, in the order in which they are drawn.
 fn words(figure: &Figure) -> Vec<String> {
     figure.scene().texts().map(|text| text.text.clone()).collect()
 }
@@ -555,8 +555,8 @@ fn limits_that_hide_values_are_said_on_the_page() {
         let axis = one.axis_mut(AxisName::Y, Nth(1));
         (axis.low, axis.high) = (Some(1.0), Some(2.0));
     });
-    let said = words(&figure).join(" ");
-    assert!(said.contains("beyond the axes") && said.contains("Bars do not begin at 0"), "{said}");
+    let message = words(&figure).join(" ");
+    assert!(message.contains("beyond the axes") && message.contains("Bars do not begin at 0"), "{message}");
     assert!(!words(&preset("times")).join(" ").contains("beyond"));
     let wrong = edited("times", |one| {
         let axis = one.axis_mut(AxisName::Y, Nth(1));
@@ -582,9 +582,9 @@ fn a_screen_shows_names_looks_and_limits_of_the_author_and_its_marks_say_the_cel
     let axis = asked.overrides.axis_mut(AxisName::Y, Nth(1));
     (axis.low, axis.high) = (Some(1.0), Some(2.0));
     let (scene, words) = words(&asked);
-    let said = words.join(" ");
-    assert!(said.contains("AMP") && !said.contains("fp16") && !said.contains("on paper alone"), "{said}");
-    assert!(said.contains("beyond the axes") && said.contains("Bars do not begin at 0"), "{said}");
+    let message = words.join(" ");
+    assert!(message.contains("AMP") && !message.contains("fp16") && !message.contains("on paper alone"), "{message}");
+    assert!(message.contains("beyond the axes") && message.contains("Bars do not begin at 0"), "{message}");
     let is_own = |item: &Item| matches!(item, Item::Path { fill: Some(([1, 2, 3], _)), .. });
     assert!(scene.items.iter().any(is_own) && !usual.items.iter().any(is_own));
     let cells = |scene: &Scene| scene.marks.iter().map(|mark| mark.cell.clone()).collect::<Vec<_>>();
@@ -593,7 +593,7 @@ fn a_screen_shows_names_looks_and_limits_of_the_author_and_its_marks_say_the_cel
 
 #[test]
 fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
-    let of = |change: &dyn Fn(&mut Study), id: &str| {
+    let with_change = |change: &dyn Fn(&mut Study), id: &str| {
         let mut asked = study(id).unwrap();
         change(&mut asked);
         figure_of(&asked)
@@ -603,7 +603,7 @@ fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
     let level = |key: &'static str, change: fn(&mut LevelOverride)| {
         move |study: &mut Study| change(study.overrides.level_mut(key))
     };
-    /// A preset, what is changed, and how.
+    /// A preset, the change, and its name.
     type Changed<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Study));
     let changes: [Changed<'_>; 14] = [
         ("times", "hatch", &level("gpus=1", |one| one.hatch = Some(Hatch::Dots))),
@@ -622,7 +622,7 @@ fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
         ("times", "place of the legend", &|study| study.overrides.legend = LegendPlace::Below),
     ];
     for (id, name, change) in changes {
-        let figure = of(change, id);
+        let figure = with_change(change, id);
         assert!(svg(&figure) != svg(&preset(id)), "{name} changes nothing");
         assert!(figure.missing.is_empty(), "{name}: {:?}", figure.missing);
         let bytes = encode(&figure.scene(), &figure.provenance(vec![origin()]), PaperFormat::Svg).unwrap();
@@ -634,12 +634,12 @@ fn each_change_of_a_figure_is_drawn_and_read_back_as_it_was_kept() {
         let placed = scene.parts.iter().find(|placed| placed.part == part).unwrap();
         scene.items[placed.items.clone()].iter().filter_map(text_of).map(|text| text.text.clone()).collect()
     };
-    let ticks = of(&y(|one| one.ticks = vec![0.0, 1.0]), "times");
+    let ticks = with_change(&y(|one| one.ticks = vec![0.0, 1.0]), "times");
     assert_eq!(shown(&ticks, Part::Ticks(0, AxisName::Y)), ["0", "1"]);
-    let log = of(&|study| study.overrides.axis_mut(AxisName::X, Nth(1)).log = Some(true), "scaling");
+    let log = with_change(&|study| study.overrides.axis_mut(AxisName::X, Nth(1)).log = Some(true), "scaling");
     assert_eq!(shown(&log, Part::Ticks(0, AxisName::X)), ["1", "2", "4"]);
-    let wrong = of(&y(|one| one.tick_count = Some(1)), "times");
-    assert_eq!(wrong.missing, ["axis y: tick_count = 1 is not from 2 to 20: the default is used"]);
+    let wrong = with_change(&y(|one| one.tick_count = Some(1)), "times");
+    assert_eq!(wrong.missing, ["axis y: tick_count = 1 must be from 2 to 20: the default is used"]);
     assert_eq!(svg(&wrong), svg(&preset("times")));
 }
 
@@ -679,7 +679,7 @@ fn the_parts_of_a_page_are_laid_out_around_its_data_and_name_what_they_show() {
         assert!(area(part.clone()).top >= data.bottom(), "{part:?}");
     }
     assert!(data.overlaps(&area(Part::Annotation(0))));
-    // Keys reach what explains the data, then the points, then what was added.
+    // Keys first reach the parts that explain the data, then the points, then annotations.
     let kinds: Vec<usize> = scene
         .pointed(1000)
         .map(|(part, _)| match part {
@@ -791,7 +791,7 @@ fn widths_have_the_names_of_venues_or_millimetres() {
     assert!(small.warnings(&small.scene())[0].contains("print needs 6 pt"));
 }
 
-/// Without the program no font can be listed.
+/// Without this program, fonts cannot be listed.
 #[test]
 fn every_font_of_a_pdf_is_embedded_and_none_is_of_type_3() {
     if std::process::Command::new("pdffonts").arg("-v").output().is_err() {

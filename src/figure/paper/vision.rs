@@ -1,4 +1,4 @@
-//! A picture as others see it: printed in grey, or with one of three kinds of colour blindness.
+//! A picture as it looks when printed in grey, or to people with one of three kinds of colour blindness.
 //!
 //! Source: Machado, Oliveira and Fernandes, A Physiologically-based Model for Simulation of Color Vision Deficiency, 2009: the matrices
 //! of severity 1 for linear RGB.
@@ -7,23 +7,23 @@ use strum::{EnumMessage, VariantArray};
 
 use super::png::Pixels;
 
-/// Who looks at a picture.
+/// How a picture is seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray, EnumMessage)]
 pub enum Vision {
-    /// As it is.
+    /// Unchanged.
     #[default]
     #[strum(message = "as it is")]
     Usual,
-    /// In print without colours.
+    /// Printed without colours.
     #[strum(message = "printed in grey")]
     Grey,
-    /// By people without cones for long waves.
+    /// By people without cones for long wavelengths.
     #[strum(message = "protanopia")]
     Protanopia,
-    /// By people without cones for middle waves.
+    /// By people without cones for middle wavelengths.
     #[strum(message = "deuteranopia")]
     Deuteranopia,
-    /// By people without cones for short waves.
+    /// By people without cones for short wavelengths.
     #[strum(message = "tritanopia")]
     Tritanopia,
 }
@@ -34,7 +34,7 @@ impl Vision {
         self.get_message().unwrap_or_default()
     }
 
-    /// What becomes of linear red, green and blue.
+    /// The matrix that is applied to linear red, green and blue.
     fn matrix(self) -> Option<[[f64; 3]; 3]> {
         match self {
             Self::Usual => None,
@@ -73,7 +73,7 @@ impl Pixels {
     #[must_use]
     pub fn seen_as(mut self, vision: Vision) -> Self {
         let Some(matrix) = vision.matrix() else { return self };
-        // A figure has few colours: most pixels are like the one before.
+        // A figure has few colours, and most pixels equal the one before.
         let (mut last, mut seen) = ([0_u8; 3], [0_u8; 3]);
         for pixel in self.rgba.chunks_exact_mut(4) {
             let own = [pixel[0], pixel[1], pixel[2]];

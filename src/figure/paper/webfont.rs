@@ -1,4 +1,4 @@
-//! A typeface cut to the letters of a file, with the tables that browsers ask for.
+//! Reduces a typeface to the letters that a file needs, with the tables that browsers require.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use subsetter::GlyphRemapper;
 
 use super::font::Face;
 
-/// A font file with these letters alone; none where the face cannot be cut.
+/// A font file with only these letters; `None` if the face cannot be reduced.
 pub(super) fn subset(face: Face, letters: &BTreeSet<char>) -> Option<Vec<u8>> {
     let whole = FontRef::new(face.bytes()).ok()?;
     let characters = whole.charmap();
@@ -31,7 +31,7 @@ pub(super) fn subset(face: Face, letters: &BTreeSet<char>) -> Option<Vec<u8>> {
     tables.retain(|(tag, _)| ![*b"cmap", *b"OS/2", *b"post"].contains(tag));
     tables.push((*b"cmap", character_map(&pairs)));
     tables.push((*b"OS/2", whole.data_for_tag(Tag::new(b"OS/2"))?.as_bytes().to_vec()));
-    // Version 3: no names of glyphs.
+    // Version 3 has no names of glyphs.
     let mut post = vec![0; 32];
     post[..4].copy_from_slice(&[0, 3, 0, 0]);
     tables.push((*b"post", post));
@@ -39,7 +39,7 @@ pub(super) fn subset(face: Face, letters: &BTreeSet<char>) -> Option<Vec<u8>> {
     Some(file(&cut[..4], &tables))
 }
 
-/// Characters to glyphs in format 12, for pairs in the order of characters.
+/// The table that maps characters to glyphs, in format 12; the pairs must be ordered by character.
 fn character_map(pairs: &[(u32, u16)]) -> Vec<u8> {
     let count = pairs.len() as u32;
     let mut table = vec![0, 0, 0, 1, 0, 3, 0, 10, 0, 0, 0, 12];

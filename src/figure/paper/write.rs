@@ -10,7 +10,7 @@ use super::scene::Scene;
 use super::{pdf, png, svg};
 use crate::foreign;
 
-/// A kind of file.
+/// A file format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PaperFormat {
     /// Lines and text, for papers.
@@ -20,18 +20,18 @@ pub enum PaperFormat {
     Svg,
     /// Pixels, for slides and messages.
     Png {
-        /// Pixels in an inch.
+        /// Pixels per inch.
         dpi: u32,
     },
 }
 
-/// A file whose name ends in no known kind.
+/// The error for a file name with an unknown extension.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}: figures are written as .svg, .pdf or .png: end the file's name with one of these")]
+#[error("{0}: figures are written as .svg, .pdf or .png: give a file name that ends with one of these")]
 pub struct UnknownPaperFormat(String);
 
 impl PaperFormat {
-    /// What the name of a file asks for; `dpi` counts for pixels alone.
+    /// The format that a file's name requests. `dpi` is used only for pixels.
     pub fn of(file: &Path, dpi: u32) -> Result<Self, UnknownPaperFormat> {
         let extension = file.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         match extension.as_str() {
@@ -43,7 +43,7 @@ impl PaperFormat {
     }
 }
 
-/// A scene as a file's bytes: the same for the same scene and provenance.
+/// A scene as the bytes of a file. Equal scenes with equal provenance give equal bytes.
 pub fn encode(scene: &Scene, provenance: &Provenance, format: PaperFormat) -> Result<Vec<u8>, FigureError> {
     let metadata = provenance.json();
     match format {
@@ -53,7 +53,7 @@ pub fn encode(scene: &Scene, provenance: &Provenance, format: PaperFormat) -> Re
     }
 }
 
-/// Writes a file whole: whoever looks finds the old one or the new one.
+/// Writes a file atomically: other programs see either the old file or the complete new one.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), FigureError> {
     foreign::write(path, bytes).map_err(|error| FigureError::File { path: path.to_owned(), error })
 }

@@ -170,9 +170,9 @@ impl<'a> Parser<'a> {
     }
 
     fn take(&mut self, keyword: Keyword) -> bool {
-        let found = self.keyword() == Some(keyword);
-        self.at += usize::from(found);
-        found
+        let is_keyword = self.keyword() == Some(keyword);
+        self.at += usize::from(is_keyword);
+        is_keyword
     }
 
     /// An error at the next token.

@@ -109,13 +109,18 @@ fn time_of_another_phase_is_not_a_steps() {
 
 #[test]
 fn counts_from_0_and_counts_of_each_epoch_become_one_count_from_1() {
-    let of = |epoch: f64, step: u64, steps: Option<u64>, at_s: f64| FoundStep {
+    let step_at = |epoch: f64, step: u64, steps: Option<u64>, at_s: f64| FoundStep {
         epoch: Some(epoch),
         steps,
         duration_s: Some(1.0),
         ..said(step, at_s)
     };
-    let from_zero = [of(0.0, 0, None, 1.0), of(0.0, 1, None, 2.0), of(1.0, 0, None, 3.0), of(1.0, 1, None, 4.0)];
+    let from_zero = [
+        step_at(0.0, 0, None, 1.0),
+        step_at(0.0, 1, None, 2.0),
+        step_at(1.0, 0, None, 3.0),
+        step_at(1.0, 1, None, 4.0),
+    ];
     assert_eq!(
         of_steps(&from_zero).iter().map(|step| (step.0, step.1)).collect::<Vec<_>>(),
         [(1, 1), (2, 1), (3, 2), (4, 2)]
@@ -124,7 +129,12 @@ fn counts_from_0_and_counts_of_each_epoch_become_one_count_from_1() {
     let bar = |step, at_s| FoundStep { steps: Some(25), duration_s: Some(1.0), ..said(step, at_s) };
     let bars = [bar(10, 1.0), bar(20, 2.0), bar(25, 3.0), bar(10, 4.0)];
     assert_eq!(of_steps(&bars).iter().map(|step| step.0).collect::<Vec<_>>(), [10, 20, 25, 35]);
-    let fractions = [of(0.0, 1, None, 1.0), of(0.5, 2, None, 2.0), of(1.0, 3, None, 3.0), of(1.1, 4, None, 4.0)];
+    let fractions = [
+        step_at(0.0, 1, None, 1.0),
+        step_at(0.5, 2, None, 2.0),
+        step_at(1.0, 3, None, 3.0),
+        step_at(1.1, 4, None, 4.0),
+    ];
     assert_eq!(of_steps(&fractions).iter().map(|step| step.1).collect::<Vec<_>>(), [1, 1, 1, 2]);
 }
 
@@ -167,38 +177,38 @@ fn more_about_a_step_joins_it() {
 
 #[test]
 fn the_first_steps_of_the_run_are_warm_up_wherever_it_begins() {
-    let of = |step| FoundStep { duration_s: Some(1.0), ..said(step, step as f64) };
-    let log = events(WarmUp::Steps(2), &[(501..505).map(|step| Found::Step(of(step))).collect()]);
+    let step_of = |step| FoundStep { duration_s: Some(1.0), ..said(step, step as f64) };
+    let log = events(WarmUp::Steps(2), &[(501..505).map(|step| Found::Step(step_of(step))).collect()]);
     assert_eq!(steps(&log).iter().map(|step| step.3).collect::<Vec<_>>(), [false, false, true, true]);
-    let own = FoundStep { warm_up: Some(false), ..of(1) };
+    let own = FoundStep { warm_up: Some(false), ..step_of(1) };
     assert!(steps(&events(WarmUp::Steps(9), &[vec![Found::Step(own)]]))[0].3, "the program says otherwise");
 }
 
 #[test]
 fn the_end_of_the_warm_up_is_found_by_step_times() {
     let end_s = |step: u64| if step <= 3 { 30.0 * step as f64 } else { 90.0 + 0.1 * (step - 3) as f64 };
-    let of = |step| FoundStep { duration_s: Some(end_s(step) - end_s(step - 1)), ..said(step, end_s(step)) };
-    let log = events(WarmUp::Found, &[(1..=100).map(|step| Found::Step(of(step))).collect()]);
+    let step_of = |step| FoundStep { duration_s: Some(end_s(step) - end_s(step - 1)), ..said(step, end_s(step)) };
+    let log = events(WarmUp::Found, &[(1..=100).map(|step| Found::Step(step_of(step))).collect()]);
     let first = steps(&log).iter().find(|step| step.3).unwrap().0;
     assert!((40..=60).contains(&first), "{first}");
     assert!(warnings(&log).is_empty());
-    let few = events(WarmUp::Found, &[(1..=20).map(|step| Found::Step(of(step))).collect()]);
+    let few = events(WarmUp::Found, &[(1..=20).map(|step| Found::Step(step_of(step))).collect()]);
     assert!(warnings(&few)[0].starts_with("the end of the warm-up was not found"), "{few:?}");
-    let of_20 = |step| FoundStep { steps: Some(20), ..of(step) };
+    let of_20 = |step| FoundStep { steps: Some(20), ..step_of(step) };
     let short = events(WarmUp::Found, &[(1..=20).map(|step| Found::Step(of_20(step))).collect()]);
     assert!(steps(&short).iter().any(|step| step.3), "the second half of a run whose end is known counts");
 }
 
 #[test]
 fn an_epochs_loss_is_the_mean_over_its_steps_by_units() {
-    let of = |step: u64, epoch: f64, loss, units| FoundStep {
+    let step_with = |step: u64, epoch: f64, loss, units| FoundStep {
         epoch: Some(epoch),
         loss: Some(loss),
         units: Some(units),
         duration_s: Some(1.0),
         ..said(step, step as f64)
     };
-    let found = vec![of(1, 1.0, 1.0, 30.0), of(2, 1.0, 4.0, 10.0), of(3, 2.0, 0.5, 10.0)];
+    let found = vec![step_with(1, 1.0, 1.0, 30.0), step_with(2, 1.0, 4.0, 10.0), step_with(3, 2.0, 0.5, 10.0)];
     let mut found: Vec<_> = found.into_iter().map(Found::Step).collect();
     let losses = |log: &[Event]| {
         let loss = |event: &Event| match event {
@@ -214,8 +224,8 @@ fn an_epochs_loss_is_the_mean_over_its_steps_by_units() {
 
 #[test]
 fn a_loss_that_is_not_a_number_is_said_once_and_kept() {
-    let of = |step: u64| Found::Step(FoundStep { loss: Some(f64::NAN), ..said(step, step as f64) });
-    let log = events(WarmUp::Steps(0), &[vec![of(1)], vec![of(2)]]);
+    let step_of = |step: u64| Found::Step(FoundStep { loss: Some(f64::NAN), ..said(step, step as f64) });
+    let log = events(WarmUp::Steps(0), &[vec![step_of(1)], vec![step_of(2)]]);
     assert_eq!(warnings(&log), ["the loss of step 1 is not a finite number"]);
     assert!(log.iter().any(|event| matches!(event, Event::Step { step: 2, loss, .. } if loss.is_nan())));
 }
@@ -262,9 +272,9 @@ proptest! {
         finds: bool,
     ) {
         let warm_up = if finds { WarmUp::Found } else { WarmUp::Steps(3) };
-        let said = polls.iter().flatten().any(|found| matches!(found, Found::Step(_)));
+        let has_step = polls.iter().flatten().any(|found| matches!(found, Found::Step(_)));
         let log = events(warm_up, &polls);
-        prop_assert_eq!(said, !steps(&log).is_empty());
+        prop_assert_eq!(has_step, !steps(&log).is_empty());
         for event in &log {
             if let Event::Step { step, epoch, duration_s, .. } = event {
                 prop_assert!(*step > 0 && *epoch > 0 && *duration_s >= 0.0 && duration_s.is_finite(), "{:?}", event);

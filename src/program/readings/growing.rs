@@ -43,7 +43,7 @@ impl Growing {
     /// was skipped.
     pub fn after_now(path: PathBuf) -> (Self, Option<Vec<u8>>) {
         let mut growing = Self::new(path);
-        let opened = growing.open().ok().filter(|there| *there).and(growing.file.as_mut());
+        let opened = growing.open().ok().filter(|is_open| *is_open).and(growing.file.as_mut());
         let Some((file, _)) = opened else { return (growing, None) };
         let length = file.metadata().map_or(0, |metadata| metadata.len());
         let mut start = vec![0; CHUNK];

@@ -76,8 +76,8 @@ impl Source for Look {
             self.output.line(stream, line, at_s, &mut new);
             if !new.is_empty() {
                 // The message has no numbers, so that it is the same for all runs of a program.
-                let like = NUMBERS.as_ref().map_or_else(|| line.into(), |numbers| numbers.replace_all(line, "…"));
-                self.pass(Speaker::Output, &format!("output such as {}", shown(like.trim())), new, found);
+                let pattern = NUMBERS.as_ref().map_or_else(|| line.into(), |numbers| numbers.replace_all(line, "…"));
+                self.pass(Speaker::Output, &format!("output such as {}", shown(pattern.trim())), new, found);
             }
         }
     }

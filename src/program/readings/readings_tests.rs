@@ -66,14 +66,14 @@ fn what_was_declared_and_never_came_is_said_at_the_end() {
     readings.poll(101.0, &mut events);
     assert!(events.is_empty(), "{events:?}");
     readings.finish(102.0, &mut events);
-    let said = words(&events).join("\n");
+    let message = words(&events).join("\n");
     for part in [
         "matches none of the 1 lines",
         "a.csv: the program wrote no rows",
         "b.jsonl: the program wrote no lines",
         "logs/",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(message.contains(part), "{part}: {message}");
     }
 }
 
@@ -207,13 +207,13 @@ run.say(epoch=1, reading={'accuracy': 0.75})
 fn the_python_module_writes_what_is_read_here() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(READINGS_FILE);
-    let said =
+    let warnings =
         python(folder.path(), LOOP, &[(READINGS_VARIABLE, file.to_str().unwrap()), ("WORLD_SIZE", "2"), ("RANK", "0")]);
     let losses: Vec<_> =
-        said.iter().filter(|word| word.starts_with("step")).map(|word| &word[..word.len().min(11)]).collect();
-    assert_eq!(losses, ["step 1: 1 8", "step 2: 0.5", "step 3: 0.3"], "{said:?}");
+        warnings.iter().filter(|word| word.starts_with("step")).map(|word| &word[..word.len().min(11)]).collect();
+    assert_eq!(losses, ["step 1: 1 8", "step 2: 0.5", "step 3: 0.3"], "{warnings:?}");
     for part in ["lr = 0.5 at Some(3)", "Evaluate", "accuracy = 0.75 at None"] {
-        assert!(said.iter().any(|word| word == part), "{part}: {said:?}");
+        assert!(warnings.iter().any(|word| word == part), "{part}: {warnings:?}");
     }
 }
 

@@ -1,9 +1,9 @@
 //! Readings from TensorBoard's event files, read while they grow.
 //!
-//! An event file is a sequence of records as TFRecord frames them: the length (u64), its masked CRC-32C (u32), the data, their
-//! masked CRC-32C (u32), all little-endian (tensorflow/core/lib/io/record_writer.h). The data are a protobuf `Event`
-//! (tensorflow/core/util/event.proto) with a `Summary` of values (tensorflow/core/framework/summary.proto), of which scalars are
-//! read: `simple_value`, and tensors of one number.
+//! An event file is a sequence of records in the framing of TFRecord: the length (u64), its masked CRC-32C (u32), the data, their masked
+//! CRC-32C (u32), all little-endian (tensorflow/core/lib/io/record_writer.h). The data are a protobuf `Event`
+//! (tensorflow/core/util/event.proto) with a `Summary` of values (tensorflow/core/framework/summary.proto). Only scalars are read:
+//! `simple_value`, and tensors with one number.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

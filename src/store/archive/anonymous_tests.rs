@@ -263,8 +263,8 @@ fn an_anonymous_session_has_the_numbers_the_states_and_plans_that_can_be_read() 
             let ranks: Vec<_> = record.ranks.iter().map(|rank| (rank.steps.clone(), rank.readings.len())).collect();
             // What is not a number is not equal to itself; its text is.
             let recorded = record.trace.as_ref().map(std::mem::discriminant);
-            let told = (record.run, record.cell, record.state, record.repeat, record.levels.iter().count());
-            format!("{:?}", (told, recorded, ranks))
+            let facts = (record.run, record.cell, record.state, record.repeat, record.levels.iter().count());
+            format!("{:?}", (facts, recorded, ranks))
         };
         let [before, after] = [&from, &to].map(|session| records(session).into_iter().map(numbers).collect::<Vec<_>>());
         assert_eq!(before, after, "{name}");

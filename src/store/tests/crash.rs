@@ -98,9 +98,9 @@ fn a_journal_that_lost_its_last_decision_is_followed_by_the_index() {
 
 #[test]
 fn a_creation_that_was_cut_off_anywhere_is_taken_up() {
-    for made in [&["session.lock"][..], &["session.lock", "runs/"], &["session.lock", "runs/", "session.toml.new"]] {
+    for created in [&["session.lock"][..], &["session.lock", "runs/"], &["session.lock", "runs/", "session.toml.new"]] {
         let folder = tempfile::tempdir().unwrap();
-        for name in made {
+        for name in created {
             match name.strip_suffix('/') {
                 Some(name) => fs::create_dir(folder.path().join(name)).unwrap(),
                 None => fs::write(folder.path().join(name), "half").unwrap(),

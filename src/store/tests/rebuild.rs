@@ -37,7 +37,7 @@ fn event() -> impl Strategy<Value = Event> {
     use Phase::{Evaluate, Load, Start, Steady, WarmUp};
     let phases = prop::sample::select(vec![Start, Load, WarmUp, Steady, Steady, Evaluate]);
     let step = (1_u32..3, 1_u64..20, possible(), possible(), number(), any::<u32>(), any::<bool>());
-    let of = (prop::option::of(1_u32..4), prop::option::of(1_u64..20));
+    let epoch_and_step = (prop::option::of(1_u32..4), prop::option::of(1_u64..20));
     prop_oneof![
         1 => Just(started_of(3)),
         1 => Just(Event::Model { name: "m".to_owned() }),
@@ -52,7 +52,7 @@ fn event() -> impl Strategy<Value = Event> {
             units,
             warm_up
         }),
-        3 => ("[a-c]", number(), of).prop_map(|(key, value, (epoch, step))| Event::Reading {
+        3 => ("[a-c]", number(), epoch_and_step).prop_map(|(key, value, (epoch, step))| Event::Reading {
             key: key.into(),
             value,
             epoch,
@@ -111,7 +111,7 @@ proptest! {
         store.decide(queued("r1")).unwrap();
         store.decide(plan_added()).unwrap();
         store.decide(queued("r2")).unwrap();
-        let mut said: Vec<EventLine> = Vec::new();
+        let mut lines: Vec<EventLine> = Vec::new();
         let mut missed = false;
         let mut finished: Vec<String> = Vec::new();
         for deed in deeds {
@@ -120,18 +120,18 @@ proptest! {
                 Deed::Say(line) | Deed::Miss(line) if finished.contains(&line.run) => {}
                 Deed::Say(line) => {
                     log(folder.path(), &line);
-                    said.push(line.clone());
+                    lines.push(line.clone());
                     store.event(line).unwrap();
                 }
                 Deed::Miss(line) => {
                     log(folder.path(), &line);
-                    said.push(line);
+                    lines.push(line);
                     missed = true;
                 }
                 Deed::Repeat(which) => {
-                    let Some(of) = said.get(which.checked_rem(said.len()).unwrap_or(0)) else { continue };
-                    let of = (of.run.clone(), of.rank);
-                    for line in said.iter().filter(|line| (&line.run, line.rank) == (&of.0, of.1)) {
+                    let Some(repeated) = lines.get(which.checked_rem(lines.len()).unwrap_or(0)) else { continue };
+                    let run_and_rank = (repeated.run.clone(), repeated.rank);
+                    for line in lines.iter().filter(|line| (&line.run, line.rank) == (&run_and_rank.0, run_and_rank.1)) {
                         store.event(line.clone()).unwrap();
                     }
                 }
@@ -158,7 +158,7 @@ proptest! {
         drop(store);
         let report = rebuild(folder.path(), &mut |_, _| {}).unwrap();
         prop_assert_eq!(report.damaged, Vec::<String>::new());
-        prop_assert_eq!((report.runs, report.events), (2, said.len() as u64));
+        prop_assert_eq!((report.runs, report.events), (2, lines.len() as u64));
         prop_assert_eq!(everything(&Reader::open(folder.path()).unwrap()), live);
     }
 }
@@ -191,10 +191,10 @@ fn progress_is_told_up_to_the_last_byte() {
     store.decide(queued("r1")).unwrap();
     say(&store, "r1", 0, 1.0, step(1));
     drop(store);
-    let mut told = Vec::new();
-    rebuild(folder.path(), &mut |done, total| told.push((done, total))).unwrap();
-    assert!(told.is_sorted());
-    let (done, total) = *told.last().unwrap();
+    let mut notices = Vec::new();
+    rebuild(folder.path(), &mut |done, total| notices.push((done, total))).unwrap();
+    assert!(notices.is_sorted());
+    let (done, total) = *notices.last().unwrap();
     let bytes = |path| std::fs::metadata(folder.path().join(path)).unwrap().len();
     assert_eq!((done, total), (total, bytes("journal.jsonl") + bytes("runs/r1/rank-0.jsonl")));
 }

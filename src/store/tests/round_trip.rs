@@ -86,7 +86,7 @@ fn a_run_comes_back_as_it_was_said() {
     assert_eq!((zero.steps[2].step, zero.steps[2].duration_s, zero.steps[2].loss), (3, 0.1 * 3.0, 2.3 / 3.0));
     assert_eq!((zero.steps[1].warm_up, zero.steps[2].warm_up), (true, false));
     assert_eq!(zero.steps[2].time_s, 3.0, "when it was told");
-    let told: Vec<_> =
+    let readings: Vec<_> =
         zero.readings.iter().map(|one| (one.key.as_str(), one.value, one.epoch, one.step, one.time_s)).collect();
     let expected = [
         ("parameters", 2_236_682.0, None, None, 0.5),
@@ -96,7 +96,7 @@ fn a_run_comes_back_as_it_was_said() {
         ("gradient_norm", f64::NAN, Some(1), Some(4), 11.0),
         ("train_loss", 0.35, Some(2), None, 11.0),
     ];
-    assert_eq!(format!("{told:?}"), format!("{expected:?}"), "by epoch, step, key and time");
+    assert_eq!(format!("{readings:?}"), format!("{expected:?}"), "by epoch, step, key and time");
     assert_eq!((zero.last_reading("train_loss"), zero.last_reading("accuracy")), (Some(0.35), None));
     assert_eq!((zero.evidence.as_slice(), one.evidence.len()), (&[evidence][..], 0));
     assert_eq!(one.warnings, ["slow disk"]);
@@ -172,14 +172,14 @@ fn places_come_back_and_runs_that_met_know_of_each_other() {
 fn samples_come_back_in_order_without_torn_or_damaged_lines() {
     let (folder, store) = session();
     store.decide(queued("r1")).unwrap();
-    let said = [sample(0.0, 5.0, &["idle"]), sample(0.1, 6.0, &[])];
-    for sample in &said {
+    let samples = [sample(0.0, 5.0, &["idle"]), sample(0.1, 6.0, &[])];
+    for sample in &samples {
         store.sample("r1", sample.clone()).unwrap();
     }
     store.flush().unwrap();
     append(folder.path(), "runs/r1/samples.jsonl", "no sample\n{\"time_s\":0.2,");
     let reader = store.reader().unwrap();
-    assert_eq!(reader.samples("r1").unwrap(), said);
+    assert_eq!(reader.samples("r1").unwrap(), samples);
     assert_eq!(reader.samples("r2").unwrap(), [], "nobody sampled it");
     assert!(reader.samples("../r1").is_err(), "it leads out of the session");
 }

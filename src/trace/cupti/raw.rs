@@ -180,8 +180,8 @@ impl RawFile {
         let span = (start, end);
         let [device, track, correlation, more] = [24, 28, 32, 36].map(|at| numbers.u32_at(at));
         let [a, b, c] = [1, 2, 3].map(|at| i64::from(bytes[at]));
-        let text = |of: &mut Self, make: fn(String) -> Piece| Ok(of.text(size)?.map(make));
-        let place = |of: u32| (of > 0).then(|| i64::from(of) - 1);
+        let text = |reader: &mut Self, make: fn(String) -> Piece| Ok(reader.text(size)?.map(make));
+        let place = |index_from_one: u32| (index_from_one > 0).then(|| i64::from(index_from_one) - 1);
         let (kind, what) = match bytes[0] {
             1 => {
                 let read = self.text(size)?;

@@ -128,18 +128,18 @@ fn what_tracers_and_ranks_left_becomes_one_events_file_on_one_clock() {
     assert!(left_out("a, b, c, d, e, f").ends_with(": a, b, c, d and 2 others"));
     let [gpu] = &trace.gpus[..] else { panic!("{:?}", trace.gpus) };
     assert_eq!((gpu.index, gpu.name.as_deref(), gpu.sm_count), (3, Some("NVIDIA H100"), Some(132)));
-    let of = |name: &str, entries: &[crate::trace::Entry]| {
+    let entry_of = |name: &str, entries: &[crate::trace::Entry]| {
         entries.iter().find(|entry| entry.name == name).map(|entry| (entry.statistics.calls, entry.statistics.total_ns))
     };
-    assert_eq!(of("void conv2d<(int)4>(float*)", &trace.kernels), Some((4, 400)));
-    assert_eq!(of("cudaLaunchKernel", &trace.api), Some((4, 40)));
+    assert_eq!(entry_of("void conv2d<(int)4>(float*)", &trace.kernels), Some((4, 400)));
+    assert_eq!(entry_of("cudaLaunchKernel", &trace.api), Some((4, 40)));
     let copies: Vec<(&str, &str, u64, u64)> =
         trace.memcpy.iter().map(|copy| (&*copy.kind, &*copy.src, copy.count, copy.bytes)).collect();
     assert_eq!(copies, [("host_to_device", "pageable", 2, 128), ("peer_to_peer", "device", 2, 16)]);
     assert_eq!(trace.memset[0].bytes, 32);
     assert_eq!((trace.sync[0].kind.as_str(), trace.sync[0].statistics.total_ns), ("stream", 40));
-    let ranges = trace.nvtx.iter().map(|of| (of.domain.as_deref(), of.name.as_str(), of.statistics.calls));
-    let ranges: Vec<_> = ranges.filter(|of| ["my range", "ncclAllReduce", "step"].contains(&of.1)).collect();
+    let ranges = trace.nvtx.iter().map(|range| (range.domain.as_deref(), range.name.as_str(), range.statistics.calls));
+    let ranges: Vec<_> = ranges.filter(|range| ["my range", "ncclAllReduce", "step"].contains(&range.1)).collect();
     let expected = [(Some("my domain"), "my range", 2), (None, "step", 1), (Some("my domain"), "ncclAllReduce", 2)];
     assert_eq!(ranges, expected, "domains of processes are one by name, also of ranges with sizes");
     let metric = trace.metrics.iter().find(|metric| metric.key == "cuda_launch_kernel").unwrap();
@@ -193,10 +193,13 @@ fn times_that_cannot_be_and_unknown_records_are_left_out_and_said() {
     Record { kind: 200, ..Record::default() }.put(&mut bytes);
     fs::write(&file, &bytes).unwrap();
     let trace = read(&file);
-    let said = trace.warnings.join("\n");
-    assert!(said.contains("1 events with impossible times") && said.contains("its kind 200 is not known"), "{said}");
+    let message = trace.warnings.join("\n");
+    assert!(
+        message.contains("1 events with impossible times") && message.contains("its kind 200 is not known"),
+        "{message}"
+    );
     assert_eq!(trace.kernels.iter().map(|entry| entry.statistics.calls).sum::<u64>(), 3);
-    assert!(said.contains("1 names are missing"), "{said}");
+    assert!(message.contains("1 names are missing"), "{message}");
     bytes[4] = 9;
     fs::write(&file, &bytes).unwrap();
     let refused = import(&file, &Window::default(), &mut go_on).unwrap_err().to_string();
@@ -282,9 +285,12 @@ fn sizes_and_operations_of_memory_that_cannot_be_are_left_out_and_what_is_not_re
     Record { kind: 13, ..Record::default() }.put(&mut bytes);
     fs::write(&file, &bytes).unwrap();
     let trace = read(&file);
-    let said = trace.warnings.join("\n");
-    assert!(said.contains("4 events with impossible times or sizes are left out; of the first, it has 9223"), "{said}");
-    assert!(said.contains("what CUDA allocates is not recorded: why"), "{said}");
+    let message = trace.warnings.join("\n");
+    assert!(
+        message.contains("4 events with impossible times or sizes are left out; of the first, it has 9223"),
+        "{message}"
+    );
+    assert!(message.contains("what CUDA allocates is not recorded: why"), "{message}");
     let [device] = &trace.allocations[..] else { panic!("{:?}", trace.allocations) };
     // A size of nothing stays nothing: what is released is what was allocated there.
     assert_eq!((device.allocated, device.released, device.unseen, device.released_bytes), (1, 1, 0, 0));
@@ -309,11 +315,11 @@ fn a_program_that_marks_no_steps_has_those_that_its_lines_told_and_one_that_does
     let begin = now_ns();
     let epoch_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
     let of_clock = epoch_s - begin as f64 * 1e-9;
-    let told = |from: i64, to: i64| ReportedStep {
+    let step_of = |from: i64, to: i64| ReportedStep {
         start_s: (begin + from) as f64 * 1e-9 + of_clock,
         end_s: (begin + to) as f64 * 1e-9 + of_clock,
     };
-    let steps = [told(0, 1_000_000), told(900_000, 2_000_000), told(2_000_000, 2_000_000)];
+    let steps = [step_of(0, 1_000_000), step_of(900_000, 2_000_000), step_of(2_000_000, 2_000_000)];
     let mark = |is_marked: bool| {
         let mut ranks = Recorder::append(&events, 0, None).unwrap();
         ranks.range(if is_marked { "step 1" } else { "forward" }, 7, (begin, begin + 500)).unwrap();

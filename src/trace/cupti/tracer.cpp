@@ -208,8 +208,9 @@ private:
     queue_text(NOTE, "what CUDA allocates is not recorded: " + cupti_.words(result));
   }
 
-  /// Has CUPTI tell of calls. Its activity records of them slow down each call of the runtime, also those that are left out, of which
-  /// PyTorch makes thousands in a step of ten milliseconds; what is told of calls one by one costs the others nothing.
+  /// Makes CUPTI report calls by callbacks. Activity records of calls would slow down every call of the runtime, including calls that are
+  /// not recorded; PyTorch makes thousands of these in a step of ten milliseconds. Callbacks for single calls cost the other calls
+  /// nothing.
   void enable_calls(bool all_of_driver, std::string &problem) {
     CUptiResult result = cupti_.cuptiEnableDomain(1, subscriber_, CUPTI_CB_DOMAIN_RUNTIME_API);
     for (const auto &[id, name] : NOISE) cupti_.cuptiEnableCallback(0, subscriber_, CUPTI_CB_DOMAIN_RUNTIME_API, id);

@@ -193,8 +193,11 @@ fn events_of_a_later_version_are_refused_by_name() {
     let sum = block::checksum(&bytes[..HEADER_BYTES - 4]).to_le_bytes();
     bytes[HEADER_BYTES - 4..].copy_from_slice(&sum);
     assert_ne!(header[..], bytes[..]);
-    let said = import_bytes(Path::new("new.events"), &bytes, &Window::default()).unwrap_err().to_string();
-    assert!(said.contains("new.events: events of version 9, but this program knows version 1; open it with"), "{said}");
+    let message = import_bytes(Path::new("new.events"), &bytes, &Window::default()).unwrap_err().to_string();
+    assert!(
+        message.contains("new.events: events of version 9, but this program knows version 1; open it with"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -243,10 +246,10 @@ fn kinds_of_events_that_a_later_version_added_cost_their_lanes_alone_and_are_sai
     append_block(&path, 0, content, &encode(Kind::Copy, &[row])).unwrap();
     let (found, losses) = calls(&fs::read(&path).unwrap());
     assert_eq!(found, [(5, 4, "cudaMalloc".to_owned())]);
-    let said = losses.join("\n");
+    let message = losses.join("\n");
     assert!(
-        said.contains("is unknown to this version") && said.contains("1 events belong to lanes that are missing"),
-        "{said}"
+        message.contains("is unknown to this version") && message.contains("1 events belong to lanes that are missing"),
+        "{message}"
     );
-    assert_eq!(losses.len(), 2, "{said}");
+    assert_eq!(losses.len(), 2, "{message}");
 }

@@ -105,8 +105,8 @@ pub(super) fn family(name: &str) -> Family {
         return Family::Nccl(collective);
     }
     let lower = name.to_ascii_lowercase();
-    let found = WORDS.iter().find(|(_, words)| words.iter().any(|word| lower.contains(word)));
-    found.map_or(Family::Other, |(family, _)| family.clone())
+    let entry = WORDS.iter().find(|(_, words)| words.iter().any(|word| lower.contains(word)));
+    entry.map_or(Family::Other, |(family, _)| family.clone())
 }
 
 /// The collective of a NCCL kernel in snake case: `all_reduce` for `ncclDevKernel_AllReduce_Sum_f32_RING_LL`.

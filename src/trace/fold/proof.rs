@@ -254,12 +254,12 @@ mod tests {
     use super::*;
     use crate::trace::value::Statistics;
 
-    fn kernels(of: &[(&str, u64, u64)]) -> Vec<Entry> {
+    fn kernels(rows: &[(&str, u64, u64)]) -> Vec<Entry> {
         let entry = |&(name, calls, total_ns): &(&str, u64, u64)| {
             let statistics = Statistics { calls, total_ns, avg_ns: 0., med_ns: 0., min_ns: 0, max_ns: 0, std_ns: 0. };
             Entry { name: name.into(), statistics, percent: 0. }
         };
-        of.iter().map(entry).collect()
+        rows.iter().map(entry).collect()
     }
 
     const NCHW_CONVOLUTION: &str = "void cudnn::cnn::conv2d_grouped_direct_kernel<float, NCHW>()";

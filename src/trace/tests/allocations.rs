@@ -104,14 +104,17 @@ fn tables_say_since_when_and_reports_without_memory_have_none_of_them() {
 
 #[test]
 fn memory_that_cannot_be_is_refused_with_table_row_and_column() {
-    let said = |row| with(&[(10, DEVICE, ALLOCATE, 100, 5), row]).refusal();
+    let message = |row| with(&[(10, DEVICE, ALLOCATE, 100, 5), row]).refusal();
     for (row, expected) in [
         ((20, DEVICE, ALLOCATE, 7, -5), "row 2, bytes: holds -5, which is negative"),
         ((20, DEVICE, ALLOCATE, 7, i64::MAX), "row 2: it has 9223372036854775807 bytes"),
         ((20, DEVICE, 2, 7, 5), "row 2: it neither allocates nor releases memory"),
         ((i64::MAX, DEVICE, ALLOCATE, 7, 5), "row 2, start: 9223372036854775807 to"),
     ] {
-        let said = said(row);
-        assert!(said.contains("CUDA_GPU_MEMORY_USAGE_EVENTS, ") && said.contains(expected), "{expected}: {said}");
+        let message = message(row);
+        assert!(
+            message.contains("CUDA_GPU_MEMORY_USAGE_EVENTS, ") && message.contains(expected),
+            "{expected}: {message}"
+        );
     }
 }

@@ -49,10 +49,10 @@ fn folders_and_missing_files_are_named() {
 
 #[test]
 fn databases_of_something_else_are_refused_with_their_tables() {
-    let said = Fixture::empty().sql("CREATE TABLE bookmarks (x); CREATE TABLE history (y)").refusal();
-    assert!(said.contains("not a report: an SQLite file with 2 tables (bookmarks, history)"), "{said}");
-    let said = Fixture::empty().sql("PRAGMA user_version = 1").refusal();
-    assert!(said.contains("no table at all"), "{said}");
+    let message = Fixture::empty().sql("CREATE TABLE bookmarks (x); CREATE TABLE history (y)").refusal();
+    assert!(message.contains("not a report: an SQLite file with 2 tables (bookmarks, history)"), "{message}");
+    let message_text = Fixture::empty().sql("PRAGMA user_version = 1").refusal();
+    assert!(message_text.contains("no table at all"), "{message}");
 }
 
 #[test]
@@ -106,8 +106,8 @@ fn rows_with_ids_far_apart_and_columns_called_rowid_are_all_summed_up() {
     let all = shadowed
         .replace("RowID)", "rowid, _rowid_, oid)")
         .replace("(10, 13, 0, 1, NULL), (20, 23, 0, 1, 'x'), (30, 33, 0, 1, 5)", "(1, 2, 0, 1, 0, 0, 0)");
-    let said = Fixture::new().sql(&all).refusal();
-    assert!(said.contains("CUPTI_ACTIVITY_KIND_RUNTIME: its columns take every name"), "{said}");
+    let message = Fixture::new().sql(&all).refusal();
+    assert!(message.contains("CUPTI_ACTIVITY_KIND_RUNTIME: its columns take every name"), "{message}");
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn a_page_that_stands_twice_in_a_table_is_refused() {
     };
     let (first, second) = (cell(0), cell(1));
     bytes.copy_within(first..first + 4, second);
-    let said = crate::trace::import_bytes(Path::new("r"), &bytes, &Window::default()).unwrap_err().to_string();
-    assert!(said.contains("CUPTI_ACTIVITY_KIND_RUNTIME: row 1 comes after row"), "{said}");
+    let message = crate::trace::import_bytes(Path::new("r"), &bytes, &Window::default()).unwrap_err().to_string();
+    assert!(message.contains("CUPTI_ACTIVITY_KIND_RUNTIME: row 1 comes after row"), "{message}");
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn a_report_that_is_still_being_written_is_refused() {
     let file = folder.path().join("r.sqlite");
     std::fs::write(&file, report("single_100").0).unwrap();
     std::fs::write(folder.path().join("r.sqlite-journal"), b"hot").unwrap();
-    let said = imported(&file).unwrap_err().to_string();
-    assert!(said.contains("still being written"), "{said}");
+    let message = imported(&file).unwrap_err().to_string();
+    assert!(message.contains("still being written"), "{message}");
 }
 
 #[test]
@@ -178,12 +178,18 @@ fn values_that_cannot_be_are_refused_with_table_row_and_column() {
         (kernel("1", "3", "'first'", "3"), "row 2, deviceId: holds text"),
         (kernel("1", "3", "0", "'gemm'"), "row 2, demangledName: holds text"),
     ] {
-        let said = Fixture::new().kernel(1, 2, 3).sql(&sql).refusal();
-        assert!(said.contains("CUPTI_ACTIVITY_KIND_KERNEL, row 2") && said.contains(expected), "{expected}: {said}");
+        let message = Fixture::new().kernel(1, 2, 3).sql(&sql).refusal();
+        assert!(
+            message.contains("CUPTI_ACTIVITY_KIND_KERNEL, row 2") && message.contains(expected),
+            "{expected}: {message}"
+        );
     }
     let copy = "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1, 2, 0, 0, -5, 1, 0, 2, NULL, NULL)";
-    let said = Fixture::new().sql(copy).refusal();
-    assert!(said.contains("CUPTI_ACTIVITY_KIND_MEMCPY, row 1, bytes: holds -5, which is negative"), "{said}");
+    let message_text = Fixture::new().sql(copy).refusal();
+    assert!(
+        message_text.contains("CUPTI_ACTIVITY_KIND_MEMCPY, row 1, bytes: holds -5, which is negative"),
+        "{message_text}"
+    );
 }
 
 #[test]
@@ -191,8 +197,8 @@ fn nothing_where_a_number_must_be_is_refused() {
     let tables = "DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME;
         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, nameId);
         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, NULL, 0, 1);";
-    let said = Fixture::new().sql(tables).refusal();
-    assert!(said.contains("CUPTI_ACTIVITY_KIND_RUNTIME, row 1, end: holds nothing"), "{said}");
+    let message = Fixture::new().sql(tables).refusal();
+    assert!(message.contains("CUPTI_ACTIVITY_KIND_RUNTIME, row 1, end: holds nothing"), "{message}");
 }
 
 #[test]
@@ -210,20 +216,20 @@ fn sums_beyond_64_bits_are_refused() {
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700)
          INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, nameId) SELECT 0, {year}, 0, 1 FROM n"
     );
-    let said = Fixture::new().sql(&rows).refusal();
-    assert!(said.contains("beyond 64 bits"), "{said}");
+    let message = Fixture::new().sql(&rows).refusal();
+    assert!(message.contains("beyond 64 bits"), "{message}");
     let copies = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)
         INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY SELECT i, i + 1, 0, 0, 9223372036854775807, 1, 0, 2, NULL, NULL FROM n";
-    let said = Fixture::new().sql(copies).refusal();
-    assert!(said.contains("beyond 64 bits"), "{said}");
+    let message_text = Fixture::new().sql(copies).refusal();
+    assert!(message_text.contains("beyond 64 bits"), "{message}");
 }
 
 #[test]
 fn an_id_with_two_names_is_refused_and_one_without_a_name_keeps_its_times() {
     let twice = "DROP TABLE StringIds; CREATE TABLE StringIds (id INTEGER, value TEXT);
         INSERT INTO StringIds VALUES (3, 'gemm'), (3, 'gemv'), (8, 'unused'), (8, 'twice')";
-    let said = Fixture::new().sql(twice).kernel(1, 2, 3).refusal();
-    assert!(said.contains("StringIds, row 2, id: 3 occurs twice, for \"gemm\" and for \"gemv\""), "{said}");
+    let message = Fixture::new().sql(twice).kernel(1, 2, 3).refusal();
+    assert!(message.contains("StringIds, row 2, id: 3 occurs twice, for \"gemm\" and for \"gemv\""), "{message}");
     let trace = Fixture::new().kernel(1, 5, 77).import().unwrap();
     assert_eq!((trace.kernels[0].name.as_str(), trace.kernels[0].statistics.total_ns), ("(name 77 is missing)", 4));
     assert!(trace.warnings[0].contains("1 names are missing"), "{:?}", trace.warnings);
@@ -258,8 +264,8 @@ fn views_and_generated_columns_of_strangers_are_not_run() {
     assert!(trace.kernels.is_empty());
     let generated = "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL;
         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, deviceId, globalPid, demangledName, end AS (start + 5));";
-    let said = Fixture::new().sql(generated).refusal();
-    assert!(said.contains("has no column end"), "{said}");
+    let message = Fixture::new().sql(generated).refusal();
+    assert!(message.contains("has no column end"), "{message}");
 }
 
 #[test]
@@ -269,13 +275,13 @@ fn a_stop_is_heeded_and_progress_goes_up_to_its_end() {
     std::fs::write(&file, report("single_100").0).unwrap();
     let stopped = import(&file, &Window::default(), &mut |_| ControlFlow::Break(()));
     assert!(matches!(stopped, Err(TraceError::Cancelled)));
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     import(&file, &Window::default(), &mut |progress| {
-        told.push(progress.fraction);
+        notices.push(progress.fraction);
         ControlFlow::Continue(())
     })
     .unwrap();
-    assert!(told.is_sorted() && *told.last().unwrap() > 0.99, "{told:?}");
+    assert!(notices.is_sorted() && *notices.last().unwrap() > 0.99, "{notices:?}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn copies_of_real_reports_are_those_of_the_oracle() {
             let found = [copy.count, copy.bytes, copy.total_ns];
             assert_eq!(found.map(Value::from).as_slice(), row.as_array().unwrap().as_slice(), "{name} {}", copy.kind);
         }
-        let sum = |of: fn(&crate::trace::Memcpy) -> u64| trace.memcpy.iter().map(of).sum::<u64>();
+        let sum = |value_of: fn(&crate::trace::Memcpy) -> u64| trace.memcpy.iter().map(value_of).sum::<u64>();
         assert_eq!(sum(|copy| copy.bytes), trace.transfers.iter().map(|transfer| transfer.bytes).sum::<u64>());
         assert_eq!(sum(|copy| copy.count), trace.transfers.iter().map(|transfer| transfer.count).sum::<u64>());
     }
@@ -194,15 +194,15 @@ fn whole_reports_print_what_nsys_printed() {
     for name in ["ddp2_100_pin", "ddp2_100_nopin"] {
         let file = folder.join(format!("{name}.sqlite"));
         let trace = import(&file, &Window::default(), &mut |_| ControlFlow::Continue(())).unwrap();
-        let said = std::fs::read_to_string(golden(&format!("{name}.stats.json"))).unwrap();
-        let said: BTreeMap<String, Vec<Vec<String>>> = serde_json::from_str(&said).unwrap();
+        let json = std::fs::read_to_string(golden(&format!("{name}.stats.json"))).unwrap();
+        let expected_rows: BTreeMap<String, Vec<Vec<String>>> = serde_json::from_str(&json).unwrap();
         for (report, entries) in [("cuda_api_sum", &trace.api), ("cuda_gpu_kern_sum", &trace.kernels)] {
             let found = entries.iter().map(|entry| printed(&entry.statistics, entry.percent, &entry.name));
-            same_rows(found, &said[report], &format!("{name} {report}"));
+            same_rows(found, &expected_rows[report], &format!("{name} {report}"));
         }
         let memory = trace.memory.iter();
         let times = memory.clone().map(|one| printed(&one.statistics, one.percent, &one.name));
-        same_rows(times, &said["cuda_gpu_mem_time_sum"], name);
+        same_rows(times, &expected_rows["cuda_gpu_mem_time_sum"], name);
         let sizes = memory.map(|one| {
             let megabytes = |bytes: f64| format!("{:.3}", bytes / 1e6);
             vec![
@@ -216,31 +216,31 @@ fn whole_reports_print_what_nsys_printed() {
                 one.name.clone(),
             ]
         });
-        same_rows(sizes, &said["cuda_gpu_mem_size_sum"], name);
+        same_rows(sizes, &expected_rows["cuda_gpu_mem_size_sum"], name);
     }
 }
 
 /// A row as nsys prints it.
-fn printed(of: &Statistics, percent: f64, name: &str) -> Vec<String> {
+fn printed(statistics: &Statistics, percent: f64, name: &str) -> Vec<String> {
     vec![
         tenths(percent),
-        of.total_ns.to_string(),
-        of.calls.to_string(),
-        tenths(of.avg_ns),
-        tenths(of.med_ns),
-        of.min_ns.to_string(),
-        of.max_ns.to_string(),
-        tenths(of.std_ns),
+        statistics.total_ns.to_string(),
+        statistics.calls.to_string(),
+        tenths(statistics.avg_ns),
+        tenths(statistics.med_ns),
+        statistics.min_ns.to_string(),
+        statistics.max_ns.to_string(),
+        tenths(statistics.std_ns),
         name.to_owned(),
     ]
 }
 
 #[track_caller]
-fn same_rows(found: impl Iterator<Item = Vec<String>>, said: &[Vec<String>], what: &str) {
-    let (found, said) = (unordered(found), unordered(said.iter().cloned()));
-    assert_eq!(found.len(), said.len(), "{what}");
-    for (found, said) in found.iter().zip(&said) {
-        assert_eq!(found, said, "{what}");
+fn same_rows(found: impl Iterator<Item = Vec<String>>, expected: &[Vec<String>], what: &str) {
+    let (found, expected) = (unordered(found), unordered(expected.iter().cloned()));
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found, expected, "{what}");
     }
 }
 

@@ -61,12 +61,12 @@ fn a_loader_on_the_gpu_says_nothing_of_pinned_memory() {
 fn where_much_was_copied_from_memory_of_both_kinds_nothing_is_said_of_batches() {
     let mut proof = imported("single_100", &Window::default()).proof;
     let levels = Levels::new(vec![("pin_memory", Level::text("on"))]);
-    let mut told = |pinned_bytes, pageable_bytes| {
+    let mut proof_of = |pinned_bytes, pageable_bytes| {
         (proof.pin_memory.pinned_bytes, proof.pin_memory.pageable_bytes) = (pinned_bytes, pageable_bytes);
         proof.evidence(&image::spec(), &levels).len()
     };
     // A program of few steps: its weights outweigh its batches.
-    assert_eq!((told(5_474_304, 9_083_592), told(9_000_000, 2_000_000), told(500, 9_000_000)), (0, 1, 1));
+    assert_eq!((proof_of(5_474_304, 9_083_592), proof_of(9_000_000, 2_000_000), proof_of(500, 9_000_000)), (0, 1, 1));
 }
 
 #[test]

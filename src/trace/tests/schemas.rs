@@ -101,8 +101,8 @@ fn an_unknown_major_version_is_refused_by_name() {
     for version in ["1.9.0", "4.0.0", "17.2.1"] {
         let fixture = Fixture::new()
             .sql(&format!("UPDATE META_DATA_EXPORT SET value = '{version}' WHERE name = 'EXPORT_SCHEMA_VERSION'"));
-        let said = fixture.refusal();
-        assert!(said.contains(&format!("schema version {version} is not supported (2.x and 3.x are)")), "{said}");
+        let message = fixture.refusal();
+        assert!(message.contains(&format!("schema version {version} is not supported (2.x and 3.x are)")), "{message}");
     }
 }
 
@@ -113,8 +113,8 @@ fn a_version_that_is_none_is_refused() {
         ("UPDATE META_DATA_EXPORT SET value = 'new'", "schema version \"new\" is not of the form"),
         ("UPDATE META_DATA_EXPORT SET value = NULL", "contains no EXPORT_SCHEMA_VERSION"),
     ] {
-        let said = Fixture::new().sql(sql).refusal();
-        assert!(said.contains(expected), "{sql}: {said}");
+        let message = Fixture::new().sql(sql).refusal();
+        assert!(message.contains(expected), "{sql}: {message}");
     }
 }
 
@@ -132,6 +132,6 @@ fn missing_tables_are_survived_and_said() {
 
 #[test]
 fn a_column_that_a_sum_needs_is_asked_for_by_name() {
-    let said = Fixture::new().sql("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN demangledName").refusal();
-    assert!(said.contains("table CUPTI_ACTIVITY_KIND_KERNEL has no column demangledName"), "{said}");
+    let message = Fixture::new().sql("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN demangledName").refusal();
+    assert!(message.contains("table CUPTI_ACTIVITY_KIND_KERNEL has no column demangledName"), "{message}");
 }

@@ -58,8 +58,8 @@ fn the_first_damaged_row_is_named_whichever_thread_finds_one() {
     let damage = "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET end = 1 WHERE rowid IN (21000, 40000, 59000)";
     let bytes = many().sql(damage).bytes();
     for threads in [1, 2, 8] {
-        let said = calls_by_name(&bytes, threads).unwrap_err().to_string();
-        assert!(said.contains("row 21000, start: it ends at 1 ns"), "{threads} threads: {said}");
+        let message = calls_by_name(&bytes, threads).unwrap_err().to_string();
+        assert!(message.contains("row 21000, start: it ends at 1 ns"), "{threads} threads: {message}");
     }
 }
 

@@ -41,11 +41,11 @@ proptest! {
     #[test]
     fn two_windows_of_a_real_report_add_up_to_the_whole(parts in 0.0f64..1.0, name in prop::sample::select(vec!["single_100", "ddp2_100_pin"])) {
         let (bytes, _) = report(name);
-        let of = |from_s, to_s| import_bytes(Path::new(name), &bytes, &Window { from_s, to_s }).unwrap();
-        let whole = of(None, None);
+        let window = |from_s, to_s| import_bytes(Path::new(name), &bytes, &Window { from_s, to_s }).unwrap();
+        let whole = window(None, None);
         let at = parts * whole.wall_ns as f64 * 1e-9 + 1e-9;
-        let mut added = sums(&of(None, Some(at)));
-        for (key, values) in sums(&of(Some(at), None)) {
+        let mut added = sums(&window(None, Some(at)));
+        for (key, values) in sums(&window(Some(at), None)) {
             let sum = added.entry(key).or_default();
             sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
         }
@@ -74,8 +74,8 @@ fn windows_that_are_none_are_refused_and_empty_ones_are_empty() {
     let bytes = report("single_100").0;
     for (from_s, to_s) in [(2.0, 1.0), (1.0, 1.0), (-1.0, 1.0), (f64::NAN, 1.0), (0.0, f64::NAN)] {
         let window = Window { from_s: Some(from_s), to_s: Some(to_s) };
-        let said = import_bytes(Path::new("r"), &bytes, &window).unwrap_err().to_string();
-        assert!(said.contains("is not a valid window"), "{said}");
+        let message = import_bytes(Path::new("r"), &bytes, &window).unwrap_err().to_string();
+        assert!(message.contains("is not a valid window"), "{message}");
     }
     for window in [
         Window { from_s: Some(1e6), to_s: None },

@@ -252,7 +252,7 @@ impl Walk<'_> {
     /// The rank that the last collective before a given time had waited for, and until when.
     fn last_rank(&self, id: i64, at: i64) -> Option<(i64, i64)> {
         let ended = self.processes.get(&id)?.collectives.iter().filter(|span| span.1 <= at && span.1 > self.begin);
-        ended.filter_map(|span| self.started_last(id, *span)).max_by_key(|of| of.1)
+        ended.filter_map(|span| self.started_last(id, *span)).max_by_key(|candidate| candidate.1)
     }
 
     /// Adds a period of the host, divided among its activities.
@@ -260,15 +260,15 @@ impl Walk<'_> {
         let span = (span.0.max(self.begin), span.1);
         let Some(process) = self.processes.get(&id) else { return };
         let mut cuts: Vec<i64> = vec![span.0, span.1];
-        let inside = |of: &(i64, i64)| of.0 < span.1 && span.0 < of.1;
-        let host: Vec<(Part, (i64, i64))> = process.host.iter().copied().filter(|(_, of)| inside(of)).collect();
-        for (_, of) in &host {
-            cuts.extend([of.0, of.1].into_iter().filter(|at| span.0 < *at && *at < span.1));
+        let inside = |range: &(i64, i64)| range.0 < span.1 && span.0 < range.1;
+        let host: Vec<(Part, (i64, i64))> = process.host.iter().copied().filter(|(_, range)| inside(range)).collect();
+        for (_, range) in &host {
+            cuts.extend([range.0, range.1].into_iter().filter(|at| span.0 < *at && *at < span.1));
         }
         cuts.sort_unstable();
         cuts.dedup();
         for pair in cuts.windows(2).rev() {
-            let here = host.iter().filter(|(_, of)| of.0 <= pair[0] && pair[1] <= of.1);
+            let here = host.iter().filter(|(_, range)| range.0 <= pair[0] && pair[1] <= range.1);
             let part = here.map(|(part, _)| *part).min().unwrap_or(Part::Step);
             self.add((pair[0], pair[1]), part, id);
         }

@@ -97,10 +97,10 @@ pub(super) struct Label {
     pub class: Class,
 }
 
-/// One shelf of a row, with tiles of every level.
+/// One of the parallel tracks of a row, on which events do not overlap. Its tiles summarise events at several levels of detail.
 pub struct Shelf {
     number: u8,
-    /// The finest first.
+    /// The tiles of each level, the finest level first.
     pub(super) levels: Vec<Vec<Tile>>,
 }
 

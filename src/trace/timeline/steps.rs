@@ -49,16 +49,16 @@ impl Steps {
 
     /// The parts that touch a span, as begin, end and value, from the finest level in which there are no more than `most`.
     pub fn within(&self, (from, to): (i64, i64), most: usize) -> impl Iterator<Item = (i64, i64, f64)> + '_ {
-        let mut found: &[(i64, f64)] = &[];
+        let mut shown: &[(i64, f64)] = &[];
         for points in &self.levels {
             let first = points.partition_point(|point| point.0 < from).max(1) - 1;
             let last = points.partition_point(|point| point.0 <= to).saturating_add(1).min(points.len());
-            found = points.get(first..last).unwrap_or(&[]);
-            if found.len() <= most.saturating_add(1) {
+            shown = points.get(first..last).unwrap_or(&[]);
+            if shown.len() <= most.saturating_add(1) {
                 break;
             }
         }
-        found.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1))
+        shown.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1))
     }
 }
 

@@ -92,8 +92,8 @@ fn the_call_that_launched_a_kernel_is_found_and_names_are_searched() {
         (after, found) = (hit.item.span.0, found + 1);
     }
     let copies = |timeline: &Timeline| -> usize {
-        let of = items(timeline);
-        of.iter().flatten().filter(|item| timeline.name(item.label).contains("Host-to-Device")).count()
+        let drawn_items = items(timeline);
+        drawn_items.iter().flatten().filter(|item| timeline.name(item.label).contains("Host-to-Device")).count()
     };
     assert_eq!(found, copies(&timeline));
 }
@@ -149,12 +149,12 @@ fn made_on_gpu(step: impl Fn(Fixture, i64) -> Fixture) -> Split {
 fn timeline_of_gpu(step: impl Fn(Fixture, i64) -> Fixture) -> Timeline {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("made.sqlite");
-    let mut made = Fixture::new();
+    let mut fixture = Fixture::new();
     for number in 0..30 {
         let start = 1_000_000 + number * 1_000_000;
-        made = step(made, start).range(start, start + 1_000_000, "step");
+        fixture = step(fixture, start).range(start, start + 1_000_000, "step");
     }
-    fs::write(&report, made.bytes()).unwrap();
+    fs::write(&report, fixture.bytes()).unwrap();
     let kept = keep_for_timeline(&report, Ok(folder.path().join("cache")), &mut go).unwrap();
     let refused =
         keep_for_timeline(&report, Err("this user has no home folder".to_owned()), &mut go).unwrap_err().to_string();
@@ -163,9 +163,9 @@ fn timeline_of_gpu(step: impl Fn(Fixture, i64) -> Fixture) -> Timeline {
 }
 
 /// A kernel on a stream, and the call that launched it: name 3 is a product, 4 a collective.
-fn launched(made: Fixture, call: (i64, i64), work: (i64, i64), (stream, name): (i64, i64)) -> Fixture {
+fn launched(fixture: Fixture, call: (i64, i64), work: (i64, i64), (stream, name): (i64, i64)) -> Fixture {
     let ((from, to), (start, end)) = (call, work);
-    made.sql(&format!(
+    fixture.sql(&format!(
         "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId) VALUES ({from}, {to}, {THREAD}, {from}, 1);
          INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, globalPid, demangledName)
             VALUES ({start}, {end}, 0, {stream}, {from}, {PROCESS}, {name});"
@@ -191,23 +191,23 @@ fn path(timeline: &Timeline) -> (CriticalPath, Vec<(Part, u64)>) {
 
 #[test]
 fn the_critical_path_of_work_launched_ahead_is_the_work_and_of_late_launches_the_host() {
-    let ahead = timeline_of_gpu(|made, start| {
-        let made = (0..20).fold(made, |made, kernel| {
+    let ahead = timeline_of_gpu(|fixture, start| {
+        let fixture = (0..20).fold(fixture, |fixture, kernel| {
             let (call, work) = (start + 5_000 * kernel, start + 10_000 + 49_000 * kernel);
-            launched(made, (call, call + 4_000), (work, work + 49_000), (7, 3))
+            launched(fixture, (call, call + 4_000), (work, work + 49_000), (7, 3))
         });
-        made.call(start + 110_000, start + 992_000, 2)
+        fixture.call(start + 110_000, start + 992_000, 2)
     });
     let (_, parts) = path(&ahead);
     let expected =
         [(Part::Matrix, 980_000), (Part::Synchronisation, 2_000), (Part::Launch, 10_000), (Part::Step, 8_000)];
     assert_eq!(parts, expected);
-    let late = timeline_of_gpu(|made, start| {
-        let made = (0..19).fold(made, |made, kernel| {
+    let late = timeline_of_gpu(|fixture, start| {
+        let fixture = (0..19).fold(fixture, |fixture, kernel| {
             let call = start + 50_000 * kernel;
-            launched(made, (call, call + 10_000), (call + 12_000, call + 17_000), (7, 3))
+            launched(fixture, (call, call + 10_000), (call + 12_000, call + 17_000), (7, 3))
         });
-        made.call(start + 910_000, start + 920_000, 2)
+        fixture.call(start + 910_000, start + 920_000, 2)
     });
     // Calls took 10 µs of every 50: the rest is the host's own. The last kernel alone was waited for.
     let (_, parts) = path(&late);
@@ -230,21 +230,24 @@ fn the_critical_path_goes_through_the_rank_that_others_wait_for() {
 
 #[test]
 fn communication_is_hidden_by_other_kernels_waits_for_the_slowest_or_is_exposed() {
-    let overlapped =
-        made_on_gpu(|made, start| made.kernel(start, start + 600_000, 3).kernel(start + 400_000, start + 900_000, 4));
-    let [of] = &overlapped.collectives[..] else { panic!("{:?}", overlapped.collectives) };
-    assert_eq!((of.name.as_str(), of.calls), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 30));
-    let ms =
-        |of: &Collective| [of.total_ns, of.hidden_ns, of.waiting_ns.unwrap(), of.exposed_ns].map(|ns| ns / 1_000_000);
-    assert_eq!(ms(of), [15, 6, 0, 9]);
+    let overlapped = made_on_gpu(|fixture, start| {
+        fixture.kernel(start, start + 600_000, 3).kernel(start + 400_000, start + 900_000, 4)
+    });
+    let [collective] = &overlapped.collectives[..] else { panic!("{:?}", overlapped.collectives) };
+    assert_eq!((collective.name.as_str(), collective.calls), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 30));
+    let ms = |collective: &Collective| {
+        [collective.total_ns, collective.hidden_ns, collective.waiting_ns.unwrap(), collective.exposed_ns]
+            .map(|ns| ns / 1_000_000)
+    };
+    assert_eq!(ms(collective), [15, 6, 0, 9]);
     let quick: &[(&str, i64)] = &[("forward", 200_000), ("all_reduce", 460_000)];
     let slow: &[(&str, i64)] = &[("forward", 600_000), ("all_reduce", 60_000)];
     let waiting = made(&[quick, quick, slow], 50, &[0]);
-    let [of] = &waiting.collectives[..] else { panic!("{:?}", waiting.collectives) };
-    assert_eq!((of.name.as_str(), of.calls, ms(of)), ("all_reduce", 150, [49, 0, 40, 9]));
+    let [collective] = &waiting.collectives[..] else { panic!("{:?}", waiting.collectives) };
+    assert_eq!((collective.name.as_str(), collective.calls, ms(collective)), ("all_reduce", 150, [49, 0, 40, 9]));
     let twice: &[(&str, i64)] = &[("forward", 600_000), ("all_reduce", 30_000), ("all_reduce 2", 30_000)];
     let uneven = made(&[quick, twice], 10, &[0]);
-    assert!(uneven.collectives.iter().all(|of| of.waiting_ns.is_none()), "{:?}", uneven.collectives);
+    assert!(uneven.collectives.iter().all(|collective| collective.waiting_ns.is_none()), "{:?}", uneven.collectives);
 }
 
 /// A range, or a collective with its bytes, and its times in microseconds.
@@ -273,7 +276,7 @@ fn on_hosts(ranks: &[&[Made]]) -> Timeline {
 
 /// The second bucket of the first rank waits for that of the second; the first one is hidden, and a small one follows.
 fn buckets_on_hosts() -> Timeline {
-    let of = |ready: i64| {
+    let with_ready = |ready: i64| {
         [
             ("forward", None, (0, 300)),
             ("backward", None, (300, 800)),
@@ -286,7 +289,7 @@ fn buckets_on_hosts() -> Timeline {
             ("optimizer", None, (801, 1000)),
         ]
     };
-    on_hosts(&[&of(600), &of(700)])
+    on_hosts(&[&with_ready(600), &with_ready(700)])
 }
 
 #[test]
@@ -294,21 +297,22 @@ fn collectives_of_hosts_are_told_apart_by_size_and_hidden_while_their_rank_compu
     let timeline = buckets_on_hosts();
     assert!(timeline.rows().iter().any(|row| row.name == "collectives · thread 2"));
     let split = timeline.split(&mut go).unwrap();
-    let of = |step: &StepSplit| {
+    let parts_of = |step: &StepSplit| {
         [Part::Straggler, Part::Communication, Part::Forward, Part::Backward]
             .map(|part| step.parts[part as usize] / 1000)
     };
-    assert_eq!(of(&split.steps[5]), [100, 100, 300, 300]);
-    assert_eq!(of(&split.steps[25]), [0, 100, 300, 400]);
-    let us = |of: &Collective| {
-        [of.total_ns, of.hidden_ns, of.waiting_ns.unwrap(), of.exposed_ns].map(|ns| ns / 1000 / (of.calls / 2))
+    assert_eq!(parts_of(&split.steps[5]), [100, 100, 300, 300]);
+    assert_eq!(parts_of(&split.steps[25]), [0, 100, 300, 400]);
+    let us = |collective: &Collective| {
+        [collective.total_ns, collective.hidden_ns, collective.waiting_ns.unwrap(), collective.exposed_ns]
+            .map(|ns| ns / 1000 / (collective.calls / 2))
     };
     let [second, first, last] = &split.collectives[..] else { panic!("{:?}", split.collectives) };
     assert_eq!((second.name.as_str(), second.bytes, us(second)), ("gloo:all_reduce", Some(1000), [240, 0, 100, 140]));
     assert_eq!((last.bytes, us(last)), (Some(4), [30, 0, 0, 30]));
     assert_eq!((first.name.as_str(), first.bytes, us(first)), ("gloo:all_reduce", Some(2000), [200, 200, 0, 0]));
-    let said = &split.binding.sentence;
-    assert!(said.starts_with("Limited by computing") && !said.contains("does not distinguish"), "{said}");
+    let sentence = &split.binding.sentence;
+    assert!(sentence.starts_with("Limited by computing") && !sentence.contains("does not distinguish"), "{sentence}");
     let waits: &[Made] = &[
         ("forward", None, (0, 200)),
         ("backward", None, (200, 900)),
@@ -355,10 +359,11 @@ fn the_critical_path_of_hosts_goes_through_the_collective_that_was_waited_for_to
 fn parts_over_repeats_have_the_median_of_the_runs_and_their_interval() {
     let run = |load: i64| made(&[&[("load", load), ("forward", 1_000 - load)]], 20, &[0]);
     let runs = [run(600), run(800), run(700)];
-    let data = |splits: &[&Split]| over_repeats(splits).into_iter().find(|of| of.part == Part::Data).unwrap();
-    let of = data(&[&runs[0], &runs[1], &runs[2]]);
-    let rounded = [of.share, of.interval.0, of.interval.1].map(|share| (share * 1e6).round() / 1e6);
-    assert_eq!((rounded, of.median_s), ([0.7, 0.6, 0.8], 7e-7));
+    let data = |splits: &[&Split]| over_repeats(splits).into_iter().find(|part| part.part == Part::Data).unwrap();
+    let data_part = data(&[&runs[0], &runs[1], &runs[2]]);
+    let rounded =
+        [data_part.share, data_part.interval.0, data_part.interval.1].map(|share| (share * 1e6).round() / 1e6);
+    assert_eq!((rounded, data_part.median_s), ([0.7, 0.6, 0.8], 7e-7));
 }
 
 #[test]
@@ -378,10 +383,10 @@ fn adding_up_tells_how_far_it_is_and_can_be_cancelled() {
 
 #[test]
 fn tiny_kernels_with_gaps_between_them_bind_a_run_by_launches() {
-    let split = made_on_gpu(|made, start| {
-        (0..20).fold(made, |made, kernel| {
+    let split = made_on_gpu(|fixture, start| {
+        (0..20).fold(fixture, |fixture, kernel| {
             let at = start + kernel * 50_000;
-            made.call(at, at + 5_000, 1).kernel(at + 6_000, at + 20_000, 3)
+            fixture.call(at, at + 5_000, 1).kernel(at + 6_000, at + 20_000, 3)
         })
     });
     assert_eq!(split.binding.part, Some(Part::Launch), "{}", split.binding.sentence);
@@ -390,28 +395,35 @@ fn tiny_kernels_with_gaps_between_them_bind_a_run_by_launches() {
 
 #[test]
 fn copies_that_nothing_hides_bind_a_run_by_data_movement_and_a_long_idle_time_is_not_explained() {
-    let copies = made_on_gpu(|made, start| {
-        made.call(start, start + 600_000, 1).upload(start, start + 600_000).kernel(start + 600_000, start + 950_000, 3)
+    let copies = made_on_gpu(|fixture, start| {
+        fixture.call(start, start + 600_000, 1).upload(start, start + 600_000).kernel(
+            start + 600_000,
+            start + 950_000,
+            3,
+        )
     });
     assert_eq!(copies.binding.part, Some(Part::Copy), "{}", copies.binding.sentence);
-    let idle = made_on_gpu(|made, start| made.kernel(start, start + 300_000, 3));
+    let idle = made_on_gpu(|fixture, start| fixture.kernel(start, start + 300_000, 3));
     assert_eq!(idle.binding.part, None, "{}", idle.binding.sentence);
     assert!(idle.binding.sentence.starts_with("Nothing in the recording explains 70 %"), "{}", idle.binding.sentence);
-    let busy = made_on_gpu(|made, start| made.kernel(start, start + 990_000, 3));
+    let busy = made_on_gpu(|fixture, start| fixture.kernel(start, start + 990_000, 3));
     assert_eq!(busy.binding.part, Some(Part::Matrix), "{}", busy.binding.sentence);
 }
 
 #[test]
 fn exposed_collectives_and_waits_of_the_host_bind_a_run() {
-    let collectives =
-        made_on_gpu(|made, start| made.kernel(start, start + 300_000, 3).kernel(start + 300_000, start + 950_000, 4));
+    let collectives = made_on_gpu(|fixture, start| {
+        fixture.kernel(start, start + 300_000, 3).kernel(start + 300_000, start + 950_000, 4)
+    });
     assert_eq!(collectives.binding.part, Some(Part::Communication), "{}", collectives.binding.sentence);
     assert!(collectives.binding.sentence.contains("65 % [65 %, 65 %]"), "{}", collectives.binding.sentence);
-    let hidden =
-        made_on_gpu(|made, start| made.kernel(start, start + 900_000, 3).kernel(start + 100_000, start + 950_000, 4));
+    let hidden = made_on_gpu(|fixture, start| {
+        fixture.kernel(start, start + 900_000, 3).kernel(start + 100_000, start + 950_000, 4)
+    });
     assert_eq!(hidden.binding.part, Some(Part::Matrix), "{}", hidden.binding.sentence);
-    let waits =
-        made_on_gpu(|made, start| made.kernel(start, start + 300_000, 3).call(start + 310_000, start + 950_000, 2));
+    let waits = made_on_gpu(|fixture, start| {
+        fixture.kernel(start, start + 300_000, 3).call(start + 310_000, start + 950_000, 2)
+    });
     assert_eq!(waits.binding.part, Some(Part::Synchronisation), "{}", waits.binding.sentence);
     assert!(waits.binding.sentence.contains("64 %"), "{}", waits.binding.sentence);
 }
@@ -468,8 +480,8 @@ fn collectives_of_gpus_have_the_size_that_their_rank_told_while_it_launched_them
     let mut tracer =
         EventsWriter::append(&file, 1, Head { schema_version: "built-in 1".to_owned(), ..Head::default() }).unwrap();
     tracer.process(100, "rank 0".to_owned());
-    let of = |kind, gpu, track| Lane { kind, process: 100, gpu, track };
-    let (calls, kernels) = (tracer.lane(&of(Kind::Call, None, 1)), tracer.lane(&of(Kind::Kernel, Some(0), 7)));
+    let lane = |kind, gpu, track| Lane { kind, process: 100, gpu, track };
+    let (calls, kernels) = (tracer.lane(&lane(Kind::Call, None, 1)), tracer.lane(&lane(Kind::Kernel, Some(0), 7)));
     let (launch, reduce) =
         (tracer.name("cudaLaunchKernelExC").unwrap(), tracer.name("ncclDevKernel_AllReduce_Sum_f32_RING_LL").unwrap());
     for step in 0..10 {
@@ -492,13 +504,16 @@ fn collectives_of_gpus_have_the_size_that_their_rank_told_while_it_launched_them
     rank.finish(1).unwrap();
     tracer.finish().unwrap();
     let split = Timeline::open(&file, &mut go).unwrap().split(&mut go).unwrap();
-    let mut seen: Vec<_> =
-        split.collectives.iter().map(|of| (of.bytes, of.calls, of.total_ns, of.exposed_ns)).collect();
+    let mut seen: Vec<_> = split
+        .collectives
+        .iter()
+        .map(|collective| (collective.bytes, collective.calls, collective.total_ns, collective.exposed_ns))
+        .collect();
     seen.sort_unstable();
-    let of = |bytes, calls: u64| (bytes, calls, 50_000 * calls, 50_000 * calls);
-    assert_eq!(seen, [of(None, 20), of(Some(1000), 10), of(Some(2000), 10)]);
+    let numbers_of = |bytes, calls: u64| (bytes, calls, 50_000 * calls, 50_000 * calls);
+    assert_eq!(seen, [numbers_of(None, 20), numbers_of(Some(1000), 10), numbers_of(Some(2000), 10)]);
     assert!(
-        split.collectives.iter().all(|of| of.name == "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+        split.collectives.iter().all(|numbers_of| numbers_of.name == "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
         "{:?}",
         split.collectives
     );

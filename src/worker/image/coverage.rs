@@ -93,15 +93,15 @@ mod tests {
 
     #[test]
     fn what_a_strategy_implies_is_counted_in_full_batches() {
-        let of = |strategy, gpus| {
+        let cells_of = |strategy, gpus| {
             implied(&ImageSettings { strategy, gpus, train_images: 100, batch_size: 8, ..settings() }, 3)
         };
         let counts = |processed, received, most| Implied { processed, received, most };
-        assert_eq!(of(Level::Single, 1), counts(96, 96, 1));
-        assert_eq!(of(Level::Dp, 3), counts(96, 96, 1));
-        assert_eq!(of(Level::Ddp, 3), counts(96, 96, 3));
-        assert_eq!(of(Level::DdpRr, 3), counts(32, 96, 1));
-        assert_eq!(of(Level::DdpDs, 3), counts(32, 32, 2));
+        assert_eq!(cells_of(Level::Single, 1), counts(96, 96, 1));
+        assert_eq!(cells_of(Level::Dp, 3), counts(96, 96, 1));
+        assert_eq!(cells_of(Level::Ddp, 3), counts(96, 96, 3));
+        assert_eq!(cells_of(Level::DdpRr, 3), counts(32, 96, 1));
+        assert_eq!(cells_of(Level::DdpDs, 3), counts(32, 32, 2));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, 
     let pass = trainer.strategy().pass(false);
     let first = || pass.unit(0, batch.images(), |images| trainer.module().first_convolution(images));
     let convolution = tch::no_grad(|| trainer.arithmetic().forward(first))?;
-    let mut found = vec![
+    let mut evidence_list = vec![
         precision(settings.precision, trainer, &convolution),
         layout(settings.layout, batch.images(), &convolution)?,
         kernels(settings.kernels, trainer),
@@ -27,11 +27,11 @@ pub fn gather(trainer: &Trainer<Image>, batch: &Batch) -> Result<Vec<Evidence>, 
         passes(settings.passes, trainer)?,
     ];
     if settings.passes == Passes::Training {
-        found.extend([optimizer(settings, trainer)?, update_rule(settings.optimizer, trainer)]);
+        evidence_list.extend([optimizer(settings, trainer)?, update_rule(settings.optimizer, trainer)]);
     }
     let cuda = batch.images().device().is_cuda();
-    found.extend(switches(settings, Flags::in_effect()?, plans(settings, batch)?, cuda));
-    Ok(found)
+    evidence_list.extend(switches(settings, Flags::in_effect()?, plans(settings, batch)?, cuda));
+    Ok(evidence_list)
 }
 
 /// What happened to cuDNN's plans, if they are kept.
@@ -57,12 +57,12 @@ fn layout(asked: Layout, images: &Tensor, convolution: &Tensor) -> Result<Eviden
 }
 
 fn kernels(asked: Kernels, trainer: &Trainer<Image>) -> Evidence {
-    let found = trainer.module().kernels();
-    let seen = match found {
+    let kernels = trainer.module().kernels();
+    let seen = match kernels {
         Kernels::Plain => "each operation of a layer is libtorch's",
         Kernels::Fused => "a block is one step of autograd, with kernels compiled for this GPU",
     };
-    evidence(Kernels::KEY, asked.name(), seen.into(), found == asked)
+    evidence(Kernels::KEY, asked.name(), seen.into(), kernels == asked)
 }
 
 fn wire_dtype(settings: &ImageSettings, batch: &Batch) -> Evidence {

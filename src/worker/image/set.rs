@@ -86,8 +86,8 @@ fn wrong(error: &DatasetError) -> Stop {
     Stop::failed(FailureKind::Input, error.to_string())
 }
 
-fn too_few(factor: &str, count: usize, found: usize) -> Stop {
-    Stop::failed(FailureKind::Input, format!("{factor} = {count}, but the data set has {found}: ask for fewer"))
+fn too_few(factor: &str, count: usize, present: usize) -> Stop {
+    Stop::failed(FailureKind::Input, format!("{factor} = {count}, but the data set has {present}: ask for fewer"))
 }
 
 fn cut(factor: &str, count: usize, mut images: Images) -> Result<Images, Stop> {

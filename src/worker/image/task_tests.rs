@@ -162,8 +162,8 @@ fn norm(tensor: &Tensor) -> f64 {
 }
 
 /// Over parameters, the median of relative errors of their gradients.
-fn median_error(gradients: &[Tensor], of: &[Tensor]) -> f64 {
-    let errors = of.iter().zip(gradients).map(|(a, b)| norm(&(a - b)) / norm(a).max(1e-3));
+fn median_error(gradients: &[Tensor], reference: &[Tensor]) -> f64 {
+    let errors = reference.iter().zip(gradients).map(|(a, b)| norm(&(a - b)) / norm(a).max(1e-3));
     let mut errors: Vec<_> = errors.collect();
     errors.sort_by(f64::total_cmp);
     errors[errors.len() / 2]

@@ -347,7 +347,8 @@ impl Block {
 
     /// The work over `[rows, tokens]`. `needs_gradient`: whether the input needs one, and afterwards whether the output does.
     ///
-    /// Attention counts all pairs of a row's tokens, of which a causal mask leaves half, as is usual (arXiv 2204.02311, appendix B).
+    /// Attention counts all pairs of a row's tokens, as is usual, although a causal mask leaves only half of them (arXiv 2204.02311,
+    /// appendix B).
     pub fn work(&self, [rows, tokens]: [i64; 2], adapted: bool, needs_gradient: &mut bool, counted: Counted) -> Work {
         let Widths { heads, kv_heads, head_dim, .. } = self.widths;
         let (all, dim, queries) = (rows * tokens, self.attention_norm.size()[0], heads * head_dim);

@@ -12,11 +12,11 @@ fn settings(changed: &[(&str, Level)]) -> LlmSettings {
 
 /// Generated rows of these lengths.
 fn set(lengths: &[usize], packs_of: Option<usize>) -> Arc<TextSet> {
-    let made = |rows: Range<usize>| TokenRows::stand_in(DataSet::AlpacaCleaned, rows, lengths, 64, true);
+    let stand_in_rows = |rows: Range<usize>| TokenRows::stand_in(DataSet::AlpacaCleaned, rows, lengths, 64, true);
     let rows = lengths.len();
     Arc::new(TextSet {
-        train: made(0..rows),
-        test: made(0..3),
+        train: stand_in_rows(0..rows),
+        test: stand_in_rows(0..3),
         padding: 63,
         packs_of,
         pairs: false,

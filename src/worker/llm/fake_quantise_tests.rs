@@ -14,19 +14,23 @@ const GROUP: i64 = 32;
 fn activations_weights_and_straight_through_gradients_are_torchaos_in_fp32_and_bf16() {
     let golden = Golden::techniques();
     for kind in ["float32", "bfloat16"] {
-        let of = |name: &str| golden.tensor(&format!("fake.{kind}.{name}"));
-        assert_eq!(llama::fake_quantise(of("tokens")).unwrap(), *of("tokens.quantised"), "{kind}");
-        let trained = |name: &str| of(name).copy().set_requires_grad(true);
+        let golden_tensor = |name: &str| golden.tensor(&format!("fake.{kind}.{name}"));
+        assert_eq!(
+            llama::fake_quantise(golden_tensor("tokens")).unwrap(),
+            *golden_tensor("tokens.quantised"),
+            "{kind}"
+        );
+        let trained = |name: &str| golden_tensor(name).copy().set_requires_grad(true);
         let (tokens, matrix) = (trained("tokens"), trained("weight"));
         let weight = Weight::Whole(matrix.shallow_clone());
         let layer = Adapted { weight: &weight, group: Some(GROUP), a: None, b: &[], scale: 0.0 };
-        assert_eq!(llama::dense(&layer).unwrap(), *of("weight.quantised"), "{kind}");
+        assert_eq!(llama::dense(&layer).unwrap(), *golden_tensor("weight.quantised"), "{kind}");
         let output = llama::product(&tokens, &layer).unwrap();
         output.square().sum(output.kind()).backward();
         for (name, found) in
             [("output", &output), ("tokens.gradient", &tokens.grad()), ("weight.gradient", &matrix.grad())]
         {
-            let (found, expected) = (found.to_kind(Kind::Float), of(name).to_kind(Kind::Float));
+            let (found, expected) = (found.to_kind(Kind::Float), golden_tensor(name).to_kind(Kind::Float));
             let (difference, scale) = (differs_by(&found, &expected), expected.abs().max().double_value(&[]));
             let rounding = if kind == "float32" { 1e-5 } else { 0.02 };
             assert!(difference <= rounding * scale, "{kind} {name}: {difference} of {scale}");

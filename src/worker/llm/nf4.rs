@@ -41,8 +41,8 @@ pub fn quantise(weight: &Tensor) -> Result<Nf4, TchError> {
     for first in (0..count).step_by(AT_ONCE as usize) {
         let rows = AT_ONCE.min(count - first);
         let divisor = not_zero(&greatest.f_narrow(0, first, rows)?)?.f_unsqueeze(1)?;
-        let found = nearest(&blocks.f_narrow(0, first, rows)?.f_div(&divisor)?, &levels)?.f_view([-1, 2])?;
-        let both = found.f_select(1, 0)?.f_mul_scalar(16)?.f_add(&found.f_select(1, 1)?)?;
+        let nearest_codes = nearest(&blocks.f_narrow(0, first, rows)?.f_div(&divisor)?, &levels)?.f_view([-1, 2])?;
+        let both = nearest_codes.f_select(1, 0)?.f_mul_scalar(16)?.f_add(&nearest_codes.f_select(1, 1)?)?;
         shim::copy(&codes.f_narrow(0, first * BLOCK / 2, rows * BLOCK / 2)?, &both, false)?;
     }
     Ok(Nf4 { codes, scales, factors, mean: mean.f_reshape([1])?, levels, out: weight.size()[0] })

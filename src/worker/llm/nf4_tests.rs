@@ -21,13 +21,13 @@ fn read(nf4: Vec<Nf4>) -> Tensor {
 fn codes_scales_and_round_trip_are_torchaos_in_fp32_and_bf16() {
     let golden = Golden::techniques();
     for kind in ["float32", "bfloat16"] {
-        let of = |name: &str| golden.tensor(&format!("nf4.{kind}.{name}"));
-        let found = quantise(of("weight")).unwrap();
+        let expected = |name: &str| golden.tensor(&format!("nf4.{kind}.{name}"));
+        let found = quantise(expected("weight")).unwrap();
         for (name, found) in [("codes", &found.codes), ("scales", &found.scales)] {
-            assert_eq!(found.to_kind(Kind::Int), *of(name), "{kind} {name}");
+            assert_eq!(found.to_kind(Kind::Int), *expected(name), "{kind} {name}");
         }
-        assert_eq!((&found.factors, &found.mean), (of("factors"), of("mean")), "{kind}");
-        assert_eq!(read(vec![found]), *of("round_trip"), "{kind}");
+        assert_eq!((&found.factors, &found.mean), (expected("factors"), expected("mean")), "{kind}");
+        assert_eq!(read(vec![found]), *expected("round_trip"), "{kind}");
     }
 }
 
@@ -84,14 +84,15 @@ fn matrices_on_a_gpu_are_quantised_and_read_as_on_the_cpu() {
     let gpu = Device::Cuda(0);
     for kind in [Kind::Float, Kind::BFloat16, Kind::Half] {
         let weight = (Tensor::randn([96, 512], (Kind::Float, Device::Cpu)) * 0.02).to_kind(kind);
-        let made = quantise(&weight).unwrap();
+        let quantised = quantise(&weight).unwrap();
         let [codes, scales, factors, mean, levels] =
-            [&made.codes, &made.scales, &made.factors, &made.mean, &made.levels].map(|tensor| tensor.to_device(gpu));
-        let found = read(vec![Nf4 { codes, scales, factors, mean, levels, out: made.out }]).to_device(Device::Cpu);
-        assert_eq!(found, read(vec![made]), "{kind:?}");
-        let there = quantise(&weight.to_device(gpu)).unwrap();
+            [&quantised.codes, &quantised.scales, &quantised.factors, &quantised.mean, &quantised.levels]
+                .map(|tensor| tensor.to_device(gpu));
+        let found = read(vec![Nf4 { codes, scales, factors, mean, levels, out: quantised.out }]).to_device(Device::Cpu);
+        assert_eq!(found, read(vec![quantised]), "{kind:?}");
+        let on_gpu = quantise(&weight.to_device(gpu)).unwrap();
         // The mean is summed in a different order.
-        let (there, here) = (read(vec![there]).to_device(Device::Cpu), found);
-        assert!(differs_by(&there, &here) < 0.02 * here.abs().max().double_value(&[]), "{kind:?}");
+        let (on_gpu, here) = (read(vec![on_gpu]).to_device(Device::Cpu), found);
+        assert!(differs_by(&on_gpu, &here) < 0.02 * here.abs().max().double_value(&[]), "{kind:?}");
     }
 }

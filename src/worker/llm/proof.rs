@@ -22,11 +22,11 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
         Precision::Fp16 => (Kind::Half, Kind::Float),
     };
     let seen = format!("weights {weights:?}, what is trained {trained:?}");
-    let mut found =
+    let mut evidence_list =
         vec![evidence(Precision::KEY, settings.precision.name(), seen, (weights, trained) == expected), start(trainer)];
 
     if settings.passes == Passes::Training {
-        found.push(optimizer(settings.optimizer_impl, trainer)?);
+        evidence_list.push(optimizer(settings.optimizer_impl, trainer)?);
     }
     let parameters = trainer.parameters()?;
     let technique = settings.technique.name();
@@ -53,27 +53,27 @@ pub fn gather(trainer: &Trainer<Llm>, batch: &TextBatch) -> Result<Vec<Evidence>
     }
     in_effect &= (nf4 > 0) == (settings.technique == Technique::Qlora);
     in_effect &= (fake > 0) == (settings.technique == Technique::Qat);
-    found.push(evidence("technique", technique, seen, in_effect));
+    evidence_list.push(evidence("technique", technique, seen, in_effect));
 
-    found.push(passes(settings.passes, trainer)?);
+    evidence_list.push(passes(settings.passes, trainer)?);
     let flags = Flags::in_effect()?;
     if batch.inputs()[0].device().is_cuda() {
         if settings.precision == Precision::Fp32 {
             let seen = format!("TF32 in matrix products {}", on_off(flags.tf32_matmul));
             let asked = settings.tf32 == Tf32::All;
-            found.push(evidence(Tf32::KEY, settings.tf32.name(), seen, flags.tf32_matmul == asked));
+            evidence_list.push(evidence(Tf32::KEY, settings.tf32.name(), seen, flags.tf32_matmul == asked));
         }
         let (seen, fused) = match trainer.module().fused() {
             true => ("a block is two steps of autograd, with kernels compiled for this GPU", true),
             false => ("each operation of a block is libtorch's", false),
         };
         let asked = settings.kernels == Kernels::Fused;
-        found.push(evidence(Kernels::KEY, settings.kernels.name(), seen.into(), fused == asked));
+        evidence_list.push(evidence(Kernels::KEY, settings.kernels.name(), seen.into(), fused == asked));
     }
     let seen = format!("deterministic algorithms {}", on_off(flags.deterministic));
     let asked = settings.deterministic;
-    found.push(evidence("deterministic", on_off(asked), seen, flags.deterministic == asked));
-    Ok(found)
+    evidence_list.push(evidence("deterministic", on_off(asked), seen, flags.deterministic == asked));
+    Ok(evidence_list)
 }
 
 /// How many calls an update makes, and what it copies before.

@@ -1,4 +1,4 @@
-// Ranks that work together: the store where they meet, the group over gloo, collectives, and c10d's Reducer.
+// Communication among ranks: the store through which they find each other, groups over gloo, collectives, and c10d's Reducer.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/engine.h>
@@ -43,8 +43,9 @@ std::vector<at::Tensor> detached(at::Tensor** tensors, size_t count) {
   return all;
 }
 
-// Records when a rank waits for the last buckets: from the end of the backward pass's arithmetic until the reducer has them. Autograd
-// calls what was queued during the pass after it, in order: this first, then the reducer, then what this queues there.
+// Records when a rank waits for the last buckets: from the end of the backward pass's arithmetic until the reducer is done. Functions
+// that are queued during a backward pass are called after it, in order: first this one, then the reducer's, then the one that this one
+// queues.
 void record_waits(const at::Tensor& parameter) {
   parameter.register_hook([](const at::Tensor&) {
     torch::autograd::Engine::get_default_engine().queue_callback([] {
@@ -58,8 +59,8 @@ void record_waits(const at::Tensor& parameter) {
 
 // ---------- the store ----------
 
-// Ranks keep the file, which goes with its folder. A rank that is stopped in the microseconds in which it holds the file's lock keeps
-// the others waiting: ranks that are to say who is gone do not ask this store.
+// The file is deleted with its folder, not by ranks. If a rank is stopped during the microseconds in which it holds the file's lock, the
+// others wait for it; therefore ranks that have to report a lost rank do not use this store.
 SHIM_API Store* mc_store_open(const char* path, int64_t timeout_ms) {
   GUARD(nullptr, {
     auto store = c10::make_intrusive<c10d::FileStore>(std::string(path), /*numWorkers=*/-1);
@@ -70,7 +71,7 @@ SHIM_API Store* mc_store_open(const char* path, int64_t timeout_ms) {
 
 SHIM_API void mc_store_free(Store* store) { delete store; }
 
-// For the CUDA part, which makes groups of its own.
+// For the CUDA part, which creates its own groups.
 SHIM_API c10::intrusive_ptr<c10d::Store>* mc_store_c10d(Store* store) { return &store->store; }
 
 // ---------- the group ----------
@@ -79,8 +80,8 @@ SHIM_API Group* mc_group_gloo(Store* store, int rank, int world_size, int64_t ti
   GUARD(nullptr, {
     auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::milliseconds(timeout_ms));
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-    // Two threads of a group free a string twice, as AddressSanitizer says of ProcessGroupGloo::runLoop in libtorch 2.11.0: in about 1 of
-    // 1,000 groups the heap was corrupted, with one thread in none of 7,000.
+    // With two threads, a group sometimes frees a string twice (AddressSanitizer: ProcessGroupGloo::runLoop of libtorch 2.11.0). The heap
+    // was corrupted in about 1 of 1,000 groups; with one thread, in none of 7,000.
     options->threads = 1;
     auto keys = keys_of(store->store, "gloo/");
     auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(keys, rank, world_size, options);
@@ -89,7 +90,7 @@ SHIM_API Group* mc_group_gloo(Store* store, int rank, int world_size, int64_t ti
   })
 }
 
-// Collectives of the group may take so long from here on. Only gloo's.
+// Sets how long a collective may take from now on. Only for gloo.
 SHIM_API int mc_group_set_timeout(Group* group, int64_t timeout_ms) {
   GUARD(-1, {
     group->backend->setTimeout(std::chrono::milliseconds(timeout_ms));
@@ -97,7 +98,7 @@ SHIM_API int mc_group_set_timeout(Group* group, int64_t timeout_ms) {
   })
 }
 
-// All ranks must be here: nothing of the group is in use any more when it returns.
+// All ranks must call it. After it returns, nothing uses the group any more.
 SHIM_API int mc_group_leave(Group* group) {
   std::unique_ptr<Group> owned(group);
   GUARD(-1, {
@@ -111,7 +112,7 @@ SHIM_API int mc_group_size(Group* group) {
   GUARD(-1, { return group->group->getSize(); })
 }
 
-// 0 all is well, 1 a collective timed out, 2 a communicator failed, 3 another rank's did. Only NCCL keeps its errors.
+// 0: no error; 1: a collective timed out; 2: a communicator failed; 3: another rank's communicator failed. Only NCCL stores errors.
 SHIM_API int mc_group_error(Group* group) {
   GUARD(-1, {
     if (group->backend->getBackendName() != "nccl") return 0;
@@ -135,7 +136,7 @@ SHIM_API int mc_group_reduce(Group* group, at::Tensor* tensor, int operation) {
   })
 }
 
-// A number for each rank, which it hears from this one, and one from each. Ranks say them to each other without others between them.
+// Sends one number to each rank and receives one from each, directly between the two ranks.
 SHIM_API int mc_group_swap(Group* group, at::Tensor* said, at::Tensor* heard) {
   GUARD(-1, {
     at::NoGradGuard no_grad;
@@ -146,12 +147,12 @@ SHIM_API int mc_group_swap(Group* group, at::Tensor* said, at::Tensor* heard) {
   })
 }
 
-// Rank 0's values replace the others'.
+// Replaces the values on all ranks with those of rank 0.
 SHIM_API int mc_group_broadcast(Group* group, at::Tensor** tensors, size_t count) {
   GUARD(-1, {
     at::NoGradGuard no_grad;
     WaitForRanks waits;
-    // The bucket size of DistributedDataParallel's own broadcasts.
+    // DistributedDataParallel broadcasts in buckets of this size.
     c10d::broadcast_coalesced(group->group, detached(tensors, count), 250 * 1024 * 1024, 0);
     return 0;
   })
@@ -159,7 +160,8 @@ SHIM_API int mc_group_broadcast(Group* group, at::Tensor** tensors, size_t count
 
 // ---------- the reducer ----------
 
-// As DistributedDataParallel makes it: the same parameters on all ranks; one bucket until the order of gradients is known.
+// As DistributedDataParallel creates it: the parameters are the same on all ranks, and there is one bucket until the order of gradients
+// is known.
 SHIM_API GradientReducer* mc_reducer_new(Group* group, at::Tensor** tensors, size_t count, int64_t bucket_bytes,
                                          int64_t first_bucket_bytes) {
   GUARD(nullptr, {
@@ -205,7 +207,7 @@ SHIM_API int mc_reducer_buckets(GradientReducer* reducer) {
 
 // ---------- replicas within one process ----------
 
-// Values of one model become those of another, on whatever device.
+// Copies the values of one model to another, on any device.
 SHIM_API int mc_copy_all(at::Tensor** to, at::Tensor** from, size_t count) {
   GUARD(-1, {
     at::NoGradGuard no_grad;
@@ -214,7 +216,7 @@ SHIM_API int mc_copy_all(at::Tensor** to, at::Tensor** from, size_t count) {
   })
 }
 
-// Gradients of `from` are added to those of `to` and dropped. A replica that had no images has none.
+// Adds the gradients of `from` to those of `to` and drops them. A replica that processed no images has no gradients.
 SHIM_API int mc_add_gradients(at::Tensor** to, at::Tensor** from, size_t count) {
   GUARD(-1, {
     at::NoGradGuard no_grad;
@@ -234,5 +236,5 @@ SHIM_API int mc_add_gradients(at::Tensor** to, at::Tensor** from, size_t count) 
 
 // ---------- ending ----------
 
-// Without destructors: those of a group whose peers are gone may wait for ever.
+// Runs no destructors, because the destructor of a group may wait for ever for peers that are gone.
 SHIM_API void mc_exit(int code) { _exit(code); }

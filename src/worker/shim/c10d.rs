@@ -22,7 +22,7 @@ unsafe extern "C" {
     fn mc_group_size(group: *mut c_void) -> c_int;
     fn mc_group_error(group: *mut c_void) -> c_int;
     fn mc_group_reduce(group: *mut c_void, tensor: *const C_tensor, operation: c_int) -> c_int;
-    fn mc_group_swap(group: *mut c_void, said: *const C_tensor, heard: *const C_tensor) -> c_int;
+    fn mc_group_swap(group: *mut c_void, sent: *const C_tensor, received: *const C_tensor) -> c_int;
     fn mc_group_broadcast(group: *mut c_void, tensors: *const *const C_tensor, count: usize) -> c_int;
     fn mc_reducer_new(
         group: *mut c_void,
@@ -166,11 +166,11 @@ impl ProcessGroup {
     }
 
     /// Sends a number to each rank, in their order, and receives one from each.
-    pub fn swap(&self, said: &Tensor) -> Result<Tensor, TchError> {
-        let heard = said.f_zeros_like()?;
+    pub fn swap(&self, sent: &Tensor) -> Result<Tensor, TchError> {
+        let received = sent.f_zeros_like()?;
         // SAFETY: see `size`; both tensors live until the call returns.
-        check(unsafe { mc_group_swap(self.0, said.as_ptr(), heard.as_ptr()) })?;
-        Ok(heard)
+        check(unsafe { mc_group_swap(self.0, sent.as_ptr(), received.as_ptr()) })?;
+        Ok(received)
     }
 
     /// Replaces the values on all ranks with those of rank 0.

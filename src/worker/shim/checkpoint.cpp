@@ -1,4 +1,4 @@
-// Activation checkpointing: a part of the forward pass that keeps its input alone and is computed again in the backward pass.
+// Activation checkpointing: a part of the forward pass stores only its input, and is computed again in the backward pass.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
@@ -13,7 +13,7 @@ using torch::autograd::variable_list;
 
 namespace {
 
-// `call(owner, input, text, room)` gives a new tensor, or writes its error's text and gives nothing.
+// `call(owner, input, text, room)` returns a new tensor, or writes its error's text and returns null.
 using Call = Tensor* (*)(void*, Tensor*, char*, size_t);
 
 struct Again : torch::autograd::Node {
@@ -23,16 +23,16 @@ struct Again : torch::autograd::Node {
 
   Tensor run(Tensor x) const {
     char text[512] = "";
-    std::unique_ptr<Tensor> made(call(owner.get(), &x, text, sizeof text));
-    TORCH_CHECK(made, text);
-    return *made;
+    std::unique_ptr<Tensor> output(call(owner.get(), &x, text, sizeof text));
+    TORCH_CHECK(output, text);
+    return *output;
   }
 
   variable_list apply(variable_list&& grads) override {
     at::AutoGradMode with(true);
     auto x = input.detach().requires_grad_(task_should_compute_output(0));
     input.reset();
-    // Parameters' gradients go where a plain backward pass would bring them.
+    // The gradients of parameters are accumulated where a plain backward pass accumulates them.
     torch::autograd::backward({run(x)}, {grads[0]});
     return {x.grad(), Tensor()};
   }
@@ -53,7 +53,8 @@ SHIM_API Tensor* mc_checkpoint(Tensor* input, Call call, void (*release)(void*),
     }
     if (at::GradMode::is_enabled()) {
       again->input = *input;
-      // Parameters are reached in the backward pass alone: this stands for them where the input needs no gradient.
+      // The parameters are used only inside the part, so autograd would skip the part if its input needs no gradient. This tensor
+      // prevents that.
       auto anchor = at::zeros({}, at::kFloat).requires_grad_();
       again->set_next_edges(torch::autograd::collect_next_edges(*input, anchor));
       torch::autograd::set_history(output, again);

@@ -1,5 +1,5 @@
-// Records collectives as PyTorch's own profiler sees them: over gloo by the thread that carries them out, with the time that this took; over
-// NCCL by the thread that launches them, with the time of the launch, during which it calls CUDA.
+// Records collectives through the callbacks of PyTorch's profiler. Over gloo, the thread that carries out a collective records how long
+// it took; over NCCL, the thread that launches it records the time of the launch, during which it calls CUDA.
 #include "collectives.h"
 
 #include <ATen/ATen.h>
@@ -41,7 +41,7 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
 
 }  // namespace
 
-// Before the first collective, once in a process.
+// Call it once in a process, before the first collective.
 SHIM_API int mc_record_collectives(BeginRecord begin_record, EndRecord end_record, int on_host) {
   GUARD(-1, {
     collective_trace = {begin_record, end_record, on_host != 0};

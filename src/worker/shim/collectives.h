@@ -1,23 +1,23 @@
-// What collectives over gloo do, and when a rank waits for them, and the launches of those over NCCL, for the built-in trace. Without one it
-// costs a look at a pointer.
+// For the built-in trace: records collectives over gloo, waits for them, and launches of collectives over NCCL. Without a trace, this
+// costs one check of a pointer.
 #pragma once
 #include <cstdint>
 
-// When something begins, in nanoseconds of the trace's clock; negative where nothing is recorded now.
+// Returns the start of a record, in nanoseconds of the trace's clock; negative if nothing is recorded now.
 using BeginRecord = int64_t (*)();
-// Something of the calling thread ends now: a collective with its size in bytes, or a wait, whose size is negative.
+// Ends a record of the calling thread: a collective with its size in bytes, or a wait, whose size is negative.
 using EndRecord = void (*)(const char* name, int64_t bytes, int64_t begun);
 
 struct CollectiveTrace {
   BeginRecord begin = nullptr;
   EndRecord end = nullptr;
-  // Whether collectives are over gloo, for which the host waits; for those over NCCL streams do.
+  // Whether collectives run over gloo, for which the host waits; streams wait for those over NCCL.
   bool on_host = false;
 };
 
 inline CollectiveTrace collective_trace;
 
-// The calling thread waits for other ranks while the value lives.
+// Records, for as long as the value lives, that the calling thread waits for other ranks.
 class WaitForRanks {
  public:
   WaitForRanks() : begun_(collective_trace.on_host ? collective_trace.begin() : -1) {}

@@ -31,11 +31,11 @@ fn check_version(torch: &Path) {
         lines.next().and_then(|rest| rest.trim().parse::<u32>().ok())
     };
     let parts = [number("TORCH_VERSION_MAJOR "), number("TORCH_VERSION_MINOR "), number("TORCH_VERSION_PATCH ")];
-    let found: Vec<_> = parts.iter().map(|part| part.map_or("?".into(), |value| value.to_string())).collect();
-    let found = found.join(".");
+    let version: Vec<_> = parts.iter().map(|part| part.map_or("?".into(), |value| value.to_string())).collect();
+    let version = version.join(".");
     assert!(
-        found == TORCH_VERSION,
-        "multicard-worker needs libtorch {TORCH_VERSION}, {} is {found}: set LIBTORCH to a libtorch {TORCH_VERSION}",
+        version == TORCH_VERSION,
+        "multicard-worker needs libtorch {TORCH_VERSION}, {} is {version}: set LIBTORCH to a libtorch {TORCH_VERSION}",
         torch.display()
     );
 }

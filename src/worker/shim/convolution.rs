@@ -72,8 +72,8 @@ fn with_store<T>(use_it: impl FnOnce(&mut Store) -> T) -> T {
 extern "C" fn find(name: *const c_char, take: Take, into: *mut c_void) {
     // SAFETY: the shim passes a string that lives until the call returns.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-    let found = panic::catch_unwind(|| read(&with_store(|store| store.folder.clone())?, &name));
-    if let Ok(Some(plan)) = found {
+    let stored = panic::catch_unwind(|| read(&with_store(|store| store.folder.clone())?, &name));
+    if let Ok(Some(plan)) = stored {
         take(into, plan.as_ptr(), plan.len());
     }
 }

@@ -104,9 +104,9 @@ fn open_libraries() -> Result<Functions, String> {
              in {SHIM_VARIABLE}"
         )
     })?;
-    check_stamp(&library).map_err(|found| {
+    check_stamp(&library).map_err(|stamp| {
         format!(
-            "{} is of another build than this worker ({found}): install both from one build, or name the worker's own in \
+            "{} is of another build than this worker ({stamp}): install both from one build, or name the worker's own in \
              {SHIM_VARIABLE}",
             shim.display()
         )

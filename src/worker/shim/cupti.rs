@@ -88,8 +88,8 @@ mod tests {
         gather(folder.path(), &[], &mut |_| ControlFlow::Continue(())).unwrap();
         let file = folder.path().join(multicard::protocol::EVENTS_FILE);
         let trace = import(&file, &Window::default(), &mut |_| ControlFlow::Continue(())).unwrap();
-        let said = "CUDA calls and kernels are not recorded: there is no NVIDIA driver (libcuda.so.1)";
-        assert_eq!((trace.warnings, trace.metrics.len()), (vec![said.to_owned()], 0));
+        let text = "CUDA calls and kernels are not recorded: there is no NVIDIA driver (libcuda.so.1)";
+        assert_eq!((trace.warnings, trace.metrics.len()), (vec![text.to_owned()], 0));
         assert!(trace.wall_ns > 0);
     }
 

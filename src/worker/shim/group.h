@@ -1,4 +1,4 @@
-// A process group as both parts of the shim hold it.
+// A process group, as both parts of the shim store it.
 #pragma once
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -13,10 +13,10 @@
 struct Group {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   c10::intrusive_ptr<c10d::Backend> backend;
-  std::shared_ptr<PeerCopies> copies;  // where ranks are GPUs
+  std::shared_ptr<PeerCopies> copies;  // if ranks are on GPUs
 };
 
-// Keys of one group, apart from others in the same store.
+// Prefixes the keys of one group, because several groups use the same store.
 inline c10::intrusive_ptr<c10d::Store> keys_of(const c10::intrusive_ptr<c10d::Store>& store, const char* prefix) {
   return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
 }

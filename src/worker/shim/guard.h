@@ -1,4 +1,4 @@
-// How every function of the shim fails: the error's text is kept for the calling thread, and a bad value is returned.
+// How every function of the shim reports errors: it stores the error's text for the calling thread, and returns an invalid value.
 #pragma once
 #include <exception>
 #include <string>
@@ -7,7 +7,7 @@ inline thread_local std::string shim_error;
 
 #define SHIM_API extern "C" __attribute__((visibility("default")))
 
-// Nothing may be thrown through Rust.
+// An exception must not unwind into Rust.
 #define GUARD(bad, ...)                        \
   try {                                        \
     __VA_ARGS__                                \

@@ -1,4 +1,4 @@
-// What tch lacks and what needs libtorch_cpu alone: memory formats, autograd's hooks, autocast, global flags.
+// Functions that tch lacks and that need only libtorch_cpu: memory formats, autograd's hooks, autocast, global flags.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -14,20 +14,20 @@ SHIM_API const char* mc_last_error() { return shim_error.c_str(); }
 
 SHIM_API const char* mc_torch_version() { return TORCH_VERSION; }
 
-// What both parts of the shim were built from.
+// The digest of the sources from which both parts of the shim were built.
 SHIM_API const char* mc_stamp() { return SHIM_STAMP; }
 
 // ---------- memory format ----------
 
-// A parameter keeps its identity and gets storage of the given device, type and format; only images and
-// convolutions' weights (4 dimensions) have a channels-last form.
+// Gives a parameter storage of the given device, type and format; the tensor object stays the same. Only images and weights of
+// convolutions (4 dimensions) have a channels-last form.
 SHIM_API int mc_place(at::Tensor* tensor, int cuda_index, int scalar_type, int channels_last) {
   GUARD(-1, {
     at::NoGradGuard no_grad;
     auto device = cuda_index >= 0 ? at::Device(at::kCUDA, cuda_index) : at::Device(at::kCPU);
     auto placed = tensor->detach().to(device, static_cast<at::ScalarType>(scalar_type));
     auto format = channels_last && placed.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-    // Dimensions of size 1 get the format's own strides too, which `contiguous` would leave as they are: gradients have them.
+    // Gradients use the format's own strides for dimensions of size 1, too; `contiguous` would not change these.
     auto laid_out = at::empty(placed.sizes(), placed.options().memory_format(format));
     tensor->set_data(laid_out.copy_(placed));
     return 0;
@@ -38,7 +38,7 @@ SHIM_API int mc_is_channels_last(at::Tensor* tensor) {
   GUARD(-1, { return tensor->is_contiguous(at::MemoryFormat::ChannelsLast) ? 1 : 0; })
 }
 
-// Host memory that the GPU reads and writes by itself.
+// Page-locked host memory, which the GPU reads and writes directly.
 SHIM_API at::Tensor* mc_pinned_empty(const int64_t* shape, size_t dimensions, int scalar_type) {
   GUARD(nullptr, {
     auto options = at::TensorOptions().dtype(static_cast<at::ScalarType>(scalar_type)).pinned_memory(true);
@@ -50,7 +50,7 @@ SHIM_API int mc_is_pinned(at::Tensor* tensor) {
   GUARD(-1, { return tensor->is_pinned() ? 1 : 0; })
 }
 
-// Memory that somebody else owns, and gets back through `release` when libtorch needs it no more.
+// A tensor over memory that `owner` owns. `release` is called when libtorch no longer needs the memory.
 SHIM_API at::Tensor* mc_adopt(void* data, const int64_t* shape, size_t dimensions, int scalar_type, int cuda_index,
                               void (*release)(void*), void* owner) {
   GUARD(nullptr, {
@@ -74,8 +74,8 @@ SHIM_API int mc_copy(at::Tensor* to, at::Tensor* from, int non_blocking) {
 
 // ---------- autograd ----------
 
-// `call(owner, text, room)` is called when the whole gradient of the tensor is there, before what made the tensor is asked for
-// its own. It returns 0, or writes its error's text. `release` gets the owner when the graph is gone.
+// `call(owner, text, room)` is called when the tensor's gradient is complete, before the backward pass continues to the operation that
+// made the tensor. It returns 0, or writes its error's text. `release` is called when the graph is freed.
 SHIM_API int mc_on_gradient(at::Tensor* tensor, int (*call)(void*, char*, size_t), void (*release)(void*), void* owner) {
   GUARD(-1, {
     std::shared_ptr<void> kept(owner, release);
@@ -102,7 +102,7 @@ SHIM_API int mc_autocast_enter(int cuda, int scalar_type) {
 
 SHIM_API int mc_autocast_leave(int cuda) {
   GUARD(-1, {
-    // Weights cast once for a pass are cast anew for the next: the optimizer changes them in between.
+    // Cast weights are cached during one pass only, because the optimizer changes the weights between passes.
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     at::autocast::set_autocast_enabled(cuda ? at::kCUDA : at::kCPU, false);
     return 0;
@@ -119,15 +119,15 @@ SHIM_API int mc_set_flags(int benchmark, int tf32_conv, int tf32_matmul, int det
     context.setAllowTF32CuBLAS(tf32_matmul != 0);
     context.setDeterministicCuDNN(deterministic != 0);
     context.setDeterministicAlgorithms(deterministic != 0, false);
-    // Filling memory that is written anyway would cost a kernel a tensor, and start threads within the loader's.
+    // Filling uninitialised memory would cost a kernel for each tensor, and start threads inside the loader's threads.
     context.setDeterministicFillUninitializedMemory(false);
-    // cuBLAS is deterministic only with a fixed workspace; it reads this when it is first used.
+    // cuBLAS is deterministic only with a fixed workspace. It reads this variable when it is first used.
     if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 1);
     return 0;
   })
 }
 
-// What is in effect: 1 benchmark, 2 tf32 in convolutions, 4 tf32 in matrix products, 8 deterministic.
+// The flags in effect: 1 benchmark, 2 tf32 in convolutions, 4 tf32 in matrix products, 8 deterministic.
 SHIM_API int mc_flags() {
   GUARD(-1, {
     auto& context = at::globalContext();

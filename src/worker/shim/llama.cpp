@@ -1,5 +1,5 @@
-// A Llama block and its loss as three steps of autograd that keep little for the backward pass. Between them stands libtorch's
-// attention.
+// A Llama block and its loss as three operations of autograd that store little for the backward pass. libtorch's attention comes between
+// the first and the second.
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
@@ -20,7 +20,7 @@ LlamaKernels& kernels(const Tensor& x) { return x.is_cuda() && on_cuda != nullpt
 
 // ---------- linear layers with adapters ----------
 
-// As Rust gives them.
+// The layout of these structs is the same in Rust.
 struct RawNf4 {
   Tensor *codes, *scales, *factors, *mean, *levels;
   int64_t out;
@@ -38,14 +38,14 @@ struct RawLinear {
   int64_t group;
 };
 
-// What autograd follows: the inputs of a step that belong to a linear layer, in this order.
+// Appends a linear layer's tensors to the inputs that autograd follows, in this order.
 void push(variable_list& inputs, const RawLinear& raw) {
   inputs.push_back(raw.weight != nullptr ? *raw.weight : Tensor());
   if (raw.parts > 0) inputs.push_back(*raw.a);
   for (size_t p = 0; p < raw.parts; p++) inputs.push_back(*raw.b[p]);
 }
 
-// Adapters compute in the type of activations; they may be kept in a wider one.
+// Adapters are computed in the type of activations; they may be stored in a wider type.
 Linear in_kind(const RawLinear& raw, at::ScalarType kind) {
   Linear linear;
   if (raw.weight != nullptr) linear.weight = *raw.weight;
@@ -64,7 +64,7 @@ Linear in_kind(const RawLinear& raw, at::ScalarType kind) {
   return linear;
 }
 
-// The columns of its output.
+// The number of output columns.
 int64_t out_of(const RawLinear& raw) {
   if (raw.weight != nullptr) return raw.weight->size(0);
   int64_t out = 0;
@@ -75,10 +75,10 @@ int64_t out_of(const RawLinear& raw) {
 struct Applied {
   Linear linear;
   Tensor u;                    // scale x A^T
-  at::ScalarType kept;         // the type of adapters
+  at::ScalarType kept;         // the type in which adapters are stored
 };
 
-// y = x W^T, and u beside it. `x` becomes what the product reads.
+// y = x W^T; also computes u. `x` is replaced by what the product reads.
 Tensor product(const RawLinear& raw, Tensor& x, Applied& applied) {
   auto& k = kernels(x);
   applied.linear = in_kind(raw, x.scalar_type());
@@ -88,27 +88,27 @@ Tensor product(const RawLinear& raw, Tensor& x, Applied& applied) {
   return k.product(x, k.dense(applied.linear), true);
 }
 
-// The gradient of x without that through adapters, and that of `u`.
+// The gradient of x without the part through adapters, and the gradient of `u`.
 Tensor input_grad(const Applied& applied, const Tensor& grad, Tensor& du, bool wanted) {
   auto& k = kernels(grad);
   if (applied.linear.adapted()) du = k.back(grad, applied.linear);
   return wanted ? k.product(grad, k.dense(applied.linear), false) : Tensor();
 }
 
-// Appends the gradients of the layer's own tensors, of which some may be `made`; `grads` holds those of all inputs before them.
+// Appends the gradients of the layer's own tensors; some may already be in `known`. `grads` holds those of all inputs before them.
 void own_grads(const Applied& applied, const Tensor& x, const Tensor& grad, const Tensor& du, const Step& step,
-               variable_list& grads, AdapterGrads made = {}) {
+               variable_list& grads, AdapterGrads known = {}) {
   grads.push_back(step.wants(grads.size()) ? at::mm(grad.t(), x) : Tensor());
   if (!applied.linear.adapted()) return;
-  kernels(grad).adapter_grads(made, du, x, grad, applied.u, applied.linear);
-  grads.push_back(made.a.to(applied.kept));
-  for (auto& b : made.b) grads.push_back(b.to(applied.kept));
+  kernels(grad).adapter_grads(known, du, x, grad, applied.u, applied.linear);
+  grads.push_back(known.a.to(applied.kept));
+  for (auto& b : known.b) grads.push_back(b.to(applied.kept));
 }
 
-// How many of autograd's inputs a layer is.
+// How many inputs of autograd a layer has.
 size_t inputs_of(const Applied& applied) { return applied.linear.adapted() ? 2 + applied.linear.b.size() : 1; }
 
-// Norms are trained where there are no adapters, and `grad` is whole.
+// Norms are trained only if there are no adapters; `grad` is then complete.
 Tensor norm_weight_grad(const Tensor& grad, const Tensor& x, const Tensor& inverse, const Tensor& weight) {
   auto normed = x.to(at::kFloat).mul(inverse.unsqueeze(1));
   return normed.mul_(grad).sum(0).to(weight.scalar_type());
@@ -118,12 +118,12 @@ Tensor rows_of(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 }  // namespace
 
-// The kernels of GPUs, which live as long as the process.
+// Sets the kernels for GPUs, which live as long as the process.
 SHIM_API void mc_llama_kernels(LlamaKernels* cuda) { on_cuda = cuda; }
 
-// x [batch, tokens, width] -> queries [batch, tokens, heads, head width], keys and values [batch, tokens, kv heads * repeats,
-// head width]: norm, one product for all three, turned by their positions [batch * tokens]. The fourth result is x itself for what
-// else uses it: its gradient comes back through this step, which adds it to its own.
+// x [batch, tokens, width] -> queries [batch, tokens, heads, head width], keys and values [batch, tokens, kv heads * repeats, head
+// width]: norm, one product for all three, rotation by positions [batch * tokens]. The fourth result is x itself, for the block's other
+// use of it, so that this operation adds both gradients of x.
 SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, const RawLinear* qkv, Tensor* cos, Tensor* sin,
                                    Tensor* positions, int64_t heads, int64_t kv_heads, int64_t repeats, Tensor** results) {
   GUARD(-1, {
@@ -177,7 +177,8 @@ SHIM_API int mc_llama_attention_in(Tensor* input, Tensor* norm, double epsilon, 
   })
 }
 
-// x [batch, tokens, width] + what attention gave [batch, tokens, heads * head width], projected; plus the feed-forward network of that.
+// x [batch, tokens, width] + the projection of attention's output [batch, tokens, heads * head width]; plus the feed-forward network of
+// that sum.
 SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLinear* out, Tensor* norm, double epsilon,
                                     const RawLinear* gate_up, const RawLinear* down) {
   GUARD(nullptr, {
@@ -211,7 +212,7 @@ SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLi
         auto& kernel = kernels(grads[0]);
         auto grad = rows_of(grads[0]);
         Tensor du_down, du_gates, du_out;
-        // Lists begin with room for what comes before, so that each layer finds its inputs' places.
+        // The lists start with empty places for the inputs that come first, so that each layer finds its inputs at their own places.
         variable_list results(3), of_gates(3 + inputs_of(kept->out)), of_down(of_gates.size() + inputs_of(kept->gate_up));
         auto room = std::pair(of_gates.size(), of_down.size());
         auto dh = input_grad(kept->down, grad, du_down, true);
@@ -241,7 +242,7 @@ SHIM_API Tensor* mc_llama_block_out(Tensor* input, Tensor* attended, const RawLi
   })
 }
 
-// x [.., in] -> x W^T [.., out] of a layer whose matrix products read in another form; the backward pass makes that form again.
+// x [.., in] -> x W^T [.., out] for a layer whose matrix is converted before products read it. The backward pass converts it again.
 SHIM_API Tensor* mc_llama_product(Tensor* input, const RawLinear* linear) {
   GUARD(nullptr, {
     variable_list inputs{*input};
@@ -273,7 +274,7 @@ SHIM_API Tensor* mc_llama_product(Tensor* input, const RawLinear* linear) {
   })
 }
 
-// The matrix of a layer as products read it.
+// The matrix of a layer in the form that products read.
 SHIM_API Tensor* mc_llama_dense(const RawLinear* linear) {
   GUARD(nullptr, {
     at::NoGradGuard without;
@@ -290,9 +291,9 @@ SHIM_API Tensor* mc_llama_fake_quantise(Tensor* input) {
   })
 }
 
-// The cross entropy of each row of `input` [rows, width], in fp32, 0 where its label is below 0: norm, product with `weight`
-// [vocabulary, width], softmax, in chunks of rows, so that few logits are ever there. A frozen `weight`'s gradients are made in the
-// same pass; for one that is trained, logits are computed again in the backward pass. `group` is a linear layer's.
+// The cross entropy of each row of `input` [rows, width], in fp32, or 0 if its label is below 0: norm, product with `weight` [vocabulary,
+// width], softmax. It works on one chunk of rows at a time, so that few logits are stored. If `weight` is frozen, the gradients are
+// computed in the same pass; if it is trained, the backward pass computes the logits again. `group` as in a linear layer.
 SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Tensor* weight, int64_t group, Tensor* labels,
                                  int64_t chunk) {
   GUARD(nullptr, {
@@ -301,7 +302,7 @@ SHIM_API Tensor* mc_llama_losses(Tensor* input, Tensor* norm, double epsilon, Te
     Linear layer;
     layer.weight = *weight;
     layer.group = group;
-    // Calls `use` with each chunk's first row, its rows, the losses and the gradients of its logits.
+    // Calls `use` with the first row, the rows, the losses and the gradients of the logits of each chunk.
     auto each_chunk = [=](const Tensor& matrix, const Tensor& normed,
                           const std::function<void(int64_t, int64_t, Tensor&&, Tensor&&)>& use) {
       auto& kernel = kernels(normed);

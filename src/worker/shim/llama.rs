@@ -242,7 +242,8 @@ pub fn fake_quantise(rows: &Tensor) -> Result<Tensor, TchError> {
     own(unsafe { mc_llama_fake_quantise(rows.as_ptr()) })
 }
 
-/// `part(input)`, of which autograd keeps only the input: the backward pass computes it again, on a GPU in a thread of autograd.
+/// Computes `part(input)`. Autograd keeps only the input, and the backward pass computes the part again, on a GPU in a thread of
+/// autograd.
 pub fn checkpoint<F>(input: &Tensor, part: F) -> Result<Tensor, TchError>
 where
     F: Fn(&Tensor) -> Result<Tensor, TchError> + Send + Sync + 'static,

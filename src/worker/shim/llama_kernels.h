@@ -1,27 +1,27 @@
-// What a Llama block computes between its matrix products, for one kind of device. Rows are tokens; a tensor of rows may have a
-// longer stride than its width, and its columns lie together.
+// The operations of a Llama block between its matrix products, for one kind of device. Rows are tokens. A tensor of rows may have a
+// stride that is greater than its width, but the columns of a row are contiguous.
 #pragma once
 #include <ATen/ATen.h>
 
 #include "quantised.h"
 
-// One matrix product whose output columns may be several projections side by side, and their low-rank adapters:
-// y = x W^T, and for each part p, y[:, start_p ..] += scale (x A_p^T) B_p^T, where the A_p are the rows of one matrix.
+// A linear layer whose output columns may hold several projections side by side, and their low-rank adapters: y = x W^T, and for each
+// part p, y[:, start_p ..] += scale (x A_p^T) B_p^T. The A_p are the rows of one matrix.
 struct Linear {
-  at::Tensor weight;             // [out, in]; not there where it is in NF4
-  std::vector<Nf4> nf4;          // the projections one below the other
-  int64_t group = 0;             // where above 0: products read it, and x, as fake quantisation makes them
-  at::Tensor a;                  // [parts * rank, in], where there are adapters
-  std::vector<at::Tensor> b;     // of each part [its width, rank]
-  std::vector<int64_t> start;    // its first column
+  at::Tensor weight;             // [out, in]; undefined if the matrix is in NF4
+  std::vector<Nf4> nf4;          // the projections, one below the other
+  int64_t group = 0;             // above 0: products read the matrix and x after fake quantisation
+  at::Tensor a;                  // [parts * rank, in], if there are adapters
+  std::vector<at::Tensor> b;     // [width, rank] of each part
+  std::vector<int64_t> start;    // the first column of each part
   double scale = 0;
 
   bool adapted() const { return !b.empty(); }
   int64_t rank() const { return b[0].size(1); }
 };
 
-// The heads of a row, side by side: queries, as many keys as values. cos and sin: [positions, width / 2] in fp32. Attention is given
-// each key and value `repeats` times: once, or queries / keys times.
+// The heads of a row, side by side: queries, then keys and the same number of values. cos and sin: [positions, width / 2] in fp32.
+// Attention reads each key and value `repeats` times: once, or queries / keys times.
 struct Heads {
   int64_t queries, keys, repeats, width;
   at::Tensor cos, sin, positions;
@@ -29,14 +29,14 @@ struct Heads {
   int64_t columns() const { return (queries + 2 * keys) * width; }
 };
 
-// The gradients of a layer's adapters, as far as they are made.
+// The gradients of a layer's adapters; gradients that are not computed yet are undefined.
 struct AdapterGrads {
   at::Tensor a;
   std::vector<at::Tensor> b;
 };
 
-// What the backward pass through SwiGLU gives: the gradient of [gate | up], and of the adapters beside it either what they are made
-// of (`output`, which SwiGLU gave) or themselves.
+// The result of the backward pass through SwiGLU: the gradient of [gate | up], and for the adapters next to it either what their
+// gradients are computed from (`output`, SwiGLU's result) or the gradients themselves.
 struct SwigluGrads {
   at::Tensor gates, output;
   AdapterGrads gate_up, down;
@@ -45,13 +45,13 @@ struct SwigluGrads {
 struct LlamaKernels {
   virtual ~LlamaKernels() = default;
 
-  // Writes a matrix in NF4 to `rows`, [out, in] and whole.
+  // Writes a matrix that is stored in NF4 to `rows`, [out, in].
   virtual void dequantise(const Nf4& w, at::Tensor rows) = 0;
-  // 4-bit numbers with a scale for each `group` of a row of `w`, and 8-bit numbers of each row of `x`.
+  // Fake quantisation: 4-bit numbers with one scale for each `group` of a row of `w`, and 8-bit numbers for each row of `x`.
   virtual at::Tensor fake_quantise_groups(const at::Tensor& w, int64_t group) = 0;
   virtual at::Tensor fake_quantise_tokens(const at::Tensor& x) = 0;
 
-  // The matrix as products read it. What is made for that is freed after the product: the base is never there as a whole.
+  // The matrix in the form that products read. It is freed after the product, so that never all matrices are stored in this form.
   at::Tensor dense(const Linear& linear) {
     if (linear.group > 0) return fake_quantise_groups(linear.weight, linear.group);
     if (linear.nf4.empty()) return linear.weight;
@@ -65,7 +65,7 @@ struct LlamaKernels {
     }
     return all;
   }
-  // What products read in place of x; gradients pass straight through.
+  // What products read in place of x; gradients pass through unchanged.
   at::Tensor seen(const Linear& linear, const at::Tensor& x) { return linear.group > 0 ? fake_quantise_tokens(x) : x; }
 
   // x W^T, or x W.
@@ -73,46 +73,47 @@ struct LlamaKernels {
 
   // y = x / rms(x) * weight, and 1 / rms(x) of each row in fp32.
   virtual void rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon, at::Tensor& y, at::Tensor& inverse) = 0;
-  // `add_up`, and `rms_norm` of what y is then.
+  // `add_up`, then `rms_norm` of y.
   virtual void add_up_norm(at::Tensor& y, const at::Tensor& u, const Linear& linear, const at::Tensor& more, const at::Tensor& weight,
                            double epsilon, at::Tensor& normed, at::Tensor& inverse) {
     add_up(y, u, linear, more);
     rms_norm(y, weight, epsilon, normed, inverse);
   }
-  // The gradient of x, plus `more` where it is defined. Where `du` is defined, du A is added to `grad` first.
+  // The gradient of x, plus `more` if it is defined. If `du` is defined, du A is first added to `grad`.
   virtual at::Tensor rms_norm_backward(at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse,
                                        const at::Tensor& more, const at::Tensor& du, const at::Tensor& a) = 0;
 
-  // `add_up`, and queries and keys turned by their positions. Where heads are repeated, the result is keys and values as attention is
-  // given them, [rows, 2, queries, width], and those in `rows` are left undefined.
+  // `add_up`, then queries and keys are rotated by their positions. If heads are repeated, the result is the keys and values that
+  // attention reads, [rows, 2, queries, width], and those in `rows` are left undefined.
   virtual at::Tensor add_up_turn(at::Tensor& rows, const at::Tensor& u, const Linear& linear, const Heads& heads) = 0;
-  // Gradients of turned queries and keys and of values [batch, tokens, heads, width], as attention was given them: those of repeated
-  // heads added up, turned back and side by side.
+  // From the gradients of rotated queries and keys and of values, [batch, tokens, heads, width] as attention reads them, to those of the
+  // rows: gradients of repeated heads are added, and the rotation is undone.
   virtual at::Tensor turn_back(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Heads& heads) = 0;
 
   // silu(gate) * up of rows [gate | up] + u B^T.
   virtual at::Tensor swiglu(const at::Tensor& gates, const at::Tensor& u, const Linear& gate_up) = 0;
-  // Back through it, where the gradient of its output is grad + du A of `down`, the layer behind it. `grad` may be overwritten.
+  // The backward pass of `swiglu`. The gradient of its output is grad + du A of `down`, the layer that follows. `grad` may be
+  // overwritten.
   virtual SwigluGrads swiglu_backward(at::Tensor& grad, const at::Tensor& gates, const at::Tensor& u, const Linear& gate_up,
                                       const at::Tensor& du, const Linear& down) = 0;
 
-  // The cross entropy of each row in fp32, 0 where its label is below 0; `logits` become its gradient.
+  // The cross entropy of each row in fp32, or 0 if the row's label is below 0. `logits` are replaced by their gradient.
   virtual at::Tensor cross_entropy(at::Tensor& logits, const at::Tensor& labels) = 0;
 
   // scale x A^T: [rows, parts * rank].
   virtual at::Tensor down(const at::Tensor& x, const at::Tensor& a, double scale) = 0;
-  // y[:, part] += u_p B_p^T where there are adapters, and y += more where that is defined.
+  // y[:, part] += u_p B_p^T if there are adapters, and y += more if that is defined.
   virtual void add_up(at::Tensor& y, const at::Tensor& u, const Linear& linear, const at::Tensor& more) = 0;
-  // scale dy[:, part] B_p, side by side: [rows, parts * rank].
+  // scale dy[:, part] B_p, the parts side by side: [rows, parts * rank].
   virtual at::Tensor back(const at::Tensor& grad, const Linear& linear) = 0;
   // dx += du A.
   virtual void add_back(at::Tensor& dx, const at::Tensor& du, const at::Tensor& a) = 0;
-  // Those gradients that are not made: du^T x [parts * rank, in], and dy[:, part]^T u_p for each part.
+  // Computes the gradients that are still undefined: du^T x [parts * rank, in], and dy[:, part]^T u_p for each part.
   virtual void adapter_grads(AdapterGrads& grads, const at::Tensor& du, const at::Tensor& x, const at::Tensor& grad,
                              const at::Tensor& u, const Linear& linear) = 0;
 };
 
-// Each step as libtorch's operations.
+// Each operation by libtorch's own operations.
 struct PlainKernels : LlamaKernels {
   void dequantise(const Nf4& w, at::Tensor rows) override { dequantise_plain(w, std::move(rows)); }
   at::Tensor fake_quantise_groups(const at::Tensor& w, int64_t group) override { return fake_quantise_groups_plain(w, group); }
@@ -166,7 +167,7 @@ struct PlainKernels : LlamaKernels {
     return rows;
   }
 
-  // [gate | up] with what adapters add.
+  // [gate | up] plus the adapters' outputs.
   at::Tensor with_adapters(const at::Tensor& gates, const at::Tensor& u, const Linear& gate_up) {
     if (!gate_up.adapted()) return gates;
     auto whole = gates.clone();

@@ -1,4 +1,4 @@
-// The memory policy of the calling thread, by the kernel's own calls: libnuma would be one more library to find.
+// The memory policy of the calling thread, by direct system calls, so that libnuma is not needed.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-// More NUMA nodes than any kernel is built for; the kernel takes one bit more than the mask has.
+// No kernel is built for more NUMA nodes than this. The kernel reads one bit less than the length that it is given.
 constexpr size_t kNodes = 1024;
 constexpr unsigned long kNodesPassed = kNodes + 1;
 
@@ -30,7 +30,7 @@ SHIM_API int mc_set_memory_policy(int mode, const uint64_t* mask) {
   })
 }
 
-// The mode; the mask gets 1024 bits.
+// Returns the mode; `mask` receives 1024 bits.
 SHIM_API int mc_memory_policy(uint64_t* mask) {
   GUARD(-1, {
     int mode = 0;

@@ -16,11 +16,11 @@ enum Implementation { FUSED = 0, FOREACH = 1, LOOP = 2 };
 using Tensors = std::vector<at::Tensor>;
 
 struct Optimizer {
-  Tensors parameters;  // with autograd's metadata: gradients are found here
+  Tensors parameters;  // with autograd's metadata, which holds the gradients
   Tensors values;      // the same storage, detached
-  Tensors gradients;   // filled anew each step
+  Tensors gradients;   // collected in each step
   int implementation;
-  int64_t relaid = 0;  // gradients that had to be copied into their parameter's strides
+  int64_t relaid = 0;  // number of gradients that were copied because their strides differed from their parameter's
 
   Optimizer(at::Tensor** given, size_t count, int implementation) : implementation(implementation) {
     for (size_t i = 0; i < count; i++) {
@@ -31,10 +31,10 @@ struct Optimizer {
   }
   virtual ~Optimizer() = default;
 
-  // One update from `gradients`, unless an overflow was found in them.
+  // One update from `gradients`, unless an overflow was detected in them.
   virtual void update(const std::optional<at::Tensor>& found_inf) = 0;
 
-  // What a run needs to go on from here, and may overwrite.
+  // The tensors that a resumed run overwrites to continue.
   virtual Tensors state() { return {}; }
 
   Tensors zeros() const {
@@ -51,7 +51,7 @@ struct Optimizer {
       if (same_strides(gradient, values[i])) {
         gradients.push_back(gradient);
       } else {
-        // One kernel for all parameters walks both by one index.
+        // The kernel for all parameters uses the same index for gradient and parameter.
         gradients.push_back(at::empty_like(values[i]).copy_(gradient));
         relaid++;
       }
@@ -67,11 +67,11 @@ struct Optimizer {
   }
 };
 
-// Only a fused update can be skipped on the device. For others the host waits for it: PyTorch's GradScaler does the same.
+// Only a fused update can be skipped on the device. For other updates the host waits for the result, as in PyTorch's GradScaler.
 bool overflowed(const std::optional<at::Tensor>& found_inf) { return found_inf && found_inf->item<float>() != 0.0f; }
 
 struct Sgd : Optimizer {
-  // Momentum 0 before the first step gives PyTorch's first step, which takes the gradient as the momentum.
+  // A momentum of 0 before the first step gives the same first step as PyTorch, which uses the gradient as the momentum.
   Tensors momenta = zeros();
   double learning_rate, momentum;
 
@@ -100,8 +100,8 @@ struct Sgd : Optimizer {
   Tensors state() override { return momenta; }
 };
 
-// Loshchilov & Hutter, Decoupled weight decay regularization (arXiv 1711.05101), as torch.optim.AdamW. The learning rate and the
-// number of updates live on the device, so that a CUDA graph follows them.
+// AdamW as in torch.optim.AdamW (Loshchilov & Hutter, Decoupled weight decay regularization, arXiv 1711.05101). The learning rate and the
+// number of updates are stored on the device, so that a CUDA graph uses their current values.
 struct AdamW : Optimizer {
   static constexpr double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   Tensors means = zeros(), squares = zeros();
@@ -160,10 +160,10 @@ struct AdamW : Optimizer {
   }
 };
 
-// The rules and numbers of torch.amp.GradScaler.
+// The rules and constants of torch.amp.GradScaler.
 struct LossScale {
   at::Tensor scale, growth_tracker, found_inf, skipped;
-  c10::intrusive_ptr<c10d::ProcessGroup> group;  // of ranks that hold parts of the gradients
+  c10::intrusive_ptr<c10d::ProcessGroup> group;  // the ranks that hold parts of the gradients
   static constexpr double initial = 65536.0, growth = 2.0, backoff = 0.5;
   static constexpr int64_t interval = 2000;
 
@@ -185,7 +185,7 @@ SHIM_API Optimizer* mc_sgd_new(at::Tensor** parameters, size_t count, int implem
   })
 }
 
-// With `has_norm` each update takes the norm of all gradients. Without decay it is Adam.
+// With `has_norm`, each update also computes the norm of all gradients. Without weight decay it is Adam.
 SHIM_API Optimizer* mc_adamw_new(at::Tensor** parameters, size_t count, int implementation, double weight_decay, int has_norm) {
   GUARD(nullptr, {
     at::NoGradGuard no_grad;
@@ -202,7 +202,7 @@ SHIM_API int mc_optimizer_zero(Optimizer* optimizer) {
   })
 }
 
-// One update from the gradients that are there; with a scale, gradients are unscaled and an overflow skips the update.
+// One update from the present gradients. With a scale, gradients are unscaled, and an overflow skips the update.
 SHIM_API int mc_optimizer_step(Optimizer* optimizer, LossScale* scale) {
   GUARD(-1, {
     at::NoGradGuard no_grad;
@@ -215,8 +215,8 @@ SHIM_API int mc_optimizer_step(Optimizer* optimizer, LossScale* scale) {
       if (scale->group) {
         c10d::AllreduceOptions options;
         options.reduceOp = c10d::ReduceOp::MAX;
-        std::vector<at::Tensor> found{scale->found_inf};
-        scale->group->allreduce(found, options)->wait();
+        std::vector<at::Tensor> overflow{scale->found_inf};
+        scale->group->allreduce(overflow, options)->wait();
       }
       optimizer->update(scale->found_inf);
       at::_amp_update_scale_(scale->scale, scale->growth_tracker, scale->found_inf, LossScale::growth,
@@ -230,7 +230,7 @@ SHIM_API int mc_optimizer_step(Optimizer* optimizer, LossScale* scale) {
 
 SHIM_API int64_t mc_optimizer_relaid(Optimizer* optimizer) { return optimizer->relaid; }
 
-// How many tensors its state is; writes the first `room` of them.
+// Returns the number of tensors in its state, and writes the first `room` of them.
 SHIM_API int64_t mc_optimizer_state(Optimizer* optimizer, at::Tensor** state, size_t room) {
   GUARD(-1, {
     auto all = optimizer->state();
@@ -239,7 +239,7 @@ SHIM_API int64_t mc_optimizer_state(Optimizer* optimizer, at::Tensor** state, si
   })
 }
 
-// The learning rate of the next updates.
+// Sets the learning rate of the next updates.
 SHIM_API int mc_adamw_learning_rate(Optimizer* optimizer, double learning_rate) {
   GUARD(-1, {
     dynamic_cast<AdamW&>(*optimizer).learning_rate.fill_(learning_rate);
@@ -263,7 +263,7 @@ SHIM_API LossScale* mc_scale_new(int cuda_index) {
   })
 }
 
-// From now on an overflow that any rank finds counts on all.
+// From now on, an overflow on any rank counts on all ranks.
 SHIM_API int mc_scale_share(LossScale* scale, Group* group) {
   GUARD(-1, {
     scale->group = group->group;
@@ -277,7 +277,7 @@ SHIM_API at::Tensor* mc_scale_apply(LossScale* scale, at::Tensor* loss) {
   GUARD(nullptr, { return new at::Tensor(*loss * scale->scale); })
 }
 
-// Waits for the device: the scale, and how many updates were skipped so far.
+// Waits for the device, and returns the scale and the number of skipped updates.
 SHIM_API int mc_scale_read(LossScale* scale, double* value, double* skipped) {
   GUARD(-1, {
     *value = scale->scale.item<float>();
@@ -286,7 +286,7 @@ SHIM_API int mc_scale_read(LossScale* scale, double* value, double* skipped) {
   })
 }
 
-// Scale, growth tracker and skipped updates.
+// The scale, the growth tracker and the number of skipped updates.
 SHIM_API int mc_scale_state(LossScale* scale, at::Tensor** state) {
   GUARD(-1, {
     state[0] = new at::Tensor(scale->scale);

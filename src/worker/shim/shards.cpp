@@ -1,4 +1,4 @@
-// Sharded parameters: each rank keeps its part of a unit's values, and has whole tensors while they are used.
+// Sharded parameters: each rank keeps its part of a unit's values, and has the whole tensors only while they are used.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Parameters and parts begin at multiples of this, as if each had memory of its own: cuBLASLt chooses kernels that count on it.
+// Parameters and parts begin at multiples of this, as separately allocated tensors do: some of cuBLASLt's kernels require it.
 constexpr int64_t ALIGNED_BYTES = 256;
 
 int64_t aligned(int64_t values, int64_t size) {
@@ -22,25 +22,25 @@ int64_t aligned(int64_t values, int64_t size) {
   return (values + step - 1) / step * step;
 }
 
-// The parameters of a unit of one type, all trained or all frozen, one after the other.
+// The parameters of a unit that have the same type and are all trained or all frozen, one after the other.
 struct Flat {
   bool trained;
   std::vector<at::Tensor> parameters;  // leaves of autograd, views of `whole`
-  std::vector<int64_t> starts;         // of each in `whole`
-  at::Tensor whole;                    // [ranks * length of a part]: its storage is empty while nobody uses it
-  at::Tensor part;                     // this rank's, which the optimizer updates
-  std::vector<at::Tensor> parts;       // all ranks', where they are reached by copies
-  int64_t values = 0;                  // without padding
-  at::Tensor sent, received;           // gradients on their way
+  std::vector<int64_t> starts;         // the start of each parameter in `whole`
+  at::Tensor whole;                    // [ranks * length of a part]: its storage is empty while it is not used
+  at::Tensor part;                     // this rank's part, which the optimizer updates
+  std::vector<at::Tensor> parts;       // the parts of all ranks, if copies gather them
+  int64_t values = 0;                  // number of values without padding
+  at::Tensor sent, received;           // gradients that are being reduced
 
-  // Memory in the form of a parameter.
+  // The range of `flat` that holds parameter p, in the parameter's shape and strides.
   at::Tensor form(const at::Tensor& flat, size_t p) const {
     return flat.as_strided(parameters[p].sizes(), parameters[p].strides(), starts[p]);
   }
 
   c10::StorageImpl* storage() const { return whole.storage().unsafeGetStorageImpl(); }
 
-  // Tensors that autograd kept share the storage, and see what is gathered into it later.
+  // Tensors that autograd stored share this storage, so they see what is gathered into it later.
   void allocate() {
     size_t bytes = whole.numel() * whole.element_size();
     storage()->set_data_ptr_noswap(storage()->allocator()->allocate(bytes));
@@ -52,7 +52,7 @@ struct Flat {
     storage()->set_nbytes(0);
   }
 
-  // Gradients of whole tensors, one after the other, with zeros in between.
+  // The gradients of the whole tensors, one after the other, with zeros as padding.
   at::Tensor gradients() {
     auto flat = at::empty_like(whole);
     std::vector<at::Tensor> to, from;
@@ -76,17 +76,17 @@ struct Flat {
 
 struct ShardedUnit {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
-  std::shared_ptr<PeerCopies> copies;               // gather instead of collectives, where they are there
+  std::shared_ptr<PeerCopies> copies;               // if present, copies gather parameters instead of collectives
   std::vector<Flat> flats;
-  bool there = false;                               // whole tensors are allocated
-  std::function<void()> gathering;                  // lets the current stream wait for them
+  bool there = false;                               // whether whole tensors are allocated
+  std::function<void()> gathering;                  // makes the current stream wait for the whole tensors
   c10::intrusive_ptr<c10d::Work> reducing;
 
   ShardedUnit(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::shared_ptr<PeerCopies> by, at::Tensor** tensors, size_t count)
       : group(group), copies(std::move(by)) {
     for (size_t i = 0; i < count; i++) {
       auto& tensor = *tensors[i];
-      TORCH_CHECK(tensor.is_non_overlapping_and_dense(), "a parameter with holes cannot be cut");
+      TORCH_CHECK(tensor.is_non_overlapping_and_dense(), "a parameter whose elements are not contiguous cannot be sharded");
       auto is_like = [&](const Flat& flat) {
         return flat.trained == tensor.requires_grad() && flat.parameters[0].scalar_type() == tensor.scalar_type();
       };
@@ -105,7 +105,7 @@ struct ShardedUnit {
       end = aligned(end + parameter.numel(), size);
     }
     int64_t length = aligned((end + ranks - 1) / ranks, size);
-    // Not a view of anything: its storage is its own.
+    // `whole` is not a view, because its own storage is freed and allocated.
     flat.whole = at::zeros({ranks * length}, flat.parameters[0].options().requires_grad(false));
     for (size_t p = 0; p < flat.parameters.size(); p++) {
       auto place = flat.form(flat.whole, p);
@@ -118,7 +118,7 @@ struct ShardedUnit {
     if (copies) reach(flat);
   }
 
-  // Opens the parts of the other ranks.
+  // Opens the parts of the other ranks for copies.
   void reach(Flat& flat) {
     auto shared = copies->share(flat.part);
     int64_t length = shared.size(), ranks = group->getSize(), rank = group->getRank();
@@ -127,12 +127,12 @@ struct ShardedUnit {
     group->_allgather_base(all, own)->wait();
     all = all.cpu();
     for (int64_t r = 0; r < ranks; r++) {
-      auto of = std::string(static_cast<const char*>(all.data_ptr()) + r * length, length);
-      flat.parts.push_back(r == rank ? flat.part.detach() : copies->open(of, flat.part.detach()));
+      auto handle = std::string(static_cast<const char*>(all.data_ptr()) + r * length, length);
+      flat.parts.push_back(r == rank ? flat.part.detach() : copies->open(handle, flat.part.detach()));
     }
   }
 
-  // The copies that make a tensor whole, beginning with the next rank: no two ranks read from one at the same time.
+  // The copies that gather a tensor. They begin with the next rank, so that no two ranks read from the same rank at the same time.
   void add_copies(Flat& flat, std::vector<std::pair<at::Tensor, at::Tensor>>& each) const {
     int64_t ranks = group->getSize(), length = flat.part.numel();
     for (int64_t i = 1; i <= ranks; i++) {
@@ -141,7 +141,7 @@ struct ShardedUnit {
     }
   }
 
-  // Begins to gather whole tensors, beside what the device does from here on.
+  // Begins to gather the whole tensors, concurrently with the work that the device does from now on.
   bool gather() {
     if (there) return false;
     for (auto& flat : flats) flat.allocate();
@@ -161,7 +161,7 @@ struct ShardedUnit {
     return true;
   }
 
-  // What the device is asked for after this finds whole tensors.
+  // Makes work that is queued from now on wait for the whole tensors.
   void wait() {
     auto gathered = std::exchange(gathering, nullptr);
     if (!gathered) return;
@@ -185,7 +185,7 @@ struct ShardedUnit {
     return false;
   }
 
-  // Begins to add up gradients over ranks, each of which gets the part that it updates.
+  // Begins to add gradients over ranks. Each rank receives the sums for the part that it updates.
   bool reduce() {
     settle();
     std::vector<at::Tensor> sums, gradients;
@@ -203,7 +203,7 @@ struct ShardedUnit {
     return true;
   }
 
-  // Adds the mean of the gradients to those of the parts.
+  // Adds the mean gradients to the gradients of the parts.
   void settle() {
     auto work = std::exchange(reducing, nullptr);
     if (!work) return;
@@ -228,8 +228,8 @@ struct ShardedUnit {
 
 }  // namespace
 
-// Cuts parameters that are the same on all ranks, and frees them as wholes. With `by_copies`, they are gathered by copies between GPUs:
-// no rank may update its parts while others read them, nor read others' before they were updated.
+// Keeps this rank's part of parameters that are the same on all ranks, and frees the whole tensors. With `by_copies`, copies between GPUs
+// gather them; then no rank may update its part while others read it, or read another part before it is updated.
 SHIM_API ShardedUnit* mc_unit_new(Group* group, at::Tensor** parameters, size_t count, int by_copies) {
   GUARD(nullptr, {
     at::NoGradGuard no_grad;
@@ -242,7 +242,7 @@ SHIM_API void mc_unit_free(ShardedUnit* unit) {
   GUARD(, { delete unit; })
 }
 
-// 1 where that took a collective; likewise below.
+// Returns 1 if this needed a collective; so do the functions below.
 SHIM_API int mc_unit_gather(ShardedUnit* unit) {
   GUARD(-1, {
     at::NoGradGuard no_grad;
@@ -283,7 +283,7 @@ SHIM_API int mc_unit_settle(ShardedUnit* unit) {
   })
 }
 
-// How many parts are trained; writes the first `room` of them.
+// Returns the number of trained parts, and writes the first `room` of them.
 SHIM_API int mc_unit_parts(ShardedUnit* unit, at::Tensor** parts, size_t room) {
   GUARD(-1, {
     size_t count = 0;
@@ -296,7 +296,7 @@ SHIM_API int mc_unit_parts(ShardedUnit* unit, at::Tensor** parts, size_t room) {
   })
 }
 
-// Bytes of the parts of this rank, and of the parameters of which they are parts.
+// The bytes of this rank's parts, and of the whole parameters.
 SHIM_API int mc_unit_bytes(ShardedUnit* unit, int64_t* held, int64_t* whole) {
   GUARD(-1, {
     *held = *whole = 0;
@@ -308,7 +308,7 @@ SHIM_API int mc_unit_bytes(ShardedUnit* unit, int64_t* held, int64_t* whole) {
   })
 }
 
-// Leaves what is trained whole, on the host where `keep` says so; it can be read and no longer be trained. For all ranks at once.
+// Leaves the trained parameters whole, on the host of ranks with `keep`. They can then be read, but not trained. All ranks must call it.
 SHIM_API int mc_unit_finish(ShardedUnit* unit, int keep) {
   GUARD(-1, {
     at::NoGradGuard no_grad;

@@ -1,4 +1,4 @@
-//! Parameters of which each rank keeps only a part.
+//! Sharded parameters: each rank keeps only a part of them.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;

@@ -1,4 +1,4 @@
-// Steps of autograd whose backward pass is a closure.
+// Operations of autograd whose backward pass is a closure.
 #pragma once
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/function.h>
@@ -9,12 +9,12 @@
 
 using torch::autograd::variable_list;
 
-// A node whose backward pass is a closure over what it needs. Run once; what it holds is freed with it.
+// A node whose backward pass is a closure over the tensors that it needs. It runs once, and then frees them.
 struct Step : torch::autograd::Node {
   std::function<variable_list(const Step&, variable_list&&)> run;
 
   variable_list apply(variable_list&& grads) override {
-    TORCH_CHECK(run, "a second backward pass over a step whose tensors are freed");
+    TORCH_CHECK(run, "a second backward pass through an operation whose tensors were freed by the first");
     auto once = std::exchange(run, nullptr);
     return once(*this, std::move(grads));
   }

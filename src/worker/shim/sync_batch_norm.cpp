@@ -1,4 +1,4 @@
-// Batch normalisation over the images of all ranks, as torch.nn.SyncBatchNorm: one collective forward, one backward.
+// Batch normalisation over the images of all ranks, as in torch.nn.SyncBatchNorm: one collective in each direction.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -28,7 +28,7 @@ struct SyncBatchNorm : torch::autograd::Function<SyncBatchNorm> {
     auto values = wide(input);
     int64_t channels = input.size(1);
     int64_t own_count = input.numel() / channels;
-    // Means and sums of squared differences are combined, for sums of squares would cancel (Chan et al. 1979).
+    // Combines means and sums of squared differences (Chan et al. 1979), because the difference of sums of squares loses precision.
     auto own_mean = values.mean(every_dimension_but_channels);
     auto own_squares = (values - per_channel(own_mean)).square().sum(every_dimension_but_channels);
     auto own = at::cat({own_mean, own_squares, at::full({1}, own_count, own_mean.options())});
@@ -73,7 +73,7 @@ struct SyncBatchNorm : torch::autograd::Function<SyncBatchNorm> {
     auto mean_product = sums[0].narrow(0, input.size(1), input.size(1)) / count;
     auto centred = gradient - per_channel(mean_gradient) - normal * per_channel(mean_product);
     auto input_gradient = centred * per_channel(wide(scale) * inverse_deviation);
-    // The scale's and shift's are this rank's own: the reducer averages them like all others.
+    // The gradients of scale and shift are this rank's own; the reducer averages them with all other gradients.
     return {input_gradient.to(input.scalar_type()), scale_gradient.to(scale.scalar_type()),
             shift_gradient.to(scale.scalar_type()), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }

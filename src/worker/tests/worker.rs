@@ -24,7 +24,7 @@ fn a_worker_describes_itself_as_one_of_this_workbench_over_the_libtorch_that_it_
 fn what_is_no_command_or_no_job_is_refused_with_its_name() {
     for (arguments, reason) in [
         (&["sing"][..], "usage: multicard-worker describe"),
-        (&["rank", "/nowhere/job.json", "first"], "\"first\" is no number"),
+        (&["rank", "/nowhere/job.json", "first"], "\"first\" is not a number"),
         (&["rank", "/nowhere/job.json", "0"], "/nowhere/job.json"),
     ] {
         let output = worker(arguments);

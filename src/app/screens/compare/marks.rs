@@ -37,8 +37,8 @@ impl About for Marks<'_> {
         let is_shown = |change: &&str| match chart.geometry {
             Geometry::Effects | Geometry::Tornado => *change == series.name,
             Geometry::Profile => {
-                let of = |part: &str| part.split(" over ").next().unwrap_or_default().to_owned();
-                let levels: Vec<String> = change.split(" × ").map(of).collect();
+                let first_part = |part: &str| part.split(" over ").next().unwrap_or_default().to_owned();
+                let levels: Vec<String> = change.split(" × ").map(first_part).collect();
                 levels.len() == 2 && levels.contains(&series.name) && place.is_some_and(|place| levels.contains(place))
             }
             _ => false,

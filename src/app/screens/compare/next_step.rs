@@ -83,7 +83,7 @@ pub fn lacking(comparison: &Comparison, sources: &[Source], runs: &HashMap<CellK
 fn plan_of(source: &Source, cells: &[&RunRecord], repeats: Option<u32>) -> Option<Plan> {
     let first = cells.first()?;
     let launched = source.records.plans.iter().rfind(|plan| plan.name == first.plan)?.plan().ok()?;
-    let like = Plan { repeats: repeats.unwrap_or(launched.repeats), ..launched };
+    let plan = Plan { repeats: repeats.unwrap_or(launched.repeats), ..launched };
     let asked = |run: &&RunRecord| {
         let (workload, data, levels) = (run.workload.clone(), run.data.clone(), run.levels.clone());
         AskedCell { workload, data, levels, tracer: run.tracer, identity: run.identity() }
@@ -95,7 +95,7 @@ fn plan_of(source: &Source, cells: &[&RunRecord], repeats: Option<u32>) -> Optio
         known.push(cell.identity);
         is_new
     });
-    plan_of_cells(&like, &asked)
+    plan_of_cells(&plan, &asked)
 }
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn twice_as_many_pairs_as_there_are_stand_for_a_next_step_where_more_are_needed() {
-        assert_eq!(more(&[0.05]), (5, true), "of one pair nothing is known");
+        assert_eq!(more(&[0.05]), (5, true), "one pair shows nothing about the spread");
         let noise = [0.02, -0.02, 0.021, -0.019, 0.018, -0.022, 0.02, -0.018];
         assert_eq!(more(&noise.map(|log| log + 0.012)), (8, true));
         // A later look spends less: what nearly showed takes more than half as many again.

@@ -133,11 +133,11 @@ fn full_runs(comparison: &Comparison, by_cell: &HashMap<CellKey, &RunRecord>) ->
     }
     let first = first?;
     let paper = comparison.of_paper.as_ref().and_then(|of_paper| artefact(&of_paper.id).ok()?.plan());
-    let like = match paper {
+    let plan = match paper {
         Some(plan) => Plan { mode: Mode::Full, name: format!("{}, full runs", plan.name), ..plan.clone() },
         None => Plan { repeats, ..Plan::new(&format!("{}, full runs", first.plan), first.workload.clone()) },
     };
-    plan_of_cells(&like, &cells)
+    plan_of_cells(&plan, &cells)
 }
 
 /// Evidence on each factor for each cell: a factor is in effect if all finished runs and ranks show it.

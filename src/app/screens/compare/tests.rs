@@ -671,7 +671,7 @@ fn a_papers_table_stands_beside_its_published_values_and_queues_the_runs_that_ar
     let mut window = harness(state, [1280.0, 800.0]);
     window.get_by_label_contains("3 of 12 cells measured");
     window.get_by_label_contains("cells deviate from the paper's");
-    window.get_by_label_contains("Training time is not held against the paper's where the work is another: epochs = 1");
+    window.get_by_label_contains("Training time is not compared with the paper's if the work is different: epochs = 1");
     // A hollow mark stands in each bar's row, and a legend says what it is.
     window.get_by_label_contains("published 3721");
     assert!(painted(&window).contains(&"published".to_owned()));

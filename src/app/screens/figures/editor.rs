@@ -152,14 +152,14 @@ fn number(text: &str) -> Result<Option<f64>, String> {
         return Ok(None);
     }
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    number.map(Some).ok_or_else(|| format!("{text:?} is no number"))
+    number.map(Some).ok_or_else(|| format!("{text:?} is not a number"))
 }
 
 /// A field for a number, or nothing.
 fn number_field(ui: &mut Ui, typing: Typing, name: &str, value: Option<f64>) -> Option<Option<f64>> {
     let shown = value.map_or(String::new(), |value| value.to_string());
-    let of = Field { name, hint: "auto", width: 52.0 };
-    let typed = field(ui, typing, of, &shown, |text| number(text).map(drop))?;
+    let input = Field { name, hint: "auto", width: 52.0 };
+    let typed = field(ui, typing, input, &shown, |text| number(text).map(drop))?;
     number(&typed).ok().filter(|asked| *asked != value)
 }
 
@@ -215,8 +215,8 @@ fn grid(id: &str) -> Grid {
 /// The title above the figure.
 pub(super) fn title_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
     let now = editing.study.overrides.title.clone().unwrap_or_default();
-    let of = Field { name: "Title of the figure", hint: "none", width: 140.0 };
-    if let Some(text) = field(ui, editing.typing, of, &now, any_text) {
+    let input = Field { name: "Title of the figure", hint: "none", width: 140.0 };
+    if let Some(text) = field(ui, editing.typing, input, &now, any_text) {
         editing.change("title", |one| one.title = Some(text).filter(|text| !text.trim().is_empty()));
     }
 }
@@ -302,8 +302,8 @@ fn ticks_ui(ui: &mut Ui, editing: &mut Editing<'_>, (chart, axis): (usize, AxisN
         };
         let shown: Vec<String> = now.ticks.iter().map(ToString::to_string).collect();
         let name = format!("Ticks of {about}");
-        let of = Field { name: &name, hint: "0, 1, 2", width: 84.0 };
-        if let Some(text) = field(ui, typing, of, &shown.join(", "), |text| numbers(text).map(drop))
+        let input = Field { name: &name, hint: "0, 1, 2", width: 84.0 };
+        if let Some(text) = field(ui, typing, input, &shown.join(", "), |text| numbers(text).map(drop))
             && let Ok(ticks) = numbers(&text)
         {
             editing.change("ticks", |one| one.axis_mut(axis, nth).ticks = ticks);
@@ -315,7 +315,7 @@ fn ticks_ui(ui: &mut Ui, editing: &mut Editing<'_>, (chart, axis): (usize, AxisN
                 return Ok(None);
             }
             let count = text.parse().ok().filter(|count| (least..=most).contains(count));
-            count.map(Some).ok_or_else(|| format!("{text:?} is no whole number from {least} to {most}"))
+            count.map(Some).ok_or_else(|| format!("{text:?} is not a whole number from {least} to {most}"))
         };
         let shown = now.tick_count.map_or(String::new(), |count| count.to_string());
         let name = format!("Count of ticks of {about}");
@@ -348,10 +348,10 @@ pub(super) fn legend_ui(ui: &mut Ui, editing: &mut Editing<'_>) {
                 return Ok(None);
             }
             let columns = text.parse().ok().filter(|columns| (1..=255).contains(columns));
-            columns.map(Some).ok_or_else(|| format!("{text:?} is no whole number from 1 to 255"))
+            columns.map(Some).ok_or_else(|| format!("{text:?} is not a whole number from 1 to 255"))
         };
-        let of = Field { name: "Columns of the legend", hint: "auto", width: 52.0 };
-        if let Some(text) = field(ui, editing.typing, of, &shown, |text| read(text).map(drop))
+        let input = Field { name: "Columns of the legend", hint: "auto", width: 52.0 };
+        if let Some(text) = field(ui, editing.typing, input, &shown, |text| read(text).map(drop))
             && let Ok(columns) = read(&text)
         {
             editing.change("legend columns", |one| one.legend_columns = columns);
@@ -456,9 +456,9 @@ pub(super) fn level_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, 
             }
             let own = colour.clone().filter(|colour| colour.starts_with('#')).unwrap_or_default();
             let check = |text: &str| if text.is_empty() { Ok(()) } else { colour_of(text).map(drop) };
-            let of = format!("Own colour of {name}");
-            let of = Field { name: &of, hint: "#rrggbb", width: 72.0 };
-            if let Some(text) = field(ui, editing.typing, of, &own, check) {
+            let label = format!("Own colour of {name}");
+            let input = Field { name: &label, hint: "#rrggbb", width: 72.0 };
+            if let Some(text) = field(ui, editing.typing, input, &own, check) {
                 editing
                     .change("own colour", |one| one.level_mut(key).colour = Some(text).filter(|text| !text.is_empty()));
             }
@@ -489,10 +489,10 @@ pub(super) fn level_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, 
 
 /// Moves a level among those of its factor.
 pub(super) fn order_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, (setting, level): (usize, &Level)) {
-    let Some(of) = figure.settings.get(setting) else { return };
-    let levels: Vec<Level> = of.levels.iter().map(|(level, _)| level.clone()).collect();
+    let Some(setting_levels) = figure.settings.get(setting) else { return };
+    let levels: Vec<Level> = setting_levels.levels.iter().map(|(level, _)| level.clone()).collect();
     let Some(place) = levels.iter().position(|known| known == level) else { return };
-    let name = level_name(&of.setting, level);
+    let name = level_name(&setting_levels.setting, level);
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 2.0;
         for (sign, word, to) in [("⬆", "earlier", place.checked_sub(1)), ("⬇", "later", Some(place + 1))] {
@@ -506,7 +506,7 @@ pub(super) fn order_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, 
                 edit::<FiguresCommand>(editing.commands, editing.study, None, |study| {
                     // What is drawn may have the order of Compare, which this one adds to.
                     study.order.clone_from(&figure.study.order);
-                    study.put_in_order(of.setting.key.clone(), levels);
+                    study.put_in_order(setting_levels.setting.key.clone(), levels);
                 });
             }
             button.on_hover_text(about);
@@ -551,8 +551,8 @@ pub(super) fn annotation_ui(ui: &mut Ui, editing: &mut Editing<'_>, place: usize
         ui.horizontal(|ui| {
             ui.label(muted(ui, "says"));
             let name = format!("Words of mark {}", place + 1);
-            let of = Field { name: &name, hint: "ratio and verdict", width: 160.0 };
-            if let Some(text) = field(ui, editing.typing, of, &now.text, any_text) {
+            let input = Field { name: &name, hint: "ratio and verdict", width: 160.0 };
+            if let Some(text) = field(ui, editing.typing, input, &now.text, any_text) {
                 set(editing, Annotation { text, ..now.clone() });
             }
         });

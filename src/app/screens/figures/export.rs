@@ -105,7 +105,7 @@ impl FiguresScreen {
             }
         }
         // What stands beside the buttons may be out of sight.
-        if let Some((text, true)) = self.said.clone().filter(|said| Some(said) != had_said.as_ref()) {
+        if let Some((text, true)) = self.said.clone().filter(|outcome| Some(outcome) != had_said.as_ref()) {
             desk.say(Notice { text, can_undo: false });
         }
     }

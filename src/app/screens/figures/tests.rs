@@ -353,7 +353,7 @@ fn numbers_of_an_axis_are_refused_where_they_are_typed_and_a_click_elsewhere_kee
     act(&mut harness);
     type_and(&mut harness, "1,5", Key::Enter);
     assert!(harness.query_by_label(&format!("Edit {part}")).is_some());
-    harness.get_by_label_contains("is no number");
+    harness.get_by_label_contains("is not a number");
     harness.key_press_modifiers(Modifiers::COMMAND, Key::A);
     harness.run();
     harness.event(eframe::egui::Event::Text("0.5".to_owned()));
@@ -381,8 +381,8 @@ fn two_bars_clicked_with_shift_get_a_bracket_with_the_verdict_and_the_side_names
     let study = harness.state().0.own::<FiguresScreen>().study.clone();
     let [bracket] = study.overrides.annotations.as_slice() else { panic!("{study:?}") };
     assert_eq!((bracket.from.as_str(), bracket.to.as_str()), ("precision=fp32,gpus=1", "precision=fp16,gpus=1"));
-    let said = words(&harness.state().0);
-    assert!(said.iter().any(|word| word.contains("4.00×, ")), "{said:?}");
+    let shown_words = words(&harness.state().0);
+    assert!(shown_words.iter().any(|word| word.contains("4.00×, ")), "{shown_words:?}");
     send(&mut harness.state_mut().0, FiguresCommand::Undo);
     assert!(harness.state().0.own::<FiguresScreen>().study.overrides.annotations.is_empty());
     let cells: Vec<CellKey> = drawn(&harness.state().0).figure.cells.iter().map(|(key, _)| key.clone()).collect();

@@ -179,11 +179,11 @@ fn lines<'a>(scene: &Scene, panels: &'a [(Kind, Vec<Curve<'a>>)], at: Option<f64
         for part in parts {
             let curve_of_run =
                 |curves: &'a [Curve<'a>]| curves.iter().find(|c| c.run.run == run.run && c.part == *part);
-            let found: Vec<Option<&Curve>> = panels.iter().map(|(_, curves)| curve_of_run(curves)).collect();
-            let Some(curve) = found.iter().flatten().next().copied() else { continue };
+            let curves_of_run: Vec<Option<&Curve>> = panels.iter().map(|(_, curves)| curve_of_run(curves)).collect();
+            let Some(curve) = curves_of_run.iter().flatten().next().copied() else { continue };
             let name = part.as_ref().map_or_else(|| run_name.clone(), |part| format!("{part} · {run_name}"));
             let value = |curve: Option<&Curve>| curve.and_then(|curve| curve.at(scene, at)).map(|[_, y]| y);
-            lines.push(Line { name, curve, values: found.into_iter().map(value).collect() });
+            lines.push(Line { name, curve, values: curves_of_run.into_iter().map(value).collect() });
         }
     }
     lines

@@ -267,8 +267,8 @@ fn smoothing_is_labelled_and_keeps_the_raw_curve() {
     assert!(screen.query_by_label_contains("smoothed").is_none());
     execute(&mut screen.state_mut().state, LiveCommand::Smoothing(0.9));
     screen.run();
-    let said = screen.query_all_by_label("smoothed 0.90, raw curve behind").count();
-    assert_eq!(said, 2, "loss and step time");
+    let labels = screen.query_all_by_label("smoothed 0.90, raw curve behind").count();
+    assert_eq!(labels, 2, "loss and step time");
     let scene = scene_of(&screen.state().state);
     let panels = scene.panels();
     let loss = &panels[0].1[0];

@@ -88,9 +88,9 @@ pub fn data_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     // Long work on another machine must be started in a shell there.
     let far = view.session.as_ref().filter(|session| session.host().is_some());
     let far = far.and_then(|session| Address::of(&session.folder).ok().flatten());
-    let found = machine.places.as_ref().map_or(&[][..], |places| &places.sets);
+    let sets = machine.places.as_ref().map_or(&[][..], |places| &places.sets);
     for (index, (_, files)) in obtainable().enumerate() {
-        let known = found.get(index);
+        let known = sets.get(index);
         let bytes = known.and_then(|(_, bytes)| *bytes);
         ui.horizontal_wrapped(|ui| {
             ui.label(strong(&*files.key));

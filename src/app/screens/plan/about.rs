@@ -303,7 +303,7 @@ fn told(choice: Response, name: &str, (chosen, role): (bool, Role), help: &str, 
     choice
 }
 
-/// Draws the choice of tracers: one, or several of which each traces its own runs of every cell.
+/// Draws the choice of tracers: one or several. Each tracer records separate runs of every cell.
 fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, Option<&Node>)) -> Option<Tracer> {
     let mut asked = None;
     ui.label("Trace");

@@ -43,11 +43,11 @@ fn factor_ui(ui: &mut Ui, view: View<'_>, factor: &Factor, commands: &mut Vec<Co
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| finding_ui(ui, factor));
         }
     });
-    let mut told = None;
+    let mut message = None;
     ui.horizontal_wrapped(|ui| {
         for level in offered(factor, ticked, view.node.as_deref()) {
             let reason = level_ui(ui, view, factor, &level, commands);
-            told = told.take().or(reason);
+            message = message.take().or(reason);
         }
         if !matches!(factor.domain, Domain::Names(_)) {
             add_ui(ui, view.own.plan(), factor, commands);
@@ -56,7 +56,7 @@ fn factor_ui(ui: &mut Ui, view: View<'_>, factor: &Factor, commands: &mut Vec<Co
     if let Some(error) = typed_error(ui, factor) {
         ui.colored_label(palette(ui.visuals()).bad, RichText::new(error).size(SMALL));
     }
-    match told {
+    match message {
         Some(reason) => ui.colored_label(palette(ui.visuals()).warning, RichText::new(reason).size(SMALL)),
         None => ui.label(muted(ui, factor.help.as_str()).size(SMALL)),
     };

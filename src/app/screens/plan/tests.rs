@@ -608,8 +608,8 @@ fn the_time_of_a_cell_that_ran_is_what_its_run_took() {
         crate::plan::expand(&plan, &cpu_node()).cells[1..].iter().map(|cell| cell.estimate.duration_s).sum();
     let all_s = (4321.0 + estimated_s) * f64::from(plan.repeats);
     assert!(all_s > 5400.0, "told in hours");
-    let told = format!("about {}", duration_text((all_s / 60.0).round() * 60.0));
-    window.get_by_label_contains(&told);
+    let estimate = format!("about {}", duration_text((all_s / 60.0).round() * 60.0));
+    window.get_by_label_contains(&estimate);
 }
 
 fn open_session(window: &mut Window, records: UiEvent) {

@@ -270,8 +270,8 @@ impl List<'_> {
                 (right(ui, text), String::new())
             }
             Field::Loss => {
-                let whose = if row.steps.is_some() { "of the latest step" } else { "mean of the last epoch" };
-                let hover = row.loss.map_or(String::new(), |loss| format!("{}, {whose}", precise(loss)));
+                let period = if row.steps.is_some() { "of the latest step" } else { "mean of the last epoch" };
+                let hover = row.loss.map_or(String::new(), |loss| format!("{}, {period}", precise(loss)));
                 (right(ui, row.loss.map_or("–".to_owned(), significant)), hover)
             }
             Field::Elapsed => {

@@ -927,11 +927,11 @@ fn an_export_leaves_the_menu_open_and_says_there_what_came_of_it() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         harness.run();
-        let said = harness
+        let message = harness
             .query_all_by_label_contains("study.zip")
-            .find_map(|said| said.value().or(said.accesskit_node().label()));
+            .find_map(|message| message.value().or(message.accesskit_node().label()));
         let typed = harness.get_by_label("Path of the archive to write").value();
-        (said.unwrap_or_default(), typed)
+        (message.unwrap_or_default(), typed)
     };
     let path = folder.path().join("study").display().to_string();
     let (said, typed) = export(&path);

@@ -99,8 +99,8 @@ impl TimelineScreen {
         }
         self.anchoring.push(on_thread("timeline anchor", context, move || {
             let first = |(order, timeline): (usize, Arc<Timeline>)| {
-                let found = timeline.next(&timeline.named(&name), i64::MIN)?;
-                Ok((order, found.map(|found| found.item.span.0)))
+                let next_item = timeline.next(&timeline.named(&name), i64::MIN)?;
+                Ok((order, next_item.map(|next_item| next_item.item.span.0)))
             };
             runs.into_iter().map(first).collect::<Result<_, TraceError>>().map_err(|error| error.to_string())
         }));

@@ -41,10 +41,11 @@ impl TimelineScreen {
                 continue;
             };
             if let (None, Some(Ok(split))) = (&run.following, &run.split)
-                && let Some(of) = split.first_rank().get(step).cloned()
+                && let Some(split_of_step) = split.first_rank().get(step).cloned()
             {
                 let timeline = Arc::clone(&run.timeline);
-                run.following = Some((step, on_thread("timeline path", context, move || timeline.critical_path(&of))));
+                run.following =
+                    Some((step, on_thread("timeline path", context, move || timeline.critical_path(&split_of_step))));
             }
         }
     }
@@ -151,14 +152,14 @@ impl TimelineScreen {
         for (place, run) in self.runs.iter().enumerate() {
             let span = (self.view.0.saturating_add(run.zero), self.view.1.saturating_add(run.zero));
             let margin = (span.1 - span.0) / 2;
-            for (row, of) in run.timeline.rows().iter().enumerate() {
-                if self.is_group_folded(run, &of.group) {
+            for (row, timeline_row) in run.timeline.rows().iter().enumerate() {
+                if self.is_group_folded(run, &timeline_row.group) {
                     continue;
                 }
                 let is_known =
                     run.details.get(&row).is_some_and(|known| known.span.0 <= span.0 && span.1 <= known.span.1);
                 let is_fine = |shelf| run.timeline.drawn(row, shelf, span, MOST_ITEMS).1;
-                if !is_known && (0..of.shelves.len()).any(is_fine) {
+                if !is_known && (0..timeline_row.shelves.len()).any(is_fine) {
                     let around = (span.0.saturating_sub(margin), span.1.saturating_add(margin));
                     wanted.push((place, row, around, Arc::clone(&run.timeline)));
                 }

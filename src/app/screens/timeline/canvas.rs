@@ -123,45 +123,44 @@ fn draw_line(
         }
         Line::Group(place, row) => {
             let Some(run) = state.runs.get(place) else { return };
-            let Some(of) = run.timeline.rows().get(row) else { return };
+            let Some(lane) = run.timeline.rows().get(row) else { return };
             let palette = palette(ui.visuals());
             let font = FontId::proportional(BODY);
             let below = top + GROUP - GAP;
             let icon = Rect::from_min_max(pos2(left, top), pos2(left + FOLD, below));
-            let name = format!("{} of {}", of.group, run.name);
-            if fold_ui(ui, icon, &name, state.is_group_folded(run, &of.group)) {
-                commands.push(TimelineCommand::Fold(place, Some(of.group.clone())));
+            let name = format!("{} of {}", lane.group, run.name);
+            if fold_ui(ui, icon, &name, state.is_group_folded(run, &lane.group)) {
+                commands.push(TimelineCommand::Fold(place, Some(lane.group.clone())));
             }
             let at = pos2(left + FOLD, below - 2.0);
-            ui.painter().text(at, Align2::LEFT_BOTTOM, &of.group, font, ui.visuals().text_color());
+            ui.painter().text(at, Align2::LEFT_BOTTOM, &lane.group, font, ui.visuals().text_color());
             ui.painter().hline(left..=scale.left + scale.width, below, Stroke::new(1.0, palette.line));
         }
         Line::Counter(place, counter) => {
-            let Some((run, of)) = state.runs.get(place).and_then(|run| Some((run, run.counters.get(counter)?))) else {
-                return;
-            };
+            let Some(run) = state.runs.get(place) else { return };
+            let Some(values) = run.counters.get(counter) else { return };
             let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, COUNTER));
-            counter_ui(ui, run, of, rect, scale);
+            counter_ui(ui, run, values, rect, scale);
         }
         Line::Row(place, row) => {
             let Some(run) = state.runs.get(place) else { return };
-            let Some(of) = run.timeline.rows().get(row) else { return };
-            let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, layout::height(of)));
+            let Some(lane) = run.timeline.rows().get(row) else { return };
+            let rect = Rect::from_min_size(pos2(scale.left, top), vec2(scale.width, layout::height(lane)));
             if !ui.is_rect_visible(rect.with_min_x(left)) {
                 return;
             }
             let name = Rect::from_min_size(pos2(left, top), vec2(NAMES - 2.0 * GRID, rect.height().min(COUNTER)));
             let chosen = state.row == Some((place, row));
-            let most = of.live().map(|live| bytes_text(live.most()));
-            let shown = most.as_ref().map_or_else(|| of.name.clone(), |most| format!("{} ({most})", of.name));
+            let most = lane.live().map(|live| bytes_text(live.most()));
+            let shown = most.as_ref().map_or_else(|| lane.name.clone(), |most| format!("{} ({most})", lane.name));
             let text = eframe::egui::RichText::new(shown).size(SMALL);
             let inside = eframe::egui::UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
             let mut child = ui.new_child(inside);
             child.spacing_mut().button_padding = vec2(GRID, 0.0);
             child.spacing_mut().interact_size.y = SHELF;
             let button = child.add(Button::selectable(chosen, text).truncate());
-            let noun = if of.events == 1 { "event" } else { "events" };
-            let mut about = format!("{}: {}, {} {noun}", of.group, of.name, grouped(&of.events.to_string()));
+            let noun = if lane.events == 1 { "event" } else { "events" };
+            let mut about = format!("{}: {}, {} {noun}", lane.group, lane.name, grouped(&lane.events.to_string()));
             if let Some(most) = most {
                 about += &format!("; of the memory allocated since the recording began, at most {most} was live");
             }
@@ -175,7 +174,7 @@ fn draw_line(
                 }
                 commands.push(TimelineCommand::Row(by - now));
             }
-            match of.live() {
+            match lane.live() {
                 Some(live) => steps_ui(ui, run, live, (live.most(), &bytes_text), rect, scale),
                 None => row_ui(ui, run, row, rect, scale),
             }
@@ -440,12 +439,12 @@ fn pointer(
 ) {
     outline_selected(ui, state, scale, drawn);
     let hover = response.hover_pos();
-    let found = hover.and_then(|at| event_at(state, scale, drawn, at));
-    let hovered = found.map(|(pick, _)| pick);
+    let hit = hover.and_then(|at| event_at(state, scale, drawn, at));
+    let hovered = hit.map(|(pick, _)| pick);
     if hovered != state.hovered {
         commands.push(TimelineCommand::Hover(hovered));
     }
-    if let Some((pick, rect)) = found {
+    if let Some((pick, rect)) = hit {
         let painter = ui.painter_at(response.rect);
         painter.rect_stroke(rect.expand(0.5), 0.0, Stroke::new(1.5, ui.visuals().text_color()), StrokeKind::Outside);
         if !response.dragged() {

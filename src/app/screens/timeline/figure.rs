@@ -64,13 +64,15 @@ pub fn chart(state: &TimelineScreen) -> Chart {
         let rows = run.timeline.rows();
         let has_gpus = rows.iter().any(crate::trace::TimelineRow::is_on_gpu);
         let mut ranks: Vec<(&str, Columns)> = Vec::new();
-        for (row, of) in rows.iter().enumerate().filter(|(_, of)| of.is_on_gpu() || !has_gpus) {
-            let known = ranks.iter().position(|(group, _)| *group == of.group);
+        for (row, timeline_row) in
+            rows.iter().enumerate().filter(|(_, timeline_row)| timeline_row.is_on_gpu() || !has_gpus)
+        {
+            let known = ranks.iter().position(|(group, _)| *group == timeline_row.group);
             let known = known.unwrap_or_else(|| {
-                ranks.push((&of.group, vec![[0.0; KINDS.len()]; COLUMNS]));
+                ranks.push((&timeline_row.group, vec![[0.0; KINDS.len()]; COLUMNS]));
                 ranks.len() - 1
             });
-            for shelf in 0..of.shelves.len() {
+            for shelf in 0..timeline_row.shelves.len() {
                 let span = state.span_of(place);
                 for item in run.timeline.drawn(row, shelf, span, MOST_ITEMS).0 {
                     if let Some(kind) = kind(run.timeline.class(item.label)) {

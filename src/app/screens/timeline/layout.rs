@@ -57,15 +57,15 @@ pub fn lines(state: &TimelineScreen) -> (Vec<(Line, f32)>, f32) {
             continue;
         }
         let mut group = "";
-        for (row, of) in run.timeline.rows().iter().enumerate() {
-            if of.group != group {
+        for (row, timeline_row) in run.timeline.rows().iter().enumerate() {
+            if timeline_row.group != group {
                 add(Line::Group(place, row), GROUP);
-                group = &of.group;
+                group = &timeline_row.group;
             }
             if state.is_group_folded(run, group) {
                 continue;
             }
-            add(Line::Row(place, row), height(of) + GAP);
+            add(Line::Row(place, row), height(timeline_row) + GAP);
         }
         for counter in 0..run.counters.len() {
             add(Line::Counter(place, counter), COUNTER + GAP);
@@ -108,9 +108,9 @@ impl Detail {
 
 /// Passes on the items of a row in a span of its run's clock: single events if they are in memory, otherwise tiles.
 pub fn each_item(run: &Shown, row: usize, span: (i64, i64), mut each: impl FnMut(&Item)) {
-    let Some(of) = run.timeline.rows().get(row) else { return };
+    let Some(timeline_row) = run.timeline.rows().get(row) else { return };
     let detail = run.details.get(&row).filter(|detail| detail.span.0 <= span.0 && span.1 <= detail.span.1);
-    for shelf in 0..of.shelves.len() {
+    for shelf in 0..timeline_row.shelves.len() {
         let (tiles, is_fine) = run.timeline.drawn(row, shelf, span, MOST_ITEMS);
         match detail.filter(|_| is_fine) {
             Some(detail) => detail.within(shelf, span).for_each(&mut each),

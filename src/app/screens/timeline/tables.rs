@@ -162,8 +162,10 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
     let runs = splits.len();
     let mut lines: Vec<Line<Part>> = Part::iter()
         .map(|part| {
-            let times: Vec<Option<f64>> =
-                splits.iter().map(|(_, split)| Some(split.part(part).map_or(0.0, |of| of.median_s * 1e3))).collect();
+            let times: Vec<Option<f64>> = splits
+                .iter()
+                .map(|(_, split)| Some(split.part(part).map_or(0.0, |part| part.median_s * 1e3)))
+                .collect();
             let first = times.first().copied().flatten();
             let differences = times.iter().skip(1).map(|time| Some(time.as_ref()? - first?));
             let numbers = times.iter().copied().chain(differences).collect();
@@ -212,23 +214,23 @@ fn parts_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
     repeats_ui(ui, &splits);
 }
 
-/// The parts over the repeats of each cell of which several runs are shown.
+/// Draws the parts over repeats, for each cell with several shown runs.
 fn repeats_ui(ui: &mut Ui, splits: &[(&Shown, &Split)]) {
     let mut cells: Vec<(&str, Vec<&Split>)> = Vec::new();
     for (run, split) in splits.iter().filter(|(_, split)| split.has_steps) {
         let Some(cell) = run.cell.as_deref() else { continue };
         match cells.iter_mut().find(|(known, _)| *known == cell) {
-            Some((_, of)) => of.push(split),
+            Some((_, splits_of_cell)) => splits_of_cell.push(split),
             None => cells.push((cell, vec![split])),
         }
     }
-    for (cell, of) in cells.iter().filter(|(_, of)| of.len() > 1) {
+    for (cell, splits_of_cell) in cells.iter().filter(|(_, splits_of_cell)| splits_of_cell.len() > 1) {
         ui.add_space(6.0);
-        ui.label(muted(ui, format!("Over {} repeats of cell {cell}: median of the runs' medians", of.len())).small())
+        ui.label(muted(ui, format!("Over {} repeats of cell {cell}: median of the runs' medians", splits_of_cell.len())).small())
             .on_hover_text(
                 "The interval covers 95 % from six repeats on; with fewer repeats it is the range from the smallest to the largest run.",
             );
-        let mut parts: Vec<PartTime> = over_repeats(of);
+        let mut parts: Vec<PartTime> = over_repeats(splits_of_cell);
         parts.sort_by(|a, b| b.share.total_cmp(&a.share));
         Grid::new(("timeline-repeats", *cell)).num_columns(3).spacing([20.0, 3.0]).striped(true).show(ui, |ui| {
             for title in ["Part", "ms", "Share of a step [interval]"] {
@@ -292,7 +294,7 @@ fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
         return;
     }
     let steps: Vec<&[StepSplit]> = splits.iter().map(|(_, split)| split.first_rank()).collect();
-    let most = steps.iter().map(|of| of.len()).max().unwrap_or(0);
+    let most = steps.iter().map(|steps_of_rank| steps_of_rank.len()).max().unwrap_or(0);
     let runs = steps.len();
     ui.label(
         muted(ui, "Steps of the first rank, in ms; the steps that differ most come first. A click aligns all runs at the step.")
@@ -312,7 +314,11 @@ fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
             let button = ui.button((step + 1).to_string());
             button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Show step {}", step + 1)));
             if button.on_hover_text("Show this step in all runs").clicked() {
-                let longest = steps.iter().filter_map(|of| of.get(step)).map(|step| step.span.1 - step.span.0).max();
+                let longest = steps
+                    .iter()
+                    .filter_map(|steps_of_rank| steps_of_rank.get(step))
+                    .map(|step| step.span.1 - step.span.0)
+                    .max();
                 let longest = longest.unwrap_or(1_000_000);
                 commands.push(TimelineCommand::Align(Anchor::Step(step + 1)));
                 commands.push(TimelineCommand::View(-longest / 5, longest + longest / 10));
@@ -331,12 +337,13 @@ fn steps_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineComm
 
 /// The part in which the last run's step differs most from the first's; for a single run, its largest part.
 fn cause(steps: &[&[StepSplit]], step: usize) -> String {
-    let (Some(first), Some(last)) =
-        (steps.first().and_then(|of| of.get(step)), steps.last().and_then(|of| of.get(step)))
-    else {
+    let (Some(first), Some(last)) = (
+        steps.first().and_then(|steps_of_run| steps_of_run.get(step)),
+        steps.last().and_then(|steps_of_run| steps_of_run.get(step)),
+    ) else {
         return String::new();
     };
-    let ms = |of: &StepSplit, part: Part| of.parts[part as usize] as f64 / 1e6;
+    let ms = |step: &StepSplit, part: Part| step.parts[part as usize] as f64 / 1e6;
     if steps.len() == 1 {
         let most = Part::iter().max_by_key(|part| first.parts[*part as usize]);
         return most.map_or(String::new(), |part| format!("{} {}", part.name(), significant(ms(first, part))));

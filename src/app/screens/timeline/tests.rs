@@ -253,8 +253,13 @@ fn hovering_tells_name_time_bytes_and_what_launched_an_event() {
     let mut harness = harness(state);
     harness.run_steps(2);
     // The selected event lies in the middle ninth of the view; its row is found by its name.
-    let of = &now(&harness).runs[0].timeline.rows()[pick.found.row];
-    let name = format!("{}: {}, {} events", of.group, of.name, crate::figure::grouped(&of.events.to_string()));
+    let picked_row = &now(&harness).runs[0].timeline.rows()[pick.found.row];
+    let name = format!(
+        "{}: {}, {} events",
+        picked_row.group,
+        picked_row.name,
+        crate::figure::grouped(&picked_row.events.to_string())
+    );
     let row = harness.get_by_label(&name).rect();
     let at = pos2(8.0 + 184.0 + (1160.0 - 184.0 - 12.0) / 2.0, row.center().y);
     harness.hover_at(at);
@@ -263,8 +268,8 @@ fn hovering_tells_name_time_bytes_and_what_launched_an_event() {
     let hovered = now(&harness).hovered.unwrap();
     assert_eq!(hovered.found.item, pick.found.item);
     let lines = canvas::about(now(&harness), &hovered).join("\n");
-    for told in ["[CUDA memcpy Host-to-Device]", " µs from ", "B/s", "Launched by cudaMemcpyAsync"] {
-        assert!(lines.contains(told), "{told}: {lines}");
+    for text in ["[CUDA memcpy Host-to-Device]", " µs from ", "B/s", "Launched by cudaMemcpyAsync"] {
+        assert!(lines.contains(text), "{text}: {lines}");
     }
     assert!(harness.query_all_by_label_contains("Launched by cudaMemcpyAsync").next().is_some());
 }
@@ -425,13 +430,13 @@ fn work_that_was_cancelled_says_so_and_stops() {
     assert_eq!(task.done(), 0.25);
     task.cancel();
     let mut task = Some(task);
-    let said = loop {
+    let message = loop {
         match task.take().unwrap().try_take() {
-            Ok(said) => break said,
+            Ok(message) => break message,
             Err(under_way) => task = Some(under_way),
         }
     };
-    assert_eq!(said, "cancelled");
+    assert_eq!(message, "cancelled");
 }
 
 #[test]
@@ -538,9 +543,9 @@ fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_ste
     let mut harness = harness(state);
     harness.run_steps(2);
     assert!(harness.query_by_label("GPU 0 NVML memory (10.0 GB)").is_some());
-    let said = "of the memory allocated since the recording began, at most";
-    let name = format!("rank 0 · GPU 0: CUDA memory, 4 events; {said} 3.00 GB was live");
-    assert!(harness.query_by_label_contains(&format!("pinned memory, 1 event; {said} 64.0 MB was live")).is_some());
+    let text = "of the memory allocated since the recording began, at most";
+    let name = format!("rank 0 · GPU 0: CUDA memory, 4 events; {text} 3.00 GB was live");
+    assert!(harness.query_by_label_contains(&format!("pinned memory, 1 event; {text} 64.0 MB was live")).is_some());
     let row = harness.get_by_label(&name).rect();
     // All of the row's height is the step's, which is more than that of events.
     let mut hover = |at_ns: i64| {
@@ -553,20 +558,20 @@ fn memory_that_cuda_allocated_is_a_row_of_steps_beside_that_of_nvml_and_each_ste
         now(&harness).hovered.map(|pick| canvas::about(now(&harness), &pick).join("\n"))
     };
     let lines = hover(4_000_000).unwrap();
-    for told in [
+    for text in [
         "device memory allocated\nat 3.00 ms, memory\n2.00 GB\nDone by cudaMalloc, 50.0 µs before",
         "Live afterwards: 3.00 GB of the memory",
     ] {
-        assert!(lines.contains(told), "{told}: {lines}");
+        assert!(lines.contains(text), "{text}: {lines}");
     }
     let lines = hover(7_000_000).unwrap();
-    for told in [
+    for text in [
         "device memory released",
         "5.00 GB",
         "Live afterwards: 2.00 GB of the memory",
         "Its allocation was not recorded",
     ] {
-        assert!(lines.contains(told), "{told}: {lines}");
+        assert!(lines.contains(text), "{text}: {lines}");
     }
     assert_eq!(hover(5_000_000), None);
     // Between steps the value is said where the pointer is, and keys go from step to step.

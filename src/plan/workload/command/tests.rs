@@ -127,10 +127,10 @@ fn what_is_wrong_with_a_command_is_told_with_its_line() {
 #[test]
 fn where_a_plan_lies_decides_its_folders_and_not_its_cells() {
     let ids = |plan: &Plan| asked_cells(plan).into_iter().map(|cell| cell.identity).collect::<Vec<_>>();
-    for (said, expected) in
+    for (folder_name, expected) in
         [(None, "/plans"), (Some("work"), "/plans/work"), (Some("/abs"), "/abs"), (Some(".."), "/plans/..")]
     {
-        let folder = said.map_or(String::new(), |said| format!("folder = \"{said}\"\n"));
+        let folder = folder_name.map_or(String::new(), |folder_name| format!("folder = \"{folder_name}\"\n"));
         let mut moved = plan(&SMALL.replace("[factors]", &format!("{folder}[factors]")));
         let before = ids(&moved);
         moved.set_folder(Some("/plans"));

@@ -225,7 +225,7 @@ fn host_memory_suffices(candidate: &Candidate) -> Option<String> {
     ];
     let remedies: Vec<&str> = remedies.into_iter().filter(|(helps, _)| *helps).map(|(_, remedy)| remedy).collect();
     Some(format!(
-        "does not fit into the host's memory: {shortage}, of which {copies} of {set:.1} GB of images; the rest is processes and their \
+        "does not fit into the host's memory: {shortage}, including {copies} of {set:.1} GB of images; the rest is processes and their \
              batches: use {}",
         remedies.join(", ")
     ))

@@ -73,12 +73,12 @@ fn sets_that_do_not_fit_into_the_hosts_memory_are_refused_with_numbers() {
     let reason_of = |decode, settings: &[_]| reason(&files(decode, &[&[("gpus", "4")], settings].concat()), &node);
     let found = reason_of(Decode::Once, &[]);
     // 70,000 images of 300 × 300 × 3 bytes, a copy a rank, beside the processes and their batches.
-    assert!(found.contains("of 64 GB, of which 4 copies of 18.9 GB of images"), "{found}");
+    assert!(found.contains("of 64 GB, including 4 copies of 18.9 GB of images"), "{found}");
     assert!(found.contains("use data_copy = shared, data.decode = each_epoch"), "{found}");
     assert_eq!(reason_of(Decode::Once, &[("data_copy", "shared")]), "");
     assert_eq!(reason_of(Decode::EachEpoch, &[]), "");
     let found = reason_of(Decode::Once, &[("data_copy", "shared"), ("image_size", "700")]);
-    assert!(found.contains("of which one copy of 102.9 GB"), "{found}");
+    assert!(found.contains("including one copy of 102.9 GB"), "{found}");
     assert!(!found.contains("data_copy = shared"), "it is shared already: {found}");
 }
 

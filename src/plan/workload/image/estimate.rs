@@ -260,13 +260,13 @@ mod tests {
 
     /// Images a second in training alone, with the loader and start-up out of the way.
     fn images_per_s(settings: &[(&'static str, &str)]) -> f64 {
-        let mut of =
+        let mut estimate_of =
             vec![("pin_memory", "on"), ("loader_workers", "64"), ("test_images", "1"), ("train_images", "6400")];
-        of.retain(|(key, _)| settings.iter().all(|(other, _)| key != other));
-        of.extend(settings);
+        estimate_of.retain(|(key, _)| settings.iter().all(|(other, _)| key != other));
+        estimate_of.extend(settings);
         let mut node = gpu_node(1);
         node.cpus = 64;
-        6400.0 / (estimate(&node, &of).duration_s - 6.0)
+        6400.0 / (estimate(&node, &estimate_of).duration_s - 6.0)
     }
 
     #[test]
@@ -310,11 +310,11 @@ mod tests {
 
     #[test]
     fn a_set_that_lives_on_the_device_takes_its_memory() {
-        let of = |loader: &'static str| {
+        let estimate_of = |loader: &'static str| {
             let settings = [("loader", loader), ("train_images", "50000"), ("test_images", "10000")];
             estimate(&gpu_node(1), &settings).peak_bytes
         };
-        assert_eq!(of("device") - of("host"), 60000 * 792);
+        assert_eq!(estimate_of("device") - estimate_of("host"), 60000 * 792);
     }
 
     #[test]
@@ -362,11 +362,16 @@ mod tests {
 
     #[test]
     fn ranks_divide_the_time_unless_each_trains_on_everything() {
-        let of = |strategy: &'static str| {
+        let estimate_of = |strategy: &'static str| {
             let settings = [("strategy", strategy), ("gpus", "2"), ("train_images", "6400"), ("test_images", "1")];
             estimate(&gpu_node(2), &settings).duration_s - 6.0
         };
-        assert!((of("ddp") / of("ddp-ds") - 2.0).abs() < 0.01, "{} {}", of("ddp"), of("ddp-ds"));
+        assert!(
+            (estimate_of("ddp") / estimate_of("ddp-ds") - 2.0).abs() < 0.01,
+            "{} {}",
+            estimate_of("ddp"),
+            estimate_of("ddp-ds")
+        );
     }
 
     #[test]

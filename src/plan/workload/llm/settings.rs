@@ -247,7 +247,8 @@ pub struct LlmSettings {
     pub model: Model,
     /// The rows' data set.
     pub data_set: DataSet,
-    /// The prompt template; [`Template::Own`] only for a set without one.
+    /// The prompt template: the data set's own template is resolved to the template itself, so that [`Template::Own`] remains only for a
+    /// data set without one.
     pub template: Template,
     /// Whether prompts count in the loss.
     pub train_on_input: bool,

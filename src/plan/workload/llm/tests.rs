@@ -75,13 +75,13 @@ fn qlora_fits_where_lora_does_not_and_its_peaks_are_below_torchtunes() {
             "{precision} {row_tokens}: {found} of {measured} GiB"
         );
     }
-    let of = |technique: &'static str| {
+    let estimate_of = |technique: &'static str| {
         let mut plan = plan(&[("technique", technique), ("precision", "bf16")]);
         plan.limits.memory_limit_gb = Some(16.0);
         reason_of(&plan, &gpu_node(1))
     };
-    assert_eq!(of("qlora"), "");
-    let reason = of("lora");
+    assert_eq!(estimate_of("qlora"), "");
+    let reason = estimate_of("lora");
     assert!(reason.contains(" of 16 GB (weights 16, ") && reason.contains("technique = qlora"), "{reason}");
     let reason = refused(&[("technique", "qlora"), ("gpus", "2")], &gpu_node(2));
     assert!(reason.contains("trains on one GPU") && reason.contains("gpus = 1"), "{reason}");
@@ -101,10 +101,10 @@ fn each_technique_is_refused_below_its_estimate_with_numbers_by_kind() {
 
 #[test]
 fn preferences_of_all_weights_take_a_second_copy_of_them_that_is_not_sharded() {
-    let of = |technique| peak_gib(&[("technique", technique), ("model", "llama3.2-1b"), ("precision", "bf16")]);
+    let peak_of = |technique| peak_gib(&[("technique", technique), ("model", "llama3.2-1b"), ("precision", "bf16")]);
     let weights = 2.0 * ModelConfig::llama3_2_1b().parameters() as f64 / f64::from(1 << 30);
     // Pairs keep the activations of twice as many rows.
-    assert!(of("dpo-full") - of("full") > weights, "{} {}", of("dpo-full"), of("full"));
+    assert!(peak_of("dpo-full") - peak_of("full") > weights, "{} {}", peak_of("dpo-full"), peak_of("full"));
     let model = [("technique", "dpo-full"), ("model", "llama3.2-1b"), ("gpus", "2")];
     let reason = refused(&model, &gpu_node(2));
     assert!(reason.contains("does not shard that copy") && reason.contains("sharding = ddp"), "{reason}");
@@ -113,11 +113,11 @@ fn preferences_of_all_weights_take_a_second_copy_of_them_that_is_not_sharded() {
 
 #[test]
 fn inference_is_estimated_below_training_in_time_and_memory() {
-    let of = |passes| {
+    let peak_of = |passes| {
         let levels = [("passes", passes), ("technique", "full"), ("model", "llama3.2-1b"), ("rows", "5000")];
         expand(&plan(&levels), &gpu_node(1)).cells.remove(0).estimate
     };
-    let (infers, trains) = (of("inference"), of("training"));
+    let (infers, trains) = (peak_of("inference"), peak_of("training"));
     assert!(infers.peak_bytes < trains.peak_bytes / 3, "{infers:?} {trains:?}");
     let steps_s = |estimate: Estimate| estimate.duration_s - estimate.start_s;
     assert!(steps_s(infers) < 0.4 * steps_s(trains), "{infers:?} {trains:?}");
@@ -198,16 +198,16 @@ fn what_cannot_fit_is_off_with_numbers_by_kind() {
 
 #[test]
 fn quantisation_aware_training_fits_two_of_the_papers_cards_and_not_one() {
-    let of = |gpus: &str, limit| {
+    let problem_of = |gpus: &str, limit| {
         let levels = [("technique", "qat"), ("precision", "fp32"), ("data_set", "uniform"), ("kernels", "fused")];
         let mut plan = plan(&[&levels[..], &[("gpus", gpus)]].concat());
         plan.limits.memory_limit_gb = Some(limit);
         reason_of(&plan, &gpu_node(4))
     };
-    let reason = of("1", 94.0);
+    let reason = problem_of("1", 94.0);
     assert!(reason.contains(" of 94 GB (weights 32, ") && reason.contains("more GPUs"), "{reason}");
-    assert_eq!(of("2", 94.0), "");
-    assert_eq!(of("4", 94.0), "");
+    assert_eq!(problem_of("2", 94.0), "");
+    assert_eq!(problem_of("4", 94.0), "");
 }
 
 #[test]
@@ -262,8 +262,8 @@ fn a_sharded_rank_holds_its_share_and_the_units_in_use() {
     let kinds = |settings: &[(&str, &str)]| {
         let cell = expand(&plan(settings), &gpu_node(4)).cells.remove(0);
         let kinds: Vec<_> = cell.estimate.memory_kinds().collect();
-        let of = |name: &str| kinds.iter().find(|(known, _)| *known == name).map_or(0, |(_, bytes)| *bytes);
-        ["weights", "gathered", "optimizer"].map(of)
+        let bytes_of = |name: &str| kinds.iter().find(|(known, _)| *known == name).map_or(0, |(_, bytes)| *bytes);
+        ["weights", "gathered", "optimizer"].map(bytes_of)
     };
     let fp32 =
         |gpus, more: &[(&'static str, &'static str)]| kinds(&[&[("technique", "full"), ("gpus", gpus)], more].concat());

@@ -91,9 +91,9 @@ impl<'a> NsysExport<'a> {
             beside.push(suffix);
             let beside = PathBuf::from(beside);
             if beside.metadata().is_ok_and(|about| about.len() > 0) {
-                let found =
+                let header =
                     format!("{what} {} is not empty: it is still being written, or was cut off", beside.display());
-                return Err(not_a_report(file, &found));
+                return Err(not_a_report(file, &header));
             }
         }
         Self::with(file, Place::File(uri(file)))

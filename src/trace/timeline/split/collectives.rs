@@ -75,7 +75,7 @@ pub(super) fn collectives(timeline: &Timeline, processes: &BTreeMap<i64, Process
         }
     }
     let mut all: Vec<Collective> = all.into_values().collect();
-    all.sort_by_key(|of| std::cmp::Reverse(of.total_ns));
+    all.sort_by_key(|collective| std::cmp::Reverse(collective.total_ns));
     all
 }
 

@@ -33,7 +33,7 @@ pub(super) fn sizes(timeline: &Timeline, watch: &mut Watch<'_>) -> Result<Sizes,
     }
     launched.values_mut().for_each(leave_overlapping_out);
     for row in rows(Kind::Call) {
-        let Some(of) = launched.get(&row.process) else { continue };
+        let Some(launches) = launched.get(&row.process) else { continue };
         let (mut read, mut told) = (0, Ok(()));
         timeline.file.in_order(row.lane, (i64::MIN, i64::MAX), |event| {
             read += 1;
@@ -41,7 +41,8 @@ pub(super) fn sizes(timeline: &Timeline, watch: &mut Watch<'_>) -> Result<Sizes,
                 told = watch.look(0);
             }
             if let Some(item) = row.item(event)
-                && let Some((_, end, bytes)) = of[..of.partition_point(|known| known.0 <= item.span.0)].last()
+                && let Some((_, end, bytes)) =
+                    launches[..launches.partition_point(|known| known.0 <= item.span.0)].last()
                 && item.span.1 <= *end
                 && item.correlation != 0
             {

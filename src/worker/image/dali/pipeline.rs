@@ -286,7 +286,7 @@ impl Pipeline {
         self.check(unsafe { (functions.daliTensorListGetByteSize)(list, &mut bytes) })?;
         let expected = if self.spec.channels_last { [size, size, 3] } else { [3, size, size] };
         // SAFETY: DALI gives `count` shapes of `dimensions` numbers, which live as long as the list.
-        let found = unsafe { std::slice::from_raw_parts(shapes, (count * dimensions).max(0) as usize) };
+        let sizes = unsafe { std::slice::from_raw_parts(shapes, (count * dimensions).max(0) as usize) };
         let mut first = described();
         let mut end = described();
         // SAFETY: as above; there is at least one image in a batch.
@@ -296,10 +296,10 @@ impl Pipeline {
         let image_bytes = bytes / count.max(1) as usize;
         let element = if self.spec.half { 2 } else { 4 };
         let dense = end.data as usize == first.data as usize + image_bytes * (count - 1) as usize;
-        let shaped = dimensions == 3 && found.chunks_exact(3).all(|shape| shape == expected);
+        let shaped = dimensions == 3 && sizes.chunks_exact(3).all(|shape| shape == expected);
         if !dense || !shaped || image_bytes != expected.iter().product::<i64>() as usize * element {
             return Err(format!(
-                "DALI gave {count} images of {bytes} bytes and shapes {found:?}, expected {expected:?}"
+                "DALI gave {count} images of {bytes} bytes and shapes {sizes:?}, expected {expected:?}"
             ));
         }
         output.shape = [i64::from(count), expected[0], expected[1], expected[2]];

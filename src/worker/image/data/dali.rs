@@ -165,8 +165,8 @@ impl DaliSource {
         // A batch that was prepared ahead may have failed before this one.
         let last = task.batches.min(index + 1 + PREFETCH);
         let mut suspects = (index..last).flat_map(|batch| task.batch(batch)).map(|&image| &paths[image as usize]);
-        let found = suspects.find_map(|path: &PathBuf| decode(path).err());
-        found.map_or(error, |found| found.to_string())
+        let decode_error = suspects.find_map(|path: &PathBuf| decode(path).err());
+        decode_error.map_or(error, |decode_error| decode_error.to_string())
     }
 
     /// Ends an epoch, and the pipeline with it unless the pipeline is persistent and the epoch was complete.

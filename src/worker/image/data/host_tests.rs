@@ -348,7 +348,7 @@ fn images_per_second() {
     }
 }
 
-/// Images of an epoch, none of which is kept.
+/// The images of an epoch; they are not kept.
 fn all_counted(epoch: &mut Epoch) -> usize {
     std::iter::from_fn(|| epoch.next().unwrap()).map(|batch| batch.count).sum()
 }

@@ -1,8 +1,8 @@
-// Convolutions by cuDNN whose plans are kept between processes. libtorch tries cuDNN's engines anew in each process, and compiles
-// those that are compiled at run time: tens of seconds for steps of milliseconds. cuDNN can write a plan as text, compiled kernels
-// included, and make it from that text within milliseconds. This takes the place of libtorch's own calls of cuDNN, below autograd and
-// autocast; all else of a convolution stays libtorch's. cuDNN's header is not in the wheels that the shim is built with: what is used
-// of it is declared here (cuDNN 9, cudnn_graph.h).
+// Convolutions by cuDNN whose plans are stored between processes. libtorch tries cuDNN's engines again in each process, and compiles
+// those that are compiled at run time, which takes tens of seconds for steps of milliseconds. cuDNN can write a plan as text, including
+// compiled kernels, and create it from that text within milliseconds. This file replaces libtorch's own calls of cuDNN, below autograd
+// and autocast; everything else about a convolution remains libtorch's. cuDNN's header is not in the wheels that the shim is built with,
+// so this file declares what it uses (cuDNN 9, cudnn_graph.h).
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/native/ConvUtils.h>
@@ -44,7 +44,7 @@ int cudnnBackendExecute(cudnnContext*, void*, void*);
 }
 
 namespace at::native {
-/// The calling thread's handle, whose stream is the current one.
+/// The calling thread's handle, which uses the current stream.
 cudnnContext* getCudnnHandle();
 } // namespace at::native
 
@@ -71,19 +71,19 @@ enum PlanAttribute { PLAN_HANDLE = 400, PLAN_CONFIG, WORKSPACE, TEXT = 405 };
 enum GraphAttribute { GRAPH_HANDLE = 800, OPERATIONS };
 enum PackAttribute { IDS = 1000, POINTERS, PACK_WORKSPACE = 1003 };
 enum { CONFIG_ENGINE = 300, ENGINE_NOTES = 1303 };
-/// What follows an operation's first attribute.
+/// The attributes of an operation, counted from its first attribute.
 enum OperationAttribute { ALPHA, BETA, OF_CONVOLUTION, WEIGHT, INPUT, OUTPUT };
 enum { INSTANT = 0, FALLBACK = 2 };
 enum { CROSS_CORRELATION = 1 };
 enum Note { TENSOR_CORE = 0, DOWN_CONVERTED_INPUTS = 1, NOTES = 10 };
 
-/// Executions that are timed together, so that launching them does not count.
+/// How many executions are timed together, so that the launch of one does not count.
 constexpr int IN_A_ROW = 8;
-/// How often so many are timed; the shortest time counts.
+/// How often this number of executions is timed; the shortest time counts.
 constexpr int TIMES = 5;
-/// What a single execution may take longer than one of many in a row, for its launch.
+/// How much longer a single execution may take than one of several in a row, because of its launch.
 constexpr float LAUNCH_US = 50;
-/// Bytes: no engine asks for more.
+/// In bytes; no engine requires a greater alignment.
 constexpr int64_t ALIGNED = 16;
 
 void check(int status, const char* what) { TORCH_CHECK(status == 0, what, " failed in cuDNN: ", cudnnGetErrorString(status)); }
@@ -109,14 +109,14 @@ public:
   }
   Descriptor& set(int attribute, const Descriptor& other) { return set(attribute, DESCRIPTOR, other.raw_); }
 
-  /// How many values there are; as many as have room are read.
+  /// Reads as many values as have room, and returns how many there are.
   template <class T> int64_t get(int attribute, ValueType type, T* values, int64_t room) const {
     int64_t count = 0;
     check(cudnnBackendGetAttribute(raw_, attribute, type, room, &count, values), "asking about a plan");
     return count;
   }
 
-  /// Whether cuDNN takes it.
+  /// Whether cuDNN accepts the description.
   bool finalize() { return cudnnBackendFinalize(raw_) == 0; }
   Descriptor&& finalized() {
     check(cudnnBackendFinalize(raw_), "describing a convolution");
@@ -130,7 +130,7 @@ private:
 
 enum Pass : int64_t { PASS_FORWARD, PASS_TO_INPUT, PASS_TO_WEIGHT };
 
-/// All that a plan depends on, but for the GPU's kind and the libraries. Compared byte by byte.
+/// Everything that a plan depends on, except the GPU's kind and the libraries. Compared byte by byte.
 struct Problem {
   int64_t pass, device, type, channels_last, tf32, alignment, groups;
   std::array<int64_t, 4> input, weight, output;
@@ -139,7 +139,7 @@ struct Problem {
   std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
   bool operator==(const Problem& other) const { return bytes() == other.bytes(); }
 
-  /// Names it on any machine.
+  /// A name that is the same on every machine with this kind of GPU.
   std::string text() const {
     const cudaDeviceProp* gpu = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device));
     std::ostringstream text;
@@ -162,27 +162,27 @@ struct Tensors {
   const Tensor &input, &weight, &output;
 };
 
-/// Whether a plan of this thread had no room to work in.
+/// Whether there was no memory for the workspace of one of this thread's plans.
 thread_local bool ran_out_of_memory = false;
 
 struct Plan {
   Descriptor descriptor;
   int64_t workspace_bytes;
 
-  explicit Plan(Descriptor&& of) : descriptor(std::move(of)), workspace_bytes(0) {
+  explicit Plan(Descriptor&& description) : descriptor(std::move(description)), workspace_bytes(0) {
     descriptor.get(WORKSPACE, INT64, &workspace_bytes, 1);
   }
 
-  /// Whether cuDNN ran it, so often. It does not where memory does not suffice, either.
-  bool run(const Tensors& of, int times = 1) const {
+  /// Runs the plan `times` times. Returns false if cuDNN cannot run it, or if there is no memory for its workspace.
+  bool run(const Tensors& tensors, int times = 1) const {
     Tensor workspace;
     try {
-      workspace = at::empty({workspace_bytes}, of.input.options().dtype(at::kByte));
+      workspace = at::empty({workspace_bytes}, tensors.input.options().dtype(at::kByte));
     } catch (const c10::OutOfMemoryError&) {
       ran_out_of_memory = true;
       return false;
     }
-    const std::array<void*, 3> pointers = {of.input.data_ptr(), of.weight.data_ptr(), of.output.data_ptr()};
+    const std::array<void*, 3> pointers = {tensors.input.data_ptr(), tensors.weight.data_ptr(), tensors.output.data_ptr()};
     const std::array<int64_t, 3> ids = {INPUT, WEIGHT, OUTPUT};
     Descriptor pack(PACK);
     pack.set_all<void*>(POINTERS, POINTER, pointers);
@@ -197,7 +197,7 @@ struct Plan {
   }
 };
 
-/// cuDNN's number of a type.
+/// cuDNN's number for a type.
 int64_t data_type(at::ScalarType type) {
   switch (type) {
   case at::kFloat: return 0;
@@ -208,31 +208,31 @@ int64_t data_type(at::ScalarType type) {
   }
 }
 
-Descriptor tensor(const Problem& of, OperationAttribute id, const std::array<int64_t, 4>& sizes) {
-  // Of tensors of one channel or pixel the strides would say either layout.
+Descriptor tensor(const Problem& problem, OperationAttribute id, const std::array<int64_t, 4>& sizes) {
+  // The layout is given explicitly, because a tensor with one channel or pixel has strides that fit both layouts.
   const auto [images, channels, height, width] = sizes;
   const int64_t values = channels * height * width;
-  const std::array<int64_t, 4> strides = of.channels_last != 0 ? std::array<int64_t, 4>{values, 1, width * channels, channels}
+  const std::array<int64_t, 4> strides = problem.channels_last != 0 ? std::array<int64_t, 4>{values, 1, width * channels, channels}
                                                               : std::array<int64_t, 4>{values, height * width, width, 1};
   Descriptor tensor(TENSOR);
-  tensor.set(TYPE, DATA_TYPE, static_cast<int>(data_type(static_cast<at::ScalarType>(of.type))));
+  tensor.set(TYPE, DATA_TYPE, static_cast<int>(data_type(static_cast<at::ScalarType>(problem.type))));
   tensor.set_all<int64_t>(SIZES, INT64, sizes).set_all<int64_t>(TENSOR_STRIDES, INT64, strides);
-  return tensor.set<int64_t>(ID, INT64, id).set(ALIGNMENT, INT64, of.alignment).finalized();
+  return tensor.set<int64_t>(ID, INT64, id).set(ALIGNMENT, INT64, problem.alignment).finalized();
 }
 
-Descriptor graph_of(const Problem& of) {
-  const bool fp64 = of.type == static_cast<int64_t>(at::kDouble);
+Descriptor graph_of(const Problem& problem) {
+  const bool fp64 = problem.type == static_cast<int64_t>(at::kDouble);
   Descriptor convolution(CONVOLUTION);
   convolution.set(COMPUTE_TYPE, DATA_TYPE, static_cast<int>(data_type(fp64 ? at::kDouble : at::kFloat)));
   convolution.set<int>(MODE, CONVOLUTION_MODE, CROSS_CORRELATION).set<int64_t>(DIMENSIONS, INT64, 2);
-  convolution.set_all<int64_t>(STRIDES, INT64, of.stride).set_all<int64_t>(DILATIONS, INT64, of.dilation);
-  convolution.set_all<int64_t>(PADDINGS_BEFORE, INT64, of.padding).set_all<int64_t>(PADDINGS_AFTER, INT64, of.padding);
+  convolution.set_all<int64_t>(STRIDES, INT64, problem.stride).set_all<int64_t>(DILATIONS, INT64, problem.dilation);
+  convolution.set_all<int64_t>(PADDINGS_BEFORE, INT64, problem.padding).set_all<int64_t>(PADDINGS_AFTER, INT64, problem.padding);
   const Descriptor whole = convolution.finalized();
 
-  const auto [type, first] = of.pass == PASS_FORWARD    ? std::pair(FORWARD, 700)
-                             : of.pass == PASS_TO_INPUT ? std::pair(TO_INPUT, 706)
+  const auto [type, first] = problem.pass == PASS_FORWARD    ? std::pair(FORWARD, 700)
+                             : problem.pass == PASS_TO_INPUT ? std::pair(TO_INPUT, 706)
                                                         : std::pair(TO_WEIGHT, 712);
-  const Descriptor input = tensor(of, INPUT, of.input), weight = tensor(of, WEIGHT, of.weight), output = tensor(of, OUTPUT, of.output);
+  const Descriptor input = tensor(problem, INPUT, problem.input), weight = tensor(problem, WEIGHT, problem.weight), output = tensor(problem, OUTPUT, problem.output);
   Descriptor operation(type);
   operation.set(first + OF_CONVOLUTION, whole);
   operation.set(first + INPUT, input).set(first + WEIGHT, weight).set(first + OUTPUT, output);
@@ -246,34 +246,34 @@ Descriptor graph_of(const Problem& of) {
   return graph.set(GRAPH_HANDLE, HANDLE, at::native::getCudnnHandle()).set(OPERATIONS, done).finalized();
 }
 
-/// Configurations of engines that cuDNN proposes, the most promising first: those that libtorch would try.
-std::vector<Descriptor> proposed(const Problem& of) {
-  const Descriptor graph = graph_of(of);
+/// Configurations of engines that cuDNN proposes, the most promising first: the same ones that libtorch would try.
+std::vector<Descriptor> proposed(const Problem& problem) {
+  const Descriptor graph = graph_of(problem);
   std::vector<Descriptor> all;
   for (int mode : {INSTANT, FALLBACK}) {
     Descriptor heuristics(HEURISTICS);
     heuristics.set(GRAPH_ASKED, graph).set(ASKED, HEURISTICS_MODE, mode);
     if (!heuristics.finalize()) continue;
-    std::vector<Descriptor> found;
+    std::vector<Descriptor> configs;
     std::vector<void*> raw;
     for (int64_t count = heuristics.get<void*>(RESULTS, DESCRIPTOR, nullptr, 0); count > 0; count--) {
-      found.emplace_back(CONFIG);
-      raw.push_back(found.back().raw());
+      configs.emplace_back(CONFIG);
+      raw.push_back(configs.back().raw());
     }
     const int64_t read = heuristics.get(RESULTS, DESCRIPTOR, raw.data(), static_cast<int64_t>(raw.size()));
-    for (int64_t place = 0; place < read; place++) all.push_back(std::move(found[place]));
+    for (int64_t place = 0; place < read; place++) all.push_back(std::move(configs[place]));
   }
   return all;
 }
 
-/// Whether an engine computes as precisely as is asked: the rule of libtorch.
-bool precise(const Descriptor& config, const Problem& of) {
+/// Whether an engine's precision is sufficient, by libtorch's rule.
+bool precise(const Descriptor& config, const Problem& problem) {
   const Descriptor engine(ENGINE);
   void* raw = engine.raw();
   config.get(CONFIG_ENGINE, DESCRIPTOR, &raw, 1);
   std::array<int, NOTES> notes;
   const int64_t count = engine.get(ENGINE_NOTES, NUMERICAL_NOTE, notes.data(), NOTES);
-  const bool strict = of.type == static_cast<int64_t>(at::kFloat) && of.tf32 == 0;
+  const bool strict = problem.type == static_cast<int64_t>(at::kFloat) && problem.tf32 == 0;
   const auto refused = [&](int note) { return note == DOWN_CONVERTED_INPUTS || (strict && note == TENSOR_CORE); };
   return std::none_of(notes.begin(), notes.begin() + count, refused);
 }
@@ -284,24 +284,24 @@ Descriptor unfinished_plan() {
   return plan;
 }
 
-/// How long the GPU takes for it, in microseconds. One execution has to do for an engine that is clearly slower than the best so far.
-/// None if it does not run.
-std::optional<float> duration_us(const Plan& plan, const Tensors& of, float best_us) {
+/// How long the GPU takes for one execution, in microseconds; none if the plan does not run. If an engine is clearly slower than the best
+/// so far, only one execution is timed.
+std::optional<float> duration_us(const Plan& plan, const Tensors& tensors, float best_us) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
   cudaEvent_t begin, end;
   C10_CUDA_CHECK(cudaEventCreate(&begin));
   C10_CUDA_CHECK(cudaEventCreate(&end));
   const auto mean_us = [&](int times) -> std::optional<float> {
     C10_CUDA_CHECK(cudaEventRecord(begin, stream));
-    if (!plan.run(of, times)) return std::nullopt;
+    if (!plan.run(tensors, times)) return std::nullopt;
     C10_CUDA_CHECK(cudaEventRecord(end, stream));
     C10_CUDA_CHECK(cudaEventSynchronize(end));
     float ms = 0;
     C10_CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
     return 1000 * ms / static_cast<float>(times);
   };
-  // The first execution loads the kernel; the time of the second holds its launch.
-  std::optional<float> least = plan.run(of) ? mean_us(1) : std::nullopt;
+  // The first execution loads the kernel. The time of the second includes its launch.
+  std::optional<float> least = plan.run(tensors) ? mean_us(1) : std::nullopt;
   if (least && *least < 2 * best_us + LAUNCH_US) {
     least = mean_us(IN_A_ROW);
     for (int time = 1; least && time < TIMES; time++) {
@@ -314,15 +314,15 @@ std::optional<float> duration_us(const Plan& plan, const Tensors& of, float best
   return least;
 }
 
-// ---------- plans of other processes ----------
+// ---------- plans that processes store ----------
 
 using Take = void (*)(void* into, const char* bytes, size_t length);
-/// Gives the plan that is kept under a name to `take`, if there is one.
+/// Passes the plan that is stored under a name to `take`, if there is one.
 void (*find_kept)(const char* name, Take take, void* into) = nullptr;
 void (*keep)(const char* name, const char* bytes, size_t length) = nullptr;
-/// Whether engines are tried; else cuDNN's first proposal is taken.
+/// Whether new plans are chosen by trials; otherwise cuDNN's first proposal that runs is used.
 bool trials = true;
-std::atomic<int64_t> replayed{0}, found{0}, finding_us{0};
+std::atomic<int64_t> replayed{0}, new_plans{0}, finding_us{0};
 
 std::optional<Plan> kept_plan(const std::string& name) {
   std::string text;
@@ -334,14 +334,14 @@ std::optional<Plan> kept_plan(const std::string& name) {
   return Plan(std::move(plan));
 }
 
-/// The fastest of those that libtorch would try, or the first that runs.
-Plan new_plan(const Problem& of, const Tensors& tensors, bool timed) {
+/// The fastest of the plans that libtorch would try, or, if not `timed`, the first one that runs.
+Plan new_plan(const Problem& problem, const Tensors& tensors, bool timed) {
   const auto begin = std::chrono::steady_clock::now();
   std::optional<Plan> best;
   float best_us = std::numeric_limits<float>::max();
   int64_t left = at::globalContext().benchmarkLimitCuDNN();
-  for (const Descriptor& config : proposed(of)) {
-    if (!precise(config, of)) continue;
+  for (const Descriptor& config : proposed(problem)) {
+    if (!precise(config, problem)) continue;
     Descriptor candidate = unfinished_plan();
     candidate.set(PLAN_CONFIG, config);
     if (!candidate.finalize()) continue;
@@ -355,14 +355,14 @@ Plan new_plan(const Problem& of, const Tensors& tensors, bool timed) {
       best_us = *us;
       best = std::move(plan);
     }
-    // A limit of 0 is none.
+    // A limit of 0 means no limit.
     if (--left == 0) break;
   }
-  TORCH_CHECK_WITH(OutOfMemoryError, best.has_value() || !ran_out_of_memory, "CUDA out of memory: no engine of cuDNN has room for ", of.text());
-  TORCH_CHECK(best.has_value(), "cuDNN has no engine that runs this convolution: ", of.text());
-  // What the slower ones worked in.
+  TORCH_CHECK_WITH(OutOfMemoryError, best.has_value() || !ran_out_of_memory, "CUDA out of memory: no engine of cuDNN has room for ", problem.text());
+  TORCH_CHECK(best.has_value(), "cuDNN has no engine that runs this convolution: ", problem.text());
+  // Frees the workspaces of the slower plans.
   if (timed) c10::cuda::CUDACachingAllocator::emptyCache();
-  found++;
+  new_plans++;
   if (timed) finding_us += std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
   return std::move(*best);
 }
@@ -375,7 +375,8 @@ void keep_plan(const std::string& name, const Plan& plan) {
   keep(name.c_str(), text.data(), text.size());
 }
 
-/// The plans of the calling thread: libtorch shares none between threads, either. They are never freed: at a thread's end CUDA may be gone.
+/// The plans of the calling thread; libtorch does not share plans between threads, either. They are never freed, because CUDA may already
+/// be closed when a thread ends.
 std::unordered_map<Problem, Plan, Hash>& plans() {
   static thread_local auto* known = new std::unordered_map<Problem, Plan, Hash>;
   return *known;
@@ -385,27 +386,27 @@ const Plan& plan_of(const Problem& problem, const Tensors& tensors) {
   const auto known = plans().find(problem);
   if (known != plans().end()) return known->second;
   const std::string name = problem.text() + (trials ? "" : ", first proposal");
-  // While a graph is captured nothing can be timed or tried.
+  // During the capture of a graph, nothing can be timed or tried.
   const bool captured = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
   std::optional<Plan> plan = kept_plan(name);
   ran_out_of_memory = false;
-  // Under another driver, or with less memory, it may be of no use.
+  // With another driver, or with less free memory, a stored plan may not run.
   if (plan && !captured && !plan->run(tensors)) plan.reset();
   if (plan) {
     replayed++;
   } else {
     plan = new_plan(problem, tensors, trials && !captured);
-    // What is kept must be the choice of a run that had room for all of them.
+    // A plan is stored only if there was memory for the workspaces of all candidates.
     if (!captured && !ran_out_of_memory) {
       keep_plan(name, *plan);
-      // From now on the same as in processes that come later.
+      // Uses the stored form from now on, as later processes will.
       if (auto same = kept_plan(name)) plan = std::move(same);
     }
   }
   return plans().emplace(problem, std::move(*plan)).first->second;
 }
 
-// ---------- in libtorch's place ----------
+// ---------- in place of libtorch's calls ----------
 
 struct Shape {
   at::IntArrayRef padding, stride, dilation;
@@ -413,36 +414,36 @@ struct Shape {
   bool tf32;
 };
 
-void convolve(Pass pass, const Tensors& of, const Shape& shape, at::MemoryFormat format) {
-  TORCH_CHECK(of.input.dim() == 4 && of.weight.dim() == 4, "cuDNN's plans are kept for convolutions of images, [N, C, H, W]");
+void convolve(Pass pass, const Tensors& tensors, const Shape& shape, at::MemoryFormat format) {
+  TORCH_CHECK(tensors.input.dim() == 4 && tensors.weight.dim() == 4, "cuDNN's plans are kept for convolutions of images, [N, C, H, W]");
   const auto sizes = [](const Tensor& tensor) { return std::array{tensor.size(0), tensor.size(1), tensor.size(2), tensor.size(3)}; };
   const auto two = [](at::IntArrayRef values) { return std::array{values[0], values[values.size() - 1]}; };
   int64_t alignment = ALIGNED;
-  for (const Tensor* tensor : {&of.input, &of.weight, &of.output}) {
+  for (const Tensor* tensor : {&tensors.input, &tensors.weight, &tensors.output}) {
     while (reinterpret_cast<uintptr_t>(tensor->data_ptr()) % alignment != 0) alignment /= 2;
   }
   const Problem problem = {
       pass,
-      of.input.get_device(),
-      static_cast<int64_t>(of.input.scalar_type()),
+      tensors.input.get_device(),
+      static_cast<int64_t>(tensors.input.scalar_type()),
       format == at::MemoryFormat::ChannelsLast,
-      // TF32 is a choice for fp32 alone.
-      shape.tf32 && of.input.scalar_type() == at::kFloat,
+      // TF32 applies only to fp32.
+      shape.tf32 && tensors.input.scalar_type() == at::kFloat,
       alignment,
       shape.groups,
-      sizes(of.input),
-      sizes(of.weight),
-      sizes(of.output),
+      sizes(tensors.input),
+      sizes(tensors.weight),
+      sizes(tensors.output),
       two(shape.stride),
       two(shape.padding),
       two(shape.dilation),
   };
-  if (plan_of(problem, of).run(of)) return;
-  // It ran before: less memory is left now.
+  if (plan_of(problem, tensors).run(tensors)) return;
+  // The plan ran before, so there is less free memory now.
   plans().erase(problem);
   ran_out_of_memory = false;
-  const Plan& other = plans().emplace(problem, new_plan(problem, of, false)).first->second;
-  TORCH_CHECK(other.run(of), "cuDNN's plan failed: ", problem.text());
+  const Plan& other = plans().emplace(problem, new_plan(problem, tensors, false)).first->second;
+  TORCH_CHECK(other.run(tensors), "cuDNN's plan failed: ", problem.text());
 }
 
 Tensor forward(const Tensor& input, const Tensor& weight, at::IntArrayRef padding, at::IntArrayRef stride, at::IntArrayRef dilation,
@@ -477,15 +478,15 @@ std::tuple<Tensor, Tensor> backward(const Tensor& input, const Tensor& gradient,
   return {of_input, of_weight};
 }
 
-/// libtorch warns of an operation that is taken over.
+/// Suppresses libtorch's warning about a replaced operation.
 class Silent : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
 } // namespace
 
-/// From now on cuDNN's plans are those that `find` has, and new ones go to `keep`. Both are called by any thread. With `tried` new ones
-/// are the fastest of those that cuDNN proposes, else its first.
+/// From now on, cuDNN's plans come from `find`, and new plans are passed to `keep`. Any thread may call both. With `tried`, a new plan is
+/// the fastest of those that cuDNN proposes, otherwise its first proposal that runs.
 SHIM_API int mcc_keep_plans(decltype(find_kept) find, decltype(keep) keep_new, int tried) {
   GUARD(-1, {
     const bool first = find_kept == nullptr;
@@ -502,9 +503,9 @@ SHIM_API int mcc_keep_plans(decltype(find_kept) find, decltype(keep) keep_new, i
   })
 }
 
-/// How many plans were made from kept ones, how many were new, and how long finding these took in all threads.
+/// How many plans were created from stored ones, how many were new, and how long the search for new ones took, summed over threads.
 SHIM_API void mcc_kept_plans(int64_t* from_kept, int64_t* made_new, double* finding_s) {
   *from_kept = replayed;
-  *made_new = found;
+  *made_new = new_plans;
   *finding_s = static_cast<double>(finding_us) / 1e6;
 }

@@ -27,7 +27,7 @@ struct CudaCopies : PeerCopies {
     int64_t offset = 0;
     std::memcpy(&offset, shared.data(), sizeof(offset));
     auto memory = allocator::getIpcDevPtr(shared.substr(sizeof(offset)));
-    // The mapping stays as long as the tensor. It is taken for memory of this process's GPU, which alone the process sees.
+    // The mapping lives as long as the tensor. Its device is this process's GPU, because the process sees no other one.
     auto keep = [memory](void*) {};
     return at::from_blob(static_cast<char*>(memory.get()) + offset, like.sizes(), like.strides(), keep, like.options(), like.device());
   }

@@ -1,4 +1,4 @@
-// What needs libtorch_cuda: the device, events, the caching allocator.
+// Functions that need libtorch_cuda: devices, events, the caching allocator.
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -36,7 +36,7 @@ SHIM_API int mcc_synchronize() {
   })
 }
 
-// `uuid` gets 41 bytes: the form NVML prints, and its end.
+// `uuid` receives 41 bytes: the text that NVML prints, and a terminating zero.
 SHIM_API int mcc_device_info(int device, char* name, size_t name_length, char* uuid, int64_t* memory_bytes) {
   GUARD(-1, {
     cudaDeviceProp properties;
@@ -50,7 +50,7 @@ SHIM_API int mcc_device_info(int device, char* name, size_t name_length, char* u
   })
 }
 
-// The default stream is a null pointer, which is no failure.
+// The default stream is a null pointer, which is not an error.
 SHIM_API cudaStream_t mcc_current_stream() {
   GUARD(nullptr, { return c10::cuda::getCurrentCUDAStream().stream(); })
 }
@@ -74,12 +74,12 @@ SHIM_API int mcc_event_record(cudaEvent_t event) {
   })
 }
 
-// 1: everything before it is done; 0: not yet.
+// 1 if everything before the event has finished, otherwise 0.
 SHIM_API int mcc_event_query(cudaEvent_t event) {
   GUARD(-1, {
     cudaError_t state = cudaEventQuery(event);
     if (state == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // an answer, not a failure
+      (void)cudaGetLastError();  // clears the status, which is not an error
       return 0;
     }
     C10_CUDA_CHECK(state);
@@ -87,7 +87,7 @@ SHIM_API int mcc_event_query(cudaEvent_t event) {
   })
 }
 
-// The host waits.
+// The host waits for the event.
 SHIM_API int mcc_event_synchronize(cudaEvent_t event) {
   GUARD(-1, {
     C10_CUDA_CHECK(cudaEventSynchronize(event));
@@ -106,7 +106,7 @@ SHIM_API int mcc_event_elapsed_ms(cudaEvent_t from, cudaEvent_t to, double* mill
 
 // ---------- the caching allocator ----------
 
-// Peaks since the last reset: in tensors, taken from the device, in blocks in use or waiting for a stream.
+// Peaks since the last reset: bytes in tensors, bytes reserved from the device, and bytes in blocks that are in use or wait for a stream.
 SHIM_API int mcc_memory_peaks(int device, int64_t* allocated, int64_t* reserved, int64_t* active) {
   GUARD(-1, {
     auto statistics = allocator::getDeviceStats(static_cast<c10::DeviceIndex>(device));
@@ -127,7 +127,7 @@ SHIM_API int mcc_reset_memory_peaks(int device) {
 
 SHIM_API int mcc_set_memory_fraction(int device, double fraction) {
   GUARD(-1, {
-    // Before the first tensor there is no allocator whose part could be set.
+    // Before the first tensor there is no allocator, and its share cannot be set.
     at::globalContext().lazyInitDevice(at::kCUDA);
     allocator::setMemoryFraction(fraction, static_cast<c10::DeviceIndex>(device));
     return 0;

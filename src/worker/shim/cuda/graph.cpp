@@ -1,4 +1,4 @@
-// CUDA graphs over libtorch's own, which gives a graph its pool of memory and its random numbers.
+// CUDA graphs, using libtorch's class, which gives a graph its memory pool and its random numbers.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -20,14 +20,14 @@ SHIM_API int mcc_use_side_stream() {
   })
 }
 
-// Everything the device was told is done, and memory that only waits to be used again is given back for the graph's pool: that
-// of `beside` where there is one.
+// Waits for all work of the device, and frees cached memory, so that the graph's pool can use it. If `beside` is given, the graph uses
+// the pool of that graph.
 SHIM_API CUDAGraph* mcc_graph_begin(CUDAGraph* beside) {
   GUARD(nullptr, {
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();
     auto graph = std::make_unique<CUDAGraph>(/*keep_graph=*/true);
-    // Other threads go on meanwhile: the loader's wait for their copies, NCCL's watchdog looks at events.
+    // Other threads go on during the capture: the loader's threads wait for their copies, and NCCL's watchdog queries events.
     graph->capture_begin(beside != nullptr ? beside->pool() : at::cuda::MempoolId_t{0, 0}, cudaStreamCaptureModeThreadLocal);
     return graph.release();
   })

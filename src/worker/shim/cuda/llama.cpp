@@ -1,5 +1,5 @@
-// The kernels of a Llama block on GPUs: one each for what takes libtorch several. Compiled for the type of activations and the rank of
-// adapters.
+// The kernels of a Llama block on GPUs. Each of them does what takes libtorch several kernels. They are compiled for the type of
+// activations and the rank of adapters.
 #include <ATen/ATen.h>
 #include <map>
 #include <mutex>
@@ -16,17 +16,18 @@ using at::Tensor;
 
 namespace {
 
-// Threads of most blocks, of those that work on whole rows, and on a stretch of a row.
+// Threads per block: for most kernels, for those whose blocks work on whole rows, and for those that work on a part of a row.
 constexpr int BLOCK = 256, ROW_BLOCK = 512, SPAN_BLOCK = 128;
-// Tokens from which blocks of several of them are enough for a GPU.
+// From this number of tokens on, a GPU is busy even if each block works on several tokens.
 constexpr int64_t FILLS_GPU = 512;
-// What adapters of a higher rank do with the weights' time is little: libtorch's products serve them.
+// Adapters with a higher rank use libtorch's products, because the kernels here would gain little: their time is small compared with the
+// weights'.
 constexpr int64_t HIGHEST_RANK = 16;
-// Tensor cores that add up bf16.
+// The first architecture whose tensor cores support bf16.
 constexpr int MMA_SINCE = 80;
 
 struct Program : Kernels {
-  // Whether adapters' products run on tensor cores.
+  // Whether products with adapters run on tensor cores.
   bool mma;
 
   Program(at::ScalarType kind, int64_t rank) {
@@ -37,7 +38,7 @@ struct Program : Kernels {
   }
 };
 
-unsigned blocks(int64_t count, int64_t of) { return static_cast<unsigned>((count + of - 1) / of); }
+unsigned blocks(int64_t count, int64_t each) { return static_cast<unsigned>((count + each - 1) / each); }
 
 // ---------- kernels ----------
 
@@ -47,15 +48,15 @@ struct CudaKernels : PlainKernels {
 
   Program& program(at::ScalarType kind, int64_t rank = 8) {
     std::lock_guard lock(building);
-    auto& made = programs[{kind, rank}];
-    if (!made) made = std::make_unique<Program>(kind, rank);
-    return *made;
+    auto& compiled = programs[{kind, rank}];
+    if (!compiled) compiled = std::make_unique<Program>(kind, rank);
+    return *compiled;
   }
 
-  // Values in 16 bytes.
+  // How many values fit into 16 bytes.
   static int64_t pack(const Tensor& x) { return 16 / x.element_size(); }
 
-  // Rows that can be read 16 bytes at a time.
+  // Whether rows can be read 16 bytes at a time.
   static bool fits(const Tensor& x) {
     auto kind = x.scalar_type();
     return (kind == at::kFloat || kind == at::kHalf || kind == at::kBFloat16) && x.dim() == 2 && x.stride(1) == 1 &&
@@ -71,7 +72,7 @@ struct CudaKernels : PlainKernels {
     return true;
   }
 
-  // Without adapters there are none.
+  // Without adapters, the list is empty.
   static Parts<void> parts_of(const Linear& linear) {
     Parts<void> parts{};
     for (size_t p = 0; p < linear.b.size(); p++) {
@@ -87,11 +88,11 @@ struct CudaKernels : PlainKernels {
   static int64_t rank_of(const Linear& linear) { return linear.adapted() ? linear.rank() : 8; }
   static void* pointer(const Tensor& tensor) { return tensor.defined() ? tensor.data_ptr() : nullptr; }
 
-  // The two parts of [gate | up], or none.
+  // Whether the adapters are the two parts of [gate | up], or there are none.
   static bool halves(const Linear& linear, int64_t width) {
     return !linear.adapted() || (linear.b.size() == 2 && linear.start[0] == 0 && linear.start[1] == width && linear.b[0].size(0) == width);
   }
-  // A part that is all columns, or none.
+  // Whether the adapter covers all columns, or there is none.
   static bool whole(const Linear& linear, int64_t width) {
     return !linear.adapted() || (linear.b.size() == 1 && linear.b[0].size(0) == width);
   }
@@ -139,7 +140,7 @@ struct CudaKernels : PlainKernels {
              inverse.data_ptr(), static_cast<int>(x.size(1)), static_cast<float>(epsilon));
   }
 
-  // The blocks of a norm, each of some whole rows. Where tokens are few, a thread works on one pack of its rows.
+  // The launch of a norm: each block works on a few whole rows. If there are few tokens, each thread works on one pack of its rows.
   struct Rows {
     dim3 grid, block;
 
@@ -155,10 +156,10 @@ struct CudaKernels : PlainKernels {
     }
     normed = at::empty_like(y);
     inverse = at::empty({y.size(0)}, y.options().dtype(at::kFloat));
-    auto& made = program(y.scalar_type(), rank_of(linear));
-    bool many = y.size(0) >= FILLS_GPU, mma = made.mma && linear.adapted() && many;
+    auto& kernels = program(y.scalar_type(), rank_of(linear));
+    bool many = y.size(0) >= FILLS_GPU, mma = kernels.mma && linear.adapted() && many;
     Rows rows(y, many, mma);
-    made.run(mma ? "mma_add_up_norm" : many ? "add_up_norm_many" : "add_up_norm", rows.grid, rows.block, y.data_ptr(), pointer(u),
+    kernels.run(mma ? "mma_add_up_norm" : many ? "add_up_norm_many" : "add_up_norm", rows.grid, rows.block, y.data_ptr(), pointer(u),
              more.data_ptr(), parts_of(linear), weight.data_ptr(), normed.data_ptr(), inverse.data_ptr(), static_cast<int>(y.size(0)),
              static_cast<int>(y.size(1)), static_cast<float>(epsilon));
   }
@@ -170,10 +171,10 @@ struct CudaKernels : PlainKernels {
       return PlainKernels::rms_norm_backward(grad, x, weight, inverse, more, du, a);
     }
     auto dx = at::empty_like(x);
-    auto& made = program(x.scalar_type());
-    bool many = x.size(0) >= FILLS_GPU, mma = made.mma && adapted && many;
+    auto& kernels = program(x.scalar_type());
+    bool many = x.size(0) >= FILLS_GPU, mma = kernels.mma && adapted && many;
     Rows rows(x, many, mma);
-    made.run(mma ? "mma_rms_norm_backward" : many ? "rms_norm_backward_many" : "rms_norm_backward", rows.grid, rows.block,
+    kernels.run(mma ? "mma_rms_norm_backward" : many ? "rms_norm_backward_many" : "rms_norm_backward", rows.grid, rows.block,
              grad.data_ptr(), x.data_ptr(), weight.data_ptr(), inverse.data_ptr(), pointer(more), pointer(du),
              adapted ? a.data_ptr() : nullptr, dx.data_ptr(), static_cast<int>(x.size(1)), adapted ? static_cast<int>(a.size(0)) : 0, static_cast<int>(x.size(0)));
     return dx;
@@ -185,13 +186,13 @@ struct CudaKernels : PlainKernels {
       return PlainKernels::add_up_turn(rows, u, linear, heads);
     }
     auto count = heads.queries + 2 * heads.keys;
-    auto& made = program(rows.scalar_type(), rank_of(linear));
-    bool mma = made.mma && half % STRIPE == 0 && heads.repeats == 1;
+    auto& kernels = program(rows.scalar_type(), rank_of(linear));
+    bool mma = kernels.mma && half % STRIPE == 0 && heads.repeats == 1;
     Tensor repeated;
     if (heads.repeats > 1) repeated = at::empty({rows.size(0), 2, heads.queries, heads.width}, rows.options());
     dim3 grid = mma ? dim3(blocks(count * half, STRIPE), blocks(rows.size(0), TILES))
                     : dim3(blocks(rows.size(0), MANY), blocks(count * half, BLOCK * pack(rows)));
-    made.run(mma ? "mma_add_up_turn" : "add_up_turn", grid, BLOCK, rows.data_ptr(), pointer(u), parts_of(linear), heads.cos.data_ptr(),
+    kernels.run(mma ? "mma_add_up_turn" : "add_up_turn", grid, BLOCK, rows.data_ptr(), pointer(u), parts_of(linear), heads.cos.data_ptr(),
              heads.sin.data_ptr(), heads.positions.data_ptr(), pointer(repeated), static_cast<int>(heads.queries), static_cast<int>(heads.keys),
              static_cast<int>(half), static_cast<int>(rows.size(0)));
     return repeated;
@@ -200,7 +201,7 @@ struct CudaKernels : PlainKernels {
   Tensor turn_back(const Tensor& q, const Tensor& k, const Tensor& v, const Heads& heads) override {
     auto half = heads.width / 2;
     if (half % pack(q) != 0) return PlainKernels::turn_back(q, k, v, heads);
-    // Heads of a token lie together, tokens at one distance.
+    // Whether the heads of a token are contiguous, and tokens are at a constant distance.
     auto even = [&](const Tensor& x) {
       bool is = x.stride(3) == 1 && x.stride(2) == heads.width && x.stride(0) == x.size(1) * x.stride(1) &&
                 x.stride(1) % pack(x) == 0 && reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 == 0;
@@ -222,17 +223,17 @@ struct CudaKernels : PlainKernels {
       return PlainKernels::swiglu(gates, u, gate_up);
     }
     auto y = at::empty({tokens, width}, gates.options());
-    auto& made = program(y.scalar_type(), rank_of(gate_up));
-    bool mma = made.mma && gate_up.adapted();
+    auto& kernels = program(y.scalar_type(), rank_of(gate_up));
+    bool mma = kernels.mma && gate_up.adapted();
     int count = static_cast<int>(tokens), columns = static_cast<int>(width);
     if (mma) {
-      made.run("mma_swiglu", blocks(width, STRIPE), BLOCK, gates.data_ptr(), u.data_ptr(), y.data_ptr(), parts_of(gate_up), count, columns);
+      kernels.run("mma_swiglu", blocks(width, STRIPE), BLOCK, gates.data_ptr(), u.data_ptr(), y.data_ptr(), parts_of(gate_up), count, columns);
     } else {
       auto name = gate_up.adapted() ? "swiglu_adapted" : "swiglu";
       unsigned stretches = blocks(width, SPAN_BLOCK * pack(y));
-      // As few tokens a block as leave all blocks at work at once.
-      int span = gate_up.adapted() ? blocks(tokens, std::max(1u, made.at_once(name, SPAN_BLOCK) / stretches)) : 1;
-      made.run(name, dim3(blocks(tokens, span), stretches), SPAN_BLOCK, gates.data_ptr(), pointer(u), y.data_ptr(), parts_of(gate_up),
+      // As few tokens per block as still let all blocks run at the same time.
+      int span = gate_up.adapted() ? blocks(tokens, std::max(1u, kernels.at_once(name, SPAN_BLOCK) / stretches)) : 1;
+      kernels.run(name, dim3(blocks(tokens, span), stretches), SPAN_BLOCK, gates.data_ptr(), pointer(u), y.data_ptr(), parts_of(gate_up),
                count, columns, span);
     }
     return y;
@@ -249,18 +250,18 @@ struct CudaKernels : PlainKernels {
     }
     SwigluGrads grads;
     grads.gates = at::empty_like(gates);
-    auto& made = program(grad.scalar_type(), rank_of(gate_up));
+    auto& kernels = program(grad.scalar_type(), rank_of(gate_up));
     int count = static_cast<int>(tokens), columns = static_cast<int>(width);
     if (adapted) {
       grads.down.a = at::empty_like(down.a);
       for (const auto& b : gate_up.b) grads.gate_up.b.push_back(at::empty_like(b));
-      made.run(made.mma ? "mma_swiglu_backward" : "swiglu_adapted_backward", blocks(width, made.mma ? STRIPE : BAND), BLOCK,
+      kernels.run(kernels.mma ? "mma_swiglu_backward" : "swiglu_adapted_backward", blocks(width, kernels.mma ? STRIPE : BAND), BLOCK,
                grad.data_ptr(), gates.data_ptr(), u.data_ptr(), parts_of(gate_up), du.data_ptr(), down.a.data_ptr(), grads.gates.data_ptr(), grads.down.a.data_ptr(), grads.gate_up.b[0].data_ptr(),
                grads.gate_up.b[1].data_ptr(), count, columns);
       return grads;
     }
     grads.output = at::empty_like(grad);
-    made.run("swiglu_backward", dim3(blocks(tokens, 1), blocks(width, SPAN_BLOCK * pack(grad))), SPAN_BLOCK, grad.data_ptr(),
+    kernels.run("swiglu_backward", dim3(blocks(tokens, 1), blocks(width, SPAN_BLOCK * pack(grad))), SPAN_BLOCK, grad.data_ptr(),
              gates.data_ptr(), grads.gates.data_ptr(), grads.output.data_ptr(), columns);
     return grads;
   }
@@ -274,17 +275,18 @@ struct CudaKernels : PlainKernels {
     return losses;
   }
 
-  // How `down` and `back` share out their work: blocks of `span` tokens and a stretch of columns, whose sums the last of them adds up.
+  // How `down` and `back` divide their work. A block works on `span` tokens and a range of columns. The last block that finishes adds up
+  // the blocks' sums.
   struct Sums {
     int span;
     dim3 grid;
     Tensor parts;
 
-    Sums(Program& made, const char* name, const Tensor& x, int64_t width, unsigned groups, int64_t rank) {
+    Sums(Program& kernels, const char* name, const Tensor& x, int64_t width, unsigned groups, int64_t rank) {
       auto tokens = x.size(0);
       auto stretches = blocks(width, BLOCK * pack(x));
-      // All blocks at once, or in equal turns.
-      auto fair = blocks(tokens * stretches * groups, made.at_once(name, BLOCK));
+      // All blocks run at the same time, or in equal rounds.
+      auto fair = blocks(tokens * stretches * groups, kernels.at_once(name, BLOCK));
       span = MANY * blocks(fair, MANY * blocks(fair, SUMMED));
       grid = dim3(stretches, blocks(tokens, span), groups);
       parts = at::empty({groups, stretches, tokens, rank}, x.options().dtype(at::kFloat));
@@ -292,66 +294,66 @@ struct CudaKernels : PlainKernels {
     bool fit() const { return grid.y * grid.z <= ARRIVALS; }
   };
 
-  // Groups of 8 rows, whatever the rank.
+  // Whether `down` can use this matrix: it works on groups of 8 rows, whatever the rank.
   static bool fits_below(const Tensor& a) { return fits_whole(a) && a.size(0) % 8 == 0 && a.size(0) <= 4 * HIGHEST_RANK; }
 
   Tensor down(const Tensor& x, const Tensor& a, double scale) override {
     if (!fits(x) || !fits_below(a)) return PlainKernels::down(x, a, scale);
-    auto& made = program(x.scalar_type());
+    auto& kernels = program(x.scalar_type());
     auto tokens = x.size(0), count = a.size(0);
     auto u = at::empty({tokens, count}, x.options());
-    int width = static_cast<int>(x.size(1)), rows = static_cast<int>(count), of = static_cast<int>(tokens);
-    if (made.mma) {
-      made.run("mma_down", dim3(blocks(tokens, 8), blocks(count, 16)), ROW_BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(), width,
-               rows, of, x.stride(0), static_cast<float>(scale));
+    int width = static_cast<int>(x.size(1)), rows = static_cast<int>(count), token_count = static_cast<int>(tokens);
+    if (kernels.mma) {
+      kernels.run("mma_down", dim3(blocks(tokens, 8), blocks(count, 16)), ROW_BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(), width,
+               rows, token_count, x.stride(0), static_cast<float>(scale));
       return u;
     }
-    Sums sums(made, "down", x, width, blocks(count, 8), 8);
+    Sums sums(kernels, "down", x, width, blocks(count, 8), 8);
     if (!sums.fit()) return PlainKernels::down(x, a, scale);
-    made.run("down", sums.grid, BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(), sums.parts.data_ptr(), width, rows, of, x.stride(0),
+    kernels.run("down", sums.grid, BLOCK, x.data_ptr(), a.data_ptr(), u.data_ptr(), sums.parts.data_ptr(), width, rows, token_count, x.stride(0),
              sums.span, static_cast<float>(scale));
     return u;
   }
 
   void add_up(Tensor& y, const Tensor& u, const Linear& linear, const Tensor& more) override {
-    // With `more`, the parts must cover all columns.
+    // If `more` is given, the parts must cover all columns.
     bool all = linear.b.size() == 1 && linear.b[0].size(0) == y.size(1);
     if (!linear.adapted() || !fits(y) || !fits(linear) || !fits_whole(u) ||
         (more.defined() && (!all || !fits(more) || more.stride(0) != y.stride(0)))) {
       return PlainKernels::add_up(y, u, linear, more);
     }
-    auto& made = program(y.scalar_type(), linear.rank());
+    auto& kernels = program(y.scalar_type(), linear.rank());
     auto parts = static_cast<unsigned>(linear.b.size());
-    dim3 grid = made.mma ? dim3(blocks(widest(linear), STRIPE), blocks(y.size(0), TILES), parts)
+    dim3 grid = kernels.mma ? dim3(blocks(widest(linear), STRIPE), blocks(y.size(0), TILES), parts)
                          : dim3(blocks(y.size(0), MANY), parts, blocks(widest(linear), BLOCK * pack(y)));
-    made.run(made.mma ? "mma_add_up" : "add_up", grid, BLOCK, y.data_ptr(), u.data_ptr(), pointer(more), parts_of(linear), static_cast<int>(y.size(0)),
+    kernels.run(kernels.mma ? "mma_add_up" : "add_up", grid, BLOCK, y.data_ptr(), u.data_ptr(), pointer(more), parts_of(linear), static_cast<int>(y.size(0)),
              y.stride(0));
   }
 
   Tensor back(const Tensor& grad, const Linear& linear) override {
     if (!fits(grad) || !fits(linear)) return PlainKernels::back(grad, linear);
-    auto& made = program(grad.scalar_type(), linear.rank());
+    auto& kernels = program(grad.scalar_type(), linear.rank());
     auto du = at::empty({grad.size(0), linear.a.size(0)}, grad.options());
     int tokens = static_cast<int>(grad.size(0));
     auto parts = static_cast<unsigned>(linear.b.size());
-    if (made.mma) {
-      made.run("mma_back", dim3(blocks(tokens, 8), parts), ROW_BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(), tokens,
+    if (kernels.mma) {
+      kernels.run("mma_back", dim3(blocks(tokens, 8), parts), ROW_BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(), tokens,
                grad.stride(0), static_cast<float>(linear.scale));
       return du;
     }
-    Sums sums(made, "back", grad, widest(linear), parts, linear.rank());
+    Sums sums(kernels, "back", grad, widest(linear), parts, linear.rank());
     if (!sums.fit()) return PlainKernels::back(grad, linear);
-    made.run("back", sums.grid, BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(), sums.parts.data_ptr(), tokens, grad.stride(0),
+    kernels.run("back", sums.grid, BLOCK, grad.data_ptr(), parts_of(linear), du.data_ptr(), sums.parts.data_ptr(), tokens, grad.stride(0),
              sums.span, static_cast<float>(linear.scale));
     return du;
   }
 
   void add_back(Tensor& dx, const Tensor& du, const Tensor& a) override {
     if (!fits_whole(dx) || !fits_below(a)) return PlainKernels::add_back(dx, du, a);
-    auto& made = program(dx.scalar_type());
-    dim3 grid = made.mma ? dim3(blocks(dx.size(1), STRIPE), blocks(dx.size(0), TILES))
+    auto& kernels = program(dx.scalar_type());
+    dim3 grid = kernels.mma ? dim3(blocks(dx.size(1), STRIPE), blocks(dx.size(0), TILES))
                          : dim3(blocks(dx.size(0), MANY), blocks(dx.size(1), BLOCK * pack(dx)));
-    made.run(made.mma ? "mma_add_back" : "add_back", grid, BLOCK, dx.data_ptr(), du.data_ptr(),
+    kernels.run(kernels.mma ? "mma_add_back" : "add_back", grid, BLOCK, dx.data_ptr(), du.data_ptr(),
              a.data_ptr(), static_cast<int>(dx.size(1)), static_cast<int>(a.size(0)), static_cast<int>(dx.size(0)));
   }
 
@@ -367,21 +369,21 @@ struct CudaKernels : PlainKernels {
       grads.b.push_back(at::empty_like(linear.b[p]));
       outs.b[p] = grads.b[p].data_ptr();
     }
-    auto& made = program(linear.a.scalar_type(), linear.rank());
+    auto& kernels = program(linear.a.scalar_type(), linear.rank());
     auto tokens = static_cast<int>(u.size(0)), count = static_cast<int>(linear.a.size(0)), rank = static_cast<int>(linear.rank());
-    if (made.mma) return outers(made, of_a, of_b, grads, du, x, grad, u, linear);
+    if (kernels.mma) return outers(kernels, of_a, of_b, grads, du, x, grad, u, linear);
     if (of_a) {
-      made.run("grad_a", dim3(blocks(x.size(1), 8 * pack(x)), blocks(count, rank)), dim3(8, 32), x.data_ptr(), du.data_ptr(),
+      kernels.run("grad_a", dim3(blocks(x.size(1), 8 * pack(x)), blocks(count, rank)), dim3(8, 32), x.data_ptr(), du.data_ptr(),
                grads.a.data_ptr(), static_cast<int>(x.size(1)), count, tokens, x.stride(0));
     }
     if (of_b) {
       dim3 grid(blocks(widest(linear), 8 * pack(grad)), static_cast<unsigned>(linear.b.size()));
-      made.run("grad_b", grid, dim3(8, 32), grad.data_ptr(), u.data_ptr(), parts_of(linear), outs, tokens, grad.stride(0));
+      kernels.run("grad_b", grid, dim3(8, 32), grad.data_ptr(), u.data_ptr(), parts_of(linear), outs, tokens, grad.stride(0));
     }
   }
 
-  // All of a layer's sums over tokens in one launch.
-  static void outers(Program& made, bool of_a, bool of_b, AdapterGrads& grads, const Tensor& du, const Tensor& x, const Tensor& grad,
+  // Computes all of a layer's sums over tokens in one launch.
+  static void outers(Program& kernels, bool of_a, bool of_b, AdapterGrads& grads, const Tensor& du, const Tensor& x, const Tensor& grad,
                      const Tensor& u, const Linear& linear) {
     Outers<void> jobs{};
     unsigned next = 0;
@@ -400,13 +402,13 @@ struct CudaKernels : PlainKernels {
     for (size_t p = 0; of_b && p < linear.b.size(); p++) {
       add(grad, linear.start[p], linear.b[p].size(0), u, p * rank, rank, grads.b[p].data_ptr(), true);
     }
-    made.run("mma_outer", dim3(blocks(widest, STRIPE), next), BLOCK, jobs, static_cast<int>(u.size(0)));
+    kernels.run("mma_outer", dim3(blocks(widest, STRIPE), next), BLOCK, jobs, static_cast<int>(u.size(0)));
   }
 };
 
 }  // namespace
 
-// The kernels of this process, whose first use of a type and rank compiles them.
+// The kernels of this process. The first use of a type and rank compiles them.
 SHIM_API LlamaKernels* mcc_llama_kernels() {
   GUARD(nullptr, {
     static CudaKernels kernels;

@@ -1,7 +1,8 @@
-// MobileNetV2's layers up to the pooled features, as one step of autograd for the stem with the first block, for each other block and
-// for the tail. Activations lie as rows of channels. Pointwise convolutions are cuBLASLt's matrix products; a convolution's raw
-// output is stored and normalised by whoever reads it (kernels/mobilenet.cu). The sums over rows that normalise a pointwise layer's
-// output follow from its few inputs, forward and backward, so that its wide output is written once and read once each way.
+// MobileNetV2's layers up to the pooled features, as operations of autograd: one for the stem with the first block, one for each other
+// block and one for the tail. Activations are stored as rows of channels. Pointwise convolutions are matrix products by cuBLASLt. A
+// convolution's raw output is stored, and the kernels that read it normalise it (kernels/mobilenet.cu). The sums over rows that normalise
+// a pointwise layer's output are computed from its input, which has few channels, forward and backward; so its wide output is written
+// once and read once in each direction.
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -22,15 +23,16 @@ using at::Tensor;
 
 namespace {
 
-// Threads of most blocks.
+// Threads per block for most kernels.
 constexpr int BLOCK = 256;
-// Blocks of a pass over rows for each that fits on the GPU at once: few, because each ends in a sum.
+// For a pass over rows, the number of blocks per block that runs on the GPU at the same time. It is low, because each block ends with a
+// sum.
 constexpr int TURNS = 2;
 
 struct Program : Kernels {
   explicit Program(at::ScalarType kind) {
     std::vector<std::string> options;
-    // Before Hopper, NVRTC 13.0.88 dies by SIGSEGV of `pool` and `mask` in one source, unless it optimises a little less.
+    // For architectures before Hopper, NVRTC 13.0.88 crashes (SIGSEGV) on a source with both `pool` and `mask`, unless it optimises less.
     if (architecture < 90) options.push_back("--Ofast-compile=min");
     compile({"mobilenet.cu"}, kind, options);
   }
@@ -38,18 +40,18 @@ struct Program : Kernels {
 
 Program& program(at::ScalarType kind) {
   static std::mutex lock;
-  static std::map<std::pair<at::ScalarType, int>, Program> made;
+  static std::map<std::pair<at::ScalarType, int>, Program> programs;
   std::lock_guard guard(lock);
   auto at = std::pair(kind, static_cast<int>(c10::cuda::current_device()));
-  auto found = made.find(at);
-  if (found == made.end()) found = made.try_emplace(at, kind).first;
-  return found->second;
+  auto entry = programs.find(at);
+  if (entry == programs.end()) entry = programs.try_emplace(at, kind).first;
+  return entry->second;
 }
 
 unsigned blocks(int64_t count, int64_t each) { return static_cast<unsigned>((count + each - 1) / each); }
 int pack(const Tensor& x) { return static_cast<int>(16 / x.element_size()); }
 
-// Feature maps' sizes.
+// The size of feature maps.
 struct Size {
   int64_t images, height, width;
   int64_t rows() const { return images * height * width; }
@@ -59,9 +61,9 @@ struct Size {
 // A convolution with its batch normalisation.
 struct Layer {
   Tensor weight, gamma, beta, running_mean, running_variance;
-  Tensor matrix;                     // a pointwise layer's weight in the type of activations [outputs, inputs]
+  Tensor matrix;                     // a pointwise layer's weight in the type of activations, [outputs, inputs]
   int64_t channels = 0;
-  float *sums = nullptr, *grads = nullptr;   // of this pass, [2, channels]
+  float *sums = nullptr, *grads = nullptr;   // sums of this pass, [2, channels]
   double count = 0;
 
   Norm norm() const {
@@ -70,12 +72,13 @@ struct Layer {
   }
 };
 
-// What the steps of one pass share.
+// What the operations of one pass share.
 struct Flow {
   at::ScalarType kind;
-  Tensor arena;                      // sums, zero at first
+  Tensor arena;                      // sums, initially zero
   float* next = nullptr;
-  // The gradient of a block's output lacks this constant for each channel: the normalisation before it does not see constants.
+  // A constant for each channel, which must be added to the gradient of a block's output. It is left out because the normalisation before
+  // it cancels constants.
   float* constant = nullptr;
 
   float* take(int64_t count) { return std::exchange(next, next + count); }
@@ -85,33 +88,33 @@ Tensor rows_of(const Flow& flow, const Tensor& like, int64_t rows, int64_t colum
   return at::empty({rows, columns}, like.options().dtype(flow.kind));
 }
 
-dim3 over_rows(Program& made, const char* name, const Tensor& like, int64_t channels, int64_t rows) {
+dim3 over_rows(Program& kernels, const char* name, const Tensor& like, int64_t channels, int64_t rows) {
   unsigned across = blocks(channels, LANES * pack(like));
-  unsigned wanted = std::max(1u, TURNS * made.at_once(name, BLOCK) / across);
+  unsigned wanted = std::max(1u, TURNS * kernels.at_once(name, BLOCK) / across);
   return {across, std::min(blocks(rows, ROWS), wanted)};
 }
 
-// How the kernels of depthwise convolutions divide their work: one round of blocks, each of which takes columns until none are left.
+// How the kernels of depthwise convolutions divide their work: one round of blocks, and each block takes columns until none are left.
 struct Division {
   Maps maps;
   dim3 grid;
 };
 
-Division divide(Program& made, const char* name, Size in, int64_t channels, int64_t stride) {
+Division divide(Program& kernels, const char* name, Size in, int64_t channels, int64_t stride) {
   auto out = in.over(stride);
   Maps m{};
   m.images = in.images, m.height = in.height, m.width = in.width, m.out_height = out.height, m.out_width = out.width, m.channels = channels;
-  // As equal as can be: a band of few rows costs as many neighbours as a whole one.
+  // Bands are as equal as possible, because a band with few rows reads as many neighbours as one with many.
   m.high = blocks(out.height, blocks(out.height, stride == 1 ? MOST_HIGH<1> : MOST_HIGH<2>));
   m.bands = blocks(out.height, m.high);
   m.blocks = m.bands * blocks(out.images * out.width, STRIPS);
   unsigned across = blocks(channels, 2 * PAIRS);
-  return {m, dim3(across, std::min<unsigned>(m.blocks, std::max(1u, made.at_once(name, BLOCK) / across)))};
+  return {m, dim3(across, std::min<unsigned>(m.blocks, std::max(1u, kernels.at_once(name, BLOCK) / across)))};
 }
 
-// Equal parts of a product over many rows, as many as give all multiprocessors work.
-int64_t parts(const Program& made, int64_t rows, int64_t m, int64_t n) {
-  int64_t wanted = std::min<int64_t>(2 * made.processors / (blocks(m, 128) * blocks(n, 128)), rows / 512);
+// The number of equal parts into which a product over many rows is divided, so that all multiprocessors have work.
+int64_t parts(const Program& kernels, int64_t rows, int64_t m, int64_t n) {
+  int64_t wanted = std::min<int64_t>(2 * kernels.processors / (blocks(m, 128) * blocks(n, 128)), rows / 512);
   for (int64_t batch = std::max<int64_t>(wanted, 1); batch > 1; batch--) {
     if (rows % batch == 0) return batch;
   }
@@ -120,27 +123,27 @@ int64_t parts(const Program& made, int64_t rows, int64_t m, int64_t n) {
 
 // ---------- layers ----------
 
-// A pointwise layer x -> its raw output, with what its gradients need besides.
+// The raw output of a pointwise layer with input x, and what else its gradients need.
 struct Expanded {
   Tensor x, product, raw;
   const float* input_sums;
 };
 
 Expanded expand(const Flow& flow, const Tensor& x, const float* input_sums, const Layer& layer) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   Expanded e{x, {}, rows_of(flow, x, x.size(0), layer.channels), input_sums};
   convolve_into(e.raw, x, layer.matrix, true);
   int64_t inputs = x.size(1);
-  auto batch = parts(made, x.size(0), inputs, inputs);
+  auto batch = parts(kernels, x.size(0), inputs, inputs);
   auto gram = outer(x, x, batch);
   gram = batch > 1 ? gram.sum(0) : gram[0];
-  // The patches' column of ones sums up the others.
+  // The column of ones in the patches gives the sums of the other columns.
   if (input_sums == nullptr) e.input_sums = gram.data_ptr<float>() + 27 * inputs;
   e.product = at::empty({layer.channels, inputs}, gram.options());
-  made.run("moments", blocks(layer.channels, AT_ONCE), SMALL, gram.data_ptr<float>(), layer.matrix.data_ptr(), e.input_sums,
+  kernels.run("moments", blocks(layer.channels, AT_ONCE), SMALL, gram.data_ptr<float>(), layer.matrix.data_ptr(), e.input_sums,
            e.product.data_ptr<float>(), layer.sums, static_cast<int>(inputs), static_cast<int>(layer.channels));
   if (input_sums == nullptr) {
-    // Kept with the product.
+    // Stored with the product, because `gram` is freed.
     e.product = at::cat({e.product, gram.narrow(0, 27, 1)});
     e.input_sums = e.product.data_ptr<float>() + layer.channels * inputs;
   }
@@ -148,38 +151,38 @@ Expanded expand(const Flow& flow, const Tensor& x, const float* input_sums, cons
 }
 
 Tensor depthwise(const Flow& flow, const Tensor& x, const Layer& before, const Layer& layer, Size in, int64_t stride) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   auto out = in.over(stride);
   auto y = rows_of(flow, x, out.rows(), layer.channels);
   const char* name = stride == 1 ? "depthwise_1" : "depthwise_2";
-  auto [maps, grid] = divide(made, name, in, layer.channels, stride);
-  made.run(name, grid, BLOCK, x.data_ptr(), before.norm(), layer.weight.data_ptr<float>(), y.data_ptr(), layer.sums, maps);
+  auto [maps, grid] = divide(kernels, name, in, layer.channels, stride);
+  kernels.run(name, grid, BLOCK, x.data_ptr(), before.norm(), layer.weight.data_ptr<float>(), y.data_ptr(), layer.sums, maps);
   return y;
 }
 
 Tensor activated(const Flow& flow, const Tensor& x, const Layer& layer) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   auto y = at::empty_like(x);
-  made.run("activate", over_rows(made, "activate", x, layer.channels, x.size(0)), BLOCK, x.data_ptr(), layer.norm(), y.data_ptr(),
+  kernels.run("activate", over_rows(kernels, "activate", x, layer.channels, x.size(0)), BLOCK, x.data_ptr(), layer.norm(), y.data_ptr(),
            static_cast<int>(x.size(0)));
   return y;
 }
 
-// The projection of a depthwise layer's output, raw.
+// The raw projection of a depthwise layer's output.
 Tensor project(const Flow& flow, const Tensor& x, const Layer& before, const Layer& layer) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   auto raw = rows_of(flow, x, x.size(0), layer.channels);
   convolve_into(raw, activated(flow, x, before), layer.matrix, true);
-  made.run("add_up", over_rows(made, "add_up", raw, layer.channels, raw.size(0)), BLOCK, raw.data_ptr(), layer.sums,
+  kernels.run("add_up", over_rows(kernels, "add_up", raw, layer.channels, raw.size(0)), BLOCK, raw.data_ptr(), layer.sums,
            static_cast<int>(layer.channels), static_cast<int>(raw.size(0)));
   return raw;
 }
 
-// A projection normalised, with the residual; its sums go to `sums`.
+// The normalised projection plus the residual; its sums are written to `sums`.
 Tensor normalised(const Flow& flow, const Tensor& raw, const Layer& layer, const Tensor& more, float* sums) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   auto y = at::empty_like(raw);
-  made.run("normalise", over_rows(made, "normalise", raw, layer.channels, raw.size(0)), BLOCK, raw.data_ptr(), layer.norm(),
+  kernels.run("normalise", over_rows(kernels, "normalise", raw, layer.channels, raw.size(0)), BLOCK, raw.data_ptr(), layer.norm(),
            more.defined() ? more.data_ptr() : static_cast<void*>(nullptr), y.data_ptr(), sums, static_cast<int>(raw.size(0)));
   return y;
 }
@@ -209,43 +212,45 @@ WeightGrad weight_grad(const Grads& grads, const Tensor& partial, const Expanded
           grads.weight.data_ptr<float>()};
 }
 
-// From the gradient of a block's output to that of its depthwise layer's input, normalised, where relu6 let it through.
+// From the gradient of a block's output, computes the gradient of the normalised input of its depthwise layer, zero outside relu6's
+// linear range.
 struct Lower {
   Tensor grad, partial;
 };
 
 Lower lower_back(const Flow& flow, const Tensor& grad, const Tensor& projected, const Layer& projection, const Tensor& deep,
                  const Layer& depth, const Tensor& x, const Layer& before, const Grads& of_depth, Size in, int64_t stride) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   int count = static_cast<int>(grad.size(0)), channels = static_cast<int>(projection.channels);
-  made.run("add_up_back", over_rows(made, "add_up_back", grad, channels, count), BLOCK, grad.data_ptr(), projected.data_ptr(),
+  kernels.run("add_up_back", over_rows(kernels, "add_up_back", grad, channels, count), BLOCK, grad.data_ptr(), projected.data_ptr(),
            projection.grads, channels, count);
   auto raw = at::empty_like(projected);
-  made.run("normalise_back", over_rows(made, "normalise_back", grad, channels, count), BLOCK, grad.data_ptr(), projected.data_ptr(),
+  kernels.run("normalise_back", over_rows(kernels, "normalise_back", grad, channels, count), BLOCK, grad.data_ptr(), projected.data_ptr(),
            projection.norm(), static_cast<const float*>(projection.grads), raw.data_ptr(), count);
   auto through = at::empty_like(deep);
   convolve_into(through, raw, projection.matrix, false);
   auto active = at::empty_like(deep);
-  made.run("mask", over_rows(made, "mask", deep, depth.channels, count), BLOCK, through.data_ptr(), deep.data_ptr(), depth.norm(),
+  kernels.run("mask", over_rows(kernels, "mask", deep, depth.channels, count), BLOCK, through.data_ptr(), deep.data_ptr(), depth.norm(),
            static_cast<void*>(nullptr), active.data_ptr(), depth.grads, 0, count);
-  auto partial = outer(raw, active, parts(made, count, channels, depth.channels));
+  auto partial = outer(raw, active, parts(kernels, count, channels, depth.channels));
   active.reset();
   auto dx = at::empty_like(x);
   of_depth.weight.zero_();
   const char* name = stride == 1 ? "depthwise_back_1" : "depthwise_back_2";
-  auto [maps, grid] = divide(made, name, in, depth.channels, stride);
-  made.run(name, grid, BLOCK, through.data_ptr(), deep.data_ptr(), depth.norm(), static_cast<const float*>(depth.grads), x.data_ptr(),
+  auto [maps, grid] = divide(kernels, name, in, depth.channels, stride);
+  kernels.run(name, grid, BLOCK, through.data_ptr(), deep.data_ptr(), depth.norm(), static_cast<const float*>(depth.grads), x.data_ptr(),
            before.norm(), depth.weight.data_ptr<float>(), dx.data_ptr(), before.grads, of_depth.weight.data_ptr<float>(), maps);
   return {dx, partial};
 }
 
-// The gradient of a pointwise layer's input from that of its normalised output, plus `more`, the output's.
+// The gradient of a pointwise layer's input, computed from that of its normalised output, plus `more`: the gradient of the block's
+// output.
 Tensor expand_back(Flow& flow, const Tensor& grad, const Expanded& e, const Layer& layer, const Tensor& more) {
-  auto& made = program(flow.kind);
+  auto& kernels = program(flow.kind);
   auto inputs = e.x.size(1);
   auto scaled = at::empty_like(layer.matrix), minus = at::empty({inputs, layer.channels}, layer.matrix.options());
   auto* constant = flow.take(inputs);
-  made.run("unfold", blocks(layer.channels, pack(minus)), BLOCK, layer.matrix.data_ptr(), layer.norm(), static_cast<const float*>(layer.grads),
+  kernels.run("unfold", blocks(layer.channels, pack(minus)), BLOCK, layer.matrix.data_ptr(), layer.norm(), static_cast<const float*>(layer.grads),
            scaled.data_ptr(), minus.data_ptr(), static_cast<const float*>(more.defined() ? flow.constant : nullptr), constant,
            static_cast<int>(inputs));
   auto square = at::empty({inputs, inputs}, layer.matrix.options());
@@ -263,7 +268,7 @@ Tensor expand_partial(const Flow& flow, const Tensor& grad, const Expanded& e) {
 
 // ---------- steps ----------
 
-// Feature maps [images, channels, height, width] whose memory is `rows`.
+// A view of `rows` as feature maps [images, channels, height, width].
 Tensor as_maps(const Tensor& rows, Size size) {
   return rows.view({size.images, size.height, size.width, rows.size(1)}).permute({0, 3, 1, 2});
 }
@@ -280,7 +285,7 @@ variable_list inputs_of(const Tensor& x, const std::vector<Layer>& layers) {
 
 using Shared = std::shared_ptr<Flow>;
 
-// The stem, which is a pointwise layer of patches, and the first block, which has no expansion.
+// The stem, which is a pointwise layer on patches, and the first block, which has no expansion.
 Tensor head(const Shared& flow, const Tensor& images, const std::vector<Layer>& layers, Size in, float* sums) {
   auto size = in.over(2);
   auto inputs = inputs_of(images, layers);
@@ -288,10 +293,10 @@ Tensor head(const Shared& flow, const Tensor& images, const std::vector<Layer>& 
   Tensor deep, raw, y;
   {
     at::AutoDispatchBelowADInplaceOrView guard;
-    auto& made = program(flow->kind);
+    auto& kernels = program(flow->kind);
     auto rows = rows_of(*flow, images, size.rows(), PATCH);
     auto given = images.scalar_type() == at::kFloat || images.scalar_type() == flow->kind ? images : images.to(at::kFloat);
-    made.run("patches", blocks(size.rows() * (PATCH / pack(rows)), BLOCK), BLOCK, given.data_ptr(), given.scalar_type() == at::kFloat ? 1 : 0,
+    kernels.run("patches", blocks(size.rows() * (PATCH / pack(rows)), BLOCK), BLOCK, given.data_ptr(), given.scalar_type() == at::kFloat ? 1 : 0,
              given.stride(0), given.stride(1), given.stride(2), given.stride(3), rows.data_ptr(), static_cast<int>(in.height),
              static_cast<int>(in.width), static_cast<int>(size.height), static_cast<int>(size.width), static_cast<int>(size.rows()));
     stem = expand(*flow, rows, nullptr, layers[0]);
@@ -308,7 +313,7 @@ Tensor head(const Shared& flow, const Tensor& images, const std::vector<Layer>& 
       finish(*flow, of_stem.norm(layers[0]), of_depth.norm(layers[1]), of_projection.norm(layers[2], flow->constant),
              weight_grad(of_stem, partial, &stem), weight_grad(of_projection, lower.partial));
       variable_list results{Tensor()};
-      for (const auto* made : {&of_stem, &of_depth, &of_projection}) made->push(results);
+      for (const auto* layer_grads : {&of_stem, &of_depth, &of_projection}) layer_grads->push(results);
       return results;
     });
   }
@@ -341,7 +346,7 @@ Tensor block(const Shared& flow, const Tensor& x, const float* input_sums, const
       finish(*flow, of_wide.norm(layers[0]), of_depth.norm(layers[1]), of_projection.norm(layers[2], constant),
              weight_grad(of_wide, partial, &wide), weight_grad(of_projection, lower.partial));
       variable_list results{as_maps(dx, in)};
-      for (const auto* made : {&of_wide, &of_depth, &of_projection}) made->push(results);
+      for (const auto* layer_grads : {&of_wide, &of_depth, &of_projection}) layer_grads->push(results);
       return results;
     });
   }
@@ -356,22 +361,22 @@ Tensor tail(const Shared& flow, const Tensor& x, const float* input_sums, const 
   Tensor y;
   {
     at::AutoDispatchBelowADInplaceOrView guard;
-    auto& made = program(flow->kind);
+    auto& kernels = program(flow->kind);
     wide = expand(*flow, as_rows(*flow, x), input_sums, layer);
     y = rows_of(*flow, x, size.images, layer.channels);
     dim3 grid(blocks(layer.channels, LANES * pack(y)), static_cast<unsigned>(size.images));
-    made.run("pool", grid, BLOCK, wide.raw.data_ptr(), layer.norm(), y.data_ptr(), area);
+    kernels.run("pool", grid, BLOCK, wide.raw.data_ptr(), layer.norm(), y.data_ptr(), area);
   }
   if (recorded(inputs)) {
     record(inputs, {&y}, [=](const Step&, variable_list&& grads) {
       at::AutoDispatchBelowADInplaceOrView guard;
-      auto& made = program(flow->kind);
+      auto& kernels = program(flow->kind);
       const auto& layer = layers[0];
       Grads of_wide(layer);
       auto grad = grads[0].to(flow->kind).contiguous();
       auto through = at::empty_like(wide.raw);
       int count = static_cast<int>(through.size(0));
-      made.run("mask", over_rows(made, "mask", through, layer.channels, count), BLOCK, grad.data_ptr(), wide.raw.data_ptr(), layer.norm(),
+      kernels.run("mask", over_rows(kernels, "mask", through, layer.channels, count), BLOCK, grad.data_ptr(), wide.raw.data_ptr(), layer.norm(),
                through.data_ptr(), static_cast<void*>(nullptr), layer.grads, area, count);
       auto dx = expand_back(*flow, through, wide, layer, {});
       auto partial = expand_partial(*flow, through, wide);
@@ -384,7 +389,7 @@ Tensor tail(const Shared& flow, const Tensor& x, const float* input_sums, const 
   return y;
 }
 
-// The matrices of pointwise layers in the type of activations; the stem's has as many columns as a patch.
+// Converts the matrices of pointwise layers to the type of activations. The stem's matrix has as many columns as a patch.
 void prepare(Layer& stem, std::vector<std::vector<Layer>*>& groups, at::ScalarType kind) {
   at::NoGradGuard without;
   auto flat = [](const Tensor& weight) {
@@ -409,7 +414,7 @@ void prepare(Layer& stem, std::vector<std::vector<Layer>*>& groups, at::ScalarTy
 
 }  // namespace
 
-// Compiles the kernels for a type.
+// Compiles the kernels for a type of activations.
 SHIM_API int mcc_mobilenet_compile(int kind) {
   GUARD(-1, {
     program(static_cast<at::ScalarType>(kind));
@@ -417,9 +422,9 @@ SHIM_API int mcc_mobilenet_compile(int kind) {
   })
 }
 
-// Images [images, 3, height, width] -> the mean of the last feature maps [images, channels], in training. `parameters`: weight, gamma
-// and beta of each layer, channels last; `running`: its mean and variance. `strides` of blocks; those of one size and stride 1 have
-// residuals. The type of activations is autocast's, or the weights'.
+// Images [images, 3, height, width] -> the mean of the last feature maps [images, channels], in training. `parameters`: weight, gamma and
+// beta of each layer, channels last; `running`: running mean and variance of each layer. `strides`: of each block; blocks with stride 1
+// whose input and output have the same size have residuals. The type of activations is autocast's type, or else that of the weights.
 SHIM_API Tensor* mcc_mobilenet_features(Tensor* images, Tensor* const* parameters, Tensor* const* running, size_t layers,
                                         const int64_t* strides, size_t count) {
   GUARD(nullptr, {
@@ -449,7 +454,7 @@ SHIM_API Tensor* mcc_mobilenet_features(Tensor* images, Tensor* const* parameter
     int64_t floats = 0;
     for (auto& group : each) {
       groups.push_back(&group);
-      // Sums both ways, and those of a block's output and of its input's gradient.
+      // Sums of each layer in both directions, and sums of the block's output and of its input's gradient.
       for (auto& layer : group) floats += 4 * layer.channels + 2 * std::max(layer.channels, layer.weight.size(1));
     }
     prepare(each[0][0], groups, flow->kind);

@@ -1,4 +1,4 @@
-// The group of ranks on GPUs.
+// The process group of ranks on GPUs.
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "group.h"
@@ -6,8 +6,8 @@
 
 std::unique_ptr<PeerCopies> cuda_copies();
 
-// Errors of collectives end in `mc_group_error`: the rank's environment tells NCCL's watchdog to abort communicators that
-// fail or time out, and to leave the process alone.
+// Errors of collectives are reported by `mc_group_error`: the rank's environment tells NCCL's watchdog to abort communicators that fail
+// or time out, without ending the process.
 SHIM_API Group* mcc_group_nccl(c10::intrusive_ptr<c10d::Store>* store, int rank, int world_size, int device,
                                int64_t timeout_ms) {
   GUARD(nullptr, {

@@ -1,4 +1,4 @@
-// Kernels compiled by NVRTC, whose library lies beside libtorch's, for the GPU at hand.
+// Kernels that NVRTC compiles for this process's GPU. NVRTC's library is installed beside libtorch's.
 #pragma once
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAException.h>
@@ -37,12 +37,12 @@ struct Nvrtc {
   }
 
   static void* open() {
-    // libtorch's wheel is torch/lib, NVIDIA's beside it nvidia/cu13/lib.
+    // libtorch's wheel has its libraries in torch/lib, and NVIDIA's are in nvidia/cu13/lib beside it.
     Dl_info info;
     if (dladdr(reinterpret_cast<void*>(&c10::cuda::device_synchronize), &info) != 0) {
       auto folder = std::filesystem::path(info.dli_fname).parent_path() / "../../nvidia/cu13/lib";
       std::error_code absent;
-      // NVRTC opens its other part by name alone.
+      // NVRTC opens its second library by its name alone, so that library must be loaded already.
       for (const auto& file : std::filesystem::directory_iterator(folder, absent)) {
         auto name = file.path().filename().string();
         bool builtins = name.rfind("libnvrtc-builtins.so", 0) == 0;
@@ -51,19 +51,19 @@ struct Nvrtc {
       if (void* library = dlopen((folder / NAME).c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
     }
     if (void* library = dlopen(NAME, RTLD_NOW | RTLD_GLOBAL)) return library;
-    TORCH_CHECK(false, "kernels = fused needs NVRTC, and ", NAME, " is neither beside libtorch nor on the library path: ", dlerror(),
+    TORCH_CHECK(false, "kernels = fused needs NVRTC, and ", NAME, " is neither beside libtorch nor in the library path: ", dlerror(),
                 "; install nvidia-cuda-nvrtc or use kernels = plain");
   }
 
   static constexpr const char* NAME = "libnvrtc.so.13";
 };
 
-// A file of the folder `kernels`: its text, and the kernels that it defines.
+// A file of the folder `kernels`: its text, and the names of the kernels that it defines.
 struct Source {
   const char* text;
   std::vector<const char*> kernels;
 };
-// By name, as the build wrote them.
+// The files by name; the build writes this list.
 inline const std::map<std::string, Source> SOURCES{
 #include "kernels.inc"
 };
@@ -72,7 +72,7 @@ inline const std::map<std::string, Source> SOURCES{
 class Kernels {
  public:
   int processors;
-  // The GPU's architecture, as 90.
+  // The GPU's architecture, such as 90.
   int architecture;
 
   Kernels() {
@@ -82,7 +82,7 @@ class Kernels {
     architecture = properties.major * 10 + properties.minor;
   }
 
-  // Compiles files for a type of activations.
+  // Compiles these files for a type of activations.
   void compile(const std::vector<std::string>& files, at::ScalarType kind, const std::vector<std::string>& more_options) {
     static Nvrtc nvrtc;
     std::string arch = "--gpu-architecture=sm_" + std::to_string(architecture);
@@ -94,7 +94,7 @@ class Kernels {
     for (const auto& file : files) all += "#include \"" + file + "\"\n";
     void* program = nullptr;
     auto created = nvrtc.create(&program, all.c_str(), "kernels.cu", static_cast<int>(names.size()), texts.data(), names.data());
-    TORCH_CHECK(created == 0, "NVRTC cannot begin");
+    TORCH_CHECK(created == 0, "NVRTC cannot create a program");
     if (nvrtc.compile(program, static_cast<int>(options.size()), options.data()) != 0) {
       size_t size = 0;
       nvrtc.log_size(program, &size);
@@ -103,7 +103,7 @@ class Kernels {
       TORCH_CHECK(false, "compiling the fused kernels for ", arch, " failed: ", log);
     }
     size_t size = 0;
-    TORCH_CHECK(nvrtc.cubin_size(program, &size) == 0 && size > 0, "NVRTC made nothing for ", arch);
+    TORCH_CHECK(nvrtc.cubin_size(program, &size) == 0 && size > 0, "NVRTC wrote no code for ", arch);
     std::vector<char> cubin(size);
     nvrtc.cubin(program, cubin.data());
     nvrtc.destroy(&program);
@@ -114,7 +114,7 @@ class Kernels {
     }
   }
 
-  // How many of a kernel's blocks the GPU works on at once.
+  // How many blocks of a kernel run on the GPU at the same time.
   unsigned at_once(const char* name, int block) {
     unsigned& known = places[name];
     if (known == 0) {

@@ -1,6 +1,6 @@
-// Matrix products by cuBLASLt. Its own choice of an algorithm is made for many rows; a step of fine-tuning has a few hundred, where
-// others are often faster. cuBLASLt's header is not in the wheels that the shim is built with: what is used of it is declared here
-// (CUDA 13, cublasLt.h).
+// Matrix products by cuBLASLt. cuBLASLt chooses algorithms that suit many rows, but a step of fine-tuning has a few hundred, for which
+// others are often faster. cuBLASLt's header is not in the wheels that the shim is built with, so this file declares what it uses (CUDA
+// 13, cublasLt.h).
 #include "product.h"
 
 #include <ATen/Context.h>
@@ -33,7 +33,7 @@ enum { COMPUTE_32F = 68, COMPUTE_32F_FAST_TF32 = 77 };
 enum { DESC_TRANSA = 3, DESC_TRANSB = 4 };
 enum { LAYOUT_BATCH = 5, LAYOUT_APART = 6 };
 enum { PREF_MAX_WORKSPACE = 1, PREF_REDUCTIONS = 3 };
-// Partial sums are added in place or in fp32, never in the output's own type.
+// Partial sums are added in place or in fp32, never in the output's type.
 constexpr uint32_t REDUCTIONS = 1 | 2;
 
 extern "C" {
@@ -52,17 +52,18 @@ int cublasLtMatmul(void*, void*, const void*, const void*, void*, const void*, v
 
 constexpr size_t WORKSPACE = 64 << 20;
 constexpr int CANDIDATES = 16;
-// A shape that comes this often is worth trying all candidates; rows of any length come once or twice.
+// After a shape has occurred this often, all candidates are tried. Shapes of rows with varying lengths occur once or twice.
 constexpr int SEEN_UNTIL_TRIED = 4;
 constexpr int TRIES = 3;
 
 void check(int status, const char* what) { TORCH_CHECK(status == 0, what, " of cuBLASLt failed with status ", status); }
 
-// A product d = op(a) op(b) (+ c), of `batch` pieces along the rows of a and b if `a` is transposed; sizes are a piece's.
+// A product d = op(a) op(b) (+ c). If `a` is transposed, the rows of a and b are divided into `batch` pieces, and the sizes are those of
+// one piece.
 struct Shape {
   int64_t m, n, k;
   bool transposed_a, transposed_b;
-  int64_t stride_a;   // of rows
+  int64_t stride_a;   // between rows of a
   at::ScalarType kind, out;
   bool tf32, adds;
   int64_t batch;
@@ -94,14 +95,14 @@ struct Products {
   Products() { check(cublasLtCreate(&handle), "starting"); }
 
   static void* layout(int type, int64_t rows, int64_t columns, int64_t stride, int64_t batch, int64_t apart) {
-    void* made = nullptr;
-    check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, stride), "a layout");
+    void* descriptor = nullptr;
+    check(cublasLtMatrixLayoutCreate(&descriptor, type, rows, columns, stride), "a layout");
     if (batch > 1) {
       int32_t count = static_cast<int32_t>(batch);
-      check(cublasLtMatrixLayoutSetAttribute(made, LAYOUT_BATCH, &count, sizeof count), "a layout");
-      check(cublasLtMatrixLayoutSetAttribute(made, LAYOUT_APART, &apart, sizeof apart), "a layout");
+      check(cublasLtMatrixLayoutSetAttribute(descriptor, LAYOUT_BATCH, &count, sizeof count), "a layout");
+      check(cublasLtMatrixLayoutSetAttribute(descriptor, LAYOUT_APART, &apart, sizeof apart), "a layout");
     }
-    return made;
+    return descriptor;
   }
 
   Plan& plan(const Shape& s) {
@@ -110,7 +111,7 @@ struct Products {
     if (!is_new) return plan;
     int type = type_of(s.kind);
     check(cublasLtMatmulDescCreate(&plan.operation, s.kind == at::kFloat && s.tf32 ? COMPUTE_32F_FAST_TF32 : COMPUTE_32F, 0), "a product");
-    // cuBLAS counts columns first: the product is d^T [n, m] = op(b)^T op(a)^T.
+    // cuBLAS stores matrices by columns, so the product is d^T [n, m] = op(b)^T op(a)^T.
     int32_t first = s.transposed_b ? 1 : 0, second = s.transposed_a ? 1 : 0;
     check(cublasLtMatmulDescSetAttribute(plan.operation, DESC_TRANSA, &first, sizeof first), "an attribute");
     check(cublasLtMatmulDescSetAttribute(plan.operation, DESC_TRANSB, &second, sizeof second), "an attribute");
@@ -123,11 +124,11 @@ struct Products {
     check(cublasLtMatmulPreferenceSetAttribute(preference, PREF_MAX_WORKSPACE, &WORKSPACE, sizeof WORKSPACE), "a preference");
     check(cublasLtMatmulPreferenceSetAttribute(preference, PREF_REDUCTIONS, &REDUCTIONS, sizeof REDUCTIONS), "a preference");
     plan.choices.resize(CANDIDATES);
-    int found = 0;
+    int count = 0;
     int status = cublasLtMatmulAlgoGetHeuristic(handle, plan.operation, plan.a, plan.b, plan.d, plan.d, preference, CANDIDATES,
-                                                plan.choices.data(), &found);
+                                                plan.choices.data(), &count);
     cublasLtMatmulPreferenceDestroy(preference);
-    plan.choices.resize(status == 0 ? found : 0);
+    plan.choices.resize(status == 0 ? count : 0);
     return plan;
   }
 
@@ -141,11 +142,11 @@ struct Products {
                           c10::cuda::getCurrentCUDAStream());
   }
 
-  // Times each candidate with weights that are not in the cache, as a step finds them.
+  // Times each candidate with weights that are not in the cache, as in a step.
   void attempt(Plan& plan, Operands o, const Tensor& like) {
     plan.tried = true;
     auto stream = c10::cuda::getCurrentCUDAStream();
-    // What is added in place must not be added again.
+    // The result is written to other memory, so that nothing is added in place twice.
     auto out = at::empty_like(like);
     o.d = out.data_ptr();
     if (!flush.defined()) flush = at::empty({64 << 20}, like.options().dtype(at::kByte));
@@ -166,7 +167,7 @@ struct Products {
         C10_CUDA_CHECK(cudaEventElapsedTime(&took, from, to));
         if (attempt == 0 || took < fastest) fastest = took;
       }
-      // cuBLASLt's own choice stands unless another one is clearly faster.
+      // cuBLASLt's own choice remains unless another one is clearly faster.
       if (runs && (choice == 0 || fastest < 0.98f * best)) {
         best = fastest;
         plan.best = static_cast<int>(choice);
@@ -195,7 +196,7 @@ bool can_multiply(const Tensor& x, const Tensor& weight) {
 
 namespace {
 
-// False if cuBLASLt has nothing for it.
+// Returns false if cuBLASLt has no algorithm for the product.
 bool multiply(const Shape& shape, const Operands& operands, const Tensor& d) {
   static Products products;
   std::lock_guard guard(products.lock);

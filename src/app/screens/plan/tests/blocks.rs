@@ -5,10 +5,10 @@ use super::*;
 /// The levels of `precision` of each block.
 fn precisions(window: &Window) -> Vec<String> {
     let plan = window.state().state.own::<PlanScreen>().document.plan();
-    let of = |block: &crate::plan::Block| {
+    let levels_of = |block: &crate::plan::Block| {
         block.levels("precision").iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     };
-    plan.blocks().map(of).collect()
+    plan.blocks().map(levels_of).collect()
 }
 
 #[test]

@@ -9,12 +9,12 @@ fn a_broken_plan_is_told_with_file_line_key_and_the_nearest_name_and_changes_not
     std::fs::write(&path, "version = 1\nrepeat = 3\n[factors]\nprecision = [\"fp32\", \"pf16\"]\n").unwrap();
     let mut window = window_of(Some(cpu_node()));
     execute(&mut window, PlanCommand::OpenFile(path));
-    let told = messages(&window);
+    let shown_messages = messages(&window);
     for part in [
         "broken.toml:2: repeat: unknown key; did you mean \"repeats\"?".to_owned(),
         "broken.toml:4: factors.precision: unknown level \"pf16\"; did you mean \"fp16\"?".to_owned(),
     ] {
-        assert!(told.contains(&part), "{told}");
+        assert!(shown_messages.contains(&part), "{shown_messages}");
     }
     assert_eq!(*window.state().state.own::<PlanScreen>().plan(), start::first_plan());
     execute(&mut window, PlanCommand::OpenFile(folder.path().join("absent.toml")));

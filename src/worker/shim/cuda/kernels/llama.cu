@@ -1,12 +1,12 @@
-// The fused kernels of a Llama block, compiled by NVRTC for the GPU at hand. T is the type of activations, R the rank of adapters; all
-// arithmetic is in fp32. A row is a token; one block of threads works on one row unless said otherwise.
+// The fused kernels of a Llama block, which NVRTC compiles for this process's GPU. T is the type of activations, R the rank of adapters;
+// all arithmetic is in fp32. A row is a token. Unless a comment says otherwise, one block of threads works on one row.
 #pragma once
 #include "values.cuh"
 #include "llama.h"
 
 constexpr int R = RANK;
 
-// The sum of a block's values, in all its threads.
+// The sum of the values of a block's threads, returned to all of them.
 __device__ inline float block_sum(float x) {
   __shared__ float part[32];
   for (int m = 16; m > 0; m >>= 1) x += __shfl_xor_sync(0xffffffff, x, m);
@@ -34,7 +34,7 @@ extern "C" __global__ void rms_norm(const T* x, const T* weight, T* y, float* in
   }
 }
 
-// A row's loss; its logits become their gradient.
+// The loss of a row; its logits are replaced by their gradient.
 extern "C" __global__ void cross_entropy(T* logits, const i64* labels, float* losses, int vocabulary) {
   T* row = logits + (i64)blockIdx.x * vocabulary;
   i64 label = labels[blockIdx.x];
@@ -45,7 +45,7 @@ extern "C" __global__ void cross_entropy(T* logits, const i64* labels, float* lo
     if (threadIdx.x == 0) losses[blockIdx.x] = 0;
     return;
   }
-  // The greatest value and the sum of exponents relative to it, in one pass.
+  // The maximum and the sum of the exponentials relative to it, in one pass.
   float most = -3.4e38f, sum = 0;
   for (int i = threadIdx.x * N; i < vocabulary; i += blockDim.x * N) {
     Pack a = load(row + i);
@@ -74,7 +74,7 @@ extern "C" __global__ void cross_entropy(T* logits, const i64* labels, float* lo
 
 // ---------- adapters ----------
 
-// The C rows from i of a matrix B, or the C columns from i of a matrix A, in a thread's registers for many tokens.
+// C rows from i of a matrix B, or C columns from i of a matrix A. A thread keeps them in registers and uses them for many tokens.
 template <int C> struct Narrow {
   float v[R][C];
   __device__ void rows(const T* b, int i) {
@@ -91,7 +91,7 @@ template <int C> struct Narrow {
       for (int k = 0; k < C; k++) v[j][k] = wide(q.v[k]);
     }
   }
-  // x plus the product with a row of R values.
+  // sum = x + the product of the matrix and a row of R values.
   __device__ void add(const Values<C>& x, const T* u, float sum[C]) const {
     for (int k = 0; k < C; k++) sum[k] = wide(x.v[k]);
     for (int j = 0; j < R; j += N) {
@@ -112,8 +112,8 @@ template <int C> struct Narrow {
 __device__ constexpr int kept(int count, int m, int least) {
   return m < least ? count : kept(count % 2 == 0 ? count / 2 : count, m / 2, least);
 }
-// Adds up COUNT values over the lanes that differ in the bits from M down to LEAST. Lanes share the sums: to the place `first` of each
-// is added where its own begin.
+// Adds COUNT values over the lanes whose numbers differ in the bits from M down to LEAST. The sums are distributed over these lanes;
+// `first` is increased by the index at which a lane's own sums begin.
 template <int COUNT, int M, int LEAST> __device__ inline void fold(float* s, int& first, int lane) {
   if constexpr (M >= LEAST) {
     if constexpr (COUNT % 2 == 0) {
@@ -131,10 +131,10 @@ template <int COUNT, int M, int LEAST> __device__ inline void fold(float* s, int
   }
 }
 
-// Blocks that have come to an end, of those that share a sum. Kernels that use it follow one another.
+// For each sum that several blocks share, how many of them have finished. Kernels that use it run one after the other.
 __device__ unsigned arrived[ARRIVALS];
 
-// Whether this block is the last of `all`, and may read what they wrote.
+// Whether this block is the last of `all` blocks to finish, so that it may read what the others wrote.
 __device__ inline bool last(unsigned* count, unsigned all) {
   __shared__ bool is;
   __threadfence();
@@ -145,8 +145,8 @@ __device__ inline bool last(unsigned* count, unsigned all) {
   return is;
 }
 
-// out[t, j] = scale * sum over i of x[t, i] m[j, i] for R rows of a matrix, which `read` takes to registers. blockIdx.x is a stretch
-// of 256 N columns, blockIdx.y `span` tokens. Each block writes its sums to `parts`, the last one adds them up.
+// out[t, j] = scale * sum over i of x[t, i] m[j, i] for R rows of a matrix m, which `read` loads into registers. blockIdx.x is a range of
+// 256 N columns, blockIdx.y a range of `span` tokens. Each block writes its sums to `parts`, and the last one adds them.
 template <class Read>
 __device__ inline void sum_rows(const T* __restrict__ x, i64 stride, int width, Read read, T* __restrict__ out, int count,
                                 float* __restrict__ parts, int tokens, int span, float scale) {
@@ -200,7 +200,7 @@ back(const T* grad, const __grid_constant__ Parts<T> layer, T* du, float* parts,
            layer.count * R, parts, tokens, span, scale);
 }
 
-// The N values from i of u_t B_p^T for E tokens t.
+// N values of u_t B_p^T from column i, for E tokens from t.
 template <int E> __device__ inline void up(const T* u, const Parts<T>& parts, int p, int t, int i, int tokens, float s[E][N]) {
   float f[E][R];
   for (int e = 0; e < E; e++) {
@@ -219,7 +219,7 @@ template <int E> __device__ inline void up(const T* u, const Parts<T>& parts, in
   }
 }
 
-// The N values from i of du_t A for E tokens t; A has `count` rows, a multiple of 8 that are on their way together.
+// N values of du_t A from column i, for E tokens from t. A has `count` rows, a multiple of 8; 8 rows are loaded at the same time.
 template <int E>
 __device__ inline void down_again(const T* du, const T* a, int t, int i, int width, int count, int tokens, float s[E][N]) {
   for (int e = 0; e < E; e++) for (int k = 0; k < N; k++) s[e][k] = 0;
@@ -236,8 +236,8 @@ __device__ inline void down_again(const T* du, const T* a, int t, int i, int wid
   }
 }
 
-// y[t, start_p + i] += more[t, start_p + i] (where there is more) + sum over j of u[t, p R + j] b_p[i, j]; blockIdx.y is the part p,
-// blockIdx.z a stretch of its columns, blockIdx.x MANY tokens.
+// y[t, start_p + i] += more[t, start_p + i] (if `more` is given) + sum over j of u[t, p R + j] b_p[i, j]. blockIdx.y is the part p,
+// blockIdx.z a range of its columns, blockIdx.x MANY tokens.
 extern "C" __global__ void add_up(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more,
                                   const __grid_constant__ Parts<T> parts, int tokens, i64 stride) {
   int p = blockIdx.y, t = blockIdx.x * MANY, i = (blockIdx.z * blockDim.x + threadIdx.x) * N;
@@ -253,7 +253,7 @@ extern "C" __global__ void add_up(T* __restrict__ y, const T* __restrict__ u, co
   }
 }
 
-// y = more + y + u B^T of rows that one part covers, and RMSNorm of that. A block works on E tokens.
+// y = more + y + u B^T for rows that one part covers, and RMSNorm of y. A block works on E tokens.
 template <int E>
 __device__ inline void add_up_norm_of(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const Parts<T>& parts,
                                       const T* __restrict__ weight, T* __restrict__ normed, float* __restrict__ inverse, int tokens,
@@ -296,8 +296,8 @@ add_up_norm_many(T* y, const T* u, const T* more, const __grid_constant__ Parts<
   add_up_norm_of<MANY>(y, u, more, parts, weight, normed, inverse, tokens, dim, epsilon);
 }
 
-// The gradient of x of RMSNorm, where that of its output is grad + du A (grad alone without du), plus `more` where there is more.
-// A block works on E tokens. `grad` is overwritten.
+// The gradient of RMSNorm's input x. The gradient of its output is grad + du A (only grad if there is no du). `more` is added to the
+// result if it is given. A block works on E tokens. `grad` is overwritten.
 template <int E>
 __device__ inline void rms_norm_backward_of(T* __restrict__ grad, const T* __restrict__ x, const T* __restrict__ weight,
                                             const float* __restrict__ inverse, const T* __restrict__ more, const T* __restrict__ du,
@@ -344,7 +344,7 @@ rms_norm_backward_many(T* grad, const T* x, const T* weight, const float* invers
   rms_norm_backward_of<MANY>(grad, x, weight, inverse, more, du, a, dx, dim, count, tokens);
 }
 
-// Two packs of a head, half a head apart, turned.
+// Rotates two packs of a head that are half a head apart.
 __device__ inline void turn(Pack& a, Pack& b, const float* c, const float* s, float sign) {
   for (int k = 0; k < N; k++) {
     float x = wide(a.v[k]), y = wide(b.v[k]);
@@ -353,9 +353,9 @@ __device__ inline void turn(Pack& a, Pack& b, const float* c, const float* s, fl
   }
 }
 
-// Rows [q | k | v] += u B^T, then queries and keys turned by their positions. With `repeated`, keys and values are written
-// there in place of the rows, once for each query head: [tokens, k | v, heads, width]. A thread works on two packs of a head and MANY tokens;
-// blockIdx.y is a stretch of columns.
+// Rows [q | k | v] += u B^T, then queries and keys are rotated by their positions. If `repeated` is given, keys and values are written
+// there instead of into the rows, once for each query head: [tokens, k | v, heads, width]. A thread works on two packs of a head and MANY
+// tokens; blockIdx.y is a range of columns.
 extern "C" __global__ void add_up_turn(T* __restrict__ rows, const T* __restrict__ u, const __grid_constant__ Parts<T> parts,
                                        const float* __restrict__ cos, const float* __restrict__ sin, const i64* positions,
                                        T* __restrict__ repeated, int heads, int kv_heads, int half, int tokens) {
@@ -393,8 +393,8 @@ extern "C" __global__ void add_up_turn(T* __restrict__ rows, const T* __restrict
   }
 }
 
-// Gradients of turned queries and keys and of values, side by side and turned back; heads of a token lie together in each. Those of
-// `repeats` keys or values that follow one another are added up.
+// From the gradients of rotated queries and keys and of values to those of the rows, side by side and rotated back. The heads of a token
+// are contiguous. The gradients of `repeats` successive keys or values are added.
 extern "C" __global__ void turn_back(const T* q, const T* k, const T* v, T* rows, const float* cos, const float* sin,
                                      const i64* positions, int heads, int kv_heads, int repeats, int half, i64 q_stride, i64 k_stride,
                                      i64 v_stride) {
@@ -424,14 +424,14 @@ extern "C" __global__ void turn_back(const T* q, const T* k, const T* v, T* rows
 
 __device__ inline float silu(float x) { return x / (1 + __expf(-x)); }
 
-// The gradients of gate and up where that of silu(gate) up is dy.
+// The gradients of gate and up, computed from dy, the gradient of silu(gate) up.
 __device__ inline void silu_backward(float dy, float gate, float up, float& dgate, float& dup) {
   float sigmoid = 1 / (1 + __expf(-gate));
   dgate = dy * up * sigmoid * (1 + gate * (1 - sigmoid));
   dup = dy * gate * sigmoid;
 }
 
-// silu(gate) up of rows [gate | up]. blockIdx.y is a stretch of columns, blockIdx.x `span` tokens.
+// silu(gate) up of rows [gate | up]. blockIdx.y is a range of columns, blockIdx.x a range of `span` tokens.
 template <bool ADAPTED>
 __device__ inline void swiglu_of(const T* __restrict__ gates, const T* __restrict__ u, T* __restrict__ y, const Parts<T>& parts,
                                  int tokens, int width, int span) {
@@ -439,7 +439,7 @@ __device__ inline void swiglu_of(const T* __restrict__ gates, const T* __restric
   if (i >= width) return;
   Narrow<N> to_gate, to_up;
   if (ADAPTED) to_gate.rows(parts.b[0], i), to_up.rows(parts.b[1], i);
-  // A token's values are on their way while those of the one before are worked on.
+  // The values of the next token are loaded while those of this one are used.
   int first = blockIdx.x * span, end = min(first + span, tokens);
   const T* from = gates + (i64)first * 2 * width + i;
   Pack gate, above, next = load(from), next_above = load(from + width);
@@ -461,13 +461,13 @@ extern "C" __global__ void __launch_bounds__(128)
 swiglu(const T* gates, const T* u, T* y, const __grid_constant__ Parts<T> parts, int tokens, int width, int span) {
   swiglu_of<false>(gates, u, y, parts, tokens, width, span);
 }
-// The same of rows + u B^T, whose parts are gate and up.
+// The same for rows + u B^T, whose parts are gate and up.
 extern "C" __global__ void __launch_bounds__(128)
 swiglu_adapted(const T* gates, const T* u, T* y, const __grid_constant__ Parts<T> parts, int tokens, int width, int span) {
   swiglu_of<true>(gates, u, y, parts, tokens, width, span);
 }
 
-// dx[t, i] += sum over j of du[t, j] a[j, i]; blockIdx.y is a stretch of columns, blockIdx.x MANY tokens.
+// dx[t, i] += sum over j of du[t, j] a[j, i]. blockIdx.y is a range of columns, blockIdx.x MANY tokens.
 extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, int count, int tokens) {
   int t = blockIdx.x * MANY, i = (blockIdx.y * blockDim.x + threadIdx.x) * N;
   if (i >= width) return;
@@ -481,7 +481,7 @@ extern "C" __global__ void add_back(T* dx, const T* du, const T* a, int width, i
   }
 }
 
-// For rows [gate | up] and y = silu(gate) up: their gradient, computed from that of y, and y. blockIdx.y is a stretch of columns,
+// For rows [gate | up] and y = silu(gate) up: the gradient of the rows, computed from that of y, and y. blockIdx.y is a range of columns,
 // blockIdx.x a token.
 extern "C" __global__ void __launch_bounds__(128)
 swiglu_backward(const T* __restrict__ grad, const T* __restrict__ gates, T* __restrict__ dgates, T* __restrict__ y, int width) {
@@ -501,9 +501,9 @@ swiglu_backward(const T* __restrict__ grad, const T* __restrict__ gates, T* __re
   store(y + row, out);
 }
 
-constexpr int FEW = BAND / 32;        // columns of a lane
+constexpr int FEW = BAND / 32;        // columns per lane
 
-// The sums of 8 warps that have BAND columns of [j, i] each, written so or, with `turned`, as [i, j].
+// Adds the sums of 8 warps, each over the same BAND columns of [j, i], and writes them as [j, i], or with `turned` as [i, j].
 __device__ inline void reduce_band(const Narrow<FEW>& s, int width, T* out, bool turned) {
   __shared__ float parts[8][R][BAND];
   int lane = threadIdx.x % 32;
@@ -519,8 +519,8 @@ __device__ inline void reduce_band(const Narrow<FEW>& s, int width, T* out, bool
   }
 }
 
-// The gradient of rows [gate | up] + u B^T, where that of y = silu(gate) up is grad + du A, and those of A (the layer's behind y) and
-// of both B. blockIdx.x is BAND columns; a warp works on every 8th token.
+// The gradient of rows [gate | up] + u B^T. The gradient of y = silu(gate) up is grad + du A. Also computes the gradients of A, which
+// belongs to the layer after y, and of both B. blockIdx.x is BAND columns; a warp works on every 8th token.
 extern "C" __global__ void __launch_bounds__(256, R > 8 ? 1 : 2)
 swiglu_adapted_backward(const T* __restrict__ grad, const T* __restrict__ gates, const T* __restrict__ u,
                         const __grid_constant__ Parts<T> parts, const T* __restrict__ du, const T* __restrict__ a,
@@ -531,7 +531,7 @@ swiglu_adapted_backward(const T* __restrict__ grad, const T* __restrict__ gates,
   if (!inside) i = 0;
   Narrow<FEW> to_gate, to_up, below, sum_a = {}, sum_gate = {}, sum_up = {};
   to_gate.rows(parts.b[0], i), to_up.rows(parts.b[1], i), below.columns(a, i, width);
-  // A token's values are on their way while those of the one before are worked on.
+  // The values of the next token are loaded while those of this one are used.
   Values<FEW> dy, gate, above, next_dy = {}, next = {}, next_above = {};
   auto fetch = [&](int t) {
     if (t >= tokens) return;
@@ -567,8 +567,8 @@ swiglu_adapted_backward(const T* __restrict__ grad, const T* __restrict__ gates,
   reduce_band(sum_up, width, db_up, true);
 }
 
-// The sum over tokens of u[t, j] x[t, i] for R values of j and the block's 8 N columns i. Threads (8, 32): N columns each, and every
-// 32nd token. Written as [j, i] or, with `turned`, as [i, j].
+// The sum over tokens of u[t, j] x[t, i] for R values of j and the block's 8 N columns i. Threads are (8, 32): each works on N columns
+// and every 32nd token. Written as [j, i], or with `turned` as [i, j].
 __device__ inline void outer(const T* __restrict__ x, i64 stride, int width, const T* __restrict__ u, int count, int tokens,
                              T* __restrict__ out, bool turned) {
   constexpr int COLUMNS = 8 * N;
@@ -584,7 +584,7 @@ __device__ inline void outer(const T* __restrict__ x, i64 stride, int width, con
       }
     }
   }
-  // A warp's lanes are 8 packs of columns of 4 tokens.
+  // The lanes of a warp are 8 packs of columns of 4 tokens.
   __shared__ float sums[8][8][R * N + 1];
   int thread = threadIdx.y * 8 + threadIdx.x, first = 0;
   fold<R * N, 16, 8>(s, first, thread);

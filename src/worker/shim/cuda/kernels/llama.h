@@ -1,15 +1,15 @@
-// What the kernels of a Llama block share with the host, which knows the type of activations, T, at run time only: it is void there.
+// What the kernels of a Llama block share with the host. The host knows the type of activations, T, only at run time, so T is void there.
 #pragma once
 
 constexpr int MANY = 4;           // tokens that a thread works on at a time
-constexpr int SUMMED = 32;        // most tokens that a block of `down` or `back` works on
-constexpr int BAND = 64;          // columns of a block that works on all tokens
-constexpr int STRIPE = 32;        // the same on tensor cores
-constexpr int TOKEN_WARPS = 8;    // of blocks that share a sum over tokens on tensor cores
-constexpr int TILES = 16 * TOKEN_WARPS;   // tokens of such a block
-constexpr int ARRIVALS = 16384;   // sums that blocks of one launch can share
+constexpr int SUMMED = 32;        // maximum number of tokens in a block of `down` or `back`
+constexpr int BAND = 64;          // columns in a block that works on all tokens
+constexpr int STRIPE = 32;        // the same for kernels on tensor cores
+constexpr int TOKEN_WARPS = 8;    // warps in a block that sums over tokens on tensor cores
+constexpr int TILES = 16 * TOKEN_WARPS;   // tokens that such a block loads in one step
+constexpr int ARRIVALS = 16384;   // maximum number of sums that blocks of one launch share
 
-// The projections that lie side by side in a layer's output: each one's adapter B [width, rank] and its first column.
+// The projections side by side in a layer's output: the adapter's B [width, rank] and the first column of each.
 template <class T> struct Parts {
   const T* b[4];
   int start[4], width[4];
@@ -17,13 +17,13 @@ template <class T> struct Parts {
 };
 static_assert(sizeof(Parts<void>) == 72);
 
-// The gradients of these B.
+// The gradients of the matrices B of `Parts`.
 template <class T> struct Outs {
   T* b[4];
 };
 static_assert(sizeof(Outs<void>) == 32);
 
-// One sum over tokens of w[t, j] x[t, i], for `rows` values of j from w; w has rows of `count`.
+// One sum over tokens of w[t, j] x[t, i], for `rows` values of j; a row of w has `count` values.
 template <class T> struct Outer {
   const T* x;
   long long stride;

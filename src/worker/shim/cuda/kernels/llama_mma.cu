@@ -1,7 +1,7 @@
-// The products with adapters' narrow matrices on tensor cores, for fp16 and bf16, compiled with llama.cu. MMA is the type's name there.
-// Ranks are 8 or 16. Each of a matrix product's operands is loaded 16 bytes at a time, for the order in which a sum's terms come is
-// free: thread 4 g + q of a warp holds of row g the values 8 q to 8 q + 7 of 32, and word m of those, the values 8 q + 2 m and the
-// next, is its share of one tile. So tile m has the columns 8 q + 2 m + e (q = 0..3, e = 0, 1) of the 32.
+// Products with the adapters' narrow matrices on tensor cores, for fp16 and bf16; compiled together with llama.cu. The macro MMA is the
+// type's name in instructions. Ranks are 8 or 16. Operands are loaded 16 bytes at a time, which is possible because the order of a sum's
+// terms is free: thread 4 g + q of a warp holds the values 8 q to 8 q + 7 of a range of 32 values in row g. Its word m, the values 8 q +
+// 2 m and 8 q + 2 m + 1, is its part of tile m. So tile m has the columns 8 q + 2 m + e (q = 0..3, e = 0, 1) of the 32.
 #include "llama.cu"
 
 struct Words { u32 w[4]; };
@@ -13,17 +13,17 @@ __device__ inline Words words(const T* p, bool there) {
 __device__ inline void store(T* p, const Words& x) { *(uint4*)p = *(const uint4*)&x; }
 __device__ inline u32 word(const T* p, bool there) { return there ? *(const u32*)p : 0u; }
 
-// d += A B: A [16, 16] by rows, B [16, 8] by columns.
+// d += A B, with A [16, 16] stored by rows, B [16, 8] by columns.
 __device__ inline void mma(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA "." MMA ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
-// The same with A [16, 8], B [8, 8].
+// The same with A [16, 8] and B [8, 8].
 __device__ inline void mma(float* d, u32 a0, u32 a1, u32 b0) {
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32." MMA "." MMA ".f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(b0));
 }
-// A warp's tile [8, 8], two values of a row in each thread, turned over.
+// Transposes a warp's tile [8, 8]. Each thread has two values of a row.
 __device__ inline u32 turned(u32 x) {
   u32 y;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
@@ -33,22 +33,22 @@ union Two16 { u32 word; T v[2]; };
 __device__ inline float2 wide2(u32 x) { Two16 two; two.word = x; return make_float2(wide(two.v[0]), wide(two.v[1])); }
 __device__ inline u32 narrow2(float x, float y) { Two16 two; narrow(x, two.v[0]); narrow(y, two.v[1]); return two.word; }
 
-// 16 bytes to shared memory without waiting for them; zeros where nothing is `there`.
+// Starts to copy 16 bytes to shared memory, without waiting; writes zeros if `there` is false.
 __device__ inline void fetch16(uint4* to, const T* from, bool there) {
   u32 at = (u32)__cvta_generic_to_shared(to), bytes = there ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes));
 }
 
 struct Lane {
-  int g, q, column;   // the column of a warp's tile m that is its row (or column) g
+  int g, q, column;   // `column` + 2 m is the column of the 32 that is column (or row) g of tile m
   __device__ Lane() : g((threadIdx.x & 31) >> 2), q(threadIdx.x & 3), column(8 * (g >> 1) + (g & 1)) {}
 };
 
-constexpr int WARPS = 16;          // of blocks that share a sum over columns
-constexpr int STEP = WARPS * 32;   // columns of such a block
-constexpr int AHEAD = 4;           // steps whose loads are under way at once: that hides what each waits
+constexpr int WARPS = 16;          // warps in a block that sums over columns
+constexpr int STEP = WARPS * 32;   // columns that such a block loads in one step
+constexpr int AHEAD = 4;           // steps whose loads run at the same time, which hides their latency
 
-// The sums of a block's warps over [16, 8] values d, written by put(row, column, sum).
+// Adds the [16, 8] values d over a block's warps; put(row, column, sum) writes each sum.
 template <class Put> __device__ inline void reduce_tile(const float* d, const Lane& l, Put put) {
   __shared__ float parts[WARPS][16][9];
   int warp = threadIdx.x >> 5;
@@ -62,7 +62,7 @@ template <class Put> __device__ inline void reduce_tile(const float* d, const La
   }
 }
 
-// u[t, j] = scale * sum over i of x[t, i] a[j, i]. blockIdx.x is 8 tokens, blockIdx.y 16 of a's `count` rows.
+// u[t, j] = scale * sum over i of x[t, i] a[j, i]. blockIdx.x is 8 tokens, blockIdx.y 16 of the `count` rows of a.
 extern "C" __global__ void __launch_bounds__(512) mma_down(const T* x, const T* a, T* u, int width, int count, int tokens,
                                                            i64 stride,
                                                            float scale) {
@@ -122,8 +122,8 @@ extern "C" __global__ void __launch_bounds__(512) mma_back(const T* grad, const 
 
 // ---------- sums over tokens ----------
 
-// The sums of a block's warps over tiles d[4][4]: `rows` ranks by 32 columns from blockIdx.x * 32, as out[j, i] with rows of `width`,
-// or with `across` as out[i, j] with rows of R.
+// Adds the tiles d[4][4] over a block's warps: `rows` ranks by 32 columns from blockIdx.x * 32. Written as out[j, i] with rows of `width`
+// values, or with `across` as out[i, j] with rows of R values.
 typedef float StripeParts[TOKEN_WARPS][16][33];
 __device__ inline void reduce_stripe(StripeParts& parts, const float d[4][4], const Lane& l, int rows, int width, T* out,
                                      bool across) {
@@ -140,7 +140,7 @@ __device__ inline void reduce_stripe(StripeParts& parts, const float d[4][4], co
   }
 }
 
-// Several such sums; blockIdx.y is which, blockIdx.x 32 columns.
+// Computes several sums over tokens; blockIdx.y is the index of the sum, blockIdx.x a range of 32 columns.
 extern "C" __global__ void __launch_bounds__(256) mma_outer(const __grid_constant__ Outers<T> outers, int tokens) {
   const Outer<T>& o = outers.each[blockIdx.y];
   if ((int)blockIdx.x * 32 >= o.width) return;
@@ -162,9 +162,9 @@ extern "C" __global__ void __launch_bounds__(256) mma_outer(const __grid_constan
   reduce_stripe(parts, d, l, o.rows, o.width, o.out, o.across);
 }
 
-// ---------- adapters' part of what products give ----------
+// ---------- adapters' part of products ----------
 
-// The operands u B^T of 32 columns of a matrix B [width, R], for tiles m and halves h of the rank.
+// A part of the operand B for u B^T: 32 columns of the product from a matrix B [width, R], for tiles m and halves h of the rank.
 struct Across {
   u32 b[4][R / 8];
   __device__ Across(const T* matrix, const Lane& l, int i, int width) {
@@ -174,7 +174,7 @@ struct Across {
     }
   }
 };
-// Two rows of R values, eight rows apart.
+// Two rows of u, R values each, eight rows apart.
 struct Rows {
   u32 first[R / 8], second[R / 8];
   __device__ Rows(const T* u, i64 stride, const Lane& l, int t, int tokens) {
@@ -184,18 +184,18 @@ struct Rows {
     }
   }
 };
-// The tile's values of two rows.
+// Converts a tile's values of two rows to fp32.
 __device__ inline void tile(float* d, u32 first, u32 second) {
   float2 x = wide2(first), y = wide2(second);
   d[0] = x.x, d[1] = x.y, d[2] = y.x, d[3] = y.y;
 }
-// The same plus the product.
+// The same, plus the product u B^T.
 __device__ inline void sum_tile(float* d, u32 first, u32 second, const Rows& u, const Across& b, int m) {
   tile(d, first, second);
   for (int h = 0; h < R / 8; h++) mma(d, u.first[h], u.second[h], b.b[m][h]);
 }
 
-// As `add_up`. blockIdx.x is 32 columns, blockIdx.y 8 times 16 tokens, blockIdx.z the part.
+// Like `add_up`. blockIdx.x is 32 columns, blockIdx.y 8 times 16 tokens, blockIdx.z the part.
 extern "C" __global__ void __launch_bounds__(256)
 mma_add_up(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const __grid_constant__ Parts<T> parts,
            int tokens, i64 stride) {
@@ -219,7 +219,7 @@ mma_add_up(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ mor
   if (second) store(y + next, b);
 }
 
-// As `add_back`. blockIdx.x is 32 columns, blockIdx.y 8 times 16 tokens.
+// Like `add_back`. blockIdx.x is 32 columns, blockIdx.y 8 times 16 tokens.
 extern "C" __global__ void __launch_bounds__(256) mma_add_back(T* dx, const T* du, const T* a, int width, int count, int tokens) {
   Lane l;
   int t = (blockIdx.y * TOKEN_WARPS + (threadIdx.x >> 5)) * 16, i = blockIdx.x * 32 + l.q * 8;
@@ -240,8 +240,8 @@ extern "C" __global__ void __launch_bounds__(256) mma_add_back(T* dx, const T* d
   if (second) store(dx + next, y);
 }
 
-// As `add_up_turn` without `repeated`, where half a head is a multiple of 32. blockIdx.x is 32 columns of the first halves of heads and those that are
-// turned with them, blockIdx.y 8 times 16 tokens.
+// Like `add_up_turn` without `repeated`, if half a head is a multiple of 32. blockIdx.x is 32 columns of the first halves of heads,
+// together with the columns that are rotated with them; blockIdx.y is 8 times 16 tokens.
 extern "C" __global__ void __launch_bounds__(256)
 mma_add_up_turn(T* rows, const T* u, const __grid_constant__ Parts<T> parts, const float* cos, const float* sin, const i64* positions,
                 T* repeated, int heads, int kv_heads, int half, int tokens) {
@@ -286,7 +286,7 @@ mma_add_up_turn(T* rows, const T* u, const __grid_constant__ Parts<T> parts, con
   if (second) store(next, a1), store(next + half, b1);
 }
 
-// The sum of a token's values in the lanes and warps of a block that works on eight tokens.
+// The sum of a token's values over the lanes and warps of a block that works on eight tokens.
 __device__ inline float token_sum(float x, const Lane& l) {
   __shared__ float parts[WARPS][8];
   x += __shfl_xor_sync(0xffffffff, x, 1);
@@ -298,7 +298,7 @@ __device__ inline float token_sum(float x, const Lane& l) {
   return sum;
 }
 
-// As `add_up_norm`. A block works on eight tokens.
+// Like `add_up_norm`. A block works on eight tokens.
 extern "C" __global__ void __launch_bounds__(512)
 mma_add_up_norm(T* __restrict__ y, const T* __restrict__ u, const T* __restrict__ more, const __grid_constant__ Parts<T> parts,
                 const T* __restrict__ weight, T* __restrict__ normed, float* __restrict__ inverse,
@@ -348,7 +348,7 @@ mma_add_up_norm(T* __restrict__ y, const T* __restrict__ u, const T* __restrict_
   }
 }
 
-// As `rms_norm_backward`, with adapters. A block works on eight tokens.
+// Like `rms_norm_backward`, with adapters. A block works on eight tokens.
 extern "C" __global__ void __launch_bounds__(512)
 mma_rms_norm_backward(T* __restrict__ grad, const T* __restrict__ x, const T* __restrict__ weight,
                       const float* __restrict__ inverse, const T* __restrict__ more, const T* __restrict__ du,
@@ -403,7 +403,7 @@ mma_rms_norm_backward(T* __restrict__ grad, const T* __restrict__ x, const T* __
 
 // ---------- the feed-forward network ----------
 
-// silu(gate) up of rows [gate | up] + u B^T. blockIdx.x is 32 columns of both.
+// silu(gate) up of rows [gate | up] + u B^T. blockIdx.x is 32 columns of both gate and up.
 extern "C" __global__ void __launch_bounds__(256) mma_swiglu(const T* __restrict__ gates, const T* __restrict__ u,
     T* __restrict__ y, const __grid_constant__ Parts<T> parts, int tokens, int width) {
   Lane l;
@@ -428,9 +428,9 @@ extern "C" __global__ void __launch_bounds__(256) mma_swiglu(const T* __restrict
   }
 }
 
-// Backward through y = silu(gate) up of rows [gate | up] + u B^T and through the adapter below it, du of which is given: the
-// gradients of rows, of both B and of A [R, width] of the layer that y goes into. blockIdx.x is 32 columns of gate and of up; all
-// tokens are one block's, so that the sums over tokens are too.
+// The backward pass through y = silu(gate) up of rows [gate | up] + u B^T, and through the adapter of the layer after y, for which du is
+// given. Computes the gradients of the rows, of both B, and of the A [R, width] of the layer after y. blockIdx.x is 32 columns of gate
+// and of up. One block works on all tokens, so that it can also sum over tokens.
 extern "C" __global__ void __launch_bounds__(256, 2)
 mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_constant__ Parts<T> parts, const T* du, const T* a,
                     T* dgates, T* da, T* db_gate,
@@ -438,7 +438,7 @@ mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_cons
   Lane l;
   int i = blockIdx.x * 32 + l.q * 8, warp = threadIdx.x >> 5;
   bool in = i < width;
-  // What a thread works on next is fetched while it works.
+  // The next values of a thread are loaded while it works on the current ones.
   __shared__ uint4 fetched[2][6][TOKEN_WARPS * 32];
   auto fetch = [&](int slot, int t) {
     for (int second = 0; second < 2; second++) {
@@ -453,7 +453,7 @@ mma_swiglu_backward(const T* grad, const T* gates, const T* u, const __grid_cons
   };
   fetch(0, warp * 16);
   Across gate_b(parts.b[0], l, blockIdx.x * 32, width), up_b(parts.b[1], l, blockIdx.x * 32, width);
-  // A by columns.
+  // A, stored by columns.
   u32 a_b[4][R / 8];
   for (int h = 0; h < R / 8; h++) {
     Words rows = words(a + (i64)(8 * h + l.g) * width + i, in);

@@ -1,6 +1,6 @@
-// MobileNetV2's fused kernels, compiled by NVRTC for the GPU at hand. T is the type of activations; all arithmetic is in fp32.
-// Activations lie as rows [images * height * width, channels]. What is stored is a convolution's raw output; whoever reads it
-// normalises and activates it, with the sums over its rows that stand beside it.
+// MobileNetV2's fused kernels, which NVRTC compiles for this process's GPU. T is the type of activations; all arithmetic is in fp32.
+// Activations are stored as rows [images * height * width, channels]. The raw output of a convolution is stored, together with its sums
+// over rows; the kernels that read it use these sums to normalise it, and then activate it.
 #include "values.cuh"
 #include "mobilenet.h"
 
@@ -15,7 +15,7 @@ __device__ inline Affine affine(const Norm& norm, int c) {
   return {scale, norm.beta[c] - mean * scale, mean, inverse};
 }
 
-// Updates running statistics, as torch.nn.BatchNorm2d with momentum 0.1.
+// Updates the running statistics, as torch.nn.BatchNorm2d does with momentum 0.1.
 __device__ inline void keep(const Norm& norm, int c) {
   float mean = norm.sums[c] / norm.count;
   float variance = fmaxf(norm.sums[norm.channels + c] / norm.count - mean * mean, 0.0f);
@@ -23,7 +23,8 @@ __device__ inline void keep(const Norm& norm, int c) {
   norm.running_variance[c] += 0.1f * (variance * norm.count / fmaxf(norm.count - 1, 1.0f) - norm.running_variance[c]);
 }
 
-// The gradient of a raw value: a g - b x - c, from g, that of the normalised one, and sums over rows of g and g x [2, channels].
+// The gradient of a raw value x is a g - b x - c. g is the gradient of the normalised value; a, b and c are computed from sums over rows
+// of g and g x [2, channels].
 struct Back { float a, b, c; };
 
 __device__ inline Back back(const Norm& norm, const float* grads, int c) {
@@ -33,7 +34,7 @@ __device__ inline Back back(const Norm& norm, const float* grads, int c) {
   return {f.scale, b, f.scale * sum / norm.count - b * f.mean};
 }
 
-// The sums over a block's threads of each channel lane's K values, given to put(lane, k, sum) by one thread each.
+// Adds K values of each channel lane over a block's threads. For each sum, one thread calls put(lane, k, sum).
 template <int LANES, int K, class Put> __device__ inline void reduce(float* values, Put put) {
   __shared__ float parts[8][LANES][K];
   int lane = threadIdx.x % LANES, warp = threadIdx.x / 32;
@@ -61,7 +62,8 @@ struct Span {
         there(c < channels) {}
 };
 
-// The rows of a 3x3 convolution with stride 2 as a matrix [rows, PATCH]: 27 values by row, column, channel; a one; zeros.
+// The rows of a 3x3 convolution with stride 2 as a matrix [rows, PATCH]: 27 values ordered by row, column and channel, then a one, then
+// zeros.
 extern "C" __global__ void patches(const void* images, int is_float, i64 of_image, i64 of_channel, i64 of_row, i64 of_column, T* out,
                                    int height, int width, int out_height, int out_width, int rows) {
   constexpr int PACKS = PATCH / N;
@@ -101,7 +103,7 @@ extern "C" __global__ void activate(const T* x, Norm norm, T* out, int rows) {
   }
 }
 
-// Adds up values and their squares.
+// Sums of values and of their squares.
 extern "C" __global__ void add_up(const T* x, float* sums, int channels, int rows) {
   Span s(channels);
   float sum[2 * N] = {};
@@ -120,7 +122,7 @@ extern "C" __global__ void add_up(const T* x, float* sums, int channels, int row
   });
 }
 
-// y = norm(x) + more, and its sums.
+// y = norm(x) + more, and the sums of y.
 extern "C" __global__ void normalise(const T* x, Norm norm, const T* more, T* y, float* sums, int rows) {
   Span s(norm.channels);
   float scale[N], shift[N], sum[N] = {};
@@ -148,7 +150,7 @@ extern "C" __global__ void normalise(const T* x, Norm norm, const T* more, T* y,
   });
 }
 
-// The mean over an image of relu6(norm(x)); blockIdx.y is the image.
+// The mean of relu6(norm(x)) over an image; blockIdx.y is the image.
 extern "C" __global__ void pool(const T* x, Norm norm, T* out, int area) {
   Span s(norm.channels);
   float scale[N], shift[N], sum[N] = {};
@@ -168,8 +170,9 @@ extern "C" __global__ void pool(const T* x, Norm norm, T* out, int area) {
   });
 }
 
-// The gradient of norm(x) where relu6 let it through, and its sums. `grad` is that of each row, or, with an `area`, of the mean over
-// an image's rows. `masked` may be null where whoever reads `grad` masks it again; `activated`, if given, becomes relu6(norm(x)).
+// The gradient of norm(x), zero outside relu6's linear range, and its sums. `grad` is the gradient of each row, or, with an `area`, of
+// the mean over an image's rows. `masked` may be null if the kernel that reads `grad` masks it again. If `activated` is given,
+// relu6(norm(x)) is written to it.
 extern "C" __global__ void mask(const T* grad, const T* x, Norm norm, T* masked, T* activated, float* sums, int area, int rows) {
   Span s(norm.channels);
   float scale[N], shift[N], sum[2 * N] = {};
@@ -199,7 +202,7 @@ extern "C" __global__ void mask(const T* grad, const T* x, Norm norm, T* masked,
   });
 }
 
-// Adds up gradients and their products with values.
+// Sums of gradients and of their products with values.
 extern "C" __global__ void add_up_back(const T* grad, const T* x, float* sums, int channels, int rows) {
   Span s(channels);
   float sum[2 * N] = {};
@@ -217,7 +220,7 @@ extern "C" __global__ void add_up_back(const T* grad, const T* x, float* sums, i
   });
 }
 
-// The gradient of x from that of norm(x).
+// The gradient of x, computed from that of norm(x).
 extern "C" __global__ void normalise_back(const T* grad, const T* x, Norm norm, const float* sums, T* dx, int rows) {
   Span s(norm.channels);
   if (!s.there) return;
@@ -233,9 +236,9 @@ extern "C" __global__ void normalise_back(const T* grad, const T* x, Norm norm, 
 
 // ---------- depthwise convolutions ----------
 
-// A block works on 16 pairs of channels; a thread on one of them, down a band of rows of a column of outputs. A block's 16 columns stand
-// side by side, counted through all images. A value is normalised once, by the thread of its column; neighbours read it from shared
-// memory, in which what is beyond an image is a column of zeros.
+// A block works on 16 pairs of channels and 16 columns of outputs, which are counted through all images. A thread works on one pair and
+// one column, down a band of rows. Each value is normalised once, by the thread of its column; threads of neighbouring columns read it
+// from shared memory. A column of zeros stands for what is beyond the edge of an image.
 typedef Values<2> Pair;
 
 struct Column {
@@ -244,9 +247,9 @@ struct Column {
   __device__ Column(const Maps& m, int at) : image(at / m.out_width), j(at - image * m.out_width), there(at >= 0 && image < m.images) {}
 };
 
-// `sums` are the output's.
+// `sums` are those of the output.
 template <int S> __device__ inline void convolve(const T* x, const Norm& norm, const float* weight, T* y, float* sums, const Maps& m) {
-  // Stride 2 takes three columns an output, of which only odd ones have a neighbour.
+  // Stride 2 reads three columns for each output, and only the odd ones are shared with a neighbour.
   constexpr int HIGH = MOST_HIGH<S>, ROWS_IN = S * (HIGH - 1) + 3, HALOS = S == 1 ? 2 : 1, WIDE = STRIPS + HALOS;
   __shared__ float2 tile[ROWS_IN][WIDE + 1][PAIRS];
   int pair = threadIdx.x % PAIRS, strip = threadIdx.x / PAIRS, c = (blockIdx.x * PAIRS + pair) * 2;
@@ -344,11 +347,11 @@ extern "C" __global__ void __launch_bounds__(256, 3) depthwise_2(const T* x, Nor
   convolve<2>(x, norm, weight, y, sums, m);
 }
 
-// Both gradients: that of the weight, and that of norm(x) where relu6 let it through, with its sums. `grad` is that of relu6(norm(y)),
-// `out_sums` are the sums of what `mask` lets through of it, `y` is the raw output.
+// Both gradients: of the weight, and of norm(x), zero outside relu6's linear range, with its sums. `grad` is the gradient of
+// relu6(norm(y)), `out_sums` are the sums that `mask` computes from it, `y` is the raw output.
 template <int S> __device__ inline void convolve_back(const T* grad, const T* y, const Norm& out_norm, const float* out_sums, const T* x,
     const Norm& norm, const float* weight, T* dx, float* sums, float* dw, const Maps& m) {
-  // Stride 1: gradients of a row and column before and after; stride 2: only after, for S x S inputs each.
+  // Stride 1 needs the gradients of one row and column before and after; stride 2 only those after, for S x S inputs each.
   constexpr int HIGH = MOST_HIGH<S>, BEFORE = S == 1 ? 1 : 0, ROWS_OUT = HIGH + 1 + BEFORE, WIDE = STRIPS + 1 + BEFORE;
   __shared__ float2 tile[ROWS_OUT][WIDE + 1][PAIRS];
   int pair = threadIdx.x % PAIRS, strip = threadIdx.x / PAIRS, c = (blockIdx.x * PAIRS + pair) * 2;
@@ -422,7 +425,7 @@ template <int S> __device__ inline void convolve_back(const T* grad, const T* y,
       const Pair& r = raw[p][e];
       return {__saturatef(fmaf(wide(r.v[0]), scale[0], shift[0])), __saturatef(fmaf(wide(r.v[1]), scale[1], shift[1]))};
     };
-    // One tap of a gradient on an input.
+    // Adds one tap: a gradient of an output, applied to an input.
     auto tap = [&](int which, float2 d, float2 u, float* through) {
       through[0] += d.x * w[which][0];
       through[1] += d.y * w[which][1];
@@ -506,8 +509,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) depthwise_back_2(const T* g
 
 // ---------- pointwise convolutions without a pass over their output ----------
 
-// Outputs are y = W x, so sums over rows of y and y^2 follow from those of x and x x^T (`gram` [inputs, inputs]): sum y_j = w_j . sum x,
-// sum y_j^2 = w_j^T gram w_j. `product` becomes W gram. AT_ONCE outputs a block.
+// Outputs are y = W x, so the sums over rows of y and y^2 follow from those of x and x x^T (`gram` [inputs, inputs]): sum y_j = w_j . sum
+// x, sum y_j^2 = w_j^T gram w_j. W gram is written to `product`. A block works on AT_ONCE outputs.
 
 extern "C" __global__ void moments(const float* gram, const T* weight, const float* input_sums, float* product, float* sums, int inputs,
                                    int outputs) {
@@ -529,7 +532,7 @@ extern "C" __global__ void moments(const float* gram, const T* weight, const flo
   }
   for (int j = 0; j < AT_ONCE; j++) part[j * SMALL + threadIdx.x] = sum[j];
   __syncthreads();
-  // Warps share out the outputs.
+  // The outputs are divided among warps.
   for (int j = threadIdx.x / 32; j < AT_ONCE; j += SMALL / 32) {
     float squares = 0, plain = 0;
     for (int c = threadIdx.x % 32; c < inputs; c += 32) {
@@ -550,9 +553,9 @@ extern "C" __global__ void moments(const float* gram, const T* weight, const flo
   }
 }
 
-// The gradient of y = W x is a g - b y - c (`back`), so that of x is (a W)^T g - (b W)^T W x - W^T c: `scaled` = a W [outputs, inputs],
-// `minus` = -(b W)^T [inputs, outputs], `constant` = -W^T c (+ what comes with the gradient of the residual sum), zero at first.
-// A pack of outputs a block.
+// The gradient of y = W x is a g - b y - c (`back`), so the gradient of x is (a W)^T g - (b W)^T W x - W^T c. `scaled` = a W [outputs,
+// inputs], `minus` = -(b W)^T [inputs, outputs], `constant` = -W^T c (+ `more`, the constant of the residual sum's gradient); `constant`
+// must be zero before. A block works on a pack of outputs.
 extern "C" __global__ void unfold(const T* weight, Norm norm, const float* grads, T* scaled, T* minus, const float* more, float* constant,
                                   int inputs) {
   __shared__ Back by[N];

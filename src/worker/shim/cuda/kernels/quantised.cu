@@ -1,9 +1,9 @@
-// The kernels for matrices in other forms. Their numbers are those of quantised.h.
+// The kernels for matrices that are stored in another form than products read. They give the same numbers as quantised.h.
 #include "values.cuh"
 
 __device__ inline float rounded(float x) { T y; narrow(x, y); return wide(y); }
 
-// NF4 of `count` numbers: a thread writes N of them, which share a block of 64.
+// Converts `count` numbers from NF4: a thread writes N of them, which are in the same block of 64.
 extern "C" __global__ void dequantise(const unsigned char* codes, const signed char* scales, const T* factors, const T* mean,
                                       const T* levels, T* out, i64 count) {
   __shared__ float level[16];
@@ -22,7 +22,7 @@ extern "C" __global__ void dequantise(const unsigned char* codes, const signed c
   store(out + i, p);
 }
 
-// 4-bit integers times a scale a group of `group` numbers: a warp works on one of `count` groups.
+// 4-bit integers times one scale for each group of `group` numbers. A warp works on one of `count` groups.
 extern "C" __global__ void fake_quantise_groups(const T* w, T* out, int group, i64 count) {
   i64 g = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
   if (g >= count) return;
@@ -42,7 +42,7 @@ extern "C" __global__ void fake_quantise_groups(const T* w, T* out, int group, i
   }
 }
 
-// The greatest of a block's values, in all its threads.
+// The maximum of the values of a block's threads, returned to all of them.
 __device__ inline float block_most(float x) {
   __shared__ float part[32];
   for (int m = 16; m > 0; m >>= 1) x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, m));
@@ -54,7 +54,7 @@ __device__ inline float block_most(float x) {
   return most;
 }
 
-// 8-bit integers between the least and the greatest number of a row, 0 included: a block works on one row.
+// 8-bit integers between the smallest and greatest number of a row and 0. A block works on one row.
 extern "C" __global__ void fake_quantise_tokens(const T* x, T* out, int width, i64 stride) {
   const T* row = x + blockIdx.x * stride;
   float above = 0, below = 0;

@@ -1,4 +1,4 @@
-// Numbers of the type of activations, T, whose arithmetic is in fp32, and packs of them. NVRTC is given TYPE: float, fp16 or bf16.
+// Numbers of the type of activations, T, whose arithmetic is in fp32, and packs of them. The macro TYPE is float, fp16 or bf16.
 #pragma once
 
 typedef long long i64;
@@ -24,7 +24,7 @@ __device__ inline void narrow(float x, bf16& y) {
 
 typedef TYPE T;
 
-// C values of a row at once; a pack is 16 bytes.
+// C values of a row that are loaded together; a pack has 16 bytes.
 template <int C> struct alignas(C * sizeof(T)) Values { T v[C]; };
 constexpr int N = 16 / sizeof(T);
 typedef Values<N> Pack;
