@@ -296,8 +296,7 @@ fn old_sessions_say_what_they_did_not_record() {
     let shown = stderr_of(&["session", "show"]);
     assert!(shown.contains("- runs: 8 finished") && shown.ends_with("Not recorded.\n"), "{shown}");
     let methods = stderr_of(&["methods"]);
-    for part in
-        ["NVIDIA H100", "was not recorded", "Each cell has 2 finished repeats", "contains the true median in 50 %"]
+    for part in ["NVIDIA H100", "was not recorded", "Each cell has 2 finished repeats", "holds the true median in 50 %"]
     {
         assert!(methods.contains(part), "{part:?}: {methods}");
     }

@@ -412,7 +412,7 @@ fn intervals_note(chart: &Chart, are_pairs: bool) -> String {
             format!("{drawn}: 95 % intervals of the median{of_pairs} (n = {}).", listed(&|n: usize| n.to_string()))
         }
         Some(_) => format!(
-            "{drawn}: range of {of_what} (n = {}), which contains the true median in {} % of cases.",
+            "{drawn}: range of {of_what} (n = {}), which holds the true median in {} % of cases.",
             listed(&|n: usize| n.to_string()),
             listed(&coverage_text)
         ),

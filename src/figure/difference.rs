@@ -272,7 +272,7 @@ mod tests {
         let before = [session(&STEPS, 1.0), session(&STEPS, 1.01), session(&STEPS, 0.99)];
         let (found, verdicts) = diff(&before, &[mixed], 0.05);
         assert_eq!((found.outcome, found.table.rows.len()), (DifferenceOutcome::Open, 2));
-        assert!(verdicts.iter().all(|text| text.contains("made in different environments")), "{verdicts:?}");
+        assert!(verdicts.iter().all(|text| text.contains("from different environments")), "{verdicts:?}");
     }
 
     #[test]

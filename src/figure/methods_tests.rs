@@ -63,7 +63,7 @@ fn every_sentence_is_from_the_records() {
         "Each cell has 2 to 3 finished repeats.",
         "Runs were made in one launch, 2023-11-14 22:15 to 22:20 UTC, interleaved: one repeat of all cells, shuffled (seed 7), then the next.",
         "5 runs completed all epochs; warm-up (at least 10 steps) is left out.",
-        "which contains the true median in 50 or 75 % of cases",
+        "which holds the true median in 50 or 75 % of cases",
         "above 1 is faster.",
         "Excluded: 1 failed.",
     ] {

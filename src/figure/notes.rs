@@ -150,7 +150,7 @@ pub(super) fn method_note(rows: &[Row]) -> String {
                 Method::One => "none for n = 1".to_owned(),
                 Method::Range => {
                     let shares = same.iter().map(|(_, n)| coverage_text(*n)).collect::<Vec<_>>().join(" or ");
-                    format!("range of {counts} repeats, which contains the true median in {shares} % of cases")
+                    format!("range of {counts} repeats, which holds the true median in {shares} % of cases")
                 }
                 Method::OrderStatistics => {
                     format!("95 % interval of the median of {counts} repeats, by order statistics")

@@ -124,7 +124,7 @@ fn chart(
         let (name, look) = match rank {
             Some(rank) if rank < NAMED => (name_of(cell, naming), Look::Place(rank)),
             Some(_) => ("more on the front".to_owned(), Look::Place(NAMED)),
-            None => ("beaten by another cell".to_owned(), Look::Grey),
+            None => ("bettered by another cell".to_owned(), Look::Grey),
         };
         match series.iter_mut().find(|known| known.name == name) {
             Some(known) => known.points.push(point),

@@ -20,7 +20,7 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
     let settings = varying(scene.cells);
     let step = step_of(scene.cells);
     let mut categories = Vec::new();
-    let mut series: Vec<Series> = ["Host waits for data", "Everything else"]
+    let mut series: Vec<Series> = ["Host waits for data", "All else"]
         .into_iter()
         .zip([1, 4])
         .map(|(name, place)| Series::measured(name, Look::Place(place)))

@@ -400,7 +400,7 @@ fn the_parts_of_a_step_are_of_the_same_steps_of_the_slowest_rank() {
         series.points[0].value.median
     };
     assert!((series_of("Host waits for data") - 0.005).abs() < 1e-9, "{}", series_of("Host waits for data"));
-    assert!((series_of("Everything else") - 0.095).abs() < 1e-9);
+    assert!((series_of("All else") - 0.095).abs() < 1e-9);
 }
 
 /// The first six cells of `runs`, with a different spread of repeats for each.
@@ -462,8 +462,7 @@ fn error_bars_mean_one_thing_in_a_picture_and_it_says_which() {
     let methods: Vec<_> =
         mixed.charts[0].series().flat_map(|series| &series.points).map(|point| point.value.method).collect();
     assert_eq!(methods, [Method::Range; 2]);
-    let expected =
-        "Error bars: range of repeats (n = 3 to 8), which contains the true median in 75 to 99.22 % of cases.";
+    let expected = "Error bars: range of repeats (n = 3 to 8), which holds the true median in 75 to 99.22 % of cases.";
     assert_eq!(mixed.charts[0].intervals, expected);
     // The table keeps the narrower interval and names its method.
     assert!(mixed.table.notes.iter().any(|note| note.contains("of 8 repeats, by order statistics")));

@@ -134,7 +134,7 @@ fn foreign_cut_and_swollen_files_are_answered_with_what_is_wrong() {
     let mut huge = b"<svg><metadata id=\"multicard-figure\">{\"multicard_figure\":1,\"title\":\"".to_vec();
     huge.resize(33 << 20, b'x');
     huge.extend(b"\"}</metadata></svg>");
-    assert!(message(&huge).contains("more of itself than 32 MiB"));
+    assert!(message(&huge).contains("more than 32 MiB of provenance"));
     let mut foreign = Vec::new();
     let mut encoder = ::png::Encoder::new(&mut foreign, 1, 1);
     encoder.set_color(::png::ColorType::Grayscale);
@@ -178,7 +178,7 @@ fn what_cannot_be_written_says_which_file_and_why() {
     let error = PaperFormat::of(std::path::Path::new("a.gif"), 300).unwrap_err().to_string();
     assert!(error.contains("a.gif") && error.contains(".svg, .pdf or .png"), "{error}");
     let huge = Scene { width: 1e6, height: 1e6, ..Scene::default() };
-    assert!(rasterise(&huge, 10.0).unwrap_err().to_string().contains("too many"));
+    assert!(rasterise(&huge, 10.0).unwrap_err().to_string().contains("use another resolution"));
 }
 
 #[test]
