@@ -491,6 +491,17 @@ mod tests {
     }
 
     #[test]
+    fn a_known_measure_of_the_same_unit_keeps_its_possible_values_whatever_a_plan_calls_it() {
+        let known = measure("accuracy").unwrap();
+        let of_unit = |unit: &str| Measures::of_units("tokens").with([Measure::named("accuracy", "Hits", unit)]);
+        let (same, other) = (of_unit(&known.unit), of_unit("points"));
+        let hits = same.find("accuracy").unwrap();
+        assert_eq!((&*hits.name, hits.possible), ("Hits", known.possible));
+        assert!(known.possible != (f64::MIN, f64::MAX) && !hits.is_possible(55.0));
+        assert!(other.find("accuracy").unwrap().is_possible(55.0), "points are another measure");
+    }
+
+    #[test]
     fn every_metric_is_a_measure_in_every_unit_under_its_own_name() {
         assert_eq!(metric_measures().len(), TRACE_METRICS.len() * MetricUnit::ALL.len() + COPIED.len());
         for kind in &TRACE_METRICS {

@@ -156,4 +156,10 @@ mod tests {
         assert_eq!(relative_half_width(&[1.0; 10]), None);
         assert_eq!(relative_half_width(&[1.0; 200]), Some(0.0));
     }
+
+    #[test]
+    fn a_few_steps_count_for_less_because_their_correlation_is_underestimated() {
+        // Neighbours are not correlated, so that the bias alone, 1/4, counts: 4 × (1 − 0.25) / (1 + 0.25).
+        assert!((independent_steps(&[2.0, 1.0, 0.0, 1.0]) - 2.4).abs() < 1e-12);
+    }
 }

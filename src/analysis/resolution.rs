@@ -67,6 +67,7 @@ mod tests {
             Some(1e-3),
             "no clock ticks by what two values have in common"
         );
+        assert_eq!(resolution(&[0.012, 0.014]), Some(1e-3), "two durations suffice");
         assert_eq!(resolution(&[3.0, 5.0, 4.0]), Some(1.0));
         assert_eq!((resolution(&[0.012]), resolution(&[]), resolution(&[0.0, f64::NAN])), (None, None, None));
     }

@@ -123,4 +123,9 @@ mod tests {
         let equal = of(&[0.5; 40]);
         assert_eq!((equal.spread, equal.drift, equal.lag_one, equal.drifts), (Some(0.0), Some(0.0), None, false));
     }
+
+    #[test]
+    fn equal_values_neither_rise_nor_fall() {
+        assert_eq!([&[1.0, 1.0][..], &[1.0, 2.0, 2.0], &[2.0, 1.0, 1.0, 0.0]].map(kendall), [0, 2, -5]);
+    }
 }

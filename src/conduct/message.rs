@@ -213,10 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn a_conductor_of_another_version_is_not_ours() {
+    fn a_conductor_or_a_client_of_another_version_is_not_ours() {
         let here = Conducting::here(true);
         assert!(here.is_ours());
         assert!(!Conducting { multicard: "0.0.1".to_owned(), ..Conducting::here(true) }.is_ours());
         assert!(!Conducting { messages: MESSAGES_VERSION + 1, ..here }.is_ours());
+        assert!(Hello::new(true).is_ours() && !Hello { messages: MESSAGES_VERSION + 1, live: true }.is_ours());
     }
 }

@@ -275,6 +275,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_key_is_made_of_its_name_or_of_another_key() {
+        let key = Key::from("sparsity");
+        assert_eq!([Key::from(&key), Key::from("sparsity".to_owned())], [key.clone(), key]);
+    }
+
+    #[test]
     fn numbers_of_hundreds_of_zeros_are_written_as_powers_and_all_others_as_ever() {
         let shown = [5e-324, 1e308, 1e-7, 0.5, 1e21].map(|number| Level::Number(number).to_string());
         assert_eq!(shown, ["5e-324", "1e308", "0.0000001", "0.5", "1000000000000000000000"]);

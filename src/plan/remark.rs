@@ -188,6 +188,7 @@ mod tests {
             )),
             "{said:?}"
         );
+        assert!(said[0].contains("are warm-up (warm_up_steps): train more"), "{said:?}");
         assert!(remarks(&plan, &expand(&plan, &cpu_node()), &cpu_node())[0].is_warning);
         plan.mode = Mode::Quick { step_precision: 0.05 };
         assert!(!told(&plan, &cpu_node())[0].contains("no step is measured"));

@@ -118,7 +118,7 @@ impl Runner {
         let run_folder = std::path::absolute(&self.job.folder).map_err(|error| input(error.to_string()))?;
         let place = Place { run_folder, working_folder: folder.clone(), started_s: now_s() };
         let spec = &self.program.command.readings;
-        let warm_up = if spec.warm_up_is_found() { WarmUp::Found } else { WarmUp::Steps(self.job.warm_up_steps) };
+        let warm_up = if spec.finds_warm_up { WarmUp::Found } else { WarmUp::Steps(self.job.warm_up_steps) };
         let readings = Readings::new(spec, &files, &place, warm_up);
         let (executable, command) = self.command(&filled.run, &filled, &folder).map_err(input)?;
         self.record(&filled, &executable, &folder);

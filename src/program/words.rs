@@ -67,3 +67,30 @@ fn free_port() -> Option<u16> {
 pub(super) fn session_folder(run: &Path) -> Option<&Path> {
     run.parent()?.parent()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Data, Shape, image};
+
+    #[test]
+    fn placeholders_are_the_levels_of_the_run_and_what_it_is() {
+        let shape = Shape { devices_per_process: 3, ..Shape::default() };
+        let mut job = Job::new(image::KEY.into(), image::spec().levels(&[]), shape, Data::of_set("digits"));
+        job.seed = 40;
+        job.folder = "/sessions/one/runs/r7".into();
+        let run = ["{seed}", "{repeat}", "{gpus}", "{run_folder}", "{session_folder}", "{batch_size}"]
+            .map(str::to_owned)
+            .to_vec();
+        let batch_size = job.levels.get("batch_size").map(ToString::to_string).unwrap_or_default();
+        let command = crate::plan::command::Command { run, ..Default::default() };
+        let program = Program { command, repeat: 2, marker: String::new(), device: String::new() };
+        let words = Words::new(&job, &program);
+        let filled = words.command().map(|filled| filled.run);
+        let expected = ["40", "2", "3", "/sessions/one/runs/r7", "/sessions/one", &batch_size];
+        assert_eq!(filled, Ok(expected.map(str::to_owned).to_vec()));
+        let port = words.value("port");
+        assert!(port.is_some() && words.value("port") == port, "a run has one port");
+        assert_eq!(words.value("rank"), None);
+    }
+}

@@ -225,7 +225,6 @@ fn ssh(path: Option<&OsStr>) -> Check {
 }
 
 fn display() -> Check {
-    let name = "Display";
     let named = ["WAYLAND_DISPLAY", "DISPLAY"].into_iter().find_map(|variable| {
         let value = env::var_os(variable).filter(|value| !value.is_empty())?;
         Some(format!("{variable}={}", value.to_string_lossy()))
@@ -233,6 +232,12 @@ fn display() -> Check {
     let is_there = |library: &str| LIBRARY_FOLDERS.iter().any(|folder| Path::new(folder).join(library).exists());
     let missing: Vec<&str> =
         WINDOW_LIBRARIES.iter().filter(|(library, _)| !is_there(library)).map(|(_, package)| *package).collect();
+    window_on(named, &missing)
+}
+
+/// Whether the window opens on this display, if one is named, without the libraries of these packages.
+fn window_on(named: Option<String>, missing: &[&str]) -> Check {
+    let name = "Display";
     match named {
         _ if !cfg!(feature = "window") => {
             Check::absent(name, "this program was built without the window", "use the subcommands: multicard --help")
@@ -283,5 +288,20 @@ mod tests {
         assert!(shared_memory(Some((64 << 20, 64 << 20))).remedy.unwrap().contains("--ipc=host"));
         assert!(shared_memory(Some((1 << 20, 16 << 30))).remedy.unwrap().contains("ls -l /dev/shm"));
         assert_eq!(shared_memory(Some((8 << 30, 16 << 30))).health, Health::Good);
+    }
+
+    #[cfg(feature = "window")]
+    #[test]
+    fn the_window_opens_on_a_named_display_with_all_libraries() {
+        let named = || Some("DISPLAY=:0".to_owned());
+        assert_eq!(
+            (window_on(named(), &[]).health, window_on(named(), &[]).found.as_str()),
+            (Health::Good, "DISPLAY=:0")
+        );
+        assert_eq!(
+            window_on(named(), &["libgl1", "libx11-6"]).remedy.as_deref(),
+            Some("apt-get install libgl1 libx11-6")
+        );
+        assert!(window_on(None, &[]).found.contains("neither WAYLAND_DISPLAY nor DISPLAY is set"));
     }
 }

@@ -147,6 +147,28 @@ fn runs_that_finish_are_kept_with_their_steps_and_are_not_run_again() {
 }
 
 #[test]
+fn all_cells_of_a_repeat_have_one_seed_and_the_first_has_the_plans() {
+    let scene = Scene::new(WELL);
+    let mut session = scene.open();
+    let text = "version = 1\nseed = 40\nrepeats = 3\n[factors]\nbatch_size = [32, 64]\n";
+    session.add_plan(&Plan::parse(text, "small.toml").unwrap(), false).unwrap();
+    let mut seeds: Vec<(u32, u64)> = kept(&session).iter().map(|record| (record.repeat, record.seed)).collect();
+    seeds.sort_unstable();
+    assert_eq!(seeds, [(1, 40), (1, 40), (2, 41), (2, 41), (3, 42), (3, 42)]);
+}
+
+#[test]
+fn plans_are_numbered_on_wherever_the_session_is_opened_again() {
+    let scene = Scene::new(WELL);
+    for repeats in 1..=3 {
+        scene.with_runs(repeats);
+    }
+    let session = scene.open();
+    let plans = session.reader().unwrap().plans().unwrap();
+    assert_eq!(plans.iter().map(|(plan, ..)| plan.as_str()).collect::<Vec<_>>(), ["p1", "p2", "p3"]);
+}
+
+#[test]
 fn a_run_that_fails_says_why_and_the_next_one_runs() {
     let scene = Scene::new(&format!(
         "case $RUN in

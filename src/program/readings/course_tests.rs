@@ -323,3 +323,21 @@ fn what_no_line_of_a_log_can_hold_is_not_logged() {
         read_event_line(&serde_json::to_vec(&line).unwrap()).unwrap();
     }
 }
+
+#[test]
+fn the_end_of_a_run_is_logged_unless_the_count_has_passed_it() {
+    let of = |step| FoundStep { steps: Some(3), ..said(step, step as f64) };
+    let log = events(WarmUp::Steps(0), &[(2..=4).map(|step| Found::Step(of(step))).collect()]);
+    let ends: Vec<_> = log
+        .iter()
+        .filter_map(|event| if let Event::Step { step, steps, .. } = event { Some((*step, *steps)) } else { None })
+        .collect();
+    assert!([(2, 3), (3, 3), (4, 0)].iter().all(|end| ends.contains(end)), "{ends:?}");
+}
+
+#[test]
+fn steps_may_take_up_to_twice_the_time_over_which_they_were_reported() {
+    let timed = |step| Found::Step(FoundStep { duration_s: Some(1.4), ..said(step, step as f64) });
+    let log = events(WarmUp::Steps(0), &[(1..=21).map(timed).collect()]);
+    assert!(warnings(&log).is_empty(), "{log:?}");
+}

@@ -224,7 +224,11 @@ mod tests {
         let units = FoundStep { units: Some(64.0), duration_s: Some(0.25), at_s: 9.0, ..FoundStep::default() };
         assert_eq!(found(&[("units", "64"), ("duration_ms", "250")]), [Found::Step(units)]);
         assert_eq!(found(&[("step", "3,"), ("time_s", "2;")]), [Found::Step(bare)], "with the sign after it");
-        assert_eq!(found(&[("phase", "eval")]), [Found::Phase { phase: Phase::Evaluate, at_s: 9.0 }]);
+        let phases = ["start", "load", "loading", "warmup", "training", "eval"];
+        let expected = [Phase::Start, Phase::Load, Phase::Load, Phase::WarmUp, Phase::Steady, Phase::Evaluate];
+        for (name, phase) in phases.into_iter().zip(expected) {
+            assert_eq!(found(&[("phase", name)]), [Found::Phase { phase, at_s: 9.0 }]);
+        }
     }
 
     #[test]

@@ -223,4 +223,10 @@ mod tests {
         assert!(warnings[2].contains("is not JSON"), "{warnings:?}");
         assert_eq!(warnings[3], "readings.jsonl: 11 of 11 lines could not be read");
     }
+
+    #[test]
+    fn words_of_texts_are_kept_where_they_look_like_numbers_of_python() {
+        let line = r#"{"loss":NaN,"least":-Infinity,"note":"NaN, \"Infinity\"","most":Infinity}"#;
+        assert_eq!(without_nan(line), r#"{"loss":null,"least":null,"note":"NaN, \"Infinity\"","most":null}"#);
+    }
 }

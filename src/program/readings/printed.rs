@@ -278,3 +278,18 @@ fn spaced(text: &str) -> String {
     let end = if text.ends_with(char::is_whitespace) { "\\s*" } else { "" };
     format!("{}{end}", words.join("\\s+"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_names_a_number_whose_name_begins_with_a_digit() {
+        let printed = numbers("2nd_loss: 0.5");
+        assert_eq!(printed.iter().map(Printed::key).collect::<Vec<_>>(), ["2nd_loss"]);
+        let pattern = Regex::new(&printed[0].pattern(None)).expect("a name of a group begins with a letter");
+        let read =
+            pattern.captures("2nd_loss: 0.25").and_then(|captures| Some(captures.name("nd_loss")?.as_str().to_owned()));
+        assert_eq!(read.as_deref(), Some("0.25"));
+    }
+}

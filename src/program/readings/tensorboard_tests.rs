@@ -137,3 +137,13 @@ fn files_of_a_folder_are_found_as_they_appear_and_those_of_earlier_runs_are_left
         .any(|found| matches!(found, Found::Warning(said) if said.contains("\"train/loss\" was taken for loss")));
     assert!(guessed, "{found:?}");
 }
+
+#[test]
+fn a_tensor_with_empty_contents_has_its_number_in_its_list() {
+    let number = 0.25_f32.to_le_bytes();
+    // Field 1: the type, a float. Field 4: no contents. Field 5: the list of numbers.
+    let tensor = [&[0x08, 1, 0x22, 0, 0x2d][..], &number].concat();
+    assert_eq!(number_of(&tensor), Ok(Some(0.25)));
+    let contents = [&[0x08, 1, 0x22, 4][..], &number].concat();
+    assert_eq!(number_of(&contents), Ok(Some(0.25)));
+}

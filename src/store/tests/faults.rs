@@ -12,7 +12,7 @@ use crate::plan::RunState;
 use crate::protocol::{Event, PROTOCOL_VERSION, Phase, Placement, RankPlace};
 use crate::store::folder::lock;
 use crate::store::index_keeper::open_index;
-use crate::store::{Decision, Reader, RunRecord, Store, StoreError, index_path, rebuild};
+use crate::store::{Decision, Reader, RebuildReport, RunRecord, Store, StoreError, index_path, rebuild};
 
 #[test]
 fn a_second_writer_is_refused_and_may_read() {
@@ -477,4 +477,17 @@ fn run_ids_that_lead_out_of_the_session_are_refused() {
     let (_folder, store) = session();
     assert!(matches!(store.decide(queued("../r1")), Err(StoreError::RunId { .. })));
     assert!(matches!(store.sample("../r1", sample(0.0, 0.0, &[])), Err(StoreError::RunId { .. })));
+}
+
+#[test]
+fn a_session_that_has_not_changed_is_opened_without_reading_its_logs_again() {
+    let (folder, _) = finished_run_of_two_ranks();
+    drop(Store::open(folder.path()).unwrap());
+    assert_eq!(*Store::open(folder.path()).unwrap().found(), RebuildReport::default());
+    append(folder.path(), "runs/r1/samples.jsonl", "");
+    assert_eq!(
+        *Store::open(folder.path()).unwrap().found(),
+        RebuildReport::default(),
+        "an empty log has nothing to read"
+    );
 }

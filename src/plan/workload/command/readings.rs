@@ -49,11 +49,6 @@ impl ReadingsSpec {
     pub fn names_no_source(&self) -> bool {
         self.patterns.is_empty() && self.files.is_empty()
     }
-
-    /// Whether the end of the warm-up is found from step times.
-    pub fn warm_up_is_found(&self) -> bool {
-        self.finds_warm_up
-    }
 }
 
 /// The kind of a file of readings, by its name.

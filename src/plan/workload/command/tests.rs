@@ -95,6 +95,15 @@ fn gpus_are_counted_by_the_machine_and_not_by_the_worker() {
 }
 
 #[test]
+fn gpus_of_a_command_are_chosen_only_where_the_machine_has_some() {
+    let plan = plan("[command]\nrun = [\"x\"]\n[factors]\ngpus = 2\ngpu_set = \"0,1\"\n");
+    let with_gpus = expand(&plan, &gpu_node(2));
+    assert!(with_gpus.cells.len() == 1 && with_gpus.invalid.is_empty(), "{:?}", with_gpus.invalid);
+    let without = expand(&plan, &cpu_node()).invalid;
+    assert!(without[0].reason.contains("chooses among GPUs, but the run has no GPU"), "{without:?}");
+}
+
+#[test]
 fn what_is_wrong_with_a_command_is_told_with_its_line() {
     for (text, line, expected) in [
         ("[command]\nfolder = \"x\"", 1, "command.run: missing"),

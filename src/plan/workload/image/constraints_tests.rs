@@ -80,6 +80,12 @@ fn sets_that_do_not_fit_into_the_hosts_memory_are_refused_with_numbers() {
     let found = reason_of(Decode::Once, &[("data_copy", "shared"), ("image_size", "700")]);
     assert!(found.contains("including one copy of 102.9 GB"), "{found}");
     assert!(!found.contains("data_copy = shared"), "it is shared already: {found}");
+    node.memory_bytes = 8_000_000_000;
+    let found = reason(&files(Decode::Once, &[("gpus", "4"), ("image_size", "64")]), &node);
+    assert!(
+        found.contains("4 copies of 0.9 GB of images") && found.contains("fewer images"),
+        "all copies count: {found}"
+    );
 }
 
 #[test]

@@ -189,6 +189,7 @@ mod tests {
             assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (500, total));
             let (least, longest) = (*lengths.iter().min().unwrap(), *lengths.iter().max().unwrap());
             assert!(least >= LEAST_TOKENS && longest < total / 80, "{least} {longest}");
+            assert!((4..=6).contains(&(longest * 500 / total)), "the longest has about five times the mean: {longest}");
             assert_eq!(lengths, set.stand_in_lengths());
         }
         assert!(DataSet::File.stand_in_lengths().is_empty());

@@ -324,3 +324,12 @@ fn memory_is_told_by_kind() {
     let sum: u64 = kinds.iter().map(|(_, bytes)| bytes).sum();
     assert!((cell.estimate.peak_bytes - sum).abs_diff(600_000_000) < 100, "{kinds:?}");
 }
+
+#[test]
+fn all_tokens_of_the_rows_are_held_in_the_hosts_memory() {
+    let host_bytes =
+        |set| expand(&plan(&[("data_set", set), ("rows", "500")]), &gpu_node(1)).cells.remove(0).estimate.host_bytes;
+    // Five bytes a token.
+    let more = host_bytes("samsum") - host_bytes("alpaca-cleaned");
+    assert!(more.abs_diff(5 * (83_544 - 59_330)) <= 1, "{more}");
+}
