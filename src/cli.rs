@@ -29,6 +29,7 @@ mod reproduction;
 mod run;
 mod session;
 mod setup;
+mod site;
 mod sources;
 mod study;
 mod table;
@@ -50,6 +51,8 @@ use remote::session_folder;
 
 use crate::foreign;
 use crate::launch;
+use crate::protocol::ENVIRONMENT_FILE;
+use crate::telemetry;
 use follow::Interrupted;
 
 /// A workbench for performance experiments on multi-GPU machines.
@@ -71,6 +74,8 @@ enum Command {
     Node(node::Arguments),
     /// Check what runs need on this machine, and print the command that installs what is missing. Exit code 1 if something does not work.
     Doctor(doctor::Arguments),
+    /// List the clusters that runs go to through Slurm, add one, or try one.
+    Site(site::Arguments),
     /// Fetch the libraries of PyTorch or NVIDIA DALI where this machine has none. Continues an earlier download that was interrupted.
     Setup(setup::Arguments),
     /// Show what a plan would run here: cells, estimated time and memory, and cells that cannot run.
@@ -182,6 +187,7 @@ pub fn main() -> ExitCode {
     let outcome = match arguments.command {
         Some(Command::Node(arguments)) => node::run(arguments),
         Some(Command::Doctor(arguments)) => doctor::run(&arguments),
+        Some(Command::Site(arguments)) => site::run(&arguments),
         Some(Command::Setup(arguments)) => setup::run(&arguments),
         Some(Command::Plan(arguments)) => plan::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
@@ -301,7 +307,18 @@ fn man(folder: Option<&Path>) -> Outcome {
 
 /// Leads the ranks of a job.
 fn group(job: &Path, program: &[OsString]) -> Outcome {
-    Ok(if launch::lead(job, program)? { OK } else { SOME_RUN_FAILED })
+    Ok(if launch::lead(job, program, describe_node)? { OK } else { SOME_RUN_FAILED })
+}
+
+/// Writes the environment of a site's node into the folder of a run. The run continues without it.
+fn describe_node(folder: &Path) {
+    let node = telemetry::read_node();
+    let environment = telemetry::read_environment(&node, &node.gpus.iter().collect::<Vec<_>>());
+    let written = serde_json::to_vec(&environment).map_err(std::io::Error::from);
+    let written = written.and_then(|text| foreign::write(&folder.join(ENVIRONMENT_FILE), &text));
+    if let Err(error) = written {
+        say(format_args!("multicard: cannot write {ENVIRONMENT_FILE}: {error}"));
+    }
 }
 
 /// Runs the program of a job.

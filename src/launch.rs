@@ -1,4 +1,4 @@
-//! Runs on this machine: the worker, the placement of ranks, the queue, and the processes.
+//! Runs on this machine and at sites: the worker, the placement of ranks, the queue, and the processes.
 //!
 //! [`find_worker`] finds the program that trains, [`place`] gives each rank its GPUs, CPUs and memory, [`Queue`] picks the next
 //! run, and [`Launcher`] starts it, follows it to its end and reports [`Update`]s.
@@ -23,6 +23,10 @@
 //! (`program`). No worker is involved then, and the supervisor and the follower find remaining processes of the program by their
 //! marker and end them.
 //!
+//! Where a group is executed is hidden from the launcher and the follower by two small traits: a `Place` starts groups and finds them again,
+//! and a `Group` says how it stands. There are two places: `local`, this machine, where a group is a process group, and `slurm`, a site,
+//! where it is a job (`multicard help slurm`).
+//!
 //! # How failures are detected
 //!
 //! | failure of | detected by | consequence |
@@ -37,15 +41,19 @@
 //! The follower collects all facts in `outcome::Facts`, which determine the outcome of the run and the rank that failed first.
 
 mod answer;
+mod error;
 mod follower;
 mod gpu_set;
 mod launcher;
+mod local;
 mod outcome;
+mod place;
 mod placement;
 mod process;
 mod queue;
 mod rates;
 mod rendezvous;
+mod slurm;
 mod supervisor;
 mod tail;
 mod torch;
@@ -54,13 +62,18 @@ mod worker;
 #[cfg(test)]
 pub(crate) mod misbehaviour;
 
+pub use error::LaunchError;
 pub use follower::{LauncherOptions, Update};
-pub use launcher::{LaunchError, Launcher};
+pub use launcher::Launcher;
 pub use placement::{place, place_beside};
 pub use process::{find_group, is_alive};
 pub use queue::{Queue, QueueError};
 pub use rates::{Measured, measure_rates};
 pub use rendezvous::{Alone, MeetingFolder, Rendezvous};
+pub use slurm::{
+    EXPECTED_START, Nodes, SlurmError, add_site, expected_start, may_be_at_a_site, nodes, script, site, site_node,
+    sites, sites_file, unlimited_node,
+};
 pub use supervisor::{GROUP_COMMAND, JOB_WORD, PROGRAM_COMMAND, RANK_COMMAND, RANK_WORD, become_rank, lead};
 pub use torch::{FETCHED, TORCH_VERSION, fetched_folder};
 pub use worker::{WorkerCommand, find_supervisor, find_worker, worker_file};

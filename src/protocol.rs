@@ -9,9 +9,10 @@ mod possible;
 mod ranges;
 mod rates;
 mod sample;
+mod site;
 mod trace;
 
-pub use environment::{Environment, build, fact_keys, fact_name, set_build};
+pub use environment::{ENVIRONMENT_FILE, Environment, build, fact_keys, fact_name, set_build};
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MEETING_VARIABLE};
 pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};
@@ -20,6 +21,7 @@ pub use possible::{MOST_STEPS, check_duration, check_moment};
 pub use ranges::ranges_text;
 pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};
 pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line};
+pub use site::Site;
 pub use trace::{
     CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceRange,
     TraceSource, TraceSummary,

@@ -4,6 +4,7 @@
 //! [`Session::advance`], which waits briefly, records what arrived, starts the next runs, and returns
 //! notices for the owner to show. Everything happens in one order, without locks.
 
+mod at_site;
 mod doctor;
 mod error;
 mod finished;
@@ -17,6 +18,7 @@ mod progress;
 mod queueing;
 mod rates;
 mod reading;
+mod site_check;
 mod tracing;
 mod trial;
 
@@ -29,6 +31,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+pub use at_site::Where;
 pub use doctor::{Check, Health, examine};
 pub use error::SessionError;
 pub use finished::all_finished;
@@ -40,6 +43,7 @@ pub use progress::Progress;
 pub use queueing::runnable;
 pub use rates::{Told, measure_rates, measured_gpus};
 pub use reading::{damage_message, open_reader};
+pub use site_check::examine_site;
 pub use tracing::attach_report;
 pub use trial::{Trial, try_once};
 
@@ -81,6 +85,8 @@ pub struct Session {
     reattached: BTreeSet<String>,
     /// Start times of the runs that this session launched.
     started_at: BTreeMap<String, Instant>,
+    /// What runs at sites wait for.
+    waits: BTreeMap<String, String>,
     /// Durations reported by the ranks, in seconds; used for reattached runs, which have no start time here.
     reported_s: BTreeMap<String, f64>,
     next_run: u32,
@@ -118,6 +124,8 @@ struct QueuedJob {
     links: String,
     /// Whether it needs the machine to itself.
     exclusive: bool,
+    /// How often it was started: more than once if its site ended it.
+    starts: u32,
 }
 
 /// The plan, cell and repeat of a run.
@@ -206,6 +214,7 @@ impl Session {
             watched_ranks: BTreeMap::new(),
             reattached: BTreeSet::new(),
             started_at: BTreeMap::new(),
+            waits: BTreeMap::new(),
             reported_s: BTreeMap::new(),
             next_run: 1,
             next_plan: 1,
@@ -464,11 +473,14 @@ impl Session {
             let Some(mut queued) = self.jobs.get(&run).cloned() else {
                 return Err(SessionError::UnknownRun { run });
             };
-            if let Some(program) = &mut queued.job.program {
-                program.device = self.device(&queued.job.ranks);
+            // A run at a site is placed once it starts, on a node that its scheduler chooses.
+            if queued.job.site.is_none() {
+                if let Some(program) = &mut queued.job.program {
+                    program.device = self.device(&queued.job.ranks);
+                }
+                let placed = self.placed(&run, &queued, beside);
+                self.store.decide(placed)?;
             }
-            let placed = self.placed(&run, &queued, beside);
-            self.store.decide(placed)?;
             self.queue.next();
             let Some(launcher) = &self.launcher else { break };
             self.progress.started(&run, queued.estimate_s, now_s());
@@ -484,7 +496,7 @@ impl Session {
                 self.progress.ended(&run, now_s());
                 self.record(ended(&run, RunState::Failed, reason.clone(), None));
                 notices.push(Notice::State { run, state: RunState::Failed, reason });
-            } else {
+            } else if queued.job.site.is_none() {
                 self.started_at.insert(run, Instant::now());
             }
         }
@@ -496,9 +508,21 @@ impl Session {
             Update::Started { run, pid, process_start } => {
                 // The start of a reattached run is already in the journal.
                 if !self.reattached.remove(&run) {
+                    if let Some(placed) = self.placed_at_site(&run) {
+                        self.record(placed);
+                        self.progress.restarted(&run, now_s());
+                        self.started_at.insert(run.clone(), Instant::now());
+                    }
                     self.record(Decision::RunStarted { run: run.clone(), pid, process_start });
                 }
                 self.watch(&run, None);
+            }
+            Update::Waits { run, reason } => {
+                match &reason {
+                    Some(reason) => self.waits.insert(run.clone(), reason.clone()),
+                    None => self.waits.remove(&run),
+                };
+                notices.push(Notice::Waits { run, reason });
             }
             Update::RankUp { run, rank, pid } => self.watch(&run, Some((rank, pid))),
             Update::Event(line) => {
@@ -511,7 +535,7 @@ impl Session {
                 notices.push(Notice::Event(line));
             }
             Update::Noise { run, file_line } => notices.push(Notice::Noise { run, message: file_line }),
-            Update::State { run, state, reason } => {
+            Update::State { run, state, reason, again } => {
                 self.queue.set(&run, state)?;
                 if state.is_final() {
                     self.sampler.unwatch(&run);
@@ -521,6 +545,9 @@ impl Session {
                     self.progress.ended(&run, now_s());
                     self.record(ended(&run, state, reason.clone(), duration_s));
                     self.import_own_trace(&run)?;
+                    if again {
+                        self.start_again(&run)?;
+                    }
                 }
                 notices.push(Notice::State { run, state, reason });
             }
@@ -539,7 +566,8 @@ impl Session {
 
     /// Tells the sampler which processes and GPUs belong to a run.
     fn watch(&mut self, run: &str, rank: Option<(u32, u32)>) {
-        let Some(queued) = self.jobs.get(run) else { return };
+        // Processes at a site are not on this machine.
+        let Some(queued) = self.jobs.get(run).filter(|queued| queued.job.site.is_none()) else { return };
         let ranks = self.watched_ranks.entry(run.to_owned()).or_default();
         ranks.extend(rank);
         let gpu_uuids = queued.job.ranks.iter().flat_map(RankPlace::gpu_uuids).map(str::to_owned).collect();

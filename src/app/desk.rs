@@ -155,6 +155,8 @@ pub struct Desk {
     pub screen: ScreenName,
     /// The machine that runs happen on; `None` while it is being read.
     pub node: Option<Arc<Node>>,
+    /// The names of the user's sites on this machine.
+    pub sites: Vec<String>,
     /// The latest sample of the whole machine, if the screen shows any.
     pub sample: Option<Sample>,
     /// Whether the sample was taken while the window was at rest, when samples are rare.

@@ -173,6 +173,10 @@ impl Window {
                 desk.node = Some(node);
                 News::Node
             }
+            UiEvent::Sites(sites) => {
+                desk.sites = sites;
+                return;
+            }
             UiEvent::Session { folder, read_only } => return self.take_session(OpenSession { folder, read_only }),
             UiEvent::SampleClosed => {
                 if desk.session.take_if(|session| session.is_sample()).is_none() {

@@ -178,6 +178,7 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resumi
         resume(&mut following, resuming, &place.name())?;
     }
     say(format_args!("{} runs under way or queued; Ctrl-C leaves them running", following.unfinished().len()));
+    following.say_waits();
     following.watch()?;
     if following.is_resting() {
         let queued = following.queued().len();

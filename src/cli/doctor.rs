@@ -22,7 +22,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(if checks.iter().any(|check| check.health == Health::Bad) { SOME_RUN_FAILED } else { OK })
 }
 
-fn line(check: &Check) -> String {
+/// A check as a line of text, with its remedy on a second line.
+pub(super) fn line(check: &Check) -> String {
     let mark = match check.health {
         Health::Good => "✓",
         Health::Absent => "-",

@@ -16,6 +16,7 @@ use crate::conduct::{
 };
 use crate::figure::duration_text;
 use crate::foreign;
+use crate::launch::EXPECTED_START;
 use crate::plan::RunState;
 use crate::protocol::TraceOutcome;
 use crate::session::{Added, Measurement, Notice, open_reader};
@@ -96,6 +97,8 @@ pub(super) struct Following {
     /// The runs that are shown; `None` shows all runs.
     shown: Option<HashSet<String>>,
     letters: u64,
+    /// Why runs wait at their sites, as the user was told.
+    waits: HashMap<String, String>,
     /// Set by the user's interrupt.
     interrupted: Arc<AtomicBool>,
     /// When the conductor last sent a message, and whether the user was told of its silence since then.
@@ -126,6 +129,7 @@ impl Following {
             knows_queue: false,
             shown: None,
             letters: 0,
+            waits: HashMap::new(),
             interrupted,
             heard: Instant::now(),
             is_silence_told: false,
@@ -189,6 +193,15 @@ impl Following {
     pub fn queued(&self) -> Vec<String> {
         let queued = self.queue.rows.iter().filter(|row| row.state == RunState::Queued);
         queued.rev().map(|row| row.run.clone()).collect()
+    }
+
+    /// Tells the user what runs wait for at their sites.
+    pub fn say_waits(&self) {
+        for row in &self.queue.rows {
+            if let Some(waits) = &row.waits {
+                say(format_args!("run {}: {waits}", row.run));
+            }
+        }
     }
 
     /// Sends an order and waits for its answer. After an interrupt it waits only a short while, and after a second one not at all.
@@ -407,7 +420,7 @@ impl Following {
             }
             Some(News::Notice(notice)) => {
                 let format = self.format.filter(|_| self.unwritten.is_none());
-                if self.is_shown(&notice) {
+                if self.is_shown(&notice) && self.is_new(&notice) {
                     self.unwritten = show(&notice, &self.folder, &self.bar, format).err().or(self.unwritten.take());
                 }
             }
@@ -419,10 +432,21 @@ impl Following {
         Ok(None)
     }
 
+    /// Whether a notice says something new: of a run that waits at its site, only the reason counts, since the expected start changes with
+    /// each question to Slurm.
+    fn is_new(&mut self, notice: &Notice) -> bool {
+        let Notice::Waits { run, reason: Some(text) } = notice else { return true };
+        let reason = text.split(EXPECTED_START).next().unwrap_or_default().to_owned();
+        self.waits.insert(run.clone(), reason.clone()).is_none_or(|before| before != reason)
+    }
+
     fn is_shown(&self, notice: &Notice) -> bool {
         let run = match notice {
             Notice::Event(line) => &line.run,
-            Notice::State { run, .. } | Notice::Sample { run, .. } | Notice::Noise { run, .. } => run,
+            Notice::State { run, .. }
+            | Notice::Waits { run, .. }
+            | Notice::Sample { run, .. }
+            | Notice::Noise { run, .. } => run,
             Notice::Importing { name, .. } | Notice::Trace { name, .. } => name,
         };
         self.shown.as_ref().is_none_or(|shown| shown.contains(run))
@@ -465,7 +489,8 @@ fn show(notice: &Notice, folder: &Path, bar: &ProgressBar, format: Option<EventF
             };
             bar.suspend(|| say(format_args!("run {run} {}{reason}{log}", state.name())));
         }
-        Notice::State { .. } => {}
+        Notice::Waits { run, reason: Some(reason) } => bar.suspend(|| say(format_args!("run {run}: {reason}"))),
+        Notice::State { .. } | Notice::Waits { .. } => {}
     }
     Ok(())
 }

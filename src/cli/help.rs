@@ -58,6 +58,7 @@ pub(super) const TOPICS: &[Topic] = &[
     page!(Answers, "elsewhere", "sessions in the background and on other machines", "manual/elsewhere.md"),
     page!(Reference, "plan", "plan files", "../plan/plan.md"),
     Topic { name: "workloads", about: "what plans run", part: Part::Reference, text: workloads_page },
+    page!(Reference, "slurm", "runs on clusters with Slurm", "../launch/slurm/slurm.md"),
     page!(Reference, "readings", "what programs say about their runs", "../program/readings/readings.md"),
     page!(Reference, "composed", "figures of several panels", "../figure/composed.md"),
     page!(Method, "method", "measures, intervals and what they leave out", "../analysis/method.md"),

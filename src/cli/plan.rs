@@ -8,13 +8,14 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::material::Material;
-use super::{Format, OK, Outcome, print, session_folder};
+use super::{OK, Outcome, print, session_folder};
 use crate::analysis::{RunState, RunSummary, SpreadSeen, counted, repeats_remark, summarise};
 use crate::dataset::{check_models, missing};
 use crate::figure::{check_studies, significant};
+use crate::launch::{expected_start, script};
 use crate::papers::preset_text;
 use crate::plan::{Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
-use crate::session::Machine;
+use crate::session::{Machine, Where};
 use crate::text_table::{Field, TextTable};
 
 #[derive(Args)]
@@ -30,8 +31,19 @@ pub(super) struct Arguments {
     #[command(flatten)]
     changes: Changes,
     /// Output format.
-    #[arg(long, value_enum, default_value_t = Format::Md)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = PlanFormat::Md)]
+    format: PlanFormat,
+}
+
+/// What is printed of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PlanFormat {
+    /// Tables as Markdown.
+    Md,
+    /// JSON.
+    Json,
+    /// The batch script of the plan's first cell, as it would be sent to the plan's site.
+    Sbatch,
 }
 
 /// Changes to a plan from the command line.
@@ -44,14 +56,20 @@ pub(super) struct Changes {
     /// state it.
     #[arg(long, value_name = "SET")]
     data: Option<String>,
+    /// The site where the runs are executed, whatever the plan says: a cluster with Slurm. `multicard site` lists yours.
+    #[arg(long, value_name = "NAME")]
+    site: Option<String>,
 }
 
 impl Changes {
     fn is_any(&self) -> bool {
-        self.mode.is_some() || self.data.is_some()
+        self.mode.is_some() || self.data.is_some() || self.site.is_some()
     }
 
     fn apply(&self, plan: &mut Plan) -> Result<(), String> {
+        if self.site.is_some() {
+            plan.site.clone_from(&self.site);
+        }
         plan.mode = match self.mode {
             Some(ModeName::Full) => Mode::Full,
             Some(ModeName::Quick) if plan.mode.is_full() => Mode::Quick { step_precision: Mode::STEP_PRECISION },
@@ -168,24 +186,44 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     for block in plan.blocks() {
         check_models(block)?;
     }
-    let Machine { node, .. } = Machine::look();
-    let mut matrix = expand(&plan, &node);
+    let place = Where::of(&plan, &Machine::look().node)?;
+    let node = &place.node;
+    let mut matrix = expand(&plan, node);
+    if arguments.format == PlanFormat::Sbatch {
+        let cell = matrix.cells.first().ok_or("no cell of the plan can run there")?;
+        let job = place.sample(&plan, cell)?;
+        print(script(&job)?.trim_end())?;
+        return Ok(OK);
+    }
     let read = |session: &PathBuf| -> Result<Material, Box<dyn Error>> { Material::read(&session_folder(session)?) };
     let seen = arguments.session.as_ref().map(read).transpose()?;
     let learnt = seen.as_ref().and_then(|seen| learn(&mut matrix, &seen.runs));
     let runs = matrix.cells.len() * plan.repeats as usize;
     match arguments.format {
-        Format::Md => {
-            let mut text = describe(&plan, &matrix, &node, runs);
+        PlanFormat::Sbatch => {}
+        PlanFormat::Md => {
+            let mut text = describe(&plan, &matrix, node, runs);
+            if let Some(site) = &plan.site {
+                text.push_str(&start_text(site, &plan, &matrix, &place));
+            }
             learnt.iter().for_each(|note| text += &format!("\n\nNote: {note}."));
             if let Some(seen) = &seen {
                 text.push_str(&repeats_text(&plan, &seen.runs));
             }
             print(&text)?;
         }
-        Format::Json => print(&serde_json::to_string_pretty(&json(&matrix, runs))?)?,
+        PlanFormat::Json => print(&serde_json::to_string_pretty(&json(&matrix, runs))?)?,
     }
     Ok(OK)
+}
+
+/// When the largest run of a plan would start at its site if it was sent now.
+fn start_text(site: &str, plan: &Plan, matrix: &Matrix, place: &Where) -> String {
+    let Some(cell) = matrix.cells.iter().max_by_key(|cell| cell.shape.devices()) else { return String::new() };
+    match place.sample(plan, cell).map_err(|error| error.to_string()).and_then(|job| expected_start(&job)) {
+        Ok(start) => format!("\n\nNote: at site {site}, the largest run would start at {start}, if it was sent now."),
+        Err(reason) => format!("\n\nWarning: site {site} would not take the largest run: {reason}."),
+    }
 }
 
 /// Replaces the estimates of a plan's cells by the times that the session's runs of these cells took. The estimates of other cells are
@@ -340,7 +378,7 @@ mod tests {
     #[test]
     fn another_data_set_stands_in_every_block_and_an_unknown_one_is_refused() {
         let argument = PlanArgument { plan: None, preset: Some("2503.15252/table-2".to_owned()) };
-        let with = |data: &str| argument.read(&Changes { mode: None, data: Some(data.to_owned()) });
+        let with = |data: &str| argument.read(&Changes { data: Some(data.to_owned()), ..Changes::default() });
         let plan = with("digits").unwrap();
         assert!(plan.blocks().all(|block| block.data.set == "digits"));
         let refused = with("cifar").unwrap_err().to_string();

@@ -19,7 +19,9 @@ use crate::conduct::{Client, Host, Launch, host};
 use crate::dataset::check_models;
 use crate::papers::coverage;
 use crate::plan::{Identity, Matrix, Node, Plan, remarks};
-use crate::session::{Added, Machine, Session, SessionError, all_finished, new_session_folder, open_reader, runnable};
+use crate::session::{
+    Added, Machine, Session, SessionError, Where, all_finished, new_session_folder, open_reader, runnable,
+};
 use crate::store::StoreError;
 
 #[derive(Args)]
@@ -88,7 +90,8 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
     for block in plan.blocks() {
         check_models(block)?;
     }
-    runnable(plan, &machine.node)?;
+    let node = Where::of(plan, &machine.node)?.node;
+    runnable(plan, &node)?;
     for block in plan.blocks() {
         super::data::prepare(block)?;
     }
@@ -101,10 +104,14 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
     let interrupted = interrupts()?;
     let following = Following::new(client, host, folder, arguments.format, Arc::clone(&interrupted))?;
     let (name, start) = (folder.display().to_string(), std::env::current_dir()?);
-    follow(arguments, plan, following, Site { name, node: machine.node, start, far: None }, &interrupted)
+    follow(arguments, plan, following, Site { name, node, start, far: None }, &interrupted)
 }
 
 fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
+    if let Some(site) = &plan.site {
+        let host = far.address().host();
+        return Err(format!("a plan for site {site} is run on its login node: log in to {host} and run it there, or launch it in the window").into());
+    }
     let node = far.node()?;
     runnable(plan, &node)?;
     let live = arguments.format == Some(EventFormat::Json);

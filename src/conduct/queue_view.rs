@@ -22,6 +22,9 @@ pub struct QueueRow {
     pub epoch: u32,
     /// Latest loss.
     pub loss: Option<f64>,
+    /// What it waits for at its site, in words; `None` if it does not wait there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
 }
 
 /// The state of the queue.
@@ -73,7 +76,8 @@ impl QueueView {
         let row = |(run, state): (&str, _)| {
             let at = progress.running.get(run).cloned().unwrap_or_default();
             let loss = at.loss.filter(|loss| loss.is_finite());
-            QueueRow { run: run.to_owned(), state, step: at.step, steps: at.steps, epoch: at.epoch, loss }
+            let waits = session.waits(run).map(str::to_owned);
+            QueueRow { run: run.to_owned(), state, step: at.step, steps: at.steps, epoch: at.epoch, loss, waits }
         };
         Self {
             rows: session.states().map(row).collect(),
@@ -172,6 +176,7 @@ mod tests {
             steps: 0,
             epoch: 0,
             loss: None,
+            waits: None,
         };
         QueueView { rows: rows.iter().map(row).collect(), queued: rows.len(), ..QueueView::default() }
     }

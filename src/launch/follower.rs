@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
@@ -18,7 +18,8 @@ use crate::processes;
 use crate::protocol::{Event, EventLine, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, RankPlace, read_event_line};
 
 use super::outcome::{Death, Ending, Facts, Failure, RankFacts};
-use super::process::{self, Group, LeaderExit};
+use super::place::{End, Group, Standing};
+use super::process;
 use super::tail::Tail;
 
 /// The output of a run's processes; ranks write their logs to other files.
@@ -43,12 +44,21 @@ pub enum Update {
         state: RunState,
         /// The reason, if it says more than the state's name.
         reason: Option<String>,
+        /// Whether its site ended it through no fault of its own, so that it can be started again as it is.
+        again: bool,
+    },
+    /// The run waits for its site, or no longer waits.
+    Waits {
+        /// The run's id.
+        run: String,
+        /// What it waits for; `None` once it has started or ended.
+        reason: Option<String>,
     },
     /// The run's group was started. These values identify it for [`super::is_alive`] and [`super::Launcher::follow`].
     Started {
         /// The run's id.
         run: String,
-        /// Process id of the group's leader, and id of its process group.
+        /// Process id of the group's leader, and id of its process group; 0 if it is not on this machine.
         pid: u32,
         /// Start of the leader, in clock ticks since boot.
         process_start: u64,
@@ -86,6 +96,8 @@ pub struct LauncherOptions {
     pub grace: Duration,
     /// Time that a profiler has to write its report after the ranks have ended.
     pub report_limit: Duration,
+    /// The shortest time between two questions to Slurm, each of which is about all jobs.
+    pub slurm_interval: Duration,
 }
 
 impl Default for LauncherOptions {
@@ -97,8 +109,20 @@ impl Default for LauncherOptions {
             // The supervisor kills its ranks after 5 s, and needs time to log that.
             grace: Duration::from_secs(6),
             report_limit: Duration::from_secs(1800),
+            slurm_interval: slurm_interval(),
         }
     }
+}
+
+/// The variable that sets how often Slurm is asked, in seconds.
+const SLURM_INTERVAL_VARIABLE: &str = "MULTICARD_SLURM_INTERVAL_S";
+/// How often Slurm is asked without it: it serves all users of a cluster.
+const SLURM_INTERVAL_S: f64 = 10.0;
+
+fn slurm_interval() -> Duration {
+    let named = std::env::var(SLURM_INTERVAL_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let named = named.filter(|seconds| (0.1..=3600.0).contains(seconds));
+    Duration::from_secs_f64(named.unwrap_or(SLURM_INTERVAL_S))
 }
 
 /// Requests of the launcher to a follower.
@@ -115,7 +139,7 @@ pub(super) struct Control {
 /// Follower of one run.
 pub(super) struct Follower {
     job: Job,
-    group: Group,
+    group: Box<dyn Group>,
     updates: SyncSender<Update>,
     control: Arc<Control>,
     options: LauncherOptions,
@@ -129,14 +153,20 @@ pub(super) struct Follower {
     told: Option<Instant>,
     /// Time at which the last rank's process ended.
     ranks_gone: Option<Instant>,
-    /// Exit of the group's leader, once it has ended.
-    ended: Option<LeaderExit>,
+    /// What its group waits for, as it was last reported; empty if it does not wait.
+    waits: String,
+    /// Whether its start was reported.
+    is_started: bool,
+    /// When its supervisor began to work, in seconds since the Unix epoch, and how it ended, by the log of a scheduler's job.
+    supervisor: (Option<f64>, Option<Exit>),
+    /// The end of the group, once it has ended.
+    ended: Option<End>,
 }
 
 impl Follower {
     pub(super) fn new(
         job: Job,
-        group: Group,
+        group: Box<dyn Group>,
         updates: SyncSender<Update>,
         control: Arc<Control>,
         options: LauncherOptions,
@@ -164,51 +194,98 @@ impl Follower {
             printed_bytes: 0,
             told: None,
             ranks_gone: None,
+            waits: String::new(),
+            is_started: false,
+            supervisor: (None, None),
             ended: None,
         }
     }
 
-    /// Follows the run until it has ended and its last update is sent. `process_start` is the start of its group.
-    pub(super) fn follow(mut self, process_start: u64) {
-        if let (Group::Found { .. }, Some(age)) = (&self.group, process::age(process_start)) {
-            self.begun = self.begun.checked_sub(age).unwrap_or(self.begun);
+    /// Follows the run until it has ended and its last update is sent.
+    pub(super) fn follow(mut self) {
+        self.send_state(None, false);
+        if self.group.leader().is_some() {
+            self.begin();
         }
-        let (run, pid) = (self.job.run.clone(), self.group.pid());
-        self.send_state(None);
-        self.send(Update::Started { run, pid, process_start });
-        let leader = loop {
+        loop {
             if self.control.leave.load(Ordering::Relaxed) {
                 return;
             }
-            // The exit is checked before the logs are read, so that everything written before it is read below.
-            if self.ended.is_none() {
-                self.ended = self.group.ended();
-            }
-            if let Some(leader) = self.ended {
-                // Ranks survive a failing profiler, and their measurements count. The logs name the ranks' processes.
-                while self.job.tracer() == Tracer::Nsys && self.read_logs() {}
-                if !self.signal_apart(None) {
-                    break leader;
-                }
+            if self.is_over() {
+                break;
             }
             let more = self.read_logs();
             self.watch();
             if self.is_stuck() {
-                // It was killed, even if it has not disappeared yet.
-                break Some(Exit::Signal(Signal::KILL.as_raw()));
+                break;
             }
             if !more {
-                thread::park_timeout(self.options.poll);
+                thread::park_timeout(self.options.poll.max(self.group.pace().poll));
             }
-        };
+        }
         while self.read_logs() {}
         if self.control.leave.load(Ordering::Relaxed) {
             // Updates may be lost from here on; the next follower reads them from the logs.
             return;
         }
         self.read_cut_lines();
+        self.conclude();
+    }
+
+    /// Whether the group has ended. It is looked at before the logs are read, so that everything written before its end is read.
+    fn is_over(&mut self) -> bool {
+        if self.ended.is_none() {
+            // A supervisor that was interrupted does not know why; whoever interrupted it does.
+            let is_own = self.facts.interrupted.is_none() || self.facts.ending.is_some();
+            match self.group.look(self.supervisor.1.filter(|_| is_own)) {
+                // A run that has started waits no more, even if Slurm does not answer.
+                Standing::Waits(_) if self.is_started => {}
+                Standing::Waits(reason) => {
+                    (self.begun, self.heard) = (Instant::now(), Instant::now());
+                    self.tell_wait(reason);
+                }
+                Standing::Runs => self.begin(),
+                Standing::Ended(end) => self.ended = Some(end),
+            }
+        }
+        if self.ended.is_none() {
+            return false;
+        }
+        // Ranks survive a failing profiler, and their measurements count. The logs name the ranks' processes.
+        while self.job.tracer() == Tracer::Nsys && self.read_logs() {}
+        !self.signal_apart(None)
+    }
+
+    /// Reports the start of the group, once.
+    fn begin(&mut self) {
+        if std::mem::replace(&mut self.is_started, true) {
+            return;
+        }
+        self.tell_wait(String::new());
+        let by_log = || {
+            let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+            Duration::try_from_secs_f64(now_s - self.supervisor.0?).ok()
+        };
+        let age = self.group.age().or_else(by_log).unwrap_or_default();
+        self.begun = Instant::now().checked_sub(age).unwrap_or(self.begun);
+        self.heard = Instant::now();
+        let (pid, process_start) = self.group.leader().unwrap_or_default();
+        self.send(Update::Started { run: self.job.run.clone(), pid, process_start });
+    }
+
+    /// Reports what the group waits for, if that is new; nothing is an empty text.
+    fn tell_wait(&mut self, reason: String) {
+        if reason != self.waits {
+            self.waits.clone_from(&reason);
+            let reason = Some(reason).filter(|reason| !reason.is_empty());
+            self.send(Update::Waits { run: self.job.run.clone(), reason });
+        }
+    }
+
+    /// Reports the outcome.
+    fn conclude(&mut self) {
         if let Some(program) = &self.job.program {
-            let left = process::end_program(&program.marker);
+            let left = self.group.end_program(&program.marker);
             if let (false, Some(ending)) = (left.is_empty(), &mut self.facts.ending) {
                 let left = processes::named(&left);
                 ending.reason = format!("{}; {left} cannot be killed and may still hold GPUs", ending.reason);
@@ -216,10 +293,18 @@ impl Follower {
         }
         let lost = self.logs.iter().filter(|(rank, log)| rank.is_some() && !log.is_kept()).map(|(_, log)| log.name());
         self.facts.lost_logs = lost.collect();
+        // A group that did not go away was killed.
+        let killed = || End { exit: Some(Exit::Signal(Signal::KILL.as_raw())), ..End::default() };
+        let End { exit, ending, again } = self.ended.take().unwrap_or_else(killed);
+        let is_own = self.facts.ending.is_some();
+        if let (None, Some((state, reason))) = (&self.facts.ending, ending) {
+            self.facts.ending = Some(Ending { state, reason, killed: false });
+        }
         let stderr = last_lines(&self.job.folder.join(STDERR_FILE));
-        let (state, reason) = self.facts.outcome(leader, &stderr);
+        let (state, reason) = self.facts.outcome(exit, &stderr);
+        self.tell_wait(String::new());
         self.state = state;
-        self.send_state(reason);
+        self.send_state(reason, again && !is_own);
     }
 
     /// Reads a piece of every log; returns whether there was anything to read.
@@ -315,7 +400,7 @@ impl Follower {
         self.send(Update::Event(line));
         if self.state == RunState::Starting && self.facts.ranks.iter().all(|rank| rank.started) {
             self.state = RunState::Running;
-            self.send_state(None);
+            self.send_state(None, false);
         }
     }
 
@@ -336,6 +421,11 @@ impl Follower {
                 }
             }
             GroupEvent::Interrupted { signal } => self.facts.interrupted = Some(signal),
+            GroupEvent::SupervisorStarted { .. } => {
+                self.supervisor.0 = Some(time_s);
+                self.begin();
+            }
+            GroupEvent::SupervisorEnded { well } => self.supervisor.1 = Some(Exit::Code(i32::from(!well))),
         }
         true
     }
@@ -375,7 +465,7 @@ impl Follower {
         }
         let reporting = self.is_reporting();
         if let (Some(told), Some(ending)) = (self.told, &mut self.facts.ending)
-            && told.elapsed() > self.options.grace
+            && told.elapsed() > self.options.grace.max(self.group.pace().grace)
             && !reporting
         {
             ending.killed = true;
@@ -389,7 +479,7 @@ impl Follower {
     }
 
     /// Kills the group, and the ranks' own group if a profiler started them in one.
-    fn kill(&self) {
+    fn kill(&mut self) {
         self.signal_apart(Some(Signal::KILL));
         self.group.signal(Signal::KILL);
     }
@@ -398,7 +488,7 @@ impl Follower {
     fn signal_apart(&self, signal: Option<Signal>) -> bool {
         let mut found = false;
         if self.job.tracer() == Tracer::Nsys {
-            let own = self.group.pid();
+            let own = self.group.leader().map_or(0, |(pid, _)| pid);
             // Every rank is signalled: one signal per group would need the groups first, and a second signal does no harm.
             for pid in self.facts.ranks.iter().filter(|rank| rank.death.is_none()).filter_map(|rank| rank.pid) {
                 found |= process::signal_group_of(pid, own, signal);
@@ -410,12 +500,12 @@ impl Follower {
     /// Whether a killed process does not go away because it waits in the kernel, such as for a hung driver. It is left behind with
     /// a message.
     fn is_stuck(&mut self) -> bool {
-        let patience = self.options.grace + if self.is_reporting() { self.options.report_limit } else { STUCK_LIMIT };
+        let patience = self.options.grace.max(self.group.pace().grace)
+            + if self.is_reporting() { self.options.report_limit } else { STUCK_LIMIT };
         let stuck = self.told.is_some_and(|since| since.elapsed() > patience);
         if let (true, Some(ending)) = (stuck, &mut self.facts.ending) {
-            let pid = self.group.pid();
             ending.reason =
-                format!("{}; process group {pid} cannot be killed and may still hold its GPUs", ending.reason);
+                format!("{}; {} cannot be killed and may still hold its GPUs", ending.reason, self.group.name());
         }
         stuck
     }
@@ -443,8 +533,8 @@ impl Follower {
         }
     }
 
-    fn send_state(&self, reason: Option<String>) {
-        self.send(Update::State { run: self.job.run.clone(), state: self.state, reason });
+    fn send_state(&self, reason: Option<String>, again: bool) {
+        self.send(Update::State { run: self.job.run.clone(), state: self.state, reason, again });
     }
 
     fn is_unheard(&self) -> bool {
@@ -479,7 +569,7 @@ fn other_version(line: &str, expected: u32) -> Option<u64> {
 }
 
 /// The last non-empty lines of a file, at most five.
-fn last_lines(path: &Path) -> String {
+pub(super) fn last_lines(path: &Path) -> String {
     let mut bytes = Vec::new();
     let read = foreign::open_ours(path).and_then(|mut file| {
         let start = file.metadata()?.len().saturating_sub(4096);

@@ -1,74 +1,25 @@
-//! The launcher: starts, follows and ends the process groups of runs.
+//! The launcher: starts, follows and ends the groups of runs, on this machine and at sites.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::foreign;
-use crate::protocol::{GROUP_LOG, Job};
+use crate::protocol::{GROUP_LOG, Job, Site};
 
-use super::follower::{Control, Follower, LauncherOptions, STDERR_FILE, STDOUT_FILE, Update};
-use super::process::{self, Group};
-use super::supervisor::{GROUP_COMMAND, JOB_WORD, PROGRAM_COMMAND};
-use super::worker::{WorkerCommand, find_supervisor};
-
-/// Reason why a run was not launched. Nothing was started, and no update follows.
-#[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
-    /// There is no worker.
-    #[error("run {0:?} cannot be started: there is no worker")]
-    NoWorker(String),
-    /// There is no supervisor for the ranks.
-    #[error("{0}")]
-    NoSupervisor(String),
-    /// The run is already followed.
-    #[error("run {0:?} is already running")]
-    AlreadyRunning(String),
-    /// The job names no rank.
-    #[error("run {0:?} has no rank: place at least one")]
-    NoRank(String),
-    /// The folder holds logs already.
-    #[error("{} exists already: give the run another folder", .0.display())]
-    HasLog(PathBuf),
-    /// The run's folder could not be written.
-    #[error("cannot write {}: {source}: check the disk's space and the folder's permissions", path.display())]
-    Folder {
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The supervisor, or the profiler around it, could not be executed.
-    #[error("failed to start {}: {source}: {}", path.display(), foreign::start_advice(source))]
-    Execute {
-        /// The program.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The thread that follows the run could not be started.
-    #[error("cannot start a thread to follow the run: {source}: {}", foreign::start_advice(source))]
-    Thread {
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-/// The program that leads a run's ranks, and the ranks' command line.
-struct Led<'a> {
-    supervisor: PathBuf,
-    /// Variables for the ranks.
-    environment: &'a [(String, String)],
-    program: Vec<OsString>,
-}
+use super::error::LaunchError;
+use super::follower::{Control, Follower, LauncherOptions, Update};
+use super::local::Local;
+use super::place::{Group, Lead, Place};
+use super::process;
+use super::slurm::Slurm;
+use super::worker::WorkerCommand;
 
 struct Followed {
     control: Arc<Control>,
@@ -81,6 +32,8 @@ pub struct Launcher {
     updates: SyncSender<Update>,
     options: LauncherOptions,
     runs: Mutex<HashMap<String, Followed>>,
+    /// The sites that runs were started at or found at.
+    sites: Mutex<HashMap<String, Arc<Slurm>>>,
 }
 
 impl Launcher {
@@ -96,7 +49,7 @@ impl Launcher {
         updates: SyncSender<Update>,
         options: LauncherOptions,
     ) -> Self {
-        Self { worker: worker.into(), updates, options, runs: Mutex::default() }
+        Self { worker: worker.into(), updates, options, runs: Mutex::default(), sites: Mutex::default() }
     }
 
     /// Whether it has a worker to start runs with.
@@ -104,62 +57,48 @@ impl Launcher {
         self.worker.is_some()
     }
 
-    /// Writes `job.json` into the run's folder and starts the run's group there.
+    /// Writes `job.json` into the run's folder and starts the run's group there, or at the job's site.
     ///
     /// # Errors
     /// The folder holds logs or cannot be written, `multicard` is not found or cannot be executed, or the run is already running.
     pub fn start(&self, job: Job) -> Result<(), LaunchError> {
-        let Led { supervisor, environment, program } = self.led(&job)?;
-        let mut command = Command::new(supervisor);
-        command.envs(environment.iter().map(|(key, value)| (key, value)));
-        self.start_by(job, command, &program)
+        self.start_by(job, None)
     }
 
     /// Like [`Launcher::start`], under a profiler: `profiler` is a command that runs the command appended to it and ends with it.
     ///
     /// # Errors
-    /// Those of [`Launcher::start`].
-    pub fn start_under(&self, job: Job, mut profiler: Command) -> Result<(), LaunchError> {
-        let Led { supervisor, environment, program } = self.led(&job)?;
-        if !environment.is_empty() {
-            // For the worker only: a profiler has its own libraries.
-            profiler.arg("env").args(environment.iter().map(|(key, value)| format!("{key}={value}")));
-        }
-        profiler.arg(supervisor);
-        self.start_by(job, profiler, &program)
+    /// Those of [`Launcher::start`], and if the job has a site.
+    pub fn start_under(&self, job: Job, profiler: Command) -> Result<(), LaunchError> {
+        self.start_by(job, Some(profiler))
     }
 
-    /// The program that leads the ranks of a job, and the ranks' command line: the worker, or the runner of the job's own program.
-    fn led(&self, job: &Job) -> Result<Led<'_>, LaunchError> {
-        let find = |worker: Option<&Path>| find_supervisor(worker).map_err(LaunchError::NoSupervisor);
-        if job.program.is_some() {
-            let supervisor = find(self.worker.as_ref().map(|worker| &*worker.path))?;
-            let program = vec![supervisor.clone().into(), PROGRAM_COMMAND.into(), JOB_WORD.into()];
-            return Ok(Led { supervisor, environment: &[], program });
-        }
-        let worker = self.worker.as_ref().ok_or_else(|| LaunchError::NoWorker(job.run.clone()))?;
-        let program = worker.rank_program().to_vec();
-        Ok(Led { supervisor: find(Some(&worker.path))?, environment: &worker.environment, program })
-    }
-
-    /// `command` is `multicard` or ends in it; `program` is the command line of each rank.
-    fn start_by(&self, job: Job, mut command: Command, program: &[OsString]) -> Result<(), LaunchError> {
+    fn start_by(&self, job: Job, profiler: Option<Command>) -> Result<(), LaunchError> {
+        let lead = Lead { profiler, ..Lead::of(&job, self.worker.as_ref())? };
         let mut runs = self.vacancy(&job)?;
-        let job_path = prepare_folder(&job)?;
-        command.arg(GROUP_COMMAND).arg(job_path).args(program);
-        let child = spawn(command, &job)?;
-        let start = process::process_start(child.id()).unwrap_or(0);
-        self.add(&mut runs, job, Group::Child(child), start)
+        prepare_folder(&job)?;
+        let group = self.place(job.site.as_ref()).start(&job, lead)?;
+        self.add(&mut runs, job, group, true)
+    }
+
+    /// Where a job of this site is executed.
+    fn place(&self, site: Option<&Site>) -> Arc<dyn Place> {
+        let Some(site) = site else { return Arc::new(Local) };
+        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = sites.entry(site.name.clone());
+        known.or_insert_with(|| Arc::new(Slurm::new(self.options.slurm_interval))).clone()
     }
 
     /// Follows an existing group from the start of its logs: updates come as if it had just been started. The group may have
-    /// ended, and then its logs determine the outcome; process 0 stands for such a group.
+    /// ended, and then its logs determine the outcome; process 0 stands for such a group. The group of a job with a site is found by the
+    /// record in the run's folder.
     ///
     /// # Errors
     /// The run is already followed.
     pub fn follow(&self, job: Job, pid: u32, process_start: u64) -> Result<(), LaunchError> {
         let mut runs = self.vacancy(&job)?;
-        self.add(&mut runs, job, Group::Found { pid, start: process_start, seen: false }, process_start)
+        let group = self.place(job.site.as_ref()).find(&job, (pid, process_start));
+        self.add(&mut runs, job, group, false)
     }
 
     /// Cancels a run: its processes get SIGTERM, and SIGKILL if they do not end. Does nothing to a run that has ended.
@@ -208,17 +147,16 @@ impl Launcher {
         &self,
         runs: &mut HashMap<String, Followed>,
         job: Job,
-        group: Group,
-        process_start: u64,
+        group: Box<dyn Group>,
+        is_started: bool,
     ) -> Result<(), LaunchError> {
         let control = Arc::<Control>::default();
         let run = job.run.clone();
-        let pid = group.pid();
-        let ours = matches!(group, Group::Child(_));
+        let ours = group.leader().filter(|_| is_started);
         let follower = Follower::new(job, group, self.updates.clone(), Arc::clone(&control), self.options.clone());
-        let thread = thread::Builder::new().name(format!("follow-{run}")).spawn(move || follower.follow(process_start));
+        let thread = thread::Builder::new().name(format!("follow-{run}")).spawn(move || follower.follow());
         let thread = thread.map_err(|error| {
-            if ours {
+            if let Some((pid, _)) = ours {
                 process::kill_group(pid);
             }
             LaunchError::Thread { source: error }
@@ -236,23 +174,6 @@ impl Drop for Launcher {
         }
         self.wait_all();
     }
-}
-
-fn spawn(mut command: Command, job: &Job) -> Result<Child, LaunchError> {
-    let file = |name: &str| {
-        let path = job.folder.join(name);
-        // The supervisor reads the file back, and shortens it if it grows without end.
-        let mut options = File::options();
-        let options = options.read(true).append(true).create(true);
-        let opened = foreign::open_ours_with(&path, options).and_then(|file| file.set_len(0).map(|()| file));
-        opened.map_err(|source| LaunchError::Folder { path, source })
-    };
-    if let Some(folder) = &job.working_folder {
-        command.current_dir(folder);
-    }
-    command.process_group(0);
-    command.stdin(Stdio::null()).stdout(file(STDOUT_FILE)?).stderr(file(STDERR_FILE)?);
-    command.spawn().map_err(|source| LaunchError::Execute { path: command.get_program().into(), source })
 }
 
 fn cancel(followed: &Followed) {

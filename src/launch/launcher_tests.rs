@@ -1,10 +1,13 @@
 //! The launcher with scripts as workers that end, die, hang or write noise.
 #![allow(clippy::unwrap_used)]
 
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use super::super::misbehaviour::{command, worker};
+use super::super::supervisor::GROUP_COMMAND;
 use super::*;
 use crate::plan::{Data, Levels, RunState, Shape, image};
 use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, RankPlace};

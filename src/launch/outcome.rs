@@ -3,8 +3,6 @@
 use crate::plan::RunState;
 use crate::protocol::{Exit, FailureKind};
 
-use super::process::LeaderExit;
-
 /// Time within which an exit precedes a reported failure: ranks may notice through their sockets that another died before the
 /// supervisor does.
 const NOTICE_S: f64 = 0.5;
@@ -66,7 +64,7 @@ pub(super) struct Facts {
 
 impl Facts {
     /// The final state, and the reason if it says more than the state. `stderr` is the end of the processes' stderr.
-    pub(super) fn outcome(&self, leader: LeaderExit, stderr: &str) -> (RunState, Option<String>) {
+    pub(super) fn outcome(&self, leader: Option<Exit>, stderr: &str) -> (RunState, Option<String>) {
         let ended_well = (self.profiled || leader.is_none_or(Exit::is_success))
             && self.ranks.iter().filter_map(|rank| rank.death.as_ref()).all(|death| death.exit.is_success());
         if ended_well && self.ranks.iter().all(|rank| rank.finished) {
@@ -116,7 +114,7 @@ impl Facts {
         first(causes).or_else(|| first(peers)).map(|(_, reason)| reason)
     }
 
-    fn unexplained(&self, leader: LeaderExit) -> (RunState, String) {
+    fn unexplained(&self, leader: Option<Exit>) -> (RunState, String) {
         if let Some(signal) = self.interrupted {
             return (RunState::Failed, format!("another process ended it with {}", signal_name(signal)));
         }
@@ -207,7 +205,7 @@ mod tests {
         RankFacts { finished: true, ..died(1.0, Exit::Code(0), false) }
     }
 
-    fn reason(facts: &Facts, leader: LeaderExit) -> String {
+    fn reason(facts: &Facts, leader: Option<Exit>) -> String {
         let (state, reason) = facts.outcome(leader, "boom");
         assert_eq!(state, RunState::Failed);
         reason.unwrap()

@@ -1,20 +1,18 @@
-//! The process group of a run: whether it is alive, how it ended, and signals to it.
+//! Process groups of this machine: whether one is alive, where it is, and signals to it.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use procfs_core::process::Stat;
 use procfs_core::{FromRead, Uptime};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, Signal};
 
 use super::supervisor::GROUP_COMMAND;
 use crate::processes::{self, Process};
-use crate::protocol::Exit;
 
 /// Name of the job file in the run's folder.
 pub(super) const JOB_FILE: &str = "job.json";
@@ -63,82 +61,13 @@ pub(super) fn age(process_start: u64) -> Option<Duration> {
     Duration::try_from_secs_f64((uptime.uptime - start_s).max(0.0)).ok()
 }
 
-fn stat(pid: u32) -> Option<Stat> {
+pub(super) fn stat(pid: u32) -> Option<Stat> {
     Stat::from_file(format!("/proc/{pid}/stat")).ok()
 }
 
 /// Whether a process is alive; zombies are not.
 fn lives(stat: &Stat) -> bool {
     !matches!(stat.state, 'Z' | 'X')
-}
-
-/// Exit of a group's leader, if known.
-pub(super) type LeaderExit = Option<Exit>;
-
-/// A process group, identified by its leader.
-pub(super) enum Group {
-    /// Started by this process.
-    Child(Child),
-    /// Found running; its parent is another process, which gets its exit status.
-    Found {
-        /// Process id of its leader.
-        pid: u32,
-        /// Start of the leader, in clock ticks since boot.
-        start: u64,
-        /// Whether it has been seen alive, so that its id has not been reused.
-        seen: bool,
-    },
-}
-
-impl Group {
-    pub(super) fn pid(&self) -> u32 {
-        match self {
-            Self::Child(child) => child.id(),
-            Self::Found { pid, .. } => *pid,
-        }
-    }
-
-    /// The exit of the leader, once it has ended. The rest of its group is killed before, and has disappeared when this returns.
-    pub(super) fn ended(&mut self) -> Option<LeaderExit> {
-        let Some(group) = pid_of(self.pid()) else { return Some(None) };
-        match self {
-            Self::Child(child) => {
-                // The leader stays unreaped while its group is killed, so that its id is not reused.
-                let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-                if let Ok(None) = rustix::process::waitid(WaitId::Pid(group), options) {
-                    return None;
-                }
-                let _ = rustix::process::kill_process_group(group, Signal::KILL);
-                let exit = child.wait().ok().map(Exit::from);
-                wait_until_gone(group);
-                Some(exit)
-            }
-            Self::Found { pid, start, seen } => {
-                if is_alive(*pid, *start) {
-                    *seen = true;
-                    return None;
-                }
-                // A group without its leader keeps its id from being reused; a reused id means that the group is gone.
-                if *seen && stat(*pid).is_none_or(|stat| stat.starttime == *start) {
-                    let _ = rustix::process::kill_process_group(group, Signal::KILL);
-                    wait_until_gone(group);
-                }
-                Some(None)
-            }
-        }
-    }
-
-    /// Sends a signal to every process of the group.
-    pub(super) fn signal(&self, signal: Signal) {
-        let found_dead = match self {
-            Self::Child(_) => false,
-            Self::Found { pid, start, .. } => !is_alive(*pid, *start),
-        };
-        if let (Some(group), false) = (pid_of(self.pid()), found_dead) {
-            // An error means that no process is left, which the next check detects.
-            let _ = rustix::process::kill_process_group(group, signal);
-        }
-    }
 }
 
 /// Kills a group whose leader is an unreaped child.
@@ -165,12 +94,12 @@ pub(super) fn end_program(marker: &str) -> Vec<Process> {
     processes::end(|| processes::marked(marker), Duration::ZERO, || ()).1
 }
 
-fn pid_of(pid: u32) -> Option<Pid> {
+pub(super) fn pid_of(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
 /// Waits until killed processes are gone, so that logs read after this are complete.
-fn wait_until_gone(group: Pid) {
+pub(super) fn wait_until_gone(group: Pid) {
     let deadline = Instant::now() + KILL_LIMIT;
     while has_living(group) && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(2));

@@ -49,17 +49,23 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// Leads the ranks of a job, one process each, until all have ended; returns whether all succeeded. `program` is the command
 /// line of a rank, in which [`JOB_WORD`] and [`RANK_WORD`] are replaced. The calling process is dedicated to the job: it catches
-/// SIGINT and SIGTERM, and must be `multicard`, as its ranks start as the same program.
+/// SIGINT and SIGTERM, and must be `multicard`, as its ranks start as the same program. At a site, `describe_node` first writes the
+/// environment of the node into the run's folder.
 ///
 /// # Errors
 /// The job cannot be read, its log cannot be written, or there is no rendezvous for the ranks. No rank was started then.
-pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
+pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&Path)) -> Result<bool, String> {
     // nsys starts programs with a umask of 0.
     foreign::keep_files_from_others();
     let job = read(job_path)?;
     let log = job.folder.join(GROUP_LOG);
     let log = foreign::open_ours_with(&log, OpenOptions::new().create(true).append(true));
     let log = log.map_err(|error| format!("cannot write {GROUP_LOG} in {}: {error}", job.folder.display()))?;
+    if job.site.is_some() && log.metadata().is_ok_and(|about| about.len() > 0) {
+        return Err(
+            "the scheduler started this job again, but each start is a run of its own: retry the run".to_owned()
+        );
+    }
     let signal = processes::signals()?;
     let own = std::env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))?;
     let rendezvous: Box<dyn Rendezvous> = if job.ranks.len() > 1 {
@@ -73,14 +79,30 @@ pub fn lead(job_path: &Path, program: &[OsString]) -> Result<bool, String> {
     }
     let start = |place: &RankPlace| {
         let mut command = command(&own, program, job_path, place);
+        // A site's scheduler chooses the GPUs of a job that asks for some.
+        let is_assigned = job.shape.devices() > 0 && job.site.as_ref().is_some_and(|site| site.gres.is_some());
+        if !is_assigned {
+            command.env("CUDA_VISIBLE_DEVICES", place.gpu_uuids().collect::<Vec<_>>().join(","));
+        }
         command.envs(rendezvous.environment());
         on_cpus(&mut command, &place.cpus)
     };
-    let well = Group { log, ranks: Vec::new(), ending_since: None, well: true }.supervise(&job.ranks, start, &signal);
+    if job.site.is_some() {
+        describe_node(&job.folder);
+    }
+    let mut group = Group { log, ranks: Vec::new(), ending_since: None, well: true };
+    if job.site.is_some() {
+        let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        group.note(GroupEvent::SupervisorStarted { hostname });
+    }
+    group.supervise(&job.ranks, start, &signal);
     if let Some(program) = &job.program {
         end_leftovers(&program.marker);
     }
-    Ok(well)
+    if job.site.is_some() {
+        group.note(GroupEvent::SupervisorEnded { well: group.well });
+    }
+    Ok(group.well)
 }
 
 /// Kills the remaining processes of a program whose runner has ended: descendants of this process, and processes with the run's marker.
@@ -137,7 +159,6 @@ fn command(own: &Path, program: &[OsString], job_path: &Path, place: &RankPlace)
     let threads = place.compute_threads.to_string();
     let mut command = Command::new(own);
     command.arg(RANK_COMMAND).arg(std::process::id().to_string()).args(program.iter().map(word)).stdin(Stdio::null());
-    command.env("CUDA_VISIBLE_DEVICES", place.gpu_uuids().collect::<Vec<_>>().join(","));
     command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
     command
 }
@@ -191,17 +212,18 @@ struct Group {
     ranks: Vec<Rank>,
     /// Time at which the ranks were asked to end.
     ending_since: Option<Instant>,
+    /// Whether all ranks that have ended succeeded.
     well: bool,
 }
 
 impl Group {
-    /// Starts the ranks and watches them until none is left; returns whether all succeeded.
+    /// Starts the ranks and watches them until none is left.
     fn supervise(
-        mut self,
+        &mut self,
         ranks: &[RankPlace],
         start: impl Fn(&RankPlace) -> io::Result<Child>,
         signal: &AtomicUsize,
-    ) -> bool {
+    ) {
         for place in ranks {
             match start(place) {
                 Ok(child) => {
@@ -241,7 +263,6 @@ impl Group {
             shorten(io::stderr());
             thread::sleep(POLL);
         }
-        self.well
     }
 
     /// Ranks that have ended since the last check: rank, process id, exit.

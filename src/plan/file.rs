@@ -61,6 +61,8 @@ pub struct Plan {
     pub seed: u64,
     /// Order of the runs.
     pub order: Order,
+    /// The site where runs are executed, a cluster with Slurm that the user's settings name; `None` for this machine.
+    pub site: Option<String>,
     /// Limits of time and memory of a run.
     pub limits: Limits,
     /// Steps at the start of a run that are recorded but left out of statistics.
@@ -100,6 +102,7 @@ impl Plan {
             repeats: 1,
             seed: 1,
             order: Order::default(),
+            site: None,
             limits: Limits::default(),
             warm_up_steps: 10,
             mode: Mode::default(),
@@ -182,6 +185,12 @@ impl Plan {
     /// As [`Self::parse`].
     pub fn parse_with(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Result<Self, PlanError> {
         read::plan(text, origin, more)
+    }
+
+    /// The site that the text of a plan names; `None` for this machine, and for a text that is not TOML.
+    pub fn site_in(text: &str) -> Option<String> {
+        let table: toml::Table = toml::from_str(text).ok()?;
+        table.get("where")?.get("site")?.as_str().map(str::to_owned)
     }
 
     /// The plan as a file: the settings that differ from the defaults, and those that every plan states.

@@ -301,6 +301,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             plan.order = if interleaved { Order::Interleaved } else { Order::Sequential };
             plan.limits = Limits { run_time_s, memory_limit_gb, exclusive };
             plan.first.data = data.into();
+            plan.site = aa.then(|| "lab".to_owned());
             Plan { name, repeats, seed, warm_up_steps, mode, aa, checked, ..plan }
         },
     )
@@ -368,6 +369,22 @@ fn a_plan_that_is_saved_into_its_file_keeps_comments_and_order() {
         .replace("image_size = 300\n", "layout = \"nhwc\"\n")
         .replace("2000", "512");
     assert_eq!(text, expected);
+}
+
+#[test]
+fn a_site_is_read_written_and_taken_away_again() {
+    let text = "version = 1\n[where]\nsite = \"lab\" # the big one\n";
+    let mut plan = Plan::parse(text, "my.toml").unwrap();
+    assert_eq!((plan.site.as_deref(), Plan::site_in(text).as_deref()), (Some("lab"), Some("lab")));
+    assert_eq!(Plan::site_in(&plan.to_toml()).as_deref(), Some("lab"));
+    plan.site = Some("small".to_owned());
+    let changed = plan.to_toml_in(text, "my.toml");
+    assert!(changed.contains("site = \"small\" # the big one"), "{changed}");
+    plan.site = None;
+    let without = plan.to_toml_in(text, "my.toml");
+    assert_eq!((Plan::parse(&without, "my.toml").unwrap().site, Plan::site_in(&without)), (None, None), "{without}");
+    let wrong = Plan::parse("version = 1\n[where]\nsites = \"lab\"\n", "my.toml").unwrap_err().to_string();
+    assert!(wrong.contains("where.sites") && wrong.contains("did you mean \"site\""), "{wrong}");
 }
 
 #[test]

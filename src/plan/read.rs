@@ -27,6 +27,7 @@ const TOP_KEYS: &[&str] = &[
     "seed",
     "order",
     "aa",
+    "where",
     "limits",
     "measure",
     "data",
@@ -82,6 +83,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         None => Order::default(),
     };
     plan.aa = top.switch("aa", &mut problems).unwrap_or(false);
+    plan.site = site(&top, &spec, &mut problems);
     if let Some(limits) = top.table("limits", &mut problems) {
         limits.check_keys(&["run_time_s", "memory_limit_gb", "exclusive"], &spec.factors, &mut problems);
         plan.limits = Limits {
@@ -117,6 +119,17 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         problems.add(&span, "factors", reason);
     }
     if problems.any() { Err(problems.into_error()) } else { Ok(plan) }
+}
+
+/// `[where]`: the site of the runs.
+fn site(top: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Option<String> {
+    let table = top.table("where", problems)?;
+    table.check_keys(&["site"], &spec.factors, problems);
+    let (span, name) = table.text("site", problems)?;
+    if !is_name(name) {
+        problems.add(&span, table.path("site"), format!("is not a name of a site: {NAME_RULE}"));
+    }
+    Some(name.to_owned())
 }
 
 /// Rejects what programs of the plan's own cannot do: only the worker can end a run when its steps suffice, or mark the part to record.

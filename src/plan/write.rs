@@ -40,6 +40,9 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     if differs(|a, b| a.aa == b.aa) {
         put_or_remove(top, "aa", plan.aa.then(|| true.into()));
     }
+    if differs(|a, b| a.site == b.site) && (before.is_some() || plan.site.is_some()) {
+        put_or_remove(table(top, "where"), "site", plan.site.as_deref().map(Value::from));
+    }
     if differs(|a, b| a.limits == b.limits) && (before.is_some() || plan.limits != Limits::default()) {
         limits(table(top, "limits"), &plan.limits);
     }

@@ -156,7 +156,10 @@ impl Runner {
         let done = session.join(format!("{digest}.done"));
         // A copied or imported session runs its set-up again, since its results are in another place or were made by somebody else.
         let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let mark = format!("{} on {}\n{}\n", session.display(), hostname.trim(), filled.setup.join(" "));
+        // The nodes of a site share the session and what its set-up made.
+        let place =
+            self.job.site.as_ref().map_or_else(|| hostname.trim().to_owned(), |site| format!("site {}", site.name));
+        let mark = format!("{} on {place}\n{}\n", session.display(), filled.setup.join(" "));
         if fs::read_to_string(&done).is_ok_and(|known| known == mark) {
             return Ok(true);
         }

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Key;
 
+/// The name of the file in a run's folder in which a site's node describes its environment.
+pub const ENVIRONMENT_FILE: &str = "environment.json";
+
 static BUILD: OnceLock<&'static str> = OnceLock::new();
 
 /// The git commit that this program was built from, with `-dirty` if files differed from it. `None` for builds without `make`.

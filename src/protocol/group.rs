@@ -46,6 +46,16 @@ impl From<ExitStatus> for Exit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum GroupEvent {
+    /// The supervisor began to work in a job of a scheduler.
+    SupervisorStarted {
+        /// The name of its node.
+        hostname: String,
+    },
+    /// The supervisor of a scheduler's job ends; it is its last line.
+    SupervisorEnded {
+        /// Whether all ranks succeeded.
+        well: bool,
+    },
     /// A rank's process was started.
     RankStarted {
         /// The rank.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Site;
 use crate::plan::{Capture, Command, Data, Key, Levels, Mode, Shape, Tracer};
 
 /// NUMA memory policy of a rank (set_mempolicy(2)).
@@ -111,6 +112,9 @@ pub struct Job {
     pub ranks: Vec<RankPlace>,
     /// Limits on time and memory.
     pub limits: JobLimits,
+    /// The site whose scheduler starts the run and chooses its node, its GPUs and its CPUs; `None` for a run on the workbench's machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<Site>,
     /// The checkpoint of an earlier run of the same cell and repeat, from which this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<PathBuf>,
@@ -143,6 +147,7 @@ impl Job {
             working_folder: None,
             ranks: Vec::new(),
             limits: JobLimits::default(),
+            site: None,
             resume: None,
             trace: None,
             built_in_trace: false,

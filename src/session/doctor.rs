@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::foreign::disk_space;
 use crate::launch::{self, TORCH_VERSION};
 use crate::plan::{CudaState, Node};
+use crate::protocol::Site;
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +38,7 @@ pub struct Check {
 }
 
 impl Check {
-    fn good(name: &str, found: impl Into<String>) -> Self {
+    pub(super) fn good(name: &str, found: impl Into<String>) -> Self {
         Self { name: name.to_owned(), health: Health::Good, found: found.into(), remedy: None }
     }
 
@@ -45,7 +46,7 @@ impl Check {
         Self { health: Health::Absent, remedy: Some(remedy.into()), ..Self::good(name, found) }
     }
 
-    fn bad(name: &str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(super) fn bad(name: &str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { health: Health::Bad, remedy: Some(remedy.into()), ..Self::good(name, found) }
     }
 }
@@ -69,6 +70,7 @@ pub fn examine(node: &Node) -> Vec<Check> {
     checks.push(open_files(getrlimit(Resource::Nofile)));
     checks.push(shared_memory(shared_space()));
     checks.push(ssh(env::var_os("PATH").as_deref()));
+    checks.push(slurm(find("sbatch", env::var_os("PATH").as_deref()), launch::sites()));
     checks.push(display());
     checks
 }
@@ -211,9 +213,38 @@ fn shared_memory(space: Option<(u64, u64)>) -> Check {
     }
 }
 
+/// The file of a program on a search path.
+fn find(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+    path.into_iter().flat_map(env::split_paths).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// `sbatch` is its file; `sites` are the clusters that the user's settings name.
+fn slurm(sbatch: Option<PathBuf>, sites: Result<Vec<Site>, String>) -> Check {
+    let name = "Slurm";
+    let names = match sites {
+        Ok(sites) => sites.into_iter().map(|site| site.name).collect::<Vec<_>>(),
+        Err(reason) => return Check::bad(name, reason, "multicard help slurm"),
+    };
+    match (sbatch, names.first()) {
+        (None, None) => Check::absent(
+            name,
+            "sbatch is not on PATH: runs start on this machine only",
+            "on a cluster's login node, load Slurm's module",
+        ),
+        (None, Some(_)) => Check::bad(
+            name,
+            format!("sbatch is not on PATH, but there are sites: {}", names.join(", ")),
+            "log in to the cluster's login node, or load Slurm's module",
+        ),
+        (Some(file), None) => {
+            Check::absent(name, format!("{}, but no site", file.display()), "multicard site NAME --add")
+        }
+        (Some(file), Some(_)) => Check::good(name, format!("{}, sites: {}", file.display(), names.join(", "))),
+    }
+}
+
 fn ssh(path: Option<&OsStr>) -> Check {
-    let found =
-        path.into_iter().flat_map(env::split_paths).map(|folder| folder.join("ssh")).find(|file| file.is_file());
+    let found = find("ssh", path);
     match found {
         Some(file) => Check::good("ssh", file.display().to_string()),
         None => Check::absent(
@@ -272,6 +303,18 @@ mod tests {
         assert_eq!((torch.health, torch.remedy.as_deref()), (Health::Bad, Some("multicard setup")));
         assert!(torch.found.contains("programs of your own run") && torch.found.contains("2.4.0"), "{}", torch.found);
         assert!(checks.iter().all(|check| (check.health == Health::Good) == check.remedy.is_none()), "{checks:?}");
+    }
+
+    #[test]
+    fn a_cluster_is_named_with_its_sites_and_sites_without_slurm_are_a_fault() {
+        let site = || Site { name: "lab".to_owned(), ..Site::default() };
+        let file = || Some(PathBuf::from("/usr/bin/sbatch"));
+        assert_eq!(slurm(None, Ok(Vec::new())).health, Health::Absent);
+        assert_eq!(slurm(file(), Ok(Vec::new())).remedy.as_deref(), Some("multicard site NAME --add"));
+        assert_eq!(slurm(None, Ok(vec![site()])).health, Health::Bad);
+        let good = slurm(file(), Ok(vec![site()]));
+        assert!(good.health == Health::Good && good.found.ends_with("sites: lab"), "{}", good.found);
+        assert_eq!(slurm(file(), Err("line 2".to_owned())).health, Health::Bad);
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub enum SessionError {
     /// A thread could not be started.
     #[error("cannot start a thread to import a report: {0}: end other programs")]
     Thread(std::io::Error),
+    /// A plan cannot be run at its site.
+    #[error("{0}")]
+    Site(String),
     /// The plan asks for a trace and nsys is missing.
     #[error("the plan asks for trace = \"nsys\", but {0}: install Nsight Systems, or remove that line")]
     NoNsys(String),

@@ -18,6 +18,13 @@ pub enum Notice {
         /// Why it did not finish.
         reason: Option<String>,
     },
+    /// A run waits for its site, or no longer waits.
+    Waits {
+        /// The run's id.
+        run: String,
+        /// What it waits for; `None` once it has started or ended.
+        reason: Option<String>,
+    },
     /// An event reported by a rank.
     Event(EventLine),
     /// A telemetry sample taken during a run.

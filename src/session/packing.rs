@@ -1,16 +1,16 @@
 //! Placement of the next run: alone on the machine, or next to runs that share it.
 
-use super::{QueuedJob, Session, SessionError};
+use super::{QueuedJob, Session, SessionError, Where};
 use crate::launch;
 use crate::plan::{Cell, Shape};
 use crate::program;
-use crate::protocol::{Placement, RankPlace};
+use crate::protocol::{Placement, RankPlace, Site};
 use crate::store::Decision;
 use crate::telemetry;
 
 impl Session {
     /// The placement of a cell on the otherwise idle machine.
-    pub(super) fn place(&self, shape: &Shape, exclusive: bool) -> Result<Placement, SessionError> {
+    fn place(&self, shape: &Shape, exclusive: bool) -> Result<Placement, SessionError> {
         let placed = if exclusive {
             launch::place(shape, &self.node, &self.topology).map(Some)
         } else {
@@ -20,9 +20,27 @@ impl Session {
         placed.map_err(SessionError::Placement)
     }
 
-    /// The placement of each cell.
-    pub(super) fn places(&self, cells: &[Cell], exclusive: bool) -> Result<Vec<Placement>, SessionError> {
-        cells.iter().map(|cell| self.place(&cell.shape, exclusive)).collect()
+    /// The placement of each cell, on this machine or at a site.
+    pub(super) fn places(
+        &self,
+        cells: &[Cell],
+        exclusive: bool,
+        site: Option<&Site>,
+    ) -> Result<Vec<Placement>, SessionError> {
+        cells.iter().map(|cell| self.place_at(&cell.shape, exclusive, site)).collect()
+    }
+
+    /// The placement of a cell, on this machine or at a site.
+    pub(super) fn place_at(
+        &self,
+        shape: &Shape,
+        exclusive: bool,
+        site: Option<&Site>,
+    ) -> Result<Placement, SessionError> {
+        match site {
+            Some(site) => Ok(Where::placement(site, shape.devices())),
+            None => self.place(shape, exclusive),
+        }
     }
 
     /// Whether the next run can start now. A run that may share the machine gets its GPUs and CPUs here, from what the
@@ -30,6 +48,9 @@ impl Session {
     pub(super) fn has_room(&mut self) -> Result<bool, SessionError> {
         let Some(run) = self.queue.peek().map(str::to_owned) else { return Ok(false) };
         let Some(queued) = self.jobs.get(&run) else { return Err(SessionError::UnknownRun { run }) };
+        if let Some(site) = &queued.job.site {
+            return Ok(self.site_has_room(site));
+        }
         if queued.exclusive {
             return Ok(true);
         }

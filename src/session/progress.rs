@@ -64,6 +64,13 @@ impl Progress {
         self.running.insert(run.to_owned(), progress);
     }
 
+    /// A run that waited at its site has started.
+    pub(super) fn restarted(&mut self, run: &str, now_s: f64) {
+        if let Some(progress) = self.running.get_mut(run) {
+            progress.started_time_s = now_s;
+        }
+    }
+
     pub(super) fn event(&mut self, line: &EventLine, _now_s: f64) {
         let Some(progress) = self.running.get_mut(&line.run) else { return };
         // Ranks run in lockstep: rank 0 stands for all.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::kept_queue::KeptQueue;
-use super::{Added, Origin, QueuedJob, Session, SessionError, ended};
+use super::{Added, Origin, QueuedJob, Session, SessionError, Where, ended};
 use crate::dataset;
 use crate::foreign;
 use crate::launch;
@@ -108,6 +108,32 @@ fn queued_job(
         rank_bytes: cell.estimate.peak_bytes,
         links: placement.links,
         exclusive: plan.limits.exclusive,
+        starts: 1,
+    }
+}
+
+/// The job of a cell that is shown or tried, and not queued.
+fn trial_job(plan: &Plan, cell: &Cell, working_folder: Option<PathBuf>, placement: Placement) -> QueuedJob {
+    let origin = Origin { plan: String::new(), cell: cell.id.clone(), repeat: 1 };
+    let in_folders = (PathBuf::new(), working_folder);
+    queued_job(plan, plan.spec_of(&cell.workload), cell, origin, plan.seed, in_folders, placement)
+}
+
+impl Where {
+    /// The job of a cell's first run at the site, as it would be sent from the working directory with a session there.
+    ///
+    /// # Errors
+    /// The plan has no site, or the working directory does not exist any more.
+    pub fn sample(&self, plan: &Plan, cell: &Cell) -> Result<Job, SessionError> {
+        let site = self.site.as_ref();
+        let site = site.ok_or_else(|| SessionError::Site("the plan has no site: name one with --site".to_owned()))?;
+        let here = std::env::current_dir();
+        let here = here.map_err(|error| SessionError::Site(format!("cannot find the working directory: {error}")))?;
+        let placement = Self::placement(site, cell.shape.devices());
+        let job = trial_job(plan, cell, Some(here.clone()), placement).at(Some(site)).job;
+        let run = format!("0001-{}-1", cell.id);
+        let folder = here.join("SESSION").join("runs").join(&run);
+        Ok(Job { run, folder, ..job })
     }
 }
 
@@ -163,12 +189,14 @@ impl Session {
         only_missing: bool,
         is_wanted: impl Fn(&Identity) -> bool,
     ) -> Result<Added, SessionError> {
-        let matrix = runnable(plan, &self.node)?;
+        let Where { site, node } = Where::of(plan, &self.node)?;
+        let matrix = runnable(plan, &node)?;
         let folders = matrix.cells.iter().map(|cell| data_folder(&cell.data));
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
         check_data(plan, &matrix.cells, &folders)?;
-        let places = self.places(&matrix.cells, plan.limits.exclusive)?;
+        let places = self.places(&matrix.cells, plan.limits.exclusive, site.as_ref())?;
         self.store.flush()?;
+        self.check_only_place(plan)?;
         let mut recorded = self.store.reader()?.headings()?;
         let waiting = self.own_held_runs(&recorded);
         // A waiting run that came with an archive does not count as a repeat of this plan.
@@ -177,6 +205,11 @@ impl Session {
         let earlier = held_cells(&recorded);
         let working_folder = std::env::current_dir().ok();
         let ids: HashSet<&str> = earlier.values().map(|before| before.cell.as_str()).collect();
+        if let Some(site) = &site {
+            let at = (0..matrix.cells.len()).max_by_key(|at| matrix.cells[*at].shape.devices());
+            let largest = at.map(|at| trial_job(plan, &matrix.cells[at], working_folder.clone(), places[at].clone()));
+            self.check_taken(site, largest)?;
+        }
         let decided = self.record_plan(plan, working_folder.as_deref())?;
         let folders_there = self.folders_there();
         let (mut queued_runs, mut kept) = (Vec::new(), 0);
@@ -209,7 +242,8 @@ impl Session {
             let seed = plan.seed.wrapping_add(u64::from(repeat) - 1);
             let origin = Origin { plan: decided.clone(), cell: id, repeat };
             let in_folders = (folders[planned.cell].clone(), working_folder.clone());
-            let mut queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
+            let queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
+            let mut queued = queued.at(site.as_ref());
             if queued.estimate_s <= 0.0 {
                 // The duration of a program is known only from its earlier runs.
                 queued.estimate_s = earlier_s.unwrap_or(0.0);
@@ -325,11 +359,12 @@ impl Session {
         let run = record.run.as_str();
         let unrunnable = |reason| SessionError::EarlierCell { run: run.to_owned(), reason };
         let spec = &*record.workload;
+        let Where { site, node } = Where::kept(plan_file, &self.node)?;
         let request =
-            Request { spec, levels: &record.levels, data: &record.data, limits: &plan_file.limits, node: &self.node };
+            Request { spec, levels: &record.levels, data: &record.data, limits: &plan_file.limits, node: &node };
         let (shape, mut estimate) = spec.check_kept(&request).map_err(unrunnable)?;
         estimate.duration_s = record.launched_s().unwrap_or(0.0);
-        let placement = self.place(&shape, plan_file.limits.exclusive)?;
+        let placement = self.place_at(&shape, plan_file.limits.exclusive, site.as_ref())?;
         let working_folder = self.recorded_job(run).and_then(|job| job.working_folder);
         let launched_from = || self.kept_queue.folders.get(&plan).cloned();
         let working_folder = working_folder.or_else(launched_from).or_else(|| std::env::current_dir().ok());
@@ -345,11 +380,15 @@ impl Session {
             shape,
             estimate,
         };
-        Ok(queued_job(plan_file, Some(spec), &cell, origin, record.seed, folders, placement))
+        Ok(queued_job(plan_file, Some(spec), &cell, origin, record.seed, folders, placement).at(site.as_ref()))
     }
 
     /// Assigns ids and folders to jobs and queues them, all or none; returns their ids.
-    fn queue_jobs(&mut self, mut jobs: Vec<QueuedJob>, folders: &RunFolders) -> Result<Vec<String>, SessionError> {
+    pub(super) fn queue_jobs(
+        &mut self,
+        mut jobs: Vec<QueuedJob>,
+        folders: &RunFolders,
+    ) -> Result<Vec<String>, SessionError> {
         let (mut runs, mut decisions) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
         for queued in &mut jobs {
             let run = format!("{:04}-{}-{}", self.next_run, queued.origin.cell, queued.origin.repeat);
@@ -390,7 +429,7 @@ impl Session {
     }
 
     /// The folders of the session's runs.
-    fn folders_there(&self) -> RunFolders {
+    pub(super) fn folders_there(&self) -> RunFolders {
         let mut folders = RunFolders::new();
         for entry in std::fs::read_dir(self.store.run_folder("")).into_iter().flatten().flatten() {
             if let Some((_, origin)) = entry.file_name().to_str().and_then(|run| run.split_once('-')) {
@@ -408,8 +447,8 @@ impl Session {
         let reader = self.store.reader()?;
         // Numbers are never reused, even if a line of the journal is lost.
         let plans = reader.plans()?;
-        let plans = plans.iter().filter_map(|(plan, _, _)| plan.strip_prefix('p')?.parse().ok());
-        self.next_plan = 1 + plans.max().unwrap_or(0);
+        let numbers = plans.iter().filter_map(|(plan, _, _)| plan.strip_prefix('p')?.parse().ok());
+        self.next_plan = 1 + numbers.max().unwrap_or(0);
         let processes = reader.processes()?;
         let runs = reader.headings()?;
         self.read_archive_origin(&runs)?;
@@ -427,20 +466,27 @@ impl Session {
                 let job = Job { folder: self.store.run_folder(run), ..job };
                 let recorded = processes.iter().find(|process| process.run == *run);
                 let recorded = recorded.map(|process| (process.pid, process.process_start));
-                let living = launch::find_group(&job.folder, recorded);
+                let is_here = job.site.is_none();
+                let living = if is_here { launch::find_group(&job.folder, recorded) } else { None };
                 let (pid, process_start) = living.unwrap_or_default();
                 self.queue.adopt(run)?;
                 launcher.follow(job.clone(), pid, process_start)?;
-                // If a process was killed between starting a group and recording it, the start is recorded here.
-                if recorded.is_some() || living.is_none() {
+                // If a process was killed between starting a group and recording it, the start is recorded here. A run at a site may
+                // not have started.
+                if recorded.is_some() || is_here && living.is_none() {
                     self.reattached.insert(run.clone());
                 }
                 self.progress.queued(0.0);
                 self.progress.started(run, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
-                let origin = Origin { plan: record.plan.clone(), cell: record.cell.clone(), repeat: record.repeat };
+                let plan = plans.iter().rev().find(|(_, name, _)| *name == record.plan);
+                let plan = plan.map_or_else(|| record.plan.clone(), |(plan, _, _)| plan.clone());
+                let origin = Origin { plan, cell: record.cell.clone(), repeat: record.repeat };
                 // Whether it may share the machine is unknown, so nothing else starts until it ends.
-                let queued_job =
-                    QueuedJob { job, origin, estimate_s: 0.0, rank_bytes: 0, links: String::new(), exclusive: true };
+                if !is_here {
+                    self.queue.share(run)?;
+                }
+                let (links, exclusive) = (String::new(), is_here);
+                let queued_job = QueuedJob { job, origin, estimate_s: 0.0, rank_bytes: 0, links, exclusive, starts: 1 };
                 self.jobs.insert(run.clone(), queued_job);
             } else {
                 let mut reason = "not started: the conductor that ran its queue ended".to_owned();

@@ -18,7 +18,10 @@ pub fn open_reader(folder: &Path) -> Result<Reader, StoreError> {
     // Processes of another machine cannot be seen from here. A copy may come from a machine that has the same name as this one.
     if origin(folder).is_none() && reader.node()?.hostname.as_bytes() == rustix::system::uname().nodename().to_bytes() {
         let runs = folder.join("runs");
-        reader.settle(|run, process| launch::find_group(&runs.join(run), process).is_some())?;
+        reader.settle(|run, process| {
+            let folder = runs.join(run);
+            launch::find_group(&folder, process).is_some() || launch::may_be_at_a_site(&folder)
+        })?;
     }
     Ok(reader)
 }

@@ -55,7 +55,7 @@ pub fn try_once(plan: &Plan, seconds: f64, machine: Machine, stop: &AtomicBool) 
     }
     (plan.repeats, plan.limits.run_time_s) = (1, Some(seconds));
     plan.studies.clear();
-    let folder = Scratch::new()?;
+    let folder = Scratch::new(&std::env::temp_dir(), "multicard-trial")?;
     let mut session = Session::open_or_create(&folder.0.join("session"), machine)?;
     session.add_plan(&plan, false)?;
     let (mut trial, mut is_stopped) = (Trial::default(), false);
@@ -122,15 +122,20 @@ impl Trial {
 }
 
 /// A folder that only the user can enter and that is removed when it is dropped.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Self, SessionError> {
-        let folder = std::env::temp_dir().join(format!("multicard-trial-{:016x}", rand::random::<u64>()));
+    /// A new folder in another one, with a name that begins so.
+    pub fn new(parent: &Path, name: &str) -> Result<Self, SessionError> {
+        let folder = parent.join(format!("{name}-{:016x}", rand::random::<u64>()));
         match DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => Ok(Self(folder)),
             Err(error) => Err(SessionError::Scratch { folder, error }),
         }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.0
     }
 }
 

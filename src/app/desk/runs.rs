@@ -25,6 +25,8 @@ pub struct Row {
     pub epoch: u32,
     /// Latest loss.
     pub loss: Option<f64>,
+    /// What it waits for at its site; `None` if it does not wait there.
+    pub waits: Option<String>,
     /// Its position among the queued runs, from 0.
     pub place: Option<usize>,
     /// Whether it is in this window's queue.
@@ -55,6 +57,7 @@ impl Row {
             steps: None,
             epoch: 0,
             loss: entry.recorded_loss,
+            waits: None,
             place: None,
             ours: false,
             retried_as: None,
@@ -86,6 +89,7 @@ impl Row {
             self.state = queued.state;
         }
         self.ours = true;
+        self.waits = queued.waits.clone().filter(|_| !self.state.is_final());
         self.place = place;
         let live = self.state.is_active() && queued.steps > 0;
         self.steps = live.then_some((queued.step, queued.steps));

@@ -498,7 +498,7 @@ impl Follower {
 
     fn notice(&mut self, notice: Notice) -> Result<(), WindowClosed> {
         match notice {
-            Notice::State { .. } => Ok(()),
+            Notice::State { .. } | Notice::Waits { .. } => Ok(()),
             Notice::Event(line) => {
                 self.take_event(&line);
                 Ok(())

@@ -68,6 +68,8 @@ pub enum Request {
 pub enum UiEvent {
     /// This machine was read.
     Node(Arc<Node>),
+    /// The names of the user's sites were read.
+    Sites(Vec<String>),
     /// A session was opened; see [`super::state::OpenSession`].
     Session {
         /// Its folder.

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::messages::{Outbox, Records, Request, UiEvent, WindowClosed};
+use crate::launch;
 use crate::session::Machine;
 use crate::session::open_reader;
 
@@ -51,6 +52,11 @@ pub(super) fn look_at_machine(
     }
     let machine = looking.ok().and_then(|looking| looking.join().ok()).unwrap_or_else(Machine::look);
     outbox.send(UiEvent::Node(Arc::new(machine.node.clone())))?;
+    // What is wrong with the file of sites is said where a plan names one, and by `multicard doctor`.
+    let sites = launch::sites().unwrap_or_default();
+    if !sites.is_empty() {
+        outbox.send(UiEvent::Sites(sites.into_iter().map(|site| site.name).collect()))?;
+    }
     Ok((machine, waiting))
 }
 

@@ -33,7 +33,7 @@ use crate::app::task::on_thread;
 use crate::app::theme::GRID;
 use crate::app::widgets::fields_on_cards;
 use crate::app::words::{path_word, shell_word};
-use crate::plan::{CommandTexts, Identity, Key, Plan, Tracer, missing_program};
+use crate::plan::{CommandTexts, Identity, Key, Plan, Tracer};
 use crate::store::HeldCell;
 
 use document::Document;
@@ -530,10 +530,7 @@ impl PlanScreen {
             // It is unknown here what is installed on another machine.
             let is_here = desk.session.as_ref().is_none_or(|session| session.host().is_none());
             self.pending = Some(on_thread("plan outlook", context, move || {
-                let missing = if is_here { missing_program(&plan) } else { None };
-                let mut outlook = Outlook::new(plan, shown, node);
-                outlook.remarks.splice(0..0, missing);
-                outlook
+                if is_here { Outlook::here(plan, shown, node) } else { Outlook::new(plan, shown, node) }
             }));
         }
     }

@@ -146,8 +146,8 @@ impl Command {
     }
 }
 
-/// A word, quoted for a shell.
-fn typed(word: &str) -> String {
+/// A word, quoted for a shell. Placeholders are left as they are.
+pub fn typed(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=,@%+{}".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

@@ -60,7 +60,15 @@ fn batch(steps: Vec<LiveStep>, samples: Vec<Sample>) -> UiEvent {
 }
 
 fn running(state: &mut State) {
-    let row = QueueRow { run: RUN.to_owned(), state: RunState::Running, step: 10, steps: 20, epoch: 1, loss: None };
+    let row = QueueRow {
+        run: RUN.to_owned(),
+        state: RunState::Running,
+        step: 10,
+        steps: 20,
+        epoch: 1,
+        loss: None,
+        waits: None,
+    };
     state.take(UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
 }
 

@@ -54,9 +54,38 @@ pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>)
         blocks_ui(ui, view, commands);
         workload_ui(ui, plan, commands);
         data_ui(ui, view, commands);
+        where_ui(ui, view, commands);
         CollapsingHeader::new("Details")
             .id_salt("plan details")
             .show(ui, |ui| details_ui(ui, plan, view.node.as_deref(), commands));
+    });
+}
+
+/// Draws the choice between this machine and the user's sites; nothing if there are none.
+fn where_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let plan = view.own.plan();
+    // It is unknown here which sites another machine has.
+    let is_here = view.session.as_ref().is_none_or(|session| session.host().is_none());
+    let known = if is_here { &view.sites[..] } else { &[] };
+    let unknown = plan.site.iter().filter(|site| !known.contains(*site));
+    let sites: Vec<&String> = known.iter().chain(unknown).collect();
+    if sites.is_empty() {
+        return;
+    }
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Where");
+        for site in std::iter::once(None).chain(sites.into_iter().map(Some)) {
+            let chosen = plan.site.as_ref() == site;
+            let (text, help) = match site {
+                None => ("this machine", "Runs start on this machine"),
+                Some(site) => (site.as_str(), "Each run is a job of this cluster's scheduler, Slurm"),
+            };
+            let radio = radio_ui(ui, chosen, true, text).on_hover_text(help);
+            radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Where {text}")));
+            if radio.clicked() && !chosen {
+                edit::<PlanCommand>(commands, plan, None, |plan| plan.site = site.cloned());
+            }
+        }
     });
 }
 

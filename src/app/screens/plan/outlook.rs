@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::dataset;
 use crate::plan::{
     Cell, Data, DataSetRule, Factor, Identity, Key, Level, Levels, Matrix, Node, Plan, Remark, Tracer, check, expand,
-    remarks,
+    missing_program, remarks,
 };
 
 use super::edit::offered;
+use crate::session::Where;
 use crate::store::HeldCell;
 
 /// The key of the column with the workload.
@@ -46,12 +47,31 @@ pub(super) struct Outlook {
 impl Outlook {
     /// Computes the outlook. 100,000 cells take a second or two: do not call it on the window's thread.
     pub(super) fn new(plan: Arc<Plan>, shown: Arc<Plan>, node: Arc<Node>) -> Self {
-        let matrix = expand(&plan, &node);
+        let machine = Arc::clone(&node);
+        Self::at(plan, shown, node, &machine)
+    }
+
+    /// Like [`Outlook::new`], for a session on this machine, whose programs are known. It asks Slurm about the plan's site.
+    pub(super) fn here(plan: Arc<Plan>, shown: Arc<Plan>, node: Arc<Node>) -> Self {
+        let missing = missing_program(&plan);
+        let place = Where::of(&plan, &node);
+        let mut outlook = match &place {
+            Ok(place) => Self::at(plan, shown, node, &place.node),
+            Err(_) => Self::new(plan, shown, node),
+        };
+        let problem = place.err().map(|error| Remark { text: error.to_string(), is_warning: true });
+        outlook.remarks.splice(0..0, missing.into_iter().chain(problem));
+        outlook
+    }
+
+    /// The outlook on `machine`, which is the node or stands for a site.
+    fn at(plan: Arc<Plan>, shown: Arc<Plan>, node: Arc<Node>, machine: &Node) -> Self {
+        let matrix = expand(&plan, machine);
         let repeats = u64::from(plan.repeats);
         let cells_s: f64 = matrix.cells.iter().map(|cell| cell.estimate.duration_s).sum();
         // If no cell can run, each level is judged together with the defaults of other factors, so that it is not blamed for their levels.
         let others = if matrix.cells.is_empty() { defaults(&shown) } else { Plan::clone(&shown) };
-        let probe = Probe { plan: &others, node: &node };
+        let probe = Probe { plan: &others, node: machine };
         Self {
             varied: {
                 let workload = plan.has_several_workloads().then(|| Key::from(WORKLOAD));
@@ -64,7 +84,7 @@ impl Outlook {
             refusals: probe.refusals(&shown),
             data_refusals: probe.data_refusals(),
             data: dataset::whereabouts(&shown.first.data),
-            remarks: remarks(&plan, &matrix, &node),
+            remarks: remarks(&plan, &matrix, machine),
             matrix,
             plan,
             shown,

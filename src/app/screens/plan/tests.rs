@@ -22,7 +22,7 @@ use crate::conduct::{QueueRow, QueueView};
 use crate::figure::{duration_text, grouped, significant};
 use crate::plan::fixture::{cpu_node, gpu_node};
 use crate::plan::{Capture, Node, RunState, Tracer, Tracing};
-use crate::plan::{Level, Mode, Order, image};
+use crate::plan::{Level, Mode, Order, Remark, image};
 use crate::protocol::{HostSample, Sample};
 
 /// The window with its state and requests.
@@ -139,6 +139,23 @@ fn says(window: &Window, text: &str) -> bool {
 fn messages(window: &Window) -> String {
     let problems = window.state().state.desk.problems.iter();
     problems.map(|problem| problem.message.clone()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_sites_of_the_user_are_a_choice_of_the_plan_and_what_a_site_refuses_is_a_warning() {
+    let mut window = window_of(Some(gpu_node(1)));
+    assert!(window.query_by_label("Where this machine").is_none(), "there is no choice without a site");
+    window.state_mut().state.take(UiEvent::Sites(vec!["lab".to_owned()]));
+    settle(&mut window);
+    let site = |window: &Window| window.state().state.own::<PlanScreen>().plan().site.clone();
+    click(&mut window, "Where lab");
+    assert_eq!(site(&window).as_deref(), Some("lab"));
+    let remarks = outlook(&window.state().state).unwrap().remarks.clone();
+    let warns =
+        |remark: &Remark| remark.is_warning && remark.text.contains("built-in workloads do not run through Slurm");
+    assert!(remarks.iter().any(warns), "{remarks:?}");
+    click(&mut window, "Where this machine");
+    assert_eq!(site(&window), None);
 }
 
 #[test]
@@ -666,8 +683,15 @@ fn a_machine_that_others_keep_busy_is_told_before_runs_are_launched() {
     settle(&mut window);
     assert!(says(&window));
     // These are its own runs.
-    let row =
-        QueueRow { run: "0001-a-1".to_owned(), state: RunState::Running, step: 0, steps: 0, epoch: 0, loss: None };
+    let row = QueueRow {
+        run: "0001-a-1".to_owned(),
+        state: RunState::Running,
+        step: 0,
+        steps: 0,
+        epoch: 0,
+        loss: None,
+        waits: None,
+    };
     window.state_mut().state.take(UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
     settle(&mut window);
     assert!(!says(&window));

@@ -283,7 +283,7 @@ impl List<'_> {
                 (right(ui, time(row.remaining_s(now_s))), "Estimated from the run's own pace so far".to_owned())
             }
             Field::Reason => {
-                let reason = row.reason.as_deref().unwrap_or_default();
+                let reason = row.waits.as_deref().or(row.reason.as_deref()).unwrap_or_default();
                 let first = reason.lines().next().unwrap_or_default();
                 let parts = |parts: &[&str], between: &str| {
                     parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(between)

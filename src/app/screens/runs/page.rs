@@ -38,6 +38,12 @@ pub fn page_ui(ui: &mut Ui, view: View<'_>, row: &Row, commands: &mut Vec<Comman
     title_ui(ui, view, row, commands);
     note_ui(ui, view, row, commands);
     let page = view.own.page.as_ref();
+    if let Some(waits) = &row.waits {
+        card(ui).show(ui, |ui| {
+            ui.take_available_width();
+            ui.add(Label::new(waits).wrap().selectable(true));
+        });
+    }
     reason_ui(ui, row, page);
     tabs_ui(ui, view.own.tab, commands);
     ui.add_space(GRID);

@@ -47,7 +47,7 @@ fn failed(number: u32) -> RunRecord {
 
 fn row(number: u32, state: RunState, step: u64) -> QueueRow {
     let run = format!("{number:04}-cell-{number}");
-    QueueRow { run, state, step, steps: 400, epoch: 1, loss: Some(0.5) }
+    QueueRow { run, state, step, steps: 400, epoch: 1, loss: Some(0.5), waits: None }
 }
 
 fn queue(rows: Vec<QueueRow>) -> QueueView {
@@ -147,6 +147,18 @@ fn a_running_run_fills_its_bar() {
     assert!(harness.query_by_label("Progress of run 2").is_none(), "a queued run has no progress");
     // 30 s for three quarters: 10 s are left.
     assert!(sees(&harness, "0:30") && sees(&harness, "0:10"));
+}
+
+#[test]
+fn a_run_that_waits_at_its_site_shows_what_it_waits_for_until_it_starts() {
+    let records = vec![record(1, "fp32", RunState::Starting)];
+    let waits = Some("Slurm job 7 waits: no node is free".to_owned());
+    let waiting = QueueRow { waits, ..row(1, RunState::Starting, 0) };
+    let mut harness = window(state(records, vec![waiting]), State::draw::<RunsScreen>);
+    assert!(sees(&harness, "no node is free"));
+    harness.state_mut().state.take(UiEvent::Queue(Arc::new(queue(vec![row(1, RunState::Running, 0)]))));
+    harness.run();
+    assert!(!sees(&harness, "no node is free"));
 }
 
 #[test]

@@ -1,0 +1,435 @@
+#![doc = include_str!("slurm/slurm.md")]
+
+mod cluster;
+mod jobs;
+mod record;
+mod script;
+mod sites;
+mod tools;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+pub use cluster::{Nodes, nodes, site_node, unlimited_node};
+pub use jobs::EXPECTED_START;
+pub use record::may_be_at_a_site;
+pub use sites::{add_site, site, sites, sites_file};
+pub use tools::SlurmError;
+
+use super::error::LaunchError;
+use super::follower::{STDERR_FILE, last_lines};
+use super::place::{End, Group, Lead, Pace, Place, Standing};
+use crate::foreign;
+use crate::plan::RunState;
+use crate::processes::Process;
+use crate::protocol::{Exit, GROUP_LOG, Job};
+use jobs::{COMMENT, FORMAT, Listed};
+use record::Record;
+
+/// The batch script's name in the run's folder.
+const SCRIPT_FILE: &str = "job.sbatch";
+
+/// Capacity of the channel to the thread that submits: more than a session's jobs at a site.
+const SCRIPTS_IN_FLIGHT: usize = 16_384;
+
+/// How long the logs of a job that has ended are awaited: a client of a network file system may see a file that grew on another machine
+/// this much later.
+const LOGS_LIMIT: Duration = Duration::from_secs(10);
+
+/// How runs at a site are followed: the files of a shared file system are looked at seldom, and Slurm itself takes 30 s until it kills.
+const PACE: Pace = Pace { poll: Duration::from_millis(500), grace: Duration::from_secs(90) };
+
+/// A site's Slurm, as far as one session uses it.
+pub(super) struct Slurm {
+    queue: Arc<Queue>,
+    /// Takes the scripts that are to be submitted, in their order.
+    scripts: SyncSender<Submission>,
+}
+
+/// A script on its way to Slurm.
+struct Submission {
+    script: PathBuf,
+    /// Set if it is no longer wanted.
+    is_dropped: Arc<AtomicBool>,
+    /// Takes the id of its job, or why Slurm refused it.
+    answer: SyncSender<Result<u64, SlurmError>>,
+}
+
+impl Slurm {
+    /// `interval` is the shortest time between two questions about all jobs.
+    pub fn new(interval: Duration) -> Self {
+        let queue = Arc::new(Queue { interval, last: Mutex::default(), problem: Mutex::default() });
+        let (scripts, waiting) = sync_channel(SCRIPTS_IN_FLIGHT);
+        let asked = Arc::clone(&queue);
+        // If it cannot be started, each run says so.
+        let _ = thread::Builder::new().name("sbatch".to_owned()).spawn(move || submit_all(&waiting, &asked));
+        Self { queue, scripts }
+    }
+
+    fn group(&self, job: &Job, at: At) -> Box<dyn Group> {
+        Box::new(JobGroup {
+            queue: Arc::clone(&self.queue),
+            folder: job.folder.clone(),
+            at,
+            is_asked_to_end: false,
+            known: None,
+            ended_since: None,
+            refused: None,
+        })
+    }
+}
+
+impl Place for Slurm {
+    fn start(&self, job: &Job, lead: Lead) -> Result<Box<dyn Group>, LaunchError> {
+        if lead.profiler.is_some() {
+            return Err(LaunchError::Site(
+                "runs at a site are not recorded by nsys: use trace = \"built-in\"".to_owned(),
+            ));
+        }
+        let comment = format!("{COMMENT}{:016x}", rand::random::<u64>());
+        let text = script::text(job, &comment, &lead.command()).map_err(LaunchError::Site)?;
+        let path = std::path::absolute(job.folder.join(SCRIPT_FILE));
+        let failed = |source| LaunchError::Folder { path: job.folder.join(SCRIPT_FILE), source };
+        let path = path.map_err(failed)?;
+        let written = foreign::open_ours_with(&path, File::options().write(true).create(true).truncate(true))
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            // Before it is submitted, so that its job is found even if this process ends before it knows the job's id.
+            .and_then(|()| Record { comment, job: None }.write(&job.folder));
+        written.map_err(failed)?;
+        let (answer, answered) = sync_channel(1);
+        let is_dropped = Arc::<AtomicBool>::default();
+        let submission = Submission { script: path, is_dropped: Arc::clone(&is_dropped), answer };
+        // A queue without its thread is found out by the receiver.
+        let _ = self.scripts.send(submission);
+        Ok(self.group(job, At::Queue { answered, is_dropped }))
+    }
+
+    fn find(&self, job: &Job, _recorded: (u32, u64)) -> Box<dyn Group> {
+        let since = Instant::now();
+        let at = match Record::read(&job.folder) {
+            Some(Record { job: Some(id), .. }) => At::Job { id, since },
+            Some(Record { comment, job: None }) => At::Sought { comment, since },
+            None => At::Nowhere,
+        };
+        self.group(job, at)
+    }
+}
+
+/// Submits scripts one after the other, so that jobs have the order of their runs, until nobody sends more.
+fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
+    for Submission { script, is_dropped, answer } in waiting {
+        let script = script.to_string_lossy().into_owned();
+        let outcome = loop {
+            if is_dropped.load(Ordering::Relaxed) {
+                break None;
+            }
+            match tools::ask("sbatch", &["--parsable", &script]) {
+                Err(error @ SlurmError::Silent(_)) => {
+                    queue.set_problem(Some(error.to_string()));
+                    thread::sleep(queue.interval);
+                }
+                outcome => break Some(outcome),
+            }
+        };
+        queue.set_problem(None);
+        let id = |text: String| {
+            // A federation adds the cluster's name: `12;lab`.
+            let id = text.trim().split(';').next().and_then(|id| id.parse().ok());
+            id.ok_or_else(|| SlurmError::Refused(format!("sbatch printed {:?} and no job id", text.trim())))
+        };
+        if let Some(outcome) = outcome {
+            // Whoever left finds the job by its comment.
+            let _ = answer.send(outcome.and_then(id));
+        }
+    }
+}
+
+/// The script that would be sent to the site of a job.
+///
+/// # Errors
+/// The job has no site or no program, or a value of its settings cannot be written in a script.
+pub fn script(job: &Job) -> Result<String, String> {
+    let lead = Lead::of(job, None).map_err(|error| error.to_string())?;
+    script::text(job, &format!("{COMMENT}RUN"), &lead.command())
+}
+
+/// When Slurm would start a job if it was sent now, in Slurm's words, which name the nodes. Nothing is queued.
+///
+/// # Errors
+/// Those of [`script`], and Slurm does not answer or would refuse the job.
+pub fn expected_start(job: &Job) -> Result<String, String> {
+    let text = script(job)?;
+    let folder =
+        foreign::temporary_folder().ok_or("there is no folder for a script: set TMPDIR to one that can be written")?;
+    let path = folder.join(format!("{:016x}.sbatch", rand::random::<u64>()));
+    fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let answer = tools::test("sbatch", &["--test-only", &path.to_string_lossy()]);
+    let _ = fs::remove_file(&path);
+    let answer = answer.map_err(|error| error.to_string())?;
+    // `Job 12 to start at 2026-11-25T14:05:00 using 1 processors on nodes n1 in partition debug`; no job gets this number.
+    let start = answer.split_once(" to start at ").map(|(_, start)| start.replacen('T', " ", 1));
+    Ok(start.unwrap_or(answer))
+}
+
+/// The jobs of this user in Slurm's queue, as they were when Slurm was last asked.
+struct Queue {
+    interval: Duration,
+    last: Mutex<Option<Asked>>,
+    /// Why Slurm did not answer, if it did not.
+    problem: Mutex<Option<String>>,
+}
+
+struct Asked {
+    at: Instant,
+    jobs: Option<HashMap<u64, Listed>>,
+}
+
+/// A job in the queue.
+enum Found {
+    /// The queue is not known since the given time.
+    Unknown,
+    Listed(Listed),
+    /// Slurm has forgotten it, or never had it.
+    Gone,
+}
+
+impl Queue {
+    /// The first job that fits, as listed after `since`. If the last list is old, Slurm is asked, by one thread at a time.
+    fn find(&self, since: Instant, fits: impl Fn(&Listed) -> bool) -> Found {
+        let mut last = match self.last.try_lock() {
+            Ok(last) => last,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Found::Unknown,
+        };
+        if last.as_ref().is_none_or(|last| last.at.elapsed() >= self.interval) {
+            let at = Instant::now();
+            let user = rustix::process::getuid().as_raw().to_string();
+            let listed = tools::ask("squeue", &["--noheader", "--states=all", "--user", &user, "--format", FORMAT]);
+            self.set_problem(listed.as_ref().err().map(ToString::to_string));
+            *last = Some(Asked { at, jobs: listed.ok().map(|text| jobs::read(&text)) });
+        }
+        match last.as_ref() {
+            Some(Asked { at, jobs: Some(jobs) }) if *at >= since => {
+                jobs.values().find(|job| fits(job)).map_or(Found::Gone, |job| Found::Listed(job.clone()))
+            }
+            _ => Found::Unknown,
+        }
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    }
+
+    /// What a run waits for whose job is not known: an answer of Slurm.
+    fn wait(&self) -> String {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        problem
+            .map_or_else(|| "it is being sent to Slurm".to_owned(), |problem| format!("{problem}; it is asked again"))
+    }
+}
+
+/// How a job ended, as `scontrol` knows it.
+fn exit_of(id: u64) -> Option<Exit> {
+    let text = tools::ask("scontrol", &["--oneliner", "show", "job", &id.to_string()]).ok()?;
+    let word = text.split_whitespace().find_map(|word| word.strip_prefix("ExitCode="))?;
+    let (code, signal) = word.split_once(':')?;
+    let (code, signal): (i32, i32) = (code.parse().ok()?, signal.parse().ok()?);
+    Some(if signal == 0 { Exit::Code(code) } else { Exit::Signal(signal) })
+}
+
+/// How far a run has come at its site.
+enum At {
+    /// Its script waits to be submitted.
+    Queue { answered: Receiver<Result<u64, SlurmError>>, is_dropped: Arc<AtomicBool> },
+    /// An earlier process may have submitted it.
+    Sought { comment: String, since: Instant },
+    /// Slurm has its job since then.
+    Job { id: u64, since: Instant },
+    /// It was never sent.
+    Nowhere,
+}
+
+/// The job of a run.
+struct JobGroup {
+    queue: Arc<Queue>,
+    folder: PathBuf,
+    at: At,
+    is_asked_to_end: bool,
+    /// How it stood when it was last known.
+    known: Option<Standing>,
+    /// Since when Slurm lists the job as ended.
+    ended_since: Option<Instant>,
+    /// The signal that Slurm did not take, and when it was last sent.
+    refused: Option<(Signal, Instant)>,
+}
+
+impl JobGroup {
+    /// The job's id, once Slurm has taken it.
+    fn taken(&mut self) -> Result<Option<(u64, Instant)>, End> {
+        let never =
+            |reason: String| End { ending: Some((RunState::Interrupted, reason)), again: true, ..End::default() };
+        match &self.at {
+            At::Job { id, since } => return Ok(Some((*id, *since))),
+            At::Nowhere => return Err(never("the conductor ended before it sent the run to Slurm".to_owned())),
+            At::Sought { comment, since } => match self.queue.find(*since, |job| job.comment == *comment) {
+                Found::Unknown => {}
+                Found::Listed(job) => self.submitted(job.id, job.comment),
+                // It may be long over, which its logs say, or it was never sent.
+                Found::Gone if self.is_heard() => return Err(End::default()),
+                Found::Gone => return Err(never("the conductor ended before Slurm had taken the run".to_owned())),
+            },
+            At::Queue { answered, .. } => match answered.try_recv() {
+                Ok(Ok(id)) => {
+                    let comment = Record::read(&self.folder).map(|record| record.comment).unwrap_or_default();
+                    self.submitted(id, comment);
+                }
+                Ok(Err(error)) => {
+                    return Err(End { ending: Some((RunState::Failed, error.to_string())), ..End::default() });
+                }
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) if self.is_asked_to_end => return Err(End::default()),
+                Err(TryRecvError::Disconnected) => {
+                    return Err(never("the thread that sends runs to Slurm has ended: retry it".to_owned()));
+                }
+            },
+        }
+        let At::Job { id, since } = self.at else { return Ok(None) };
+        if self.is_asked_to_end {
+            self.send(id, Signal::TERM);
+        }
+        Ok(Some((id, since)))
+    }
+
+    /// Whether its supervisor has written something.
+    fn is_heard(&self) -> bool {
+        fs::metadata(self.folder.join(GROUP_LOG)).is_ok_and(|about| about.len() > 0)
+    }
+
+    /// Why a job has ended whose supervisor wrote nothing.
+    fn unheard(&self, id: u64, exit: Exit) -> String {
+        let how = match exit {
+            Exit::Code(code) => format!("exited with code {code}"),
+            Exit::Signal(signal) => format!("was ended by signal {signal}"),
+        };
+        let folder = self.folder.display();
+        let advice = match last_lines(&self.folder.join(STDERR_FILE)) {
+            text if text.is_empty() => format!("check that nodes share {folder} with this machine"),
+            text => format!("end of stderr: {text}"),
+        };
+        format!(
+            "Slurm job {id} {how} before multicard started on its node, in the site's prologue or earlier; {advice}"
+        )
+    }
+
+    fn submitted(&mut self, id: u64, comment: String) {
+        // If the record cannot be written, the job is found by its comment.
+        let _ = Record { comment, job: Some(id) }.write(&self.folder);
+        self.at = At::Job { id, since: Instant::now() };
+    }
+
+    /// Sends a signal to the job: SIGTERM cancels it, after which Slurm kills what is left of it.
+    fn send(&mut self, id: u64, signal: Signal) {
+        let id = id.to_string();
+        let sent = if signal == Signal::KILL {
+            tools::ask("scancel", &["--signal=KILL", "--full", &id])
+        } else {
+            tools::ask("scancel", &[&id])
+        };
+        // A job that has ended cannot be cancelled, which is as good.
+        self.refused = matches!(sent, Err(SlurmError::Silent(_))).then(|| (signal, Instant::now()));
+    }
+
+    /// Whether the end of a job is reported now: its logs come first, but are not awaited for ever.
+    fn is_settled(&mut self, end: &End) -> bool {
+        let since = *self.ended_since.get_or_insert_with(Instant::now);
+        end.ending.is_some() || since.elapsed() >= LOGS_LIMIT
+    }
+}
+
+impl Group for JobGroup {
+    fn look(&mut self, supervisor: Option<Exit>) -> Standing {
+        if let Some(exit) = supervisor {
+            return Standing::Ended(End { exit: Some(exit), ..End::default() });
+        }
+        let (id, since) = match self.taken() {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return Standing::Waits(self.queue.wait()),
+            Err(end) => return Standing::Ended(end),
+        };
+        if let Some((signal, _)) = self.refused.filter(|(_, at)| at.elapsed() >= self.queue.interval) {
+            self.send(id, signal);
+        }
+        let is_due = self.ended_since.is_some_and(|since| since.elapsed() >= LOGS_LIMIT);
+        let standing = match self.queue.find(since, |job| job.id == id) {
+            Found::Listed(job) => job.standing(|| if is_due { exit_of(id) } else { None }),
+            // The logs say what became of it.
+            Found::Gone => Standing::Ended(End::default()),
+            Found::Unknown => {
+                let known = self.known.clone();
+                return known.unwrap_or_else(|| Standing::Waits(format!("Slurm has it as job {id}")));
+            }
+        };
+        let standing = match standing {
+            Standing::Ended(end) if !self.is_settled(&end) => Standing::Runs,
+            Standing::Ended(End { exit: Some(exit), ending: None, .. }) if !self.is_heard() => {
+                let ending = Some((RunState::Failed, self.unheard(id, exit)));
+                Standing::Ended(End { ending, ..End::default() })
+            }
+            standing => standing,
+        };
+        // The supervisor's first line follows the description of its node.
+        let standing = match standing {
+            Standing::Runs if !self.is_heard() => {
+                Standing::Waits(format!("Slurm job {id} has started, and multicard on its node has not yet"))
+            }
+            standing => standing,
+        };
+        self.known = Some(standing.clone());
+        standing
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.is_asked_to_end = true;
+        match &self.at {
+            At::Job { id, .. } => {
+                let id = *id;
+                self.send(id, signal);
+            }
+            At::Queue { is_dropped, .. } => is_dropped.store(true, Ordering::Relaxed),
+            At::Sought { .. } | At::Nowhere => {}
+        }
+    }
+
+    fn leader(&self) -> Option<(u32, u64)> {
+        None
+    }
+
+    fn age(&self) -> Option<Duration> {
+        None
+    }
+
+    fn end_program(&self, _marker: &str) -> Vec<Process> {
+        // Slurm ends the processes of a job with it.
+        Vec::new()
+    }
+
+    fn name(&self) -> String {
+        match &self.at {
+            At::Job { id, .. } => format!("Slurm job {id}"),
+            _ => "its job".to_owned(),
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        PACE
+    }
+}

@@ -1,0 +1,197 @@
+//! What a cluster has, as `sinfo` tells: partitions with the nodes of each, and the largest node as a machine for plans.
+
+use super::tools::{self, SlurmError};
+use crate::plan::{Gpu, Node};
+use crate::protocol::Site;
+
+/// Partition, availability, time limit, number of nodes, and of each node CPUs, memory in MB, generic resources and features.
+const FORMAT: &str = "%P|%a|%l|%D|%c|%m|%G|%f";
+
+/// More devices than a run may have.
+const MOST_DEVICES: u32 = 1024;
+
+/// Nodes of a partition that are alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nodes {
+    /// The partition's name.
+    pub partition: String,
+    /// Whether jobs that name no partition run there.
+    pub is_default: bool,
+    /// Whether the partition takes jobs.
+    pub is_up: bool,
+    /// The longest time of a job, as Slurm writes it.
+    pub time_limit: String,
+    /// The number of nodes.
+    pub count: u32,
+    /// CPUs of a node.
+    pub cpus: u32,
+    /// Memory of a node.
+    pub memory_bytes: u64,
+    /// GPUs of a node.
+    pub gpus: u32,
+    /// The type of these GPUs; empty if Slurm knows none.
+    pub gpu_type: String,
+    /// Features that a constraint may name.
+    pub features: String,
+}
+
+/// The nodes of all partitions.
+///
+/// # Errors
+/// There is no Slurm, or it does not answer.
+pub fn nodes() -> Result<Vec<Nodes>, SlurmError> {
+    Ok(read(&tools::ask("sinfo", &["--noheader", "--exact", "--format", FORMAT])?))
+}
+
+fn read(text: &str) -> Vec<Nodes> {
+    let nodes = |line: &str| {
+        let mut columns = line.trim().split('|');
+        let partition = columns.next()?;
+        let (is_up, time_limit, count) = (columns.next()? == "up", columns.next()?.to_owned(), columns.next()?);
+        let (cpus, memory_mb, gres) = (columns.next()?, columns.next()?, columns.next()?);
+        let features = columns.next()?;
+        let (gpu_type, gpus) = gpus(gres);
+        let number = |text: &str| text.trim_end_matches('+').parse::<u32>().ok();
+        Some(Nodes {
+            is_default: partition.ends_with('*'),
+            partition: partition.trim_end_matches('*').to_owned(),
+            is_up,
+            time_limit,
+            count: number(count)?,
+            cpus: number(cpus)?,
+            memory_bytes: u64::from(number(memory_mb)?) << 20,
+            gpus,
+            gpu_type,
+            features: if features == "(null)" { String::new() } else { features.to_owned() },
+        })
+    };
+    text.lines().filter_map(nodes).collect()
+}
+
+/// The type and the number of the GPUs among generic resources such as `gpu:h100:4(S:0-1),nvme:1`.
+fn gpus(gres: &str) -> (String, u32) {
+    // Sockets stand in brackets, which may contain commas.
+    let mut plain = String::new();
+    let mut depth = 0_u32;
+    for letter in gres.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            letter if depth == 0 => plain.push(letter),
+            _ => {}
+        }
+    }
+    let found = plain.split(',').find_map(|resource| {
+        let mut parts = resource.strip_prefix("gpu:")?.rsplitn(2, ':');
+        let count = parts.next()?.parse().ok()?;
+        Some((parts.next().unwrap_or_default().to_owned(), count))
+    });
+    found.unwrap_or_default()
+}
+
+/// The machine that plans are expanded for at a site: the largest node of its partition, without GPUs if its jobs ask for none. Its
+/// software is unknown. `here` is this machine.
+///
+/// # Errors
+/// Slurm does not answer, it has no such partition, or the partition takes no jobs.
+pub fn site_node(site: &Site, here: &Node) -> Result<Node, String> {
+    node_among(site, here, &nodes().map_err(|error| format!("site {}: {error}", site.name))?)
+}
+
+fn node_among(site: &Site, here: &Node, all: &[Nodes]) -> Result<Node, String> {
+    let name = &site.name;
+    let is_ours = |nodes: &&Nodes| match &site.partition {
+        Some(named) => named.split(',').any(|partition| partition == nodes.partition),
+        None => nodes.is_default,
+    };
+    let ours: Vec<&Nodes> = all.iter().filter(is_ours).collect();
+    if ours.is_empty() {
+        let mut known: Vec<&str> = all.iter().map(|nodes| nodes.partition.as_str()).collect();
+        known.dedup();
+        let known = known.join(", ");
+        return Err(match &site.partition {
+            Some(named) => format!("site {name}: Slurm has no partition {named}: it has {known}; correct `partition`"),
+            None => format!("site {name}: Slurm has no default partition: set `partition` to one of {known}"),
+        });
+    }
+    if !ours.iter().any(|nodes| nodes.is_up) {
+        return Err(format!("site {name}: partition {} takes no jobs now (it is down)", ours[0].partition));
+    }
+    let largest = |measure: fn(&Nodes) -> u64| ours.iter().map(|nodes| measure(nodes)).max().unwrap_or(0);
+    let gpu_type = ours.iter().max_by_key(|nodes| nodes.gpus).map_or("", |nodes| nodes.gpu_type.as_str());
+    let gpus = if site.gres.is_some() { largest(|nodes| nodes.gpus.into()) } else { 0 };
+    if site.gres.is_some() && gpus == 0 {
+        return Err(format!("site {name}: no node of partition {} has GPUs: remove `gres`", ours[0].partition));
+    }
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let node = machine(site, here, number(largest(|nodes| nodes.cpus.into())), number(gpus), gpu_type);
+    Ok(Node { memory_bytes: largest(|nodes| nodes.memory_bytes), ..node })
+}
+
+/// A machine that has whatever a run of the site asks for, without a question to Slurm: for runs that were checked when they were queued.
+pub fn unlimited_node(site: &Site, here: &Node) -> Node {
+    machine(site, here, MOST_DEVICES, if site.gres.is_some() { MOST_DEVICES } else { 0 }, "")
+}
+
+/// A machine of a site, with this number of CPUs and GPUs.
+fn machine(site: &Site, here: &Node, cpus: u32, gpus: u32, gpu_type: &str) -> Node {
+    let gpu = |index| Gpu {
+        index,
+        uuid: String::new(),
+        name: if gpu_type.is_empty() { "GPU".to_owned() } else { gpu_type.to_owned() },
+        memory_bytes: 0,
+        numa_node: None,
+        mig: false,
+    };
+    let name = &site.name;
+    Node {
+        hostname: format!("the largest node of site {name}"),
+        cpus,
+        gpus: (0..gpus).map(gpu).collect(),
+        no_gpu_reason: (gpus == 0).then(|| format!("the settings of site {name} ask for no `gres`")),
+        ..here.clone()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::fixture;
+
+    const TEXT: &str = "debug*|up|1:00:00|2|4|8000|(null)|(null)\n\
+        gpu|up|2-00:00:00|3|64|512000+|gpu:h100:4(S:0,1),nvme:1|h100,ib\n\
+        gpu|up|2-00:00:00|1|64|512000|gpu:8|ib\n\
+        old|down|infinite|1|16|64000|gpu:2|(null)\n";
+
+    fn at(partition: Option<&str>, gres: Option<&str>) -> Result<Node, String> {
+        let (partition, gres) = (partition.map(str::to_owned), gres.map(str::to_owned));
+        let site = Site { name: "lab".into(), partition, gres, ..Site::default() };
+        node_among(&site, &fixture::cpu_node(), &read(TEXT))
+    }
+
+    #[test]
+    fn partitions_are_read_with_their_gpus() {
+        let nodes = read(TEXT);
+        let brief: Vec<_> = nodes.iter().map(|at| (&*at.partition, at.is_default, at.gpus, &*at.gpu_type)).collect();
+        let expected =
+            [("debug", true, 0, ""), ("gpu", false, 4, "h100"), ("gpu", false, 8, ""), ("old", false, 2, "")];
+        assert_eq!(brief, expected);
+        assert_eq!((nodes[1].memory_bytes, &*nodes[1].features), (512_000 << 20, "h100,ib"));
+    }
+
+    #[test]
+    fn a_site_is_as_large_as_the_largest_node_of_its_partition() {
+        let node = at(Some("gpu"), Some("gpu")).unwrap();
+        assert_eq!((node.gpus.len(), node.cpus), (8, 64));
+        assert_eq!(at(None, None).unwrap().gpus.len(), 0);
+        assert_eq!(at(Some("gpu"), None).unwrap().gpus.len(), 0, "jobs ask for no GPU");
+    }
+
+    #[test]
+    fn a_partition_that_is_missing_or_down_or_without_gpus_is_refused() {
+        assert!(at(Some("gpus"), None).unwrap_err().contains("no partition gpus: it has debug, gpu, old"));
+        assert!(at(Some("old"), None).unwrap_err().contains("takes no jobs"));
+        assert!(at(None, Some("gpu")).unwrap_err().contains("remove `gres`"));
+    }
+}

@@ -1,0 +1,187 @@
+//! Jobs as `squeue` lists them: their states and reasons in plain words.
+
+use std::collections::HashMap;
+
+use crate::launch::place::{End, Standing};
+use crate::plan::RunState;
+use crate::protocol::Exit;
+
+/// The columns that [`read`] reads: id, state, start, nodes, reason and comment, separated by `|`. The last two are free text.
+pub(super) const FORMAT: &str = "%A|%T|%S|%N|%r|%k";
+
+/// Separates what a job waits for from the time at which Slurm expects it to start.
+pub const EXPECTED_START: &str = "; Slurm expects it to start at ";
+
+/// Begins the comments of multicard's jobs.
+pub(super) const COMMENT: &str = "multicard:";
+
+/// A job that Slurm knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub id: u64,
+    /// Slurm's word for its state: `PENDING`.
+    pub state: String,
+    /// When it starts, or started, as Slurm writes it; `N/A` while nobody knows.
+    pub start: String,
+    /// The names of its nodes.
+    pub nodes: String,
+    /// Slurm's word for why it waits or ended: `Resources`.
+    pub reason: String,
+    pub comment: String,
+}
+
+/// The jobs of multicard in the output of `squeue`, by their ids. Other lines are left out.
+pub(super) fn read(text: &str) -> HashMap<u64, Listed> {
+    let job = |line: &str| {
+        let mut columns = line.trim().splitn(6, '|').map(str::to_owned);
+        let id = columns.next()?.parse().ok()?;
+        let (state, start) = (columns.next()?, columns.next()?);
+        let (nodes, reason, comment) = (columns.next()?, columns.next()?, columns.next()?);
+        comment.starts_with(COMMENT).then_some((id, Listed { id, state, start, nodes, reason, comment }))
+    };
+    text.lines().filter_map(job).collect()
+}
+
+impl Listed {
+    /// What the job's state means for its run. `exit` is asked for the job's exit if it failed.
+    pub fn standing(&self, exit: impl FnOnce() -> Option<Exit>) -> Standing {
+        let id = self.id;
+        let ended =
+            |state, reason: String, again| Standing::Ended(End { exit: None, ending: Some((state, reason)), again });
+        let on = if self.nodes.is_empty() { String::new() } else { format!(" on {}", self.nodes) };
+        let node = if self.nodes.is_empty() { "the node".to_owned() } else { format!("node {}", self.nodes) };
+        match self.state.as_str() {
+            "PENDING" | "CONFIGURING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT"
+            | "RESV_DEL_HOLD" => Standing::Waits(self.wait()),
+            "COMPLETED" => Standing::Ended(End { exit: Some(Exit::Code(0)), ..End::default() }),
+            "FAILED" => Standing::Ended(End { exit: exit().or(Some(Exit::Code(1))), ..End::default() }),
+            "CANCELLED" => ended(
+                RunState::Cancelled,
+                format!("Slurm job {id} was cancelled, by scancel or by an administrator, and not by multicard"),
+                false,
+            ),
+            "TIMEOUT" => ended(
+                RunState::TimedOut,
+                format!(
+                    "Slurm ended job {id}{on} at its time limit: raise `time` of the site, or `run_time_s` of the plan"
+                ),
+                false,
+            ),
+            "DEADLINE" => ended(RunState::TimedOut, format!("Slurm ended job {id} at its deadline"), false),
+            "OUT_OF_MEMORY" => ended(
+                RunState::Failed,
+                format!("Slurm ended job {id}{on}, which used more memory than it may: raise `memory` of the site"),
+                false,
+            ),
+            "PREEMPTED" => ended(
+                RunState::Interrupted,
+                format!("Slurm took {node} from job {id} for a job of higher priority (preemption)"),
+                true,
+            ),
+            "NODE_FAIL" => ended(RunState::Interrupted, format!("{node} of Slurm job {id} failed"), true),
+            "BOOT_FAIL" => ended(RunState::Interrupted, format!("{node} of Slurm job {id} did not boot"), true),
+            "REVOKED" => ended(RunState::Interrupted, format!("another cluster took Slurm job {id}"), false),
+            // Running, completing, suspended, stopped, signalled, resized, or a state of a later version.
+            _ => Standing::Runs,
+        }
+    }
+
+    /// What the job waits for.
+    fn wait(&self) -> String {
+        let start = if self.start.is_empty() || self.start == "N/A" {
+            String::new()
+        } else {
+            format!("{EXPECTED_START}{}", self.start.replace('T', " "))
+        };
+        format!("Slurm job {} waits: {}{start}", self.id, in_words(&self.reason, self.id))
+    }
+}
+
+/// Slurm's word for why a job waits, with what it means and what to do.
+fn in_words(reason: &str, id: u64) -> String {
+    let words = match reason {
+        "None" | "" => return "Slurm has not considered it yet".to_owned(),
+        "Resources" => "no node is free that has what it asks for",
+        "Priority" => "jobs of higher priority come first",
+        "Dependency" => "the job that it depends on has not ended",
+        "DependencyNeverSatisfied" => "it never starts, since the job that it depends on ended otherwise: cancel it",
+        "JobHeldUser" => return format!("it is held: `scontrol release {id}` lets it start (JobHeldUser)"),
+        "JobHeldAdmin" => "an administrator holds it",
+        "BeginTime" => "its begin time has not come",
+        "JobArrayTaskLimit" => "its array has as many running jobs as it may",
+        "PartitionDown" | "PartitionInactive" => "its partition takes no jobs now",
+        "PartitionTimeLimit" => "its time is over the partition's limit: lower `time` of the site",
+        "PartitionNodeLimit" => "the partition has fewer nodes than it asks for",
+        "ReqNodeNotAvail" => "nodes that it needs are down, drained or reserved",
+        "NodeDown" => "a node that it needs is down",
+        "BadConstraints" => "no node has what its constraint asks for: correct `constraint` of the site",
+        "Licenses" => "its licences are in use",
+        "Reservation" => "its reservation has not begun",
+        "InvalidAccount" => "its account is not valid: correct `account` of the site",
+        "InvalidQOS" => "its quality of service is not valid: correct `qos` of the site",
+        "TimeLimit" => "its time limit is used up",
+        reason if reason.starts_with("QOS") => "a limit of its quality of service is reached",
+        reason if reason.starts_with("Assoc") || reason.starts_with("MaxAssoc") => "a limit of its account is reached",
+        reason => return reason.to_owned(),
+    };
+    format!("{words} ({reason})")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn listed(state: &str, reason: &str) -> Listed {
+        let text = format!("12|{state}|2026-11-25T14:05:00|n1|{reason}|multicard:abc\n");
+        read(&text).remove(&12).unwrap()
+    }
+
+    fn never() -> Option<Exit> {
+        panic!("only a failed job is asked for its exit")
+    }
+
+    #[test]
+    fn only_jobs_of_multicard_are_read_and_a_reason_may_hold_any_text_but_the_separator() {
+        let text = "1|RUNNING|N/A|n1|None|(null)\n2|PENDING|N/A||Nodes required for job are DOWN, DRAINED|multicard:a|b\nslurm_load_jobs error\n";
+        let jobs = read(text);
+        assert_eq!(jobs.len(), 1);
+        assert_eq!((jobs[&2].comment.as_str(), jobs[&2].nodes.as_str()), ("multicard:a|b", ""));
+    }
+
+    #[test]
+    fn a_waiting_job_says_what_it_waits_for_and_when_it_is_expected_to_start() {
+        let waits = |reason: &str| match listed("PENDING", reason).standing(never) {
+            Standing::Waits(text) => text,
+            other => panic!("{other:?}"),
+        };
+        let text = waits("Resources");
+        assert!(text.contains("no node is free") && text.ends_with("start at 2026-11-25 14:05:00"), "{text}");
+        assert!(waits("JobHeldUser").contains("`scontrol release 12`"));
+        assert!(waits("QOSMaxGRESPerUser").contains("quality of service"));
+        assert!(waits("SomethingNew").contains("waits: SomethingNew"));
+    }
+
+    #[test]
+    fn what_slurm_does_to_a_job_is_the_state_of_its_run_and_only_its_own_doing_starts_it_again() {
+        let ended = |state: &str| match listed(state, "None").standing(never) {
+            Standing::Ended(End { ending: Some((state, reason)), again, .. }) => (state, reason, again),
+            other => panic!("{other:?}"),
+        };
+        for (state, expected, again) in [
+            ("TIMEOUT", RunState::TimedOut, false),
+            ("CANCELLED", RunState::Cancelled, false),
+            ("OUT_OF_MEMORY", RunState::Failed, false),
+            ("PREEMPTED", RunState::Interrupted, true),
+            ("NODE_FAIL", RunState::Interrupted, true),
+        ] {
+            let (found, reason, is_again) = ended(state);
+            assert_eq!((found, is_again), (expected, again), "{state}");
+            assert!(reason.contains("12"), "{reason}");
+        }
+        let failed = listed("FAILED", "NonZeroExitCode").standing(|| Some(Exit::Code(7)));
+        assert_eq!(failed, Standing::Ended(End { exit: Some(Exit::Code(7)), ..End::default() }));
+        assert_eq!(listed("RUNNING", "None").standing(never), Standing::Runs);
+        assert_eq!(listed("COMPLETING", "None").standing(never), Standing::Runs);
+    }
+}

@@ -1,0 +1,167 @@
+//! The batch script of a run: options of `sbatch` as its first lines, then the site's prologue, then the supervisor.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::launch::follower::{STDERR_FILE, STDOUT_FILE};
+use crate::plan::command::typed;
+use crate::protocol::Job;
+
+/// Minutes that a job has in addition to its plan's time limit, in which multicard ends the run itself.
+const SPARE_MINUTES: f64 = 2.0;
+
+/// The script that runs `command` for a job of a site. `comment` is what the job is found by.
+///
+/// # Errors
+/// The job has no site, or a value cannot be written in a script.
+pub(super) fn text(job: &Job, comment: &str, command: &[OsString]) -> Result<String, String> {
+    let site = job.site.as_ref().ok_or_else(|| format!("run {} has no site", job.run))?;
+    let mut lines = vec!["#!/bin/sh".to_owned()];
+    let folder = std::path::absolute(&job.folder).map_err(|error| format!("{}: {error}", job.folder.display()))?;
+    let minutes = job.limits.run_time_s.map(|limit_s| ((limit_s / 60.0).ceil() + SPARE_MINUTES).to_string());
+    let devices = job.shape.devices();
+    let cpus = site.cpus(devices).to_string();
+    let gres = site.gres.as_ref().filter(|_| devices > 0).map(|gres| format!("{gres}:{devices}"));
+    let chosen = [
+        ("job-name", Some(format!("multicard-{}", job.run))),
+        ("comment", Some(comment.to_owned())),
+        ("partition", site.partition.clone()),
+        ("account", site.account.clone()),
+        ("qos", site.qos.clone()),
+        ("time", minutes.or_else(|| site.time.clone())),
+        ("nodes", Some("1".to_owned())),
+        ("ntasks", Some("1".to_owned())),
+        ("cpus-per-task", Some(cpus)),
+        ("gres", gres),
+        ("mem", site.memory.clone()),
+        ("constraint", site.constraint.clone()),
+        ("output", Some(pattern(&folder.join(STDOUT_FILE))?)),
+        ("error", Some(pattern(&folder.join(STDERR_FILE))?)),
+        ("open-mode", Some("append".to_owned())),
+        ("chdir", job.working_folder.as_deref().map(utf8).transpose()?),
+    ];
+    for (option, value) in chosen {
+        if let Some(value) = value {
+            lines.push(format!("#SBATCH --{option}={}", quoted(option, &value)?));
+        }
+    }
+    if site.exclusive {
+        lines.push("#SBATCH --exclusive".to_owned());
+    }
+    // Each start is a run of its own, with its own folder.
+    lines.push("#SBATCH --no-requeue".to_owned());
+    for option in &site.options {
+        let (name, value) = option.split_once('=').map_or((option.as_str(), None), |(name, value)| (name, Some(value)));
+        let is_option = name.starts_with("--") && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        if !is_option {
+            let name = &site.name;
+            return Err(format!("{option:?} of the site {name} is not an option such as --reservation=tuesday"));
+        }
+        let value =
+            value.map(|value| quoted(name, value)).transpose()?.map_or(String::new(), |value| format!("={value}"));
+        lines.push(format!("#SBATCH {name}{value}"));
+    }
+    lines.push(String::new());
+    lines.extend(site.prologue.iter().cloned());
+    // Since Slurm 22.05, `srun` does not take over the number of CPUs of the job that it is in.
+    lines.push("export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"".to_owned());
+    let words = command.iter().map(|word| utf8(Path::new(word)).map(|word| typed(&word)));
+    lines.push(format!("exec {}", words.collect::<Result<Vec<_>, _>>()?.join(" ")));
+    Ok(lines.join("\n") + "\n")
+}
+
+fn utf8(path: &Path) -> Result<String, String> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| format!("{} is not UTF-8, which a batch script needs: use another path", path.display()))
+}
+
+/// A path in which `sbatch` replaces nothing.
+fn pattern(path: &Path) -> Result<String, String> {
+    Ok(utf8(path)?.replace('%', "%%"))
+}
+
+/// A value of an option in a line of a script.
+fn quoted(option: &str, value: &str) -> Result<String, String> {
+    if value.chars().any(char::is_control) {
+        return Err(format!(
+            "{value:?} cannot be the value of --{}: it has a line break",
+            option.trim_start_matches('-')
+        ));
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+*&|[]".contains(c);
+    if value.chars().all(is_plain) {
+        return Ok(value.to_owned());
+    }
+    Ok(format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::{Data, Levels, Shape};
+    use crate::protocol::{JobLimits, Site};
+
+    fn job(site: Site) -> Job {
+        let shape = Shape { devices_per_process: 2, ..Shape::default() };
+        Job {
+            run: "0001-a-1".into(),
+            folder: "/home/a b/100%/runs/0001-a-1".into(),
+            working_folder: Some("/home/a b".into()),
+            site: Some(site),
+            ..Job::new("command".into(), Levels::default(), shape, Data::default())
+        }
+    }
+
+    fn script(job: &Job) -> String {
+        text(job, "multicard:x", &["/opt/multicard".into(), "group".into(), "/home/a b/job.json".into()]).unwrap()
+    }
+
+    #[test]
+    fn the_settings_of_a_site_are_options_and_paths_are_quoted() {
+        let site = Site {
+            name: "lab".into(),
+            partition: Some("gpu".into()),
+            gres: Some("gpu:h100".into()),
+            time: Some("01:00:00".into()),
+            exclusive: true,
+            prologue: vec!["module load cuda".into()],
+            options: vec!["--reservation=on tuesday".into(), "--hold".into()],
+            ..Site::default()
+        };
+        let script = script(&job(site));
+        for line in [
+            "#SBATCH --partition=gpu",
+            "#SBATCH --gres=gpu:h100:2",
+            "#SBATCH --cpus-per-task=1",
+            "#SBATCH --time=01:00:00",
+            "#SBATCH --exclusive",
+            "#SBATCH --no-requeue",
+            "#SBATCH --reservation=\"on tuesday\"",
+            "#SBATCH --hold",
+            "#SBATCH --output=\"/home/a b/100%%/runs/0001-a-1/group.out\"",
+            "module load cuda",
+            "exec /opt/multicard group '/home/a b/job.json'",
+        ] {
+            assert!(script.lines().any(|found| found == line), "{line}: {script}");
+        }
+        assert!(!script.contains("--account"), "{script}");
+    }
+
+    #[test]
+    fn a_plans_time_limit_takes_the_place_of_the_sites_and_leaves_time_to_end_the_run() {
+        let site = Site { time: Some("01:00:00".into()), ..Site::default() };
+        let limits = JobLimits { run_time_s: Some(61.0), ..JobLimits::default() };
+        let script = script(&Job { limits, ..job(site) });
+        assert!(script.contains("#SBATCH --time=4\n") && script.contains("--cpus-per-task=2"), "{script}");
+    }
+
+    #[test]
+    fn a_value_that_would_add_a_line_and_an_option_that_is_none_are_refused() {
+        let refused = |site: Site| text(&job(site), "multicard:x", &["/opt/multicard".into()]).unwrap_err();
+        let error = refused(Site { account: Some("a\nrm -r x".into()), ..Site::default() });
+        assert!(error.contains("--account") && error.contains("line break"), "{error}");
+        let error = refused(Site { name: "lab".into(), options: vec!["hold".into()], ..Site::default() });
+        assert!(error.contains("\"hold\" of the site lab"), "{error}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Runs at sites: the machine that a plan is expanded for, what is refused before anything is queued, and what a run's node says of itself.
+
+use super::{QueuedJob, Session, SessionError};
+use crate::foreign;
+use crate::launch;
+use crate::plan::{Node, Plan, Tracer};
+use crate::program;
+use crate::protocol::{ENVIRONMENT_FILE, Environment, Placement, RankPlace, Site};
+use crate::store::Decision;
+
+/// Longest description of an environment that is read.
+const MOST_ENVIRONMENT_BYTES: u64 = 1 << 20;
+
+/// Where a plan's runs are executed.
+#[derive(Clone, Debug)]
+pub struct Where {
+    /// The site; `None` for this machine.
+    pub site: Option<Site>,
+    /// The machine that the plan's cells are checked against: this one, or the largest node of the site.
+    pub node: Node,
+}
+
+impl Where {
+    /// Where the runs of a plan are executed; `here` is this machine.
+    ///
+    /// # Errors
+    /// The user has no such site, Slurm does not answer or lacks what the site's settings name, or the plan needs what sites do not offer.
+    pub fn of(plan: &Plan, here: &Node) -> Result<Self, SessionError> {
+        let Some(name) = &plan.site else { return Ok(Self { site: None, node: here.clone() }) };
+        let refused = |reason: String| SessionError::Site(reason);
+        if plan.needs_worker() {
+            return Err(refused(format!(
+                "site {name}: the built-in workloads do not run through Slurm yet, only programs of your own ([command]): remove `site`"
+            )));
+        }
+        if plan.tracing.tracers().contains(&Tracer::Nsys) {
+            let advice = "use trace = \"built-in\"";
+            return Err(refused(format!("site {name}: nsys does not record runs that go through Slurm: {advice}")));
+        }
+        let site = launch::site(name).map_err(refused)?;
+        let node = launch::site_node(&site, here).map_err(refused)?;
+        Ok(Self { site: Some(site), node })
+    }
+
+    /// Where the runs of a plan that was launched before are executed. Slurm is not asked: it judges the jobs when they are sent.
+    ///
+    /// # Errors
+    /// The user has no such site any more.
+    pub(super) fn kept(plan: &Plan, here: &Node) -> Result<Self, SessionError> {
+        let Some(name) = &plan.site else { return Ok(Self { site: None, node: here.clone() }) };
+        let site = launch::site(name).map_err(SessionError::Site)?;
+        let node = launch::unlimited_node(&site, here);
+        Ok(Self { site: Some(site), node })
+    }
+
+    /// The placement of a cell at the site: its scheduler chooses the node with its CPUs and GPUs.
+    pub(super) fn placement(site: &Site, devices: u32) -> Placement {
+        Placement { ranks: vec![RankPlace::on_cpu(0, site.cpus(devices))], links: String::new() }
+    }
+}
+
+impl QueuedJob {
+    /// Sends the run to a site.
+    pub(super) fn at(mut self, site: Option<&Site>) -> Self {
+        if let Some(site) = site {
+            self.job.site = Some(site.clone());
+            if let Some(program) = &mut self.job.program {
+                program.device = site.device();
+            }
+            // The scheduler keeps jobs apart.
+            self.exclusive = false;
+        }
+        self
+    }
+}
+
+impl Session {
+    /// Checks that the session's other plans are run at the same place, since its cells would otherwise mix machines.
+    pub(super) fn check_only_place(&self, plan: &Plan) -> Result<(), SessionError> {
+        let words =
+            |site: Option<&str>| site.map_or_else(|| "on this machine".to_owned(), |site| format!("at site {site}"));
+        for (_, name, text) in self.store.reader()?.plans()? {
+            let other = Plan::site_in(&text);
+            if other != plan.site {
+                let (other, own) = (words(other.as_deref()), words(plan.site.as_deref()));
+                return Err(SessionError::Site(format!(
+                    "the session's plan {name} runs {other}, and this one {own}: use another session (--session), so that a cell's \
+                     repeats are made in one place"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks Slurm whether it would take the largest job of a plan, without queueing it.
+    pub(super) fn check_taken(&self, site: &Site, largest: Option<QueuedJob>) -> Result<(), SessionError> {
+        let Some(mut queued) = largest.map(|queued| queued.at(Some(site))) else { return Ok(()) };
+        queued.job.folder = self.store.run_folder("check");
+        let taken = launch::expected_start(&queued.job);
+        taken.map(drop).map_err(|reason| SessionError::Site(format!("site {}: {reason}", site.name)))
+    }
+
+    /// What Slurm says about a run that has not started.
+    pub fn waits(&self, run: &str) -> Option<&str> {
+        self.waits.get(run).map(String::as_str)
+    }
+
+    /// Whether a further job may be sent to a site.
+    pub(super) fn site_has_room(&self, site: &Site) -> bool {
+        self.queue.active().count() < site.most_jobs as usize
+    }
+
+    /// The journal's entry for the placement of a run that has started on a node of its site, by the node's own description.
+    pub(super) fn placed_at_site(&mut self, run: &str) -> Option<Decision> {
+        let queued = self.jobs.get(run).filter(|queued| queued.job.site.is_some())?;
+        let described = foreign::read_ours(&self.store.run_folder(run).join(ENVIRONMENT_FILE), MOST_ENVIRONMENT_BYTES);
+        let mut environment: Environment =
+            described.ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        if let Some(own) = &queued.job.program {
+            program::facts(&mut self.facts, &queued.job, own, &mut environment);
+        }
+        let placement = Placement { ranks: queued.job.ranks.clone(), links: queued.links.clone() };
+        let (beside, warnings) = (Vec::new(), Vec::new());
+        Some(Decision::RunPlaced { run: run.to_owned(), placement, beside, warnings, environment: Some(environment) })
+    }
+
+    /// Queues a run again that its site ended through no fault of the run, unless it was started as often as the site's settings allow.
+    pub(super) fn start_again(&mut self, run: &str) -> Result<(), SessionError> {
+        let Some(mut queued) = self.jobs.get(run).cloned() else { return Ok(()) };
+        let most = queued.job.site.as_ref().map_or(0, |site| site.most_starts);
+        if queued.starts >= most {
+            return Ok(());
+        }
+        queued.starts += 1;
+        let folders = self.folders_there();
+        self.queue_jobs(vec![queued], &folders).map(|_| ())
+    }
+}

@@ -1,0 +1,134 @@
+//! Tries a site: what Slurm says about its settings, and a run of a program that does nothing, by which its nodes show that they share this
+//! machine's files and have the same multicard.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::at_site::Where;
+use super::doctor::Check;
+use super::trial::Scratch;
+use super::{Machine, Notice, Session, SessionError};
+use crate::launch::{self, Nodes};
+use crate::plan::{Plan, RunState};
+use crate::protocol::{Environment, Site, build};
+
+/// What is tried at a site: a program that does nothing.
+const PLAN: &str =
+    "version = 1\nname = \"site\"\n[limits]\nrun_time_s = 60\n[command]\nname = \"nothing\"\nrun = [\"true\"]\n";
+
+/// Tries a site from a folder that its nodes are to share, and passes what the run waits for to `tell`. It takes as long as Slurm lets the
+/// run wait; `stop` cancels it.
+pub fn examine_site(
+    site: &Site,
+    machine: Machine,
+    folder: &Path,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&str),
+) -> Vec<Check> {
+    let settings = "Settings";
+    let plan = Plan::parse(PLAN, "site").map(|plan| Plan { site: Some(site.name.clone()), ..plan });
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(error) => return vec![Check::bad(settings, error.to_string(), "report this")],
+    };
+    let correct = || match launch::sites_file() {
+        Ok(file) => format!("edit [{}] in {}", site.name, file.display()),
+        Err(_) => "edit sites.toml".to_owned(),
+    };
+    if let Err(error) = Where::of(&plan, &machine.node) {
+        return vec![Check::bad(settings, error.to_string(), correct())];
+    }
+    let mut checks = vec![partition(site)];
+    let begun = Instant::now();
+    checks.push(match probe(&plan, machine, folder, stop, tell) {
+        Ok(environment) => node(&environment, folder, begun.elapsed()),
+        Err(reason) => Check::bad("Run", reason, correct()),
+    });
+    checks
+}
+
+/// What the nodes of the site's partition have.
+fn partition(site: &Site) -> Check {
+    let name = "Partition";
+    let all = match launch::nodes() {
+        Ok(all) => all,
+        Err(error) => return Check::bad(name, error.to_string(), "sinfo"),
+    };
+    let is_ours = |at: &&Nodes| {
+        site.partition.as_ref().map_or(at.is_default, |named| named.split(',').any(|one| one == at.partition))
+    };
+    let words = |at: &Nodes| {
+        let gpus = match (at.gpus, at.gpu_type.as_str()) {
+            (0, _) => String::new(),
+            (gpus, "") => format!(", {gpus} GPUs"),
+            (gpus, gpu_type) => format!(", {gpus} × {gpu_type}"),
+        };
+        let (count, cpus, gigabytes) = (at.count, at.cpus, at.memory_bytes as f64 / 1e9);
+        format!("{} of {count} × {cpus} CPUs, {gigabytes:.1} GB{gpus}, limit {}", at.partition, at.time_limit)
+    };
+    let found: Vec<String> = all.iter().filter(is_ours).map(words).collect();
+    Check::good(name, found.join("; "))
+}
+
+/// What the run found on its node.
+fn node(environment: &Environment, folder: &Path, took: Duration) -> Check {
+    let fact = |key: &str| environment.get(key).unwrap_or("unknown").to_owned();
+    let own = (env!("CARGO_PKG_VERSION"), build());
+    let there = (environment.get("multicard").unwrap_or_default(), environment.get("multicard_build"));
+    let (hostname, gpus, cpus) = (fact("hostname"), fact("gpus"), fact("cpus"));
+    let gpus = if gpus == "none" { "no GPU".to_owned() } else { gpus };
+    let found = format!(
+        "a run on {hostname} ({cpus} CPUs, {gpus}) ended after {:.0} s; it shares {}",
+        took.as_secs_f64(),
+        folder.display()
+    );
+    if own == there {
+        return Check::good("Run", format!("{found}; multicard {}", own.0));
+    }
+    let version =
+        |(version, build): (&str, Option<&str>)| build.map_or(version.to_owned(), |at| format!("{version} ({at})"));
+    Check::bad(
+        "Run",
+        format!("{found}, but its multicard is {}, and this one {}", version(there), version(own)),
+        "install one version in a folder that nodes and this machine share",
+    )
+}
+
+/// Runs a plan of one run in a session of its own below `folder`; returns the environment of its node.
+fn probe(
+    plan: &Plan,
+    machine: Machine,
+    folder: &Path,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Environment, String> {
+    let words = |error: SessionError| error.to_string();
+    let scratch = Scratch::new(folder, "multicard-site").map_err(words)?;
+    let mut session = Session::open_or_create(&scratch.folder().join("session"), machine).map_err(words)?;
+    let runs = session.add_plan(plan, false).map_err(words)?.runs;
+    let (mut end, mut is_stopped) = (None, false);
+    while !session.is_idle() {
+        if stop.load(Ordering::Relaxed) && !is_stopped {
+            is_stopped = true;
+            session.cancel_all().map_err(words)?;
+        }
+        for notice in session.advance(Duration::from_millis(50)).map_err(words)? {
+            match notice {
+                Notice::Waits { reason: Some(reason), .. } => tell(&reason),
+                Notice::State { state, reason, .. } if state.is_final() => end = Some((state, reason)),
+                _ => {}
+            }
+        }
+    }
+    match end {
+        Some((RunState::Finished, _)) => {}
+        Some((state, reason)) => return Err(reason.unwrap_or_else(|| state.name().to_owned())),
+        None => return Err("the run was not started".to_owned()),
+    }
+    session.flush().map_err(words)?;
+    let run = runs.first().map(String::as_str).unwrap_or_default();
+    let record = session.reader().map_err(words)?.run(run).map_err(|error| error.to_string())?;
+    let environment = record.and_then(|record| record.environment).map(|environment| Environment::clone(&environment));
+    environment.ok_or_else(|| "the node did not describe itself".to_owned())
+}

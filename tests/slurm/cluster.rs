@@ -1,0 +1,167 @@
+//! A real Slurm on this machine: munged, slurmctld and three slurmd in a folder of their own, on ports of their own. They are started by
+//! the first test that needs them and ended with the last.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Its nodes.
+pub const NODES: [&str; 3] = ["n1", "n2", "n3"];
+
+/// Far longer than the daemons take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Cluster {
+    folder: TempDir,
+    daemons: Mutex<Vec<Child>>,
+}
+
+static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+
+/// The programs that a cluster needs and this machine lacks.
+fn missing() -> Vec<&'static str> {
+    let search = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let is_there = |name: &&str| search.split(':').any(|folder| Path::new(folder).join(name).is_file());
+    ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol"]
+        .into_iter()
+        .filter(|name| !is_there(name))
+        .collect()
+}
+
+impl Cluster {
+    /// The cluster that the tests share; `None` where Slurm is not installed.
+    pub fn shared() -> Option<Arc<Self>> {
+        let missing = missing();
+        if !missing.is_empty() {
+            println!("skipped: Slurm is not installed ({} not found): make test-packages", missing.join(", "));
+            return None;
+        }
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let cluster = shared.upgrade().unwrap_or_else(|| Arc::new(Self::start()));
+        *shared = Arc::downgrade(&cluster);
+        Some(cluster)
+    }
+
+    fn start() -> Self {
+        let folder = TempDir::new().unwrap();
+        // munged refuses folders that others may write into, and Slurm's commands must reach its socket.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let cluster = Self { daemons: Mutex::default(), folder };
+        cluster.configure();
+        cluster.spawn(
+            Command::new("munged")
+                .args(["--foreground", "--force", "--num-threads=2"])
+                .arg(format!("--key-file={}", cluster.at("munge.key").display()))
+                .arg(format!("--socket={}", cluster.at("munge.socket").display()))
+                .arg(format!("--pid-file={}", cluster.at("munged.pid").display()))
+                .arg(format!("--log-file={}", cluster.at("munged.log").display()))
+                .arg(format!("--seed-file={}", cluster.at("munged.seed").display())),
+        );
+        cluster.wait("munged listens", |cluster| cluster.at("munge.socket").exists());
+        cluster.spawn(Command::new("slurmctld").args(["-D", "-c", "-i"]));
+        for node in NODES {
+            cluster.spawn(Command::new("slurmd").args(["-D", "-N", node]));
+        }
+        cluster.wait("all nodes are idle", |cluster| {
+            let states = cluster.ask("sinfo", &["--noheader", "--Node", "--format", "%N %t"]);
+            NODES.iter().all(|node| states.lines().any(|line| line.trim() == format!("{node} idle")))
+        });
+        cluster
+    }
+
+    fn configure(&self) {
+        let key: Vec<u8> = (0..128).map(|_| rand::random::<u8>()).collect();
+        let mut file = File::create(self.at("munge.key")).unwrap();
+        file.write_all(&key).unwrap();
+        file.set_permissions(fs::Permissions::from_mode(0o400)).unwrap();
+        let listeners: Vec<TcpListener> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports: Vec<u16> = listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+        let user = Command::new("id").arg("-un").output().unwrap();
+        let user = String::from_utf8(user.stdout).unwrap().trim().to_owned();
+        fs::create_dir(self.at("state")).unwrap();
+        let nodes: String = (NODES.iter().zip(&ports[1..]))
+            .map(|(node, port)| {
+                format!(
+                    "NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=1000\n"
+                )
+            })
+            .collect();
+        let text = include_str!("slurm.conf")
+            .replace("DIR", &self.folder.path().display().to_string())
+            .replace("USER", &user)
+            .replace("PORT", &ports[0].to_string());
+        fs::write(self.conf(), text + &nodes + include_str!("partitions.conf")).unwrap();
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The file that commands find the cluster by, in `SLURM_CONF`.
+    pub fn conf(&self) -> PathBuf {
+        self.at("slurm.conf")
+    }
+
+    fn spawn(&self, command: &mut Command) {
+        let search = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        let name = command.get_program().to_string_lossy().into_owned();
+        let log = File::options().create(true).append(true).open(self.at(&format!("{name}.out"))).unwrap();
+        command.env("SLURM_CONF", self.conf()).env("PATH", search).stdin(Stdio::null());
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        self.daemons.lock().unwrap().push(command.spawn().unwrap());
+    }
+
+    /// The output of a command of Slurm; empty if it fails.
+    pub fn ask(&self, name: &str, arguments: &[&str]) -> String {
+        let output = Command::new(name).args(arguments).env("SLURM_CONF", self.conf()).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The state of each job in the queue and shortly after, with its name: `PENDING multicard-0001-a-1`.
+    pub fn jobs(&self) -> Vec<String> {
+        let text = self.ask("squeue", &["--noheader", "--states=all", "--format", "%A %T %j"]);
+        text.lines().map(|line| line.trim().to_owned()).collect()
+    }
+
+    fn wait(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let start = Instant::now();
+        while !condition(self) {
+            if start.elapsed() > PATIENCE {
+                for name in ["munged.log", "munged.out", "slurmctld.out", "slurmd.out"] {
+                    eprintln!("{name}:\n{}", fs::read_to_string(self.at(name)).unwrap_or_default());
+                }
+                panic!("{what}: it never came true");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.ask("scancel", &["--signal=KILL", "--full", "--me"]);
+        self.ask("scancel", &["--me"]);
+        // The processes of a job end only while its daemons are there to hear of it.
+        let within = |condition: &mut dyn FnMut() -> bool| {
+            let start = Instant::now();
+            while !condition() && start.elapsed() < Duration::from_secs(15) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        };
+        within(&mut || self.ask("squeue", &["--noheader"]).trim().is_empty());
+        for daemon in self.daemons.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().rev() {
+            let _ = kill_process(Pid::from_child(daemon), Signal::TERM);
+            within(&mut || !matches!(daemon.try_wait(), Ok(None)));
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}

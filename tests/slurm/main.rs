@@ -1,0 +1,450 @@
+//! Runs through a real Slurm, end to end. What holds wherever runs are executed is tested on this machine and at a site; the rest is what
+//! Slurm does to jobs: it lets them wait, preempts them, cancels them and loses nodes.
+#![allow(clippy::unwrap_used)]
+
+mod cluster;
+mod refusals;
+#[path = "../seeded/mod.rs"]
+mod seeded;
+mod sites;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use multicard::plan::RunState;
+use multicard::session::open_reader;
+use multicard::store::RunRecord;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use cluster::Cluster;
+use seeded::{command, succeed, text};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The sites of each home.
+const SITES: &str = r#"
+[lab]
+partition = "debug"
+prologue = ["export FROM_PROLOGUE=yes"]
+
+[held]
+options = ["--hold"]
+
+[low]
+partition = "low"
+cpus_per_task = 4
+
+[last]
+partition = "low"
+cpus_per_task = 4
+most_starts = 1
+"#;
+
+/// A home with a session whose runs are executed at a site, or on this machine.
+struct Scene {
+    home: TempDir,
+    cluster: Arc<Cluster>,
+    site: Option<&'static str>,
+}
+
+/// Ends what a failed check leaves behind.
+impl Drop for Scene {
+    fn drop(&mut self) {
+        fs::write(self.path("gate"), "").unwrap();
+        for process in self.conductors() {
+            let _ = kill_process(Pid::from_raw(process).unwrap(), Signal::KILL);
+        }
+        self.own_jobs().iter().for_each(|job| drop(self.cluster.ask("scancel", &[job])));
+    }
+}
+
+impl Scene {
+    /// At a site; `None` where Slurm is not installed.
+    fn at(site: &'static str) -> Option<Self> {
+        let cluster = Cluster::shared()?;
+        let home = TempDir::new().unwrap();
+        let config = home.path().join("config/multicard");
+        fs::create_dir_all(&config).unwrap();
+        fs::write(config.join("sites.toml"), SITES).unwrap();
+        Some(Self { home, cluster, site: Some(site) })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// The names of the files in its home.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.home.path()).unwrap().flatten();
+        let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    fn session(&self) -> PathBuf {
+        self.path("session")
+    }
+
+    /// Writes a plan of a shell script that runs once, or `repeats` times. Other keys stand before its tables.
+    fn plan(&self, repeats: u32, script: &str, limits: &str) {
+        let place = self.site.map_or(String::new(), |site| format!("[where]\nsite = \"{site}\"\n"));
+        let command = format!("[command]\nname = \"p\"\nrun = [\"sh\", \"-c\", '''{script}''']\n");
+        let readings = "[command.readings]\npatterns = ['score: (?<score>[0-9.]+)']\n";
+        let head = format!("version = 1\nname = \"p\"\nrepeats = {repeats}\n{place}[limits]\n{limits}\n");
+        fs::write(self.path("plan.toml"), head + &command + readings).unwrap();
+    }
+
+    fn multicard(&self, arguments: &[&str]) -> Command {
+        let mut command = command(self.home.path());
+        command.args(arguments).current_dir(self.home.path()).stdin(Stdio::null());
+        command.env("XDG_CONFIG_HOME", self.path("config")).env("SLURM_CONF", self.cluster.conf());
+        command.env("MULTICARD_SLURM_INTERVAL_S", "0.3").env("MULTICARD_WORKER", "/nonexistent/worker");
+        command
+    }
+
+    fn run(&self) -> Output {
+        self.multicard(&["run", "plan.toml", "--session", "session"]).output().unwrap()
+    }
+
+    fn detach(&self) {
+        succeed(&mut self.multicard(&["run", "plan.toml", "--session", "session", "--detach"]));
+    }
+
+    /// Follows the session in a process of its own.
+    fn follow(&self) -> Attached {
+        let mut command = self.multicard(&["attach", "session"]);
+        Attached(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn records(&self) -> Vec<RunRecord> {
+        open_reader(&self.session()).and_then(|reader| reader.runs()).unwrap_or_default()
+    }
+
+    fn states(&self) -> Vec<RunState> {
+        self.records().iter().map(|record| record.state).collect()
+    }
+
+    fn reason(&self, run: usize) -> String {
+        self.records()[run].reason.clone().unwrap_or_default()
+    }
+
+    fn until_ended(&self, runs: usize) {
+        wait("all runs have ended", || {
+            let states = self.states();
+            states.len() == runs && states.iter().all(|state| state.is_final())
+        });
+    }
+
+    /// The folders of the runs that were started or sent to Slurm, in their order.
+    fn runs(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.session().join("runs")).into_iter().flatten().flatten();
+        let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        runs.sort();
+        runs
+    }
+
+    /// Waits until the program of the run with this index is under way.
+    fn await_start(&self, run: usize) {
+        let log = |folder: &PathBuf| fs::read_to_string(folder.join("rank-0.jsonl")).is_ok_and(|text| !text.is_empty());
+        wait("a program is under way", || self.runs().get(run).is_some_and(log));
+    }
+
+    /// The ids of Slurm's jobs of the session's runs.
+    fn own_jobs(&self) -> Vec<String> {
+        let id = |folder: &PathBuf| {
+            let record = fs::read_to_string(folder.join("slurm.json")).ok()?;
+            Some(serde_json::from_str::<serde_json::Value>(&record).ok()?.get("job")?.as_u64()?.to_string())
+        };
+        self.runs().iter().filter_map(id).collect()
+    }
+
+    /// The id of Slurm's job of the first run, once it is written down.
+    fn job(&self) -> String {
+        wait("the id of the job is written down", || !self.own_jobs().is_empty());
+        self.own_jobs()[0].clone()
+    }
+
+    /// Slurm's words for the states of the session's jobs.
+    fn job_states(&self) -> Vec<String> {
+        let all = self.cluster.jobs();
+        let state = |id: &String| all.iter().find_map(|line| line.strip_prefix(&format!("{id} ")).map(str::to_owned));
+        let words = |line: String| line.split(' ').next().unwrap_or_default().to_owned();
+        self.own_jobs().iter().filter_map(state).map(words).collect()
+    }
+
+    /// The processes that conduct the session.
+    fn conductors(&self) -> Vec<i32> {
+        let session = self.session().display().to_string();
+        let is_ours = |pid: &i32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+            let at = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+            let is_named = |word: &&[u8]| *word == session.as_bytes() || *word == b"session" && at == self.home.path();
+            words.get(1) == Some(&b"conduct".as_slice()) && words.iter().any(is_named)
+        };
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
+    }
+
+    fn kill_conductor(&self) {
+        for process in self.conductors() {
+            kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
+        }
+        wait("the conductor is gone", || self.conductors().is_empty());
+    }
+
+    fn open_gate(&self) {
+        fs::write(self.path("gate"), "").unwrap();
+    }
+
+    /// Follows the session until nothing is left; returns the messages.
+    fn attach(&self) -> String {
+        text(&self.multicard(&["attach", "session"]).output().unwrap().stderr)
+    }
+}
+
+fn wait(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "{what}: it never came true");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A process that follows a session; a failed check ends it.
+struct Attached(Child);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Attached {
+    /// The lines of its messages, as they come.
+    fn lines(&mut self) -> Receiver<String> {
+        let lines = BufReader::new(self.0.stderr.take().unwrap()).lines();
+        let (sender, receiver) = sync_channel(1024);
+        let pass = move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line));
+        std::thread::Builder::new().spawn(pass).unwrap();
+        receiver
+    }
+
+    /// All of its messages, once it has ended.
+    fn output(mut self) -> String {
+        let lines = self.lines();
+        let text: Vec<String> = lines.iter().collect();
+        self.0.wait().unwrap();
+        text.join("\n")
+    }
+}
+
+/// A script that ends once the gate is open.
+const WAITS: &str = "while [ ! -e gate ]; do sleep 0.05; done";
+
+/// Checks what holds on this machine and at a site alike.
+fn at_each_place(check: impl Fn(&Scene)) {
+    let Some(at_site) = Scene::at("lab") else { return };
+    check(&at_site);
+    let Some(here) = Scene::at("lab") else { return };
+    check(&Scene { site: None, home: TempDir::new().unwrap(), cluster: Arc::clone(&here.cluster) });
+}
+
+#[test]
+fn a_program_runs_to_its_end_and_its_readings_and_its_environment_are_kept() {
+    at_each_place(|scene| {
+        scene.plan(2, "echo score: 4.5", "");
+        let said = text(&scene.run().stderr);
+        assert_eq!(scene.states(), [RunState::Finished; 2], "{said}");
+        let record = &scene.records()[0];
+        let reader = open_reader(&scene.session()).unwrap();
+        let whole = reader.run(&record.run).unwrap().unwrap();
+        let scores: Vec<f64> = (whole.ranks[0].readings.iter())
+            .filter(|reading| reading.key == "score")
+            .map(|reading| reading.value)
+            .collect();
+        assert_eq!(scores, [4.5]);
+        let environment = whole.environment.unwrap();
+        assert!(environment.get("hostname").is_some() && environment.get("cpu_model").is_some(), "{environment:?}");
+        assert!(record.started_time_s >= Some(record.queued_time_s) && record.ended_time_s >= record.started_time_s);
+    });
+}
+
+#[test]
+fn a_program_that_fails_says_why() {
+    at_each_place(|scene| {
+        scene.plan(1, "echo no such file >&2; exit 7", "");
+        scene.run();
+        assert_eq!(scene.states(), [RunState::Failed]);
+        let reason = scene.reason(0);
+        assert!(reason.contains("exited with code 7") && reason.contains("no such file"), "{reason}");
+    });
+}
+
+#[test]
+fn a_run_that_is_cancelled_ends_with_its_processes() {
+    at_each_place(|scene| {
+        scene.plan(2, "echo $$ > pid; sleep 600", "");
+        scene.detach();
+        scene.await_start(0);
+        wait("the program has written its process id", || scene.path("pid").exists());
+        succeed(&mut scene.multicard(&["stop", "session"]));
+        assert_eq!(scene.states(), [RunState::Cancelled; 2]);
+        let pid = fs::read_to_string(scene.path("pid")).unwrap();
+        wait("the program is gone", || !Path::new(&format!("/proc/{}", pid.trim())).exists());
+        let ended = |state: &String| !["PENDING", "RUNNING", "COMPLETING"].contains(&state.as_str());
+        wait("no job is left", || scene.job_states().iter().all(ended));
+    });
+}
+
+#[test]
+fn a_run_over_its_plans_time_is_timed_out() {
+    at_each_place(|scene| {
+        scene.plan(1, "sleep 600", "run_time_s = 1");
+        scene.run();
+        assert_eq!(scene.states(), [RunState::TimedOut]);
+        assert!(scene.reason(0).contains("run_time_s = 1"), "{}", scene.reason(0));
+    });
+}
+
+#[test]
+fn the_runs_of_a_killed_conductor_go_on_and_the_next_one_finds_them() {
+    at_each_place(|scene| {
+        scene.plan(1, &format!("{WAITS}; echo score: 1"), "");
+        scene.detach();
+        scene.await_start(0);
+        scene.kill_conductor();
+        let state = scene.states()[0];
+        assert!(!state.is_final(), "a run that goes on is not read as interrupted: {state:?}");
+        let attached = scene.follow();
+        wait("another one conducts", || scene.conductors().len() == 1);
+        scene.open_gate();
+        let said = attached.output();
+        assert_eq!(scene.states(), [RunState::Finished], "{said}");
+    });
+}
+
+#[test]
+fn a_run_that_ended_while_nobody_conducted_is_what_its_logs_say() {
+    at_each_place(|scene| {
+        scene.plan(1, WAITS, "");
+        scene.detach();
+        scene.await_start(0);
+        scene.kill_conductor();
+        scene.open_gate();
+        let log = scene.runs()[0].join("rank-0.jsonl");
+        wait("the program ends", || fs::read_to_string(&log).unwrap().contains("\"finished\""));
+        scene.attach();
+        assert_eq!(scene.states(), [RunState::Finished]);
+    });
+}
+
+#[test]
+fn the_prologue_is_executed_and_the_program_gets_the_cpus_of_its_job() {
+    let Some(scene) = Scene::at("low") else { return };
+    let sites = fs::read_to_string(scene.path("config/multicard/sites.toml")).unwrap();
+    let sites = sites.replacen("partition = \"low\"", "partition = \"low\"\nprologue = [\"export EXTRA=.25\"]", 1);
+    fs::write(scene.path("config/multicard/sites.toml"), sites).unwrap();
+    scene.plan(1, "echo score: $SRUN_CPUS_PER_TASK$EXTRA", "");
+    scene.run();
+    let reader = open_reader(&scene.session()).unwrap();
+    let whole = reader.run(&scene.records()[0].run).unwrap().unwrap();
+    let score = whole.ranks[0].readings.iter().find(|reading| reading.key == "score").unwrap();
+    assert_eq!(score.value.to_string(), "4.25");
+}
+
+#[test]
+fn a_held_job_says_how_it_is_released_and_then_runs() {
+    let Some(scene) = Scene::at("held") else { return };
+    scene.plan(1, "true", "");
+    scene.detach();
+    wait("the job is held", || scene.job_states() == ["PENDING"]);
+    let job = scene.job();
+    let mut attached = scene.follow();
+    let said = attached.lines();
+    while !said.recv_timeout(PATIENCE).expect("the reason is told").contains(&format!("`scontrol release {job}`")) {}
+    scene.cluster.ask("scontrol", &["release", &job]);
+    assert!(attached.0.wait().unwrap().success());
+    assert_eq!(scene.states(), [RunState::Finished]);
+}
+
+#[test]
+fn a_job_that_waits_is_cancelled_without_having_started() {
+    let Some(scene) = Scene::at("held") else { return };
+    scene.plan(1, "true", "");
+    scene.detach();
+    wait("the job is held", || scene.job_states() == ["PENDING"]);
+    succeed(&mut scene.multicard(&["stop", "session"]));
+    assert_eq!((scene.states(), scene.job_states()), (vec![RunState::Cancelled], vec!["CANCELLED".to_owned()]));
+    assert_eq!(scene.records()[0].started_time_s, None);
+}
+
+#[test]
+fn a_job_that_somebody_else_cancels_is_a_cancelled_run_that_says_so() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, "sleep 600", "");
+    scene.detach();
+    scene.await_start(0);
+    scene.cluster.ask("scancel", &[&scene.job()]);
+    scene.until_ended(1);
+    assert_eq!(scene.states(), [RunState::Cancelled]);
+    assert!(scene.reason(0).contains("not by multicard"), "{}", scene.reason(0));
+}
+
+#[test]
+fn a_preempted_run_is_started_again_as_a_run_of_its_own_and_only_that_counts() {
+    let Some(scene) = Scene::at("low") else { return };
+    scene.plan(1, WAITS, "");
+    scene.detach();
+    scene.await_start(0);
+    scene.cluster.ask("sbatch", &["--partition=high", "--cpus-per-task=4", "--output=/dev/null", "--wrap", "sleep 1"]);
+    wait("the run is queued again", || scene.states().len() == 2);
+    assert_eq!(scene.states()[0], RunState::Interrupted);
+    assert!(scene.reason(0).contains("preemption"), "{}", scene.reason(0));
+    scene.open_gate();
+    scene.until_ended(2);
+    assert_eq!(scene.states(), [RunState::Interrupted, RunState::Finished]);
+    let records = scene.records();
+    assert_eq!((&records[0].cell, records[0].repeat), (&records[1].cell, records[1].repeat));
+}
+
+#[test]
+fn a_run_whose_node_fails_is_interrupted_and_is_not_started_more_often_than_the_site_allows() {
+    let Some(scene) = Scene::at("last") else { return };
+    scene.plan(1, "sleep 600", "");
+    scene.detach();
+    scene.await_start(0);
+    scene.cluster.ask("scontrol", &["update", "nodename=n3", "state=down", "reason=test"]);
+    scene.until_ended(1);
+    scene.cluster.ask("scontrol", &["update", "nodename=n3", "state=idle"]);
+    assert_eq!(scene.states(), [RunState::Interrupted]);
+    assert!(scene.reason(0).contains("node n3 of Slurm job"), "{}", scene.reason(0));
+    wait("its conductor has nothing left to do", || scene.conductors().is_empty());
+    assert_eq!(scene.states().len(), 1);
+}
+
+#[test]
+fn a_job_whose_id_was_not_written_down_is_found_by_its_comment() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, WAITS, "");
+    scene.detach();
+    scene.await_start(0);
+    let job = scene.job();
+    scene.kill_conductor();
+    let record = scene.runs()[0].join("slurm.json");
+    let text = fs::read_to_string(&record).unwrap().replace(&format!(",\"job\":{job}"), ",\"job\":null");
+    fs::write(&record, text).unwrap();
+    assert!(scene.own_jobs().is_empty(), "the record names no job");
+    let attached = scene.follow();
+    wait("the job is found", || scene.own_jobs() == [job.as_str()]);
+    scene.open_gate();
+    attached.output();
+    assert_eq!(scene.states(), [RunState::Finished]);
+}

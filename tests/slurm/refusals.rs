@@ -1,0 +1,63 @@
+//! What is refused before anything is queued, and what is said about it.
+
+use std::fs;
+
+use crate::Scene;
+use crate::seeded::text;
+
+/// What `run` says about a plan at a site whose settings are `settings`. Nothing is queued.
+fn refused(settings: &str, plan: impl FnOnce(&Scene)) -> Option<String> {
+    let scene = Scene::at("tried")?;
+    fs::write(scene.path("config/multicard/sites.toml"), format!("[tried]\n{settings}\n")).unwrap();
+    plan(&scene);
+    let output = scene.run();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(scene.runs().is_empty() && scene.records().is_empty(), "{said}");
+    Some(said)
+}
+
+#[test]
+fn what_slurm_would_not_take_is_refused_before_anything_is_queued() {
+    for (settings, words) in [
+        ("partition = \"gpus\"", "Slurm has no partition gpus: it has debug, low, high, closed"),
+        ("partition = \"closed\"", "takes no jobs"),
+        ("gres = \"gpu\"", "no node of partition debug has GPUs"),
+        ("cpus_per_task = 8", "Requested node configuration is not available"),
+        ("qoss = \"x\"", "sites.toml: line 2: unknown field `qoss`"),
+    ] {
+        let Some(said) = refused(settings, |scene| scene.plan(1, "true", "")) else { return };
+        assert!(said.contains(words), "{settings}: {said}");
+    }
+}
+
+#[test]
+fn a_site_that_is_not_there_and_a_workload_that_is_built_in_are_refused() {
+    let missing = |scene: &Scene| {
+        scene.plan(1, "true", "");
+        let plan = fs::read_to_string(scene.path("plan.toml")).unwrap().replace("\"tried\"", "\"tired\"");
+        fs::write(scene.path("plan.toml"), plan).unwrap();
+    };
+    let Some(said) = refused("", missing) else { return };
+    assert!(said.contains("there is no site \"tired\"") && said.contains("did you mean \"tried\""), "{said}");
+    let built_in = |scene: &Scene| {
+        let plan = "version = 1\n[where]\nsite = \"tried\"\n[data]\nset = \"digits\"\n";
+        fs::write(scene.path("plan.toml"), plan).unwrap();
+    };
+    let Some(said) = refused("", built_in) else { return };
+    assert!(said.contains("only programs of your own"), "{said}");
+}
+
+#[test]
+fn a_session_of_this_machine_takes_no_runs_at_a_site() {
+    let Some(mut scene) = Scene::at("lab") else { return };
+    scene.plan(1, "true", "");
+    let site = scene.site.take();
+    scene.plan(1, "true", "");
+    assert!(scene.run().status.success());
+    scene.site = site;
+    scene.plan(1, "true", "");
+    let said = text(&scene.run().stderr);
+    assert!(said.contains("runs on this machine, and this one at site lab: use another session"), "{said}");
+    assert_eq!(scene.records().len(), 1);
+}

@@ -1,0 +1,74 @@
+//! `multicard site`, and what `multicard plan` shows of a plan at a site.
+
+use std::fs;
+
+use crate::Scene;
+use crate::seeded::{succeed, text};
+
+#[test]
+fn a_site_is_tried_by_a_run_that_leaves_nothing_behind() {
+    let Some(scene) = Scene::at("lab") else { return };
+    let before = scene.names();
+    let output = succeed(&mut scene.multicard(&["site", "lab"]));
+    let said = text(&output.stdout);
+    assert!(said.starts_with("[lab]\npartition = \"debug\"\n"), "{said}");
+    assert!(said.contains("✓ Partition: debug of 2 × 4 CPUs"), "{said}");
+    assert!(said.contains("✓ Run: a run on ") && said.contains(env!("CARGO_PKG_VERSION")), "{said}");
+    assert_eq!(scene.names(), before);
+}
+
+#[test]
+fn a_site_whose_prologue_fails_says_so_with_what_the_node_printed() {
+    let Some(scene) = Scene::at("lab") else { return };
+    let sites = "[broken]\npartition = \"debug\"\nprologue = [\"echo no module cuda >&2\", \"exit 3\"]\n";
+    fs::write(scene.path("config/multicard/sites.toml"), sites).unwrap();
+    let output = scene.multicard(&["site", "broken"]).output().unwrap();
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("✗ Run: Slurm job") && said.contains("exited with code 3"), "{said}");
+    assert!(said.contains("end of stderr: no module cuda") && said.contains("edit [broken] in "), "{said}");
+}
+
+#[test]
+fn a_site_is_added_with_what_slurm_tells_and_is_then_listed_and_named_by_doctor() {
+    let Some(scene) = Scene::at("lab") else { return };
+    succeed(&mut scene.multicard(&["site", "new", "--add"]));
+    succeed(&mut scene.multicard(&["site", "newer", "--add", "--partition", "low"]));
+    let listed = text(&succeed(&mut scene.multicard(&["site"])).stdout);
+    assert!(listed.contains("[new]\npartition = \"debug\"\n"), "{listed}");
+    assert!(listed.contains("[newer]\npartition = \"low\"\n") && listed.contains("[lab]\n"), "{listed}");
+    let again = scene.multicard(&["site", "new", "--add"]).output().unwrap();
+    assert!(text(&again.stderr).contains("has a site new already"), "{}", text(&again.stderr));
+    let wrong = scene.multicard(&["site", "other", "--add", "--partition", "nope"]).output().unwrap();
+    assert!(text(&wrong.stderr).contains("debug, low, high, closed"), "{}", text(&wrong.stderr));
+    let doctor = text(&scene.multicard(&["doctor"]).output().unwrap().stdout);
+    assert!(doctor.contains("✓ Slurm: ") && doctor.contains("sites: held, lab, last, low, new, newer"), "{doctor}");
+}
+
+#[test]
+fn the_script_that_a_plan_prints_is_the_one_that_is_sent() {
+    let Some(mut scene) = Scene::at("lab") else { return };
+    scene.site = None;
+    scene.plan(1, "true", "run_time_s = 90");
+    let printed =
+        text(&succeed(&mut scene.multicard(&["plan", "plan.toml", "--site", "lab", "--format", "sbatch"])).stdout);
+    assert!(printed.contains("#SBATCH --time=4\n") && printed.contains("export FROM_PROLOGUE=yes\n"), "{printed}");
+    succeed(&mut scene.multicard(&["run", "plan.toml", "--session", "SESSION", "--site", "lab"]));
+    let run = fs::read_dir(scene.path("SESSION/runs")).unwrap().next().unwrap().unwrap().path();
+    let sent = fs::read_to_string(run.join("job.sbatch")).unwrap();
+    let but_comment = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.contains("--comment=")).map(str::to_owned).collect()
+    };
+    assert_eq!(but_comment(&printed), but_comment(&sent));
+}
+
+#[test]
+fn a_plan_tells_when_its_runs_would_start_at_a_site_and_what_cannot_run_there() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, "echo {gpus}", "");
+    let plan = fs::read_to_string(scene.path("plan.toml")).unwrap() + "[factors]\ngpus = [1, 4, 5]\n";
+    fs::write(scene.path("plan.toml"), plan).unwrap();
+    let said = text(&succeed(&mut scene.multicard(&["plan", "plan.toml"])).stdout);
+    assert!(said.contains("2 cells") && said.contains("at site lab, the largest run would start at "), "{said}");
+    assert!(said.contains("the largest node of site lab has no GPUs and 4 CPUs for 5 CPU ranks"), "{said}");
+}
