@@ -1,6 +1,7 @@
 //! Lays charts of different studies out as panels of one figure: in a grid in which the data of a row has the same top and baseline, and
 //! the data of a column the same left and right edge; with a legend and axes of values that panels share.
 
+use super::blank::blank;
 use super::layout::{MARGIN, begins_at_zero, compose, extent, letter, say_below, sayings_of, title, told_apart};
 use super::legend::{Apart, Legend};
 use super::letter::{Anchor, Line, Typist};
@@ -28,6 +29,8 @@ const MOST_ROUNDS: usize = 16;
 pub(in crate::figure) struct Shown {
     /// The charts of its study; none of a panel that could not be made.
     pub charts: Vec<Chart>,
+    /// Why there is nothing to draw, if there is not.
+    pub blank: Option<String>,
     /// What its author wants otherwise.
     pub overrides: Overrides,
     /// Its title; may be empty.
@@ -200,6 +203,9 @@ impl<'a> Panels<'a> {
         let part = Inset { left, right, stretch, hides_values: self.hides_values[nth] };
         let page = Page::part(&self.composition.style, columns.width(seat).max(LEAST_DATA), part);
         let shown = &self.shown[nth];
+        if let Some(reason) = &shown.blank {
+            return blank(&page, reason);
+        }
         let overrides = Overrides { title: None, height_mm: None, caption: false, ..shown.overrides.clone() };
         compose(&shown.charts, &page, &overrides)
     }
