@@ -43,6 +43,7 @@ mod logout;
 mod message;
 #[cfg(feature = "window")]
 mod notifier;
+mod presence;
 mod queue_view;
 mod silent;
 mod socket;
@@ -52,6 +53,7 @@ pub use conductor::{Host, host, serve};
 pub use error::ConductError;
 pub use logout::ends_at_logout;
 pub use message::{Conducting, Hello, Launch, Letter, News, Order};
+pub use presence::other_sessions_with_runs;
 pub use queue_view::{QueueChange, QueueRow, QueueView};
 pub use silent::Silent;
 pub use socket::{connect as stream, socket_path};
