@@ -12,6 +12,9 @@
 //! finds it, or starts `multicard conduct SESSION` as the leader of a new system session (setsid), so that it survives the end of
 //! the window, the terminal or the login. It ends when nothing is left to do and no client is attached.
 //!
+//! While its queue has runs, a conductor holds a lock on a file beside its socket that names its session
+//! ([`other_sessions_with_runs`]): who launches runs into another session of this machine learns that they will disturb each other.
+//!
 //! # The lines
 //!
 //! Both sides write JSON, one object on each line. The conductor begins with [`Conducting`], the client answers with [`Hello`]; then

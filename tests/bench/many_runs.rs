@@ -89,6 +89,28 @@ pub fn many_runs(repeats: u32) -> Vec<RunSummary> {
     runs
 }
 
+/// The measures of a whole run.
+fn of_run(epoch_time_s: f64, gpus: f64, (slower, noise): (f64, f64)) -> impl Iterator<Item = (Key, f64)> {
+    let peak = 3.2e9 * slower + 1.0e8 * noise;
+    let values = [
+        ("step_time_s", epoch_time_s * gpus / 938.0),
+        ("training_time_s", 12.0 * epoch_time_s),
+        ("total_time_s", 12.5 * epoch_time_s),
+        ("images_per_s", 60_000.0 / epoch_time_s),
+        ("processed_images_per_s", 60_000.0 / epoch_time_s),
+        ("load_wait_s", 0.0004 * (1.0 + noise)),
+        ("peak_allocated_bytes", peak),
+        ("peak_reserved_bytes", 1.2 * peak),
+        ("peak_active_bytes", 1.05 * peak),
+        ("warm_up_peak_bytes", 1.8 * peak),
+        ("peak_device_bytes", 1.2 * peak + 6.0e8),
+        ("energy_j", 350.0 * gpus * epoch_time_s),
+        ("flop_per_s", 4.0e13 / slower),
+        ("intensity", 40.0 + 10.0 * noise),
+    ];
+    values.into_iter().map(|(key, value)| (Key::from(key), value))
+}
+
 fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSummary {
     // Noise that is the same each time: a small hash of cell and repeat, from 0 to 1.
     let hash = cell.bytes().fold(repeat.wrapping_mul(7919), |hash, byte| hash.wrapping_mul(31) ^ u32::from(byte));
@@ -111,25 +133,8 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         loss: 2.3 / (1.0 + 0.1 * f64::from(piece) / slower),
     };
     let epochs: Vec<EpochSummary> = (1..=12).map(epoch).collect();
-    let peak = 3.2e9 * slower + 1.0e8 * noise;
     let mut values = epochs.last().map(|last| last.values.clone()).unwrap_or_default();
-    let of_run = [
-        ("step_time_s", epoch_time_s * gpus / 938.0),
-        ("training_time_s", 12.0 * epoch_time_s),
-        ("total_time_s", 12.5 * epoch_time_s),
-        ("images_per_s", 60_000.0 / epoch_time_s),
-        ("processed_images_per_s", 60_000.0 / epoch_time_s),
-        ("load_wait_s", 0.0004 * (1.0 + noise)),
-        ("peak_allocated_bytes", peak),
-        ("peak_reserved_bytes", 1.2 * peak),
-        ("peak_active_bytes", 1.05 * peak),
-        ("warm_up_peak_bytes", 1.8 * peak),
-        ("peak_device_bytes", 1.2 * peak + 6.0e8),
-        ("energy_j", 350.0 * gpus * epoch_time_s),
-        ("flop_per_s", 4.0e13 / slower),
-        ("intensity", 40.0 + 10.0 * noise),
-    ];
-    values.extend(of_run.map(|(key, value)| (Key::from(key), value)));
+    values.extend(of_run(epoch_time_s, gpus, (slower, noise)));
     let mut marks = Vec::new();
     if failed {
         marks.push(Mark::Failed("failed: out of memory".to_owned()));
