@@ -6,7 +6,6 @@ use std::sync::Arc;
 use eframe::egui::{Button, Context, DragValue, Role, Ui, WidgetInfo};
 use poll_promise::Promise;
 
-use super::drawn::is_empty;
 use super::{FiguresCommand, FiguresScreen};
 use crate::app::command::{Command, EditKind};
 use crate::app::desk::{Desk, Source};
@@ -59,7 +58,7 @@ impl FiguresScreen {
     /// Another session of the same name has panels: a figure's file would name both alike.
     pub(super) fn add_panel(&mut self, desk: &Desk) -> Result<(), String> {
         let sources = desk.sources();
-        if sources.is_empty() || self.figure().is_none_or(is_empty) {
+        if sources.is_empty() || self.figure().is_none_or(Figure::is_empty) {
             return Err("nothing is drawn that could become a panel".to_owned());
         }
         for source in &sources {
@@ -258,7 +257,7 @@ impl Asked {
 /// Draws the panels of the composed figure and what is done with them.
 pub fn panels_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let Composing { composition, is_shown, .. } = &view.own.composing;
-    let can_add = view.own.figure().is_some_and(|figure| !is_empty(figure));
+    let can_add = view.own.figure().is_some_and(|figure| !figure.is_empty());
     let add = ui.add_enabled(can_add, Button::new("Add this figure"));
     add.widget_info(|| named("Add this figure as a panel"));
     if add.on_hover_text("It becomes the next panel, (a), (b), … of one figure; change what is shown, or open another session, and add more").clicked() {

@@ -7,7 +7,7 @@ use crate::analysis;
 use crate::app::cell_table::{Beside, CellTexts, Sort};
 use crate::app::desk::Source;
 use crate::figure::paper::{Scene, Vision, panel_letter, rasterise};
-use crate::figure::{self, Chart, ComposedFigure, Figure, Study};
+use crate::figure::{self, ComposedFigure, Figure, Study};
 
 /// Sessions as studies see them.
 pub fn analysed(sources: &[Source]) -> Vec<analysis::Source<'_>> {
@@ -85,7 +85,7 @@ impl Page {
         let scene = figure.scene();
         let (image, warnings) = (picture(&scene, seen)?, figure.warnings(&scene));
         let notes = figure.notes().into_iter().chain(warnings.iter().cloned()).collect();
-        let (title, is_empty) = (figure.title.clone(), is_empty(figure));
+        let (title, is_empty) = (figure.title.clone(), figure.is_empty());
         Ok(Self { title, composed: None, scene, warnings, notes, image, is_empty })
     }
 
@@ -98,11 +98,6 @@ impl Page {
         let notes = blank.chain(figure.notes()).chain(warnings.iter().cloned()).collect();
         Ok(Self { title: "Panels".to_owned(), composed: Some(figure), scene, warnings, notes, image, is_empty })
     }
-}
-
-/// Whether a figure has nothing to draw.
-pub fn is_empty(figure: &Figure) -> bool {
-    figure.charts.iter().all(Chart::is_empty)
 }
 
 /// The pixels of a scene, as many for each point as one texture holds.
