@@ -45,8 +45,8 @@ pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
 pub use between_sessions::{SessionComparison, SessionJudgement, judge_sessions};
 pub use cell::{
-    Cell, CellKey, MADE_WITH, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling, compare_levels,
-    finished, held, measure_of, sort, step_of, varying,
+    Cell, CellKey, MADE_WITH, RANKS, Setting, Source, by_repeat, cell_keys, cells, cells_of, cells_pooling,
+    compare_levels, finished, held, measure_of, sort, step_of, varying,
 };
 pub use check::{Check, check_between, checked_by};
 pub use clock::{Clock, Contradiction, Doubt};

@@ -12,6 +12,9 @@
 //! finds it, or starts `multicard conduct SESSION` as the leader of a new system session (setsid), so that it survives the end of
 //! the window, the terminal or the login. It ends when nothing is left to do and no client is attached.
 //!
+//! While its queue has runs, a conductor holds a lock on a file beside its socket that names its session
+//! ([`other_sessions_with_runs`]): who launches runs into another session of this machine learns that they will disturb each other.
+//!
 //! # The lines
 //!
 //! Both sides write JSON, one object on each line. The conductor begins with [`Conducting`], the client answers with [`Hello`]; then
@@ -43,6 +46,7 @@ mod logout;
 mod message;
 #[cfg(feature = "window")]
 mod notifier;
+mod presence;
 mod queue_view;
 mod silent;
 mod socket;
@@ -52,6 +56,7 @@ pub use conductor::{Host, host, serve};
 pub use error::ConductError;
 pub use logout::ends_at_logout;
 pub use message::{Conducting, Hello, Launch, Letter, News, Order};
+pub use presence::other_sessions_with_runs;
 pub use queue_view::{QueueChange, QueueRow, QueueView};
 pub use silent::Silent;
 pub use socket::{connect as stream, socket_path};

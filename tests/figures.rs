@@ -179,7 +179,7 @@ fn panels_that_cannot_be_drawn_are_named_with_their_lines_and_the_rest_is_drawn(
         assert!(said(&output).contains(part), "{part} in {}", said(&output));
     }
     let svg = fs::read_to_string(home.join("f.svg")).unwrap();
-    assert!(svg.contains("(e) ") && svg.contains("Nothing to draw yet"));
+    assert!(svg.contains("(e) ") && svg.contains(">the filter,"));
     for (text, part) in [
         ("version = 9\n[[panel]]\nsession = \"gpu\"\n", "f.toml:1: version: 9 is newer than this multicard's 1"),
         ("version = 1\n", "panel: missing"),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::made_with::Split;
 use super::{Measure, Recording, RunSummary, measure};
 use crate::plan::{
-    AA_COPY, Factor, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec, offered_levels,
-    workloads,
+    AA_COPY, Factor, GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec,
+    offered_levels, workloads,
 };
 
 /// The key of the workload as a setting.
@@ -157,6 +157,9 @@ pub fn step_of<'a>(cells: &[Cell<'a>]) -> &'a str {
     let mut words = cells.iter().map(|cell| &*cell.workload.step);
     words.next().filter(|first| words.all(|word| word == *first)).unwrap_or(USUAL_STEP)
 }
+
+/// What runs on CPUs have in the place of GPUs.
+pub const RANKS: &str = "Ranks";
 
 /// Something that can differ between cells: a factor, the workload, the data set, the session, or the cell's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -348,8 +351,19 @@ fn settings(cells: &[Cell]) -> Vec<Setting> {
         }
     }
     settings.push(Setting { offered: made_with.into(), ..Setting::without_unit(MADE_WITH, "Made with") });
+    if are_on_cpus(cells) {
+        settings.iter_mut().filter(|setting| *setting.key == *GPUS).for_each(|setting| setting.name = RANKS.into());
+    }
     settings.push(Setting::without_unit(CELL, "Cell"));
     settings
+}
+
+/// Whether all runs that finished did so on machines without a GPU.
+fn are_on_cpus(cells: &[Cell]) -> bool {
+    let is_without =
+        |run: &RunSummary| run.environment.as_ref().is_some_and(|environment| environment.get("gpus") == Some("none"));
+    let mut runs = cells.iter().flat_map(finished).peekable();
+    runs.peek().is_some() && runs.all(is_without)
 }
 
 /// The order of two cells by their levels of a setting.
@@ -379,8 +393,7 @@ fn compare(setting: &Setting, a: Option<&Level>, b: Option<&Level>) -> Ordering 
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture;
-    use crate::analysis::summarise_run;
+    use crate::analysis::{Environment, fixture, summarise_run};
     use crate::plan::Data;
 
     #[test]
@@ -395,6 +408,19 @@ mod tests {
         assert_eq!(keys, ["precision", "gpus"]);
         let held: Vec<_> = held(&cells).iter().map(|(setting, level)| format!("{}={level}", setting.key)).collect();
         assert_eq!(held, ["data=digits", "strategy=ddp-ds", "batch_size=64"]);
+    }
+
+    #[test]
+    fn runs_on_machines_without_a_gpu_count_ranks() {
+        let mut runs: Vec<_> =
+            [1, 2].map(|gpus| summarise_run(&fixture::run(&fixture::cell("fp32", gpus, "ddp-ds"), 1, 0.01))).into();
+        let name = |runs: &[RunSummary]| varying(&cells(runs))[0].name.to_string();
+        let mut environment = Environment::default();
+        environment.set("gpus", Some("none"));
+        runs[0].environment = Some(Arc::new(environment));
+        assert_eq!(name(&runs), "GPUs", "of the second run it is not known");
+        runs[1].environment = runs[0].environment.clone();
+        assert_eq!(name(&runs), RANKS);
     }
 
     #[test]

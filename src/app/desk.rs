@@ -161,6 +161,8 @@ pub struct Desk {
     pub sample: Option<Sample>,
     /// Whether the sample was taken while the window was at rest, when samples are rare.
     pub sample_is_of_rest: bool,
+    /// The folders of other sessions that have runs on this machine, as of the latest sample.
+    pub(super) other_sessions: Vec<PathBuf>,
     /// The interval at which the machine is sampled.
     pub(super) watched: Option<Duration>,
     /// The open session.
@@ -369,8 +371,21 @@ impl Desk {
         self.queue.is_running() || self.queue.is_measuring()
     }
 
-    /// The use of the machine by other programs, in words; `None` while the session itself uses it, or if it is unknown.
+    /// The use of the machine by other sessions and other programs, in words; `None` if there is none or if it is unknown. What the session
+    /// itself uses hides what other programs use.
     pub fn use_by_others(&self) -> Option<String> {
+        let name = |folder: &PathBuf| folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned();
+        let names: Vec<String> = self.other_sessions.iter().map(name).collect();
+        let sessions = match &names[..] {
+            [] => None,
+            [one] => Some(format!("session {one} has runs on this machine")),
+            several => Some(format!("sessions {} have runs on this machine", several.join(", "))),
+        };
+        let used: Vec<String> = sessions.into_iter().chain(self.use_by_programs()).collect();
+        (!used.is_empty()).then(|| used.join("; "))
+    }
+
+    fn use_by_programs(&self) -> Option<String> {
         let (node, sample) = (self.node.as_ref()?, self.sample.as_ref()?);
         if self.uses_machine() {
             return None;

@@ -5,6 +5,7 @@
 mod attachment;
 mod librarian;
 mod messages;
+mod reading;
 mod start;
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use super::command::ScreenName;
 use messages::Outbox;
 pub use messages::{LiveBatch, Records, Request, RunCurves, RunPage, SessionPlan, UiEvent};
+pub use reading::read_session;
 
 /// Capacity of the channel to the window.
 const EVENTS_IN_FLIGHT: usize = 256;

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::analysis::{Recording, RunSummary, cells, summarise_run};
     use crate::papers::{Verdict, judge};
-    use crate::plan::RunState;
+    use crate::plan::{Plan, RunState};
     use crate::protocol::EVENTS_FILE;
     use crate::session::open_reader;
     use crate::trace::{Window, import};
@@ -98,6 +98,12 @@ mod tests {
         assert_eq!(recorded.len(), 6);
         let recording = import(&recorded[0], &Window::default(), &mut |_| ControlFlow::Continue(())).unwrap();
         assert!(!recording.gpus.is_empty() && !recording.families.is_empty());
+        let plans = reader.plans().unwrap();
+        let names: Vec<&str> = plans.iter().map(|(_, name, _)| name.as_str()).collect();
+        assert_eq!(names, ["precision and pinned memory", "precision, traced", "precision and pinned memory"]);
+        for (_, name, text) in &plans {
+            assert_eq!(Plan::parse(text, "sample").unwrap().name, *name, "it is opened again in the window");
+        }
         assert!(!reader.rates().unwrap().is_empty(), "shares of the machine's rates can be told");
         assert_eq!((&*reader.node().unwrap().hostname, reader.node().unwrap().gpus.len()), ("host", 1));
     }

@@ -213,6 +213,10 @@ impl Window {
                 desk.take_sample(*sample);
                 News::Sample
             }
+            UiEvent::OtherSessions(folders) => {
+                desk.other_sessions = folders;
+                News::Sample
+            }
             UiEvent::Importing(importing) => return desk.importing = importing,
             UiEvent::Launched { queued, kept, invalid } => {
                 // Messages about earlier failed launches are obsolete.

@@ -40,7 +40,7 @@ pub(super) fn made(file: &Path, given: Option<&Path>) -> Result<Made, Box<dyn Er
         if let Err(error) = panel {
             made_figure.wrong += 1;
             say(asked.problem(&table.path, format!("it is not drawn: {error}")));
-            // Its place stays blank, so that the letters of others stay theirs.
+            // It keeps its place, so that the letters of others stay theirs.
             let names = table.sessions.iter().filter_map(|session| Path::new(session).file_name());
             let names = names.map(|name| name.to_string_lossy().into_owned()).collect();
             let blank = asked.panel(table, names, &[]).map(|(panel, _)| panel).unwrap_or_default();

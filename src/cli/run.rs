@@ -15,7 +15,7 @@ use super::plan::{Changes, PlanArgument};
 use super::remote::Far;
 use super::{INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, say};
 use crate::analysis::{next_repeats, relative_precision, repeats_of};
-use crate::conduct::{Client, Host, Launch, host};
+use crate::conduct::{Client, Host, Launch, host, other_sessions_with_runs};
 use crate::dataset::check_models;
 use crate::papers::coverage;
 use crate::plan::{Identity, Matrix, Node, Plan, remarks};
@@ -94,6 +94,12 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
     runnable(plan, &node)?;
     for block in plan.blocks() {
         super::data::prepare(block)?;
+    }
+    for other in other_sessions_with_runs(Some(folder)) {
+        say(format!(
+            "session {} has runs on this machine now: runs of both take CPUs and GPUs from each other, and are marked if they do",
+            other.display()
+        ));
     }
     let live = arguments.format == Some(EventFormat::Json);
     let (client, host) = if arguments.detach {

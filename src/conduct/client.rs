@@ -184,9 +184,16 @@ impl Client {
 ///
 /// # Errors
 /// Those of `attempt`; [`ConductError::Ended`] if no attempt succeeds within [`LOCK_LIMIT`].
-pub fn until_served(mut attempt: impl FnMut() -> Result<Option<Client>, ConductError>) -> Result<Client, ConductError> {
+pub fn until_served(attempt: impl FnMut() -> Result<Option<Client>, ConductError>) -> Result<Client, ConductError> {
+    until_served_within(LOCK_LIMIT, attempt)
+}
+
+fn until_served_within(
+    limit: Duration,
+    mut attempt: impl FnMut() -> Result<Option<Client>, ConductError>,
+) -> Result<Client, ConductError> {
     let begun = Instant::now();
-    while begun.elapsed() < LOCK_LIMIT {
+    while begun.elapsed() < limit {
         if let Some(client) = attempt()? {
             return Ok(client);
         }
@@ -286,4 +293,34 @@ fn start(session: &Path) -> Result<Started, ConductError> {
         if text.is_empty() { format!("it ended without a message; see {}", log.display()) } else { text }
     };
     if output.trim() == LOCKED { Ok(Started::Locked(reason())) } else { Err(failed(reason())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conductors_that_end_again_and_again_end_the_attempt_at_its_limit() {
+        let limit = 2 * RETRY_INTERVAL + RETRY_INTERVAL / 2;
+        let (begun, mut attempts) = (Instant::now(), 0);
+        let ended = until_served_within(limit, || {
+            attempts += 1;
+            Ok(None)
+        });
+        assert!(matches!(ended, Err(ConductError::Ended)));
+        assert!(begun.elapsed() >= limit, "it is tried until the limit");
+        // A loaded machine may sleep longer: fewer attempts fit, never more.
+        assert!((1..=3).contains(&attempts), "{attempts}");
+    }
+
+    #[test]
+    fn an_error_of_an_attempt_ends_it_at_once() {
+        let mut attempts = 0;
+        let failed = until_served_within(LOCK_LIMIT, || {
+            attempts += 1;
+            Err(ConductError::Garbled("no conductor".to_owned()))
+        });
+        assert!(matches!(failed, Err(ConductError::Garbled(_))));
+        assert_eq!(attempts, 1);
+    }
 }

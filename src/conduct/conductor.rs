@@ -15,6 +15,7 @@ use super::clients::{self, Arrived, Clients, HOST};
 use super::message::{Conducting, Launch, News, Order};
 #[cfg(feature = "window")]
 use super::notifier::Notifier;
+use super::presence::Presence;
 use super::queue_view::QueueView;
 use super::socket::Listening;
 use super::{ConductError, Letter};
@@ -128,6 +129,8 @@ struct Conductor {
     /// The queue as it was last reported.
     told: QueueView,
     told_at: Instant,
+    /// Says to the conductors of other sessions that runs are active here.
+    presence: Option<Presence>,
     /// Whether something happened since then.
     is_changed: bool,
     /// Since when the clients' records are out of date.
@@ -170,6 +173,7 @@ impl Conductor {
             deserted_since: now,
             host_left: false,
             told_at: now,
+            presence: None,
             is_changed: true,
             stale_since: None,
             last_problem: None,
@@ -404,6 +408,7 @@ impl Conductor {
                     self.show(format!("{}: measuring rates failed", self.name()), reason);
                 }
                 self.told = view;
+                self.announce();
             }
             (self.is_changed, self.told_at) = (false, Instant::now());
         }
@@ -411,6 +416,16 @@ impl Conductor {
         if self.stale_since.is_some_and(is_due) {
             self.stale_since = None;
             self.clients.tell(&News::Records, false);
+        }
+    }
+
+    /// Says to others whether this session uses the machine, from the first run of the queue to the last one.
+    fn announce(&mut self) {
+        let uses = self.told.is_running() || self.told.is_measuring() || self.told.is_active() && !self.told.paused;
+        if !uses {
+            self.presence = None;
+        } else if self.presence.is_none() {
+            self.presence = Presence::of(self.session.folder());
         }
     }
 

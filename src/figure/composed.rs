@@ -23,7 +23,7 @@ impl ComposedFigure {
             let overrides = panel.study.overrides.clone();
             let title = panel.title.clone().or_else(|| overrides.title.clone()).unwrap_or_default();
             let charts = figure.as_ref().map_or(Vec::new(), |figure| figure.charts.clone());
-            Shown { charts, overrides, title, span: panel.span }
+            Shown { charts, blank: why_blank(figure), overrides, title, span: panel.span }
         });
         shown.collect()
     }
@@ -35,15 +35,7 @@ impl ComposedFigure {
 
     /// Panels without a picture, by index from 0, with the reason.
     pub fn blank(&self) -> Vec<(usize, String)> {
-        let nothing = |figure: &Figure| {
-            let is_blank = figure.charts.iter().all(Chart::is_empty);
-            is_blank.then(|| format!("nothing to draw: {}", figure.notes().join("; ")))
-        };
-        let reason = |figure: &Result<Figure, String>| match figure {
-            Ok(figure) => nothing(figure),
-            Err(reason) => Some(reason.clone()),
-        };
-        self.panels.iter().enumerate().filter_map(|(nth, figure)| Some((nth, reason(figure)?))).collect()
+        self.panels.iter().enumerate().filter_map(|(nth, figure)| Some((nth, why_blank(figure)?))).collect()
     }
 
     /// Notes for the reader: first those about the whole figure, then those of panels, by letter.
@@ -75,6 +67,17 @@ impl ComposedFigure {
         }
         let drawn = figures.iter().flat_map(|figure| figure.drawn_values()).collect();
         Provenance::composed(title, self.composition.clone(), sessions, cells, tables, drawn, self.notes())
+    }
+}
+
+/// Why a panel has no picture, if it has none.
+fn why_blank(figure: &Result<Figure, String>) -> Option<String> {
+    match figure {
+        Ok(figure) if figure.charts.iter().all(Chart::is_empty) => {
+            Some(format!("nothing to draw: {}", figure.notes().join("; ")))
+        }
+        Ok(_) => None,
+        Err(reason) => Some(reason.clone()),
     }
 }
 

@@ -301,13 +301,13 @@ fn an_axis_that_no_other_panel_shows_is_its_own_and_is_named() {
 }
 
 #[test]
-fn a_panel_that_cannot_be_made_leaves_its_place_blank_and_the_others_where_they_are() {
+fn a_panel_that_cannot_be_made_says_why_in_its_place_and_the_others_stay_where_they_are() {
     let mut figure = composed(two_bars_and_loss(Width::Page));
     let whole = data_of(&figure);
     figure.panels[1] = Err("its session is gone".to_owned());
     assert_eq!(figure.blank(), [(1, "its session is gone".to_owned())]);
     let scene = figure.scene();
-    assert!(texts(&scene).contains(&"Nothing to draw yet"));
+    assert!(texts(&scene).contains(&"its session is gone"));
     assert!(scene.data[0].top == whole[0].top && texts(&scene).contains(&"(c) "), "{:?}", texts(&scene));
 }
 

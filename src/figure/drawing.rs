@@ -146,6 +146,11 @@ impl Figure {
         keys_of(name, &self.study.overrides, &names_of(&self.settings))
     }
 
+    /// Whether none of its charts draws anything.
+    pub fn is_empty(&self) -> bool {
+        self.charts.iter().all(Chart::is_empty)
+    }
+
     /// The figure after layout.
     pub fn scene(&self) -> Scene {
         lay_out_with(&self.charts, &self.study.style, &self.study.overrides)

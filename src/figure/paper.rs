@@ -2,6 +2,7 @@
 
 mod annotations;
 mod axis;
+mod blank;
 mod drawn_values;
 mod error;
 mod font;

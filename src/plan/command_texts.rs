@@ -162,7 +162,8 @@ impl CommandTexts {
         let usual = starting_command();
         let (unit, step) = (filled(&self.unit), filled(&self.step));
         let (unit, step) = (unit.as_deref().unwrap_or(&usual.unit.many), step.as_deref().unwrap_or(&usual.step));
-        let spec = spec(command, ticked.clone(), unit, step, measures);
+        let named = |name: Key| spec(Command { name, ..command.clone() }, ticked.clone(), unit, step, measures.clone());
+        let spec = with_own_name(&named, &command.name, plan);
         let mut edited = plan.clone();
         edited.first = Block { spec: Arc::new(spec), data: Data::default(), factors: ticked };
         let mut edited = Plan::parse(&edited.to_toml(), &plan.name).map_err(|error| match error {
@@ -213,6 +214,29 @@ impl CommandTexts {
         }
         self
     }
+}
+
+/// An edited program of a plan's first block under a name that no other program of the plan has: the other blocks that ran the program
+/// keep it as it was. Once it is the same again, it has their name again.
+fn with_own_name(named: &dyn Fn(Key) -> WorkloadSpec, name: &Key, plan: &Plan) -> WorkloadSpec {
+    let others: Vec<&WorkloadSpec> =
+        plan.further.iter().map(|block| &*block.spec).filter(|spec| spec.command.is_some()).collect();
+    let is_same = |spec: &WorkloadSpec, other: &WorkloadSpec| {
+        (&spec.command, &spec.unit, &spec.step, &spec.measures)
+            == (&other.command, &other.unit, &other.step, &other.measures)
+    };
+    let base = name.rsplit_once('-').filter(|(_, number)| number.parse::<u32>().is_ok()).map(|(base, _)| base);
+    let was_shared = |other: &&&WorkloadSpec| other.key == *name || base.is_some_and(|base| *other.key == *base);
+    if let Some(same) = others.iter().filter(was_shared).find(|other| is_same(&named(other.key.clone()), other)) {
+        return named(same.key.clone());
+    }
+    if others.iter().all(|other| other.key != *name) {
+        return named(name.clone());
+    }
+    let base = base.unwrap_or(name);
+    let is_free = |name: &Key| others.iter().all(|other| other.key != *name);
+    let free = (2_u32..).map(|number| Key::from(format!("{base}-{number}").as_str())).find(is_free);
+    named(free.unwrap_or_else(|| name.clone()))
 }
 
 /// The workload that a form starts from.
@@ -310,6 +334,30 @@ mod tests {
 
     fn factor(key: &str, levels: &str) -> FactorTexts {
         FactorTexts { key: key.to_owned(), levels: levels.to_owned(), ..FactorTexts::default() }
+    }
+
+    #[test]
+    fn an_edited_program_that_other_blocks_run_gets_a_name_of_its_own_until_it_is_theirs_again() {
+        let mut plan = begun();
+        plan.further.push(plan.first.clone());
+        let texts = CommandTexts::of(&plan).unwrap();
+        let name = |plan: &Plan| plan.blocks().map(|block| block.spec.key.to_string()).collect::<Vec<_>>();
+        let run = |run: &str| CommandTexts { run: run.to_owned(), ..texts.clone() };
+        let edited = run("python3 other.py").plan(&plan).unwrap();
+        assert_eq!(name(&edited), ["command-2", "command"]);
+        assert_eq!(edited.further, plan.further, "the other block keeps its program");
+        let more = run("python3 another.py").plan(&edited).unwrap();
+        assert_eq!(name(&more), ["command-2", "command"]);
+        let back = texts.plan(&more).unwrap();
+        assert_eq!((name(&back), &back), (vec!["command".to_owned(), "command".to_owned()], &plan));
+        // What a program counts is a part of it, too.
+        let unit = CommandTexts { unit: "tokens".to_owned(), ..texts.clone() }.plan(&plan).unwrap();
+        assert_eq!((name(&unit)[0].as_str(), unit.further[0].spec.unit.many.as_ref()), ("command-2", "units"));
+        // A third program does not take the second one's name.
+        let mut three = edited.clone();
+        three.further.push(plan.first.clone());
+        let third = run("python3 third.py").plan(&three.turned(2)).unwrap();
+        assert_eq!(name(&third), ["command-3", "command", "command-2"]);
     }
 
     #[test]

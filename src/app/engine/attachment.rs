@@ -17,7 +17,7 @@ use super::start::{Waiting, look_at_machine};
 use crate::app::command::ScreenName;
 use crate::app::curves::LiveStep;
 use crate::app::sample;
-use crate::conduct::{Client, ConductError, Launch, News, Order, Orders, QueueView};
+use crate::conduct::{Client, ConductError, Launch, News, Order, Orders, QueueView, other_sessions_with_runs};
 use crate::plan::Plan;
 use crate::protocol::{Event, EventLine, Sample, TraceOutcome};
 use crate::remote::Address;
@@ -53,6 +53,7 @@ pub(super) fn run(requests: &Receiver<Request>, librarian: &SyncSender<Request>,
         opening: None,
         watched: None,
         node_watch: None,
+        others: Vec::new(),
         unanswered: Arc::default(),
         librarian,
         outbox,
@@ -93,6 +94,8 @@ struct Desk<'a> {
     watched: Option<Duration>,
     /// Set while a screen shows this machine.
     node_watch: Option<NodeWatch>,
+    /// Other sessions that have runs on this machine, as the window knows them.
+    others: Vec<PathBuf>,
     unanswered: Arc<Mutex<Unanswered>>,
     librarian: &'a SyncSender<Request>,
     outbox: &'a Outbox,
@@ -153,8 +156,20 @@ impl Desk<'_> {
                 && let Some((_, sample)) = samples.try_iter().last()
             {
                 self.outbox.send(UiEvent::NodeSample(Box::new(sample)))?;
+                self.tell_of_others()?;
             }
         }
+    }
+
+    /// Tells which other sessions have runs on this machine, if these changed.
+    fn tell_of_others(&mut self) -> Result<(), WindowClosed> {
+        let own = self.attached.as_ref().map(|attached| &*attached.folder);
+        let others = other_sessions_with_runs(own);
+        if others == self.others {
+            return Ok(());
+        }
+        self.others.clone_from(&others);
+        self.outbox.send(UiEvent::OtherSessions(others))
     }
 
     fn execute(&mut self, request: Request) -> Result<(), WindowClosed> {

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::messages::{Outbox, Records, Request, RunCurves, RunPage, SessionPlan, UiEvent, WindowClosed};
-use crate::analysis::{RunSummary, SpreadSeen, summarise_report, summarise_run, summarise_runs};
+use super::messages::{Outbox, Records, Request, RunCurves, RunPage, UiEvent, WindowClosed};
+use super::reading::unsummarised;
+use crate::analysis::{RunSummary, summarise_run, summarise_runs};
 use crate::app::command::ScreenName;
 use crate::app::curves::{Curves, LiveStep};
-use crate::app::listing::Listing;
-use crate::figure::SavedStudy;
 use crate::foreign;
 use crate::program::RECORD_FILE;
 use crate::protocol::DeviceRates;
 use crate::session::{damage_message, open_reader};
-use crate::store::{Reader, RunRecord, StoreError, held_cells, index_path, run_notes};
+use crate::store::{Reader, RunRecord, StoreError, index_path};
 
 /// Interval of partial results while many runs are summarised.
 const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
@@ -131,7 +130,6 @@ impl Librarian<'_> {
 
     fn try_read(&mut self, folder: &Path, only_new: bool) -> Result<Result<(), WindowClosed>, StoreError> {
         let reader = open_reader(folder)?;
-        let runs = reader.runs()?;
         let shelf = self.shelves.entry(folder.to_owned()).or_default();
         let damage = damage_message(folder, &reader)?;
         if let Some(message) = damage.as_ref().filter(|_| damage != shelf.damage)
@@ -140,44 +138,17 @@ impl Librarian<'_> {
             return Ok(Err(closed));
         }
         shelf.damage = damage;
-        let ended: Vec<&RunRecord> = runs.iter().filter(|run| run.state.is_final()).collect();
-        let reports = reader.reports()?;
-        let reports: Vec<RunSummary> =
-            reports.into_iter().map(|(name, trace)| summarise_report(&name, trace)).collect();
-        let studies: Vec<SavedStudy> =
-            reader.studies()?.iter().map(|(name, json)| SavedStudy::read(name, json)).collect();
-        let mut plans = Vec::new();
-        for (plan, name, toml) in reader.plans()? {
-            let brought = reader.brought_workloads(&plan)?;
-            let folder = brought.iter().find_map(|spec| spec.command.as_ref()?.base.clone());
-            plans.push(SessionPlan { name, toml, folder });
-        }
-        let notes = Arc::new(run_notes(folder)?);
-        let rates = reader.rates()?;
-        let (held, listing) = (Arc::new(held_cells(&runs)), Arc::new(Listing::of(&runs)));
+        let unsummarised = unsummarised(folder, &reader)?;
         let records = |shelf: &Shelf, pending: usize| {
-            let summaries: Vec<RunSummary> =
-                runs.iter().filter_map(|run| shelf.summaries.get(&run.run).cloned()).collect();
-            UiEvent::Records(Arc::new(Records {
-                folder: folder.to_owned(),
-                runs: runs.clone(),
-                spreads: Arc::new(SpreadSeen::by_workload(&summaries)),
-                summaries,
-                reports: reports.clone(),
-                studies: studies.clone(),
-                plans: plans.clone(),
-                held: Arc::clone(&held),
-                listing: Arc::clone(&listing),
-                pending,
-                notes: Arc::clone(&notes),
-                rates: rates.clone(),
-            }))
+            let records = unsummarised.with_summaries(|run| shelf.summaries.get(run).cloned());
+            UiEvent::Records(Arc::new(Records { pending, ..records }))
         };
-        let has_rates = shelf.rates == rates;
+        let has_rates = shelf.rates == unsummarised.rates;
         // A trace is imported after its run has ended.
         let is_known =
             |run: &RunRecord| has_rates && shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);
-        let missing: Vec<String> = ended.iter().filter(|run| !is_known(run)).map(|run| run.run.clone()).collect();
+        let ended = unsummarised.ended();
+        let missing: Vec<String> = ended.filter(|run| !is_known(run)).map(|run| run.run.clone()).collect();
         if !missing.is_empty() {
             self.sent = None;
         }
@@ -200,7 +171,7 @@ impl Librarian<'_> {
         if let Err(closed) = summarised {
             return Ok(Err(closed));
         }
-        shelf.rates.clone_from(&rates);
+        shelf.rates.clone_from(&unsummarised.rates);
         let UiEvent::Records(read) = records(shelf, 0) else { return Ok(Ok(())) };
         // Unchanged records need no redraw.
         if only_new && self.sent.as_ref().is_some_and(|sent| is_same(sent, &read)) {

@@ -104,6 +104,8 @@ pub enum UiEvent {
     Places(Box<Places>),
     /// A sample of the whole machine.
     NodeSample(Box<Sample>),
+    /// The folders of other sessions that have runs on this machine now.
+    OtherSessions(Vec<PathBuf>),
     /// The runs of a plan were queued.
     Launched {
         /// Runs queued.
@@ -163,6 +165,17 @@ impl Records {
     pub fn folded(self) -> Self {
         let (held, listing) = (Arc::new(held_cells(&self.runs)), Arc::new(Listing::of(&self.runs)));
         Self { held, listing, spreads: Arc::new(SpreadSeen::by_workload(&self.summaries)), ..self }
+    }
+
+    /// The same with these summaries of its runs, by the runs' ids.
+    pub fn with_summaries(&self, summary: impl Fn(&str) -> Option<RunSummary>) -> Self {
+        let summaries: Vec<RunSummary> = self.runs.iter().filter_map(|run| summary(&run.run)).collect();
+        Self { spreads: Arc::new(SpreadSeen::by_workload(&summaries)), summaries, ..self.clone() }
+    }
+
+    /// The runs that have ended.
+    pub fn ended(&self) -> impl Iterator<Item = &RunRecord> {
+        self.runs.iter().filter(|run| run.state.is_final())
     }
 }
 

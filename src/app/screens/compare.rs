@@ -2,6 +2,7 @@
 
 mod claims;
 mod controls;
+mod effect_rows;
 mod levels_menu;
 mod lines;
 mod marks;
@@ -159,6 +160,11 @@ impl CompareScreen {
     /// Whether the picture is out of date.
     pub fn is_updating(&self) -> bool {
         self.stale || self.work.is_some()
+    }
+
+    /// Whether no chart is drawn.
+    pub fn is_blank(&self) -> bool {
+        self.picture.as_ref().is_none_or(|picture| picture.comparison.charts.iter().all(Chart::is_empty))
     }
 
     fn sort_rows(&mut self) {

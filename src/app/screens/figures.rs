@@ -23,17 +23,18 @@ use crate::analysis::CellKey;
 use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::command_line::{of_session, study_words, style_words};
-use crate::app::desk::{Desk, Intent, News};
+use crate::app::desk::{Desk, Intent, News, Source};
 use crate::app::history::History;
 use crate::app::screen::{self, Executes, Keys, Screen};
 use crate::app::task::on_thread;
 use crate::app::words::{path_word, shell_word};
 use crate::figure::paper::{Part, Provenance, ReadError, Vision};
 use crate::figure::{
-    Annotation, AnnotationKind, Composition, Format, Nth, Overrides, Study, Table, override_words, preset, render,
+    Annotation, AnnotationKind, Composition, Figure, Format, Nth, Overrides, Study, Table, override_words, preset,
+    render,
 };
 use composing::Composing;
-use drawn::Drawn;
+use drawn::{Drawn, Page};
 use export::Exported;
 
 /// Endings of the files of figures.
@@ -127,19 +128,35 @@ pub struct FiguresScreen {
     /// The composed figure, which the shown one can join as a panel.
     composing: Composing,
     /// What was shown before, and what was undone; the last is the nearest.
-    history: History<(Study, Composition)>,
+    history: History<Edited>,
     /// The part of the preview whose editor is open.
     open: Option<Part>,
     /// The cell that a bracket is to begin at.
     picked: Option<CellKey>,
-    drawn: Option<Result<Drawn, String>>,
+    drawn: Option<Drawn>,
     texture: Option<TextureHandle>,
-    work: Option<Promise<Result<Drawn, String>>>,
+    work: Option<Promise<Drawn>>,
     stale: bool,
     exporting: Option<Promise<Exported>>,
     describing: Option<Promise<Result<String, String>>>,
     choosing: Option<Promise<Option<PathBuf>>>,
     opening: Option<(PathBuf, Promise<Result<Provenance, ReadError>>)>,
+}
+
+/// What is edited and undone.
+#[derive(Clone)]
+struct Edited {
+    study: Study,
+    composition: Composition,
+    /// The sessions of its panels, without which they are not drawn again.
+    known: Vec<Source>,
+}
+
+/// Sessions that are read again are no edit.
+impl PartialEq for Edited {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.study, &self.composition) == (&other.study, &other.composition)
+    }
 }
 
 impl Default for FiguresScreen {
@@ -170,14 +187,19 @@ impl Default for FiguresScreen {
 }
 
 impl FiguresScreen {
-    /// The drawn figure, or why there is none.
-    pub fn drawn(&self) -> Option<&Result<Drawn, String>> {
-        self.drawn.as_ref()
+    /// The figure, if one is drawn.
+    fn figure(&self) -> Option<&Figure> {
+        self.drawn.as_ref()?.figure.as_ref().ok().map(|tabled| &tabled.figure)
+    }
+
+    /// The page of the preview, or why there is none; nothing before the first one is drawn.
+    fn page(&self) -> Option<&Result<Page, String>> {
+        self.drawn.as_ref().map(|drawn| &drawn.page)
     }
 
     /// The table with its rows in the displayed order.
     fn shown_table(&self) -> Option<Table> {
-        let table = &self.drawn.as_ref()?.as_ref().ok()?.figure.table;
+        let table = &self.figure()?.table;
         let rows = self.order.iter().filter_map(|place| table.rows.get(*place)).cloned();
         Some(Table { rows: rows.collect(), ..table.clone() })
     }
@@ -204,7 +226,7 @@ impl FiguresScreen {
         if first == cell {
             return;
         }
-        let Some(Ok(Drawn { figure, .. })) = &self.drawn else { return };
+        let Some(figure) = self.figure() else { return };
         let words = |key: &CellKey| {
             let place = figure.cells.iter().position(|(known, _)| known == key)?;
             figure.words.get(place).cloned()
@@ -227,27 +249,29 @@ impl FiguresScreen {
         let before = self.edited();
         let mut now = before.clone();
         self.stale |= if redo { self.history.redo(&mut now) } else { self.history.undo(&mut now) };
-        (self.study, self.composing.composition) = now;
+        (self.study, self.composing.composition) = (now.study, now.composition);
+        self.restore_sources(now.known);
         self.show_what_changed(&before);
     }
 
     /// Shows the composed figure after a change of it, and the figure after a change of what it shows; both have one style.
-    fn show_what_changed(&mut self, (study, composition): &(Study, Composition)) {
-        if self.composing.composition != *composition {
+    fn show_what_changed(&mut self, before: &Edited) {
+        if self.composing.composition != before.composition {
             self.composing.is_shown = true;
-        } else if (Study { style: study.style, ..self.study.clone() }) != *study {
+        } else if (Study { style: before.study.style, ..self.study.clone() }) != before.study {
             self.composing.is_shown = false;
         }
     }
 
     /// What is edited and undone.
-    fn edited(&self) -> (Study, Composition) {
-        (self.study.clone(), self.composing.composition.clone())
+    fn edited(&self) -> Edited {
+        let Composing { composition, known, .. } = &self.composing;
+        Edited { study: self.study.clone(), composition: composition.clone(), known: known.clone() }
     }
 
     fn sort_rows(&mut self) {
-        let drawn = self.drawn.as_ref().and_then(|drawn| drawn.as_ref().ok());
-        self.order = drawn.map_or(Vec::new(), |drawn| drawn.order(&self.sort));
+        let tabled = self.drawn.as_ref().and_then(|drawn| drawn.figure.as_ref().ok());
+        self.order = tabled.map_or(Vec::new(), |tabled| tabled.order(&self.sort));
     }
 
     /// Whether a figure is being drawn, exported, opened or chosen.
@@ -257,6 +281,7 @@ impl FiguresScreen {
             || self.exporting.is_some()
             || self.describing.is_some()
             || self.opening.is_some()
+            || self.composing.is_busy()
     }
 }
 
@@ -321,9 +346,9 @@ impl Screen for FiguresScreen {
         if let Some(work) = self.work.take() {
             match work.try_take() {
                 Ok(drawn) => {
-                    if let Ok(drawn) = &drawn {
+                    if let Ok(page) = &drawn.page {
                         let options = TextureOptions::LINEAR;
-                        self.texture = Some(context.load_texture("figure", drawn.image.clone(), options));
+                        self.texture = Some(context.load_texture("figure", page.image.clone(), options));
                     }
                     self.drawn = Some(drawn);
                     self.sort_rows();
@@ -332,7 +357,8 @@ impl Screen for FiguresScreen {
             }
         }
         self.poll_export(desk, context);
-        self.poll_open(desk);
+        self.poll_open(desk, context);
+        self.poll_composing();
         // One at a time, and only while the screen is shown; later changes start another one.
         if self.stale && self.work.is_none() && desk.screen == ScreenName::FIGURES {
             self.stale = false;
@@ -343,7 +369,8 @@ impl Screen for FiguresScreen {
         }
     }
 
-    fn told(&mut self, news: News, _desk: &mut Desk) {
+    fn told(&mut self, news: News, desk: &mut Desk) {
+        self.keep_sources(desk);
         self.stale |= matches!(news, News::Session | News::Records | News::Compared | News::Looks);
     }
 

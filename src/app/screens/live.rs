@@ -79,8 +79,8 @@ impl Screen for LiveScreen {
     /// Requests missing curves and takes over the results of background work.
     fn poll(&mut self, desk: &mut Desk, context: &Context) {
         if let Some(folder) = desk.session.as_ref().map(|session| session.folder.clone()) {
-            if desk.screen == ScreenName::LIVE && !desk.queue.is_running() {
-                self.shelf.offer(list::latest_of_cells(&desk.runs.rows).into_iter());
+            if desk.screen == ScreenName::LIVE {
+                self.shelf.offer(|| list::latest(&desk.runs.rows));
             }
             for run in self.shelf.ask(&folder) {
                 desk.ask(Request::Curves(folder.clone(), run));

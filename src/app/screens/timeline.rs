@@ -1,4 +1,4 @@
-//! The Timeline screen: recordings of runs one below the other, on one axis of time.
+//! The Timeline screen: recordings of runs on one axis of time, below each other or side by side.
 
 mod anchor;
 mod background;
@@ -11,6 +11,7 @@ mod fold;
 mod keys;
 mod layout;
 mod open;
+mod panes;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use background::Details;
 use fold::Folds;
 use layout::Detail;
 use open::Opening;
+pub use panes::Arrangement;
 
 /// About the most items drawn for each shelf: as many as a wide window has pixels.
 const MOST_ITEMS: usize = 2000;
@@ -104,6 +106,8 @@ pub enum TimelineCommand {
     Pan(f64),
     /// Show everything.
     Fit,
+    /// Arrange the runs on screen.
+    Arrange(Arrangement),
     /// Align the runs.
     Align(Anchor),
     /// Align the runs at the selected event, and at the first event with the same name in each other run.
@@ -178,6 +182,8 @@ pub struct TimelineScreen {
     pub runs: Vec<Shown>,
     /// The span shown, in nanoseconds from the anchor.
     pub view: (i64, i64),
+    /// How the runs stand on screen.
+    pub arrangement: Arrangement,
     /// How the runs are aligned.
     pub anchor: Anchor,
     /// Two times to measure between.
@@ -218,6 +224,7 @@ impl Default for TimelineScreen {
         Self {
             runs: Vec::new(),
             view: (0, 1_000_000_000),
+            arrangement: Arrangement::default(),
             anchor: Anchor::Start,
             marks: [None; 2],
             selected: None,
@@ -369,6 +376,7 @@ impl Executes for TimelineScreen {
                 self.show(self.view.0.saturating_add(by), self.view.1.saturating_add(by));
             }
             TimelineCommand::Fit => self.fit(),
+            TimelineCommand::Arrange(arrangement) => self.arrangement = arrangement,
             TimelineCommand::Align(anchor) => self.align(anchor),
             TimelineCommand::AlignAtSelected => self.align_at_selected(context),
             TimelineCommand::Fold(place, group) => self.fold(place, group),
@@ -435,6 +443,7 @@ impl Screen for TimelineScreen {
             ("W S, A D, F", "zoom, move, show all (Timeline)"),
             ("↑ ↓, ← →, Enter", "choose a row, step through its events, show the event (Timeline)"),
             ("M, G X, H, P, /", "mark, align at another start or the selected event, fold, figure, search (Timeline)"),
+            ("V", "recordings in one list, below each other, side by side (Timeline)"),
         ]
     }
 

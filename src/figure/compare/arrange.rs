@@ -1,7 +1,7 @@
 //! Arranges a chart: which settings are on rows, columns and colours, and the names of cells.
 
 use super::Scene;
-use crate::analysis::{Cell, Level, Setting};
+use crate::analysis::{Cell, Level, RANKS, Setting};
 use crate::figure::chart::Look;
 use crate::figure::study::{Form, Place, Study};
 use crate::plan::GPUS;
@@ -23,11 +23,12 @@ pub struct Arrangement {
     pub rest: Vec<Setting>,
 }
 
-/// The level of a setting, in words that are clear without the setting: `fp16`, `4 GPUs`, `pin_memory on`.
+/// The level of a setting, in words that are clear without the setting: `fp16`, `4 GPUs`, `4 ranks` (on CPUs), `pin_memory on`.
 pub fn level_name(setting: &Setting, level: &Level) -> String {
+    let counted = if *setting.name == *RANKS { "rank" } else { "GPU" };
     match level {
-        Level::Integer(1) if setting.key == GPUS => "1 GPU".to_owned(),
-        _ if setting.key == GPUS => format!("{level} GPUs"),
+        Level::Integer(1) if setting.key == GPUS => format!("1 {counted}"),
+        _ if setting.key == GPUS => format!("{level} {counted}s"),
         Level::Text(name) if setting.speaks_for_itself => name.to_string(),
         _ if setting.unit.is_empty() || setting.unit.contains(' ') => format!("{} {level}", setting.name),
         _ => format!("{} {level} {}", setting.name, setting.unit),

@@ -2,6 +2,7 @@
 
 use super::annotations;
 use super::axis::{Reach, Ruler};
+use super::blank::blank;
 use super::legend::Legend;
 use super::letter::{Anchor, Line, Typist};
 use super::marks::{self, Field};
@@ -58,12 +59,8 @@ pub(super) fn compose(charts: &[Chart], page: &Page, overrides: &Overrides) -> S
     let charts = told_apart.as_deref().unwrap_or(charts);
     let kind = Type::new(Typist { family: page.family }, page.size);
     let spots = spots(charts, page, kind);
-    let mut scene = Scene { width: page.width, ..Scene::default() };
     if spots.is_empty() {
-        scene.height = 4.0 * kind.size;
-        let at = (scene.width / 2.0, 2.0 * kind.size);
-        kind.typist.set(&mut scene, &Line::plain("Nothing to draw yet"), kind.size, at, Anchor::Middle);
-        return scene;
+        return blank(page, "Nothing to draw yet");
     }
     let sheet = Sheet::new(&spots, page, overrides, kind);
     // Rows of panels share the difference from the usual height.

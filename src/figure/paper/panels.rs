@@ -1,6 +1,7 @@
 //! Lays charts of different studies out as panels of one figure. In the grid, the data of a row has the same top and bottom, and the data
 //! of a column the same left and right edge. Panels can share a legend and axes of values.
 
+use super::blank::blank;
 use super::layout::{MARGIN, begins_at_zero, compose, extent, letter, say_below, sayings_of, title, told_apart};
 use super::legend::{Apart, Legend};
 use super::letter::{Anchor, Line, Typist};
@@ -28,6 +29,8 @@ const MOST_ROUNDS: usize = 16;
 pub(in crate::figure) struct Shown {
     /// The charts of its study; empty if the panel cannot be drawn.
     pub charts: Vec<Chart>,
+    /// Why there is nothing to draw, if there is not.
+    pub blank: Option<String>,
     /// Its author's changes.
     pub overrides: Overrides,
     /// Its title; may be empty.
@@ -202,6 +205,9 @@ impl<'a> Panels<'a> {
         let part = Inset { left, right, stretch, hides_values: self.hides_values[nth] };
         let page = Page::part(&self.composition.style, columns.width(seat).max(LEAST_DATA), part);
         let shown = &self.shown[nth];
+        if let Some(reason) = &shown.blank {
+            return blank(&page, reason);
+        }
         let overrides = Overrides { title: None, height_mm: None, caption: false, ..shown.overrides.clone() };
         compose(&shown.charts, &page, &overrides)
     }

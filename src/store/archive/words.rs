@@ -18,6 +18,56 @@ const WORDS: &str = "backend base better block command constraint cpu data env e
 const THROTTLING: &str =
     "hw_power_brake_slowdown hw_slowdown hw_thermal_slowdown sw_power_cap sw_thermal_slowdown sync_boost";
 
+/// The names of the plans in `sessions`: whoever runs one of them is not told from others.
+const PLANS: [&str; 46] = [
+    "2503.15252 Figure 1: strategies",
+    "2503.15252 Figure 3, 2505.22905 Figures 3, 4: metrics",
+    "2503.15252 Figure 4: iterations by data set",
+    "2503.15252 Figure 5: calls by data set",
+    "2503.15252 Figure 6: calls by pin_memory",
+    "2503.15252, 2505.22905 Figure 2: image sizes",
+    "2503.15252, 2505.22905 Table 2: accuracy",
+    "2503.15252, 2505.22905 Table 2: precision",
+    "2503.15252, 2505.22905 Table 3: accuracy",
+    "2503.15252, 2505.22905 Table 3: pin_memory",
+    "2503.15252, 2505.22905 Table 5: pin_memory",
+    "2505.22905 Figure 10: iterations by data set",
+    "2505.22905 Figure 11: calls by data set",
+    "2505.22905 Figure 12: calls by pin_memory",
+    "2505.22905 Figure 13: techniques by template",
+    "2505.22905 Figure 14: LoRA and DPO over GPUs",
+    "2505.22905 Figure 16: peak memory",
+    "2505.22905 Figure 5: training loss",
+    "2505.22905 Figure 6: loaders",
+    "2505.22905 Figure 7: timeline of host",
+    "2505.22905 Figure 8: timeline of dali",
+    "2505.22905 Figure 9: loaders in nhwc",
+    "2505.22905 Figures 15, 17: calls and bytes by technique",
+    "2505.22905 section 4.1: copies by strategy",
+    "2505.22905 section 4.2.1: metrics by precision",
+    "Fused kernels",
+    "Hugging Face Trainer",
+    "NUMA bindings",
+    "PyTorch beside multicard",
+    "TorchTune LoRA",
+    "command quickstart",
+    "cost of tracing",
+    "host, DALI and device loaders at 100 to 700 px",
+    "llm-data-sets",
+    "llm-pin-memory",
+    "llm-quickstart",
+    "llm-techniques",
+    "loaders and layouts on 1 to 4 GPUs, scenario b",
+    "nccl-tests",
+    "pin_memory on 1 to 4 GPUs",
+    "pinned memory, traced",
+    "precision and pinned memory",
+    "precision, layout and pinned memory",
+    "precision, traced",
+    "quickstart",
+    "strategies on 1, 2 and 4 GPUs",
+];
+
 /// Words in product names: makers, series of GPUs and CPUs, systems.
 const PRODUCT_WORDS: &str = "NVIDIA Tesla Quadro GeForce RTX GTX Ada Generation Ti SUPER Laptop GPU MIG PCIe PCIE NVL HBM2 HBM2e HBM3 \
     HBM3e SXM2 SXM3 SXM4 SXM5 Intel(R) Xeon(R) Core(TM) Platinum Gold Silver Bronze CPU Core Processor AMD EPYC Ryzen Threadripper PRO \
@@ -28,6 +78,7 @@ const PRODUCT_WORDS: &str = "NVIDIA Tesla Quadro GeForce RTX GTX Ada Generation 
 pub(super) fn of_multicard() -> HashSet<String> {
     let mut words: HashSet<String> =
         WORDS.split_whitespace().chain(THROTTLING.split_whitespace()).map(str::to_owned).collect();
+    words.extend(PLANS.iter().chain(&Tracer::NAMES).map(|name| (*name).to_owned()));
     words.extend(RunState::VARIANTS.iter().map(|state| state.name().to_owned()));
     for spec in workloads() {
         if let Ok(spec) = serde_json::to_value(&**spec) {
@@ -130,8 +181,21 @@ fn is_model(word: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_names_of_the_shipped_plans_are_words_and_no_others() {
+        let sessions = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sessions");
+        let files = [sessions.clone(), sessions.join("papers")].map(|folder| std::fs::read_dir(folder).unwrap());
+        let plans = files.into_iter().flatten().map(|file| file.unwrap().path()).filter(|file| file.is_file());
+        let name = |file: std::path::PathBuf| crate::plan::Plan::read(&file).unwrap().name;
+        let mut names: Vec<String> = plans.map(name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names, PLANS);
+    }
 
     #[test]
     fn ids_versions_and_products_are_known_and_what_resembles_them_is_not() {

@@ -25,6 +25,7 @@ use crate::statistics::{Interval, linear, median_interval, median_of_sorted};
 use crate::trace::TraceError;
 use crate::trace::event::Kind;
 use crate::trace::progress::{Progress, Watch};
+use crate::trace::source::Source as _;
 
 pub use collectives::Collective;
 use sizes::Sizes;
@@ -327,6 +328,10 @@ pub(super) fn split(
         })
         .collect();
     split.binding = binding::binding(&split, &processes);
+    // What damaged parts held is known once all of the file was read.
+    if !timeline.file.losses().is_empty() {
+        split.binding.sentence.insert_str(0, "Parts of the recording are missing. ");
+    }
     Ok(split)
 }
 

@@ -71,6 +71,19 @@ fn tiles_of_the_file_are_those_of_its_events_and_are_made_where_the_file_was_cut
 }
 
 #[test]
+fn what_limits_the_steps_of_a_recording_that_was_cut_comes_with_a_caveat() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = golden(folder.path(), "single_100");
+    let bytes = fs::read(&kept).unwrap();
+    let cut = folder.path().join("cut.events");
+    fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let [whole, cut] = [kept, cut].map(|file| Timeline::open(&file, &mut go).unwrap().split(&mut go).unwrap().binding);
+    let caveat = "Parts of the recording are missing. ";
+    assert!(cut.sentence.starts_with(caveat) && cut.sentence.len() > caveat.len(), "{}", cut.sentence);
+    assert!(!whole.sentence.contains(caveat), "{}", whole.sentence);
+}
+
+#[test]
 fn the_call_that_launched_a_kernel_is_found_and_names_are_searched() {
     let folder = tempfile::tempdir().unwrap();
     let timeline = Timeline::open(&golden(folder.path(), "single_100"), &mut go).unwrap();

@@ -5,7 +5,6 @@ use eframe::egui::Ui;
 use super::picture::Picture;
 use crate::analysis::{CellKey, TRACE_METRICS};
 use crate::app::canvas::About;
-use crate::app::cell_table::effect_of;
 use crate::app::theme::palette;
 use crate::app::value_text;
 use crate::figure::paper::Mark;
@@ -32,18 +31,16 @@ impl About for Marks<'_> {
     /// The row of the table that a point of effects shows; that of two levels shows their interaction.
     fn effect(&self, mark: &Mark) -> Option<String> {
         let (chart, _, series, point) = self.shown(mark).filter(|(.., point)| point.cell.is_none())?;
-        let known = self.0.comparison.table.rows.iter().filter_map(|row| effect_of(&self.0.comparison.table, row));
-        let place = chart.x.categories.get(point.x.max(0.0) as usize);
-        let is_shown = |change: &&str| match chart.geometry {
-            Geometry::Effects | Geometry::Tornado => *change == series.name,
+        let effects = &self.0.effects;
+        let effect = match chart.geometry {
+            Geometry::Effects | Geometry::Tornado => effects.change(&series.name),
             Geometry::Profile => {
-                let first_part = |part: &str| part.split(" over ").next().unwrap_or_default().to_owned();
-                let levels: Vec<String> = change.split(" × ").map(first_part).collect();
-                levels.len() == 2 && levels.contains(&series.name) && place.is_some_and(|place| levels.contains(place))
+                let place = chart.x.categories.get(point.x.max(0.0) as usize)?;
+                effects.interaction(&series.name, place)
             }
-            _ => false,
+            _ => None,
         };
-        known.into_iter().find(is_shown).map(str::to_owned)
+        effect.map(str::to_owned)
     }
 
     /// The value with all digits and its origin, and the verdict on the cell.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::effect_rows::EffectRows;
 use super::next_step::{self, NextStep};
 use crate::analysis::{self, CellKey, RunState, cell_keys, cells_of, cells_pooling};
 use crate::app::canvas::Canvas;
@@ -21,6 +22,8 @@ pub struct Picture {
     pub canvas: Canvas,
     /// The texts of its table.
     pub texts: CellTexts,
+    /// The rows of effects that its marks show.
+    pub effects: EffectRows,
     /// A plan with full runs of the displayed quick cells that have none.
     pub full_runs: Option<Plan>,
     /// More repeats that would decide undecided comparisons.
@@ -60,6 +63,7 @@ impl Picture {
             full_runs: full_runs(&comparison, &by_cell),
             more_repeats: next_step::more_repeats(&comparison, sources, &by_cell),
             lacking: next_step::lacking(&comparison, sources, &by_cell),
+            effects: EffectRows::of(&comparison.table),
             canvas: Canvas::default(),
             comparison,
             claims: Vec::new(),

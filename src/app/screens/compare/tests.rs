@@ -18,7 +18,7 @@ use crate::app::{Settings, theme};
 use crate::figure::{Format, Place, SPEEDUP, preset};
 use crate::papers::artefact;
 use crate::plan;
-use crate::protocol::Evidence;
+use crate::protocol::{self, Evidence};
 use crate::store::RunRecord;
 
 mod brought_workload;

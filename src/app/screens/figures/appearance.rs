@@ -4,7 +4,6 @@ use eframe::egui::{Button, DragValue, Grid, Role, Ui, WidgetInfo};
 use strum::VariantArray;
 
 use super::FiguresCommand;
-use super::drawn::Drawn;
 use super::editor::{
     Editing, Typing, annotation_ui, axis_ui, bracket_ui, legend_ui, level_name_ui, level_ui, order_ui, sizes_ui,
     switches_ui, title_ui,
@@ -14,7 +13,7 @@ use crate::app::screens::figures::View;
 use crate::app::theme::GRID;
 use crate::app::widgets::{choice, muted, named, text_field};
 use crate::figure::paper::{Vision, Width};
-use crate::figure::{Annotation, AnnotationKind, AxisName, COLOUR_NAMES, Overrides, Study, level_name};
+use crate::figure::{Annotation, AnnotationKind, AxisName, COLOUR_NAMES, Figure, Overrides, Study, level_name};
 
 /// Draws the controls.
 pub(super) fn edit_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
@@ -40,31 +39,31 @@ pub(super) fn edit_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) 
         ui.label("Title");
         title_ui(ui, &mut editing);
     });
-    let drawn = view.own.drawn().and_then(|drawn| drawn.as_ref().ok());
-    if let Some(drawn) = drawn {
-        axes_ui(ui, &mut editing, drawn);
+    let figure = view.own.figure();
+    if let Some(figure) = figure {
+        axes_ui(ui, &mut editing, figure);
     }
     ui.add_space(GRID);
     legend_ui(ui, &mut editing);
     sizes_ui(ui, &mut editing);
     switches_ui(ui, &mut editing);
-    if let Some(drawn) = drawn {
-        levels_ui(ui, &mut editing, drawn);
+    if let Some(figure) = figure {
+        levels_ui(ui, &mut editing, figure);
     }
     annotations_ui(ui, &mut editing, view);
 }
 
 /// The axes of each chart that is drawn.
-fn axes_ui(ui: &mut Ui, editing: &mut Editing<'_>, drawn: &Drawn) {
-    let charts = drawn.figure.charts.iter().enumerate().filter(|(_, chart)| !chart.is_empty());
+fn axes_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure) {
+    let charts = figure.charts.iter().enumerate().filter(|(_, chart)| !chart.is_empty());
     for (place, chart) in charts {
-        if drawn.figure.charts.len() > 1 {
+        if figure.charts.len() > 1 {
             ui.add_space(GRID);
             ui.label(muted(ui, &chart.title));
         }
         ui.push_id(place, |ui| {
             for axis in [AxisName::Y, AxisName::X] {
-                axis_ui(ui, editing, &drawn.figure, place, axis);
+                axis_ui(ui, editing, figure, place, axis);
             }
         });
     }
@@ -109,8 +108,7 @@ fn page_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
 }
 
 /// Levels in the order in which they are drawn: the name and the colour of each, and all else in a menu.
-fn levels_ui(ui: &mut Ui, editing: &mut Editing<'_>, drawn: &Drawn) {
-    let figure = &drawn.figure;
+fn levels_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure) {
     for (place, settings) in figure.settings.iter().enumerate() {
         ui.add_space(GRID);
         ui.label(muted(ui, &*settings.setting.name));
@@ -153,10 +151,10 @@ fn annotations_ui(ui: &mut Ui, editing: &mut Editing<'_>, view: View<'_>) {
     for place in 0..editing.study.overrides.annotations.len() {
         ui.push_id(("annotation", place), |ui| annotation_ui(ui, editing, place));
     }
-    if let Some(Ok(drawn)) = view.own.drawn()
-        && drawn.figure.study.form.has_measure()
+    if let Some(figure) = view.own.figure()
+        && figure.study.form.has_measure()
     {
-        bracket_ui(ui, &drawn.figure, view.own.picked.as_ref(), editing.commands);
+        bracket_ui(ui, figure, view.own.picked.as_ref(), editing.commands);
     }
     new_annotations_ui(ui, editing.study, editing.commands);
 }

@@ -1,17 +1,22 @@
 //! Composing a figure of several panels: the shown figure joins it as a panel, of whatever session is open then.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use eframe::egui::{Button, DragValue, Role, Ui, WidgetInfo};
+use eframe::egui::{Button, Context, DragValue, Role, Ui, WidgetInfo};
+use poll_promise::Promise;
 
 use super::{FiguresCommand, FiguresScreen};
 use crate::app::command::{Command, EditKind};
 use crate::app::desk::{Desk, Source};
+use crate::app::engine::read_session;
 use crate::app::screens::figures::View;
+use crate::app::task::on_thread;
 use crate::app::theme::GRID;
 use crate::app::widgets::{check_ui, muted, named, text_field};
 use crate::figure::paper::panel_letter;
 use crate::figure::{self, ComposedFigure, ComposedPanel, Composition, Figure, Share};
+use crate::session::find_session;
 
 /// Most columns that are offered.
 const MOST_COLUMNS: usize = 6;
@@ -24,15 +29,21 @@ pub struct Composing {
     /// The preview and the export are of it, not of the figure.
     pub is_shown: bool,
     /// The sessions of its panels as they were when these joined.
-    known: Vec<Source>,
+    pub known: Vec<Source>,
+    /// The sessions of an opened file that are being read, with their names.
+    reading: Option<(Vec<String>, Promise<Vec<Found>>)>,
+    /// Sessions of an opened file that are not drawn, with the reasons.
+    lost: Vec<(String, String)>,
 }
+
+/// A session by its name, or why it is not there.
+type Found = (String, Result<Source, String>);
 
 /// A composition with the sessions that its panels are of, ready to be drawn on a thread.
 #[derive(Clone)]
 pub struct Asked {
     composition: Composition,
-    /// The sessions, each by its name.
-    pub sources: Vec<Source>,
+    sources: Vec<Found>,
 }
 
 /// The name by which a figure's file finds a session again.
@@ -47,9 +58,7 @@ impl FiguresScreen {
     /// Another session of the same name has panels: a figure's file would name both alike.
     pub(super) fn add_panel(&mut self, desk: &Desk) -> Result<(), String> {
         let sources = desk.sources();
-        if sources.is_empty()
-            || !self.drawn().is_some_and(|drawn| drawn.as_ref().is_ok_and(|one| !one.figure_is_empty()))
-        {
+        if sources.is_empty() || self.figure().is_none_or(Figure::is_empty) {
             return Err("nothing is drawn that could become a panel".to_owned());
         }
         for source in &sources {
@@ -74,31 +83,139 @@ impl FiguresScreen {
         Ok(())
     }
 
-    /// Shows the composed figure of a file that was opened.
-    pub(super) fn show_composition(&mut self, composition: Composition) {
+    /// Shows the composed figure of a file that was opened. Its sessions but the one with the name `opening` are read from their folders,
+    /// unless they are on the desk.
+    pub(super) fn show_composition(
+        &mut self,
+        composition: Composition,
+        (file, opening): (&Path, Option<&str>),
+        desk: &Desk,
+        context: &Context,
+    ) {
         self.study.style = composition.style;
-        self.composing = Composing { composition, is_shown: true, known: Vec::new() };
+        let own = &mut self.composing;
+        let names = composition.sessions();
+        own.known.retain(|known| !names.contains(&name_of(known).as_str()));
+        let open: Vec<String> = desk.sources().iter().map(name_of).collect();
+        let is_read = |name: &&&str| Some(**name) != opening && open.iter().all(|open| open != *name);
+        let names: Vec<String> = names.iter().filter(is_read).map(|name| (*name).to_owned()).collect();
+        own.lost.clear();
+        own.reading = (!names.is_empty()).then(|| {
+            let (asked, file, recent) = (names.clone(), file.to_owned(), desk.settings.recent.clone());
+            let read = move || asked.into_iter().map(|name| found(name, &file, &recent)).collect();
+            (names, on_thread("sessions of panels", context, read))
+        });
+        (own.composition, own.is_shown) = (composition, true);
+        self.keep_sources(desk);
+    }
+
+    /// Takes over the sessions of an opened file once they are read.
+    pub(super) fn poll_composing(&mut self) {
+        let Some((names, reading)) = self.composing.reading.take() else { return };
+        let read = match reading.try_take() {
+            Ok(read) => read,
+            Err(reading) => {
+                self.composing.reading = Some((names, reading));
+                return;
+            }
+        };
+        let Composing { known, lost, .. } = &mut self.composing;
+        for (name, source) in read {
+            match source {
+                // It may have been opened meanwhile.
+                Ok(_) if known.iter().any(|known| name_of(known) == name) => {}
+                Ok(source) => known.push(source),
+                Err(reason) => lost.push((name, reason)),
+            }
+        }
+        self.stale = true;
+    }
+
+    /// Brings back sessions that panels were of, beside those that became known since.
+    pub(super) fn restore_sources(&mut self, mut known: Vec<Source>) {
+        let own = std::mem::take(&mut self.composing.known);
+        let is_new = |source: &Source| known.iter().all(|other| name_of(other) != name_of(source));
+        let new: Vec<Source> = own.into_iter().filter(is_new).collect();
+        known.extend(new);
+        self.composing.known = known;
+    }
+
+    /// Keeps what the desk has of the sessions of panels, which stay when other ones are opened.
+    pub(super) fn keep_sources(&mut self, desk: &Desk) {
+        let Composing { composition, known, .. } = &mut self.composing;
+        let names = composition.sessions();
+        for source in desk.sources() {
+            let (name, folder) = (name_of(&source), &source.records.folder);
+            // What is still being read would be kept without its last runs.
+            if source.records.pending > 0 || !names.contains(&name.as_str()) {
+                continue;
+            }
+            match known.iter_mut().find(|known| name_of(known) == name) {
+                Some(known) if known.records.folder == *folder => *known = source,
+                Some(_) => {}
+                None => known.push(source),
+            }
+        }
     }
 
     /// What is to be drawn in place of the figure, if a composition is shown.
     pub(super) fn asked_composition(&self, desk: &Desk) -> Option<Asked> {
-        let Composing { composition, is_shown, known } = &self.composing;
+        let Composing { composition, is_shown, known, .. } = &self.composing;
         if !is_shown || composition.panels.is_empty() {
             return None;
         }
-        // A panel keeps to the session that it was made of, which on the desk is as it is now; another one of the same name does not replace it.
         let open = desk.sources();
-        let now = |source: &Source| open.iter().find(|own| own.records.folder == source.records.folder).cloned();
-        let mut sources: Vec<Source> =
-            known.iter().map(|source| now(source).unwrap_or_else(|| source.clone())).collect();
-        sources.extend(open.iter().filter(|own| known.iter().all(|known| name_of(known) != name_of(own))).cloned());
+        let source = |name: &str| {
+            let named = |all: &[Source]| all.iter().find(|source| name_of(source) == name).cloned();
+            // A panel keeps to the session that it was made of, which on the desk is as it is now; another one of the same name does not
+            // replace it.
+            let now = |kept: Source| {
+                open.iter().find(|own| own.records.folder == kept.records.folder).cloned().unwrap_or(kept)
+            };
+            let kept = named(known).map(now).or_else(|| named(&open));
+            kept.ok_or_else(|| self.composing.why_absent(name, desk))
+        };
         let composition = Composition { style: self.study.style, ..composition.clone() };
+        let sources = composition.sessions().into_iter().map(|name| (name.to_owned(), source(name))).collect();
         Some(Asked { composition, sources })
     }
 }
 
+impl Composing {
+    /// Whether sessions are being read.
+    pub fn is_busy(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    /// Why a session of a panel is not there.
+    fn why_absent(&self, name: &str, desk: &Desk) -> String {
+        if self.reading.iter().any(|(names, _)| names.iter().any(|known| known == name)) {
+            return format!("session {name} is being read");
+        }
+        if desk.opening.as_ref().is_some_and(|folder| folder.file_name().is_some_and(|own| own == name)) {
+            return format!("session {name} is being opened");
+        }
+        let lost = self.lost.iter().find(|(known, _)| known == name).map(|(_, reason)| reason.clone());
+        lost.unwrap_or_else(|| format!("session {name} is not open: open it, or add it on the Compare screen"))
+    }
+}
+
+/// Finds a session that a file names, and reads it.
+fn found(name: String, file: &Path, recent: &[PathBuf]) -> Found {
+    let read = || {
+        let folder = find_session(file, &name, recent).ok_or_else(|| {
+            format!("session {name} is not known here: put its folder beside {}, or open it", file.display())
+        })?;
+        let records = read_session(&folder);
+        let records = records.map_err(|error| format!("reading session {}: {error}", folder.display()))?;
+        Ok(Source { name: name.clone(), records: Arc::new(records) })
+    };
+    let read = read();
+    (name, read)
+}
+
 impl Asked {
-    /// Makes the figure; a panel whose session is not known stays blank.
+    /// Makes the figure; a panel whose session is not known says why.
     pub fn figure(self) -> ComposedFigure {
         let panels = self.composition.panels.iter().map(|panel| self.panel(panel)).collect();
         ComposedFigure { panels, composition: self.composition }
@@ -117,10 +234,10 @@ impl Asked {
     /// The sessions of a panel.
     fn sources_of(&self, panel: &ComposedPanel) -> Result<Vec<&Source>, String> {
         let find = |name: &String| {
-            let known = self.sources.iter().find(|source| name_of(source) == *name);
-            known.ok_or_else(|| format!("session {name} is not open: open it, or add it on the Compare screen"))
+            let (_, source) = self.sources.iter().find(|(known, _)| known == name)?;
+            Some(source.as_ref().map_err(Clone::clone))
         };
-        panel.sessions.iter().map(find).collect()
+        panel.sessions.iter().filter_map(find).collect()
     }
 
     /// The sessions that panels are of, each once, under the names by which they are found again.
@@ -140,7 +257,7 @@ impl Asked {
 /// Draws the panels of the composed figure and what is done with them.
 pub fn panels_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let Composing { composition, is_shown, .. } = &view.own.composing;
-    let can_add = view.own.drawn().is_some_and(|drawn| drawn.as_ref().is_ok_and(|drawn| !drawn.figure_is_empty()));
+    let can_add = view.own.figure().is_some_and(|figure| !figure.is_empty());
     let add = ui.add_enabled(can_add, Button::new("Add this figure"));
     add.widget_info(|| named("Add this figure as a panel"));
     if add.on_hover_text("It becomes the next panel, (a), (b), … of one figure; change what is shown, or open another session, and add more").clicked() {

@@ -61,7 +61,7 @@ fn preset_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     if study.form.has_measure() {
         ui.add_space(GRID);
         let own = find_study(&view.records.studies, &study.name).map_or(None, |known| known.measure);
-        let measures = view.own.drawn().and_then(|drawn| drawn.as_ref().ok()).map(|drawn| &drawn.figure.measures);
+        let measures = view.own.figure().map(|figure| &figure.measures);
         ui.label(muted(ui, "Measure").small());
         let of_preset = "default of the study".to_owned();
         let known = || measures.into_iter().flatten();
@@ -156,8 +156,8 @@ fn cells_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     if !study.shows_all() && ui.small_button("Show all").clicked() {
         edit::<FiguresCommand>(commands, study, None, Study::show_all);
     }
-    let Some(Ok(drawn)) = view.own.drawn() else { return };
-    for levels in &drawn.figure.settings {
+    let Some(figure) = view.own.figure() else { return };
+    for levels in &figure.settings {
         ui.add_space(GRID);
         ui.label(muted(ui, &*levels.setting.name));
         ui.horizontal_wrapped(|ui| {
@@ -200,8 +200,8 @@ fn export_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     });
     ui.add_space(GRID);
     ui.horizontal(|ui| {
-        let ready = figures.exporting.is_none()
-            && figures.drawn.as_ref().is_some_and(|drawn| drawn.as_ref().is_ok_and(|drawn| !drawn.is_empty()));
+        let is_drawn = figures.page().is_some_and(|page| page.as_ref().is_ok_and(|page| !page.is_empty));
+        let ready = figures.exporting.is_none() && is_drawn;
         let name = if figures.exporting.is_some() { "Exporting …" } else { "Export" };
         if main_button(ui, ready, name).on_hover_text("Write the file (E)").clicked() {
             commands.push(Command::from(FiguresCommand::Export));

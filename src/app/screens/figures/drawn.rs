@@ -7,7 +7,7 @@ use crate::analysis;
 use crate::app::cell_table::{Beside, CellTexts, Sort};
 use crate::app::desk::Source;
 use crate::figure::paper::{Scene, Vision, panel_letter, rasterise};
-use crate::figure::{self, Chart, ComposedFigure, Figure, Study};
+use crate::figure::{self, ComposedFigure, Figure, Study};
 
 /// Sessions as studies see them.
 pub fn analysed(sources: &[Source]) -> Vec<analysis::Source<'_>> {
@@ -17,12 +17,30 @@ pub fn analysed(sources: &[Source]) -> Vec<analysis::Source<'_>> {
 /// Greatest width and height of a picture on screen, in pixels: what every graphics card takes as one texture.
 const MOST_PIXELS: f64 = 8192.0;
 
-/// A figure, ready to show and export.
+/// What the screen shows.
 #[derive(Clone, Debug)]
 pub struct Drawn {
+    /// The figure with its table, or why there is none.
+    pub figure: Result<Tabled, String>,
+    /// The page of the preview, or why there is none.
+    pub page: Result<Page, String>,
+}
+
+/// A figure with its table.
+#[derive(Clone, Debug)]
+pub struct Tabled {
     /// The figure.
     pub figure: Figure,
-    /// The composed figure, where that is shown in its place.
+    /// What its table shows.
+    pub texts: CellTexts,
+}
+
+/// A page of the figure, or of the composed one in its place.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// What it shows, in a few words.
+    pub title: String,
+    /// The composed figure, where that is shown.
     pub composed: Option<ComposedFigure>,
     /// What is shown on paper.
     pub scene: Scene,
@@ -32,65 +50,77 @@ pub struct Drawn {
     pub notes: Vec<String>,
     /// The scene's pixels.
     pub image: ColorImage,
-    /// What its table shows.
-    pub texts: CellTexts,
+    /// Whether nothing is drawn on it.
+    pub is_empty: bool,
 }
 
 impl Drawn {
     /// Draws the figure, which takes tens of milliseconds, or more for hundreds of cells; or the composed one in its place, in a
     /// resolution and as somebody sees it.
-    pub fn new(
-        sources: &[Source],
-        study: &Study,
-        composed: Option<Asked>,
-        (resolution, vision): (f64, Vision),
-    ) -> Result<Self, String> {
-        let figure = figure::figure(&analysed(sources), study).map_err(|error| error.to_string())?;
-        let composed = composed.map(Asked::figure);
-        let (scene, warnings) = match &composed {
-            None => {
-                let scene = figure.scene();
-                let warnings = figure.warnings(&scene);
-                (scene, warnings)
-            }
-            Some(composed) => {
-                let scene = composed.scene();
-                let blank = composed.blank().into_iter();
-                let blank = blank.map(|(nth, reason)| format!("({}) is not drawn: {reason}", panel_letter(nth)));
-                let warnings = blank.chain(composed.warnings(&scene)).collect();
-                (scene, warnings)
-            }
+    pub fn new(sources: &[Source], study: &Study, composed: Option<Asked>, seen: (f64, Vision)) -> Self {
+        let figure = figure::figure(&analysed(sources), study).map_err(|error| error.to_string());
+        // What is typed into the figure's filter is no matter of the panels.
+        let page = match composed {
+            Some(composed) => Page::composed(composed.figure(), seen),
+            None => figure.as_ref().map_err(Clone::clone).and_then(|figure| Page::single(figure, seen)),
         };
-        let notes = composed.as_ref().map_or_else(|| figure.notes(), ComposedFigure::notes);
-        let notes = notes.into_iter().chain(warnings.iter().cloned()).collect();
-        let resolution = resolution.min(MOST_PIXELS / scene.width.max(scene.height).max(1.0));
-        let pixels = rasterise(&scene, resolution).map_err(|error| error.to_string())?.seen_as(vision);
-        let size = [pixels.width as usize, pixels.height as usize];
-        let image = ColorImage::from_rgba_unmultiplied(size, &pixels.rgba);
+        Self { figure: figure.map(Tabled::new), page }
+    }
+}
+
+impl Tabled {
+    fn new(figure: Figure) -> Self {
         let texts = CellTexts::new(&figure.table, Beside::default(), |column| column.is_measure);
-        Ok(Self { figure, composed, scene, warnings, notes, image, texts })
+        Self { figure, texts }
     }
 
-    /// Whether what is shown on paper is empty.
-    pub fn is_empty(&self) -> bool {
-        match &self.composed {
-            Some(composed) => composed.blank().len() == composed.panels.len(),
-            None => self.figure_is_empty(),
-        }
-    }
-
-    /// Whether the figure, composed or not, has nothing to draw of its own.
-    pub fn figure_is_empty(&self) -> bool {
-        self.figure.charts.iter().all(Chart::is_empty)
-    }
-
-    /// What it shows, in a few words.
-    pub fn title(&self) -> &str {
-        if self.composed.is_some() { "Panels" } else { &self.figure.title }
-    }
-
-    /// The rows of its table sorted by a column, or in the table's order without one.
+    /// The rows of the table sorted by a column, or in the table's order without one.
     pub fn order(&self, sort: &Sort) -> Vec<usize> {
         self.texts.order(&self.figure.table, &self.figure.settings, sort)
+    }
+}
+
+impl Page {
+    fn single(figure: &Figure, seen: (f64, Vision)) -> Result<Self, String> {
+        let scene = figure.scene();
+        let (image, warnings) = (picture(&scene, seen)?, figure.warnings(&scene));
+        let notes = figure.notes().into_iter().chain(warnings.iter().cloned()).collect();
+        let (title, is_empty) = (figure.title.clone(), figure.is_empty());
+        Ok(Self { title, composed: None, scene, warnings, notes, image, is_empty })
+    }
+
+    fn composed(figure: ComposedFigure, seen: (f64, Vision)) -> Result<Self, String> {
+        let (scene, blank) = (figure.scene(), figure.blank());
+        let (image, is_empty) = (picture(&scene, seen)?, blank.len() == figure.panels.len());
+        // A blank panel says why in its place, as far as there is room.
+        let blank = blank.into_iter().map(|(nth, reason)| format!("({}) is not drawn: {reason}", panel_letter(nth)));
+        let warnings = figure.warnings(&scene);
+        let notes = blank.chain(figure.notes()).chain(warnings.iter().cloned()).collect();
+        Ok(Self { title: "Panels".to_owned(), composed: Some(figure), scene, warnings, notes, image, is_empty })
+    }
+}
+
+/// The pixels of a scene, as many for each point as one texture holds.
+fn picture(scene: &Scene, (resolution, vision): (f64, Vision)) -> Result<ColorImage, String> {
+    let resolution = resolution.min(MOST_PIXELS / scene.width.max(scene.height).max(1.0));
+    let pixels = rasterise(scene, resolution).map_err(|error| error.to_string())?.seen_as(vision);
+    let size = [pixels.width as usize, pixels.height as usize];
+    Ok(ColorImage::from_rgba_unmultiplied(size, &pixels.rgba))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_no_more_pixels_than_a_texture_holds() {
+        for (width, height, resolution, expected) in
+            [(100.0, 200.0, 2.0, [200, 400]), (100.0, 10_000.0, 3.0, [82, 8192]), (8192.0, 100.0, 4.0, [8192, 100])]
+        {
+            let scene = Scene { width, height, ..Scene::default() };
+            let image = picture(&scene, (resolution, Vision::Usual)).unwrap();
+            assert_eq!(image.size, expected, "{width} × {height}");
+        }
     }
 }

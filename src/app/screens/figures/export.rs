@@ -115,7 +115,7 @@ fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Exported 
     let say = |error: &dyn std::fmt::Display| error.to_string();
     let format = PaperFormat::of(path, dpi).map_err(|error| say(&error))?;
     let figure = figure::figure(&analysed(sources), study).map_err(|error| say(&error))?;
-    if figure.charts.iter().all(figure::Chart::is_empty) {
+    if figure.is_empty() {
         return Err("nothing to export: no cell has what this study shows".to_owned());
     }
     let origins: Result<Vec<Origin>, String> = sources.iter().map(origin).collect();

@@ -22,19 +22,26 @@ impl FiguresScreen {
     }
 
     /// Takes over a figure file that was read.
-    pub(super) fn poll_open(&mut self, desk: &mut Desk) {
+    pub(super) fn poll_open(&mut self, desk: &mut Desk, context: &Context) {
         let Some((file, opening)) = self.opening.take() else { return };
         match opening.try_take() {
-            Ok(Ok(provenance)) => self.show_figure(&file, provenance, desk),
+            Ok(Ok(provenance)) => self.show_figure(&file, provenance, desk, context),
             Ok(Err(error)) => self.said = Some((format!("{}: {error}", file.display()), false)),
             Err(opening) => self.opening = Some((file, opening)),
         }
     }
 
-    fn show_figure(&mut self, file: &Path, provenance: Provenance, desk: &mut Desk) {
+    fn show_figure(&mut self, file: &Path, provenance: Provenance, desk: &mut Desk, context: &Context) {
         let before = self.edited();
+        let is_composed = provenance.composition.is_some();
+        let origin = provenance.sessions.first().map(|origin| origin.session.as_str());
+        let is_open = origin.is_some_and(|origin| desk.session.as_ref().is_some_and(|open| open.name() == origin));
+        let folder = origin.filter(|_| !is_open).and_then(|name| find_session(file, name, &desk.settings.recent));
         match provenance.composition {
-            Some(composition) => self.show_composition(composition),
+            Some(composition) => {
+                let opening = origin.filter(|_| folder.is_some());
+                self.show_composition(composition, (file, opening), desk, context);
+            }
             None => (self.study, self.composing.is_shown) = (provenance.study, false),
         }
         if self.edited() != before {
@@ -44,33 +51,28 @@ impl FiguresScreen {
         let problems = provenance.problems.iter().map(|problem| format!("\n{problem}"));
         let problems: String = problems.collect();
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-        let Some(origin) = provenance.sessions.first() else {
+        let Some(origin) = origin else {
             self.said = Some((format!("opened {name}, which names no session{problems}"), true));
             return;
         };
-        let is_open = desk.session.as_ref().is_some_and(|open| open.name() == origin.session);
         let others: Vec<&str> = provenance.sessions[1..].iter().map(|origin| origin.session.as_str()).collect();
-        let also = if others.is_empty() {
-            String::new()
-        } else {
-            format!("; it also shows {}: add it on the Compare screen", others.join(", "))
+        let also = match (others.is_empty(), is_composed) {
+            (true, _) => String::new(),
+            (false, true) => format!(" and {}", others.join(", ")),
+            (false, false) => format!("; it also shows {}: add it on the Compare screen", others.join(", ")),
         };
         // What its file says and cannot be read is left out of the picture.
         let also = also + &problems;
-        if is_open {
-            self.said = Some((format!("opened {name}{also}"), true));
-            return;
-        }
-        match find_session(file, &origin.session, &desk.settings.recent) {
+        match folder {
+            _ if is_open => self.said = Some((format!("opened {name} of session {origin}{also}"), true)),
             Some(folder) => {
-                self.said = Some((format!("opened {name} with session {}{also}", origin.session), true));
+                self.said = Some((format!("opened {name} with session {origin}{also}"), true));
                 desk.open_session(Request::OpenExisting(folder));
             }
             None => {
                 let message = format!(
-                    "{name} is of session {}, which is not known here: open that session, and the figure is shown. \
+                    "{name} is of session {origin}, which is not known here: open that session, and the figure is shown. \
                      What the file holds: multicard figure FILE --format json",
-                    origin.session
                 );
                 self.said = Some((message, false));
             }

@@ -6,14 +6,13 @@ use eframe::egui::{
     WidgetInfo, vec2,
 };
 
-use super::drawn::Drawn;
 use super::editor::{self, Editing, Typing};
 use super::{FiguresCommand, FiguresScreen};
 use crate::app::command::Command;
 use crate::app::theme::palette;
 use crate::app::value_text;
 use crate::app::widgets::strong;
-use crate::figure::paper::{Area, Part};
+use crate::figure::paper::{Area, Part, Scene};
 use crate::figure::{Chart, Figure, Panel, Point, Series};
 
 /// Least width and height of what can be pointed at.
@@ -37,20 +36,26 @@ impl Sheet {
 }
 
 /// Makes the parts of the drawn figure answer the pointer and the keys, and draws the editor of the one that is open.
-pub(super) fn parts_ui(ui: &mut Ui, figures: &FiguresScreen, drawn: &Drawn, sheet: Sheet, commands: &mut Vec<Command>) {
-    let all = drawn.scene.pointed(MOST_POINTS);
+pub(super) fn parts_ui(
+    ui: &mut Ui,
+    figures: &FiguresScreen,
+    (figure, scene): (&Figure, &Scene),
+    sheet: Sheet,
+    commands: &mut Vec<Command>,
+) {
+    let all = scene.pointed(MOST_POINTS);
     if figures.open.is_none() {
         ui.data_mut(|data| data.remove::<Part>(known_id()));
     }
     let opened = ui.data(|data| data.get_temp::<usize>(opened_id()));
     for (place, (part, area)) in all.enumerate() {
-        let Some(name) = name_of(&part, drawn, figures) else { continue };
+        let Some(name) = name_of(&part, figure, figures) else { continue };
         let rect = sheet.rect(&area);
         let missing = (Vec2::splat(LEAST_TARGET) - rect.size()).max(Vec2::ZERO);
         let response = ui.interact(rect.expand2(missing / 2.0), ui.scope_id().with((place, &part)), Sense::click());
         let is_open = figures.open.as_ref() == Some(&part);
         response.widget_info(|| WidgetInfo::selected(Role::Button, true, is_open, &name));
-        let cell = shown(&drawn.figure, &part).and_then(|(.., point)| point.cell.clone());
+        let cell = shown(figure, &part).and_then(|(.., point)| point.cell.clone());
         let is_picked = cell.is_some() && cell == figures.picked;
         outline(ui, &response, rect, is_open || is_picked);
         if response.clicked() {
@@ -63,7 +68,7 @@ pub(super) fn parts_ui(ui: &mut Ui, figures: &FiguresScreen, drawn: &Drawn, shee
         }
         // The axes of several panels are one part: its editor stands beside what was clicked.
         if is_open && opened == Some(place) {
-            editor_ui(ui, figures, drawn, (&part, &name), &response, commands);
+            editor_ui(ui, figures, figure, (&part, &name), &response, commands);
         }
         response.on_hover_cursor(CursorIcon::PointingHand).on_hover_text(name);
     }
@@ -95,7 +100,7 @@ fn outline(ui: &Ui, response: &Response, rect: Rect, is_chosen: bool) {
 fn editor_ui(
     ui: &Ui,
     figures: &FiguresScreen,
-    drawn: &Drawn,
+    figure: &Figure,
     (part, name): (&Part, &str),
     response: &Response,
     commands: &mut Vec<Command>,
@@ -103,7 +108,7 @@ fn editor_ui(
     let context = ui.ctx();
     if context.data(|data| data.get_temp::<Part>(known_id())).as_ref() != Some(part) {
         context.data_mut(|data| data.insert_temp(known_id(), part.clone()));
-        if let Some(field) = first_field(part, &drawn.figure) {
+        if let Some(field) = first_field(part, figure) {
             editor::focus(context, &field);
         }
     }
@@ -116,7 +121,7 @@ fn editor_ui(
             ui.set_max_width(320.0);
             ui.label(strong(name));
             let mut editing = Editing { study: &figures.study, typing: Typing::Kept, commands };
-            part_ui(ui, &mut editing, part, &drawn.figure);
+            part_ui(ui, &mut editing, part, figure);
         });
     let is_refused = editor::was_refused(context);
     let keys = context.input(|input| [Key::Escape, Key::Enter].map(|key| input.key_pressed(key)));
@@ -205,8 +210,7 @@ fn keys_of(part: &Part, figure: &Figure) -> Vec<String> {
 }
 
 /// What a part is called; none if there is nothing to change on it.
-fn name_of(part: &Part, drawn: &Drawn, figures: &FiguresScreen) -> Option<String> {
-    let figure = &drawn.figure;
+fn name_of(part: &Part, figure: &Figure, figures: &FiguresScreen) -> Option<String> {
     let name = || Some(text_of(part, figure)).filter(|name| !name.is_empty());
     Some(match part {
         Part::Title => format!("Title: {}", figure.study.overrides.title.as_deref().unwrap_or_default()),

@@ -2,7 +2,7 @@
 
 use eframe::egui::{Align, Color32, Image, Layout, Rect, Role, Sense, Stroke, StrokeKind, Ui, Vec2, WidgetInfo};
 
-use super::drawn::Drawn;
+use super::drawn::Tabled;
 use super::pointing::{Sheet, parts_ui};
 use super::{FiguresCommand, FiguresScreen};
 use crate::app::cell_table::{Asked, CellTable, copy_ui};
@@ -10,6 +10,7 @@ use crate::app::command::{Command, ScreenName};
 use crate::app::screens::figures::View;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{main_button, muted, strong};
+use crate::figure::Figure;
 use crate::figure::paper::{PT_PER_MM, Scene};
 
 /// Greatest scale: points of the screen per point of paper.
@@ -17,7 +18,7 @@ const LARGEST: f32 = 3.0;
 
 /// Draws the preview.
 pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Command>) {
-    let drawn = match &figures.drawn {
+    let page = match figures.page() {
         None => {
             ui.centered_and_justified(|ui| ui.label(muted(ui, "Setting the figure …")));
             return;
@@ -27,43 +28,43 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
             ui.colored_label(colour, format!("⚠ {message}"));
             return;
         }
-        Some(Ok(drawn)) => drawn,
+        Some(Ok(page)) => page,
     };
+    // Parts of panels are edited in their own figures, and the warnings of the composed figure are those of its panels.
+    let figure = figures.figure().filter(|_| page.composed.is_none());
     ui.horizontal(|ui| {
-        ui.label(strong(drawn.title()));
-        ui.label(muted(ui, measures(&drawn.scene)));
-        let (shown, all) = (drawn.figure.cells.len(), drawn.figure.all_cells);
-        let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
-        if drawn.composed.is_none() {
+        ui.label(strong(&page.title));
+        ui.label(muted(ui, measures(&page.scene)));
+        if let Some(figure) = figure {
+            let (shown, all) = (figure.cells.len(), figure.all_cells);
+            let cells = if shown == all { format!("{all} cells") } else { format!("{shown} of {all} cells") };
             ui.label(muted(ui, cells));
         }
         if figures.stale || figures.work.is_some() {
             ui.label(muted(ui, "updating …"));
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let notes = &drawn.notes;
+            let notes = &page.notes;
             ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
                 ui.set_max_width(520.0);
                 notes.iter().for_each(|note| drop(ui.label(format!("• {note}"))));
             });
         });
     });
-    for warning in &drawn.warnings {
+    for warning in &page.warnings {
         ui.colored_label(palette(ui.visuals()).bad, format!("⚠ {warning}"));
     }
-    // The composed figure's warnings are those of its panels.
-    let missing: &[String] = if drawn.composed.is_some() { &[] } else { &drawn.figure.missing };
-    for line in missing {
+    for line in figure.iter().flat_map(|figure| &figure.missing) {
         ui.colored_label(palette(ui.visuals()).warning, format!("⚠ {line}"));
     }
     ui.add_space(GRID);
-    if drawn.is_empty() {
-        nothing_ui(ui, drawn);
+    if let Some(figure) = figure.filter(|_| page.is_empty) {
+        nothing_ui(ui, figure);
         return;
     }
     let Some(texture) = &figures.texture else { return };
     let room = ui.available_size() - Vec2::splat(24.0);
-    let paper = Vec2::new(drawn.scene.width as f32, drawn.scene.height as f32);
+    let paper = Vec2::new(page.scene.width as f32, page.scene.height as f32);
     let scale = (room.x / paper.x).min(room.y / paper.y).clamp(0.2, LARGEST);
     // In quarters, so that resizing does not redraw the figure at each pixel.
     let resolution = f64::from((scale * ui.ctx().pixels_per_point() * 4.0).ceil() / 4.0);
@@ -77,10 +78,10 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
     ui.painter().rect(sheet, 0.0, Color32::WHITE, line, StrokeKind::Outside);
     let picture = Image::new((texture.id(), size)).sense(Sense::hover());
     let picture = ui.put(Rect::from_center_size(place.center(), size), picture);
-    picture.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Figure: {}", drawn.title())));
-    // Parts of panels are edited in their own figures.
-    if drawn.composed.is_none() {
-        parts_ui(ui, figures, drawn, Sheet { corner: picture.rect.min, scale }, commands);
+    picture.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Figure: {}", page.title)));
+    if let Some(figure) = figure {
+        let sheet = Sheet { corner: picture.rect.min, scale };
+        parts_ui(ui, figures, (figure, &page.scene), sheet, commands);
     }
 }
 
@@ -90,16 +91,15 @@ fn measures(scene: &Scene) -> String {
 }
 
 /// Draws why the figure is empty.
-fn nothing_ui(ui: &mut Ui, drawn: &Drawn) {
+fn nothing_ui(ui: &mut Ui, figure: &Figure) {
     ui.vertical_centered(|ui| {
         ui.add_space((ui.available_height() / 3.0 - 20.0).max(8.0));
         ui.heading("Nothing to draw");
-        let of_charts = drawn.figure.charts.iter().flat_map(|chart| &chart.notes);
-        for note in of_charts {
+        for note in figure.charts.iter().flat_map(|chart| &chart.notes) {
             ui.label(muted(ui, note));
         }
-        if drawn.figure.cells.is_empty() {
-            let reason = match drawn.figure.all_cells {
+        if figure.cells.is_empty() {
+            let reason = match figure.all_cells {
                 0 => "No run suits this study; metrics of traced runs are in the presets of metrics.",
                 _ => "No cell matches the filter.",
             };
@@ -117,16 +117,25 @@ pub fn table_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Command
         });
     });
     ui.add_space(GRID);
-    let Some(Ok(drawn)) = &figures.drawn else { return };
+    let Some(drawn) = &figures.drawn else { return };
+    let Tabled { figure, texts } = match &drawn.figure {
+        Ok(tabled) => tabled,
+        Err(message) => {
+            // Without a page, the preview says so.
+            if drawn.page.is_ok() {
+                ui.colored_label(palette(ui.visuals()).bad, format!("⚠ {message}"));
+            }
+            return;
+        }
+    };
     if figures.order.is_empty() {
         return;
     }
-    let figure = &drawn.figure;
     let table = CellTable {
         id: "figure",
         table: &figure.table,
-        texts: &drawn.texts,
-        places: &(0..drawn.texts.columns.len()).collect::<Vec<_>>(),
+        texts,
+        places: &(0..texts.columns.len()).collect::<Vec<_>>(),
         order: &figures.order,
         sort: &figures.sort,
         cells: &figure.cells,

@@ -100,15 +100,19 @@ fn execute(harness: &mut Harness<'static, (State, Vec<Command>)>) {
     settle(state);
 }
 
-fn drawn(state: &State) -> &Drawn {
-    state.own::<FiguresScreen>().drawn().unwrap().as_ref().unwrap()
+fn page(state: &State) -> &Page {
+    state.own::<FiguresScreen>().page().unwrap().as_ref().unwrap()
+}
+
+fn figure(state: &State) -> &Figure {
+    state.own::<FiguresScreen>().figure().unwrap()
 }
 
 /// The texts of a column of the table from the top, by the column's name with its unit.
 fn column(state: &State, name: &str) -> Vec<String> {
     let figures = state.own::<FiguresScreen>();
-    let texts = &drawn(state).texts;
-    let named = texts.named(&drawn(state).figure.table);
+    let texts = &figures.drawn.as_ref().unwrap().figure.as_ref().unwrap().texts;
+    let named = texts.named(&figure(state).table);
     let place = named.iter().position(|(_, known)| known == name).unwrap_or_else(|| panic!("{name}: {named:?}"));
     figures.order.iter().map(|row| texts.texts[*row][place].clone()).collect()
 }
@@ -119,8 +123,8 @@ fn the_picture_is_that_of_the_file_and_its_table_stands_below() {
     assert!(harness.query_by_label("Figure: Training time").is_some());
     harness.get_by_label("Cell fp32 · 1 GPU");
     let state = &harness.state().0;
-    let scene = &drawn(state).scene;
-    let image = &drawn(state).image;
+    let scene = &page(state).scene;
+    let image = &page(state).image;
     assert!((image.size[0] as f64 - scene.width * state.own::<FiguresScreen>().resolution).abs() < 1.0);
 }
 
@@ -146,17 +150,17 @@ fn the_table_has_units_and_intervals_and_is_sorted_and_copied_as_it_is_shown() {
 #[test]
 fn style_and_cells_are_chosen_by_clicks_and_the_picture_follows() {
     let mut harness = harness(state_with(Path::new("/s/study"), small()));
-    let before = drawn(&harness.state().0).scene.clone();
+    let before = page(&harness.state().0).scene.clone();
     for name in ["Width 178 mm", "Typeface Serif", "Palette Grey"] {
         click(&mut harness, name);
     }
-    let after = drawn(&harness.state().0).scene.clone();
+    let after = page(&harness.state().0).scene.clone();
     assert!(after.width > 2.0 * before.width && after.items != before.items);
     click(&mut harness, "Show fp16");
-    assert_eq!(drawn(&harness.state().0).figure.cells.len(), 2);
-    assert_eq!(drawn(&harness.state().0).figure.all_cells, 4);
+    assert_eq!(figure(&harness.state().0).cells.len(), 2);
+    assert_eq!(figure(&harness.state().0).all_cells, 4);
     click(&mut harness, "Show all");
-    assert_eq!(drawn(&harness.state().0).figure.cells.len(), 4);
+    assert_eq!(figure(&harness.state().0).cells.len(), 4);
 }
 
 #[test]
@@ -165,7 +169,7 @@ fn cells_that_compare_leaves_out_are_left_out_of_figures_that_choose_none_themse
     let study = Study { hidden: vec![("gpus".into(), crate::plan::Level::Integer(1))], ..Study::default() };
     state.execute(Command::from(crate::app::CompareCommand::Edit(Box::new(study), None)), &Context::default());
     settle(&mut state);
-    assert_eq!(drawn(&state).figure.cells.len(), 2);
+    assert_eq!(figure(&state).cells.len(), 2);
     let mut harness = harness(state);
     harness.get_by_label("As on Compare: without gpus = 1");
     harness.get_by_label("Filter cells").focus();
@@ -178,7 +182,7 @@ fn cells_that_compare_leaves_out_are_left_out_of_figures_that_choose_none_themse
         state.execute(command, &context);
     }
     settle(state);
-    assert_eq!(drawn(state).figure.cells.len(), 2, "fp16 on one GPU too");
+    assert_eq!(figure(state).cells.len(), 2, "fp16 on one GPU too");
 }
 
 #[test]
@@ -186,8 +190,7 @@ fn every_preset_is_drawn_or_says_why_not() {
     let mut state = state_with(Path::new("/s/study"), small());
     for preset in crate::figure::presets() {
         send(&mut state, FiguresCommand::Study(Box::new(preset.clone())));
-        let drawn = drawn(&state);
-        assert!(!drawn.is_empty() || !drawn.figure.notes().is_empty(), "{}", preset.name);
+        assert!(!page(&state).is_empty || !figure(&state).notes().is_empty(), "{}", preset.name);
     }
     let harness = harness(state);
     assert!(harness.query_by_label("Preset").is_some());
@@ -210,7 +213,7 @@ fn what_cannot_be_drawn_or_written_is_said_where_it_was_asked_for() {
     let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
     assert!(!good && message.contains("reading the plans"), "{message}");
     change(&mut state, |study| study.filter = "fp16 )".to_owned());
-    assert!(state.own::<FiguresScreen>().drawn().unwrap().as_ref().unwrap_err().contains("the filter, character 6"));
+    assert!(state.own::<FiguresScreen>().page().unwrap().as_ref().unwrap_err().contains("the filter, character 6"));
     let harness = harness(state);
     assert!(harness.query_by_label_contains("Filter: character 6").is_some());
     assert!(harness.query_by_label_contains("reading the plans").is_some());
@@ -232,8 +235,7 @@ fn a_figure_s_file_brings_back_what_it_shows_and_opens_its_session() {
         plans: vec![PlanText::default()],
     };
     let file = session.join("figures/scaling.svg");
-    let own = drawn(&state);
-    let bytes = encode(&own.scene, &own.figure.provenance(vec![origin]), PaperFormat::Svg).unwrap();
+    let bytes = encode(&page(&state).scene, &figure(&state).provenance(vec![origin]), PaperFormat::Svg).unwrap();
     write_file(&file, &bytes).unwrap();
     assert_eq!(read_file(&file).unwrap().study, state.own::<FiguresScreen>().study);
 
@@ -249,6 +251,11 @@ fn a_figure_s_file_brings_back_what_it_shows_and_opens_its_session() {
         ("scaling", "fp16")
     );
     assert!(requests.contains(&Request::OpenExisting(session.clone())), "{requests:?}");
+    let name = |state: &State| state.own::<FiguresScreen>().study.name.clone();
+    send(&mut state, FiguresCommand::Undo);
+    assert_eq!((&*name(&state), &*state.own::<FiguresScreen>().study.filter), ("times", ""));
+    send(&mut state, FiguresCommand::Redo);
+    assert_eq!(name(&state), "scaling");
 
     let lost = folder.path().join("lost.svg");
     std::fs::copy(&file, &lost).unwrap();
@@ -313,7 +320,7 @@ fn type_and(harness: &mut Harness<'static, (State, Vec<Command>)>, text: &str, k
 }
 
 fn words(state: &State) -> Vec<String> {
-    drawn(state).scene.texts().map(|text| text.text.clone()).collect()
+    page(state).scene.texts().map(|text| text.text.clone()).collect()
 }
 
 #[test]
@@ -385,13 +392,13 @@ fn two_bars_clicked_with_shift_get_a_bracket_with_the_verdict_and_the_side_names
     assert!(shown_words.iter().any(|word| word.contains("4.00×, ")), "{shown_words:?}");
     send(&mut harness.state_mut().0, FiguresCommand::Undo);
     assert!(harness.state().0.own::<FiguresScreen>().study.overrides.annotations.is_empty());
-    let cells: Vec<CellKey> = drawn(&harness.state().0).figure.cells.iter().map(|(key, _)| key.clone()).collect();
+    let cells: Vec<CellKey> = figure(&harness.state().0).cells.iter().map(|(key, _)| key.clone()).collect();
     for cell in [&cells[0], &cells[0], &cells[1], &cells[2]] {
         send(&mut harness.state_mut().0, FiguresCommand::Pick(cell.clone(), None));
     }
     let study = &harness.state().0.own::<FiguresScreen>().study;
     assert_eq!(study.overrides.annotations.len(), 1, "the same cell twice sets none");
-    assert!(drawn(&harness.state().0).figure.missing.is_empty(), "{:?}", drawn(&harness.state().0).figure.missing);
+    assert!(figure(&harness.state().0).missing.is_empty(), "{:?}", figure(&harness.state().0).missing);
 }
 
 #[test]
@@ -399,13 +406,13 @@ fn every_preset_has_parts_that_can_be_pointed_at_on_its_page() {
     let mut state = state_with(Path::new("/s/study"), small());
     for preset in crate::figure::presets() {
         send(&mut state, FiguresCommand::Study(Box::new(preset.clone())));
-        let drawn = drawn(&state);
-        let parts: Vec<_> = drawn.scene.pointed(1000).collect();
+        let (page, chart) = (page(&state), &figure(&state).charts[0]);
+        let parts: Vec<_> = page.scene.pointed(1000).collect();
         for (part, area) in &parts {
-            let is_on_page = area.left >= -0.1 && area.right() <= drawn.scene.width + 0.1;
+            let is_on_page = area.left >= -0.1 && area.right() <= page.scene.width + 0.1;
             assert!(is_on_page && area.width + area.height > 0.0, "{}: {part:?} {area:?}", preset.name);
         }
-        if !drawn.is_empty() && !drawn.figure.charts[0].y.name.is_empty() && drawn.figure.charts[0].has_values() {
+        if !page.is_empty && !chart.y.name.is_empty() && chart.has_values() {
             let y = crate::figure::AxisName::Y;
             let has_name = parts.iter().any(|(part, _)| *part == Part::AxisName(0, y));
             assert!(has_name, "{}", preset.name);
@@ -427,7 +434,7 @@ fn what_is_said_of_levels_stays_from_figure_to_figure() {
     assert!(words(&state).contains(&"half".to_owned()) && study.overrides.title.is_none());
     assert_eq!((study.overrides.levels.len(), study.order.len()), (1, 1));
     send(&mut state, FiguresCommand::Study(Box::new(preset("loss").unwrap())));
-    assert!(drawn(&state).figure.missing.is_empty(), "{:?}", drawn(&state).figure.missing);
+    assert!(figure(&state).missing.is_empty(), "{:?}", figure(&state).missing);
 }
 
 #[test]
@@ -436,17 +443,13 @@ fn a_change_of_the_figure_is_drawn_undone_and_copied_as_a_command() {
     let mut state = state_with(folder.path(), small());
     change(&mut state, |study| study.overrides.title = Some("A title".to_owned()));
     settle(&mut state);
-    let texts = |state: &State| -> Vec<String> {
-        let drawn = state.own::<FiguresScreen>().drawn().unwrap().as_ref().unwrap();
-        drawn.scene.texts().map(|text| text.text.clone()).collect()
-    };
-    assert!(texts(&state).contains(&"A title".to_owned()));
+    assert!(words(&state).contains(&"A title".to_owned()));
     let line = state.own::<FiguresScreen>().command_line(&state.desk).unwrap();
     assert!(line.contains("--title 'A title'"), "{line}");
     send(&mut state, FiguresCommand::Undo);
     settle(&mut state);
-    assert!(!texts(&state).contains(&"A title".to_owned()));
+    assert!(!words(&state).contains(&"A title".to_owned()));
     send(&mut state, FiguresCommand::Redo);
     settle(&mut state);
-    assert!(texts(&state).contains(&"A title".to_owned()));
+    assert!(words(&state).contains(&"A title".to_owned()));
 }

@@ -10,6 +10,7 @@ use eframe::egui::{
 use super::LiveCommand;
 use super::names::{breaking_between_parts, levels_alone};
 use super::scene::{running, swatch};
+use super::store::AUTOMATIC_RUNS;
 use crate::app::desk::Row;
 use crate::app::screens::live::View;
 use crate::app::theme::{GRID, palette};
@@ -66,11 +67,14 @@ pub fn listed(view: View<'_>) -> Vec<Listed<'_>> {
     running.chain(ended.map(|row| Listed::new(&row.run, row.state, Some(row)))).collect()
 }
 
-/// The finished runs that represent the session: the latest run of each cell, the latest cells first.
-pub fn latest_of_cells(rows: &[Row]) -> Vec<&str> {
+/// The finished runs that represent the session, in the order of the queue: the latest run of each cell, then the latest others.
+pub fn latest(rows: &[Row]) -> Vec<&str> {
     let mut cells = HashSet::new();
-    let finished = rows.iter().rev().filter(|row| row.state == RunState::Finished);
-    finished.filter(|row| cells.insert((&row.plan, &row.cells))).map(|row| &*row.run).collect()
+    let finished = rows.iter().enumerate().rev().filter(|(_, row)| row.state == RunState::Finished);
+    let (of_cells, others): (Vec<_>, Vec<_>) = finished.partition(|(_, row)| cells.insert((&row.plan, &row.cells)));
+    let mut latest: Vec<(usize, &Row)> = of_cells.into_iter().chain(others).take(AUTOMATIC_RUNS).collect();
+    latest.sort_by_key(|(place, _)| *place);
+    latest.into_iter().map(|(_, row)| &*row.run).collect()
 }
 
 /// Id of the filter field, for the key that focuses it.

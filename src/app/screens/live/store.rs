@@ -13,8 +13,8 @@ use crate::app::engine::{LiveBatch, RunCurves};
 
 /// Most runs whose curves are kept.
 pub(super) const KEPT_RUNS: usize = 16;
-/// Most running runs that are shown automatically.
-const AUTOMATIC_RUNS: usize = 4;
+/// Most runs that are shown automatically.
+pub(super) const AUTOMATIC_RUNS: usize = 4;
 /// Most batches of new data that wait until the recorded curves of a run are read.
 const WAITING_BATCHES: usize = 1000;
 /// Most values smoothed within a frame, which takes about a millisecond.
@@ -28,8 +28,6 @@ pub struct Chosen {
     /// Index of its colour and marker.
     pub slot: usize,
     automatic: bool,
-    /// Whether it is shown only because the user has chosen no run.
-    offered: bool,
 }
 
 /// A run whose recorded curves are being read.
@@ -52,6 +50,8 @@ pub struct Shelf {
     /// Runs in the order of their last update.
     order: Vec<String>,
     chosen: Vec<Chosen>,
+    /// Whether finished runs were shown beside those that run.
+    is_offered: bool,
     /// Running runs that the user has hidden.
     unwanted: Vec<String>,
     wanted: Vec<String>,
@@ -85,7 +85,7 @@ impl Shelf {
         self.unwanted.retain(|unwanted| unwanted != run);
         if on {
             if let Some(chosen) = self.chosen.iter_mut().find(|chosen| chosen.run == run) {
-                (chosen.automatic, chosen.offered) = (false, false);
+                chosen.automatic = false;
                 return;
             }
             self.add(run, false);
@@ -99,16 +99,21 @@ impl Shelf {
         }
     }
 
-    /// Shows runs that the user did not choose, if none is drawn and none was hidden.
-    pub fn offer<'a>(&mut self, runs: impl Iterator<Item = &'a str>) {
-        if !(self.chosen.is_empty() && self.unwanted.is_empty()) {
+    /// Shows finished runs, the oldest first, as far as there is room beside those that run: what is drawn is the same whether the window
+    /// was there while they ran or not. Once the user has chosen runs, none is added.
+    pub fn offer<'a>(&mut self, runs: impl FnOnce() -> Vec<&'a str>) {
+        let is_chosen_by_user = self.chosen.iter().any(|chosen| !chosen.automatic) || !self.unwanted.is_empty();
+        if self.is_offered || is_chosen_by_user {
             return;
         }
-        for run in runs.take(AUTOMATIC_RUNS) {
+        let runs = runs();
+        self.is_offered = !runs.is_empty();
+        let room = AUTOMATIC_RUNS.saturating_sub(self.chosen.len());
+        let new: Vec<&str> = runs.into_iter().filter(|run| self.choice(run).is_none()).collect();
+        for run in &new[new.len().saturating_sub(room)..] {
             self.add(run, true);
             self.want(run);
         }
-        self.chosen.iter_mut().for_each(|chosen| chosen.offered = true);
     }
 
     /// Hides all runs.
@@ -125,9 +130,11 @@ impl Shelf {
     }
 
     fn add(&mut self, run: &str, automatic: bool) {
+        // The place of a run in its session gives it the same colour whenever it is drawn, unless another one has it.
+        let place = place_in_session(run) % KEPT_RUNS;
         let is_free = |slot: &usize| self.chosen.iter().all(|chosen| chosen.slot != *slot);
-        let slot = (0..).find(is_free).unwrap_or(0);
-        self.chosen.push(Chosen { run: run.to_owned(), slot, automatic, offered: false });
+        let slot = (place..).find(is_free).unwrap_or(place);
+        self.chosen.push(Chosen { run: run.to_owned(), slot, automatic });
     }
 
     /// Reads the drawn runs again and drops all others, because steps may have been missed; the drawn runs stay visible until then.
@@ -161,7 +168,6 @@ impl Shelf {
                 self.want(&run);
             }
             if !self.unwanted.contains(&run) && self.choice(&run).is_none() {
-                self.chosen.retain(|chosen| !chosen.offered);
                 self.add(&run, true);
             }
         }
@@ -269,6 +275,12 @@ impl Shelf {
             track.catch_up();
         }
     }
+}
+
+/// How many runs were queued before one, by the number that its id begins with.
+fn place_in_session(run: &str) -> usize {
+    let number = run.split('-').next().and_then(|number| number.parse::<usize>().ok());
+    number.map_or(0, |number| number.saturating_sub(1))
 }
 
 fn append(curves: &mut Curves, batch: LiveBatch) {

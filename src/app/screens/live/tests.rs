@@ -186,7 +186,7 @@ fn a_session_that_is_opened_again_keeps_what_is_drawn_and_reads_it_anew() {
 }
 
 #[test]
-fn while_nothing_runs_the_latest_finished_runs_are_shown_until_one_starts_or_is_unticked() {
+fn the_latest_finished_runs_are_shown_beside_one_that_starts_until_they_are_unticked() {
     let mut idle = state();
     idle.desk.screen = ScreenName::LIVE;
     let mut requests = Vec::new();
@@ -198,7 +198,19 @@ fn while_nothing_runs_the_latest_finished_runs_are_shown_until_one_starts_or_is_
     assert_eq!(drawn(&idle), [RUN]);
     let started = LiveBatch { run: "0002-new".to_owned(), steps: vec![step(0, 1)], samples: Vec::new() };
     idle.take(UiEvent::Live(started));
-    assert_eq!(drawn(&idle), ["0002-new"], "a run that goes on takes their place");
+    assert_eq!(drawn(&idle), [RUN, "0002-new"]);
+    // The same is drawn where the window is opened while the run goes on.
+    let mut later = state();
+    later.take(UiEvent::Live(LiveBatch { run: "0002-new".to_owned(), steps: vec![step(0, 1)], samples: Vec::new() }));
+    later.desk.screen = ScreenName::LIVE;
+    later.poll(&Context::default());
+    let looks = |state: &State| {
+        let mut looks: Vec<(String, usize)> =
+            state.own::<LiveScreen>().shelf.chosen().map(|chosen| (chosen.run.clone(), chosen.slot)).collect();
+        looks.sort();
+        looks
+    };
+    assert_eq!(looks(&later), looks(&idle));
     let mut hidden = state();
     hidden.desk.screen = ScreenName::LIVE;
     execute(&mut hidden, LiveCommand::FocusFilter);

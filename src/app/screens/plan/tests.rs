@@ -695,6 +695,13 @@ fn a_machine_that_others_keep_busy_is_told_before_runs_are_launched() {
     window.state_mut().state.take(UiEvent::Queue(Arc::new(QueueView { rows: vec![row], ..QueueView::default() })));
     settle(&mut window);
     assert!(!says(&window));
+    // Those of another session are named even then.
+    window.state_mut().state.take(UiEvent::OtherSessions(vec![PathBuf::from("/home/me/sessions/night")]));
+    settle(&mut window);
+    assert!(window.query_by_label_contains("session night has runs on this machine: runs launched now").is_some());
+    window.state_mut().state.take(UiEvent::OtherSessions(Vec::new()));
+    settle(&mut window);
+    assert!(window.query_by_label_contains("has runs on this machine").is_none());
 }
 
 #[test]

@@ -5,12 +5,13 @@ use std::ops::Range;
 use eframe::egui::scroll_area::ScrollSource;
 use eframe::egui::{
     Align, Align2, Button, Color32, CursorIcon, FontId, Id, Layout, Mesh, PointerButton, Pos2, Rect, Response, Role,
-    ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
+    ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, UiBuilder, WidgetInfo, pos2, vec2,
 };
 
 use super::counters::Counter;
 use super::fold::fold_ui;
 use super::layout::{self, COUNTER, GAP, GROUP, Line, RUN, SHELF, items, lines, text_on, tick_text, ticks, time_text};
+use super::panes::{AXIS, Group, NAMES, Pane, Scale, groups};
 use super::{MOST_ITEMS, Pick, Shown, TimelineCommand, TimelineScreen};
 use crate::app::theme::{BODY, GRID, SMALL, palette};
 use crate::app::widgets::named;
@@ -18,12 +19,8 @@ use crate::app::words::bytes_text;
 use crate::figure::{grouped, significant};
 use crate::trace::{Class, Found, Item, Steps};
 
-/// Width of the names left of the rows.
-const NAMES: f32 = 184.0;
 /// Width of the triangle that folds rows.
 const FOLD: f32 = 18.0;
-/// Height of the axis.
-const AXIS: f32 = 20.0;
 /// From this width on, an event's name is written on it.
 const NAMED: f32 = 34.0;
 /// Distance from an event within which the pointer selects it, in points.
@@ -31,64 +28,66 @@ const REACH: f64 = 2.0;
 /// The same for a step between two values.
 const STEP_REACH: f64 = 4.0;
 
-/// Times and places on screen.
-#[derive(Clone, Copy)]
-struct Scale {
-    left: f32,
-    width: f32,
-    view: (i64, i64),
-}
-
-impl Scale {
-    fn x(self, at: i64) -> f32 {
-        let share = at.saturating_sub(self.view.0) as f64 / (self.view.1 - self.view.0).max(1) as f64;
-        self.left + (share * f64::from(self.width)).clamp(-1e5, 1e5) as f32
-    }
-
-    fn at(self, x: f32) -> i64 {
-        let share = f64::from(x - self.left) / f64::from(self.width.max(1.0));
-        self.view.0 + (share * (self.view.1 - self.view.0) as f64).round() as i64
-    }
-
-    fn ns_per_point(self) -> f64 {
-        (self.view.1 - self.view.0) as f64 / f64::from(self.width.max(1.0))
-    }
-}
-
-/// Draws axis and rows into the remaining space.
+/// Draws axes and rows into the remaining space.
 pub fn canvas_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<TimelineCommand>) {
     let room = ui.available_rect_before_wrap();
-    let scale = Scale { left: room.left() + NAMES, width: (room.width() - NAMES - 12.0).max(50.0), view: state.view };
-    let axis = Rect::from_min_size(pos2(scale.left, room.top()), vec2(scale.width, AXIS));
-    axis_ui(ui, scale, axis);
-    ui.allocate_space(vec2(room.width(), AXIS));
-    let rows = Rect::from_min_max(pos2(scale.left, axis.bottom()), pos2(scale.left + scale.width, room.bottom()));
-    let (lines, height) = lines(state);
+    let groups = groups(state, room);
+    let found = groups.iter().filter_map(|group| group_ui(ui, state, group, commands));
+    let hovered = found.last();
+    if hovered != state.hovered {
+        commands.push(TimelineCommand::Hover(hovered));
+    }
+    ui.advance_cursor_after_rect(room);
+}
+
+/// Draws panes that scroll together. Returns the event that the pointer rests on.
+fn group_ui(ui: &mut Ui, state: &TimelineScreen, group: &Group, commands: &mut Vec<TimelineCommand>) -> Option<Pick> {
+    let first = group.panes.first()?.runs.start;
     // Drawn first, since the names of rows take the pointer from it.
-    let response = ui.interact(rows, Id::unique("timeline-rows"), Sense::click_and_drag());
-    response.widget_info(|| {
-        let (from, to) = state.view;
-        WidgetInfo::labeled(Role::Canvas, true, format!("Timeline from {} to {}", time_text(from), time_text(to)))
-    });
-    let mut drawn = Vec::new();
-    let area = ScrollArea::vertical().id_salt("timeline-scroll").auto_shrink(false);
+    let responses: Vec<Response> = group.panes.iter().map(|pane| pane_ui(ui, state, pane)).collect();
+    let lines: Vec<(Vec<(Line, f32)>, f32)> = group.panes.iter().map(|pane| lines(state, pane.runs.clone())).collect();
+    let height = lines.iter().map(|(_, height)| *height).fold(0.0, f32::max);
+    let mut drawn: Vec<Vec<Drawn>> = group.panes.iter().map(|_| Vec::new()).collect();
+    let below = group.room.with_min_y(group.room.top() + AXIS);
+    let mut inner = ui.new_child(UiBuilder::new().max_rect(below));
+    let area = ScrollArea::vertical().id_salt(("timeline-scroll", first)).auto_shrink(false);
     // Dragging moves in time.
     area.scroll_source(ScrollSource {
         drag: Default::default(),
         ..ScrollSource::MOUSE_WHEEL | ScrollSource::SCROLL_BAR
     })
-    .show_viewport(ui, |ui, port| {
+    .show_viewport(&mut inner, |ui, port| {
         ui.set_height(height);
         let top = ui.max_rect().top();
-        for &(line, at) in &lines {
-            if at > port.bottom() || at + room.height() < port.top() - RUN {
-                continue;
+        for ((pane, (lines, _)), drawn) in group.panes.iter().zip(&lines).zip(&mut drawn) {
+            for &(line, at) in lines {
+                if at > port.bottom() || at + below.height() < port.top() - RUN {
+                    continue;
+                }
+                draw_line(ui, state, line, top + at, pane.scale, commands, drawn);
             }
-            draw_line(ui, state, line, top + at, scale, commands, &mut drawn);
         }
     });
-    guides(ui, state, scale, rows);
-    pointer(ui, state, &response, scale, &drawn, commands);
+    let mut hovered = None;
+    for ((pane, response), drawn) in group.panes.iter().zip(&responses).zip(&drawn) {
+        guides(ui, state, pane.scale, pane.rows);
+        hovered = hovered.or(pointer(ui, state, response, pane.scale, drawn, commands));
+    }
+    hovered
+}
+
+/// Draws the axis of a pane, and makes its rows answer the pointer.
+fn pane_ui(ui: &Ui, state: &TimelineScreen, pane: &Pane) -> Response {
+    axis_ui(ui, pane.scale, pane.axis);
+    let id = Id::unique("timeline-rows").with(pane.runs.start);
+    let response = ui.interact(pane.rows, id, Sense::click_and_drag());
+    response.widget_info(|| {
+        let (from, to) = state.view;
+        let only = state.runs.get(pane.runs.start).filter(|_| pane.runs.len() < state.runs.len());
+        let name = only.map_or(String::new(), |run| format!(" of {}", run.name));
+        WidgetInfo::labeled(Role::Canvas, true, format!("Timeline{name} from {} to {}", time_text(from), time_text(to)))
+    });
+    response
 }
 
 fn axis_ui(ui: &Ui, scale: Scale, axis: Rect) {
@@ -154,7 +153,7 @@ fn draw_line(
             let most = lane.live().map(|live| bytes_text(live.most()));
             let shown = most.as_ref().map_or_else(|| lane.name.clone(), |most| format!("{} ({most})", lane.name));
             let text = eframe::egui::RichText::new(shown).size(SMALL);
-            let inside = eframe::egui::UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
+            let inside = UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
             let mut child = ui.new_child(inside);
             child.spacing_mut().button_padding = vec2(GRID, 0.0);
             child.spacing_mut().interact_size.y = SHELF;
@@ -195,7 +194,7 @@ fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, command
     }
     let palette = palette(ui.visuals());
     ui.painter().rect_filled(rect.shrink2(vec2(0.0, 2.0)), 4.0, palette.card);
-    let mut inner = ui.new_child(eframe::egui::UiBuilder::new().max_rect(rect.shrink2(vec2(2.0 * GRID, GRID))));
+    let mut inner = ui.new_child(UiBuilder::new().max_rect(rect.shrink2(vec2(2.0 * GRID, GRID))));
     inner.spacing_mut().item_spacing.y = 0.0;
     inner.horizontal(|ui| {
         let (_, icon) = ui.allocate_space(vec2(FOLD - ui.spacing().item_spacing.x, ui.spacing().interact_size.y));
@@ -290,7 +289,7 @@ fn counter_ui(ui: &mut Ui, run: &Shown, counter: &Counter, rect: Rect, scale: Sc
     let full = format!("{} ({})", counter.name, counter.text(counter.full));
     let name = Rect::from_min_size(pos2(left + GRID, rect.top()), vec2(NAMES - 2.0 * GRID, COUNTER));
     let text = eframe::egui::RichText::new(&full).size(SMALL).color(palette.muted);
-    let inside = eframe::egui::UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
+    let inside = UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
     let label = ui.new_child(inside).add(eframe::egui::Label::new(text).truncate());
     let high = counter.text(counter.full);
     label.on_hover_text(format!("{}: {}the row is {high} high", counter.name, counter.about()));
@@ -428,7 +427,7 @@ fn event_at(state: &TimelineScreen, scale: Scale, drawn: &[Drawn], at: Pos2) -> 
     Some((Pick { run: place, found: Found { row, item } }, Rect::from_x_y_ranges(x, y)))
 }
 
-/// Handles hover, clicks, drags and the wheel.
+/// Handles hover, clicks, drags and the wheel. Returns the event that the pointer rests on.
 fn pointer(
     ui: &Ui,
     state: &TimelineScreen,
@@ -436,14 +435,11 @@ fn pointer(
     scale: Scale,
     drawn: &[Drawn],
     commands: &mut Vec<TimelineCommand>,
-) {
+) -> Option<Pick> {
     outline_selected(ui, state, scale, drawn);
     let hover = response.hover_pos();
     let hit = hover.and_then(|at| event_at(state, scale, drawn, at));
     let hovered = hit.map(|(pick, _)| pick);
-    if hovered != state.hovered {
-        commands.push(TimelineCommand::Hover(hovered));
-    }
     if let Some((pick, rect)) = hit {
         let painter = ui.painter_at(response.rect);
         painter.rect_stroke(rect.expand(0.5), 0.0, Stroke::new(1.5, ui.visuals().text_color()), StrokeKind::Outside);
@@ -491,6 +487,7 @@ fn pointer(
     {
         commands.push(TimelineCommand::Mark(Some(at)));
     }
+    hovered
 }
 
 fn outline_selected(ui: &Ui, state: &TimelineScreen, scale: Scale, drawn: &[Drawn]) {

@@ -2,8 +2,9 @@
 
 use eframe::egui::containers::menu::{MenuButton, MenuConfig};
 use eframe::egui::{Button, Id, Key, PopupCloseBehavior, ProgressBar, Ui, WidgetInfo, vec2};
+use strum::VariantArray;
 
-use super::{Anchor, TimelineCommand, layout, search_id};
+use super::{Anchor, Arrangement, TimelineCommand, layout, search_id};
 use crate::app::screens::timeline::View;
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{choice, fields_on_cards, main_button, muted, path_ui, strong, text_field};
@@ -21,6 +22,9 @@ pub fn bar_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) 
         open_ui(ui, view, commands);
         if !timeline.runs.is_empty() {
             anchor_ui(ui, view, commands);
+            if timeline.runs.len() > 1 {
+                arrangement_ui(ui, timeline.arrangement, commands);
+            }
             let mut button = |ui: &mut Ui, text: &str, hover: &str, command: TimelineCommand| {
                 let response = ui.button(text).on_hover_text(hover);
                 response.widget_info(|| crate::app::widgets::named(hover));
@@ -142,6 +146,16 @@ fn anchor_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
         let hover = "Places the selected event at time 0, and the first event of the same name in each other recording as well (X)";
         if ui.add_enabled(timeline.selected.is_some(), at_event).on_hover_text(hover).clicked() {
             commands.push(TimelineCommand::AlignAtSelected);
+        }
+    });
+}
+
+fn arrangement_ui(ui: &mut Ui, now: Arrangement, commands: &mut Vec<TimelineCommand>) {
+    choice(ui, "Arrange recordings (V)", now.name(), 132.0, |ui| {
+        for arrangement in Arrangement::VARIANTS {
+            if ui.selectable_label(now == *arrangement, arrangement.name()).clicked() {
+                commands.push(TimelineCommand::Arrange(*arrangement));
+            }
         }
     });
 }

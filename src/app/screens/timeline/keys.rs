@@ -31,6 +31,7 @@ impl TimelineScreen {
             (Key::M, TimelineCommand::Mark(Some(here.unwrap_or(centre)))),
             (Key::G, TimelineCommand::Align(next_anchor)),
             (Key::X, TimelineCommand::AlignAtSelected),
+            (Key::V, TimelineCommand::Arrange(self.arrangement.next())),
             (Key::E, TimelineCommand::Perfetto(self.row.map_or(0, |(run, _)| run))),
         ];
         list.into_iter().for_each(|(key, command)| keys.on(Modifiers::NONE, key, command));

@@ -44,14 +44,14 @@ pub fn shelf(row: &TimelineRow, shelf: u8) -> std::ops::Range<f32> {
     top..top + SHELF
 }
 
-/// All lines with their tops, and the total height.
-pub fn lines(state: &TimelineScreen) -> (Vec<(Line, f32)>, f32) {
+/// All lines of some runs with their tops, and the total height.
+pub fn lines(state: &TimelineScreen, runs: std::ops::Range<usize>) -> (Vec<(Line, f32)>, f32) {
     let (mut lines, mut at) = (Vec::new(), 0.0);
     let mut add = |line: Line, height: f32| {
         lines.push((line, at));
         at += height;
     };
-    for (place, run) in state.runs.iter().enumerate() {
+    for (place, run) in state.runs.iter().enumerate().skip(runs.start).take(runs.len()) {
         add(Line::Run(place), RUN);
         if state.is_run_folded(run) {
             continue;

@@ -629,7 +629,7 @@ fn ranks_and_recordings_fold_and_an_event_that_is_found_unfolds_its_rows() {
     let state = state_of(&[("a", a), ("b", b)], folder.path());
     let group = state.own::<TimelineScreen>().runs[0].timeline.rows()[0].group.clone();
     let all = state.own::<TimelineScreen>().rows().count();
-    let height = |harness: &Window| layout::lines(now(harness)).1;
+    let height = |harness: &Window| layout::lines(now(harness), 0..now(harness).runs.len()).1;
     let mut harness = harness(state);
     let whole = height(&harness);
     click(&mut harness, "Fold a");
@@ -660,4 +660,51 @@ fn ranks_and_recordings_fold_and_an_event_that_is_found_unfolds_its_rows() {
     send(&mut harness.state_mut().0, TimelineCommand::Find);
     assert_eq!(now(&harness).rows().count(), all, "both recordings were searched");
     assert_eq!(height(&harness), whole);
+}
+
+#[test]
+fn two_recordings_are_in_sight_below_each_other_and_side_by_side_at_the_same_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = [(1_000, 2_000); 40];
+    let files = ["a", "b"].map(|name| (name, ranges(folder.path(), &format!("{name}.events"), &steps)));
+    let mut harness = harness(state_of(&files, folder.path()));
+    let rows = |harness: &Window, name: &str| harness.get_by_label_contains(&format!("Timeline of {name} from")).rect();
+    assert!(harness.query_by_label_contains("Timeline of a").is_none(), "one list has one axis");
+
+    press(&mut harness, eframe::egui::Key::V);
+    assert_eq!(now(&harness).arrangement, Arrangement::Below);
+    let (a, b) = (rows(&harness, "a"), rows(&harness, "b"));
+    assert_eq!((a.x_range(), a.height().round()), (b.x_range(), b.height().round()));
+    assert!(a.bottom() < b.top() && b.bottom() < 740.0, "{a:?} {b:?}");
+
+    harness.get_by_label("Arrange recordings (V)").click();
+    harness.run_steps(3);
+    click(&mut harness, "side by side");
+    let (a, b) = (rows(&harness, "a"), rows(&harness, "b"));
+    assert_eq!((a.y_range(), a.width().round()), (b.y_range(), b.width().round()));
+    assert!(a.right() < b.left() && b.right() < 1176.0, "{a:?} {b:?}");
+
+    // A move in one moves both, and what is pointed at is found in the pane of its recording.
+    let before = now(&harness).view;
+    harness.event(Event::PointerMoved(b.center()));
+    press(&mut harness, eframe::egui::Key::D);
+    assert!(now(&harness).view.0 > before.0);
+    press(&mut harness, eframe::egui::Key::F);
+    let of_b = (0..60).find_map(|nth| {
+        harness.event(Event::PointerMoved(pos2(b.left() + b.width() * nth as f32 / 60.0, b.top() + 90.0)));
+        answer(&mut harness);
+        now(&harness).hovered
+    });
+    assert_eq!(of_b.map(|pick| pick.run), Some(1), "an event under the pointer");
+    harness.run_steps(2);
+    assert!(harness.state().1.is_empty(), "at rest nothing is asked for: {:?}", harness.state().1);
+
+    // The choice stays with other recordings.
+    send(&mut harness.state_mut().0, TimelineCommand::Close(1));
+    harness.run_steps(2);
+    assert!(harness.query_by_label_contains("Timeline of a").is_none(), "one recording needs no pane");
+    let (name, file) = files[1].clone();
+    send(&mut harness.state_mut().0, TimelineCommand::Open(file, name.to_owned()));
+    harness.run_steps(2);
+    assert!(harness.query_by_label_contains("Timeline of b").is_some());
 }

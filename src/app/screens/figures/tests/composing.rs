@@ -1,12 +1,13 @@
 //! Figures that join one of several panels: added, moved, removed, undone, of two sessions, exported and opened again.
 
 use super::*;
+use crate::app::engine::read_session;
 use crate::figure::Share;
 use crate::plan::Node;
 use crate::store::Store;
 
 fn texts(state: &State) -> Vec<String> {
-    drawn(state).scene.texts().map(|text| text.text.clone()).collect()
+    page(state).scene.texts().map(|text| text.text.clone()).collect()
 }
 
 fn composition(state: &State) -> &Composition {
@@ -48,7 +49,7 @@ fn the_shown_figure_joins_the_panels_which_are_moved_removed_and_brought_back_by
     click_below(&mut harness, "Add this figure as a panel");
     assert!(harness.query_by_label("Figure: Panels").is_some(), "the composed figure is shown");
     send(&mut harness.state_mut().0, FiguresCommand::Study(Box::new(preset("memory").unwrap())));
-    assert!(drawn(&harness.state().0).composed.is_none(), "a figure that changes is shown");
+    assert!(page(&harness.state().0).composed.is_none(), "a figure that changes is shown");
     harness.run();
     click_below(&mut harness, "Add this figure as a panel");
     assert_eq!(studies(&harness.state().0), ["times", "memory"]);
@@ -76,9 +77,7 @@ fn the_shown_figure_joins_the_panels_which_are_moved_removed_and_brought_back_by
     // The figure itself is a click away, and its table stays below.
     harness.run();
     click_below(&mut harness, "Show Figure");
-    assert!(
-        harness.query_by_label("Figure: Peak GPU memory").is_some() || drawn(&harness.state().0).composed.is_none()
-    );
+    assert!(harness.query_by_label("Figure: Peak GPU memory").is_some() || page(&harness.state().0).composed.is_none());
 }
 
 #[test]
@@ -93,7 +92,7 @@ fn panels_of_a_session_stay_when_another_one_is_opened_and_the_export_names_both
     send(&mut state, FiguresCommand::AddPanel);
     let sessions: Vec<&[String]> = composition(&state).panels.iter().map(|panel| &panel.sessions[..]).collect();
     assert_eq!(sessions, [["first"], ["second"]]);
-    assert_eq!(drawn(&state).composed.as_ref().unwrap().blank(), []);
+    assert_eq!(page(&state).composed.as_ref().unwrap().blank(), []);
 
     let file = folder.path().join("both.svg");
     send(&mut state, FiguresCommand::Path(file.display().to_string()));
@@ -104,19 +103,90 @@ fn panels_of_a_session_stay_when_another_one_is_opened_and_the_export_names_both
     assert_eq!(names, ["first", "second"]);
     let own = Composition { style: state.own::<FiguresScreen>().study.style, ..composition(&state).clone() };
     assert_eq!(written.composition, Some(own));
+}
 
-    // Opened where only one of its sessions is known, the panel of the other is blank and named, and nothing is written.
-    let mut state = state_with(&second, small());
+/// A session with runs on the disk, beside others.
+fn copied(folder: &Path) {
+    let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds/session");
+    assert!(std::process::Command::new("cp").arg("-r").args([&seed, folder]).status().unwrap().success());
+}
+
+/// Opens a session of the disk in place of the open one.
+fn open_stored(state: &mut State, folder: &Path) {
+    let records = Arc::new(read_session(folder).unwrap());
+    state.desk.opening = None;
+    state.desk.session = Some(OpenSession { folder: folder.to_owned(), read_only: None });
+    state.desk.records = records;
+    state.desk.tell(News::Records);
+    settle(state);
+}
+
+fn reasons(state: &State) -> Vec<(usize, String)> {
+    page(state).composed.as_ref().unwrap().blank()
+}
+
+#[test]
+fn a_composed_file_opens_one_session_and_reads_the_others_and_one_that_is_lost_is_named_in_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    let mut state = state_with(Path::new("/elsewhere/other"), Vec::new());
+    for session in [&first, &second] {
+        copied(session);
+        open_stored(&mut state, session);
+        send(&mut state, FiguresCommand::ShowPanels(false));
+        send(&mut state, FiguresCommand::AddPanel);
+    }
+    let file = folder.path().join("both.svg");
+    send(&mut state, FiguresCommand::Path(file.display().to_string()));
+    send(&mut state, FiguresCommand::Export);
+    assert_eq!(state.own::<FiguresScreen>().said, Some((format!("Written: {}", file.display()), true)));
+    let whole = texts(&state);
+
+    let mut state = state_with(Path::new("/elsewhere/other"), small());
+    let requests = send(&mut state, FiguresCommand::Open(file.clone()));
+    assert!(requests.contains(&Request::OpenExisting(first.clone())), "{requests:?}");
+    assert_eq!(reasons(&state), [(0, "session first is being opened".to_owned())]);
+    assert!(texts(&state).join(" ").contains("session first is being opened"), "it stands in its place");
+    open_stored(&mut state, &first);
+    assert_eq!((reasons(&state), texts(&state)), (Vec::new(), whole.clone()));
+
+    // What was there before comes back, and the file's figure with its sessions, whatever is open.
+    send(&mut state, FiguresCommand::Undo);
+    assert!(composition(&state).panels.is_empty());
+    open(&mut state, Path::new("/elsewhere/other"), small());
+    send(&mut state, FiguresCommand::Redo);
+    assert_eq!((reasons(&state), texts(&state)), (Vec::new(), whole));
+
+    std::fs::remove_dir_all(&second).unwrap();
+    let mut state = state_with(Path::new("/elsewhere/other"), small());
     send(&mut state, FiguresCommand::Open(file.clone()));
-    assert_eq!(composition(&state).panels.len(), 2);
-    let warnings = &drawn(&state).warnings;
-    assert!(warnings.iter().any(|one| one.starts_with("(a) is not drawn: session first is not open")), "{warnings:?}");
+    open_stored(&mut state, &first);
+    let [(1, reason)] = &reasons(&state)[..] else { panic!("{:?}", reasons(&state)) };
+    assert!(reason.starts_with("session second is not known here: put its folder beside "), "{reason}");
+    assert!(texts(&state).join(" ").contains("session second is not known here"), "{:?}", texts(&state));
+    // A figure that lacks a panel is not written.
     let before = std::fs::read(&file).unwrap();
     send(&mut state, FiguresCommand::Path(file.display().to_string()));
     send(&mut state, FiguresCommand::Export);
     let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
-    assert!(!good && message.contains("session first is not open"), "{message}");
+    assert!(!good && message.contains("session second is not known here"), "{message}");
     assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn a_half_typed_filter_of_the_figure_leaves_the_panels_in_sight() {
+    let mut state = state_with(Path::new("/s/study"), small());
+    send(&mut state, FiguresCommand::AddPanel);
+    let panels = texts(&state);
+    change(&mut state, |study| study.filter = "fp16 )".to_owned());
+    assert!(state.own::<FiguresScreen>().page().unwrap().is_err(), "the figure is shown, which has no cells");
+    send(&mut state, FiguresCommand::ShowPanels(true));
+    assert_eq!(texts(&state), panels);
+    send(&mut state, FiguresCommand::AddPanel);
+    assert_eq!(composition(&state).panels.len(), 1, "what is not drawn becomes no panel");
+    let harness = harness(state);
+    harness.get_by_label("Figure: Panels");
+    assert!(harness.query_by_label_contains("the filter, character 6").is_some(), "the table says why it is empty");
 }
 
 #[test]

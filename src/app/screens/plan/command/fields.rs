@@ -13,7 +13,7 @@ use crate::app::screens::plan::View;
 use crate::app::screens::plan::list::{Asked, Column, Field, List, error_ui, lines_ui, named, part_ui};
 use crate::app::theme::{GRID, SMALL, palette};
 use crate::app::widgets::{card, check_ui, muted, radio_ui, strong, text_field};
-use crate::plan::{Better, CommandTexts, GPUS, MeasureTexts};
+use crate::plan::{Better, Block, CommandTexts, GPUS, Key, MeasureTexts, Plan};
 
 /// Width of short fields.
 const SHORT: f32 = 120.0;
@@ -36,6 +36,9 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
                 .size(SMALL),
             );
         });
+        if let Some(text) = beside_others(view.own.plan()) {
+            ui.label(muted(ui, text).size(SMALL));
+        }
         let mut edited = texts.clone();
         let known: Vec<&str> = texts.factors.iter().map(|factor| factor.key.as_str()).collect();
         run_ui(ui, &mut edited.run, &known);
@@ -55,6 +58,21 @@ pub(in crate::app::screens::plan) fn command_ui(ui: &mut Ui, view: View<'_>, com
         trial_ui(ui, view, &mut asked);
     });
     commands.extend(asked.into_iter().map(Command::from));
+}
+
+/// What the program of a plan's first block is called beside those of the others, and what an edit of it changes.
+fn beside_others(plan: &Plan) -> Option<String> {
+    let key = |block: &Block| block.spec.command.as_ref().map(|command| command.name.clone());
+    let (own, mut others) = (key(&plan.first)?, plan.further.iter().filter_map(key).collect::<Vec<_>>());
+    others.sort();
+    others.dedup();
+    if others.contains(&own) {
+        return Some(format!(
+            "Other blocks run this program, {own}, too. A change gives this block a program of its own; the others keep theirs."
+        ));
+    }
+    let others = others.iter().map(Key::as_str).collect::<Vec<_>>().join(", ");
+    (!others.is_empty()).then(|| format!("This block's program is called {own}. Other blocks run {others}."))
 }
 
 /// The command, with its placeholders in colour.

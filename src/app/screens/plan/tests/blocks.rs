@@ -59,3 +59,29 @@ fn a_block_may_have_a_program_of_its_own_and_its_wrong_text_launches_nothing_whi
     execute(&mut window, PlanCommand::Block(1));
     assert!(says(&window, "unknown placeholder {lr}"));
 }
+
+#[test]
+fn a_program_of_two_blocks_is_edited_in_one_which_then_has_its_own_and_undo_joins_them_again() {
+    let mut window = window_of(Some(gpu_node(4)));
+    change(&mut window, None, |plan| *plan = Plan::new("blocks", image::spec()));
+    click(&mut window, "Workload Own program");
+    click(&mut window, "Copy this block");
+    let keys = |window: &Window| {
+        let plan = window.state().state.own::<PlanScreen>().document.plan();
+        plan.blocks().map(|block| block.spec.key.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&window), ["command", "command"]);
+    assert!(says(&window, "A change gives this block a program of its own"));
+    type_into(&mut window, "Command", " --fast");
+    assert_eq!(keys(&window), ["command", "command-2"], "{}", messages(&window));
+    assert!(says(&window, "This block's program is called command-2. Other blocks run command."));
+    let runs = |window: &Window| {
+        let plan = window.state().state.own::<PlanScreen>().document.plan();
+        let run = |block: &crate::plan::Block| block.spec.command.as_ref().unwrap().run.join(" ");
+        plan.blocks().map(run).collect::<Vec<_>>()
+    };
+    assert!(!runs(&window)[0].contains("--fast") && runs(&window)[1].contains("--fast"), "{:?}", runs(&window));
+    execute(&mut window, PlanCommand::Undo);
+    assert_eq!(keys(&window), ["command", "command"]);
+    assert_eq!(runs(&window)[0], runs(&window)[1]);
+}
