@@ -87,7 +87,8 @@ mod tests {
         let program = Program { command, repeat: 2, marker: String::new(), device: String::new() };
         let words = Words::new(&job, &program);
         let filled = words.command().map(|filled| filled.run);
-        let expected = ["40", "2", "3", "/sessions/one/runs/r7", "/sessions/one", &batch_size];
+        // The levels go first: they say one GPU.
+        let expected = ["40", "2", "1", "/sessions/one/runs/r7", "/sessions/one", &batch_size];
         assert_eq!(filled, Ok(expected.map(str::to_owned).to_vec()));
         let port = words.value("port");
         assert!(port.is_some() && words.value("port") == port, "a run has one port");
