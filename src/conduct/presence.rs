@@ -96,12 +96,12 @@ mod tests {
         let file = |name: &str| folder.path().join(name).with_extension(ENDING);
         let own = Presence::at(file("a"), &first).unwrap().unwrap();
         let other = Presence::at(file("b"), &second).unwrap().unwrap();
-        assert_eq!(present(folder.path(), Some(&file("a"))), [second.clone()]);
+        assert_eq!(present(folder.path(), Some(&file("a"))), std::slice::from_ref(&second));
         assert_eq!(present(folder.path(), None), [first.clone(), second.clone()]);
         assert!(Presence::at(file("b"), &second).unwrap().is_none(), "one conductor says it");
         fs::write(file("killed"), format!("{}\n/somewhere", machine())).unwrap();
         drop(other);
-        assert_eq!(present(folder.path(), Some(&file("a"))), [PathBuf::new(); 0]);
+        assert!(present(folder.path(), Some(&file("a"))).is_empty());
         assert_eq!(present(folder.path(), None), [first], "of the killed one nothing is told");
         drop(own);
         assert!(!file("a").exists());
@@ -113,7 +113,7 @@ mod tests {
         let path = folder.path().join("a").with_extension(ENDING);
         let presence = Presence::at(path.clone(), Path::new("/far")).unwrap();
         fs::write(&path, "another-machine\n/far").unwrap();
-        assert_eq!(present(folder.path(), None), [PathBuf::new(); 0]);
+        assert!(present(folder.path(), None).is_empty());
         drop(presence);
     }
 }

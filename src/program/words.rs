@@ -83,7 +83,7 @@ mod tests {
             .map(str::to_owned)
             .to_vec();
         let batch_size = job.levels.get("batch_size").map(ToString::to_string).unwrap_or_default();
-        let command = crate::plan::command::Command { run, ..Default::default() };
+        let command = command::Command { run, ..Default::default() };
         let program = Program { command, repeat: 2, marker: String::new(), device: String::new() };
         let words = Words::new(&job, &program);
         let filled = words.command().map(|filled| filled.run);

@@ -65,6 +65,7 @@ const PLANS: [&str; 46] = [
     "precision, layout and pinned memory",
     "precision, traced",
     "quickstart",
+    "slurm triad",
     "strategies on 1, 2 and 4 GPUs",
 ];
 
