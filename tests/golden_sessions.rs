@@ -509,7 +509,7 @@ fn a_reproduction_is_reported_as_markdown_as_one_page_of_html_and_as_latex() {
         markdown.contains("](figures/2503.15252-table-2.svg)") && markdown.contains("Total time, published"),
         "{markdown}"
     );
-    assert!(markdown.contains("multicard run --preset 2505.22905/fig-17 makes such runs"), "{markdown}");
+    assert!(markdown.contains("`multicard run --preset 2505.22905/fig-17` makes such runs"), "{markdown}");
     assert!(html.contains("<svg") && !html.contains("src=\""), "a page of its own");
     assert!(out.join("figures/2503.15252-table-2.pdf").is_file());
     let sorted = [
