@@ -351,10 +351,10 @@ mod tests {
         let back = texts.plan(&more).unwrap();
         assert_eq!((name(&back), &back), (vec!["command".to_owned(), "command".to_owned()], &plan));
         // What a program counts is a part of it, too.
-        let unit = CommandTexts { unit: "tokens".to_owned(), ..texts }.plan(&plan).unwrap();
+        let unit = CommandTexts { unit: "tokens".to_owned(), ..texts.clone() }.plan(&plan).unwrap();
         assert_eq!((name(&unit)[0].as_str(), unit.further[0].spec.unit.many.as_ref()), ("command-2", "units"));
         // A third program does not take the second one's name.
-        let mut three = edited.clone();
+        let mut three = edited;
         three.further.push(plan.first.clone());
         let third = run("python3 third.py").plan(&three.turned(2)).unwrap();
         assert_eq!(name(&third), ["command-3", "command", "command-2"]);
