@@ -130,7 +130,7 @@ mod tests {
     fn the_repeats_that_are_needed_are_those_of_the_normal_approximation_and_a_few_more() {
         let of_ten = |mean| Contrast { mean, error: 1.0 / 10_f64.sqrt(), freedom: 9.0 };
         let needed = |mean, margin| of_ten(mean).repeats_needed(1, 1, margin);
-        // Equality at alpha = 0.04: ((1.7507 + 0.8416) / 0.3)² = 74.7, of which ten exist.
+        // Equality at alpha = 0.04: ((1.7507 + 0.8416) / 0.3)² = 74.7 repeats are needed; there are ten.
         assert!(needed(0.0, 0.3).is_some_and(|more| (65..70).contains(&more)), "{:?}", needed(0.0, 0.3));
         // Difference, 0.02 on each side: ((2.0537 + 0.8416) / 0.3)² = 93.1.
         assert!(needed(0.3, 0.01).is_some_and(|more| (83..89).contains(&more)), "{:?}", needed(0.3, 0.01));

@@ -1,5 +1,5 @@
-//! Which sessions of this machine have runs now: each conductor says so beside its socket while it has, so that those of other sessions
-//! are not surprised by slower runs.
+//! Which sessions of this machine have runs now. While its session has runs, a conductor keeps a locked file beside its socket, so that
+//! users of other sessions learn that their runs will be slower.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -10,17 +10,18 @@ use crate::foreign;
 
 /// Ending of the files.
 const ENDING: &str = "runs";
-/// Paths are shorter.
+/// Files with longer paths are not read to their ends, in bytes.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// A session that has runs. Its file is locked while this value lives, so that what a killed conductor left tells nobody.
+/// A session that has runs. Its file is locked while this value lives. A file that a killed conductor left behind is not locked, and is
+/// ignored.
 pub(super) struct Presence {
     path: PathBuf,
     file: File,
 }
 
 impl Presence {
-    /// Says that a session has runs; `None` if it cannot be said, without which runs go on all the same.
+    /// Announces that a session has runs. `None` if the file cannot be written; runs do not depend on it.
     pub(super) fn of(session: &Path) -> Option<Self> {
         let path = socket_path(session).ok()?.with_extension(ENDING);
         own_folder(&path).ok()?;
@@ -50,7 +51,7 @@ impl Drop for Presence {
 
 /// The folders of the sessions of this user that have runs on this machine now, apart from `session`.
 pub fn other_sessions_with_runs(session: Option<&Path>) -> Vec<PathBuf> {
-    // Its file is known by its name: the folder may be written in other ways.
+    // The file is compared by its name, because a folder can be written in several ways.
     let own = session.and_then(|session| socket_path(session).ok());
     let any = socket_path(Path::new("/")).ok();
     let Some(folder) = any.as_deref().and_then(Path::parent) else { return Vec::new() };

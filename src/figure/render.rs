@@ -80,8 +80,8 @@ fn latex(table: &Table) -> String {
     format!("% \\usepackage{{booktabs, siunitx}}\n{tabular}{}", notes.collect::<String>())
 }
 
-/// Writes a table as one or more `tabular`s, without its notes: each has at most about so many characters in a line, and the columns of levels
-/// and counts at the start of each.
+/// Writes a table without its notes as one or more `tabular`s. A line of each takes about `characters` characters at most; wider tables are
+/// split, and each part begins with the columns of levels and counts.
 pub fn latex_parts(table: &Table, characters: usize) -> Vec<String> {
     let table = table.for_reading();
     let read = text_table(&table, &PLAIN);

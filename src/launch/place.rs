@@ -1,4 +1,4 @@
-//! Where groups are executed: what the follower and the launcher need to know of this machine and of a site's scheduler.
+//! Where groups are executed: the contract that this machine and a site's scheduler fulfil for the launcher and the follower.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -97,7 +97,7 @@ pub(super) struct IndexKeeper {
     samples: HashMap<String, SampleLog>,
     /// Runs whose logs were read up to their ends when they ended.
     sealed: HashSet<String>,
-    /// Sealed runs of which events came afterwards.
+    /// Sealed runs whose ranks sent events afterwards.
     late: BTreeSet<String>,
     /// Start of the open transaction.
     transaction_start: Option<Instant>,
