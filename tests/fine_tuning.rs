@@ -71,6 +71,11 @@ fn a_killed_run_of_sharded_ranks_continues_with_the_losses_of_one_that_was_not()
 }
 
 #[test]
+fn a_killed_run_of_ranks_with_whole_copies_continues_with_the_losses_of_one_that_was_not() {
+    continues(&PLAN.replace("rows = 40", "rows = 80\ngpus = 2\nsharding = \"ddp\""), 2);
+}
+
+#[test]
 fn a_killed_run_of_each_technique_continues_with_the_losses_of_one_that_was_not() {
     for levels in [
         "technique = \"qlora\"",
@@ -105,10 +110,12 @@ fn continues(plan: &str, ranks: usize) {
 
     let (mut command, session) = run_command(&killed, plan);
     let mut child = command.spawn().unwrap();
-    let reached = || losses(&session).keys().any(|(_, step)| *step > SAVE_EVERY as u64).then_some(());
-    wait_for(reached);
-    let pid = events(&session, "started")[0]["pid"].as_u64().unwrap();
-    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+    // At the worst moment: the steps before the checkpoint are not made again, so their events must have been written.
+    let runs = || fs::read_dir(session.join("runs")).into_iter().flatten().flatten();
+    wait_for(|| runs().any(|run| run.path().join("checkpoint/progress.json").exists()).then_some(()));
+    let pids: Vec<_> = events(&session, "started").iter().map(|event| event["pid"].to_string()).collect();
+    assert_eq!(pids.len(), ranks);
+    assert!(Command::new("kill").arg("-KILL").args(&pids).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let (mut command, session) = run_command(&killed, plan);
     let output = command.arg("--resume").output().unwrap();

@@ -143,6 +143,11 @@ impl Report {
         self.event(Event::Reading { key: key.into(), value, epoch, step })
     }
 
+    /// Passes to the system the steps and readings that wait to be written.
+    pub fn flush(&mut self) -> Result<(), Stop> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush()
+    }
+
     /// Writes why the rank failed.
     pub fn failed(&mut self, stop: &Stop) -> Result<(), Stop> {
         match stop {
@@ -161,11 +166,17 @@ impl Log {
         let written = serde_json::to_writer(&mut self.file, &line).map_err(io::Error::from);
         self.run = line.run;
         let written = written.and_then(|()| self.file.write_all(b"\n"));
-        let written = if may_wait { written } else { written.and_then(|()| self.file.flush()) };
-        if !may_wait {
-            self.flushed = Instant::now();
-        }
-        written.map_err(|source| Stop::Log { path: self.path.clone(), source })
+        written.map_err(|source| self.failed(source))?;
+        if may_wait { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<(), Stop> {
+        self.flushed = Instant::now();
+        self.file.flush().map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> Stop {
+        Stop::Log { path: self.path.clone(), source }
     }
 }
 
@@ -201,6 +212,17 @@ mod tests {
         let line: EventLine = serde_json::from_str(&text).unwrap();
         assert_eq!((line.run.as_str(), line.rank), ("run-1", 2));
         assert_eq!(line.event, Event::Warning { message: "so".into() });
+    }
+
+    #[test]
+    fn steps_wait_to_be_written_until_they_are_flushed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = Report::open(folder.path(), "run-1", 0).unwrap();
+        let lines = || std::fs::read_to_string(log_path(folder.path(), 0)).unwrap().lines().count();
+        report.reading("loss", 2.0, Some(1), Some(1)).unwrap();
+        assert_eq!(lines(), 0);
+        report.flush().unwrap();
+        assert_eq!(lines(), 1);
     }
 
     #[test]

@@ -373,27 +373,27 @@ impl<T: Task> Run<'_, T> {
         if usable { Ok(whole) } else { Err(not_finite(self.step, "the loss scale has collapsed")) }
     }
 
-    /// Writes a checkpoint if one is due.
+    /// Writes a checkpoint if one is due. A resumed run does not repeat the steps before it, so every rank has written its events of
+    /// these steps before the checkpoint replaces the previous one. No rank's next step contains the wait for it.
     fn keep_checkpoint(&mut self, epoch: u32, sums: &mut Sums) -> Result<(), Stop> {
         let due = self.trainer.task().save_every().is_some_and(|every| self.step.is_multiple_of(every));
-        let rank = self.rank.place.rank;
-        let part = self.trainer.strategy().is_sharded().then_some(rank);
-        if !due || (rank > 0 && part.is_none()) {
+        if !due {
             return Ok(());
         }
         self.report_steps(epoch, true, sums)?;
+        self.report.flush()?;
+        let rank = self.rank.place.rank;
+        let part = self.trainer.strategy().is_sharded().then_some(rank);
         let keeper = Keeper::new(self.rank.job, self.step);
         let kept = |outcome: Result<(), String>| outcome.map_err(|text| Stop::engine(&text));
         if rank == 0 {
             kept(keeper.begin())?;
         }
-        if part.is_some() {
-            meet(self.rank, self.watchdog.as_ref())?;
+        meet(self.rank, self.watchdog.as_ref())?;
+        if rank == 0 || part.is_some() {
+            kept(keeper.write(part, &self.trainer.state()?))?;
         }
-        kept(keeper.write(part, &self.trainer.state()?))?;
-        if part.is_some() {
-            meet(self.rank, self.watchdog.as_ref())?;
-        }
+        meet(self.rank, self.watchdog.as_ref())?;
         if rank == 0 {
             kept(keeper.end())?;
         }
