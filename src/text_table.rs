@@ -20,6 +20,23 @@ impl Field {
             Self::Ready(ready) => ready.clone(),
         }
     }
+
+    /// About how many characters it shows: of the longest line, without the commands of LaTeX.
+    fn shown_length(&self) -> usize {
+        let ready = match self {
+            Self::Text(text) => return text.chars().count(),
+            Self::Ready(ready) => ready,
+        };
+        let shown = |line: &str| {
+            let mut is_command = false;
+            let is_shown = |character: &char| {
+                is_command = *character == '\\' || (is_command && character.is_alphabetic());
+                !is_command && !"{}$".contains(*character)
+            };
+            line.chars().filter(is_shown).count()
+        };
+        ready.split("\\\\").map(shown).max().unwrap_or(0)
+    }
 }
 
 impl From<&str> for Field {
@@ -112,17 +129,24 @@ impl TextTable {
     /// As a `tabular` of LaTeX with rules of booktabs. Columns of long texts wrap, which needs the package array.
     pub fn latex(&self) -> String {
         let (head, rows) = (latex_line(&self.head), self.latex_rows());
-        let columns = self.latex_columns();
+        let columns = self.latex_columns(&vec![WRAPPED_EM; self.head.len()]);
         format!("\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head}\\midrule\n{rows}\\bottomrule\n\\end{{tabular}}\n")
     }
 
-    /// As a `longtable` of LaTeX, which goes on over pages and repeats its headings on each.
-    pub fn latex_pages(&self) -> String {
+    /// As a `longtable` of LaTeX, which goes on over pages and repeats its headings on each. Its lines are `line_em` wide: columns of
+    /// long texts share the room that the others leave.
+    pub fn latex_pages(&self, line_em: usize) -> String {
         let (head, rows) = (latex_line(&self.head), self.latex_rows());
-        let columns = self.latex_columns();
+        let columns = self.latex_columns(&self.shared_em(line_em));
         format!(
             "\\begin{{longtable}}{{{columns}}}\n\\toprule\n{head}\\midrule\n\\endhead\n{rows}\\bottomrule\n\\end{{longtable}}\n"
         )
+    }
+
+    /// The width of its lines in LaTeX if columns of long texts are as narrow as can be read.
+    pub fn least_em(&self) -> usize {
+        let column = |place: usize| if self.is_long(place) { WRAPPED_EM } else { self.widest_em(place) };
+        (0..self.head.len()).map(|place| column(place) + BETWEEN_EM).sum()
     }
 
     /// How many characters the widest text of a column takes, wrapped as in LaTeX.
@@ -140,22 +164,49 @@ impl TextTable {
         self.rows.iter().map(|row| latex_line(row)).collect()
     }
 
-    fn latex_columns(&self) -> String {
-        let is_long = |place: usize| {
-            self.rows.iter().any(|row| matches!(&row[place], Field::Text(text) if text.chars().count() > WRAPPED_FROM))
-        };
-        let column = |(place, side): (usize, char)| match side {
-            'l' if is_long(place) => format!(">{{\\raggedright\\arraybackslash}}p{{{WRAPPED_EM}em}}"),
-            side => side.to_string(),
+    /// The columns with their alignment; those of long texts have these widths.
+    fn latex_columns(&self, wrapped_em: &[usize]) -> String {
+        let column = |(place, side): (usize, char)| {
+            if self.is_long(place) {
+                format!(">{{\\raggedright\\arraybackslash}}p{{{}em}}", wrapped_em[place])
+            } else {
+                side.to_string()
+            }
         };
         self.sides.chars().enumerate().map(column).collect()
+    }
+
+    /// Whether the texts of a column wrap in LaTeX.
+    fn is_long(&self, place: usize) -> bool {
+        let is_long =
+            |row: &Vec<Field>| matches!(&row[place], Field::Text(text) if text.chars().count() > WRAPPED_FROM);
+        self.sides.chars().nth(place) == Some('l') && self.rows.iter().any(is_long)
+    }
+
+    /// The widths of all columns in lines of `line_em`: columns of long texts share the room by the mean length of their texts.
+    fn shared_em(&self, line_em: usize) -> Vec<usize> {
+        let room = line_em.saturating_sub(self.least_em());
+        let letters = |place: usize| self.rows.iter().map(|row| row[place].shown_length()).sum::<usize>();
+        let all: usize = (0..self.head.len()).filter(|place| self.is_long(*place)).map(letters).sum();
+        let share = |place: usize| WRAPPED_EM + room * letters(place) / all.max(1);
+        (0..self.head.len())
+            .map(|place| if self.is_long(place) { share(place) } else { self.widest_em(place) })
+            .collect()
+    }
+
+    /// About the width of a column whose texts do not wrap.
+    fn widest_em(&self, place: usize) -> usize {
+        let fields = std::iter::once(&self.head).chain(&self.rows).map(|fields| fields[place].shown_length());
+        fields.max().unwrap_or(0).div_ceil(2)
     }
 }
 
 /// Texts of LaTeX's tables wrap if one of their column has more characters.
 const WRAPPED_FROM: usize = 30;
-/// How wide they then are, in em: some 20 characters.
+/// How wide they then are at least, in em: some 20 characters.
 const WRAPPED_EM: usize = 10;
+/// The room between two columns, in em.
+const BETWEEN_EM: usize = 1;
 
 fn latex_line(fields: &[Field]) -> String {
     join(fields, " & ", latex_text) + " \\\\\n"
@@ -276,9 +327,21 @@ mod tests {
         table.row(["a note of more characters than a column has".into(), 2_usize.into()]);
         let wrapped = "{>{\\raggedright\\arraybackslash}p{10em}r}\n\\toprule\nNote & Value \\\\\n\\midrule\n";
         assert!(table.latex().starts_with(&format!("\\begin{{tabular}}{wrapped}")), "{}", table.latex());
-        let pages = table.latex_pages();
+        let pages = table.latex_pages(0);
         assert!(pages.starts_with(&format!("\\begin{{longtable}}{wrapped}\\endhead\n")), "{pages}");
         assert_eq!(latex_text("run --preset x---y"), "run -{}-{}preset x-{}-{}-y");
+    }
+
+    #[test]
+    fn long_texts_share_the_line_that_short_ones_leave() {
+        let mut table = TextTable::new("lrll", ["Place", "Value", "Levels", "Note"]);
+        let value = Field::Ready("\\num{1.25} [\\num{1.20}, \\num{1.30}]".to_owned());
+        assert_eq!(value.shown_length(), "1.25 [1.20, 1.30]".len());
+        table.row(["Table 2".into(), value, "x".repeat(40).into(), "y".repeat(120).into()]);
+        assert_eq!(table.least_em(), 4 + 9 + 10 + 10 + 4);
+        let columns = "{lr>{\\raggedright\\arraybackslash}p{15em}>{\\raggedright\\arraybackslash}p{25em}}";
+        let pages = table.latex_pages(57);
+        assert!(pages.starts_with(&format!("\\begin{{longtable}}{columns}\n")), "{pages}");
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn progress_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
     if let Some(reason) = far.and_then(|session| session.read_only.as_ref()) {
         // On every screen, since what it shows is out of date until there is a connection again.
         let text = RichText::new(format!("⚠ {reason}")).color(palette(ui.visuals()).warning);
-        ui.add(Label::new(text).truncate()).on_hover_text(reason);
+        ui.add(Label::new(text).truncate().show_tooltip_when_elided(false)).on_hover_text(reason);
     }
     if !queue.is_active() {
         return;

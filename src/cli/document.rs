@@ -1,5 +1,7 @@
 //! A text of headings, paragraphs, lists, tables and pictures, written as Markdown, as one page of HTML, and as LaTeX.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
@@ -60,6 +62,47 @@ impl Document {
         if !items.is_empty() {
             self.0.push(Part::List(items));
         }
+    }
+
+    /// Takes out the notes that several tables share, and returns each once with its number, to which the tables then refer. Notes that
+    /// change how a table's rows are read stay with it.
+    pub(super) fn share_notes(&mut self) -> Vec<String> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let can_be_shared = |table: &&Table, note: &str| !table.lead.iter().any(|lead| lead == note);
+        for table in self.tables() {
+            for note in table.notes.iter().filter(|note| can_be_shared(&table, note)) {
+                *counts.entry(note).or_default() += 1;
+            }
+        }
+        let is_shared = |table: &&Table, note: &str| can_be_shared(table, note) && counts.get(note) > Some(&1);
+        let mut shared: Vec<String> = Vec::new();
+        for table in self.tables() {
+            for note in table.notes.iter().filter(|note| is_shared(&table, note)) {
+                if !shared.contains(note) {
+                    shared.push(note.clone());
+                }
+            }
+        }
+        let numbers: BTreeMap<&str, usize> = shared.iter().map(String::as_str).zip(1..).collect();
+        for part in &mut self.0 {
+            let Part::Table(table) = part else { continue };
+            let lead = table.lead.clone();
+            let is_own = |note: &String| lead.contains(note) || !numbers.contains_key(note.as_str());
+            let (own, others): (Vec<String>, Vec<String>) = table.notes.drain(..).partition(is_own);
+            table.notes = own;
+            if !others.is_empty() {
+                let numbers: Vec<String> = others.iter().map(|note| format!("N{}", numbers[note.as_str()])).collect();
+                table.notes.push(format!("shared notes, at the end: {}", numbers.join(", ")));
+            }
+        }
+        (1..).zip(&shared).map(|(number, note)| format!("N{number}: {note}")).collect()
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Table(table) => Some(&**table),
+            _ => None,
+        })
     }
 
     /// The document as Markdown, with links to the files of its pictures.
@@ -151,24 +194,23 @@ impl Document {
     /// The document as LaTeX, which includes its pictures as PDF files from the folder `figures`.
     pub(super) fn latex(&self) -> String {
         let mut text = PREAMBLE.to_owned();
-        for part in &self.0 {
+        for (place, part) in self.0.iter().enumerate() {
             text += &match part {
                 Part::Heading(1, heading) => {
                     format!("\\title{{{}}}\n\\date{{}}\n\\author{{}}\n\\maketitle\n", latex_text(heading))
                 }
                 Part::Heading(level, heading) => {
                     let command = ["section", "subsection", "subsubsection"][usize::from((*level).clamp(2, 4)) - 2];
-                    format!("\\{command}*{{{}}}\n", latex_text(heading))
+                    let room = self.room_below(place);
+                    format!("\\needspace{{{room}\\textheight}}\n\\{command}*{{{}}}\n", latex_text(heading))
                 }
                 Part::Paragraph(paragraph) => format!("{}\n", latex_prose(paragraph)),
                 Part::List(items) => latex_list(items),
                 Part::Table(table) => {
-                    let parts = figure::latex_parts(table, LINE).into_iter().map(|part| latex_table(&part));
-                    parts.collect::<String>() + &latex_list(&table.notes)
+                    let parts = figure::latex_parts(table, LINE).into_iter();
+                    parts.map(|part| latex_table(&part)).collect::<String>() + &latex_list(&table.notes)
                 }
-                Part::Values(table) => {
-                    format!("{{\\footnotesize\\setlength{{\\tabcolsep}}{{4pt}}\n{}}}\n", table.latex_pages())
-                }
+                Part::Values(table) => latex_pages(table),
                 Part::Lines { title, text } => {
                     let lines: Vec<String> =
                         text.lines().map(|line| format!("\\texttt{{{}}}", latex_text(line))).collect();
@@ -177,13 +219,19 @@ impl Document {
                 Part::Files(_) => String::new(),
                 Part::Picture { name, .. } => {
                     format!(
-                        "\\begin{{center}}\\includegraphics[max width=\\linewidth]{{figures/{name}.pdf}}\\end{{center}}\n"
+                        "\\begin{{center}}\\includegraphics[max width=\\linewidth, max height={PICTURE}\\textheight]{{figures/{name}.pdf}}\\end{{center}}\n"
                     )
                 }
             };
             text.push('\n');
         }
         text + "\\end{document}\n"
+    }
+
+    /// The part of a page that a heading needs, so that it stays with the picture below it.
+    fn room_below(&self, heading: usize) -> f64 {
+        let below = self.0[heading + 1..].iter().take_while(|part| !matches!(part, Part::Heading(..)));
+        if below.take(2).any(|part| matches!(part, Part::Picture { .. })) { PICTURE + 0.1 } else { 0.12 }
     }
 }
 
@@ -272,7 +320,7 @@ fn longest_run(text: &str) -> usize {
 
 const PREAMBLE: &str = "% Packages of Debian: texlive-latex-extra, texlive-science, lmodern.\n\\documentclass[10pt,a4paper]{article}\n\
                         \\usepackage[T1]{fontenc}\n\\usepackage[utf8]{inputenc}\n\\usepackage{lmodern}\n\
-                        \\usepackage[margin=20mm]{geometry}\n\\usepackage{array, booktabs, longtable, siunitx, graphicx}\n\
+                        \\usepackage[margin=20mm]{geometry}\n\\usepackage{array, booktabs, longtable, siunitx, graphicx, needspace, pdflscape}\n\
                         \\usepackage[export]{adjustbox}\n\\setlength{\\parindent}{0pt}\n\\setlength{\\parskip}{0.5em}\n\
                         \\begin{document}\n\\sloppy\n";
 
@@ -289,17 +337,56 @@ fn latex_list(items: &[String]) -> String {
 /// Characters in a line of a table that is set as small as its notes.
 const LINE: usize = 105;
 
-/// A `tabular`, shrunk to the width and height of the page where it is larger.
-fn latex_table(tabular: &str) -> String {
+/// Rows of a table that fit on a page together.
+const ROWS: usize = 30;
+/// The greatest height of a picture, as a part of the page.
+const PICTURE: f64 = 0.5;
+/// The width of a line in em of small print, on a page and on one that is turned.
+const LINE_EM: usize = 56;
+const TURNED_LINE_EM: usize = 86;
+
+/// A `tabular`, shrunk to the width of the page where it is wider; a long table goes on over pages.
+fn latex_table(table: &TextTable) -> String {
+    if table.len() > ROWS {
+        return latex_pages(table);
+    }
+    let tabular = table.latex();
     format!(
-        "\\begin{{center}}\\small\\begin{{adjustbox}}{{max width=\\linewidth, max totalheight=0.95\\textheight}}\n{tabular}\\end{{adjustbox}}\\end{{center}}\n"
+        "\\begin{{center}}\\small\\begin{{adjustbox}}{{max width=\\linewidth}}\n{tabular}\\end{{adjustbox}}\\end{{center}}\n"
     )
+}
+
+/// A `longtable` in small print, on turned pages if it is wide.
+fn latex_pages(table: &TextTable) -> String {
+    let small =
+        |line_em| format!("{{\\footnotesize\\setlength{{\\tabcolsep}}{{4pt}}\n{}}}\n", table.latex_pages(line_em));
+    if table.least_em() <= LINE_EM {
+        return small(LINE_EM);
+    }
+    format!("\\begin{{landscape}}\n{}\\end{{landscape}}\n", small(TURNED_LINE_EM))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::text_table::Field;
+
+    #[test]
+    fn notes_of_several_tables_are_written_once_unless_they_change_how_rows_are_read() {
+        let table = |notes: [&str; 3], lead: &str| {
+            let notes = notes.map(str::to_owned).to_vec();
+            let lead = vec![lead.to_owned()];
+            let (columns, rows) = (Vec::new(), Vec::new());
+            Part::Table(Box::new(Table { study: String::new(), columns, rows, notes, lead }))
+        };
+        let notes = ["quick runs", "held: fp32", "of 3 runs"];
+        let mut document =
+            Document(vec![table(notes, "quick runs"), table(["of 3 runs", "quick runs", "own"], "quick runs")]);
+        assert_eq!(document.share_notes(), ["N1: of 3 runs"]);
+        let left: Vec<&[String]> = document.tables().map(|table| &*table.notes).collect();
+        assert_eq!(left[0], ["quick runs", "held: fp32", "shared notes, at the end: N1"]);
+        assert_eq!(left[1], ["quick runs", "own", "shared notes, at the end: N1"]);
+    }
 
     #[test]
     fn each_format_writes_every_part_and_lets_no_text_act() {

@@ -1,6 +1,7 @@
 //! The report of a reproduction: both papers' tables and figures in their order, published beside measured, what deviates, claims with
 //! verdicts, contradictions.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -9,11 +10,11 @@ use super::claims::judged;
 use super::document::{Document, Part};
 use super::material::Material;
 use super::{OK, Outcome, say, session_folder};
-use crate::analysis::{Cell, RunSummary, Source, cells_of};
+use crate::analysis::{Cell, Recording, RunSummary, Source, cells_of};
 use crate::figure::paper::{self, Origin, PaperFormat};
 use crate::figure::{self, CellValue, Chart, Row, Study, capitalised, claims_table, counted};
 use crate::papers::{self, Artefact, Bound, Judgement, Paper, PublishedValue, Verdict};
-use crate::plan::{Key, Level, RunState};
+use crate::plan::{Key, Level, Mode, RunState};
 use crate::text_table::TextTable;
 
 /// Writes the report of several sessions into a folder.
@@ -67,6 +68,11 @@ impl Report<'_> {
             format!("{}, {}: {}{check}", one.paper, one.place, one.what)
         };
         document.list(papers::contradictions().iter().map(contradiction).collect());
+        let shared = document.share_notes();
+        if !shared.is_empty() {
+            document.heading(2, "Notes that several tables share");
+            document.list(shared);
+        }
         document.heading(2, "Methods");
         let origins: Vec<Origin> = self.materials.iter().map(|one| one.origin.clone()).collect();
         document.paragraph(figure::methods(&sources, &Study::default(), &origins));
@@ -162,8 +168,7 @@ impl Report<'_> {
     ) -> Result<bool, Box<dyn Error>> {
         let id = artefact.id();
         let study = figure::preset(&id)?;
-        let own: Vec<(&str, Vec<RunSummary>)> =
-            sources.iter().map(|source| (source.session, runs_of(artefact, source))).collect();
+        let own = runs_of(artefact, sources);
         let sources: Vec<Source> = own.iter().map(|(session, runs)| Source { session, runs, reports: &[] }).collect();
         let figure = figure::figure(&sources, &study)?;
         if figure.cells.is_empty() {
@@ -198,17 +203,46 @@ impl Report<'_> {
     }
 }
 
-/// The runs of a session that belong to cells of a table or figure and do its amount of work. Other deviations are allowed, but images of
-/// 500 px say nothing about a figure of 700 px.
-fn runs_of(artefact: &'static Artefact, source: &Source) -> Vec<RunSummary> {
-    let cells = cells_of(&[Source { session: "", reports: &[], ..*source }]);
+/// By session, the runs that a table or figure shows: those that do the work which the paper states, as near to its settings as any session
+/// has them. Images of 500 px say nothing about a figure of 700 px.
+///
+/// A cell of the paper may have cells of several sessions. The ones with the fewest other settings are shown, and among equals those of the
+/// session that has most of the paper's cells. Recorded runs and full runs of a companion plan measure something else and are chosen apart.
+fn runs_of<'a>(artefact: &'static Artefact, sources: &[Source<'a>]) -> Vec<(&'a str, Vec<RunSummary>)> {
+    let plain: Vec<Source> = sources.iter().map(|source| Source { reports: &[], ..*source }).collect();
+    let cells = cells_of(&plain);
     let deviations = papers::deviations(artefact, &cells);
-    let is_of_paper = |(place, _): &(usize, &Cell)| {
-        artefact.plan().is_some() && deviations.is_of_paper(*place) && deviations.is_stated_work(*place)
+    let has_companion = artefact.companion_id().is_some();
+    let belonging: Vec<(PaperCell, &Cell, usize)> = cells
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| deviations.is_stated_work(*index))
+        .filter_map(|(index, cell)| {
+            let is_recorded = cell.recording() != Recording::Plain;
+            let is_full = has_companion && cell.mode() == Mode::Full;
+            let paper_cell = (deviations.places.get(index).copied().flatten()?, is_recorded, is_full);
+            Some((paper_cell, cell, deviations.of_cells[index].as_ref().map_or(0, Vec::len)))
+        })
+        .collect();
+    let paper_cells_of = |session: &str| {
+        let own = belonging.iter().filter(|(_, cell, _)| cell.session == session).map(|(paper_cell, ..)| paper_cell);
+        own.collect::<BTreeSet<_>>().len()
     };
-    let own = cells.iter().enumerate().filter(is_of_paper);
-    own.flat_map(|(_, cell)| cell.runs.iter().map(|run| (*run).clone())).collect()
+    let rank = |cell: &Cell, deviations: usize| (deviations, Reverse(paper_cells_of(cell.session)));
+    let is_nearest = |(paper_cell, cell, deviations): &&(PaperCell, &Cell, usize)| {
+        let rivals = belonging.iter().filter(|(other, ..)| other == paper_cell);
+        rivals.map(|(_, cell, deviations)| rank(cell, *deviations)).min() == Some(rank(cell, *deviations))
+    };
+    let nearest: Vec<&Cell> = belonging.iter().filter(is_nearest).map(|(_, cell, _)| *cell).collect();
+    let runs = |session: &str| {
+        let own = nearest.iter().filter(|cell| cell.session == session);
+        own.flat_map(|cell| cell.runs.iter().map(|run| (*run).clone())).collect()
+    };
+    sources.iter().map(|source| (source.session, runs(source.session))).collect()
 }
+
+/// A cell of a paper: its place in the plan, whether the runs were recorded, and whether they are full runs of a companion plan.
+type PaperCell = (usize, bool, bool);
 
 /// The numbers that a paper prints in a table or figure, one in each row, below a line with the levels that all of them have.
 pub(super) fn values(artefact: &Artefact) -> (String, TextTable) {
@@ -254,4 +288,35 @@ pub(super) fn values(artefact: &Artefact) -> (String, TextTable) {
         ]);
     }
     (line, table)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture;
+    use crate::plan::Plan;
+
+    #[test]
+    fn a_table_shows_the_sessions_that_come_nearest_to_the_papers_settings() {
+        let artefact = papers::artefact("2503.15252/table-2").unwrap();
+        let plan_with = |levels: &[(&str, Level)]| {
+            let mut plan: Plan = artefact.plan().unwrap().clone();
+            for (key, level) in levels {
+                plan.first.factors.retain(|(known, _)| *known != **key);
+                plan.first.factors.push(((*key).into(), vec![level.clone()]));
+            }
+            fixture::runs_of(&plan)
+        };
+        let one = ("gpus", Level::Integer(1));
+        let table = plan_with(std::slice::from_ref(&one));
+        let smaller = plan_with(&[one.clone(), ("image_size", Level::Integer(100))]);
+        let fp64 = plan_with(&[one, ("precision", Level::text("fp64"))]);
+        let source = |session, runs| Source { session, runs, reports: &[] };
+        let sources = [source("smaller", &smaller), source("fp64", &fp64), source("table", &table)];
+        let counts: Vec<usize> = runs_of(artefact, &sources).iter().map(|(_, runs)| runs.len()).collect();
+        assert_eq!(counts, [0, 0, table.len()]);
+        let alone: Vec<usize> = runs_of(artefact, &sources[..1]).iter().map(|(_, runs)| runs.len()).collect();
+        assert_eq!(alone, [smaller.len()], "nothing nearer is there");
+    }
 }

@@ -38,6 +38,18 @@ pub enum Geometry {
     Scatter,
 }
 
+impl Geometry {
+    /// Whether it draws areas, which can be hatched.
+    pub fn has_areas(self) -> bool {
+        matches!(self, Self::Bars | Self::Stacked | Self::Percent | Self::Gantt)
+    }
+
+    /// Whether it draws points that are joined by lines, which can be dashed.
+    pub fn has_lines(self) -> bool {
+        !self.has_areas() && !matches!(self, Self::Strip | Self::Scatter)
+    }
+}
+
 /// From this number of repeats on, a box summarises them.
 pub const BOX_REPEATS: usize = 5;
 
@@ -260,13 +272,18 @@ impl Chart {
         self.panels.iter().flat_map(|panel| &panel.series)
     }
 
-    /// The measured series that the legend lists: each name once, in order, and only series with points.
+    /// The measured series that the legend lists: each name once, only series with points, in the order that they have in every panel.
     pub fn legend(&self) -> Vec<&Series> {
         let mut legend: Vec<&Series> = Vec::new();
-        let drawn = |series: &&Series| series.role == Role::Measured && !series.points.is_empty();
-        for series in self.series().filter(drawn) {
-            if legend.iter().all(|known| known.name != series.name) {
-                legend.push(series);
+        for panel in &self.panels {
+            let drawn = |series: &&Series| series.role == Role::Measured && !series.points.is_empty();
+            // A name that earlier panels lack stands before the one that follows it in this panel.
+            let mut place = legend.len();
+            for series in panel.series.iter().filter(drawn).rev() {
+                match legend.iter().position(|known| known.name == series.name) {
+                    Some(known) => place = known,
+                    None => legend.insert(place, series),
+                }
             }
         }
         legend

@@ -174,7 +174,14 @@ impl<'a> Chosen<'a> {
         };
         let filtered = all.iter().filter(|cell| !study.holds_out(cell, &all) && passes(cell));
         let filtered: Vec<Cell> = filtered.cloned().collect();
-        let arranged = own(&filtered);
+        let mut arranged = own(&filtered);
+        // A factor that only cells without values have, such as those of a program that never finished, arranges nothing.
+        let has_values = |cell: &&Cell| cell.runs.iter().any(|run| run.state == RunState::Finished);
+        if filtered.iter().any(|cell| has_values(&cell)) {
+            let has =
+                |setting: &Setting| filtered.iter().filter(has_values).any(|cell| cell.level(&setting.key).is_some());
+            arranged.retain(has);
+        }
         let shown: Vec<Cell> = filtered.into_iter().filter(|cell| !is_hidden(cell)).collect();
         let shown_settings = own(&shown);
         Self {

@@ -197,6 +197,14 @@ impl Overrides {
         known.cloned().unwrap_or_default()
     }
 
+    /// Forgets what was said of the axes of values: names, units, ends and ticks of one measure are wrong for another.
+    pub(super) fn forget_values(&mut self) {
+        for axis in self.axes.iter_mut().filter(|one| one.axis == AxisName::Y) {
+            *axis = AxisOverride { axis: axis.axis, chart: axis.chart, log: axis.log, ..AxisOverride::default() };
+        }
+        self.tidy();
+    }
+
     /// The changes to a level, as a mutable entry.
     pub fn level_mut(&mut self, level: &str) -> &mut LevelOverride {
         let known = self.levels.iter().position(|one| one.level == level);

@@ -55,6 +55,15 @@ const PLAIN: Notation = Notation {
     missing: "—",
 };
 
+/// The form of tables in LaTeX.
+const LATEX: Notation = Notation {
+    heading: latex_heading,
+    number: |value| format!("\\num{{{}}}", significant(value)),
+    count: |count| format!("\\num{{{count}}}"),
+    n: |n| format!("$n = {n}$"),
+    missing: "--",
+};
+
 /// Writes a table for a page of HTML, without its notes.
 pub fn html(table: &Table) -> String {
     text_table(&table.for_reading(), &PLAIN).html()
@@ -68,21 +77,14 @@ fn markdown(table: &Table) -> String {
 
 /// Writes a `tabular`, and its notes as small paragraphs. A comment at the top names the required packages.
 fn latex(table: &Table) -> String {
-    let notation = Notation {
-        heading: latex_heading,
-        number: |value| format!("\\num{{{}}}", significant(value)),
-        count: |count| format!("\\num{{{count}}}"),
-        n: |n| format!("$n = {n}$"),
-        missing: "--",
-    };
     let notes = table.notes.iter().map(|note| format!("\\par{{\\footnotesize {}\\par}}\n", latex_prose(note)));
-    let tabular = text_table(table, &notation).latex();
+    let tabular = text_table(table, &LATEX).latex();
     format!("% \\usepackage{{booktabs, siunitx}}\n{tabular}{}", notes.collect::<String>())
 }
 
-/// Writes a table without its notes as one or more `tabular`s. A line of each takes about `characters` characters at most; wider tables are
-/// split, and each part begins with the columns of levels and counts.
-pub fn latex_parts(table: &Table, characters: usize) -> Vec<String> {
+/// A table without its notes as one or more tables whose fields are LaTeX. A line of each takes about `characters` characters at most;
+/// wider tables are split, and each part begins with the columns of levels and counts.
+pub fn latex_parts(table: &Table, characters: usize) -> Vec<TextTable> {
     let table = table.for_reading();
     let read = text_table(&table, &PLAIN);
     let is_key = |column: &&Column| !column.is_measure;
@@ -116,7 +118,7 @@ pub fn latex_parts(table: &Table, characters: usize) -> Vec<String> {
                 row.marks.clear();
             }
         }
-        latex(&part)
+        text_table(&part, &LATEX)
     };
     parts.into_iter().enumerate().map(part).collect()
 }

@@ -418,6 +418,14 @@ impl Study {
         self.hidden.is_empty() && self.held.is_empty() && self.filter.trim().is_empty()
     }
 
+    /// Shows another measure. What was said of the former one's axis does not hold for it and is forgotten.
+    pub fn show_measure(&mut self, measure: Option<Key>) {
+        if self.measure != measure {
+            self.measure = measure;
+            self.overrides.forget_values();
+        }
+    }
+
     /// Shows all cells.
     pub fn show_all(&mut self) {
         self.hidden.clear();

@@ -16,6 +16,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use eframe::egui::{
@@ -126,6 +127,9 @@ type View<'a> = screen::View<'a, CompareScreen>;
 pub struct CompareScreen {
     /// What is shown and how.
     pub study: Study,
+    /// The folder of the open session, and what was shown of sessions that were open before.
+    folder: Option<PathBuf>,
+    studies: BTreeMap<PathBuf, Study>,
     /// The cell that the default baseline was resolved to. It stays the baseline when runs are added or filtered and when another measure
     /// is chosen, as long as it has that measure.
     held: Option<CellKey>,
@@ -151,8 +155,13 @@ pub struct CompareScreen {
 }
 
 impl CompareScreen {
-    /// Another session was opened.
-    fn session_changed(&mut self) {
+    /// Another session was opened. A study names cells and factors of its session, so each session keeps its own.
+    fn session_changed(&mut self, folder: Option<PathBuf>) {
+        if let Some(left) = std::mem::replace(&mut self.folder, folder) {
+            let opened = self.folder.as_ref().and_then(|folder| self.studies.get(folder)).cloned();
+            self.studies.insert(left, std::mem::replace(&mut self.study, opened.unwrap_or_default()));
+            (self.selected, self.effect) = (None, None);
+        }
         (self.held, self.stale) = (None, true);
         self.history = History::default();
     }
@@ -345,9 +354,12 @@ impl Screen for CompareScreen {
         }
     }
 
-    fn told(&mut self, news: News, _desk: &mut Desk) {
+    fn told(&mut self, news: News, desk: &mut Desk) {
         match news {
-            News::Session => self.session_changed(),
+            News::Session => {
+                self.session_changed(desk.session.as_ref().map(|session| session.folder.clone()));
+                self.tell_looks(desk);
+            }
             News::Records | News::Compared => self.stale = true,
             _ => {}
         }
@@ -500,7 +512,7 @@ fn charts_ui(ui: &mut Ui, compare: &CompareScreen, picture: &Picture, commands: 
         ui.label(muted(ui, short.join(" ")));
     }
     for note in long {
-        ui.add(Label::new(muted(ui, note)).truncate()).on_hover_text(note);
+        ui.add(Label::new(muted(ui, note)).truncate().show_tooltip_when_elided(false)).on_hover_text(note);
     }
     if charts.iter().all(Chart::is_empty) {
         if charts.iter().all(|chart| chart.notes.is_empty()) {

@@ -77,8 +77,10 @@ pub enum FiguresCommand {
     Path(String),
     /// Choose the path in the system's dialog.
     Choose,
-    /// Write the file.
+    /// Write the file. A file that is no figure is not replaced.
     Export,
+    /// Write the file in place of any other.
+    Replace,
     /// Copy a paragraph on how the figure's numbers were measured.
     CopyMethods,
     /// Open a figure file.
@@ -138,6 +140,8 @@ pub struct FiguresScreen {
     work: Option<Promise<Drawn>>,
     stale: bool,
     exporting: Option<Promise<Exported>>,
+    /// The file that the last export did not replace.
+    replaceable: Option<PathBuf>,
     describing: Option<Promise<Result<String, String>>>,
     choosing: Option<Promise<Option<PathBuf>>>,
     opening: Option<(PathBuf, Promise<Result<Provenance, ReadError>>)>,
@@ -179,6 +183,7 @@ impl Default for FiguresScreen {
             work: None,
             stale: true,
             exporting: None,
+            replaceable: None,
             describing: None,
             choosing: None,
             opening: None,
@@ -323,7 +328,8 @@ impl Executes for FiguresScreen {
             }
             FiguresCommand::Path(text) => self.path = text,
             FiguresCommand::Choose => self.choose_export(desk, context),
-            FiguresCommand::Export => self.export(desk, context),
+            FiguresCommand::Export => self.export(false, desk, context),
+            FiguresCommand::Replace => self.export(true, desk, context),
             FiguresCommand::CopyMethods => self.describe(desk, context),
             FiguresCommand::Open(file) => self.open(file, desk, context),
         }

@@ -128,43 +128,41 @@ fn say_on(scene: &mut Scene, field: &Field, text: &str, (x, top): (f64, f64), an
     typist.set_in_data(scene, &line, size, (left, top + typist.ascent(size)), (Anchor::Start, INK));
 }
 
-/// A point that a bracket may start from or pass: its series and index, its position on the axis of names, and the end of its mark on the
-/// axis of values.
+/// A point that a bracket may start from or pass: its series and index, its position on the axis of names, half the width of its mark
+/// there, and the end of its mark on the axis of values.
 struct Standing {
     series: usize,
     x: f64,
     along: f64,
+    half: f64,
     end: f64,
 }
 
 /// The points of a panel. The numbers of horizontal bars count as parts of their marks.
 fn standing(scene: &Scene, field: &Field, chart: &Chart, panel: &Panel) -> Vec<Standing> {
     let is_across = field.is_across();
-    let end = |series: usize, point: &Point| {
+    let standing = |series: usize, point: &Point, along: f64| {
         let end = field.value(point.value.interval.map_or(point.value.median, |ends| ends.high));
         let place = [field.place[0], field.place[1], series];
         let is_of = |mark: &&Mark| {
             mark.place[..3] == place && panel.series[series].points.get(mark.place[3]).is_some_and(|own| own == point)
         };
-        let mark = scene.marks.iter().find(is_of).filter(|_| is_across);
-        mark.map_or(end, |mark| end.max(mark.area.right()))
+        let mark = scene.marks.iter().find(is_of).map(|mark| mark.area);
+        let half = mark.map_or(0.0, |area| if is_across { area.height } else { area.width } / 2.0);
+        let end = mark.filter(|_| is_across).map_or(end, |area| end.max(area.right()));
+        Standing { series, x: point.x, along, half, end }
     };
     let mut points: Vec<Standing> = Vec::new();
     if matches!(chart.geometry, Geometry::Bars | Geometry::Strip) {
         each_slot(field, chart, panel, |series, place, along, _| {
             let nth = panel.series.element_offset(series).unwrap_or_default();
             let here = sound(series).filter(|point| point.x as usize == place);
-            points.extend(here.map(|point| Standing { series: nth, x: point.x, along, end: end(nth, point) }));
+            points.extend(here.map(|point| standing(nth, point, along)));
         });
     } else {
         for (nth, series) in panel.series.iter().enumerate() {
             let along = |x: f64| if is_across { field.row(x) } else { field.x(x) };
-            points.extend(sound(series).map(|point| Standing {
-                series: nth,
-                x: point.x,
-                along: along(point.x),
-                end: end(nth, point),
-            }));
+            points.extend(sound(series).map(|point| standing(nth, point, along(point.x))));
         }
     }
     points
@@ -199,10 +197,14 @@ fn bracket(
         taken.push(Area { left: x, top: first, width: 2.0 + wide, height: last - first });
         return;
     }
-    let wide = wide.max(last - first);
-    let reach = ((first + last - wide) / 2.0, (first + last + wide) / 2.0);
+    // Words wider than the bracket stay clear of the bars beside it.
+    let left = ((first + last - wide) / 2.0).min(field.area.right() - wide).max(field.area.left);
+    let reach = (left.min(first), (left + wide).max(last));
+    let wide = reach.1 - reach.0;
     let others = taken.iter().filter(|area| area.left < reach.1 && area.right() > reach.0).map(|area| area.top);
-    let y = between.chain(others).fold(field.area.bottom(), f64::min) - BRACKET.0;
+    let is_below = |point: &&Standing| point.along + point.half > reach.0 && point.along - point.half < reach.1;
+    let below = points.iter().filter(is_below).map(|point| point.end);
+    let y = below.chain(others).fold(field.area.bottom(), f64::min) - BRACKET.0;
     let y = y.max(field.area.top + typist.leading(size));
     let ends = [(first, y + BRACKET.1), (first, y), (last, y), (last, y + BRACKET.1)];
     scene.line(&ends, Stroke::new(INK, 0.7));

@@ -250,21 +250,12 @@ fn join(entries: &mut Vec<Entry>, entry: Entry) {
         return;
     };
     for geometry in entry.geometries {
-        let is_like = |other: &Geometry| (is_area(*other), has_line(*other)) == (is_area(geometry), has_line(geometry));
+        let is_like =
+            |other: &Geometry| (other.has_areas(), other.has_lines()) == (geometry.has_areas(), geometry.has_lines());
         if !known.geometries.iter().any(is_like) {
             known.geometries.push(geometry);
         }
     }
-}
-
-/// Whether this geometry draws areas.
-fn is_area(geometry: Geometry) -> bool {
-    matches!(geometry, Geometry::Bars | Geometry::Stacked | Geometry::Percent | Geometry::Gantt)
-}
-
-/// Whether this geometry draws points that are joined by lines.
-fn has_line(geometry: Geometry) -> bool {
-    !is_area(geometry) && !matches!(geometry, Geometry::Strip | Geometry::Scatter)
 }
 
 fn sample(scene: &mut Scene, (entry, geometry): (&Entry, Geometry), x: f64, middle: f64, kind: Type) {
@@ -272,11 +263,11 @@ fn sample(scene: &mut Scene, (entry, geometry): (&Entry, Geometry), x: f64, midd
         hollow(scene, (x + SAMPLE.0 / 2.0, middle), 2.1, INK);
     } else if entry.role == Role::Ideal {
         scene.line(&[(x, middle), (x + SAMPLE.0, middle)], ideal_stroke(&entry.paint));
-    } else if is_area(geometry) {
+    } else if geometry.has_areas() {
         let half = kind.typist.capital(kind.small) / 2.0 + 0.4;
         bar(scene, &Area::between((x, middle - half), (x + SAMPLE.0, middle + half)), &entry.paint);
     } else {
-        if has_line(geometry) {
+        if geometry.has_lines() {
             scene.line(&[(x, middle), (x + SAMPLE.0, middle)], entry.paint.stroke(1.1));
         }
         marker(scene, (x + SAMPLE.0 / 2.0, middle), 1.9, &entry.paint);

@@ -426,6 +426,22 @@ fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_a
 }
 
 #[test]
+fn a_legend_has_the_order_of_the_bars_in_every_panel() {
+    let panel = |names: &[&str]| {
+        let value = Value { median: 1.0, interval: None, n: 1, method: Method::One };
+        let point = Point { x: 0.0, value, ratio: None, cell: None };
+        let series = names
+            .iter()
+            .map(|name| Series { points: vec![point.clone()], ..Series::measured((*name).to_owned(), Look::Place(0)) });
+        Panel { title: String::new(), series: series.collect() }
+    };
+    let panels = vec![panel(&["fp64"]), panel(&["fp32", "fp64", "fp16"]), panel(&["bf16", "fp16", "fp8"])];
+    let chart = Chart { panels, ..Chart::new("", Geometry::Bars, Axis::new("", ""), Axis::new("value", "")) };
+    let names: Vec<&str> = chart.legend().into_iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["fp32", "fp64", "bf16", "fp16", "fp8"]);
+}
+
+#[test]
 fn names_that_would_be_cut_alike_show_in_what_they_differ() {
     let mut figure = preset("times");
     let long = "a precision of somebody's own with a name that no axis has room for";
@@ -758,6 +774,25 @@ fn a_bracket_says_the_ratio_and_the_verdict_of_its_cells() {
         missing.contains("no cell is precision=fp8,gpus=1") && missing.contains("there is no place \"nowhere\""),
         "{missing}"
     );
+}
+
+#[test]
+fn the_words_of_a_bracket_cover_no_bar_beside_it() {
+    let mut figure = edited("times", |one| {
+        one.annotations =
+            vec![Annotation::parse(AnnotationKind::Bracket, "precision=fp16,gpus=1 to precision=fp16,gpus=2").unwrap()];
+    });
+    for addition in &mut figure.charts[0].additions {
+        addition.text = "0.501×, not comparable because one was run later".to_owned();
+    }
+    let scene = lay_out_on(&figure.charts[..1], &Page::paper(&Style::default()));
+    let placed = scene.parts.iter().find(|placed| placed.part == Part::Annotation(0)).unwrap();
+    let text = scene.items[placed.items.clone()].iter().find_map(text_of).unwrap();
+    let (left, bottom) = (text.x, text.y);
+    let right = left + 0.4 * text.size * text.text.chars().count() as f64;
+    let beside = scene.marks.iter().filter(|mark| mark.area.right() > left && mark.area.left < right);
+    let tops: Vec<f64> = beside.map(|mark| mark.area.top).collect();
+    assert!(tops.len() > 2 && tops.iter().all(|top| *top >= bottom - 0.1), "{bottom} {tops:?}");
 }
 
 #[test]

@@ -386,7 +386,7 @@ fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<
         for (key, name) in is_loss.then_some(none).into_iter().chain(named) {
             let chosen = if is_loss { study.measure == key } else { key.as_ref() == Some(shown) };
             if ui.selectable_label(chosen, name).clicked() {
-                edit::<CompareCommand>(commands, study, None, |study| study.measure = key);
+                edit::<CompareCommand>(commands, study, None, |study| study.show_measure(key));
             }
         }
     });

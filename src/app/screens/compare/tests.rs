@@ -457,6 +457,30 @@ fn two_sessions_stand_side_by_side_and_are_told_apart() {
 }
 
 #[test]
+fn each_session_keeps_its_own_study_which_names_its_cells() {
+    let mut state = State::new(Settings::default());
+    state.desk.screen = ScreenName::COMPARE;
+    let open = |state: &mut State, folder: &str| {
+        state.take(crate::app::UiEvent::Session { folder: folder.into(), read_only: None });
+        state.take(crate::app::UiEvent::Records(records(folder, small())));
+        settle(state);
+    };
+    open(&mut state, "a");
+    change(&mut state, |study| {
+        study.baseline = Some("fp16-2-ddp-ds".to_owned());
+        study.filter = "fp16".to_owned();
+    });
+    let of_a = state.own::<CompareScreen>().study.clone();
+    assert_eq!(state.desk.looks.filter, "fp16");
+    open(&mut state, "b");
+    assert_eq!(state.own::<CompareScreen>().study, Study::default());
+    assert!(state.desk.looks.filter.is_empty(), "figures show what Compare shows");
+    assert_eq!(rows(&state).len(), 4);
+    open(&mut state, "a");
+    assert_eq!(state.own::<CompareScreen>().study, of_a);
+}
+
+#[test]
 fn a_folder_that_is_no_session_is_refused_where_it_was_asked_for() {
     let mut state = state_of(records("s", small()));
     assert_eq!(send(&mut state, CompareCommand::Add(PathBuf::from("/nowhere"))), []);

@@ -70,7 +70,7 @@ fn preset_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         choice_ui(ui, "Measure", &now, |ui| {
             let mut offer = |ui: &mut Ui, key: Option<Key>, chosen: bool, text: &str| {
                 if ui.selectable_label(chosen, text).clicked() {
-                    edit::<FiguresCommand>(commands, study, None, |study| study.measure = key);
+                    edit::<FiguresCommand>(commands, study, None, |study| study.show_measure(key));
                 }
             };
             offer(ui, own.clone(), study.measure == own, &of_preset);
@@ -202,9 +202,15 @@ fn export_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     ui.horizontal(|ui| {
         let is_drawn = figures.page().is_some_and(|page| page.as_ref().is_ok_and(|page| !page.is_empty));
         let ready = figures.exporting.is_none() && is_drawn;
-        let name = if figures.exporting.is_some() { "Exporting …" } else { "Export" };
-        if main_button(ui, ready, name).on_hover_text("Write the file (E)").clicked() {
-            commands.push(Command::from(FiguresCommand::Export));
+        let (name, hint, command) = if figures.exporting.is_some() {
+            ("Exporting …", "Write the file (E)", FiguresCommand::Export)
+        } else if figures.replaceable.as_ref() == Some(&path) {
+            ("Replace", "Overwrite the file", FiguresCommand::Replace)
+        } else {
+            ("Export", "Write the file (E)", FiguresCommand::Export)
+        };
+        if main_button(ui, ready, name).on_hover_text(hint).clicked() {
+            commands.push(Command::from(command));
         }
         let choose = ui.add_enabled(figures.choosing.is_none(), eframe::egui::Button::new("Choose …"));
         choose.widget_info(|| named("Choose the file to export to"));

@@ -12,8 +12,8 @@ use crate::app::command::{Command, edit};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{check_ui, choice, muted, named, text_field};
 use crate::figure::{
-    Annotation, AnnotationKind, Axis, AxisName, COLOUR_NAMES, DashKind, Figure, Hatch, LegendPlace, LevelOverride,
-    Marker, Nth, Overrides, Study, colour_of, level_name, units_of,
+    Annotation, AnnotationKind, Axis, AxisName, COLOUR_NAMES, DashKind, Figure, Geometry, Hatch, LegendPlace,
+    LevelOverride, Marker, Nth, Overrides, Study, colour_of, level_name, units_of,
 };
 use crate::plan::Level;
 
@@ -163,17 +163,19 @@ fn number_field(ui: &mut Ui, typing: Typing, name: &str, value: Option<f64>) -> 
     number(&typed).ok().filter(|asked| *asked != value)
 }
 
-/// Letters of the choices of a row, each with the room around it.
+/// Letters of the choices of a row at most, each with the room around it, and how wide a letter is about.
 const LETTERS: usize = 30;
+const LETTER_WIDTH: f32 = 7.5;
 
 /// Choices beside each other, with what they are about.
 fn one_of<T: PartialEq>(ui: &mut Ui, about: &str, now: &T, choices: Vec<(T, String)>) -> Option<T> {
     let mut asked = None;
     // A grid does not know how high rows become that wrap by themselves.
+    let most = LETTERS.min((ui.available_width() / LETTER_WIDTH) as usize);
     let (mut rows, mut letters): (Vec<Vec<(T, String)>>, usize) = (Vec::new(), 0);
     for choice in choices {
         letters += choice.1.chars().count() + 2;
-        match rows.last_mut().filter(|_| letters <= LETTERS) {
+        match rows.last_mut().filter(|_| letters <= most) {
             Some(row) => row.push(choice),
             None => {
                 letters = choice.1.chars().count() + 2;
@@ -248,6 +250,9 @@ pub(super) fn axis_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, c
         let text = now.name.as_deref().unwrap_or(usual);
         let name = name_of_axis(chart, axis);
         if let Some(text) = field(ui, typing, Field { name: &name, hint: &shown.name, width: 140.0 }, text, any_text) {
+            // The unit follows the name by itself.
+            let unit = format!("({})", shown.unit);
+            let text = text.strip_suffix(&unit).map_or(&*text, str::trim_end).to_owned();
             editing.change(kind("y name", "x name"), |one| {
                 one.axis_mut(axis, nth).name = Some(text).filter(|text| !text.is_empty());
             });
@@ -464,21 +469,29 @@ pub(super) fn level_ui(ui: &mut Ui, editing: &mut Editing<'_>, figure: &Figure, 
             }
         });
         ui.end_row();
-        ui.label("Hatch");
-        if let Some(asked) = one_of(ui, &format!("Hatch of {name}"), &hatch, kinds::<Hatch>()) {
-            editing.change("hatch", |one| one.level_mut(key).hatch = asked);
+        // Only what the figure draws: a marker changes no bar.
+        let draws = |is: fn(Geometry) -> bool| figure.charts.iter().any(|chart| is(chart.geometry));
+        if hatch.is_some() || draws(Geometry::has_areas) {
+            ui.label("Hatch");
+            if let Some(asked) = one_of(ui, &format!("Hatch of {name}"), &hatch, kinds::<Hatch>()) {
+                editing.change("hatch", |one| one.level_mut(key).hatch = asked);
+            }
+            ui.end_row();
         }
-        ui.end_row();
-        ui.label("Marker");
-        if let Some(asked) = one_of(ui, &format!("Marker of {name}"), &marker, kinds::<Marker>()) {
-            editing.change("marker", |one| one.level_mut(key).marker = asked);
+        if marker.is_some() || draws(|geometry| !geometry.has_areas()) {
+            ui.label("Marker");
+            if let Some(asked) = one_of(ui, &format!("Marker of {name}"), &marker, kinds::<Marker>()) {
+                editing.change("marker", |one| one.level_mut(key).marker = asked);
+            }
+            ui.end_row();
         }
-        ui.end_row();
-        ui.label("Dash");
-        if let Some(asked) = one_of(ui, &format!("Dash of {name}"), &dash, kinds::<DashKind>()) {
-            editing.change("dash", |one| one.level_mut(key).dash = asked);
+        if dash.is_some() || draws(Geometry::has_lines) {
+            ui.label("Dash");
+            if let Some(asked) = one_of(ui, &format!("Dash of {name}"), &dash, kinds::<DashKind>()) {
+                editing.change("dash", |one| one.level_mut(key).dash = asked);
+            }
+            ui.end_row();
         }
-        ui.end_row();
         if let Some((setting, level)) = place {
             ui.label("Order");
             order_ui(ui, editing, figure, (setting, level));

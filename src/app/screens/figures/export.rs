@@ -10,12 +10,26 @@ use super::drawn::analysed;
 use crate::app::command::ScreenName;
 use crate::app::desk::{Desk, Notice, Source};
 use crate::app::task::{on_thread, typed_path};
-use crate::figure::paper::{Origin, PaperFormat, Provenance, Scene, encode, panel_letter, write_file};
+use crate::figure::paper::{Origin, PaperFormat, Provenance, Scene, encode, panel_letter, read_file, write_file};
 use crate::figure::{self, Study};
 use crate::store::Reader;
 
-/// Result of an export: the file, or the error.
-pub type Exported = Result<PathBuf, String>;
+/// Result of an export: the file, or why it was not written.
+pub type Exported = Result<PathBuf, Refusal>;
+
+/// Why a figure was not written.
+pub enum Refusal {
+    /// A file exists that multicard did not write as a figure.
+    Exists(PathBuf),
+    /// An error, in words.
+    Failed(String),
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self::Failed(message)
+    }
+}
 
 impl FiguresScreen {
     /// Suggested path: in the session's folder, named after the study.
@@ -49,17 +63,22 @@ impl FiguresScreen {
         }));
     }
 
-    /// Exports the figure with the current settings.
-    pub(super) fn export(&mut self, desk: &Desk, context: &Context) {
+    /// Exports the figure with the current settings. Earlier figures are replaced; any other file only with `may_replace`.
+    pub(super) fn export(&mut self, may_replace: bool, desk: &Desk, context: &Context) {
         if self.exporting.is_some() || desk.screen != ScreenName::FIGURES {
             return;
         }
         let (path, sources, study, dpi) = (self.export_path(desk), desk.sources(), self.drawn_study(desk), self.dpi);
         let composed = self.asked_composition(desk);
-        self.said = None;
-        self.exporting = Some(on_thread("figure export", context, move || match composed {
-            Some(composed) => export_composed(&path, composed, dpi),
-            None => export(&path, &sources, &study, dpi),
+        (self.said, self.replaceable) = (None, None);
+        self.exporting = Some(on_thread("figure export", context, move || {
+            if !may_replace && path.is_file() && read_file(&path).is_err() {
+                return Err(Refusal::Exists(path));
+            }
+            match composed {
+                Some(composed) => Ok(export_composed(&path, composed, dpi)?),
+                None => Ok(export(&path, &sources, &study, dpi)?),
+            }
         }));
     }
 
@@ -100,7 +119,14 @@ impl FiguresScreen {
         if let Some(exporting) = self.exporting.take() {
             match exporting.try_take() {
                 Ok(Ok(path)) => self.said = Some((format!("Written: {}", path.display()), true)),
-                Ok(Err(message)) => self.said = Some((message, false)),
+                Ok(Err(Refusal::Failed(message))) => self.said = Some((message, false)),
+                Ok(Err(Refusal::Exists(path))) => {
+                    let message = format!(
+                        "{} exists and is no figure of multicard: press Replace to overwrite it.",
+                        path.display()
+                    );
+                    (self.said, self.replaceable) = (Some((message, false)), Some(path));
+                }
                 Err(exporting) => self.exporting = Some(exporting),
             }
         }
@@ -111,7 +137,7 @@ impl FiguresScreen {
     }
 }
 
-fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Exported {
+fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Result<PathBuf, String> {
     let say = |error: &dyn std::fmt::Display| error.to_string();
     let format = PaperFormat::of(path, dpi).map_err(|error| say(&error))?;
     let figure = figure::figure(&analysed(sources), study).map_err(|error| say(&error))?;
@@ -123,7 +149,7 @@ fn export(path: &Path, sources: &[Source], study: &Study, dpi: u32) -> Exported 
 }
 
 /// Exports a composed figure. One with a blank panel is not written: what it lacks is said.
-fn export_composed(path: &Path, asked: Asked, dpi: u32) -> Exported {
+fn export_composed(path: &Path, asked: Asked, dpi: u32) -> Result<PathBuf, String> {
     let format = PaperFormat::of(path, dpi).map_err(|error| error.to_string())?;
     let origins: Result<Vec<Origin>, String> = asked.used()?.iter().map(origin).collect();
     let composed = asked.figure();
@@ -133,7 +159,7 @@ fn export_composed(path: &Path, asked: Asked, dpi: u32) -> Exported {
     write(path, &composed.scene(), &composed.provenance(origins?), format)
 }
 
-fn write(path: &Path, scene: &Scene, provenance: &Provenance, format: PaperFormat) -> Exported {
+fn write(path: &Path, scene: &Scene, provenance: &Provenance, format: PaperFormat) -> Result<PathBuf, String> {
     let say = |error: &dyn std::fmt::Display| error.to_string();
     let bytes = encode(scene, provenance, format).map_err(|error| say(&error))?;
     if let Some(folder) = path.parent().filter(|folder| folder.ends_with("figures")) {

@@ -1,6 +1,8 @@
 //! The preview of the figure as it will be on paper, and its table.
 
-use eframe::egui::{Align, Color32, Image, Layout, Rect, Role, Sense, Stroke, StrokeKind, Ui, Vec2, WidgetInfo};
+use eframe::egui::{
+    Align, Color32, Image, Layout, Rect, Role, ScrollArea, Sense, Stroke, StrokeKind, Ui, Vec2, WidgetInfo,
+};
 
 use super::drawn::Tabled;
 use super::pointing::{Sheet, parts_ui};
@@ -47,7 +49,11 @@ pub fn preview_ui(ui: &mut Ui, figures: &FiguresScreen, commands: &mut Vec<Comma
             let notes = &page.notes;
             ui.menu_button(format!("Notes ({})", notes.len()), |ui| {
                 ui.set_max_width(520.0);
-                notes.iter().for_each(|note| drop(ui.label(format!("• {note}"))));
+                // All notes can be reached, however low the window is.
+                let height = 0.6 * ui.ctx().content_rect().height();
+                ScrollArea::vertical().max_height(height).show(ui, |ui| {
+                    notes.iter().for_each(|note| drop(ui.label(format!("• {note}"))));
+                });
             });
         });
     });

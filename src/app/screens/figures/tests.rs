@@ -353,6 +353,55 @@ fn a_part_that_is_clicked_opens_its_editor_where_enter_keeps_what_is_typed_and_e
 }
 
 #[test]
+fn what_is_said_of_the_axis_of_a_measure_is_forgotten_with_it_and_its_unit_is_named_once() {
+    let mut harness = harness(state_with(Path::new("/s/study"), small()));
+    harness.get_by_label("Name of the y axis: Training time (s)").click();
+    act(&mut harness);
+    type_and(&mut harness, "Time to train (s)", Key::Enter);
+    assert!(words(&harness.state().0).contains(&"Time to train (s)".to_owned()));
+    change(&mut harness.state_mut().0, |study| study.show_measure(Some("peak_allocated_bytes".into())));
+    let words = words(&harness.state().0);
+    assert!(!words.iter().any(|word| word.contains("Time to train")), "{words:?}");
+}
+
+#[test]
+fn a_level_of_bars_is_offered_no_marker_and_one_of_lines_no_hatch() {
+    for (study, offered, lacking) in [("times", "Hatch", "Marker"), ("scaling", "Marker", "Hatch")] {
+        let mut state = state_with(Path::new("/s/study"), small());
+        send(&mut state, FiguresCommand::Study(Box::new(preset(study).unwrap())));
+        let mut harness = harness(state);
+        let legend = if study == "times" { "Legend entry 1 GPU" } else { "Legend entry fp16" };
+        harness.get_by_label(legend).click();
+        act(&mut harness);
+        let level = if study == "times" { "1 GPU" } else { "fp16" };
+        let row = |kind: &str| format!("{kind} of {level}: as usual");
+        assert!(harness.query_by_label(&row(offered)).is_some(), "{study}");
+        assert!(harness.query_by_label(&row(lacking)).is_none(), "{study}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_figure_is_replaced_only_by_a_button_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let thesis = folder.path().join("thesis.pdf");
+    std::fs::write(&thesis, "mine").unwrap();
+    let mut state = state_with(Path::new("/s/study"), small());
+    send(&mut state, FiguresCommand::Path(thesis.display().to_string()));
+    for _ in 0..2 {
+        send(&mut state, FiguresCommand::Export);
+        let (message, good) = state.own::<FiguresScreen>().said.clone().unwrap();
+        assert!(!good && message.contains("is no figure of multicard: press Replace"), "{message}");
+    }
+    let mut harness = harness(state);
+    harness.get_by_label("Replace").click();
+    act(&mut harness);
+    let (message, _) = harness.state().0.own::<FiguresScreen>().said.clone().unwrap();
+    assert!(message.contains("reading the plans"), "the folder holds no session, so nothing is written: {message}");
+    assert_eq!(std::fs::read_to_string(&thesis).unwrap(), "mine");
+    assert!(harness.query_by_label("Replace").is_none());
+}
+
+#[test]
 fn numbers_of_an_axis_are_refused_where_they_are_typed_and_a_click_elsewhere_keeps_them() {
     let mut harness = harness(state_with(Path::new("/s/study"), small()));
     let part = "Numbers of the y axis: Training time (s)";

@@ -79,7 +79,7 @@ impl List<'_> {
                 for (column, field) in self.columns.iter().zip(fields) {
                     fixed(ui, width(column), |ui| match field {
                         Field::Fixed(text) => {
-                            ui.add(Label::new(text).truncate()).on_hover_text(text);
+                            ui.add(Label::new(text).truncate().show_tooltip_when_elided(false)).on_hover_text(text);
                         }
                         Field::Text(text) => {
                             let field = ui.add(text_field(text, "", width(column)));
@@ -172,7 +172,7 @@ pub(super) fn error_ui(ui: &mut Ui, error: Option<&str>) {
         ui.set_min_size(line);
         if let Some(error) = error {
             let text = RichText::new(error).size(SMALL).color(palette(ui.visuals()).bad);
-            ui.add(Label::new(text).truncate()).on_hover_text(error);
+            ui.add(Label::new(text).truncate().show_tooltip_when_elided(false)).on_hover_text(error);
         }
     });
 }

@@ -60,7 +60,8 @@ pub(super) fn matrix_panel_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Co
             ui.set_min_size(line);
             let Some(others) = view.use_by_others() else { return };
             let text = format!("⚠ {others}: runs launched now will be slower and will be marked");
-            ui.add(Label::new(RichText::new(&text).color(warning)).truncate()).on_hover_text(text);
+            ui.add(Label::new(RichText::new(&text).color(warning)).truncate().show_tooltip_when_elided(false))
+                .on_hover_text(text);
         });
         table_ui(ui, view.own, outlook, only_invalid && invalid > 0);
     }

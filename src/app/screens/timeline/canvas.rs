@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use eframe::egui::scroll_area::ScrollSource;
 use eframe::egui::{
-    Align, Align2, Button, Color32, CursorIcon, FontId, Id, Layout, Mesh, PointerButton, Pos2, Rect, Response, Role,
-    ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, UiBuilder, WidgetInfo, pos2, vec2,
+    Align, Align2, Button, Color32, CursorIcon, FontId, Id, Label, Layout, Mesh, PointerButton, Pos2, Rect, Response,
+    Role, ScrollArea, Sense, Shape, Stroke, StrokeKind, Ui, UiBuilder, WidgetInfo, pos2, vec2,
 };
 
 use super::counters::Counter;
@@ -14,7 +14,7 @@ use super::layout::{self, COUNTER, GAP, GROUP, Line, RUN, SHELF, items, lines, t
 use super::panes::{AXIS, Group, NAMES, Pane, Scale, groups};
 use super::{MOST_ITEMS, Pick, Shown, TimelineCommand, TimelineScreen};
 use crate::app::theme::{BODY, GRID, SMALL, palette};
-use crate::app::widgets::named;
+use crate::app::widgets::{muted, named, strong};
 use crate::app::words::bytes_text;
 use crate::figure::{grouped, significant};
 use crate::trace::{Class, Found, Item, Steps};
@@ -201,13 +201,10 @@ fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, command
         if fold_ui(ui, icon, &run.name, state.is_run_folded(run)) {
             commands.push(TimelineCommand::Fold(place, None));
         }
-        ui.label(crate::app::widgets::strong(&run.name)).on_hover_text(run.file.display().to_string());
-        let (start, end) = run.timeline.span();
-        let events = grouped(&run.timeline.events().to_string());
-        ui.label(crate::app::widgets::muted(ui, format!("{} · {events} events", time_text(end - start))));
         for warning in run.timeline.warnings() {
             ui.colored_label(palette.warning, "⚠").on_hover_text(warning);
         }
+        // The buttons take their place first: a long name is cut, and they stay in sight.
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             let close = ui.small_button("×").on_hover_text("Close this recording");
             close.widget_info(|| named(&format!("Close {}", run.name)));
@@ -219,6 +216,13 @@ fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, command
             if export.clicked() {
                 commands.push(TimelineCommand::Perfetto(place));
             }
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                let name = Label::new(strong(&run.name)).truncate().show_tooltip_when_elided(false);
+                ui.add(name).on_hover_text(format!("{}\n{}", run.name, run.file.display()));
+                let (start, end) = run.timeline.span();
+                let events = grouped(&run.timeline.events().to_string());
+                ui.add(Label::new(muted(ui, format!("{} · {events} events", time_text(end - start)))).truncate());
+            });
         });
     });
     let (text, color) = match &run.split {
@@ -227,7 +231,7 @@ fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, command
         Some(Err(error)) => (error.as_str(), palette.bad),
     };
     let label = eframe::egui::RichText::new(text).color(color).size(SMALL + 0.5);
-    inner.add(eframe::egui::Label::new(label).truncate()).on_hover_text(text);
+    inner.add(Label::new(label).truncate().show_tooltip_when_elided(false)).on_hover_text(text);
 }
 
 /// Draws the events of a row.
@@ -290,7 +294,7 @@ fn counter_ui(ui: &mut Ui, run: &Shown, counter: &Counter, rect: Rect, scale: Sc
     let name = Rect::from_min_size(pos2(left + GRID, rect.top()), vec2(NAMES - 2.0 * GRID, COUNTER));
     let text = eframe::egui::RichText::new(&full).size(SMALL).color(palette.muted);
     let inside = UiBuilder::new().max_rect(name).layout(Layout::left_to_right(Align::Center));
-    let label = ui.new_child(inside).add(eframe::egui::Label::new(text).truncate());
+    let label = ui.new_child(inside).add(Label::new(text).truncate());
     let high = counter.text(counter.full);
     label.on_hover_text(format!("{}: {}the row is {high} high", counter.name, counter.about()));
     steps_ui(ui, run, &counter.steps, (counter.full, &|value| counter.text(value)), rect, scale);
