@@ -206,3 +206,21 @@ pub fn judge_sessions(family: &[SessionComparison], of_speed: bool, margin: f64)
     };
     checked.into_iter().enumerate().map(judgement).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_a_ratio_is_students_of_the_pooled_spread_between_sessions() {
+        // Logarithms: the change is 1, the pooled variance 0.02, so that the error is √(0.02 (1/2 + 1/2)). t(0.975, 2) = 4.302653.
+        let value = SessionComparison::of_means(&[0.0, 0.2], &[1.0, 1.2], false).value();
+        let logs =
+            value.and_then(|value| Some((value.median.ln(), value.interval?.low.ln(), value.interval?.high.ln())));
+        let half = 4.302_653 * 0.02_f64.sqrt();
+        let is_near = |(median, low, high): (f64, f64, f64)| {
+            (median - 1.0).abs() < 1e-9 && (low - (1.0 - half)).abs() < 1e-6 && (high - (1.0 + half)).abs() < 1e-6
+        };
+        assert!(logs.is_some_and(is_near), "{logs:?}");
+    }
+}

@@ -466,4 +466,20 @@ mod tests {
         assert!(names.contains(&"Workload".to_owned()), "{names:?}");
         assert!(names.contains(&"unknown factor sparsity".to_owned()), "{names:?}");
     }
+
+    #[test]
+    fn a_factor_that_a_workload_does_not_have_is_no_difference_between_its_cells_and_others() {
+        let mut program = fixture::finished();
+        let factors = vec![Factor::count("batch_size", "Batch", 1..=1024, 64)];
+        program.workload = WorkloadSpec { key: "mine".into(), factors, ..WorkloadSpec::unknown("mine") }.into();
+        program.cell = "mine".to_owned();
+        program.levels = Levels::new(vec![("batch_size", Level::Integer(64))]);
+        let runs: Vec<_> = [fixture::finished(), program].iter().map(summarise_run).collect();
+        let keys = |runs: &[RunSummary]| -> Vec<String> {
+            varying(&cells(runs)).into_iter().map(|setting| setting.key.to_string()).collect()
+        };
+        assert_eq!(keys(&runs), ["workload"], "the program has no precision, strategy or GPUs");
+        let other = summarise_run(&fixture::run(&fixture::cell("fp16", 2, "ddp-ds"), 1, 0.01));
+        assert_eq!(keys(&[runs, vec![other]].concat()), ["workload", "precision"]);
+    }
 }

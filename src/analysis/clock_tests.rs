@@ -112,6 +112,7 @@ fn more_time_than_has_passed_is_impossible_and_no_sign_of_a_clock_that_was_set()
         text.contains("2000 s of steps, but only 4 s passed") && text.contains("milliseconds as seconds?"),
         "{text}"
     );
+    assert_eq!(ratio(&in_milliseconds), 500.0, "it tells 2000 s in 4 s");
     // Twice as long as they were, which a start of 60 s would hide.
     let twice = summary(100, 70.0, |step| (0.2, 1, 60.0 + 0.1 * step as f64));
     assert!(twice.clock.unwrap().is_impossible() && (ratio(&twice) - 2.0).abs() < 1e-2, "{:?}", twice.clock);

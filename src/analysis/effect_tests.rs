@@ -211,6 +211,7 @@ fn means_of_levels_are_over_combinations_that_all_of_them_have() {
     let texts: Vec<String> =
         found.iter().map(|one| format!("{} {} {:.2}", one.first, one.second, one.value.median)).collect();
     assert_eq!(texts, ["fp32 1 41.95", "fp32 2 20.98", "fp16 1 10.49", "fp16 2 10.49"]);
+    assert!(found.iter().all(|one| one.cells == 1), "each cell counts once: {found:?}");
     assert_eq!(found[0].value.interval.map(|ends| ends.low.round()), Some(40.0));
     assert!(mean_cells(&cells(&runs[..6]), &times, ("precision", "gpus"), Intervals::ByCount).is_empty());
 }

@@ -179,6 +179,7 @@ mod tests {
         let on_gpus = summarise_run(&record("NVIDIA H100"));
         let flop = 2.0 * (12.0 * 2e9 + 4.0 * 4e9);
         near(&on_gpus, FLOP, flop / 16.0);
+        near(&on_gpus, BYTES, flop / 20.0 / 16.0);
         near(&on_gpus, INTENSITY, 20.0);
         near(&on_gpus, FLOP_RATE, flop / (16.0 * 0.02) / 2.0);
         near(&on_gpus, FLOP_SHARE, flop / (16.0 * 0.02) / 2.0 / 1e12);
@@ -221,8 +222,14 @@ mod tests {
             [false, false, false, true],
             "a rank without FLOP leaves those of the run unknown"
         );
-        let mut impossible = all;
+        let mut impossible = all.clone();
         impossible.ranks[0].readings.iter_mut().filter(|one| one.key == FLOP).for_each(|one| one.value = -1.0);
         assert_eq!(has_values(&impossible), [false, false, false, true]);
+        // Steps of a negative time make a rank without any the slowest.
+        let mut without_steps = all;
+        without_steps.ranks[0].steps.iter_mut().for_each(|step| step.duration_s = -0.02);
+        without_steps.ranks[1].steps.iter_mut().for_each(|step| step.warm_up = true);
+        let summary = summarise_run(&without_steps);
+        assert_eq!([FLOP, BYTES, INTENSITY, FLOP_RATE].map(|key| summary.value(key)), [None; 4]);
     }
 }

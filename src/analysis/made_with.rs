@@ -188,6 +188,25 @@ mod tests {
     }
 
     #[test]
+    fn long_values_are_numbered_in_the_order_of_their_first_use() {
+        let mut runs = runs();
+        for run in &mut runs {
+            let mut environment = Environment::default();
+            environment
+                .set("program_files", Some(format!("sha256 {}", if run.repeat > 3 { "a" } else { "b" }.repeat(32))));
+            run.environment = Some(Arc::new(environment));
+        }
+        // As they are read, the later ones first.
+        runs.reverse();
+        let mut names: Vec<(u32, String)> =
+            cells(&runs).iter().map(|cell| (cell.runs[0].repeat.min(4), cell.made_with.to_string())).collect();
+        names.sort();
+        names.dedup();
+        let name = |number: &str| format!("{} {number}", fact_name("program_files"));
+        assert_eq!(names, [(1, name("1st")), (4, name("2nd"))]);
+    }
+
+    #[test]
     fn repeats_are_pooled_over_facts_that_are_asked_for() {
         let runs = runs();
         let sources = [Source { session: "", runs: &runs, reports: &[] }];

@@ -381,4 +381,13 @@ mod tests {
         let lost = Mark::Contended { others: 1.33, stolen: 0.0, busy: 1.99, cpus: 2 };
         assert!(lost.to_string().contains("1.33 of 2 CPUs"), "{lost}");
     }
+
+    #[test]
+    fn losses_over_generated_answers_are_marked_and_a_share_of_none_of_them_is_not() {
+        for (share, marked) in [(0.0, false), (0.25, true)] {
+            let mut record = fixture::finished();
+            record.ranks[0].readings.push(fixture::reading_record(MADE_ANSWERS, share, None));
+            assert_eq!(summarise_run(&record).marks.contains(&Mark::Synthetic), marked, "{share}");
+        }
+    }
 }

@@ -161,5 +161,11 @@ mod tests {
     fn a_few_steps_count_for_less_because_their_correlation_is_underestimated() {
         // Neighbours are not correlated, so that the bias alone, 1/4, counts: 4 × (1 − 0.25) / (1 + 0.25).
         assert!((independent_steps(&[2.0, 1.0, 0.0, 1.0]) - 2.4).abs() < 1e-12);
+        // Neighbours that are correlated by ρ have a bias of (1 + 4 ρ) / n.
+        let steps = [1.0, 2.0, 3.0, 4.0, 3.0, 2.0, 1.0, 2.0];
+        let rho = lag_one(&steps).unwrap();
+        assert!((0.2..0.6).contains(&rho), "{rho}");
+        let unbiased = rho + (1.0 + 4.0 * rho) / 8.0;
+        assert!((independent_steps(&steps) - 8.0 * (1.0 - unbiased) / (1.0 + unbiased)).abs() < 1e-12);
     }
 }

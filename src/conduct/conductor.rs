@@ -455,3 +455,30 @@ impl Conductor {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::launch::misbehaviour;
+    use crate::plan::{NumaNode, Plan, Topology, fixture};
+    use crate::session::Machine;
+
+    #[test]
+    fn a_conductor_with_a_run_in_its_queue_is_not_idle_and_works_until_that_run_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let worker = misbehaviour::worker(folder.path(), "started 0; step 0 1; finished 0");
+        let numa = NumaNode { cpus: 4, usable_cpus: vec![0, 1, 2, 3], ..NumaNode::default() };
+        let topology = Topology { numa: vec![numa], ..Topology::default() };
+        let machine = Machine { node: fixture::cpu_node(), topology, worker: Some(worker) };
+        let mut session = Session::open_or_create(&folder.path().join("session"), machine).unwrap();
+        session.add_plan(&Plan::parse("version = 1\n", "small.toml").unwrap(), false).unwrap();
+        let (_clients, arrived) = sync_channel(1);
+        let mut conductor = Conductor::new(session, arrived);
+        assert!(!conductor.is_idle() && !conductor.is_done());
+        let begun = Instant::now();
+        conductor.work(|conductor| conductor.is_done() || begun.elapsed() > Duration::from_secs(60));
+        assert_eq!(conductor.session.states().map(|(_, state)| state).collect::<Vec<_>>(), [RunState::Finished]);
+        assert!(conductor.is_idle());
+    }
+}

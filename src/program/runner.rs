@@ -298,3 +298,62 @@ fn failure(words: &[String], exit: Exit, last_lines: &str) -> Failure {
     };
     Failure { kind, message: format!("{name} {how}{output_note}") }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::{Data, Shape, command, image};
+
+    /// A runner in the folder of a run, whose program has this set-up.
+    fn runner(run_folder: &Path, setup: &[&str]) -> (Runner, Filled) {
+        fs::create_dir_all(run_folder).unwrap();
+        let mut job = Job::new(image::KEY.into(), image::spec().levels(&[]), Shape::default(), Data::of_set("digits"));
+        job.folder = run_folder.to_owned();
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let command = command::Command { run: words(&["true"]), setup: words(setup), ..Default::default() };
+        let program = Program { command, repeat: 1, marker: String::new(), device: "cpu".to_owned() };
+        let filled = Words::new(&job, &program).command().unwrap();
+        let log = Log::new(File::create(run_folder.join("rank-0.jsonl")).unwrap(), String::new());
+        let (signal, started) = (Arc::default(), Instant::now());
+        let runner = Runner { job, program, starter: String::new(), signal, log, started, injection: Vec::new() };
+        (runner, filled)
+    }
+
+    /// How often this process has a file open.
+    fn times_open(file: &Path) -> usize {
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        open.filter(|entry| fs::read_link(entry.path()).is_ok_and(|path| path == *file)).count()
+    }
+
+    #[test]
+    fn a_run_waits_for_the_set_up_of_another_and_does_not_repeat_it_unless_it_is_asked_to_end() {
+        let session = tempfile::tempdir().unwrap();
+        let session = session.path().canonicalize().unwrap();
+        let (first, second) = (session.join("runs/1"), session.join("runs/2"));
+        // A set-up that cannot be started fails, and its lock is left.
+        let (mut runner_of_first, filled) = runner(&first, &["/nonexistent/setup"]);
+        assert!(runner_of_first.set_up(&filled, &session).is_err());
+        let lock = fs::read_dir(session.join(SETUP_FOLDER)).unwrap().next().unwrap().unwrap().path();
+        let held = File::open(&lock).unwrap();
+        held.try_lock().unwrap();
+        let (mut waiting, filled) = runner(&second, &["/nonexistent/setup"]);
+        let folder = session.clone();
+        let waits = thread::spawn(move || waiting.set_up(&filled, &folder).map_err(|failure| failure.message));
+        while times_open(&lock) < 2 {
+            thread::sleep(POLL / 10);
+        }
+        thread::sleep(POLL);
+        // The other run has done it.
+        let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let mark = format!("{} on {}\n/nonexistent/setup\n", session.join(SETUP_FOLDER).display(), hostname.trim());
+        fs::write(lock.with_extension("done"), mark).unwrap();
+        held.unlock().unwrap();
+        assert_eq!(waits.join().unwrap(), Ok(true));
+        // A run that is asked to end does not wait.
+        held.try_lock().unwrap();
+        let (mut asked, filled) = runner(&second, &["/nonexistent/setup"]);
+        asked.signal.store(15, Ordering::Relaxed);
+        assert_eq!(asked.set_up(&filled, &session).map_err(|failure| failure.message), Ok(false));
+    }
+}

@@ -351,3 +351,24 @@ fn planned(store: &Store, run: Option<&str>) -> Result<Option<Planned>, SessionE
     let record = store.reader()?.run(run)?.ok_or_else(|| SessionError::UnknownRun { run: run.to_owned() })?;
     Ok(Some(Planned::of(record)))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_a_report_says_whether_nsys_wrote_none_or_could_not_convert_it_and_a_file_that_is_none_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let why = || match import(&Source::Recorded(folder.path().to_owned()), None, &mut |_| ControlFlow::Continue(()))
+        {
+            Some(TraceOutcome::Failed(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        assert!(why().starts_with("nsys wrote no report"), "{}", why());
+        std::fs::write(folder.path().join("trace.qdstrm"), "").unwrap();
+        assert!(why().contains("trace.qdstrm but could not convert it"), "{}", why());
+        std::fs::write(recording(folder.path()), "not a report").unwrap();
+        assert!(!why().contains("convert it;") && !why().starts_with("nsys wrote no report"), "{}", why());
+    }
+}

@@ -108,6 +108,23 @@ fn numbers_of_a_line_that_tells_an_evaluation_are_named_and_no_step_is_counted_t
     assert_eq!(captures.iter().flatten().last().unwrap().as_str(), "2.51", "{}", val_loss.pattern);
 }
 
+#[test]
+fn the_pattern_of_a_step_names_its_step_alone_and_none_for_lines_of_keras() {
+    let taken_of = |line: &str| {
+        let untaken = shapes(&[line]).into_iter().find_map(|found| match found {
+            Found::Untaken(untaken) => Some(untaken.taken),
+            _ => None,
+        });
+        untaken.unwrap()
+    };
+    let line = "epoch 2 iter 100 loss 0.2514 patches 7";
+    let taken = taken_of(line);
+    assert_eq!(Regex::new(&taken).unwrap().captures(line).unwrap()["step"], *"100", "{taken}");
+    assert_eq!(taken.matches("(?<step>").count(), 1, "{taken}");
+    let taken = taken_of(" 123/1875 [=>............................] - ETA: 3s - loss: 1.25 - accuracy: 0.5");
+    assert!(!taken.contains("(?<step>") && taken.contains("(?<loss>"), "{taken}");
+}
+
 fn poll(look: &mut Look, last: bool) -> Vec<Found> {
     let mut found = Vec::new();
     look.poll(last, 8.0, &mut found).unwrap();

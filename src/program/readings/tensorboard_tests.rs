@@ -139,6 +139,25 @@ fn files_of_a_folder_are_found_as_they_appear_and_those_of_earlier_runs_are_left
 }
 
 #[test]
+fn folders_are_searched_to_a_depth_of_five() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut deepest = folder.path().to_owned();
+    let expected: Vec<_> = (0..=DEPTH + 1)
+        .map(|depth| {
+            let file = deepest.join("events.out.tfevents.1");
+            fs::write(&file, "").unwrap();
+            deepest.push(format!("{depth}"));
+            fs::create_dir(&deepest).unwrap();
+            file
+        })
+        .take(DEPTH + 1)
+        .collect();
+    let mut found = event_files(folder.path());
+    found.sort_by_key(|file| file.components().count());
+    assert_eq!((found.len(), found), (6, expected));
+}
+
+#[test]
 fn a_tensor_with_empty_contents_has_its_number_in_its_list() {
     let number = 0.25_f32.to_le_bytes();
     // Field 1: the type, a float. Field 4: no contents. Field 5: the list of numbers.

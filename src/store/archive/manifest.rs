@@ -92,3 +92,20 @@ pub(super) fn is_left_out(path: &str) -> bool {
         || path == "session.toml.new"
         || path.ends_with(".json.tmp")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_of_a_later_version_is_named_as_such_whatever_it_says_and_an_earlier_one_is_read() {
+        let parse = |text: &str| Manifest::parse(text.as_bytes(), Path::new("a.zip"));
+        let later = parse(r#"{"version":2,"entries":{}}"#);
+        assert!(matches!(later, Err(ArchiveError::Newer { found: 2, known: 1, .. })), "{later:?}");
+        let files = r#"[{"path":"session.toml","bytes":1,"sha256":""}]"#;
+        for version in [0, 1] {
+            let text = format!(r#"{{"version":{version},"program":"p","created":"c","files":{files}}}"#);
+            assert!(parse(&text).is_ok_and(|manifest| manifest.files.len() == 1), "{version}");
+        }
+    }
+}

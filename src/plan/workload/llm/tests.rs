@@ -124,6 +124,55 @@ fn inference_is_estimated_below_training_in_time_and_memory() {
 }
 
 #[test]
+fn checkpoints_keep_a_row_of_numbers_for_each_block_and_everything_of_one_block() {
+    let activations = |checkpointing| {
+        let levels = [("precision", "bf16"), ("data_set", "uniform"), ("row_tokens", "120")];
+        let levels = [&levels[..], &[("activation_checkpointing", checkpointing)]].concat();
+        let cell = expand(&plan(&levels), &gpu_node(1)).cells.remove(0);
+        cell.estimate.memory_kinds().find(|(kind, _)| *kind == "activations").unwrap().1
+    };
+    // Two rows of 120 tokens, each of 4096 numbers of 2 bytes in each of 32 blocks.
+    assert_eq!(activations("on"), 2 * 120 * 32 * 4096 * 2 + activations("off") / 32);
+}
+
+/// The estimated time of a step on the first of so many GPUs, in seconds.
+fn step_s(settings: &[(&str, &str)]) -> f64 {
+    let gpus = settings.iter().find(|(key, _)| *key == "gpus").map_or(1, |(_, gpus)| gpus.parse().unwrap());
+    let cell = expand(&plan(settings), &gpu_node(gpus)).cells.remove(0);
+    (cell.estimate.duration_s - cell.estimate.start_s) / cell.shape.steps as f64
+}
+
+#[test]
+fn a_step_takes_the_operations_of_its_technique_and_checkpoints_one_forward_pass_more() {
+    // Long enough that arithmetic takes longer than launches.
+    let of = |more: &[(&'static str, &'static str)]| {
+        let levels = [("model", "llama3.2-1b"), ("precision", "fp32"), ("data_set", "uniform"), ("row_tokens", "512")];
+        step_s(&[&levels[..], &[("technique", "full")], more].concat())
+    };
+    // Operations per parameter and token: 2 forward, twice that backward.
+    let full = of(&[]);
+    let expected_s = 6.0 * 2.0 * 512.0 * ModelConfig::llama3_2_1b().parameters() as f64 / 44e12;
+    assert!((full / expected_s - 1.0).abs() < 1e-9, "{full} instead of {expected_s}");
+    for (more, operations) in [
+        (&[("passes", "inference")][..], 2.0),
+        (&[("activation_checkpointing", "on")], 8.0),
+        (&[("activation_checkpointing", "on"), ("passes", "inference")], 2.0),
+    ] {
+        let found = 6.0 * of(more) / full;
+        assert!((found - operations).abs() < 1e-9, "{more:?}: {found}");
+    }
+}
+
+#[test]
+fn a_sharded_step_lasts_at_least_as_long_as_gathering_its_weights_twice() {
+    let levels = [("technique", "full"), ("precision", "bf16"), ("data_set", "uniform"), ("row_tokens", "16")];
+    let step_s = step_s(&[&levels[..], &[("gpus", "8")]].concat());
+    // Seven of eight parts come from others, at 300 GB/s.
+    let expected_s = 2.0 * 7.0 / 8.0 * 16_060_522_496.0 / 300e9;
+    assert!((step_s / expected_s - 1.0).abs() < 1e-9, "{step_s} instead of {expected_s}");
+}
+
+#[test]
 fn peaks_of_dpo_agree_with_torchtunes_on_an_h100_within_a_tenth() {
     for (precision, measured) in [("bf16", 19.0), ("fp32", 36.4)] {
         let found = peak_gib(&[("technique", "dpo"), ("precision", precision), ("data_set", "uniform")]);
