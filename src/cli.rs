@@ -39,6 +39,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::error::ContextKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -51,7 +52,7 @@ use remote::session_folder;
 
 use crate::foreign;
 use crate::launch;
-use crate::protocol::ENVIRONMENT_FILE;
+use crate::protocol::{ENVIRONMENT_FILE, Environment, environment_file_of};
 use crate::telemetry;
 use follow::Interrupted;
 
@@ -172,6 +173,24 @@ enum Command {
     Program {
         /// The job's file.
         job: PathBuf,
+        /// Take the node's number from Slurm, which started this process on each node of a run.
+        #[arg(long)]
+        by_slurm: bool,
+    },
+    /// Execute the runs of an allocation; started by Slurm.
+    #[command(name = launch::ALLOCATION_COMMAND, hide = true)]
+    Allocation {
+        /// The allocation's folder.
+        folder: PathBuf,
+        /// Seconds without work after which it ends.
+        #[arg(long)]
+        idle: u64,
+    },
+    /// Describe this node of a run; started by the supervisor.
+    #[command(name = launch::DESCRIBE_COMMAND, hide = true)]
+    Describe {
+        /// The run's folder.
+        folder: PathBuf,
     },
 }
 
@@ -217,7 +236,11 @@ pub fn main() -> ExitCode {
         Some(Command::Relay { session }) => crate::remote::relay(&session).map(|()| OK).map_err(Into::into),
         Some(Command::Group { job, program }) => group(&job, &program),
         Some(Command::Rank { supervisor, program }) => Err(launch::become_rank(supervisor, &program).into()),
-        Some(Command::Program { job }) => program(&job),
+        Some(Command::Program { job, by_slurm }) => program(&job, by_slurm),
+        Some(Command::Allocation { folder, idle }) => {
+            launch::keep_allocation(&folder, Duration::from_secs(idle)).map(|()| OK).map_err(Into::into)
+        }
+        Some(Command::Describe { folder }) => describe_step(&folder),
         None => window(arguments.session),
     };
     match outcome {
@@ -310,20 +333,35 @@ fn group(job: &Path, program: &[OsString]) -> Outcome {
     Ok(if launch::lead(job, program, describe_node)? { OK } else { SOME_RUN_FAILED })
 }
 
+/// The environment of this node, with all of its GPUs.
+fn environment_here() -> Environment {
+    let node = telemetry::read_node();
+    telemetry::read_environment(&node, &node.gpus.iter().collect::<Vec<_>>())
+}
+
 /// Writes the environment of a site's node into the folder of a run. The run continues without it.
 fn describe_node(folder: &Path) {
-    let node = telemetry::read_node();
-    let environment = telemetry::read_environment(&node, &node.gpus.iter().collect::<Vec<_>>());
-    let written = serde_json::to_vec(&environment).map_err(std::io::Error::from);
+    let written = serde_json::to_vec(&environment_here()).map_err(std::io::Error::from);
     let written = written.and_then(|text| foreign::write(&folder.join(ENVIRONMENT_FILE), &text));
     if let Err(error) = written {
         say(format_args!("multicard: cannot write {ENVIRONMENT_FILE}: {error}"));
     }
 }
 
-/// Runs the program of a job.
-fn program(job: &Path) -> Outcome {
-    Ok(if crate::program::run(job, launch::RANK_COMMAND)? { OK } else { SOME_RUN_FAILED })
+/// Writes the name and the environment of one of a run's nodes into the run's folder.
+fn describe_step(folder: &Path) -> Outcome {
+    let environment = environment_here();
+    let hostname = environment.get("hostname").unwrap_or_default().to_owned();
+    let name = std::env::var("SLURMD_NODENAME").unwrap_or(hostname);
+    let file = environment_file_of(launch::node_of_step());
+    foreign::write(&folder.join(file), &serde_json::to_vec(&(name, environment))?)?;
+    Ok(OK)
+}
+
+/// Runs the program of a job on this node.
+fn program(job: &Path, by_slurm: bool) -> Outcome {
+    let node = if by_slurm { launch::node_of_step() } else { 0 };
+    Ok(if crate::program::run(job, node, launch::RANK_COMMAND)? { OK } else { SOME_RUN_FAILED })
 }
 
 #[cfg(test)]

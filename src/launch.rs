@@ -54,6 +54,7 @@ mod queue;
 mod rates;
 mod rendezvous;
 mod slurm;
+mod step;
 mod supervisor;
 mod tail;
 mod torch;
@@ -71,9 +72,10 @@ pub use queue::{Queue, QueueError};
 pub use rates::{Measured, measure_rates};
 pub use rendezvous::{Alone, MeetingFolder, Rendezvous};
 pub use slurm::{
-    EXPECTED_START, Nodes, SlurmError, add_site, expected_start, may_be_at_a_site, nodes, script, site, site_node,
-    sites, sites_file, unlimited_node,
+    ALLOCATION_COMMAND, EXPECTED_START, Nodes, SlurmError, add_site, expected_start, keep_allocation, may_be_at_a_site,
+    nodes, script, site, site_node, sites, sites_file, unlimited_node,
 };
+pub use step::{DESCRIBE_COMMAND, node_of_step};
 pub use supervisor::{GROUP_COMMAND, JOB_WORD, PROGRAM_COMMAND, RANK_COMMAND, RANK_WORD, become_rank, lead};
 pub use torch::{FETCHED, TORCH_VERSION, fetched_folder};
 pub use worker::{WorkerCommand, find_supervisor, find_worker, worker_file};

@@ -18,6 +18,7 @@
 
 mod facts;
 mod keep;
+mod ranks;
 pub mod readings;
 mod runner;
 mod watch;

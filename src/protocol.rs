@@ -12,10 +12,12 @@ mod sample;
 mod site;
 mod trace;
 
-pub use environment::{ENVIRONMENT_FILE, Environment, build, fact_keys, fact_name, set_build};
+pub use environment::{
+    DIFFERENCES, ENVIRONMENT_FILE, Environment, build, environment_file_of, fact_keys, fact_name, set_build,
+};
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
-pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MEETING_VARIABLE};
-pub use job::{CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};
+pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MASTER_ADDR, MASTER_PORT, MEETING_VARIABLE};
+pub use job::{AllocationSize, CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};
 pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use possible::{MOST_STEPS, check_duration, check_moment};
 pub use ranges::ranges_text;

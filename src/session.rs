@@ -40,7 +40,7 @@ pub use measurement::{MEASURE_S, Measurement, Stage, USUAL_MEASURE_S};
 pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
 pub use progress::Progress;
-pub use queueing::runnable;
+pub use queueing::{largest, run_time_s, runnable};
 pub use rates::{Told, measure_rates, measured_gpus};
 pub use reading::{damage_message, open_reader};
 pub use site_check::examine_site;

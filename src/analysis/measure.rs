@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use super::limit;
 use super::metric::{COPIED, MetricUnit, key_in};
 use super::training::{PLANNED_STEPS, TRAINING_TIME};
-use crate::plan::{Better, DeclaredMeasure, Key, USUAL_STEP, WorkloadSpec, usual_workload};
+use crate::plan::{Better, DeclaredMeasure, Key, USUAL_STEP, WorkloadSpec, command, usual_workload};
 use crate::protocol::{MOST_STEPS, TRACE_METRICS, TraceMetricKind};
 
 /// The key that studies use for the distinct units per second, whatever a workload counts: `images_per_s` for images.
@@ -154,7 +154,13 @@ impl Measure {
     fn declared(declared: &DeclaredMeasure) -> Self {
         let DeclaredMeasure { key, name, unit, better, on_speed } = declared;
         let measure = if &**unit == "B" { Self::bytes(key, name) } else { Self::named(&**key, &**name, unit) };
-        Self { better: *better, on_speed: *on_speed, ..measure }
+        let measure = Self { better: *better, on_speed: *on_speed, ..measure };
+        // What is measured of every program is measured on each of its nodes.
+        match key.as_str() {
+            command::PROGRAM_TIME => measure.read(OverRanks::Max, OverTime::Last),
+            command::CPU_TIME | command::PEAK_RESIDENT => measure.read(OverRanks::Sum, OverTime::Last),
+            _ => measure,
+        }
     }
 
     fn read(self, ranks: OverRanks, time: OverTime) -> Self {

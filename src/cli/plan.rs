@@ -15,7 +15,7 @@ use crate::figure::{check_studies, significant};
 use crate::launch::{expected_start, script};
 use crate::papers::preset_text;
 use crate::plan::{Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
-use crate::session::{Machine, Where};
+use crate::session::{Machine, Where, largest, run_time_s};
 use crate::text_table::{Field, TextTable};
 
 #[derive(Args)]
@@ -191,7 +191,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let mut matrix = expand(&plan, node);
     if arguments.format == PlanFormat::Sbatch {
         let cell = matrix.cells.first().ok_or("no cell of the plan can run there")?;
-        let job = place.sample(&plan, cell)?;
+        let job = place.sample(&plan, &matrix.cells, cell)?;
         print(script(&job)?.trim_end())?;
         return Ok(OK);
     }
@@ -219,8 +219,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 
 /// When the largest run of a plan would start at its site if it was sent now.
 fn start_text(site: &str, plan: &Plan, matrix: &Matrix, place: &Where) -> String {
-    let Some(cell) = matrix.cells.iter().max_by_key(|cell| cell.shape.devices()) else { return String::new() };
-    match place.sample(plan, cell).map_err(|error| error.to_string()).and_then(|job| expected_start(&job)) {
+    let Some(cell) = largest(&matrix.cells).first().map(|at| &matrix.cells[*at]) else { return String::new() };
+    match place
+        .sample(plan, &matrix.cells, cell)
+        .map_err(|error| error.to_string())
+        .and_then(|job| expected_start(&job))
+    {
         Ok(start) => format!("\n\nNote: at site {site}, the largest run would start at {start}, if it was sent now."),
         Err(reason) => format!("\n\nWarning: site {site} would not take the largest run: {reason}."),
     }
@@ -269,6 +273,13 @@ fn has_time(cell: &Cell) -> bool {
     !cell.shape.own_program || cell.estimate.duration_s > 0.0
 }
 
+/// The node-hours of all runs of a plan at a site; `None` for runs on this machine, and if a time is unknown.
+fn node_hours(matrix: &Matrix, plan: &Plan, time_s: &dyn Fn(&Cell) -> Option<f64>) -> Option<f64> {
+    plan.site.as_ref()?;
+    let times = matrix.cells.iter().map(|cell| Some(time_s(cell)? * f64::from(cell.shape.nodes())));
+    Some(times.sum::<Option<f64>>()? * f64::from(plan.repeats) / 3600.0)
+}
+
 fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
     let cells = matrix.cells.iter().map(|cell| CellOut {
         id: &cell.id,
@@ -308,9 +319,14 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     let estimates = if is_estimated {
         let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
         let peak = if peak_bytes > 0 { format!(", peak about {peak_gb:.1} GB per rank") } else { String::new() };
-        format!("about {time}{peak} (rough estimates)")
+        let hours = node_hours(matrix, plan, &|cell| Some(cell.estimate.duration_s));
+        let hours = hours.map_or(String::new(), |hours| format!(", {} node-hours", significant(hours)));
+        format!("about {time}{peak}{hours} (rough estimates)")
     } else {
-        "run time unknown".to_owned()
+        let limit_s = |cell: &Cell| plan.spec_of(&cell.workload).and_then(|spec| run_time_s(&plan.limits, spec));
+        let hours = node_hours(matrix, plan, &limit_s);
+        let hours = hours.map_or(String::new(), |hours| format!(", at most {} node-hours", significant(hours)));
+        format!("run time unknown{hours}")
     };
     let repeats = counted(plan.repeats as usize, "repeat");
     let estimated: &[&str] = if is_estimated { &["estimated s", "estimated peak GB"] } else { &[] };

@@ -181,6 +181,7 @@ impl Follower {
             facts: Facts {
                 ranks: job.ranks.iter().map(|_| RankFacts::default()).collect(),
                 profiled: job.tracer() == Tracer::Nsys,
+                names_itself: job.shape.ranks_per_node > 0,
                 ..Facts::default()
             },
             job,
@@ -419,6 +420,10 @@ impl Follower {
                 if self.facts.ranks.iter().all(|rank| rank.death.is_some()) {
                     self.ranks_gone = Some(Instant::now());
                 }
+            }
+            GroupEvent::StepEnded { exit, told_to } => {
+                self.facts.step = Some((exit, told_to));
+                self.ranks_gone = Some(Instant::now());
             }
             GroupEvent::Interrupted { signal } => self.facts.interrupted = Some(signal),
             GroupEvent::SupervisorStarted { .. } => {

@@ -48,6 +48,10 @@ pub(super) struct Facts {
     pub ranks: Vec<RankFacts>,
     /// Ranks that could not be started, with the reasons.
     pub not_started: Vec<(u32, String)>,
+    /// How the command ended that started the ranks of all nodes, and whether it was told to end.
+    pub step: Option<(Exit, bool)>,
+    /// Whether the messages of ranks name the rank, which may be one of several that a node starts.
+    pub names_itself: bool,
     /// The signal that the supervisor received.
     pub interrupted: Option<i32>,
     /// Number of lines that were events.
@@ -85,7 +89,7 @@ impl Facts {
         if let Some(reason) = self.first_failure(stderr) {
             return (RunState::Failed, Some(reason));
         }
-        let (state, reason) = self.unexplained(leader);
+        let (state, reason) = self.unexplained(leader, stderr);
         (state, Some(with_stderr(reason, stderr)))
     }
 
@@ -100,7 +104,8 @@ impl Facts {
             match (&facts.failure, &facts.death) {
                 (Some(failure), _) => {
                     let list = if failure.kind == FailureKind::Peer { &mut peers } else { &mut causes };
-                    list.push((failure.time_s, format!("rank {rank}: {}", failure.message)));
+                    let name = if self.names_itself { String::new() } else { format!("rank {rank}: ") };
+                    list.push((failure.time_s, name + &failure.message));
                 }
                 // Ranks that ended on request or with success are not the cause.
                 (None, Some(death)) if !(death.told_to || death.exit.is_success() && facts.finished) => {
@@ -114,7 +119,7 @@ impl Facts {
         first(causes).or_else(|| first(peers)).map(|(_, reason)| reason)
     }
 
-    fn unexplained(&self, leader: Option<Exit>) -> (RunState, String) {
+    fn unexplained(&self, leader: Option<Exit>, stderr: &str) -> (RunState, String) {
         if let Some(signal) = self.interrupted {
             return (RunState::Failed, format!("another process ended it with {}", signal_name(signal)));
         }
@@ -124,6 +129,10 @@ impl Facts {
                 "none of the {} lines that the worker wrote is an event (the first: {first}): use the worker of this version",
                 self.noise
             );
+            return (RunState::Failed, reason);
+        }
+        if let Some((exit, false)) = self.step.filter(|(exit, _)| !exit.is_success()) {
+            let reason = lost_node(stderr).unwrap_or_else(|| format!("srun {}", unexplained_exit(exit)));
             return (RunState::Failed, reason);
         }
         let unfinished: Vec<_> = (0..).zip(&self.ranks).filter(|(_, rank)| !rank.finished).collect();
@@ -146,6 +155,18 @@ impl Facts {
             }
         }
     }
+}
+
+/// What `srun` says about the first of its tasks that ended early, in stderr's last lines: `srun: error: n2: task 1: Killed`. There is one task
+/// on each node.
+fn lost_node(stderr: &str) -> Option<String> {
+    let lines = stderr.split(" | ").filter_map(|line| line.strip_prefix("srun: error: "));
+    let mut parts = lines.map(|line| line.splitn(3, ": "));
+    parts.find_map(|mut parts| {
+        let (name, task, end) = (parts.next()?, parts.next()?, parts.next()?);
+        let node = task.strip_prefix("task ").or_else(|| task.strip_prefix("tasks "))?;
+        Some(format!("multicard on node {node} ({name}) ended before the program did: {end}"))
+    })
 }
 
 fn unexplained_exit(exit: Exit) -> String {
@@ -258,6 +279,21 @@ mod tests {
         assert_eq!(state, RunState::Cancelled);
         assert!(text.unwrap().contains("was killed"));
         assert_eq!(end(vec![finished()]).outcome(Some(Exit::Code(0)), "").0, RunState::Finished);
+    }
+
+    #[test]
+    fn a_node_that_is_lost_is_named_by_what_srun_says_and_not_if_a_rank_said_why() {
+        let step = |ranks| Facts { step: Some((Exit::Code(137), false)), names_itself: true, ..facts(ranks) };
+        let stderr = "a | srun: error: n2: task 1: Killed | srun: error: n1: task 0: Terminated";
+        let lost = step(vec![RankFacts::default(), RankFacts::default()]);
+        let (state, text) = lost.outcome(Some(Exit::Code(1)), stderr);
+        assert_eq!(state, RunState::Failed);
+        assert!(
+            text.unwrap().starts_with("multicard on node 1 (n2) ended before the program did: Killed; end of stderr")
+        );
+        assert!(lost.outcome(Some(Exit::Code(1)), "").1.unwrap().starts_with("srun exited with code 137"));
+        let said = step(vec![RankFacts::default(), failed(1.0, FailureKind::Engine, "rank 3 on n2: sh exited")]);
+        assert_eq!(said.outcome(Some(Exit::Code(1)), stderr).1.unwrap(), "rank 3 on n2: sh exited");
     }
 
     #[test]

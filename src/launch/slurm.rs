@@ -1,10 +1,12 @@
 #![doc = include_str!("slurm/slurm.md")]
 
+mod allocation;
 mod cluster;
 mod jobs;
 mod record;
 mod script;
 mod sites;
+mod steward;
 mod tools;
 
 use std::collections::HashMap;
@@ -23,6 +25,7 @@ pub use cluster::{Nodes, nodes, site_node, unlimited_node};
 pub use jobs::EXPECTED_START;
 pub use record::may_be_at_a_site;
 pub use sites::{add_site, site, sites, sites_file};
+pub use steward::{ALLOCATION_COMMAND, keep_allocation};
 pub use tools::SlurmError;
 
 use super::error::LaunchError;
@@ -32,8 +35,10 @@ use crate::foreign;
 use crate::plan::RunState;
 use crate::processes::Process;
 use crate::protocol::{Exit, GROUP_LOG, Job};
+use allocation::Allocations;
 use jobs::{COMMENT, FORMAT, Listed};
 use record::Record;
+use script::Ask;
 
 /// The batch script's name in the run's folder.
 const SCRIPT_FILE: &str = "job.sbatch";
@@ -51,8 +56,28 @@ const PACE: Pace = Pace { poll: Duration::from_millis(500), grace: Duration::fro
 /// A site's Slurm, as far as one session uses it.
 pub(super) struct Slurm {
     queue: Arc<Queue>,
-    /// Takes the scripts that are to be submitted, in their order.
-    scripts: SyncSender<Submission>,
+    submitter: Submitter,
+    allocations: Arc<Allocations>,
+}
+
+/// Takes the scripts that are to be submitted, in their order.
+#[derive(Clone)]
+struct Submitter(SyncSender<Submission>);
+
+impl Submitter {
+    /// Submits the script of a job, after those that came before.
+    fn submit(&self, script: PathBuf) -> At {
+        let (answer, answered) = sync_channel(1);
+        let is_dropped = Arc::<AtomicBool>::default();
+        // A thread that has ended is found out by the receiver.
+        let _ = self.0.send(Submission { script, is_dropped: Arc::clone(&is_dropped), answer });
+        At::Queue { answered, is_dropped }
+    }
+}
+
+/// A comment that no other job has.
+fn new_comment() -> String {
+    format!("{COMMENT}{:016x}", rand::random::<u64>())
 }
 
 /// A script on its way to Slurm.
@@ -72,19 +97,12 @@ impl Slurm {
         let asked = Arc::clone(&queue);
         // If it cannot be started, each run says so.
         let _ = thread::Builder::new().name("sbatch".to_owned()).spawn(move || submit_all(&waiting, &asked));
-        Self { queue, scripts }
+        let submitter = Submitter(scripts);
+        Self { allocations: Allocations::new(Arc::clone(&queue), submitter.clone()), queue, submitter }
     }
 
     fn group(&self, job: &Job, at: At) -> Box<dyn Group> {
-        Box::new(JobGroup {
-            queue: Arc::clone(&self.queue),
-            folder: job.folder.clone(),
-            at,
-            is_asked_to_end: false,
-            known: None,
-            ended_since: None,
-            refused: None,
-        })
+        Box::new(JobGroup::new(Arc::clone(&self.queue), job.folder.clone(), at))
     }
 }
 
@@ -95,32 +113,29 @@ impl Place for Slurm {
                 "runs at a site are not recorded by nsys: use trace = \"built-in\"".to_owned(),
             ));
         }
-        let comment = format!("{COMMENT}{:016x}", rand::random::<u64>());
-        let text = script::text(job, &comment, &lead.command()).map_err(LaunchError::Site)?;
+        if let Some(size) = job.allocation {
+            return self.allocations.start(job, size);
+        }
+        let comment = new_comment();
+        let text = Ask::of_run(job, &comment)
+            .and_then(|ask| script::text(&ask, &lead.command()))
+            .map_err(LaunchError::Site)?;
         let path = std::path::absolute(job.folder.join(SCRIPT_FILE));
         let failed = |source| LaunchError::Folder { path: job.folder.join(SCRIPT_FILE), source };
         let path = path.map_err(failed)?;
         let written = foreign::open_ours_with(&path, File::options().write(true).create(true).truncate(true))
             .and_then(|mut file| file.write_all(text.as_bytes()))
             // Before it is submitted, so that its job is found even if this process ends before it knows the job's id.
-            .and_then(|()| Record { comment, job: None }.write(&job.folder));
+            .and_then(|()| Record { comment, ..Record::default() }.write(&job.folder));
         written.map_err(failed)?;
-        let (answer, answered) = sync_channel(1);
-        let is_dropped = Arc::<AtomicBool>::default();
-        let submission = Submission { script: path, is_dropped: Arc::clone(&is_dropped), answer };
-        // A queue without its thread is found out by the receiver.
-        let _ = self.scripts.send(submission);
-        Ok(self.group(job, At::Queue { answered, is_dropped }))
+        Ok(self.group(job, self.submitter.submit(path)))
     }
 
     fn find(&self, job: &Job, _recorded: (u32, u64)) -> Box<dyn Group> {
-        let since = Instant::now();
-        let at = match Record::read(&job.folder) {
-            Some(Record { job: Some(id), .. }) => At::Job { id, since },
-            Some(Record { comment, job: None }) => At::Sought { comment, since },
-            None => At::Nowhere,
-        };
-        self.group(job, at)
+        match Record::read(&job.folder) {
+            Some(Record { allocation: Some(name), .. }) => self.allocations.find(job, &name),
+            record => self.group(job, At::recorded(record)),
+        }
     }
 }
 
@@ -158,8 +173,12 @@ fn submit_all(waiting: &Receiver<Submission>, queue: &Queue) {
 /// # Errors
 /// The job has no site or no program, or a value of its settings cannot be written in a script.
 pub fn script(job: &Job) -> Result<String, String> {
+    let comment = format!("{COMMENT}RUN");
+    if let Some(size) = job.allocation {
+        return allocation::sample(job, size, &comment);
+    }
     let lead = Lead::of(job, None).map_err(|error| error.to_string())?;
-    script::text(job, &format!("{COMMENT}RUN"), &lead.command())
+    script::text(&Ask::of_run(job, &comment)?, &lead.command())
 }
 
 /// When Slurm would start a job if it was sent now, in Slurm's words, which name the nodes. Nothing is queued.
@@ -258,7 +277,19 @@ enum At {
     Nowhere,
 }
 
-/// The job of a run.
+impl At {
+    /// How far the job of a record has come.
+    fn recorded(record: Option<Record>) -> Self {
+        let since = Instant::now();
+        match record {
+            Some(Record { job: Some(id), .. }) => Self::Job { id, since },
+            Some(Record { comment, .. }) => Self::Sought { comment, since },
+            None => Self::Nowhere,
+        }
+    }
+}
+
+/// The job of a run, or of an allocation.
 struct JobGroup {
     queue: Arc<Queue>,
     folder: PathBuf,
@@ -273,6 +304,11 @@ struct JobGroup {
 }
 
 impl JobGroup {
+    /// The job whose files are in `folder`.
+    fn new(queue: Arc<Queue>, folder: PathBuf, at: At) -> Self {
+        Self { queue, folder, at, is_asked_to_end: false, known: None, ended_since: None, refused: None }
+    }
+
     /// The job's id, once Slurm has taken it.
     fn taken(&mut self) -> Result<Option<(u64, Instant)>, End> {
         let never =
@@ -332,7 +368,8 @@ impl JobGroup {
 
     fn submitted(&mut self, id: u64, comment: String) {
         // If the record cannot be written, the job is found by its comment.
-        let _ = Record { comment, job: Some(id) }.write(&self.folder);
+        let record = Record::read(&self.folder).unwrap_or_default();
+        let _ = Record { comment, job: Some(id), ..record }.write(&self.folder);
         self.at = At::Job { id, since: Instant::now() };
     }
 

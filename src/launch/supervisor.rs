@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
 
 use super::rendezvous::{Alone, MeetingFolder, Rendezvous};
+use super::step::Step;
 use crate::foreign;
 use crate::processes;
 use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
@@ -68,7 +69,10 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
     }
     let signal = processes::signals()?;
     let own = std::env::current_exe().map_err(|error| format!("cannot find the path of this program: {error}"))?;
-    let rendezvous: Box<dyn Rendezvous> = if job.ranks.len() > 1 {
+    let spans_nodes = job.shape.nodes() > 1;
+    // In an allocation that runs share, a run's ranks are a step, which has what the run asks for.
+    let is_step = spans_nodes || job.allocation.is_some();
+    let rendezvous: Box<dyn Rendezvous> = if job.ranks.len() > 1 && !spans_nodes {
         Box::new(MeetingFolder::new().map_err(|error| format!("no folder for the rendezvous of the ranks: {error}"))?)
     } else {
         Box::new(Alone)
@@ -77,8 +81,17 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
         // Processes that survive the runner become children of this process, which ends them.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     }
+    let step = Step { job: &job, own: &own };
     let start = |place: &RankPlace| {
-        let mut command = command(&own, program, job_path, place);
+        let mut command = match is_step {
+            // One command for all nodes.
+            true => {
+                step.program(words(program.get(1..).unwrap_or_default(), job_path, place)).map_err(io::Error::other)?
+            }
+            false => command(&own, program, job_path, place),
+        };
+        let threads = place.compute_threads.to_string();
+        command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
         // A site's scheduler chooses the GPUs of a job that asks for some.
         let is_assigned = job.shape.devices() > 0 && job.site.as_ref().is_some_and(|site| site.gres.is_some());
         if !is_assigned {
@@ -87,15 +100,28 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
         command.envs(rendezvous.environment());
         on_cpus(&mut command, &place.cpus)
     };
-    if job.site.is_some() {
-        describe_node(&job.folder);
-    }
-    let mut group = Group { log, ranks: Vec::new(), ending_since: None, well: true };
+    let unfit = match (&job.site, spans_nodes) {
+        (None, _) => None,
+        (Some(_), false) => {
+            describe_node(&job.folder);
+            None
+        }
+        (Some(_), true) => step.describe().err(),
+    };
+    let mut group = Group { log, is_step, ranks: Vec::new(), ending_since: None, well: true };
     if job.site.is_some() {
         let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
         group.note(GroupEvent::SupervisorStarted { hostname });
     }
-    group.supervise(&job.ranks, start, &signal);
+    match unfit {
+        Some((rank, reason)) => {
+            group.well = false;
+            group.note(GroupEvent::RankNotStarted { rank, reason });
+        }
+        None => {
+            group.supervise(if is_step { &job.ranks[..job.ranks.len().min(1)] } else { &job.ranks }, start, &signal)
+        }
+    }
     if let Some(program) = &job.program {
         end_leftovers(&program.marker);
     }
@@ -150,17 +176,20 @@ fn read(path: &Path) -> Result<Job, String> {
 
 /// Command of a rank: this program, which becomes the rank's program.
 fn command(own: &Path, program: &[OsString], job_path: &Path, place: &RankPlace) -> Command {
-    let rank = place.rank.to_string();
+    let mut command = Command::new(own);
+    let program = words(program, job_path, place);
+    command.arg(RANK_COMMAND).arg(std::process::id().to_string()).args(program).stdin(Stdio::null());
+    command
+}
+
+/// Words of a rank's command line with their placeholders filled.
+fn words(program: &[OsString], job_path: &Path, place: &RankPlace) -> Vec<OsString> {
     let word = |word: &OsString| match word.to_str() {
         Some(JOB_WORD) => job_path.as_os_str().to_owned(),
-        Some(RANK_WORD) => OsString::from(&rank),
+        Some(RANK_WORD) => OsString::from(place.rank.to_string()),
         _ => word.clone(),
     };
-    let threads = place.compute_threads.to_string();
-    let mut command = Command::new(own);
-    command.arg(RANK_COMMAND).arg(std::process::id().to_string()).args(program.iter().map(word)).stdin(Stdio::null());
-    command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
-    command
+    program.iter().map(word).collect()
 }
 
 /// Starts a process on these CPUs, or on all if the list is empty, so that all of its threads and pages are there.
@@ -208,6 +237,8 @@ struct Rank {
 
 struct Group {
     log: File,
+    /// Whether one process, `srun`, stands for all ranks.
+    is_step: bool,
     /// Ranks that have not ended.
     ranks: Vec<Rank>,
     /// Time at which the ranks were asked to end.
@@ -227,7 +258,10 @@ impl Group {
         for place in ranks {
             match start(place) {
                 Ok(child) => {
-                    self.note(GroupEvent::RankStarted { rank: place.rank, pid: child.id() });
+                    // Ranks on other nodes log their start themselves.
+                    if !self.is_step {
+                        self.note(GroupEvent::RankStarted { rank: place.rank, pid: child.id() });
+                    }
                     self.ranks.push(Rank { rank: place.rank, child });
                 }
                 Err(error) => {
@@ -251,7 +285,10 @@ impl Group {
             }
             let told_to = self.ending_since.is_some();
             for (rank, pid, exit) in ended {
-                self.note(GroupEvent::RankExited { rank, pid, exit, told_to });
+                self.note(match self.is_step {
+                    true => GroupEvent::StepEnded { exit, told_to },
+                    false => GroupEvent::RankExited { rank, pid, exit, told_to },
+                });
                 if !exit.is_success() {
                     self.end();
                 }

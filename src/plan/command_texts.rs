@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use super::command::{Command, KEY, Said, own_measures, spec};
-use super::{
-    Better, Binding, Block, Data, DeclaredMeasure, GPUS, GpuChoice, Key, Level, Plan, PlanError, WorkloadSpec,
-};
+use super::command::{Command, KEY, PLACING, Said, own_measures, spec};
+use super::{Better, Block, Data, DeclaredMeasure, GPUS, Key, Level, Plan, PlanError, WorkloadSpec};
 
 /// The texts of a form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -183,7 +181,7 @@ impl CommandTexts {
         let stands = [&self.run, &self.folder, &self.variables]
             .iter()
             .any(|text| text.contains(&format!("{{{key}}}")) || text.contains(&format!("{{{key}:")));
-        if !stands && ![GPUS, GpuChoice::KEY, Binding::KEY].contains(&key) {
+        if !stands && !PLACING.contains(&key) {
             let is_switch = split(levels, |letter| letter == ',')
                 .is_ok_and(|levels| levels.iter().all(|level| ["on", "off"].contains(&level.as_str())));
             let word = if is_switch { format!("{{{key}:--{key}}}") } else { format!("--{key}={{{key}}}") };

@@ -14,6 +14,10 @@ use super::{
 };
 use crate::foreign;
 
+/// The value of `[where] jobs` for runs that share an allocation, and the one for a job each, which is the default.
+pub(super) const ONE_ALLOCATION: &str = "one-allocation";
+pub(super) const ONE_PER_RUN: &str = "one-per-run";
+
 /// Version of the plan format.
 pub const PLAN_VERSION: i64 = 1;
 /// Maximum number of runs of a plan: cells times repeats.
@@ -63,6 +67,8 @@ pub struct Plan {
     pub order: Order,
     /// The site where runs are executed, a cluster with Slurm that the user's settings name; `None` for this machine.
     pub site: Option<String>,
+    /// Whether the runs at a site share one allocation, one after the other, instead of being a job each.
+    pub one_allocation: bool,
     /// Limits of time and memory of a run.
     pub limits: Limits,
     /// Steps at the start of a run that are recorded but left out of statistics.
@@ -103,6 +109,7 @@ impl Plan {
             seed: 1,
             order: Order::default(),
             site: None,
+            one_allocation: false,
             limits: Limits::default(),
             warm_up_steps: 10,
             mode: Mode::default(),

@@ -26,6 +26,7 @@ pub(crate) fn cpu_node() -> Node {
         driver: None,
         no_gpu_reason: Some("the driver is missing".to_owned()),
         gpus: Vec::new(),
+        nodes: 1,
         worker: Ok(worker(CudaState::Unavailable { reason: "no CUDA libraries".to_owned() })),
         nsys: Err("it is not on PATH".to_owned()),
         tracer: Err("it was not built".to_owned()),

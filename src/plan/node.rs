@@ -103,6 +103,9 @@ pub struct Node {
     pub no_gpu_reason: Option<String>,
     /// GPUs that this process may use (it obeys `CUDA_VISIBLE_DEVICES`).
     pub gpus: Vec<Gpu>,
+    /// Nodes that a run may span: 1 for a machine, and the number of nodes of its partition for the largest node of a site.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub nodes: u32,
     /// The worker, or why there is none and how to get it.
     pub worker: Result<Worker, String>,
     /// Nsight Systems, or the places where it was not found.
@@ -111,6 +114,14 @@ pub struct Node {
     /// The library with which the built-in tracer records CUDA's activity, or why it cannot record any on this machine.
     #[serde(default = "tracer_unknown")]
     pub tracer: Result<PathBuf, String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// The value for a machine that an earlier version described.

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::checked_table::{Table, integer, kind, real, shortened};
 use super::data::{Data, DataSetRule};
-use super::file::{MAX_REPEATS, PLAN_VERSION};
+use super::file::{MAX_REPEATS, ONE_ALLOCATION, ONE_PER_RUN, PLAN_VERSION};
 use super::filter::{Filter, Known};
 use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion};
 use super::workload::{command, usual_workload, workloads};
@@ -83,7 +83,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
         None => Order::default(),
     };
     plan.aa = top.switch("aa", &mut problems).unwrap_or(false);
-    plan.site = site(&top, &spec, &mut problems);
+    (plan.site, plan.one_allocation) = place(&top, &spec, &mut problems);
     if let Some(limits) = top.table("limits", &mut problems) {
         limits.check_keys(&["run_time_s", "memory_limit_gb", "exclusive"], &spec.factors, &mut problems);
         plan.limits = Limits {
@@ -121,15 +121,24 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     if problems.any() { Err(problems.into_error()) } else { Ok(plan) }
 }
 
-/// `[where]`: the site of the runs.
-fn site(top: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Option<String> {
-    let table = top.table("where", problems)?;
-    table.check_keys(&["site"], &spec.factors, problems);
-    let (span, name) = table.text("site", problems)?;
+/// `[where]`: the site of the runs, and whether they share an allocation there.
+fn place(top: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> (Option<String>, bool) {
+    let Some(table) = top.table("where", problems) else { return (None, false) };
+    table.check_keys(&["site", "jobs"], &spec.factors, problems);
+    let one_allocation = match table.text("jobs", problems) {
+        None | Some((_, ONE_PER_RUN)) => false,
+        Some((_, ONE_ALLOCATION)) => true,
+        Some((span, other)) => {
+            let message = format!("{other:?} is not one of {ONE_PER_RUN:?} and {ONE_ALLOCATION:?}");
+            problems.add(&span, table.path("jobs"), message);
+            false
+        }
+    };
+    let Some((span, name)) = table.text("site", problems) else { return (None, one_allocation) };
     if !is_name(name) {
         problems.add(&span, table.path("site"), format!("is not a name of a site: {NAME_RULE}"));
     }
-    Some(name.to_owned())
+    (Some(name.to_owned()), one_allocation)
 }
 
 /// Rejects what programs of the plan's own cannot do: only the worker can end a run when its steps suffice, or mark the part to record.

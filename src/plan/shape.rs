@@ -39,7 +39,7 @@ impl Binding {
 /// The processes of a run and its number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// Processes: one for each rank.
+    /// Processes: one for each rank; for a program of the plan's own, one for each node, which starts the program there.
     pub processes: u32,
     /// Devices that each process computes on.
     pub devices_per_process: u32,
@@ -59,6 +59,14 @@ pub struct Shape {
     /// It is a program of the plan's own, which needs neither the worker nor libtorch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_program: bool,
+    /// How often each node starts the plan's own program, as ranks that are told their numbers; 0 for a program that is started once, starts
+    /// its own ranks and is told nothing.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ranks_per_node: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn is_nearest(choice: &GpuChoice) -> bool {
@@ -77,6 +85,7 @@ impl Default for Shape {
             warm_up_steps: 0,
             cuda_graph: false,
             own_program: false,
+            ranks_per_node: 0,
         }
     }
 }
@@ -85,6 +94,16 @@ impl Shape {
     /// Devices of all processes.
     pub fn devices(&self) -> u32 {
         self.processes.saturating_mul(self.devices_per_process)
+    }
+
+    /// Nodes that the run spans.
+    pub fn nodes(&self) -> u32 {
+        if self.own_program { self.processes } else { 1 }
+    }
+
+    /// Ranks of all nodes that are told their numbers; 0 for none.
+    pub fn told_ranks(&self) -> u32 {
+        self.nodes().saturating_mul(self.ranks_per_node)
     }
 }
 

@@ -29,6 +29,8 @@ pub const USUAL_STEP: &str = "step";
 pub const USUAL_DATA: &str = "Data set";
 /// The key of the factor for the number of GPUs of a run, in every workload that has it.
 pub const GPUS: &str = "gpus";
+/// The key of the factor for the number of nodes that a run spans, in every workload that has it.
+pub const NODES: &str = "nodes";
 
 /// What a workload counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
-use super::file::{PLAN_VERSION, is_default};
+use super::file::{ONE_ALLOCATION, PLAN_VERSION, is_default};
 use super::{Block, Capture, Checked, Level, Limits, Margin, Mode, Plan, Tracer, Tracing, command};
 
 /// TOML's integers cover only half of the range of seeds. Larger seeds are written as this number, which is not a seed, and replaced when
@@ -40,8 +40,11 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     if differs(|a, b| a.aa == b.aa) {
         put_or_remove(top, "aa", plan.aa.then(|| true.into()));
     }
-    if differs(|a, b| a.site == b.site) && (before.is_some() || plan.site.is_some()) {
-        put_or_remove(table(top, "where"), "site", plan.site.as_deref().map(Value::from));
+    let is_placed = plan.site.is_some() || plan.one_allocation;
+    if differs(|a, b| (&a.site, a.one_allocation) == (&b.site, b.one_allocation)) && (before.is_some() || is_placed) {
+        let table = table(top, "where");
+        put_or_remove(table, "site", plan.site.as_deref().map(Value::from));
+        put_or_remove(table, "jobs", plan.one_allocation.then(|| ONE_ALLOCATION.into()));
     }
     if differs(|a, b| a.limits == b.limits) && (before.is_some() || plan.limits != Limits::default()) {
         limits(table(top, "limits"), &plan.limits);

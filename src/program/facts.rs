@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::processes;
 use crate::protocol::{Environment, Job, Program};
 
+use super::ranks::Ranks;
 use super::words::Words;
 
 /// Time limit for git and Python.
@@ -60,7 +61,7 @@ type Versions = (String, String);
 
 /// Adds the facts about a run's program to the run's environment, as far as they can be found.
 pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut Environment) {
-    let Ok(filled) = Words::new(job, program).command() else { return };
+    let Ok(filled) = Words::new(job, program, &Ranks::new(job, 0)).command() else { return };
     let folder = PathBuf::from(filled.folder.as_deref().unwrap_or("."));
     environment.set("program_git", git(&folder));
     let search = filled.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.into());

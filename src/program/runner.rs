@@ -1,4 +1,5 @@
-//! The runner: starts a run's program, watches its processes, and logs its readings as rank 0.
+//! The runner of a node: starts a run's program there, watches its processes, and logs them as the rank with the node's number. The first
+//! node's runner, which is the only one of most runs, also logs the program's readings.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -13,8 +14,9 @@ use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
+use super::ranks::Ranks;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, WarmUp};
-use super::watch::{Ended, Log, POLL, children_cpu_s, now_s, watch};
+use super::watch::{Ended, Log, POLL, Use, children_cpu_s, log_name, now_s, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
 use crate::plan::Tracer;
@@ -26,12 +28,12 @@ use crate::trace;
 /// Folder in a session with markers of the set-ups that have run.
 const SETUP_FOLDER: &str = "setup";
 
-/// Runs the program of a job until it has ended, and logs it as rank 0; returns whether it succeeded. The calling process is
-/// dedicated to the job. `starter` is the subcommand that ties a process to its parent and becomes another program.
+/// Runs the program of a job on the node with this number until it has ended, and logs it; returns whether it succeeded. The calling process
+/// is dedicated to the job. `starter` is the subcommand that ties a process to its parent and becomes another program.
 ///
 /// # Errors
 /// The job cannot be read or has no program, or its log cannot be written.
-pub fn run(job_path: &Path, starter: &str) -> Result<bool, String> {
+pub fn run(job_path: &Path, node: u32, starter: &str) -> Result<bool, String> {
     let shown = job_path.display();
     let text = fs::read(job_path).map_err(|error| format!("cannot read the job {shown}: {error}"))?;
     let job: Job = serde_json::from_slice(&text).map_err(|error| format!("the job {shown} is malformed: {error}"))?;
@@ -39,12 +41,13 @@ pub fn run(job_path: &Path, starter: &str) -> Result<bool, String> {
     let signal = processes::signals()?;
     // If this fails, orphans are found only by the run's marker.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let log = job.folder.join("rank-0.jsonl");
-    let log = OpenOptions::new().create(true).append(true).open(&log);
-    let log = log.map_err(|error| format!("cannot write rank-0.jsonl in {}: {error}", job.folder.display()))?;
-    let log = Log::new(log, job.run.clone());
-    let started = Instant::now();
-    let mut runner = Runner { job, program, starter: starter.to_owned(), signal, log, started, injection: Vec::new() };
+    let name = log_name(node);
+    let log = OpenOptions::new().create(true).append(true).open(job.folder.join(&name));
+    let log = log.map_err(|error| format!("cannot write {name} in {}: {error}", job.folder.display()))?;
+    let log = Log::new(log, job.run.clone(), node);
+    let (started, ranks) = (Instant::now(), Ranks::new(&job, node));
+    let starter = starter.to_owned();
+    let mut runner = Runner { job, program, ranks, starter, signal, log, started, injection: Vec::new() };
     runner.inject();
     let end = runner.run();
     let duration_s = runner.started.elapsed().as_secs_f64();
@@ -52,7 +55,10 @@ pub fn run(job_path: &Path, starter: &str) -> Result<bool, String> {
         Ok(End::Well) => Event::Finished { duration_s },
         // Whoever requested the end knows the reason.
         Ok(End::Asked) => return Ok(false),
-        Err(Failure { kind, message }) => Event::Failed { kind, message },
+        Err(Failure { kind, message, rank }) => {
+            let name = runner.ranks.name(rank).map_or(String::new(), |name| format!("{name}: "));
+            Event::Failed { kind, message: name + &message }
+        }
     };
     let well = matches!(event, Event::Finished { .. });
     runner.log.write(&[(now_s(), event)]);
@@ -70,15 +76,18 @@ enum End {
 struct Failure {
     kind: FailureKind,
     message: String,
+    /// The rank of the node that failed.
+    rank: u32,
 }
 
 fn input(message: impl Into<String>) -> Failure {
-    Failure { kind: FailureKind::Input, message: message.into() }
+    Failure { kind: FailureKind::Input, message: message.into(), rank: 0 }
 }
 
 struct Runner {
     job: Job,
     program: Program,
+    ranks: Ranks,
     starter: String,
     signal: Arc<AtomicUsize>,
     log: Log,
@@ -96,12 +105,12 @@ impl Runner {
             pid: std::process::id(),
             torch_version: String::new(),
             device: Device { name: self.program.device.clone(), gpu_uuid },
-            world_size: 1,
+            world_size: u32::try_from(self.job.ranks.len()).unwrap_or(1),
             seed: self.job.seed,
         };
         self.log.write(&[(now_s(), started), (now_s(), Event::Phase { phase: Phase::Start })]);
         let (filled, files) = {
-            let words = Words::new(&self.job, &self.program);
+            let words = Words::new(&self.job, &self.program, &self.ranks);
             (words.command().map_err(input)?, words.files().map_err(input)?)
         };
         let folder =
@@ -115,15 +124,19 @@ impl Runner {
         if !filled.setup.is_empty() && !self.set_up(&filled, &folder)? {
             return Ok(End::Asked);
         }
-        let run_folder = std::path::absolute(&self.job.folder).map_err(|error| input(error.to_string()))?;
-        let place = Place { run_folder, working_folder: folder.clone(), started_s: now_s() };
-        let spec = &self.program.command.readings;
-        let warm_up = if spec.finds_warm_up { WarmUp::Found } else { WarmUp::Steps(self.job.warm_up_steps) };
-        let readings = Readings::new(spec, &files, &place, warm_up);
-        let (executable, command) = self.command(&filled.run, &filled, &folder).map_err(input)?;
-        self.record(&filled, &executable, &folder);
-        let Ended { exit, last_lines, time } =
-            watch(command, Some(readings), &mut self.log, &self.signal).map_err(input)?;
+        let commands = (0..self.ranks.here()).map(|rank| self.command(&filled.run, &filled, &folder, Some(rank)));
+        let commands = commands.collect::<Result<Vec<_>, _>>().map_err(input)?;
+        let first = commands.first().map(|(executable, _)| executable.clone()).unwrap_or_default();
+        let what = if self.ranks.node() == 0 {
+            self.record(&filled, &first, &folder);
+            Use::Read(self.readings(&files, &folder)?)
+        } else {
+            // A step's units are those of all ranks, which the first one reports.
+            Use::Measure
+        };
+        let commands = commands.into_iter().map(|(_, command)| command).collect();
+        let Ended { exit, place, last_lines, time } =
+            watch(commands, what, &mut self.log, &self.signal).map_err(input)?;
         self.log.reading(PROGRAM_TIME, time.as_secs_f64());
         self.log.reading(CPU_TIME, children_cpu_s());
         match exit {
@@ -132,9 +145,18 @@ impl Runner {
                 if let Exit::Code(code) = exit {
                     self.log.reading("exit_code", f64::from(code));
                 }
-                if exit.is_success() { Ok(End::Well) } else { Err(failure(&filled.run, exit, &last_lines)) }
+                if exit.is_success() { Ok(End::Well) } else { Err(failure(&filled.run, exit, place, &last_lines)) }
             }
         }
+    }
+
+    /// What finds the readings of the program.
+    fn readings(&self, files: &[String], folder: &Path) -> Result<Readings, Failure> {
+        let run_folder = std::path::absolute(&self.job.folder).map_err(|error| input(error.to_string()))?;
+        let place = Place { run_folder, working_folder: folder.to_owned(), started_s: now_s() };
+        let spec = &self.program.command.readings;
+        let warm_up = if spec.finds_warm_up { WarmUp::Found } else { WarmUp::Steps(self.job.warm_up_steps) };
+        Ok(Readings::new(spec, files, &place, warm_up))
     }
 
     /// Runs the set-up, unless a run of the session has done so; returns whether the run continues.
@@ -164,8 +186,9 @@ impl Runner {
             return Ok(true);
         }
         let (_, command) =
-            self.command(&filled.setup, filled, folder).map_err(|error| input(format!("setup: {error}")))?;
-        let Ended { exit, last_lines, .. } = watch(command, None, &mut self.log, &self.signal).map_err(input)?;
+            self.command(&filled.setup, filled, folder, None).map_err(|error| input(format!("setup: {error}")))?;
+        let Ended { exit, last_lines, .. } =
+            watch(vec![command], Use::Keep, &mut self.log, &self.signal).map_err(input)?;
         match exit {
             None => Ok(false),
             Some(exit) if exit.is_success() => {
@@ -173,8 +196,8 @@ impl Runner {
                 Ok(true)
             }
             Some(exit) => {
-                let Failure { kind, message } = failure(&filled.setup, exit, &last_lines);
-                Err(Failure { kind, message: format!("setup: {message}") })
+                let failed = failure(&filled.setup, exit, 0, &last_lines);
+                Err(Failure { message: format!("setup: {}", failed.message), ..failed })
             }
         }
     }
@@ -192,31 +215,42 @@ impl Runner {
         }
     }
 
-    /// The environment variables for the program, each once; the plan's values take precedence.
-    fn environment(&self, filled: &Filled) -> Vec<(String, OsString)> {
+    /// The environment variables for the program as one of the node's ranks, or for the set-up, each once; the plan's values take precedence.
+    fn environment(&self, filled: &Filled, rank: Option<u32>) -> Vec<(String, OsString)> {
         let folder = std::path::absolute(&self.job.folder).unwrap_or_else(|_| self.job.folder.clone());
         let mut all: Vec<(String, OsString)> = vec![
             (MARKER_VARIABLE.into(), self.program.marker.clone().into()),
             ("MULTICARD_RUN_FOLDER".into(), folder.clone().into()),
-            (READINGS_VARIABLE.into(), folder.join(READINGS_FILE).into()),
             // This makes lines of output arrive when they are printed, not when a buffer is full.
             ("PYTHONUNBUFFERED".into(), "1".into()),
         ];
+        // Only the first rank reports its own readings.
+        if self.ranks.node() == 0 && rank.unwrap_or(0) == 0 {
+            all.push((READINGS_VARIABLE.into(), folder.join(READINGS_FILE).into()));
+        }
         all.extend(self.injection.iter().map(|(name, path)| (name.clone(), path.clone().into_os_string())));
         // The supervisor has set them for this process.
         for name in ["CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
             all.extend(std::env::var_os(name).map(|value| (name.to_owned(), value)));
         }
-        for (name, value) in &filled.env {
-            all.retain(|(known, _)| known != name);
-            all.push((name.clone(), value.into()));
+        let own = rank.map(|rank| self.ranks.variables(rank)).unwrap_or_default();
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+        for (name, value) in own.chain(filled.env.iter().cloned()) {
+            all.retain(|(known, _)| *known != name);
+            all.push((name, value.into()));
         }
         all
     }
 
-    /// The command of a program, and the file that it executes.
-    fn command(&mut self, words: &[String], filled: &Filled, folder: &Path) -> Result<(PathBuf, Command), String> {
-        let environment = self.environment(filled);
+    /// The command of a program as one of the node's ranks, or of the set-up, and the file that it executes.
+    fn command(
+        &mut self,
+        words: &[String],
+        filled: &Filled,
+        folder: &Path,
+        rank: Option<u32>,
+    ) -> Result<(PathBuf, Command), String> {
+        let environment = self.environment(filled, rank);
         let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
         let search = search.or_else(|| std::env::var_os("PATH"));
         let (name, arguments) = words.split_first().ok_or("the command names no program")?;
@@ -252,7 +286,7 @@ impl Runner {
 
     /// Records the command line in the run's folder.
     fn record(&mut self, filled: &Filled, executable: &Path, folder: &Path) {
-        let environment = self.environment(filled);
+        let environment = self.environment(filled, Some(0));
         let shown = environment.iter().filter(|(name, _)| *name != MARKER_VARIABLE);
         let shown = shown.map(|(name, value)| (name.clone(), value.to_string_lossy().into_owned()));
         let record = Record {
@@ -272,8 +306,8 @@ impl Runner {
     }
 }
 
-/// Why a program failed, with the end of its output.
-fn failure(words: &[String], exit: Exit, last_lines: &str) -> Failure {
+/// Why a program failed as this rank of its node, with the end of its output.
+fn failure(words: &[String], exit: Exit, rank: u32, last_lines: &str) -> Failure {
     let lower = last_lines.to_lowercase();
     let kind = if lower.contains("out of memory") || lower.contains("outofmemory") {
         FailureKind::OutOfMemory
@@ -296,7 +330,7 @@ fn failure(words: &[String], exit: Exit, last_lines: &str) -> Failure {
     } else {
         format!("; end of its output: {last_lines}")
     };
-    Failure { kind, message: format!("{name} {how}{output_note}") }
+    Failure { kind, message: format!("{name} {how}{output_note}"), rank }
 }
 
 #[cfg(test)]

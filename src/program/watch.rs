@@ -37,25 +37,27 @@ const PIECES: usize = 64;
 pub struct Log {
     file: File,
     run: String,
+    node: u32,
 }
 
 impl Log {
-    pub fn new(file: File, run: String) -> Self {
-        Self { file, run }
+    /// The log of the node with this number, which counts as a rank.
+    pub fn new(file: File, run: String, node: u32) -> Self {
+        Self { file, run, node }
     }
 
     /// Appends events with their times, in seconds since the Unix epoch.
     pub fn write(&mut self, events: &[(f64, Event)]) {
         let mut text = String::new();
         for (time_s, event) in events {
-            let line = EventLine { run: self.run.clone(), rank: 0, time_s: *time_s, event: event.clone() };
+            let line = EventLine { run: self.run.clone(), rank: self.node, time_s: *time_s, event: event.clone() };
             if let Ok(line) = serde_json::to_string(&line) {
                 text.push_str(&line);
                 text.push('\n');
             }
         }
         if let Err(error) = self.file.write_all(text.as_bytes()) {
-            eprintln!("multicard: cannot write rank-0.jsonl: {error}");
+            eprintln!("multicard: cannot write {}: {error}", log_name(self.node));
         }
     }
 
@@ -68,36 +70,49 @@ impl Log {
     }
 }
 
+/// The log of a node's ranks, which is named by the node's number.
+pub fn log_name(node: u32) -> String {
+    format!("rank-{node}.jsonl")
+}
+
+/// What is done with a program's output.
+pub enum Use {
+    /// It is kept.
+    Keep,
+    /// Its processes are measured, too.
+    Measure,
+    /// Readings are found in it, too.
+    Read(Readings),
+}
+
 /// A program that has ended, with all of its processes.
 pub struct Ended {
-    /// Its exit; `None` if it was asked to end.
+    /// Its exit; `None` if it was asked to end. Of several processes, the first that failed.
     pub exit: Option<Exit>,
+    /// The place of that process among those that were started.
+    pub place: u32,
     /// The end of its output.
     pub last_lines: String,
     /// From its start to its exit.
     pub time: Duration,
 }
 
-/// Starts a program and watches it until all of its processes have ended. A number in `signal` requests its end.
+/// Starts a program, once for each command, and watches it until all of its processes have ended. If one fails, the others are ended. A number
+/// in `signal` requests its end.
 ///
 /// # Errors
-/// The program's process cannot be started.
-pub fn watch(
-    mut command: Command,
-    readings: Option<Readings>,
-    log: &mut Log,
-    signal: &AtomicUsize,
-) -> Result<Ended, String> {
+/// A process of the program cannot be started.
+pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUsize) -> Result<Ended, String> {
     let begun = Instant::now();
-    let mut child = command.spawn().map_err(|error| format!("cannot start a process: {error}"))?;
     let (sender, pieces) = sync_channel(PIECES);
-    read_pipe(Stream::Output, child.stdout.take(), sender.clone());
-    read_pipe(Stream::Error, child.stderr.take(), sender);
+    let children = start_all(commands, &sender)?;
+    drop(sender);
+    let is_measured = !matches!(what, Use::Keep);
     let mut watched = Watched {
         log,
-        readings,
-        output: Keep::new(Box::new(io::stdout()), "standard output"),
-        errors: Keep::new(Box::new(io::stderr()), "standard error"),
+        readings: if let Use::Read(readings) = what { Some(readings) } else { None },
+        is_measured,
+        streams: children.iter().map(|_| kept()).collect(),
         pieces,
         open: true,
         events: Vec::new(),
@@ -105,25 +120,31 @@ pub fn watch(
         last: Moment::now(),
         memory: Memory {
             peak_bytes: 0,
-            starter: child.id(),
+            starters: children.iter().map(Child::id).collect(),
             next: Instant::now(),
             interval: Duration::from_millis(20),
         },
     };
     let own = std::process::id();
     let mut asked = false;
-    let exit = loop {
+    let mut waited: Vec<(usize, Child)> = children.into_iter().enumerate().collect();
+    let mut failed: Option<(usize, Exit)> = None;
+    while !waited.is_empty() && failed.is_none() && !asked {
         watched.advance(POLL.min(watched.memory.interval));
-        if let Some(exit) = reap(&mut child) {
-            break exit;
+        for (place, exit) in reap(&mut waited) {
+            if !exit.is_success() {
+                failed.get_or_insert((place, exit));
+            }
         }
-        if signal.load(Ordering::Relaxed) != 0 {
-            asked = true;
-            let (_, left) = processes::end(|| processes::descendants(own), GRACE, || watched.advance(Duration::ZERO));
-            watched.unkillable(&left);
-            break child.try_wait().ok().flatten().map_or(Exit::Signal(9), Exit::from);
-        }
-    };
+        asked = failed.is_none() && signal.load(Ordering::Relaxed) != 0;
+    }
+    let is_ended_early = asked || !waited.is_empty();
+    if is_ended_early {
+        let (_, left) = processes::end(|| processes::descendants(own), GRACE, || watched.advance(Duration::ZERO));
+        watched.unkillable(&left);
+        reap(&mut waited);
+    }
+    let (place, exit) = failed.unwrap_or((0, Exit::Code(0)));
     let time = begun.elapsed();
     let (found, left) = processes::end(
         || {
@@ -133,7 +154,7 @@ pub fn watch(
         LEFTOVER_GRACE,
         || watched.advance(Duration::ZERO),
     );
-    if !found.is_empty() && !asked {
+    if !found.is_empty() && !is_ended_early {
         let message = format!(
             "the program left processes running when it ended: {}; multicard ended them",
             processes::named(&found)
@@ -142,12 +163,38 @@ pub fn watch(
     }
     watched.unkillable(&left);
     reap_orphans();
-    let last_lines = watched.finish();
-    Ok(Ended { exit: (!asked).then_some(exit), last_lines, time })
+    let last_lines = watched.finish(place);
+    let place = u32::try_from(place).unwrap_or_default();
+    Ok(Ended { exit: (!asked).then_some(exit), place, last_lines, time })
+}
+
+/// Starts a process for each command, whose output goes to `sender`.
+fn start_all(commands: Vec<Command>, sender: &SyncSender<Piece>) -> Result<Vec<Child>, String> {
+    let mut children = Vec::new();
+    for (place, mut command) in commands.into_iter().enumerate() {
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                processes::end(|| processes::descendants(std::process::id()), Duration::ZERO, || ());
+                return Err(format!("cannot start a process: {error}"));
+            }
+        };
+        read_pipe(place, Stream::Output, child.stdout.take(), sender.clone());
+        read_pipe(place, Stream::Error, child.stderr.take(), sender.clone());
+        children.push(child);
+    }
+    Ok(children)
+}
+
+/// What is kept of the standard output and the standard error of a process.
+fn kept() -> [Keep<Box<dyn Write>>; 2] {
+    [Keep::new(Box::new(io::stdout()), "standard output"), Keep::new(Box::new(io::stderr()), "standard error")]
 }
 
 /// A piece of output.
 struct Piece {
+    /// Which process wrote it.
+    place: usize,
     stream: Stream,
     bytes: Vec<u8>,
     /// When it was read. The reading thread does nothing else, while the processing of the piece may be delayed on a busy machine.
@@ -157,9 +204,11 @@ struct Piece {
 /// A program that is being watched.
 struct Watched<'a> {
     log: &'a mut Log,
+    /// Readings of its first process.
     readings: Option<Readings>,
-    output: Keep<Box<dyn Write>>,
-    errors: Keep<Box<dyn Write>>,
+    is_measured: bool,
+    /// Standard output and standard error of each process.
+    streams: Vec<[Keep<Box<dyn Write>>; 2]>,
     pieces: Receiver<Piece>,
     /// Whether more output may come.
     open: bool,
@@ -211,18 +260,16 @@ impl Watched<'_> {
     }
 
     fn take(&mut self, piece: &Piece) {
-        let Piece { stream, bytes, read } = piece;
-        let keep = match stream {
-            Stream::Output => &mut self.output,
-            Stream::Error => &mut self.errors,
-        };
+        let Piece { place, stream, bytes, read } = piece;
+        let [output, errors] = &mut self.streams[*place];
+        let keep = if *stream == Stream::Output { output } else { errors };
         match keep.push(bytes) {
             Ok(None) => {}
             Ok(Some(message)) => self.log.warn(message),
             Err(error) => self.log.warn(format!("cannot write the program's output: {error}")),
         }
         self.comes_to(*read);
-        if let Some(readings) = &mut self.readings {
+        if let (Some(readings), 0) = (&mut self.readings, *place) {
             readings.output(*stream, bytes, read.clock_s);
         }
     }
@@ -240,8 +287,8 @@ impl Watched<'_> {
         }
     }
 
-    /// Processes the last output and readings; returns the end of the output for a message.
-    fn finish(mut self) -> String {
+    /// Processes the last output and readings; returns the end of the output of one process for a message.
+    fn finish(mut self, place: usize) -> String {
         let until = Instant::now() + LAST_OUTPUT;
         while self.open && Instant::now() < until {
             self.advance(Duration::from_millis(10));
@@ -249,18 +296,19 @@ impl Watched<'_> {
         if let Some(readings) = &mut self.readings {
             readings.finish(now_s(), &mut self.events);
             self.write_events();
-            // A program may have ended before its memory was read once.
-            if self.memory.peak_bytes > 0 {
-                self.log.reading(PEAK_RESIDENT, self.memory.peak_bytes as f64);
-            }
         }
-        for keep in [&mut self.output, &mut self.errors] {
+        // A program may have ended before its memory was read once.
+        if self.is_measured && self.memory.peak_bytes > 0 {
+            self.log.reading(PEAK_RESIDENT, self.memory.peak_bytes as f64);
+        }
+        for keep in self.streams.iter_mut().flatten() {
             if let Err(error) = keep.finish() {
                 self.log.warn(format!("cannot write the program's output: {error}"));
             }
         }
-        let stderr = self.errors.last_lines();
-        if stderr.is_empty() { self.output.last_lines() } else { stderr }
+        let Some([output, errors]) = self.streams.get(place) else { return String::new() };
+        let stderr = errors.last_lines();
+        if stderr.is_empty() { output.last_lines() } else { stderr }
     }
 }
 
@@ -303,8 +351,8 @@ impl Moment {
 /// The memory of all descendants of this process.
 struct Memory {
     peak_bytes: u64,
-    /// The process that will become the program; until then it is still this executable.
-    starter: u32,
+    /// The processes that will become the program; until then they are still this executable.
+    starters: Vec<u32>,
     next: Instant,
     interval: Duration,
 }
@@ -317,7 +365,7 @@ impl Memory {
         }
         let own = processes::own_name();
         let mut below = processes::descendants(std::process::id());
-        below.retain(|process| process.pid != self.starter || process.name != own);
+        below.retain(|process| !self.starters.contains(&process.pid) || process.name != own);
         self.peak_bytes = self.peak_bytes.max(below.iter().map(|process| process.resident_bytes).sum());
         self.next = Instant::now() + self.interval;
         self.interval = (self.interval * 2).min(MEMORY_POLL);
@@ -325,7 +373,7 @@ impl Memory {
 }
 
 /// Reads a pipe on a thread and passes its bytes on; the thread ends with the pipe.
-fn read_pipe(stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: SyncSender<Piece>) {
+fn read_pipe(place: usize, stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: SyncSender<Piece>) {
     let Some(mut pipe) = pipe else { return };
     let read = move || {
         let mut buffer = vec![0; 1 << 16];
@@ -333,7 +381,7 @@ fn read_pipe(stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: S
             match pipe.read(&mut buffer) {
                 Ok(0) => return,
                 Ok(count) => {
-                    let piece = Piece { stream, bytes: buffer[..count].to_vec(), read: Moment::now() };
+                    let piece = Piece { place, stream, bytes: buffer[..count].to_vec(), read: Moment::now() };
                     if sender.send(piece).is_err() {
                         return;
                     }
@@ -348,30 +396,34 @@ fn read_pipe(stream: Stream, pipe: Option<impl Read + Send + 'static>, sender: S
     }
 }
 
-/// The exit of the program, once it has ended. Ended orphans are reaped at the same time.
-fn reap(child: &mut Child) -> Option<Exit> {
-    match child.try_wait() {
-        Ok(Some(status)) => Some(Exit::from(status)),
-        Ok(None) => {
-            reap_orphans_but(Some(child.id()));
-            None
-        }
-        Err(_) => Some(Exit::Code(-1)),
-    }
+/// Removes the processes of the program that have ended, and returns their places and exits. Ended orphans are reaped at the same time.
+fn reap(waited: &mut Vec<(usize, Child)>) -> Vec<(usize, Exit)> {
+    let mut ended = Vec::new();
+    waited.retain_mut(|(place, child)| {
+        let exit = match child.try_wait() {
+            Ok(None) => return true,
+            Ok(Some(status)) => Exit::from(status),
+            Err(_) => Exit::Code(-1),
+        };
+        ended.push((*place, exit));
+        false
+    });
+    reap_orphans_but(&waited.iter().map(|(_, child)| child.id()).collect::<Vec<_>>());
+    ended
 }
 
 fn reap_orphans() {
-    reap_orphans_but(None);
+    reap_orphans_but(&[]);
 }
 
-/// Reaps children that have ended, except one that another part of the program waits for.
-fn reap_orphans_but(kept: Option<u32>) {
+/// Reaps children that have ended, except those that another part of the program waits for.
+fn reap_orphans_but(kept: &[u32]) {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     if !matches!(rustix::process::waitid(WaitId::All, look), Ok(Some(_))) {
         return;
     }
     // A child has ended, but the answer does not tell which.
-    for pid in zombies_of(std::process::id()).into_iter().filter(|pid| Some(*pid) != kept) {
+    for pid in zombies_of(std::process::id()).into_iter().filter(|pid| !kept.contains(pid)) {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
         }

@@ -1,9 +1,8 @@
 //! The values of the placeholders in a run's command.
 
-use std::cell::OnceCell;
-use std::net::TcpListener;
 use std::path::Path;
 
+use super::ranks::Ranks;
 use crate::plan::command::{self, Filled};
 use crate::protocol::{Job, Program};
 
@@ -11,13 +10,12 @@ use crate::protocol::{Job, Program};
 pub(super) struct Words<'a> {
     job: &'a Job,
     program: &'a Program,
-    /// A TCP port that was free when it was first requested.
-    port: OnceCell<Option<u16>>,
+    ranks: &'a Ranks,
 }
 
 impl<'a> Words<'a> {
-    pub fn new(job: &'a Job, program: &'a Program) -> Self {
-        Self { job, program, port: OnceCell::new() }
+    pub fn new(job: &'a Job, program: &'a Program, ranks: &'a Ranks) -> Self {
+        Self { job, program, ranks }
     }
 
     /// The run's command with its placeholders filled.
@@ -39,7 +37,7 @@ impl<'a> Words<'a> {
 
     /// The value of a placeholder: the level of a factor, or a property of the run itself.
     fn value(&self, name: &str) -> Option<String> {
-        let Self { job, program, .. } = self;
+        let Self { job, program, ranks } = self;
         if let Some(level) = job.levels.get(name) {
             return Some(level.to_string());
         }
@@ -52,15 +50,14 @@ impl<'a> Words<'a> {
                 let folder = std::path::absolute(&job.folder).ok()?;
                 Some(session_folder(&folder)?.display().to_string())
             }
-            "port" => self.port.get_or_init(free_port).map(|port| port.to_string()),
+            "nodes" => Some(job.shape.nodes().to_string()),
+            "gpus_per_node" => Some(job.shape.devices_per_process.to_string()),
+            "node_rank" => Some(ranks.node().to_string()),
+            "master_addr" => Some(ranks.master_addr()),
+            "port" => ranks.port().map(|port| port.to_string()),
             _ => None,
         }
     }
-}
-
-fn free_port() -> Option<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).ok()?;
-    listener.local_addr().ok().map(|address| address.port())
 }
 
 /// The folder of the session that contains a run's folder.
@@ -85,13 +82,18 @@ mod tests {
         let batch_size = job.levels.get("batch_size").map(ToString::to_string).unwrap_or_default();
         let command = command::Command { run, ..Default::default() };
         let program = Program { command, repeat: 2, marker: String::new(), device: String::new() };
-        let words = Words::new(&job, &program);
+        let ranks = Ranks::new(&job, 0);
+        let words = Words::new(&job, &program, &ranks);
         let filled = words.command().map(|filled| filled.run);
         // The levels go first: they say one GPU.
         let expected = ["40", "2", "1", "/sessions/one/runs/r7", "/sessions/one", &batch_size];
         assert_eq!(filled, Ok(expected.map(str::to_owned).to_vec()));
         let port = words.value("port");
         assert!(port.is_some() && words.value("port") == port, "a run has one port");
+        assert_eq!(
+            (words.value("master_addr"), words.value("node_rank")),
+            (Some("127.0.0.1".into()), Some("0".into()))
+        );
         assert_eq!(words.value("rank"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The environment of a run: versions of software, and settings of the machine and its GPUs, as they were when it started.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,14 @@ use crate::plan::Key;
 
 /// The name of the file in a run's folder in which a site's node describes its environment.
 pub const ENVIRONMENT_FILE: &str = "environment.json";
+
+/// The fact about what differs between the nodes of a run.
+pub const DIFFERENCES: &str = "node_differences";
+
+/// The name of the file in which one of a run's nodes describes its environment.
+pub fn environment_file_of(node: u32) -> String {
+    format!("environment-{node}.json")
+}
 
 static BUILD: OnceLock<&'static str> = OnceLock::new();
 
@@ -27,8 +35,10 @@ pub fn set_build(commit: Option<&'static str>) {
 }
 
 /// The known facts, in the order in which they are shown: key and name.
-const FACTS: [(&str, &str); 23] = [
+const FACTS: [(&str, &str); 25] = [
     ("hostname", "Machine"),
+    ("nodes", "Nodes"),
+    (DIFFERENCES, "Differs between nodes"),
     ("system", "System"),
     ("kernel", "Linux kernel"),
     ("cpu_model", "Processor"),
@@ -81,6 +91,31 @@ impl Environment {
         self.0.get(key).map(String::as_str)
     }
 
+    /// The environment of a run over several nodes, each with its name: facts that are the same on all nodes, and the names of nodes with
+    /// what differs between them.
+    pub fn of_nodes(nodes: &[(String, Self)]) -> Self {
+        let mut whole = Self::default();
+        let keys: BTreeSet<&Key> = nodes.iter().flat_map(|(_, environment)| environment.0.keys()).collect();
+        let mut differences = Vec::new();
+        for key in keys {
+            let values: Vec<&str> = nodes.iter().map(|(_, one)| one.get(key.as_str()).unwrap_or("unknown")).collect();
+            let distinct: BTreeSet<&str> = values.iter().copied().collect();
+            let distinct: Vec<&str> = distinct.into_iter().collect();
+            let is_of_one = ["cpus", "gpus"].contains(&key.as_str()) && distinct != ["none"];
+            let each = if is_of_one { " on each node" } else { "" };
+            whole.set(key.as_str(), Some(distinct.join(", ") + if distinct.len() == 1 { each } else { "" }));
+            if distinct.len() > 1 && key.as_str() != "hostname" {
+                let values: Vec<String> =
+                    nodes.iter().zip(&values).map(|((node, _), value)| format!("{node}: {value}")).collect();
+                differences.push(format!("{} ({})", fact_name(key.as_str()), values.join(", ")));
+            }
+        }
+        let names: Vec<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
+        whole.set("nodes", Some(format!("{}: {}", nodes.len(), names.join(", "))));
+        whole.set(DIFFERENCES, (!differences.is_empty()).then(|| differences.join("; ")));
+        whole
+    }
+
     /// Facts that are known: key, name and value; those of later versions last, under their keys.
     pub fn facts(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let known = FACTS.iter().filter_map(|(key, name)| Some((*key, *name, self.get(key)?)));
@@ -94,6 +129,22 @@ impl Environment {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_that_differ_are_named_with_what_differs() {
+        let node = |name: &str, kernel: &str| {
+            let mut one = Environment::default();
+            one.set("hostname", Some(name));
+            one.set("kernel", Some(kernel));
+            one.set("cpus", Some("8"));
+            (name.to_owned(), one)
+        };
+        let alike = Environment::of_nodes(&[node("n1", "6.1"), node("n2", "6.1")]);
+        assert_eq!((alike.get("hostname"), alike.get("nodes")), (Some("n1, n2"), Some("2: n1, n2")));
+        assert_eq!((alike.get("cpus"), alike.get(DIFFERENCES)), (Some("8 on each node"), None));
+        let unlike = Environment::of_nodes(&[node("n1", "6.1"), node("n2", "6.8")]);
+        assert_eq!(unlike.get(DIFFERENCES), Some("Linux kernel (n1: 6.1, n2: 6.8)"));
+    }
 
     #[test]
     fn facts_of_later_versions_are_kept_and_unknown_ones_are_absent() {

@@ -14,6 +14,11 @@ pub const GROUP_LOG: &str = "group.jsonl";
 /// markers there.
 pub const MEETING_VARIABLE: &str = "MULTICARD_MEETING";
 
+/// Environment variable that names the first node of a run over several nodes.
+pub const MASTER_ADDR: &str = "MASTER_ADDR";
+/// Environment variable with a free TCP port of that node.
+pub const MASTER_PORT: &str = "MASTER_PORT";
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -76,6 +81,13 @@ pub enum GroupEvent {
         rank: u32,
         /// Its process id.
         pid: u32,
+        /// How it ended.
+        exit: Exit,
+        /// Whether the supervisor had told it to end, so that its exit is not a failure.
+        told_to: bool,
+    },
+    /// The command ended that started the ranks of all nodes, Slurm's `srun`.
+    StepEnded {
         /// How it ended.
         exit: Exit,
         /// Whether the supervisor had told it to end, so that its exit is not a failure.

@@ -64,6 +64,38 @@ pub struct Placement {
     pub links: String,
 }
 
+/// What an allocation has that several runs share one after the other: the most that any of them asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllocationSize {
+    /// Nodes.
+    pub nodes: u32,
+    /// CPUs of each node.
+    pub cpus: u32,
+    /// GPUs of each node, or CPU ranks at a site without GPUs.
+    pub devices: u32,
+}
+
+impl AllocationSize {
+    /// What a run of this shape asks for at a site.
+    pub fn of(site: &Site, shape: &Shape) -> Self {
+        Self { nodes: shape.nodes(), cpus: site.cpus(shape), devices: shape.devices_per_process }
+    }
+
+    /// The least size in which runs of both sizes have room.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            nodes: self.nodes.max(other.nodes),
+            cpus: self.cpus.max(other.cpus),
+            devices: self.devices.max(other.devices),
+        }
+    }
+
+    /// Whether runs of another size have room in it.
+    pub fn fits(&self, other: &Self) -> bool {
+        self.or(*other) == *self
+    }
+}
+
 /// Limits on a run's time and memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,6 +147,9 @@ pub struct Job {
     /// The site whose scheduler starts the run and chooses its node, its GPUs and its CPUs; `None` for a run on the workbench's machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<Site>,
+    /// The size of the allocation at the site that the run shares with other runs of its plan; `None` for a job of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<AllocationSize>,
     /// The checkpoint of an earlier run of the same cell and repeat, from which this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<PathBuf>,
@@ -148,6 +183,7 @@ impl Job {
             ranks: Vec::new(),
             limits: JobLimits::default(),
             site: None,
+            allocation: None,
             resume: None,
             trace: None,
             built_in_trace: false,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::Shape;
+
 /// Most jobs of a session that wait or run at a site at the same time, if its settings name no other number.
 const USUAL_MOST_JOBS: u32 = 50;
 /// Most starts of a run that Slurm ends early, if the site's settings name no other number.
@@ -35,7 +37,7 @@ pub struct Site {
     /// `--exclusive`: a job has its node to itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
-    /// `--cpus-per-task`; `None` for one CPU, or for one for each rank of a run without GPUs.
+    /// `--cpus-per-task`, the CPUs of a run on each of its nodes; `None` for one, or for one for each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus_per_task: Option<u32>,
     /// `--mem`, the memory of a job, as Slurm writes it (`16G`).
@@ -91,10 +93,11 @@ impl Site {
         gres.strip_prefix("gpu:").map_or_else(|| "GPU".to_owned(), str::to_owned)
     }
 
-    /// The CPUs of a run's job: those that the settings name, but at least one for each device of a run without GPUs, which are its ranks.
-    pub fn cpus(&self, devices: u32) -> u32 {
-        let needed = if self.gres.is_some() { 1 } else { devices.max(1) };
-        self.cpus_per_task.unwrap_or(1).max(needed)
+    /// The CPUs of a run on each of its nodes: those that the settings name, but at least one for each rank, and for each device of a run
+    /// without GPUs.
+    pub fn cpus(&self, shape: &Shape) -> u32 {
+        let devices = if self.gres.is_some() { 1 } else { shape.devices_per_process };
+        self.cpus_per_task.unwrap_or(1).max(devices).max(shape.ranks_per_node)
     }
 }
 
@@ -115,10 +118,13 @@ mod tests {
     fn a_rank_without_a_gpu_has_a_cpu_and_gpus_share_those_of_the_settings() {
         let with = |gres: Option<&str>, cpus_per_task| {
             let site = Site { gres: gres.map(str::to_owned), cpus_per_task, ..Site::default() };
-            [0, 1, 4].map(|devices| site.cpus(devices))
+            let shape = |devices_per_process| Shape { devices_per_process, own_program: true, ..Shape::default() };
+            [0, 1, 4].map(|devices| site.cpus(&shape(devices)))
         };
         assert_eq!(with(None, None), [1, 1, 4]);
         assert_eq!(with(None, Some(2)), [2, 2, 4]);
         assert_eq!(with(Some("gpu"), Some(8)), [8, 8, 8]);
+        let ranks = Shape { ranks_per_node: 4, own_program: true, ..Shape::default() };
+        assert_eq!(Site { gres: Some("gpu".to_owned()), ..Site::default() }.cpus(&ranks), 4);
     }
 }

@@ -3,9 +3,9 @@
 use super::{QueuedJob, Session, SessionError};
 use crate::foreign;
 use crate::launch;
-use crate::plan::{Node, Plan, Tracer};
+use crate::plan::{Node, Plan, Shape, Tracer};
 use crate::program;
-use crate::protocol::{ENVIRONMENT_FILE, Environment, Placement, RankPlace, Site};
+use crate::protocol::{DIFFERENCES, ENVIRONMENT_FILE, Environment, Placement, RankPlace, Site};
 use crate::store::Decision;
 
 /// Longest description of an environment that is read.
@@ -53,9 +53,10 @@ impl Where {
         Ok(Self { site: Some(site), node })
     }
 
-    /// The placement of a cell at the site: its scheduler chooses the node with its CPUs and GPUs.
-    pub(super) fn placement(site: &Site, devices: u32) -> Placement {
-        Placement { ranks: vec![RankPlace::on_cpu(0, site.cpus(devices))], links: String::new() }
+    /// The placement of a cell at the site, with one entry for each node: its scheduler chooses the nodes with their CPUs and GPUs.
+    pub(super) fn placement(site: &Site, shape: &Shape) -> Placement {
+        let ranks = (0..shape.nodes().max(1)).map(|node| RankPlace::on_cpu(node, site.cpus(shape)));
+        Placement { ranks: ranks.collect(), links: String::new() }
     }
 }
 
@@ -92,9 +93,9 @@ impl Session {
         Ok(())
     }
 
-    /// Asks Slurm whether it would take the largest job of a plan, without queueing it.
-    pub(super) fn check_taken(&self, site: &Site, largest: Option<QueuedJob>) -> Result<(), SessionError> {
-        let Some(mut queued) = largest.map(|queued| queued.at(Some(site))) else { return Ok(()) };
+    /// Asks Slurm whether it would take a job of a plan, without queueing it.
+    pub(super) fn check_taken(&self, site: &Site, queued: QueuedJob) -> Result<(), SessionError> {
+        let mut queued = queued.at(Some(site));
         queued.job.folder = self.store.run_folder("check");
         let taken = launch::expected_start(&queued.job);
         taken.map(drop).map_err(|reason| SessionError::Site(format!("site {}: {reason}", site.name)))
@@ -120,7 +121,8 @@ impl Session {
             program::facts(&mut self.facts, &queued.job, own, &mut environment);
         }
         let placement = Placement { ranks: queued.job.ranks.clone(), links: queued.links.clone() };
-        let (beside, warnings) = (Vec::new(), Vec::new());
+        let differences = environment.get(DIFFERENCES).map(|what| format!("the run's nodes differ: {what}"));
+        let (beside, warnings) = (Vec::new(), differences.into_iter().collect());
         Some(Decision::RunPlaced { run: run.to_owned(), placement, beside, warnings, environment: Some(environment) })
     }
 

@@ -38,7 +38,7 @@ impl Session {
         site: Option<&Site>,
     ) -> Result<Placement, SessionError> {
         match site {
-            Some(site) => Ok(Where::placement(site, shape.devices())),
+            Some(site) => Ok(Where::placement(site, shape)),
             None => self.place(shape, exclusive),
         }
     }

@@ -10,9 +10,9 @@ use crate::dataset;
 use crate::foreign;
 use crate::launch;
 use crate::plan::{
-    Cell, Data, Identity, Limits, Matrix, Node, Plan, Request, RunState, Tracer, WorkloadSpec, expand, order,
+    Cell, Data, Identity, Limits, Matrix, Node, Plan, Request, RunState, Shape, Tracer, WorkloadSpec, expand, order,
 };
-use crate::protocol::{CHECKPOINT_FOLDER, Job, JobLimits, Placement, Program};
+use crate::protocol::{AllocationSize, CHECKPOINT_FOLDER, Job, JobLimits, Placement, Program, Site};
 use crate::store::{Decision, Reader, RunRecord, held_cells};
 
 /// Longest job that is read.
@@ -54,7 +54,7 @@ fn program(spec: &WorkloadSpec, repeat: u32) -> Option<Program> {
 }
 
 /// The time limit of a run: the command's own, if it is shorter than the plan's.
-fn run_time_s(limits: &Limits, spec: &WorkloadSpec) -> Option<f64> {
+pub fn run_time_s(limits: &Limits, spec: &WorkloadSpec) -> Option<f64> {
     let own = spec.command.as_ref().and_then(|command| command.time_limit_s);
     own.into_iter().chain(limits.run_time_s).min_by(f64::total_cmp)
 }
@@ -119,21 +119,38 @@ fn trial_job(plan: &Plan, cell: &Cell, working_folder: Option<PathBuf>, placemen
     queued_job(plan, plan.spec_of(&cell.workload), cell, origin, plan.seed, in_folders, placement)
 }
 
+/// The size of the allocation that the runs of a plan share; `None` if each is a job.
+fn allocation_size(plan: &Plan, cells: &[Cell], site: &Site) -> Option<AllocationSize> {
+    let sizes = cells.iter().filter(|_| plan.one_allocation).map(|cell| AllocationSize::of(site, &cell.shape));
+    sizes.reduce(AllocationSize::or)
+}
+
+/// The positions of the cells that ask for most: for most of one node, and for most nodes.
+pub fn largest(cells: &[Cell]) -> Vec<usize> {
+    let most = |measure: fn(&Shape) -> (u32, u32)| (0..cells.len()).max_by_key(|at| measure(&cells[*at].shape));
+    let of_one = most(|shape| (shape.devices_per_process.max(shape.ranks_per_node), shape.nodes()));
+    let of_all = most(|shape| (shape.nodes(), shape.devices_per_process.max(shape.ranks_per_node)));
+    let mut both: Vec<usize> = of_all.into_iter().chain(of_one).collect();
+    both.dedup();
+    both
+}
+
 impl Where {
-    /// The job of a cell's first run at the site, as it would be sent from the working directory with a session there.
+    /// The job of a cell's first run at the site, as it would be sent from the working directory with a session there. `cells` are those of
+    /// the plan, which may share an allocation.
     ///
     /// # Errors
     /// The plan has no site, or the working directory does not exist any more.
-    pub fn sample(&self, plan: &Plan, cell: &Cell) -> Result<Job, SessionError> {
+    pub fn sample(&self, plan: &Plan, cells: &[Cell], cell: &Cell) -> Result<Job, SessionError> {
         let site = self.site.as_ref();
         let site = site.ok_or_else(|| SessionError::Site("the plan has no site: name one with --site".to_owned()))?;
         let here = std::env::current_dir();
         let here = here.map_err(|error| SessionError::Site(format!("cannot find the working directory: {error}")))?;
-        let placement = Self::placement(site, cell.shape.devices());
+        let placement = Self::placement(site, &cell.shape);
         let job = trial_job(plan, cell, Some(here.clone()), placement).at(Some(site)).job;
         let run = format!("0001-{}-1", cell.id);
         let folder = here.join("SESSION").join("runs").join(&run);
-        Ok(Job { run, folder, ..job })
+        Ok(Job { run, folder, allocation: allocation_size(plan, cells, site), ..job })
     }
 }
 
@@ -205,10 +222,13 @@ impl Session {
         let earlier = held_cells(&recorded);
         let working_folder = std::env::current_dir().ok();
         let ids: HashSet<&str> = earlier.values().map(|before| before.cell.as_str()).collect();
+        let size = site.as_ref().and_then(|site| allocation_size(plan, &matrix.cells, site));
         if let Some(site) = &site {
-            let at = (0..matrix.cells.len()).max_by_key(|at| matrix.cells[*at].shape.devices());
-            let largest = at.map(|at| trial_job(plan, &matrix.cells[at], working_folder.clone(), places[at].clone()));
-            self.check_taken(site, largest)?;
+            for at in if size.is_some() { vec![0] } else { largest(&matrix.cells) } {
+                let mut job = trial_job(plan, &matrix.cells[at], working_folder.clone(), places[at].clone());
+                job.job.allocation = size;
+                self.check_taken(site, job)?;
+            }
         }
         let decided = self.record_plan(plan, working_folder.as_deref())?;
         let folders_there = self.folders_there();
@@ -244,6 +264,7 @@ impl Session {
             let in_folders = (folders[planned.cell].clone(), working_folder.clone());
             let queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
             let mut queued = queued.at(site.as_ref());
+            queued.job.allocation = size;
             if queued.estimate_s <= 0.0 {
                 // The duration of a program is known only from its earlier runs.
                 queued.estimate_s = earlier_s.unwrap_or(0.0);
@@ -380,7 +401,11 @@ impl Session {
             shape,
             estimate,
         };
-        Ok(queued_job(plan_file, Some(spec), &cell, origin, record.seed, folders, placement).at(site.as_ref()))
+        let size = site.as_ref().and_then(|site| allocation_size(plan_file, std::slice::from_ref(&cell), site));
+        let mut queued =
+            queued_job(plan_file, Some(spec), &cell, origin, record.seed, folders, placement).at(site.as_ref());
+        queued.job.allocation = size;
+        Ok(queued)
     }
 
     /// Assigns ids and folders to jobs and queues them, all or none; returns their ids.
@@ -498,6 +523,11 @@ impl Session {
                 }
                 self.store.decide(ended(run, RunState::Interrupted, Some(reason), None))?;
             }
+        }
+        // Runs that wait are sized by themselves at first, and share an allocation.
+        let size = self.jobs.values().filter_map(|queued| queued.job.allocation).reduce(AllocationSize::or);
+        for queued in self.jobs.values_mut() {
+            queued.job.allocation = queued.job.allocation.and(size);
         }
         let is_queued = |run: &&String| self.queue.state(run) == Some(RunState::Queued);
         let ordered: Vec<String> = self.kept_queue.order.iter().filter(is_queued).cloned().collect();

@@ -94,6 +94,7 @@ fn read_host(roots: &Roots, affinity: Option<u32>) -> Node {
         driver: None,
         no_gpu_reason: None,
         gpus: Vec::new(),
+        nodes: 1,
         worker: Err("not looked for".to_owned()),
         nsys: Err("not looked for".to_owned()),
         tracer: Err("not looked for".to_owned()),

@@ -286,6 +286,7 @@ fn job(folder: &Path, mode: Mode) -> Job {
         driver: None,
         no_gpu_reason: Some("a test".into()),
         gpus: Vec::new(),
+        nodes: 1,
         worker: Ok(worker),
         nsys: Err("a test".into()),
         tracer: Err("it was not built".to_owned()),

@@ -69,6 +69,7 @@ fn node(with_gpu: bool) -> Node {
         driver: None,
         no_gpu_reason: (!with_gpu).then(|| "the driver is missing".to_owned()),
         gpus: if with_gpu { vec![gpu] } else { Vec::new() },
+        nodes: 1,
         nsys: Err("it is not on PATH".to_owned()),
         tracer: Err("not looked for".to_owned()),
         worker: Ok(Worker {

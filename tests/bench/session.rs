@@ -138,6 +138,7 @@ fn write_session(folder: &Path) {
         driver: None,
         no_gpu_reason: Some("made up".to_owned()),
         gpus: Vec::new(),
+        nodes: 1,
         nsys: Err("made up".to_owned()),
         tracer: Err("not looked for".to_owned()),
         worker: Err("made up".to_owned()),

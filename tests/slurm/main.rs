@@ -2,7 +2,9 @@
 //! Slurm does to jobs: it lets them wait, preempts them, cancels them and loses nodes.
 #![allow(clippy::unwrap_used)]
 
+mod allocation;
 mod cluster;
+mod nodes;
 mod refusals;
 #[path = "../seeded/mod.rs"]
 mod seeded;

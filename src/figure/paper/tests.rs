@@ -54,6 +54,7 @@ fn origin() -> Origin {
         driver: Some("550.90".to_owned()),
         no_gpu_reason: None,
         gpus: Vec::new(),
+        nodes: 1,
         nsys: Err("it is not on PATH".to_owned()),
         tracer: Err("it was not built".to_owned()),
         worker: Ok(worker),

@@ -124,13 +124,20 @@ fn node_among(site: &Site, here: &Node, all: &[Nodes]) -> Result<Node, String> {
         return Err(format!("site {name}: no node of partition {} has GPUs: remove `gres`", ours[0].partition));
     }
     let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    // A job runs in one partition, on nodes that have GPUs if it asks for some.
+    let is_usable = |at: &&&Nodes| at.is_up && (site.gres.is_none() || at.gpus > 0);
+    let count_in = |partition: &str| {
+        ours.iter().filter(is_usable).filter(|at| at.partition == partition).map(|at| at.count).sum::<u32>()
+    };
+    let count = ours.iter().map(|at| count_in(&at.partition)).max().unwrap_or(1);
     let node = machine(site, here, number(largest(|nodes| nodes.cpus.into())), number(gpus), gpu_type);
-    Ok(Node { memory_bytes: largest(|nodes| nodes.memory_bytes), ..node })
+    Ok(Node { memory_bytes: largest(|nodes| nodes.memory_bytes), nodes: count.max(1), ..node })
 }
 
 /// A machine that has whatever a run of the site asks for, without a question to Slurm: for runs that were checked when they were queued.
 pub fn unlimited_node(site: &Site, here: &Node) -> Node {
-    machine(site, here, MOST_DEVICES, if site.gres.is_some() { MOST_DEVICES } else { 0 }, "")
+    let node = machine(site, here, MOST_DEVICES, if site.gres.is_some() { MOST_DEVICES } else { 0 }, "");
+    Node { nodes: MOST_DEVICES, ..node }
 }
 
 /// A machine of a site, with this number of CPUs and GPUs.
@@ -183,7 +190,7 @@ mod tests {
     #[test]
     fn a_site_is_as_large_as_the_largest_node_of_its_partition() {
         let node = at(Some("gpu"), Some("gpu")).unwrap();
-        assert_eq!((node.gpus.len(), node.cpus), (8, 64));
+        assert_eq!((node.gpus.len(), node.cpus, node.nodes), (8, 64, 4));
         assert_eq!(at(None, None).unwrap().gpus.len(), 0);
         assert_eq!(at(Some("gpu"), None).unwrap().gpus.len(), 0, "jobs ask for no GPU");
     }

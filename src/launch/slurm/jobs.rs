@@ -6,8 +6,8 @@ use crate::launch::place::{End, Standing};
 use crate::plan::RunState;
 use crate::protocol::Exit;
 
-/// The columns that [`read`] reads: id, state, start, nodes, reason and comment, separated by `|`. The last two are free text.
-pub(super) const FORMAT: &str = "%A|%T|%S|%N|%r|%k";
+/// The columns that [`read`] reads: id, state, start, nodes, priority, reason and comment, separated by `|`. The last two are free text.
+pub(super) const FORMAT: &str = "%A|%T|%S|%N|%Q|%r|%k";
 
 /// Separates what a job waits for from the time at which Slurm expects it to start.
 pub const EXPECTED_START: &str = "; Slurm expects it to start at ";
@@ -25,6 +25,8 @@ pub(super) struct Listed {
     pub start: String,
     /// The names of its nodes.
     pub nodes: String,
+    /// Its place among waiting jobs: higher numbers go first.
+    pub priority: String,
     /// Slurm's word for why it waits or ended: `Resources`.
     pub reason: String,
     pub comment: String,
@@ -33,11 +35,12 @@ pub(super) struct Listed {
 /// The jobs of multicard in the output of `squeue`, by their ids. Other lines are left out.
 pub(super) fn read(text: &str) -> HashMap<u64, Listed> {
     let job = |line: &str| {
-        let mut columns = line.trim().splitn(6, '|').map(str::to_owned);
+        let mut columns = line.trim().splitn(7, '|').map(str::to_owned);
         let id = columns.next()?.parse().ok()?;
         let (state, start) = (columns.next()?, columns.next()?);
-        let (nodes, reason, comment) = (columns.next()?, columns.next()?, columns.next()?);
-        comment.starts_with(COMMENT).then_some((id, Listed { id, state, start, nodes, reason, comment }))
+        let (nodes, priority) = (columns.next()?, columns.next()?);
+        let (reason, comment) = (columns.next()?, columns.next()?);
+        comment.starts_with(COMMENT).then_some((id, Listed { id, state, start, nodes, priority, reason, comment }))
     };
     text.lines().filter_map(job).collect()
 }
@@ -93,7 +96,12 @@ impl Listed {
         } else {
             format!("{EXPECTED_START}{}", self.start.replace('T', " "))
         };
-        format!("Slurm job {} waits: {}{start}", self.id, in_words(&self.reason, self.id))
+        // A held job has the priority 0, which says nothing more.
+        let priority = match self.priority.as_str() {
+            "" | "0" => String::new(),
+            priority => format!("; its priority is {priority}"),
+        };
+        format!("Slurm job {} waits: {}{priority}{start}", self.id, in_words(&self.reason, self.id))
     }
 }
 
@@ -133,7 +141,7 @@ mod tests {
     use super::*;
 
     fn listed(state: &str, reason: &str) -> Listed {
-        let text = format!("12|{state}|2026-11-25T14:05:00|n1|{reason}|multicard:abc\n");
+        let text = format!("12|{state}|2026-11-25T14:05:00|n1|4294|{reason}|multicard:abc\n");
         read(&text).remove(&12).unwrap()
     }
 
@@ -143,7 +151,7 @@ mod tests {
 
     #[test]
     fn only_jobs_of_multicard_are_read_and_a_reason_may_hold_any_text_but_the_separator() {
-        let text = "1|RUNNING|N/A|n1|None|(null)\n2|PENDING|N/A||Nodes required for job are DOWN, DRAINED|multicard:a|b\nslurm_load_jobs error\n";
+        let text = "1|RUNNING|N/A|n1|1|None|(null)\n2|PENDING|N/A||0|Nodes required for job are DOWN, DRAINED|multicard:a|b\nslurm_load_jobs error\n";
         let jobs = read(text);
         assert_eq!(jobs.len(), 1);
         assert_eq!((jobs[&2].comment.as_str(), jobs[&2].nodes.as_str()), ("multicard:a|b", ""));
@@ -157,6 +165,7 @@ mod tests {
         };
         let text = waits("Resources");
         assert!(text.contains("no node is free") && text.ends_with("start at 2026-11-25 14:05:00"), "{text}");
+        assert!(text.contains("(Resources); its priority is 4294; "), "{text}");
         assert!(waits("JobHeldUser").contains("`scontrol release 12`"));
         assert!(waits("QOSMaxGRESPerUser").contains("quality of service"));
         assert!(waits("SomethingNew").contains("waits: SomethingNew"));

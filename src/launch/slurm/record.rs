@@ -1,4 +1,4 @@
-//! What a run's folder says about its job: `slurm.json`, by which a later conductor finds the job.
+//! What the folder of a run or of an allocation says about its job: `slurm.json`, by which a later conductor finds the job.
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::foreign;
-use crate::protocol::{GROUP_LOG, GroupEvent, GroupLine};
+use crate::protocol::{AllocationSize, GROUP_LOG, GroupEvent, GroupLine};
 
 /// The record's name in the run's folder.
 const RECORD_FILE: &str = "slurm.json";
@@ -16,12 +16,18 @@ const RECORD_FILE: &str = "slurm.json";
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The job of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The job's comment, which no other job has.
+    /// The job's comment, which no other job has; empty for a run in an allocation.
     pub comment: String,
     /// Its id; `None` before Slurm has taken it.
     pub job: Option<u64>,
+    /// The name of the allocation in which the run is a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<String>,
+    /// The size of an allocation, in the record of its own folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<AllocationSize>,
 }
 
 impl Record {
@@ -48,10 +54,22 @@ pub fn may_be_at_a_site(folder: &Path) -> bool {
 }
 
 fn has_ended(folder: &Path) -> bool {
-    let Ok(text) = foreign::read_ours(&folder.join(GROUP_LOG), MOST_BYTES) else { return false };
+    ended(folder).is_some()
+}
+
+/// Whether the supervisor in this folder, or the steward of an allocation, logged an end that was its own.
+pub(super) fn has_ended_well(folder: &Path) -> bool {
+    ended(folder) == Some(true)
+}
+
+/// Whether the supervisor in this folder ended well; `None` if it did not log its end.
+fn ended(folder: &Path) -> Option<bool> {
+    let text = foreign::read_ours(&folder.join(GROUP_LOG), MOST_BYTES).ok()?;
     let last = text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    let last = serde_json::from_slice::<GroupLine>(last);
-    matches!(last, Ok(GroupLine { event: GroupEvent::SupervisorEnded { .. }, .. }))
+    match serde_json::from_slice::<GroupLine>(last).ok()?.event {
+        GroupEvent::SupervisorEnded { well } => Some(well),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -64,9 +82,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         assert!(!may_be_at_a_site(folder));
-        let record = Record { comment: "multicard:a".into(), job: None };
+        let record = Record { comment: "multicard:a".into(), ..Record::default() };
         record.write(folder).unwrap();
         assert!(may_be_at_a_site(folder));
+        let text = fs::read_to_string(folder.join(RECORD_FILE)).unwrap();
+        assert_eq!(text, r#"{"comment":"multicard:a","job":null}"#, "as ever for a job of its own");
         let record = Record { job: Some(7), ..record };
         record.write(folder).unwrap();
         assert_eq!(Record::read(folder), Some(record));

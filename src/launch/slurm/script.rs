@@ -1,44 +1,95 @@
-//! The batch script of a run: options of `sbatch` as its first lines, then the site's prologue, then the supervisor.
+//! The batch script of a run or of an allocation: options of `sbatch` as its first lines, then the site's prologue, then the supervisor
+//! or the steward.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::launch::follower::{STDERR_FILE, STDOUT_FILE};
 use crate::plan::command::typed;
-use crate::protocol::Job;
+use crate::protocol::{AllocationSize, Job, Site};
 
 /// Minutes that a job has in addition to its plan's time limit, in which multicard ends the run itself.
 const SPARE_MINUTES: f64 = 2.0;
 
-/// The script that runs `command` for a job of a site. `comment` is what the job is found by.
+/// What a job asks for.
+pub(super) struct Ask<'a> {
+    site: &'a Site,
+    name: String,
+    comment: &'a str,
+    /// Where its output goes.
+    folder: PathBuf,
+    working_folder: Option<&'a Path>,
+    minutes: Option<String>,
+    size: AllocationSize,
+    /// A line for readers of the script.
+    remark: Option<&'static str>,
+}
+
+impl<'a> Ask<'a> {
+    /// The job of a run.
+    ///
+    /// # Errors
+    /// The run has no site, or its folder no absolute path.
+    pub fn of_run(job: &'a Job, comment: &'a str) -> Result<Self, String> {
+        let site = job.site.as_ref().ok_or_else(|| format!("run {} has no site", job.run))?;
+        let minutes = job.limits.run_time_s.map(|limit_s| ((limit_s / 60.0).ceil() + SPARE_MINUTES).to_string());
+        Ok(Self {
+            site,
+            name: format!("multicard-{}", job.run),
+            comment,
+            folder: absolute(&job.folder)?,
+            working_folder: job.working_folder.as_deref(),
+            minutes,
+            size: AllocationSize::of(site, &job.shape),
+            remark: None,
+        })
+    }
+
+    /// The job of an allocation for the run and others, with the allocation's folder.
+    ///
+    /// # Errors
+    /// Those of [`Ask::of_run`].
+    pub fn of_allocation(job: &'a Job, size: AllocationSize, folder: &Path, comment: &'a str) -> Result<Self, String> {
+        let (name, folder) = ("multicard-allocation".to_owned(), absolute(folder)?);
+        let remark = Some(
+            "# One allocation for many runs, one after the other in the plan's order. Each run is a step of this job.",
+        );
+        Ok(Self { name, folder, size, minutes: None, remark, ..Self::of_run(job, comment)? })
+    }
+}
+
+fn absolute(folder: &Path) -> Result<PathBuf, String> {
+    std::path::absolute(folder).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+/// The script that runs `command` for a job, which is found by its comment.
 ///
 /// # Errors
-/// The job has no site, or a value cannot be written in a script.
-pub(super) fn text(job: &Job, comment: &str, command: &[OsString]) -> Result<String, String> {
-    let site = job.site.as_ref().ok_or_else(|| format!("run {} has no site", job.run))?;
+/// A value cannot be written in a script.
+pub(super) fn text(ask: &Ask, command: &[OsString]) -> Result<String, String> {
+    let Ask { site, folder, size, .. } = ask;
     let mut lines = vec!["#!/bin/sh".to_owned()];
-    let folder = std::path::absolute(&job.folder).map_err(|error| format!("{}: {error}", job.folder.display()))?;
-    let minutes = job.limits.run_time_s.map(|limit_s| ((limit_s / 60.0).ceil() + SPARE_MINUTES).to_string());
-    let devices = job.shape.devices();
-    let cpus = site.cpus(devices).to_string();
-    let gres = site.gres.as_ref().filter(|_| devices > 0).map(|gres| format!("{gres}:{devices}"));
+    let nodes = size.nodes.to_string();
+    let gres = site.gres.as_ref().filter(|_| size.devices > 0).map(|gres| format!("{gres}:{}", size.devices));
     let chosen = [
-        ("job-name", Some(format!("multicard-{}", job.run))),
-        ("comment", Some(comment.to_owned())),
+        ("job-name", Some(ask.name.clone())),
+        ("comment", Some(ask.comment.to_owned())),
         ("partition", site.partition.clone()),
         ("account", site.account.clone()),
         ("qos", site.qos.clone()),
-        ("time", minutes.or_else(|| site.time.clone())),
-        ("nodes", Some("1".to_owned())),
-        ("ntasks", Some("1".to_owned())),
-        ("cpus-per-task", Some(cpus)),
+        ("time", ask.minutes.clone().or_else(|| site.time.clone())),
+        ("nodes", Some(nodes.clone())),
+        // One task a node, which starts the node's ranks.
+        ("ntasks", Some(nodes)),
+        ("ntasks-per-node", (size.nodes > 1).then(|| "1".to_owned())),
+        ("cpus-per-task", Some(size.cpus.to_string())),
         ("gres", gres),
         ("mem", site.memory.clone()),
         ("constraint", site.constraint.clone()),
         ("output", Some(pattern(&folder.join(STDOUT_FILE))?)),
         ("error", Some(pattern(&folder.join(STDERR_FILE))?)),
         ("open-mode", Some("append".to_owned())),
-        ("chdir", job.working_folder.as_deref().map(utf8).transpose()?),
+        ("chdir", ask.working_folder.map(utf8).transpose()?),
     ];
     for (option, value) in chosen {
         if let Some(value) = value {
@@ -62,6 +113,7 @@ pub(super) fn text(job: &Job, comment: &str, command: &[OsString]) -> Result<Str
         lines.push(format!("#SBATCH {name}{value}"));
     }
     lines.push(String::new());
+    lines.extend(ask.remark.map(str::to_owned));
     lines.extend(site.prologue.iter().cloned());
     // Since Slurm 22.05, `srun` does not take over the number of CPUs of the job that it is in.
     lines.push("export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"".to_owned());
@@ -100,10 +152,10 @@ fn quoted(option: &str, value: &str) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::plan::{Data, Levels, Shape};
-    use crate::protocol::{JobLimits, Site};
+    use crate::protocol::JobLimits;
 
     fn job(site: Site) -> Job {
-        let shape = Shape { devices_per_process: 2, ..Shape::default() };
+        let shape = Shape { devices_per_process: 2, own_program: true, ..Shape::default() };
         Job {
             run: "0001-a-1".into(),
             folder: "/home/a b/100%/runs/0001-a-1".into(),
@@ -114,7 +166,8 @@ mod tests {
     }
 
     fn script(job: &Job) -> String {
-        text(job, "multicard:x", &["/opt/multicard".into(), "group".into(), "/home/a b/job.json".into()]).unwrap()
+        let command = ["/opt/multicard".into(), "group".into(), "/home/a b/job.json".into()];
+        text(&Ask::of_run(job, "multicard:x").unwrap(), &command).unwrap()
     }
 
     #[test]
@@ -157,8 +210,21 @@ mod tests {
     }
 
     #[test]
+    fn a_run_over_nodes_asks_for_the_devices_of_each_and_one_task_on_each() {
+        let mut job = job(Site { gres: Some("gpu".into()), ..Site::default() });
+        (job.shape.processes, job.shape.ranks_per_node) = (3, 2);
+        let script = script(&job);
+        for line in ["--nodes=3", "--ntasks=3", "--ntasks-per-node=1", "--gres=gpu:2", "--cpus-per-task=2"] {
+            assert!(script.contains(&format!("#SBATCH {line}\n")), "{line}: {script}");
+        }
+    }
+
+    #[test]
     fn a_value_that_would_add_a_line_and_an_option_that_is_none_are_refused() {
-        let refused = |site: Site| text(&job(site), "multicard:x", &["/opt/multicard".into()]).unwrap_err();
+        let refused = |site: Site| {
+            let job = job(site);
+            text(&Ask::of_run(&job, "multicard:x").unwrap(), &["/opt/multicard".into()]).unwrap_err()
+        };
         let error = refused(Site { account: Some("a\nrm -r x".into()), ..Site::default() });
         assert!(error.contains("--account") && error.contains("line break"), "{error}");
         let error = refused(Site { name: "lab".into(), options: vec!["hold".into()], ..Site::default() });

@@ -4,6 +4,7 @@
 //! Its factors are the ones that the plan's `[factors]` name.
 
 mod readings;
+mod spread;
 mod table;
 mod template;
 
@@ -14,11 +15,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub use readings::{ReadFile, ReadingsSpec};
+pub(in crate::plan) use spread::PLACING;
+use spread::Spread;
+pub use spread::{GPUS_PER_NODE, RANKS_PER_NODE};
 pub(in crate::plan) use table::{defined, name_in, write};
 pub use template::{BUILT_IN, filled};
 
 use super::typed::binding;
-use super::{DeclaredMeasure, GPUS, Request, USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, workloads};
+use super::{DeclaredMeasure, Request, USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, workloads};
 use crate::plan::{Better, Binding, Domain, Estimate, Factor, GpuChoice, Key, Level, Levels, Shape};
 
 /// The key of a command without a name.
@@ -262,41 +266,33 @@ fn factor(key: &Key, levels: &[Level], texts: Option<&Said>) -> Factor {
     }
 }
 
-/// The number of GPUs in the levels, 0 for a program that uses none; on a machine without GPUs, the number of CPU ranks.
-fn devices(levels: &Levels) -> Result<u32, String> {
-    match levels.get(GPUS) {
-        None => Ok(1),
-        Some(level) => level
-            .as_integer()
-            .and_then(|count| u32::try_from(count).ok())
-            .filter(|count| *count <= 1024)
-            .ok_or_else(|| format!("{GPUS} = {level} is not a number of GPUs: write a whole number from 0 to 1024")),
-    }
-}
-
 pub(in crate::plan) fn check(request: &Request) -> Result<(Shape, Estimate), String> {
     let Request { spec, levels, node, .. } = *request;
     let Some(command) = &spec.command else {
         return Err(format!("the session does not contain the command {}: add its plan again", spec.key));
     };
-    let devices = devices(levels)?;
+    let spread = Spread::read(levels)?;
     let level = |name: &str| levels.get(name).map(ToString::to_string);
     let value = |name: &str| level(name).or_else(|| is_built_in(name).then(|| "1".to_owned()));
     command.filled(&value)?;
-    let usable = node.gpus.iter().filter(|gpu| !gpu.mig).count();
-    let hostname = &node.hostname;
-    if node.gpus.is_empty() && devices > node.cpus {
-        return Err(format!("{hostname} has no GPUs and {} CPUs for {devices} CPU ranks: use fewer", node.cpus));
+    if let Some(reason) = spread.refusal(node) {
+        return Err(reason);
     }
-    if !node.gpus.is_empty() && devices as usize > usable {
-        return Err(format!("{hostname} has {usable} usable GPUs, not {devices}: use fewer"));
-    }
+    let Spread { nodes, devices_per_node, ranks_per_node } = spread;
     let gpu_choice = GpuChoice::read(levels)?;
-    if let Some(reason) = gpu_choice.refusal(node, !node.gpus.is_empty(), devices as usize) {
+    if let Some(reason) = gpu_choice.refusal(node, !node.gpus.is_empty(), devices_per_node as usize) {
         return Err(reason);
     }
     let binding = if levels.get(Binding::KEY).is_some() { binding(levels)? } else { Binding::Off };
-    let shape = Shape { devices_per_process: devices, binding, gpu_choice, own_program: true, ..Shape::default() };
+    let shape = Shape {
+        processes: nodes,
+        devices_per_process: devices_per_node,
+        binding,
+        gpu_choice,
+        own_program: true,
+        ranks_per_node,
+        ..Shape::default()
+    };
     Ok((shape, Estimate::default()))
 }
 

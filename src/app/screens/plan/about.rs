@@ -12,7 +12,7 @@ use crate::app::command::{Command, edit};
 use crate::app::deliberate;
 use crate::app::screens::plan::View;
 use crate::app::theme::{SMALL, palette};
-use crate::app::widgets::{card, muted, radio_ui, text_field, tick_ui};
+use crate::app::widgets::{card, check_ui, muted, radio_ui, text_field, tick_ui};
 use crate::plan::{
     Block, Capture, Domain, Level, MAX_REPEATS, Mode, Node, Order, Plan, Tracer, Tracing, is_name, starting_command,
     workloads,
@@ -84,6 +84,13 @@ fn where_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             radio.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, chosen, format!("Where {text}")));
             if radio.clicked() && !chosen {
                 edit::<PlanCommand>(commands, plan, None, |plan| plan.site = site.cloned());
+            }
+        }
+        if plan.site.is_some() {
+            let mut shared = plan.one_allocation;
+            let help = "One job of Slurm, in which the runs are steps one after the other. Otherwise each run is a job";
+            if check_ui(ui, &mut shared, "One allocation").on_hover_text(help).changed() {
+                edit::<PlanCommand>(commands, plan, None, |plan| plan.one_allocation = shared);
             }
         }
     });

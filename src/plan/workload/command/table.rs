@@ -8,10 +8,10 @@ use toml::de::DeValue;
 use toml_edit::{Array, Item, Value};
 
 use super::template::{self, Piece};
-use super::{BUILT_IN, Command, KEY, Said, USUAL, readings, spec};
+use super::{BUILT_IN, Command, KEY, PLACING, Said, USUAL, readings, spec};
 use crate::plan::checked_table::{Table, integer, kind, real};
 use crate::plan::problem::{Problems, quoted};
-use crate::plan::{Binding, GPUS, GpuChoice, Key, Level, WorkloadSpec, suggestion, workload};
+use crate::plan::{Key, Level, WorkloadSpec, suggestion, workload};
 
 const KEYS: &[&str] =
     &["name", "run", "folder", "env", "setup", "time_limit_s", "unit", "step", "factor", "readings", "measures"];
@@ -166,8 +166,7 @@ fn command(
     let setup = words.list(table, "setup", problems).unwrap_or_default();
     let used = words.used;
     for (span, key, _) in &ticked {
-        // These factors choose the GPUs and the CPUs of the run, so they need no placeholder.
-        let is_placed = [GPUS, GpuChoice::KEY, Binding::KEY].contains(&key.as_str());
+        let is_placed = PLACING.contains(&key.as_str());
         if !is_placed && !used.contains(&key.to_string()) {
             let message = format!(
                 "{{{key}}} does not occur in the command, so all levels would run the same program: write it into run, env or folder, or \

@@ -7,7 +7,11 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("run_folder", "the run's folder in the session, for files that belong to the run"),
     ("session_folder", "the session's folder, for files that several runs share"),
     ("gpus", "the number of GPUs of the run, or of CPU ranks on a machine without GPUs"),
-    ("port", "a TCP port of this machine that is free when the run starts"),
+    ("nodes", "the number of nodes of the run"),
+    ("gpus_per_node", "the number of GPUs of each node, or of CPU ranks on machines without GPUs"),
+    ("node_rank", "the number of the node, from 0"),
+    ("master_addr", "the name of the run's first node, or 127.0.0.1 for a run on one node"),
+    ("port", "a TCP port of the run's first node that is free when the run starts"),
 ];
 
 /// The level of a switch that inserts its text.

@@ -251,6 +251,7 @@ impl ImageSettings {
             warm_up_steps: if self.cuda_graph { CUDA_GRAPH_WARM_UP_STEPS } else { 0 },
             cuda_graph: self.cuda_graph,
             own_program: false,
+            ranks_per_node: 0,
         }
     }
 

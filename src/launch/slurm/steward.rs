@@ -1,0 +1,327 @@
+//! The steward of an allocation: a process on the allocation's first node that executes the runs of a list one after the other, each by its own
+//! supervisor, whose ranks are steps of the job. It does not need the conductor: what is on the list is executed.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+
+use super::tools;
+use crate::foreign;
+use crate::launch::error::LaunchError;
+use crate::launch::follower::{STDERR_FILE, STDOUT_FILE};
+use crate::processes;
+use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job};
+
+/// Subcommand of `multicard` that executes the runs of an allocation: `allocation FOLDER --idle SECONDS`.
+pub const ALLOCATION_COMMAND: &str = "allocation";
+
+/// The list of runs in an allocation's folder.
+const LIST_FILE: &str = "runs.jsonl";
+/// The file in an allocation's folder that says that its list gets no further runs.
+pub(super) const CLOSE_FILE: &str = "close";
+/// The file in a run's folder that asks the steward to end the run.
+const END_FILE: &str = "end-request";
+/// The record of a run's step in the run's folder.
+const STEP_FILE: &str = "step.json";
+
+/// Longest list: a line takes some hundred bytes.
+const MOST_LIST_BYTES: u64 = 256 << 20;
+/// Longest record.
+const MOST_BYTES: u64 = 1 << 16;
+
+/// Interval between looks at the list, and at a request to end a run, which are on a shared file system.
+const LIST_POLL: Duration = Duration::from_millis(300);
+/// Interval between looks at a run's process.
+const POLL: Duration = Duration::from_millis(20);
+/// How long a run's supervisor may take to end after a request.
+const GRACE: Duration = Duration::from_secs(20);
+/// Slurm tells the processes of a job to end one after the other: a run that ended this shortly before the steward was told ended for that.
+const TOGETHER: Duration = Duration::from_millis(500);
+
+/// A run on the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Line {
+    /// The run's folder.
+    folder: PathBuf,
+    /// The command line of its supervisor.
+    command: Vec<String>,
+    /// The folder that it starts in.
+    #[serde(default)]
+    working_folder: Option<PathBuf>,
+    /// CPUs of each node of the run.
+    cpus: u32,
+}
+
+impl Line {
+    /// The line of a job with the command line of its supervisor.
+    ///
+    /// # Errors
+    /// A path is not UTF-8, or the job has no site.
+    pub fn of(job: &Job, command: Vec<OsString>) -> Result<Self, LaunchError> {
+        let text = |word: OsString| {
+            let word = word.into_string();
+            word.map_err(|word| LaunchError::Site(format!("{} is not UTF-8: use another path", word.display())))
+        };
+        let absolute = |path: &Path| {
+            std::path::absolute(path).map_err(|source| LaunchError::Folder { path: path.to_owned(), source })
+        };
+        Ok(Self {
+            folder: absolute(&job.folder)?,
+            command: command.into_iter().map(text).collect::<Result<_, _>>()?,
+            working_folder: job.working_folder.clone(),
+            cpus: job.site.as_ref().map_or(1, |site| site.cpus(&job.shape)),
+        })
+    }
+
+    /// Appends the run to the list of an allocation.
+    pub fn append(&self, allocation: &Path) -> io::Result<()> {
+        let text = serde_json::to_string(self)? + "\n";
+        let options = &mut OpenOptions::new();
+        let mut file = foreign::open_ours_with(&allocation.join(LIST_FILE), options.create(true).append(true))?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all())
+    }
+}
+
+/// The record of a run's step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct StepRecord {
+    /// How its supervisor ended; `None` while it runs.
+    pub exit: Option<Exit>,
+    /// Whether it ended because its allocation did.
+    #[serde(default)]
+    pub is_interrupted: bool,
+}
+
+impl StepRecord {
+    /// The record in a run's folder; `None` if the run has not begun.
+    pub fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&foreign::read_ours(&folder.join(STEP_FILE), MOST_BYTES).ok()?).ok()
+    }
+
+    /// The record of a run that was cancelled before it began.
+    pub fn cancelled() -> Self {
+        Self { exit: Some(Exit::Signal(Signal::TERM.as_raw())), is_interrupted: false }
+    }
+
+    /// Writes the first record of a run, unless there is one; returns whether it did. So a run either begins or is cancelled before.
+    pub fn claim(self, folder: &Path) -> io::Result<bool> {
+        let options = &mut OpenOptions::new();
+        match foreign::open_ours_with(&folder.join(STEP_FILE), options.write(true).create_new(true)) {
+            Ok(mut file) => file.write_all(&serde_json::to_vec(&self)?).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write(self, folder: &Path) -> io::Result<()> {
+        foreign::write(&folder.join(STEP_FILE), &serde_json::to_vec(&self)?)
+    }
+}
+
+/// Asks the steward to end the run in this folder, or to kill it.
+pub(super) fn ask_to_end(folder: &Path, kills: bool) -> io::Result<()> {
+    foreign::write(&folder.join(END_FILE), if kills { &b"kill"[..] } else { b"end" })
+}
+
+/// Executes the runs on the list of the allocation in `folder` until a signal ends the job, the list is closed and done, or no run came for
+/// `idle`.
+///
+/// # Errors
+/// Its log cannot be written, or Slurm started the job again.
+pub fn keep_allocation(folder: &Path, idle: Duration) -> Result<(), String> {
+    foreign::keep_files_from_others();
+    let signal = processes::signals()?;
+    keep(folder, idle, &signal)
+}
+
+fn keep(folder: &Path, idle: Duration, signal: &AtomicUsize) -> Result<(), String> {
+    let log = foreign::open_ours_with(&folder.join(GROUP_LOG), OpenOptions::new().create(true).append(true));
+    let mut log = log.map_err(|error| format!("cannot write {GROUP_LOG} in {}: {error}", folder.display()))?;
+    if log.metadata().is_ok_and(|about| about.len() > 0) {
+        return Err("the scheduler started this job again, but each allocation is started once".to_owned());
+    }
+    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    note(&mut log, GroupEvent::SupervisorStarted { hostname });
+    let (mut done, mut since) = (0, Instant::now());
+    while signal.load(Ordering::Relaxed) == 0 {
+        match lines(folder).into_iter().nth(done) {
+            Some(line) => {
+                done += 1;
+                if let Some(Err(error)) = line.map(|line| execute(&line, signal)) {
+                    eprintln!("multicard: {error}");
+                }
+                since = Instant::now();
+            }
+            None if folder.join(CLOSE_FILE).exists() || since.elapsed() > idle => break,
+            None => thread::sleep(LIST_POLL),
+        }
+    }
+    let number = signal.load(Ordering::Relaxed);
+    if number != 0 {
+        note(&mut log, GroupEvent::Interrupted { signal: i32::try_from(number).unwrap_or_default() });
+    }
+    note(&mut log, GroupEvent::SupervisorEnded { well: number == 0 });
+    Ok(())
+}
+
+/// The whole lines of the list; `None` for one that is malformed.
+fn lines(folder: &Path) -> Vec<Option<Line>> {
+    let text = foreign::read_ours(&folder.join(LIST_FILE), MOST_LIST_BYTES).unwrap_or_default();
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let lines = text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).ok()).collect()
+}
+
+/// Executes a run and records its step.
+fn execute(line: &Line, signal: &AtomicUsize) -> Result<(), String> {
+    let Line { folder, .. } = line;
+    let failed = |error: io::Error| format!("{}: {error}", folder.display());
+    if !StepRecord::default().claim(folder).map_err(failed)? {
+        return Ok(());
+    }
+    let exit = match start(line) {
+        Ok(child) => watch(child, folder, signal),
+        Err(error) => {
+            let text = format!("multicard: cannot start {}: {error}\n", line.command.join(" "));
+            let _ = output(folder, STDERR_FILE).and_then(|mut file| file.write_all(text.as_bytes()));
+            Exit::Code(1)
+        }
+    };
+    if !exit.is_success() {
+        let until = Instant::now() + TOGETHER;
+        while signal.load(Ordering::Relaxed) == 0 && Instant::now() < until {
+            thread::sleep(POLL);
+        }
+    }
+    let is_interrupted = !exit.is_success() && signal.load(Ordering::Relaxed) != 0;
+    StepRecord { exit: Some(exit), is_interrupted }.write(folder).map_err(failed)
+}
+
+fn output(folder: &Path, name: &str) -> io::Result<File> {
+    let options = &mut OpenOptions::new();
+    foreign::open_ours_with(&folder.join(name), options.read(true).append(true).create(true))
+}
+
+fn start(line: &Line) -> io::Result<Child> {
+    let (name, arguments) = line.command.split_first().ok_or_else(|| io::Error::other("an empty command line"))?;
+    let mut command = Command::new(name);
+    command.args(arguments).process_group(0).stdin(Stdio::null());
+    command.stdout(output(&line.folder, STDOUT_FILE)?).stderr(output(&line.folder, STDERR_FILE)?);
+    command.env("SRUN_CPUS_PER_TASK", line.cpus.to_string());
+    if let Some(folder) = &line.working_folder {
+        command.current_dir(folder);
+    }
+    command.spawn()
+}
+
+/// Waits until a run's supervisor has ended, and ends it on request or when the job ends.
+fn watch(mut child: Child, folder: &Path, signal: &AtomicUsize) -> Exit {
+    let group = Pid::from_child(&child);
+    let mut looked = Instant::now();
+    let mut told: Option<Instant> = None;
+    loop {
+        match child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) => return Exit::from(status),
+            Err(_) => return Exit::Code(-1),
+        }
+        let mut kills = told.is_some_and(|since| since.elapsed() > GRACE);
+        let mut is_asked = signal.load(Ordering::Relaxed) != 0;
+        if looked.elapsed() >= LIST_POLL {
+            looked = Instant::now();
+            let request = fs::read(folder.join(END_FILE)).ok();
+            is_asked |= request.is_some();
+            kills |= request.is_some_and(|request| request == b"kill");
+        }
+        if is_asked && told.is_none() {
+            told = Some(Instant::now());
+            let _ = rustix::process::kill_process_group(group, Signal::TERM);
+        }
+        if kills {
+            end_steps();
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Kills all steps of this job. They belong to the only run that is executed.
+fn end_steps() {
+    let Ok(job) = std::env::var("SLURM_JOB_ID") else { return };
+    let listed = tools::ask("squeue", &["--steps", "--noheader", "--job", &job, "--format", "%i"]).unwrap_or_default();
+    for step in listed.lines().map(str::trim) {
+        let is_numbered = step.rsplit('.').next().is_some_and(|number| number.parse::<u32>().is_ok());
+        if is_numbered && step.contains('.') {
+            let _ = tools::ask("scancel", &["--signal=KILL", step]);
+        }
+    }
+}
+
+fn note(log: &mut File, event: GroupEvent) {
+    let time_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let line = serde_json::to_string(&GroupLine { time_s, event }).unwrap_or_default();
+    if let Err(error) = log.write_all(format!("{line}\n").as_bytes()) {
+        eprintln!("multicard: cannot write {GROUP_LOG}: {error}");
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn line(folder: &Path, script: &str) -> Line {
+        let command = ["sh", "-c", script].map(str::to_owned).to_vec();
+        Line { folder: folder.to_owned(), command, working_folder: None, cpus: 2 }
+    }
+
+    /// A run's folder beside the allocation's.
+    fn run(home: &Path, name: &str) -> PathBuf {
+        let folder = home.join(name);
+        fs::create_dir(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn the_list_is_done_in_its_order_and_a_line_that_is_not_whole_is_left() {
+        let home = tempfile::tempdir().unwrap();
+        let at = home.path();
+        let (a, b) = (run(at, "a"), run(at, "b"));
+        let order = at.join("order");
+        line(&a, &format!("echo a >> {}; echo $SRUN_CPUS_PER_TASK; exit 3", order.display())).append(at).unwrap();
+        line(&b, &format!("echo b >> {}", order.display())).append(at).unwrap();
+        OpenOptions::new().append(true).open(at.join(LIST_FILE)).unwrap().write_all(b"{\"folder\":").unwrap();
+        File::create(at.join(CLOSE_FILE)).unwrap();
+        keep(at, Duration::from_secs(60), &AtomicUsize::new(0)).unwrap();
+        assert_eq!(fs::read_to_string(order).unwrap(), "a\nb\n");
+        assert_eq!(StepRecord::read(&a).unwrap(), StepRecord { exit: Some(Exit::Code(3)), is_interrupted: false });
+        assert_eq!(StepRecord::read(&b).unwrap().exit, Some(Exit::Code(0)));
+        assert_eq!(fs::read_to_string(a.join(STDOUT_FILE)).unwrap(), "2\n");
+        assert!(super::super::record::has_ended_well(at));
+        assert!(keep(at, Duration::ZERO, &AtomicUsize::new(0)).unwrap_err().contains("started this job again"));
+    }
+
+    #[test]
+    fn a_run_that_is_to_end_ends_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let at = home.path();
+        let (a, b, c) = (run(at, "a"), run(at, "b"), run(at, "c"));
+        line(&a, &format!("echo end > {}; exec sleep 600", a.join(END_FILE).display())).append(at).unwrap();
+        assert!(StepRecord::cancelled().claim(&b).unwrap() && !StepRecord::default().claim(&b).unwrap());
+        line(&b, "touch ran").append(at).unwrap();
+        line(&c, "true").append(at).unwrap();
+        keep(at, Duration::ZERO, &AtomicUsize::new(0)).unwrap();
+        let exits = [&a, &b, &c].map(|folder| StepRecord::read(folder).unwrap().exit.unwrap());
+        assert_eq!(exits, [Exit::Signal(15), Exit::Signal(15), Exit::Code(0)]);
+        assert!(!b.join("ran").exists() && !b.join(STDOUT_FILE).exists());
+    }
+}

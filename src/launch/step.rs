@@ -1,0 +1,140 @@
+//! Runs over several nodes: steps of a Slurm job, by which the supervisor on the job's first node reaches all of them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::answer::finish;
+use crate::foreign;
+use crate::protocol::{ENVIRONMENT_FILE, Environment, Exit, Job, MASTER_ADDR, MASTER_PORT, environment_file_of};
+
+/// Subcommand of `multicard` that describes a node of a run: `describe FOLDER`.
+pub const DESCRIBE_COMMAND: &str = "describe";
+/// The option by which `multicard program` takes the number of its node from Slurm.
+pub const BY_SLURM: &str = "--by-slurm";
+/// The variable with the number of a node within a step.
+const NODE_VARIABLE: &str = "SLURM_NODEID";
+
+/// Time limit for all nodes to describe themselves.
+const DESCRIBE_LIMIT: Duration = Duration::from_secs(60);
+/// How long a file that another node has written is awaited: clients of network file systems look for new files this seldom.
+const SHARED_LIMIT: Duration = Duration::from_secs(30);
+/// Longest description of a node.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The number of this node within its step of a Slurm job; 0 outside of one.
+pub fn node_of_step() -> u32 {
+    std::env::var(NODE_VARIABLE).ok().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// A step with one process on each node of a job.
+pub(super) struct Step<'a> {
+    pub job: &'a Job,
+    /// `multicard`.
+    pub own: &'a Path,
+}
+
+impl Step<'_> {
+    /// The command that starts `multicard` with these arguments on each node. If it fails on one of them, the others are ended.
+    fn command(&self, arguments: impl IntoIterator<Item = OsString>) -> Command {
+        let shape = &self.job.shape;
+        let mut command = Command::new("srun");
+        command.arg(format!("--nodes={0}", shape.nodes())).arg(format!("--ntasks={0}", shape.nodes()));
+        command.args(["--ntasks-per-node=1", "--kill-on-bad-exit=1", "--quiet"]);
+        if let Some(site) = &self.job.site {
+            // It is not inherited from the job.
+            command.arg(format!("--cpus-per-task={}", site.cpus(shape)));
+            if self.job.allocation.is_some() {
+                // Not everything that the allocation has.
+                command.args(["--exact", "--relative=0"]);
+                command.args(site.gres.as_ref().map(|gres| match shape.devices_per_process {
+                    0 => "--gres=none".to_owned(),
+                    devices => format!("--gres={gres}:{devices}"),
+                }));
+            }
+        }
+        command.arg(self.own).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// The command that starts the program's runner on each node.
+    ///
+    /// # Errors
+    /// There is no free port for the ranks to meet.
+    pub fn program(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
+        let port = TcpListener::bind(("0.0.0.0", 0)).and_then(|listener| listener.local_addr());
+        let port = port.map_err(|error| format!("no free port for the ranks to meet: {error}"))?.port();
+        let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let mut command = self.command(arguments.into_iter().chain([BY_SLURM.into()]));
+        command.env(MASTER_ADDR, hostname).env(MASTER_PORT, port.to_string());
+        Ok(command)
+    }
+
+    /// Lets each node describe itself, and writes what they have in common and what differs between them into the run's folder.
+    ///
+    /// # Errors
+    /// The number of a node that cannot take part in the run, with the reason: it does not share the run's folder, or has another multicard.
+    pub fn describe(&self) -> Result<(), (u32, String)> {
+        let folder = &self.job.folder;
+        let finished = finish(self.command([DESCRIBE_COMMAND.into(), folder.into()]), DESCRIBE_LIMIT);
+        let problem = match finished {
+            Err(error) => {
+                return Err((0, format!("cannot execute srun, by which a job starts processes on its nodes: {error}")));
+            }
+            Ok(None) => format!("; srun took longer than {} s", DESCRIBE_LIMIT.as_secs()),
+            Ok(Some((Exit::Code(0), _, _))) => String::new(),
+            Ok(Some((_, _, stderr))) => format!("; srun: {}", stderr.lines().take(4).collect::<Vec<_>>().join("; ")),
+        };
+        let until = Instant::now() + if problem.is_empty() { SHARED_LIMIT } else { Duration::ZERO };
+        let mut nodes: Vec<(String, Environment)> = Vec::new();
+        for node in 0..self.job.shape.nodes() {
+            let path = folder.join(environment_file_of(node));
+            let described = awaited(&path, until).ok_or_else(|| {
+                let folder = folder.display();
+                (node, format!("the job's node {node} wrote nothing into {folder} that its first node can read: put the session on a file \
+                                system that all nodes share{problem}"))
+            })?;
+            if let Some((first, known)) = nodes.first() {
+                for key in ["multicard", "multicard_build"] {
+                    if known.get(key) != described.1.get(key) {
+                        let version = |one: &Environment| one.get(key).unwrap_or("unknown").to_owned();
+                        let (known, other) = (version(known), version(&described.1));
+                        let name = &described.0;
+                        return Err((
+                            node,
+                            format!(
+                                "multicard is {known} on {first} and {other} on {name}: install one version in a folder \
+                                                   that all nodes share"
+                            ),
+                        ));
+                    }
+                }
+            }
+            let _ = fs::remove_file(&path);
+            nodes.push(described);
+        }
+        let text = serde_json::to_vec(&Environment::of_nodes(&nodes)).unwrap_or_default();
+        if let Err(error) = foreign::write(&folder.join(ENVIRONMENT_FILE), &text) {
+            eprintln!("multicard: cannot write {ENVIRONMENT_FILE}: {error}");
+        }
+        Ok(())
+    }
+}
+
+/// A node's name and its description, once its file can be read.
+fn awaited(path: &Path, until: Instant) -> Option<(String, Environment)> {
+    loop {
+        let read = foreign::read_ours(path, MOST_BYTES).ok();
+        if let Some(described) = read.and_then(|text| serde_json::from_slice(&text).ok()) {
+            return Some(described);
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}

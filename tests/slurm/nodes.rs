@@ -1,0 +1,242 @@
+//! Runs over several nodes: what ranks are told, groups that meet over nodes, and what becomes of a rank or a node that dies.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use multicard::plan::RunState;
+use multicard::session::open_reader;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::seeded::{succeed, text};
+use crate::{Scene, WAITS, at_each_place, wait};
+
+/// The longest time until a rank that died is named.
+const NAMED: Duration = Duration::from_secs(30);
+
+/// A data-parallel fit whose ranks meet at `MASTER_ADDR` and add up their gradients over TCP; rank 0 reports the losses. Sums are exact, so that
+/// they do not depend on how shards are spread over ranks.
+const GROUP: &str = r#"
+import json, os, socket, struct
+assert ("MULTICARD_READINGS" in os.environ) == (os.environ["RANK"] == "0")
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+at = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+peers = []
+if rank == 0:
+    server = socket.create_server(("", at[1]))
+    peers = [server.accept()[0] for _ in range(world - 1)]
+else:
+    while True:
+        try:
+            root = socket.create_connection(at, 5)
+            break
+        except OSError:
+            pass
+def summed(value):
+    if rank == 0:
+        total = value + sum(struct.unpack("d", peer.recv(8, socket.MSG_WAITALL))[0] for peer in peers)
+        for peer in peers:
+            peer.sendall(struct.pack("d", total))
+        return total
+    root.sendall(struct.pack("d", value))
+    return struct.unpack("d", root.recv(8, socket.MSG_WAITALL))[0]
+weight = 0.0
+for step in range(1, 5):
+    own = range(rank, 8, world)
+    loss = summed(sum((shard - weight) ** 2 for shard in own))
+    weight += 0.125 * summed(sum(0.5 * (shard - weight) for shard in own))
+    if rank == 0:
+        with open(os.environ["MULTICARD_READINGS"], "a") as log:
+            log.write(json.dumps({"step": step, "loss": loss}) + "\n")
+"#;
+
+/// Adds factors to the plan.
+fn with_factors(scene: &Scene, factors: &str) {
+    let plan = fs::read_to_string(scene.path("plan.toml")).unwrap() + "[factors]\n" + factors + "\n";
+    fs::write(scene.path("plan.toml"), plan).unwrap();
+}
+
+/// What each rank wrote into its file `said-RANK`.
+fn said(scene: &Scene, ranks: u32) -> Vec<BTreeMap<String, String>> {
+    let read = |rank| {
+        let text = fs::read_to_string(scene.path(&format!("said-{rank}"))).unwrap_or_default();
+        let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        text.lines().filter_map(pair).collect()
+    };
+    (0..ranks).map(read).collect()
+}
+
+#[test]
+fn each_rank_is_told_its_number_its_node_and_where_the_first_one_is() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, "env > said-$RANK", "");
+    with_factors(&scene, "nodes = 2\nranks_per_node = 2");
+    let printed = text(&scene.run().stderr);
+    assert_eq!(scene.states(), [RunState::Finished], "{printed}");
+    let ranks = said(&scene, 4);
+    for (number, told) in ranks.iter().enumerate() {
+        let (rank, local, node) = (number.to_string(), (number % 2).to_string(), (number / 2).to_string());
+        for (name, expected) in [
+            ("RANK", rank.as_str()),
+            ("LOCAL_RANK", &local),
+            ("NODE_RANK", &node),
+            ("GROUP_RANK", &node),
+            ("WORLD_SIZE", "4"),
+            ("LOCAL_WORLD_SIZE", "2"),
+            ("OMPI_COMM_WORLD_RANK", &rank),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("SLURM_PROCID", &rank),
+            ("SLURM_LOCALID", &local),
+            ("SLURM_NODEID", &node),
+            ("SLURM_NTASKS", "4"),
+            ("SLURM_CPUS_PER_TASK", "2"),
+        ] {
+            assert_eq!(told.get(name).map(String::as_str), Some(expected), "rank {number}: {name} in {told:?}");
+        }
+        assert_eq!(told["SLURMD_NODENAME"], ["n1", "n2"][number / 2]);
+        assert_eq!((&told["MASTER_ADDR"], &told["MASTER_PORT"]), (&ranks[0]["MASTER_ADDR"], &ranks[0]["MASTER_PORT"]));
+    }
+    let record = &scene.records()[0];
+    let whole = open_reader(&scene.session()).unwrap().run(&record.run).unwrap().unwrap();
+    assert_eq!(whole.environment.as_ref().unwrap().get("nodes"), Some("2: n1, n2"));
+    assert_eq!(whole.ranks.len(), 2, "a node has one log");
+    for node in &whole.ranks {
+        assert!(node.readings.iter().any(|reading| reading.key == "cpu_time_s"), "{:?}", node.readings);
+    }
+    let logs = fs::read_dir(&scene.runs()[0]).unwrap().flatten().map(|entry| entry.file_name());
+    let mut logs: Vec<String> = logs.map(|name| name.to_string_lossy().into_owned()).collect();
+    logs.sort();
+    assert_eq!(
+        logs,
+        [
+            "environment.json",
+            "group.jsonl",
+            "group.out",
+            "job.json",
+            "job.sbatch",
+            "program.json",
+            "rank-0.jsonl",
+            "rank-1.jsonl",
+            "slurm.json",
+            "stderr.log"
+        ]
+    );
+}
+
+#[test]
+fn a_group_over_two_nodes_has_the_losses_of_one_node() {
+    let Some(scene) = Scene::at("lab") else { return };
+    fs::write(scene.path("group.py"), GROUP).unwrap();
+    scene.plan(1, "exec python3 group.py", "");
+    with_factors(&scene, "nodes = [1, 2]\nranks_per_node = 2");
+    let printed = text(&scene.run().stderr);
+    assert_eq!(scene.states(), [RunState::Finished; 2], "{printed}");
+    let reader = open_reader(&scene.session()).unwrap();
+    let losses: Vec<Vec<f64>> = (scene.records().iter())
+        .map(|record| {
+            let whole = reader.run(&record.run).unwrap().unwrap();
+            whole.ranks[0].steps.iter().map(|step| step.loss).collect()
+        })
+        .collect();
+    assert_eq!(losses[0].len(), 4, "{losses:?}");
+    assert_eq!(losses[0], losses[1]);
+}
+
+#[test]
+fn ranks_of_one_node_meet_wherever_they_are() {
+    at_each_place(|scene| {
+        fs::write(scene.path("group.py"), GROUP).unwrap();
+        scene.plan(1, "exec python3 group.py", "");
+        with_factors(scene, "ranks_per_node = 2");
+        let printed = text(&scene.run().stderr);
+        assert_eq!(scene.states(), [RunState::Finished], "{printed}");
+    });
+}
+
+#[test]
+fn a_rank_that_dies_ends_the_run_and_is_named_with_its_node() {
+    let Some(scene) = Scene::at("lab") else { return };
+    let script = format!("echo $$ > pid-$RANK; {WAITS}; [ $RANK = 3 ] && kill -9 $$; sleep 600");
+    scene.plan(1, &script, "");
+    with_factors(&scene, "nodes = 2\nranks_per_node = 2");
+    scene.detach();
+    let pids = || (0..4).filter_map(|rank| fs::read_to_string(scene.path(&format!("pid-{rank}"))).ok());
+    wait("all ranks are under way", || pids().filter(|pid| pid.ends_with('\n')).count() == 4);
+    scene.open_gate();
+    let begun = Instant::now();
+    scene.until_ended(1);
+    assert!(begun.elapsed() < NAMED, "{:?}", begun.elapsed());
+    assert_eq!(scene.states(), [RunState::Failed]);
+    assert!(scene.reason(0).starts_with("rank 3 on n2: sh was killed by SIGKILL"), "{}", scene.reason(0));
+    for pid in pids() {
+        wait("the other ranks are gone", || !Path::new(&format!("/proc/{}", pid.trim())).exists());
+    }
+}
+
+#[test]
+fn a_node_whose_runner_is_killed_ends_the_run_and_is_named() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, "echo $PPID > runner-$NODE_RANK; sleep 600", "");
+    with_factors(&scene, "nodes = 2");
+    scene.detach();
+    let runner = || fs::read_to_string(scene.path("runner-1")).ok().and_then(|text| text.trim().parse().ok());
+    wait("both nodes are under way", || runner().is_some() && scene.path("runner-0").exists());
+    let begun = Instant::now();
+    kill_process(Pid::from_raw(runner().unwrap()).unwrap(), Signal::KILL).unwrap();
+    scene.until_ended(1);
+    assert!(begun.elapsed() < NAMED, "{:?}", begun.elapsed());
+    assert!(
+        scene.reason(0).starts_with("multicard on node 1 (n2) ended before the program did"),
+        "{}",
+        scene.reason(0)
+    );
+}
+
+#[test]
+fn a_run_over_nodes_that_is_cancelled_leaves_nothing_on_any() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(1, "echo $$ > pid-$RANK; sleep 600", "");
+    with_factors(&scene, "nodes = 2");
+    scene.detach();
+    let pids = || (0..2).filter_map(|rank| fs::read_to_string(scene.path(&format!("pid-{rank}"))).ok());
+    wait("all ranks are under way", || pids().filter(|pid| pid.ends_with('\n')).count() == 2);
+    succeed(&mut scene.multicard(&["stop", "session"]));
+    assert_eq!(scene.states(), [RunState::Cancelled]);
+    for pid in pids() {
+        wait("the ranks are gone", || !Path::new(&format!("/proc/{}", pid.trim())).exists());
+    }
+}
+
+#[test]
+fn more_than_there_is_is_refused_before_anything_is_queued() {
+    let refused = |scene: &Scene, factors: &str| {
+        scene.plan(1, "true", "");
+        with_factors(scene, factors);
+        let output = scene.run();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert!(scene.runs().is_empty() && scene.records().is_empty());
+        text(&output.stderr)
+    };
+    let Some(mut scene) = Scene::at("lab") else { return };
+    let said = refused(&scene, "nodes = 3");
+    assert!(said.contains("nodes = 3: the partition of the largest node of site lab has 2 nodes"), "{said}");
+    let said = refused(&scene, "nodes = 2\nranks_per_node = 5");
+    assert!(said.contains("the largest node of site lab has no GPUs and 4 CPUs for 5 CPU ranks"), "{said}");
+    let said = refused(&scene, "nodes = 2\nranks_per_node = 5\ngpus = 0");
+    assert!(said.contains("ranks_per_node = 5: the largest node of site lab has 4 CPUs"), "{said}");
+    let said = refused(&scene, "nodes = 2\ngpus = 3");
+    assert!(said.contains("cannot be divided evenly by nodes = 2"), "{said}");
+    scene.site = None;
+    let said = refused(&scene, "nodes = 2");
+    assert!(said.contains("nodes = 2: the run needs 2 machines") && said.contains("--site"), "{said}");
+}
+
+#[test]
+fn a_plan_tells_the_node_hours_that_it_takes_at_most() {
+    let Some(scene) = Scene::at("lab") else { return };
+    scene.plan(3, "true", "run_time_s = 1800");
+    with_factors(&scene, "nodes = [1, 2]");
+    let said = text(&succeed(&mut scene.multicard(&["plan", "plan.toml"])).stdout);
+    assert!(said.contains("6 runs: 2 cells × 3 repeats; run time unknown, at most 4.5 node-hours"), "{said}");
+}
