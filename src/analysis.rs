@@ -1,5 +1,6 @@
 #![doc = include_str!("analysis/method.md")]
 
+mod absence;
 mod activity;
 mod all;
 mod batch;
@@ -28,6 +29,7 @@ mod outlier;
 mod places;
 mod pyramid;
 mod quick;
+mod recorded;
 mod recording_cost;
 mod resolution;
 mod run;
@@ -38,8 +40,10 @@ mod until;
 mod value;
 mod verdict;
 mod wall_clock;
+mod work_difference;
 
 pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval};
+pub use absence::why_absent;
 pub use activity::{Activity, Phase};
 pub use all::summarise_runs;
 pub use batch::{BatchMeans, batch_means};
@@ -67,6 +71,7 @@ pub use outlier::{Outlier, outliers};
 pub use places::Places;
 pub use pyramid::{Pyramid, View};
 pub use quick::{has_warmed_up, relative_half_width};
+pub use recorded::{PER_RANK, PER_STEP, RecordedMeasure, RecordedStatistic};
 pub use recording_cost::recording_cost;
 pub use resolution::resolution;
 pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
@@ -77,7 +82,11 @@ pub use value::{Intervals, Method, Value, range, ratio, summarise};
 pub use verdict::{
     EQUAL_WITHIN, Judgement, Verdict, judge, judge_comparisons, log_ratios, mean_interval, spread, usual_spread,
 };
+pub use work_difference::{WorkChange, WorkDifference, WorkVerdict, folded, work_difference};
 
 // The plan's values that summaries and cells contain, for code that draws them.
 pub use crate::plan::{Better, Key, Level, Levels, Mode, RunState};
-pub use crate::protocol::{DeviceRates, Environment, TRACE_METRICS, TraceMetricKind, fact_name};
+pub use crate::protocol::{
+    DeviceRates, Environment, TRACE_METRICS, TraceList, TraceLists, TraceMetricKind, TracePattern, TraceSummary,
+    fact_name,
+};

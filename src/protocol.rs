@@ -8,6 +8,7 @@ mod line;
 mod possible;
 mod ranges;
 mod rates;
+mod recorded;
 mod sample;
 mod site;
 mod trace;
@@ -22,11 +23,12 @@ pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use possible::{MOST_STEPS, check_duration, check_moment};
 pub use ranges::ranges_text;
 pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};
+pub use recorded::{FURTHER, MOST_ENTRIES, TraceEntry, TraceList, TraceLists, TracePattern};
 pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line};
 pub use site::Site;
 pub use trace::{
     CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceRange,
-    TraceSource, TraceSummary,
+    TraceSummary,
 };
 
 /// Version of jobs, events and samples. A change that an older reader would misread raises it. Logs of protocol 1 are adapted

@@ -33,7 +33,7 @@ pub use error::StoreError;
 pub use folder::{index_path, origin, parse_session_file, set_origin};
 pub use imported::Imported;
 pub use journal::{Decision, JournalLine};
-pub use reader::{Reader, RunProcess};
+pub use reader::{ReadLists, Reader, RunProcess};
 pub use record::{HeldCell, LoadRecord, RankRecord, ReadingRecord, RunRecord, StepRecord, TelemetryRecord, held_cells};
 pub use replay::{RebuildReport, rebuild};
 pub use sum::LogSum;

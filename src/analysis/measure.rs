@@ -1,9 +1,11 @@
 //! The registry of measures: what each one is, and how its readings become one number for a run.
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::limit;
 use super::metric::{COPIED, MetricUnit, key_in};
+use super::recorded::{RecordedMeasure, RecordedStatistic};
 use super::training::{PLANNED_STEPS, TRAINING_TIME};
 use crate::plan::{Better, DeclaredMeasure, Key, USUAL_STEP, WorkloadSpec, command, usual_workload};
 use crate::protocol::{MOST_STEPS, TRACE_METRICS, TraceMetricKind};
@@ -22,6 +24,12 @@ const COUNT: (f64, f64) = (0.0, MOST_STEPS as f64);
 pub(super) const EPOCHS_TO_GOAL: &str = "epochs_to_98_percent";
 /// The accuracy that both papers aim at (2503.15252 section 3.3, 2505.22905 section 4.1): the lower end of their 98-99 %.
 pub(super) const GOAL: f64 = 0.98;
+/// The key of the share of time in which a kernel ran (NVML).
+pub(super) const GPU_BUSY: &str = "gpu_busy";
+/// The key of the share of multiprocessor cycles with a warp on them (GPM).
+pub(super) const SM_ACTIVITY: &str = "sm_activity";
+/// The key of the share of cycles in which tensor cores worked (GPM).
+pub(super) const TENSOR_ACTIVITY: &str = "tensor_activity";
 /// The key of the step time.
 const STEP_TIME: &str = "step_time_s";
 
@@ -171,6 +179,26 @@ impl Measure {
         Self { origin: Origin::Derived, ..Self::named(key, name, unit) }
     }
 
+    /// A measure of recordings by pattern.
+    fn of_recordings(key: &str, asked: &RecordedMeasure) -> Self {
+        use RecordedStatistic::{Count, Mean, Share, Total, Wall};
+        let (unit, shown_unit, shown_factor) = match asked.statistic {
+            Total if asked.per_step => ("s", "ms", 1e3),
+            Total => ("s", "s", 1.0),
+            Mean => ("s", "µs", 1e6),
+            Count => ("", "", 1.0),
+            Share | Wall => ("", "%", 100.0),
+        };
+        Self {
+            shown_unit: shown_unit.to_owned(),
+            shown_factor,
+            on_speed: matches!(asked.statistic, Total | Mean),
+            scaling: if asked.per_step && asked.per_rank { Scaling::Constant } else { Scaling::None },
+            better: if matches!(asked.statistic, Share | Wall) { Better::Neither } else { Better::Lower },
+            ..Self::derived(key, asked.name(), unit)
+        }
+    }
+
     fn better(self, better: Better) -> Self {
         Self { better, ..self }
     }
@@ -281,10 +309,10 @@ impl Measures {
 
     /// Whether a measure comes from a profiler's report.
     pub fn is_of_reports(&self, key: &str) -> bool {
-        self.metrics.iter().any(|measure| measure.key == *key)
+        RecordedMeasure::is_meant(key) || self.metrics.iter().any(|measure| measure.key == *key)
     }
 
-    /// A measure by its key, including metrics. [`THROUGHPUT`] is the distinct rate, and `iteration_time_s` is the step time if steps are
+    /// A measure by its key, including metrics and measures of recordings by pattern. [`THROUGHPUT`] is the distinct rate, and `iteration_time_s` is the step time if steps are
     /// called iterations.
     pub fn find(&self, key: &str) -> Option<&Measure> {
         let is_step_time = || key.strip_suffix("_time_s") == Some(&*self.step);
@@ -293,8 +321,28 @@ impl Measures {
             _ if is_step_time() => STEP_TIME,
             _ => key,
         };
-        self.list.iter().chain(&self.metrics).find(|measure| measure.key == *key)
+        let own = self.list.iter().chain(&self.metrics).find(|measure| measure.key == *key);
+        own.or_else(|| known_recorded(key).map(|(measure, _)| measure))
     }
+}
+
+/// A measure with what it asks for.
+type Known = (Measure, RecordedMeasure);
+
+/// The measure of recordings with this key; `None` if the key has another form or is wrong. Each key that was ever asked for is parsed
+/// once and kept until the process ends.
+pub(super) fn known_recorded(key: &str) -> Option<&'static Known> {
+    static KNOWN: LazyLock<Mutex<HashMap<String, &'static Known>>> = LazyLock::new(Mutex::default);
+    // Most keys have another form.
+    key.contains(':').then_some(())?;
+    let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = all.get(key) {
+        return Some(known);
+    }
+    let asked = RecordedMeasure::parse(key)?.ok()?;
+    let known: &'static Known = Box::leak(Box::new((Measure::of_recordings(key, &asked), asked)));
+    all.insert(key.to_owned(), known);
+    Some(known)
 }
 
 /// A text with its first letter in upper case.
@@ -384,6 +432,11 @@ fn circumstances(units: &str, step: &str) -> Vec<Measure> {
     use OverTime::{Last, Median, MedianOfSteady, Sum};
     let share = Measure::share;
     let count = |key: &str, name: &str| Measure { possible: COUNT, ..Measure::plain(key, name) };
+    let rate = |key: &str, name: &str| Measure {
+        shown_unit: "GB/s".to_owned(),
+        shown_factor: 1e-9,
+        ..Measure::derived(key, name, "B/s")
+    };
     vec![
         Measure::time("evaluation_time_s", "Test time per epoch").read(Max, MedianOfSteady),
         Measure::bytes("received_bytes", "Received per epoch and rank").read(Max, Median),
@@ -403,6 +456,11 @@ fn circumstances(units: &str, step: &str) -> Vec<Measure> {
         Measure::derived("temperature_rise_c", "GPU temperature rise", "°C"),
         Measure::derived("sm_clock_mhz", "GPU clock", "MHz"),
         share("sm_clock_change", "Change of the GPU clock over the run"),
+        Measure { possible: SHARE, ..share(GPU_BUSY, "GPU busy: time in which a kernel ran") },
+        Measure { possible: SHARE, ..share(SM_ACTIVITY, "SMs busy: cycles with a warp on them") },
+        Measure { possible: SHARE, ..share(TENSOR_ACTIVITY, "Tensor cores busy: cycles") },
+        rate("pcie_receive_bytes_per_s", "Received over PCIe per GPU"),
+        rate("pcie_send_bytes_per_s", "Sent over PCIe per GPU"),
         Measure::derived("run_order", "Place in the session", ""),
         count(PLANNED_STEPS, &format!("{}s of the plan", capitalised(step))).read(Max, OverTime::Max),
     ]

@@ -9,7 +9,7 @@ use super::clock::{Witness, witness};
 use super::fold::fold;
 use super::limit::{self, Limits};
 use super::loss::losses;
-use super::measure::{EPOCHS_TO_GOAL, GOAL};
+use super::measure::{EPOCHS_TO_GOAL, GOAL, GPU_BUSY, SM_ACTIVITY, TENSOR_ACTIVITY, known_recorded};
 use super::metric::metric_values;
 use super::steadiness::Steadiness;
 use super::training::TRAINING_TIME;
@@ -129,9 +129,9 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// A measure of the run, or a reading without an entry in the registry.
+    /// A measure of the run, a reading without an entry in the registry, or a measure of its recording by pattern.
     pub fn value(&self, key: &str) -> Option<f64> {
-        self.values.get(key).copied()
+        self.values.get(key).copied().or_else(|| known_recorded(key)?.1.value(self.trace_summary()?).ok())
     }
 
     /// Readings without an entry in the registry, by key.
@@ -324,6 +324,11 @@ fn derived(
         ("temperature_rise_c".into(), load.temperature_rise_c),
         ("sm_clock_mhz".into(), load.sm_clock_mhz),
         ("sm_clock_change".into(), load.sm_clock_change),
+        (GPU_BUSY.into(), load.gpus_busy),
+        (SM_ACTIVITY.into(), load.sm_activity),
+        (TENSOR_ACTIVITY.into(), load.tensor_activity),
+        ("pcie_receive_bytes_per_s".into(), load.pcie_receive_bytes_per_s),
+        ("pcie_send_bytes_per_s".into(), load.pcie_send_bytes_per_s),
         ("run_order".into(), record.start_order.map(f64::from)),
     ];
     values.into_iter().filter_map(|(key, value)| Some((key, value?)))

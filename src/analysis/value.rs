@@ -21,6 +21,8 @@ pub enum Method {
     OrderStatistics,
     /// A 95 % interval of a ratio by Student's t between sessions; the count is of sessions.
     BetweenSessions,
+    /// A 95 % interval of a difference of means by Welch's t; the count is of both groups together.
+    Means,
     /// A ratio of two medians whose repeats form no pairs, without an interval.
     Unpaired,
 }
@@ -52,7 +54,7 @@ impl Value {
         match self.method {
             Method::One | Method::Unpaired => None,
             Method::Range => Some(coverage_of_range(self.n)),
-            Method::OrderStatistics | Method::BetweenSessions => Some(CONFIDENCE),
+            Method::OrderStatistics | Method::BetweenSessions | Method::Means => Some(CONFIDENCE),
         }
     }
 }

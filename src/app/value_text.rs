@@ -37,6 +37,9 @@ pub fn origin(value: &Value, factor: f64, unit: &str) -> String {
             format!("median of {} repeats; 95 % interval by order statistics: {interval}", value.n)
         }
         Method::BetweenSessions => format!("95 % interval by the spread between {} sessions", value.n),
+        Method::Means => {
+            format!("difference of means over {} recordings; 95 % interval by Welch's t: {interval}", value.n)
+        }
         Method::Unpaired => "ratio of medians; no two repeats form a pair, so no interval".to_owned(),
     }
 }

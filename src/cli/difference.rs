@@ -1,5 +1,7 @@
 //! `multicard diff`: what became faster or slower between sessions before a change and sessions after it, cell by cell.
 
+mod kernels;
+
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -7,7 +9,7 @@ use clap::{Args, Parser};
 
 use super::material::Material;
 use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, print, say, session_folder, variant};
-use crate::analysis::{Better, Cell, cells, measure_of};
+use crate::analysis::{Better, Cell, cells, measure_of, why_absent};
 use crate::figure::{self, DifferenceOutcome, difference};
 
 #[derive(Args)]
@@ -31,6 +33,16 @@ struct Options {
     /// By how much a cell may become worse, such as 2%; smaller differences are called equal.
     #[arg(long, alias = "equal-within", value_name = "PERCENT", value_parser = share, default_value = "1%")]
     margin: f64,
+    /// Compare recordings instead: which kernels, copies and idle times explain the difference of a step. Recordings (trace.events, reports
+    /// of nsys) can take the place of sessions.
+    #[arg(long)]
+    kernels: bool,
+    /// With --kernels: the cells before, such as precision=fp32. With this or --of-after, a single session can be on both sides.
+    #[arg(long, value_name = "FILTER", requires = "kernels", default_value = "")]
+    of_before: String,
+    /// With --kernels: the cells after.
+    #[arg(long, value_name = "FILTER", requires = "kernels", default_value = "")]
+    of_after: String,
     /// Output format.
     #[arg(long, value_parser = variant::<TableFormat>(), default_value = "md")]
     format: TableFormat,
@@ -48,11 +60,20 @@ struct Behind {
 /// Exit code 0 if every cell is shown to be no worse than the margin allows, 1 if a cell became worse, 3 if the runs cannot decide it.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let (before, after, options) = sides(arguments)?;
+    if options.kernels {
+        return compare_kernels(&before, &after, &options);
+    }
     let read = |sessions: &[PathBuf]| -> Result<Vec<Material>, Box<dyn Error>> {
         sessions.iter().map(|session| Material::read(&session_folder(session)?)).collect()
     };
     let (before, after) = (read(&before)?, read(&after)?);
-    let (before, after) = (cells_of_each(&before), cells_of_each(&after));
+    let mut runs = before.iter().chain(&after).flat_map(|material| &material.runs);
+    if let Some(why) = why_absent(runs.clone(), &options.measure) {
+        return Err(why.into());
+    }
+    // Runs without a recording have no such measure.
+    let needs_recording = runs.any(|run| run.measures.is_of_reports(&options.measure));
+    let (before, after) = (cells_of_each(&before, needs_recording), cells_of_each(&after, needs_recording));
     let Some(measure) =
         before.iter().find_map(|cells| measure_of(cells, &options.measure)).filter(|one| one.better != Better::Neither)
     else {
@@ -76,8 +97,24 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     })
 }
 
-fn cells_of_each(sessions: &[Material]) -> Vec<Vec<Cell<'_>>> {
-    sessions.iter().map(|material| cells(&material.runs)).collect()
+/// Prints what explains the difference of a step.
+fn compare_kernels(before: &[PathBuf], after: &[PathBuf], options: &Options) -> Outcome {
+    let before = kernels::Side { paths: before, filter: &options.of_before, option: "--of-before" };
+    let after = kernels::Side { paths: after, filter: &options.of_after, option: "--of-after" };
+    let is_for_readers = matches!(options.format, TableFormat::Markdown | TableFormat::Latex);
+    for table in kernels::tables(&before, &after, !is_for_readers)? {
+        if options.format == TableFormat::Csv {
+            table.notes.iter().for_each(say);
+        }
+        print(&figure::render(&table, options.format))?;
+    }
+    Ok(OK)
+}
+
+/// The cells of each session: all, or those with recordings.
+fn cells_of_each(sessions: &[Material], needs_recording: bool) -> Vec<Vec<Cell<'_>>> {
+    let is_compared = |cell: &Cell| !needs_recording || cell.runs.iter().any(|run| run.trace_summary().is_some());
+    sessions.iter().map(|material| cells(&material.runs).into_iter().filter(is_compared).collect()).collect()
 }
 
 /// The sessions before, those after, and the options.
@@ -86,6 +123,10 @@ type Sides = (Vec<PathBuf>, Vec<PathBuf>, Options);
 /// Splits the arguments into the sessions of each side and the options, wherever the options stand.
 fn sides(arguments: &Arguments) -> Result<Sides, Box<dyn Error>> {
     let (mut before, options) = (arguments.before.clone(), arguments.options.clone());
+    let is_within_one = options.kernels && !(options.of_before.is_empty() && options.of_after.is_empty());
+    if arguments.after.is_empty() && is_within_one && before.len() == 1 {
+        return Ok((before.clone(), before, options));
+    }
     if arguments.after.is_empty() {
         let after = before.pop().filter(|_| !before.is_empty());
         let after = after

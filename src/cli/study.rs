@@ -10,7 +10,7 @@ use clap::Args;
 use super::conduct::ordered;
 use super::material::{Material, saved};
 use super::{Format, OK, Outcome, print, say, session_folder, variant};
-use crate::analysis::{MetricUnit, TRACE_METRICS, splitting_facts};
+use crate::analysis::{MetricUnit, TRACE_METRICS, splitting_facts, why_absent};
 use crate::conduct::Order;
 use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
 use crate::plan::{Filter, FilterError, Key, suggestion, workloads};
@@ -34,7 +34,8 @@ pub(super) struct StudyArguments {
     /// by and, or, not and parentheses.
     #[arg(long, value_parser = filter)]
     filter: Option<String>,
-    /// Key of the measure to show.
+    /// Key of the measure to show. Recordings are measured by pattern: kernel:PATTERN, api.count.per_step:PATTERN, nccl:AllReduce;
+    /// `multicard help method` explains these and lists all others.
     #[arg(long, value_name = "KEY")]
     measure: Option<Key>,
     /// Baseline of ratios: a cell's id, levels such as precision=fp32,gpus=1, or "each gpus=1", which compares every cell with the cell
@@ -141,8 +142,14 @@ impl StudyArguments {
     /// Rejects a requested measure or baseline that the session does not have, and a factor that no workload has.
     pub fn check(&self, material: &Material) -> Result<(), String> {
         self.check_factors(material)?;
+        let runs = material.runs.iter().chain(&material.reports);
+        if let Some(why) = self.measure.as_ref().and_then(|asked| why_absent(runs.clone(), asked)) {
+            return Err(why);
+        }
         let known = figure::known_measures(&material.sources());
-        if let Some(asked) = self.measure.as_ref().filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
+        let is_recorded = |asked: &Key| runs.clone().any(|run| run.measures.is_of_reports(asked));
+        let asked = self.measure.as_ref().filter(|asked| !is_recorded(asked));
+        if let Some(asked) = asked.filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
             let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
             return Err(format!("unknown measure {:?}{}", &**asked, suggestion(asked, &known)));
         }

@@ -22,12 +22,14 @@ use super::chart::{Chart, Geometry, Scale};
 use super::notes::{baseline_warning, coverage_text, traced_note};
 use super::published::{OfPaper, add_columns, add_full_runs, add_marks, in_order_of_paper, of_paper};
 use super::ratio::{judge_cells, over_baseline};
-use super::study::{COST_NAME, FRONT, Form, Runs, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study, known_measures};
+use super::study::{
+    COST_NAME, FRONT, Form, Runs, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study, known_measures, recorded_names,
+};
 use super::table::{CellValue, Table};
 use super::tabulate::{cell_value, table_of};
 use crate::analysis::{
-    Cell, CellKey, Intervals, Judgement, Key, Level, Measure, Method, Recording, RunState, Setting, Source, Value,
-    cells_pooling, fact_name, measure_of, sort, split_by, varying,
+    Cell, CellKey, Intervals, Judgement, Key, Level, Measure, Method, Recording, RunState, Setting, Source, TraceList,
+    Value, cells_pooling, fact_name, measure_of, sort, split_by, varying,
 };
 use crate::plan::{AA_COPY, Facts, Filter, mentions};
 use arrange::{arrange, name_of};
@@ -92,6 +94,8 @@ pub struct Comparison {
     pub of_paper: Option<OfPaper>,
     /// The measures to choose from: keys and names.
     pub measures: Vec<(Key, String)>,
+    /// The names in the runs' recordings, by list, those with the most time first: what measures of recordings can be chosen from.
+    pub recorded: Vec<(TraceList, String)>,
     /// The measure that is shown: the study's, or another one that the cells have.
     pub measure: Key,
     /// One row per cell, or one per cell and epoch.
@@ -341,6 +345,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         missing: chosen.missing.clone(),
         of_paper: chosen.of_paper(),
         measures: known_measures(sources),
+        recorded: recorded_names(sources),
         measure: study.shown_measure().into(),
         arrangement,
         charts,

@@ -156,6 +156,9 @@ pub(super) fn method_note(rows: &[Row]) -> String {
                     format!("95 % interval of the median of {counts} repeats, by order statistics")
                 }
                 Method::BetweenSessions => format!("95 % interval by the spread between {counts} sessions"),
+                Method::Means => {
+                    format!("95 % interval of a difference of means over {counts} recordings, by Welch's t")
+                }
                 Method::Unpaired => "none for ratios without a pair of repeats".to_owned(),
             }
         })

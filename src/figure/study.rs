@@ -3,7 +3,7 @@
 //! The Compare screen edits a study, presets are built-in studies, a figure's file contains one, sessions and plans store some, and the
 //! command line accepts one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
     Cell, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Setting, Source, THROUGHPUT, TRACE_METRICS,
-    measure_of, metric_measure,
+    TraceList, measure_of, metric_measure, why_absent,
 };
 use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
 use crate::plan::{Filter, Tracer, suggestion};
@@ -401,6 +401,10 @@ impl Study {
             (Form::Metrics, _) | (_, Runs::Traced) => {
                 cell.runs.iter().any(|run| run.trace_summary().is_some_and(|trace| !trace.metrics.is_empty()))
             }
+            // Other runs have no such measure.
+            _ if cell.runs.iter().any(|run| run.measures.is_of_reports(self.shown_measure())) => {
+                cell.runs.iter().any(|run| run.trace_summary().is_some())
+            }
             (_, Runs::All) => cell.recording() != Recording::Report,
             (_, Runs::Plain) => cell.recording() == Recording::Plain,
         }
@@ -507,6 +511,9 @@ impl Study {
             return (known, Vec::new());
         }
         let mut lines = self.missing(cells);
+        let runs = || cells.iter().flat_map(|cell| cell.runs.iter().copied());
+        let recorded = known.measure.iter().chain(&known.measures);
+        lines.extend(recorded.filter_map(|key| why_absent(runs(), key)));
         if let Some(key) = known.measure.take_if(|key| !is_measure(cells, key)) {
             lines.push(format!("measure {key} is not known: {USUAL_MEASURE} is shown"));
         }
@@ -639,4 +646,20 @@ pub fn known_measures(sources: &[Source]) -> Vec<(Key, String)> {
     }
     measures.extend([(SPEEDUP, SPEEDUP_NAME), (STEP_COST, COST_NAME)].map(|(key, name)| (key.into(), name.to_owned())));
     measures
+}
+
+/// The names in the recordings of these runs, by list; in each list those with the most time first.
+pub fn recorded_names(sources: &[Source]) -> Vec<(TraceList, String)> {
+    let runs = sources.iter().flat_map(|source| source.runs.iter().chain(source.reports));
+    let recordings: Vec<_> = runs.filter_map(|run| run.trace_summary()?.lists.as_ref()).collect();
+    let of_list = |list: &TraceList| {
+        let mut times: HashMap<&str, f64> = HashMap::new();
+        for entry in recordings.iter().flat_map(|lists| lists.of(*list)) {
+            *times.entry(&entry.name).or_default() += entry.seconds;
+        }
+        let mut names: Vec<(&str, f64)> = times.into_iter().collect();
+        names.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        names.into_iter().map(|(name, _)| (*list, name.to_owned())).collect::<Vec<_>>()
+    };
+    TraceList::ALL.iter().flat_map(of_list).collect()
 }

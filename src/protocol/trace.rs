@@ -1,10 +1,11 @@
 //! Summaries of profiler reports.
 
 use std::ffi::CStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Evidence;
+use super::{Evidence, TraceLists};
 
 /// Name of the NVTX range around the part of a run that a profiler records.
 pub const CAPTURE_RANGE: &CStr = c"capture";
@@ -21,85 +22,75 @@ pub struct TraceMetricKind {
     pub name: &'static str,
     /// What it means and how to read it.
     pub help: &'static str,
-    /// Where a report lists its time.
-    pub source: TraceSource,
-}
-
-/// Where a report lists a metric's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TraceSource {
-    /// A kind of copy, by nsys's name.
-    Memory(&'static str),
-    /// A CUDA API call.
-    Api(&'static str),
-    /// NCCL's kernels of one collective, over all algorithms, protocols and data types.
-    Nccl(&'static str),
+    /// The [`TracePattern`](super::TracePattern) of the entries whose time it sums up. A call is also listed under its name for
+    /// per-thread default streams; NCCL's kernels have other names in old and new versions.
+    pub pattern: &'static str,
 }
 
 /// The seven metrics of the papers in their order, then three more collectives.
 pub const TRACE_METRICS: [TraceMetricKind; 10] = [
     TraceMetricKind {
         key: "host_to_device",
-        source: TraceSource::Memory("[CUDA memcpy Host-to-Device]"),
+        pattern: r"copy:^\[CUDA memcpy Host-to-Device\]$",
         name: "CUDA memcpy Host-to-Device",
         help: "Time of copies from the CPU's memory to the GPU's. Shows the cost of moving data: pinned memory, fewer or \
         smaller copies, and copies that overlap with computation reduce it.",
     },
     TraceMetricKind {
         key: "cuda_launch_kernel",
-        source: TraceSource::Api("cudaLaunchKernel"),
+        pattern: "api:^cudaLaunchKernel(_ptsz)?$",
         name: "cudaLaunchKernel",
         help: "Time the host takes to launch kernels. Shows the cost of starting work on the GPU; many small kernels \
         make it large.",
     },
     TraceMetricKind {
         key: "cuda_stream_synchronize",
-        source: TraceSource::Api("cudaStreamSynchronize"),
+        pattern: "api:^cudaStreamSynchronize(_ptsz)?$",
         name: "cudaStreamSynchronize",
         help: "Time the host waits until all work of a stream is done. A large share means that the CPU waits for a busy \
         GPU, which can be a sign of good use of the GPU.",
     },
     TraceMetricKind {
         key: "nccl_all_gather",
-        source: TraceSource::Nccl("AllGather"),
+        pattern: "nccl:^nccl(Dev|SymkDev)?Kernel_AllGather([^0-9A-Za-z]|$)",
         name: "ncclDevKernel_AllGather",
         help: "Time of NCCL's all-gather, in which each GPU collects a part from every other. Shows the cost of \
         communication between GPUs, including waiting for slower ones.",
     },
     TraceMetricKind {
         key: "cuda_event_synchronize",
-        source: TraceSource::Api("cudaEventSynchronize"),
+        pattern: "api:^cudaEventSynchronize(_ptsz)?$",
         name: "cudaEventSynchronize",
         help: "Time the host waits for the work before an event, to use its results.",
     },
     TraceMetricKind {
         key: "cuda_event_destroy",
-        source: TraceSource::Api("cudaEventDestroy"),
+        pattern: "api:^cudaEventDestroy(_ptsz)?$",
         name: "cudaEventDestroy",
         help: "Time to release unused events.",
     },
     TraceMetricKind {
         key: "cuda_memcpy_async",
-        source: TraceSource::Api("cudaMemcpyAsync"),
+        pattern: "api:^cudaMemcpyAsync(_ptsz)?$",
         name: "cudaMemcpyAsync",
         help: "Time the host spends issuing asynchronous copies. From pageable memory the call waits until the data are \
         staged; from pinned memory it returns at once and the GPU fetches the data itself.",
     },
     TraceMetricKind {
         key: "nccl_broadcast",
-        source: TraceSource::Nccl("Broadcast"),
+        pattern: "nccl:^nccl(Dev|SymkDev)?Kernel_Broadcast([^0-9A-Za-z]|$)",
         name: "ncclDevKernel_Broadcast",
         help: "Time of NCCL's broadcast from one GPU to all others: weights at the start, buffers in each step.",
     },
     TraceMetricKind {
         key: "nccl_all_reduce",
-        source: TraceSource::Nccl("AllReduce"),
+        pattern: "nccl:^nccl(Dev|SymkDev)?Kernel_AllReduce([^0-9A-Za-z]|$)",
         name: "ncclDevKernel_AllReduce",
         help: "Time of NCCL's all-reduce, which sums gradients over all GPUs, including waiting for slower ones.",
     },
     TraceMetricKind {
         key: "nccl_reduce_scatter",
-        source: TraceSource::Nccl("ReduceScatter"),
+        pattern: "nccl:^nccl(Dev|SymkDev)?Kernel_ReduceScatter([^0-9A-Za-z]|$)",
         name: "ncclDevKernel_ReduceScatter",
         help: "Time of NCCL's reduce-scatter, which sums gradients and leaves each GPU one part, for sharded training.",
     },
@@ -167,6 +158,9 @@ pub struct TraceSummary {
     /// The ranges that its ranks recorded themselves, the longest first; empty for a profiler's report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<TraceRange>,
+    /// Everything that it contains by name; `None` for reports that were imported by versions without this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lists: Option<Arc<TraceLists>>,
     /// Evidence about the run's factors; empty for a standalone report.
     pub evidence: Vec<Evidence>,
     /// Caveats for readers.

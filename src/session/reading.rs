@@ -1,9 +1,19 @@
 //! Reading a session that this process does not write.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use crate::launch;
+use crate::protocol::TraceLists;
 use crate::store::{Reader, StoreError, origin};
+use crate::trace::{self, Window};
+
+/// The largest recording that is read for its lists when a session is opened: in less than a second. Larger ones can be imported again by
+/// `multicard trace`.
+const MOST_BYTES: u64 = 32 << 20;
 
 /// The most damaged lines and logs that a message names.
 const NAMED: usize = 10;
@@ -23,7 +33,26 @@ pub fn open_reader(folder: &Path) -> Result<Reader, StoreError> {
             launch::find_group(&folder, process).is_some() || launch::may_be_at_a_site(&folder)
         })?;
     }
-    Ok(reader)
+    Ok(reader.with_lists(lists))
+}
+
+/// What a run's recording contains by name. Each file is read once, until it changes.
+fn lists(folder: &Path, file: &str) -> Option<Arc<TraceLists>> {
+    type Read = HashMap<PathBuf, (SystemTime, Option<Arc<TraceLists>>)>;
+    static READ: LazyLock<Mutex<Read>> = LazyLock::new(Mutex::default);
+    // The export of a report by nsys is beside it.
+    let recording = folder.join(Path::new(file).file_name()?);
+    let readable = if recording.extension()? == "nsys-rep" { recording.with_extension("sqlite") } else { recording };
+    let about = std::fs::metadata(&readable).ok().filter(|about| about.is_file() && about.len() <= MOST_BYTES)?;
+    let changed = about.modified().ok()?;
+    let known = || READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, lists)) = known().get(&readable).filter(|(when, _)| *when == changed) {
+        return lists.clone();
+    }
+    let imported = trace::import(&readable, &Window::default(), &mut |_| ControlFlow::Continue(()));
+    let lists = imported.ok().map(|trace| Arc::new(trace.lists()));
+    known().insert(readable, (changed, lists.clone()));
+    lists
 }
 
 /// The message for a session with incomplete logs; `None` if they are complete.

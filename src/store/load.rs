@@ -3,15 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::LoadRecord;
-use crate::protocol::Sample;
+use crate::protocol::{GpuSample, Sample};
 
 /// Time is cut into at most this many pieces, whose length grows as the run goes on.
 const PIECES: usize = 64;
 /// Length of the first pieces.
 const FIRST_WIDTH_S: f64 = 0.5;
 /// The number of means: busy CPUs, CPUs of others, stolen CPUs, runnable tasks, temperature and clock of the GPUs, the slowest GPU's clock
-/// over the median, the share of time in which GPUs worked.
-const QUANTITIES: usize = 8;
+/// over the median, the share of time in which GPUs worked, their multiprocessors' and tensor cores' activity, and the bytes per second
+/// that a GPU receives and sends over PCIe.
+const QUANTITIES: usize = 12;
 
 /// Sums and counts over the samples of one piece of time.
 type Piece = [(f64, u32); QUANTITIES];
@@ -89,6 +90,10 @@ impl LoadFold {
             sm_clock_change: ends(5).filter(|(first, _)| *first > 0.0).map(|(first, last)| last / first - 1.0),
             least_clock_share: mean(&all, 6),
             gpus_busy: mean(&all, 7),
+            sm_activity: mean(&all, 8),
+            tensor_activity: mean(&all, 9),
+            pcie_receive_bytes_per_s: mean(&all, 10),
+            pcie_send_bytes_per_s: mean(&all, 11),
         }
     }
 }
@@ -118,15 +123,32 @@ fn quantities(sample: &Sample) -> [Option<f64>; QUANTITIES] {
     let middle = sorted.get(sorted.len() / 2).copied().filter(|middle| sorted.len() > 1 && *middle > 0.0);
     let least_share = middle.map(|middle| sorted[0] / middle);
     let runnable = host.runnable.map(f64::from);
-    let busy = of_gpus(sample.gpus.iter().filter_map(|gpu| gpu.busy).collect());
-    [host.cpus_busy, others, host.stolen_cpus, runnable, of_gpus(temperatures), of_gpus(clocks), least_share, busy]
+    // A mean over some of the GPUs would be another quantity.
+    let of_all = |value: fn(&GpuSample) -> Option<f64>| {
+        let values: Option<Vec<f64>> = sample.gpus.iter().map(value).collect();
+        values.and_then(of_gpus)
+    };
+    [
+        host.cpus_busy,
+        others,
+        host.stolen_cpus,
+        runnable,
+        of_gpus(temperatures),
+        of_gpus(clocks),
+        least_share,
+        of_gpus(sample.gpus.iter().filter_map(|gpu| gpu.busy).collect()),
+        of_all(|gpu| gpu.sm_activity),
+        of_all(|gpu| gpu.tensor_activity),
+        of_all(|gpu| gpu.pcie_receive_bytes_per_s),
+        of_all(|gpu| gpu.pcie_send_bytes_per_s),
+    ]
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::protocol::{GpuSample, HostSample, RankSample};
+    use crate::protocol::{HostSample, RankSample};
 
     fn sample(time_s: f64, all: f64, ranks: &[f64], temperature_c: f64) -> Sample {
         Sample {
@@ -149,6 +171,30 @@ mod tests {
         let mut fold = LoadFold::default();
         samples.for_each(|sample| fold.add(&sample));
         fold
+    }
+
+    #[test]
+    fn the_activity_of_gpus_is_the_mean_over_all_of_them_while_steps_count() {
+        let at = |tick: u32, second: Option<f64>| {
+            let activity = if tick < 100 { 0.1 } else { 0.6 };
+            let gpu = |sm_activity, tensor_activity| GpuSample {
+                sm_activity,
+                tensor_activity,
+                pcie_receive_bytes_per_s: Some(2e9),
+                busy: Some(1.0),
+                ..GpuSample::default()
+            };
+            let gpus = vec![gpu(Some(activity), Some(0.2)), gpu(Some(activity + 0.2), second)];
+            Sample { time_s: 1_000.0 + 0.1 * f64::from(tick), gpus, ..Sample::default() }
+        };
+        let steady = Some(&[(1_011.0, 1_019.0)][..]);
+        let all = fold((0..200).map(|tick| at(tick, Some(0.4)))).summary(steady);
+        let near = |value: Option<f64>, expected: f64| (value.unwrap() - expected).abs() < 1e-9;
+        assert!(near(all.sm_activity, 0.7) && near(all.tensor_activity, 0.3) && near(all.gpus_busy, 1.0), "{all:?}");
+        assert!(near(all.pcie_receive_bytes_per_s, 2e9) && all.pcie_send_bytes_per_s.is_none());
+        let partly = fold((0..200).map(|tick| at(tick, None))).summary(steady);
+        assert_eq!(partly.tensor_activity, None, "one of two GPUs reports none");
+        assert!(near(partly.sm_activity, 0.7));
     }
 
     #[test]

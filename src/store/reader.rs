@@ -19,7 +19,7 @@ use super::{
     RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
 use crate::plan::{Checked, Key, Node, Plan, RunState, WorkloadSpec, workload_or_unknown};
-use crate::protocol::{DeviceRates, Environment, Sample, TraceOutcome, TraceSummary};
+use crate::protocol::{DeviceRates, Environment, Sample, TraceLists, TraceOutcome, TraceSummary};
 
 /// The most missing logs of a run that are named.
 const MOST_MISSING: usize = 64;
@@ -37,7 +37,12 @@ pub struct Reader {
     is_unattended: bool,
     /// Runs without a living process, as found by [`Self::settle`].
     gone: HashSet<String>,
+    /// How lists are read from recordings that earlier versions imported without them; see [`Self::with_lists`].
+    lists: Option<ReadLists>,
 }
+
+/// Reads what a run's recording contains by name, given the run's folder and the recording's file name; `None` if that cannot be read.
+pub type ReadLists = fn(&Path, &str) -> Option<Arc<TraceLists>>;
 
 /// Process of a run that was started and has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +118,7 @@ impl Reader {
                     checked_by: RefCell::default(),
                     is_unattended: false,
                     gone: HashSet::new(),
+                    lists: None,
                 })
             }
             Opened::Unusable => Err(StoreError::NoIndex { path }),
@@ -122,7 +128,7 @@ impl Reader {
     /// Another reader of the same session, for another thread. It gives runs the same states.
     pub fn another(&self) -> Result<Self, StoreError> {
         let another = Self::open_index(&self.folder)?;
-        Ok(Self { is_unattended: self.is_unattended, gone: self.gone.clone(), ..another })
+        Ok(Self { is_unattended: self.is_unattended, gone: self.gone.clone(), lists: self.lists, ..another })
     }
 
     /// The machine that the session was created on.
@@ -182,6 +188,24 @@ impl Reader {
             snapshot.finish().map(|()| Some(record))
         };
         self.checked(collect())
+    }
+
+    /// This reader, which reads the lists of recordings that were imported by versions that kept none.
+    #[must_use]
+    pub fn with_lists(self, read: ReadLists) -> Self {
+        Self { lists: Some(read), ..self }
+    }
+
+    /// The outcome of a run's recording, with its lists.
+    fn traced(&self, run: &str, outcome: Option<TraceOutcome>) -> Option<TraceOutcome> {
+        let mut outcome = outcome?;
+        if let (Some(read), TraceOutcome::Imported(trace)) = (self.lists, &mut outcome)
+            && trace.lists.is_none()
+            && folder::check_run_id(run).is_ok()
+        {
+            trace.lists = read(&self.folder.join("runs").join(run), &trace.file);
+        }
+        Some(outcome)
     }
 
     /// Standalone reports, by name.
@@ -314,7 +338,7 @@ impl Reader {
                 tracer: tracer(row.get(13)?),
                 mode: json(row, 19)?,
                 checked: self.checked_by(row.get_ref(18)?.as_str()?)?,
-                trace: optional_json(row, 14)?,
+                trace: self.traced(&run, optional_json(row, 14)?),
                 rates: rates.clone(),
                 ranks: logged.ranks,
                 placement: optional_json(row, 15)?,

@@ -118,6 +118,15 @@ pub struct LoadRecord {
     pub least_clock_share: Option<f64>,
     /// Share of the time in which kernels ran, from 0 to 1: the mean over the GPUs.
     pub gpus_busy: Option<f64>,
+    /// Share of multiprocessor cycles with a warp on them, from 0 to 1 (GPM): the mean over the GPUs. This and the following are missing
+    /// unless all GPUs report them.
+    pub sm_activity: Option<f64>,
+    /// Share of cycles in which tensor cores worked, from 0 to 1 (GPM): the mean over the GPUs.
+    pub tensor_activity: Option<f64>,
+    /// Bytes that a GPU receives over PCIe per second: the mean over the GPUs.
+    pub pcie_receive_bytes_per_s: Option<f64>,
+    /// Bytes that a GPU sends over PCIe per second: the mean over the GPUs.
+    pub pcie_send_bytes_per_s: Option<f64>,
 }
 
 /// Everything known about one run.

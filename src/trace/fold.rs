@@ -12,7 +12,7 @@ mod operation;
 mod proof;
 mod timeline;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use distribution::{Distribution, percent};
 use family::{Family, family};
@@ -27,7 +27,7 @@ use super::TraceError;
 use super::event::{Kind, nameless};
 use super::progress::Watch;
 use super::source::Source;
-use super::value::{Entry, FORMAT_VERSION, FamilyTime, GpuInfo, GpuTime, MemoryOperation, Trace};
+use super::value::{Entry, FORMAT_VERSION, FamilyTime, GpuInfo, GpuTime, MemoryOperation, NvtxRange, Trace};
 use super::window::{Limits, Window, union};
 
 pub(super) use host::synchronisation_name;
@@ -125,6 +125,10 @@ pub(super) fn summarise(
     let api = calls.entries(name).ok_or_else(|| too_much(Kind::Call))?;
     let kernels = kernels(&work, name).ok_or_else(|| too_much(Kind::Kernel))?;
     let memory = work.operations.by_kind().ok_or_else(|| too_much(Kind::Copy))?;
+    let mut processes: BTreeSet<i64> = work.ranks.iter().map(|rank| rank.process).collect();
+    if processes.is_empty() {
+        processes.clone_from(&ranges.processes);
+    }
     let nvtx = ranges.entries(name).ok_or_else(|| too_much(Kind::Range))?;
     let families = families(&kernels, &memory);
 
@@ -148,6 +152,8 @@ pub(super) fn summarise(
         wall_ns,
         window: *window,
         gpus: gpus.into_iter().map(|index| gpu(index, &head.gpus)).collect(),
+        ranks: processes.len(),
+        steps: steps(&nvtx),
         memcpy: work.operations.memcpy(),
         memset: work.operations.memset_rows(),
         transfers: work.operations.transfers(),
@@ -210,6 +216,16 @@ fn per_gpu(work: &mut GpuWork, limits: Limits, gaps: &mut Gaps) -> Vec<GpuTime> 
             imbalance: if mean > 0.0 { sweep.other_ns as f64 / mean - 1.0 } else { 0.0 },
         })
         .collect()
+}
+
+/// The number of ranges that mark steps: of the most frequent word for a step.
+fn steps(ranges: &[NvtxRange]) -> u64 {
+    let mut by_word: BTreeMap<&str, u64> = BTreeMap::new();
+    for range in ranges.iter().filter(|range| is_step(&range.name)) {
+        let word = range.name.trim_end_matches(|letter: char| !letter.is_ascii_alphabetic());
+        *by_word.entry(word).or_default() += range.statistics.calls;
+    }
+    by_word.into_values().max().unwrap_or_default()
 }
 
 /// Kernels of all ranks by name; like nsys, joined by text.

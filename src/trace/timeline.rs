@@ -216,6 +216,11 @@ impl Timeline {
         self.labels.get(label as usize).map_or(Class::Other, |label| label.class)
     }
 
+    /// Whether it contains events of a class.
+    pub fn has(&self, class: Class) -> bool {
+        self.labels.iter().any(|label| label.class == class)
+    }
+
     /// Epochs or steps of the first rank that has some, in order.
     pub fn marks(&self, kind: MarkKind) -> impl Iterator<Item = &Mark> {
         let process = self.marks.iter().find(|mark| mark.kind == kind).map(|mark| mark.process);

@@ -1,12 +1,15 @@
 //! An imported recording as a value.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::window::Window;
 use crate::plan::{Hint, Levels, WorkloadSpec};
-use crate::protocol::{CopiedBytes, Evidence, TraceMetric, TraceRange, TraceSummary};
+use crate::protocol::{
+    CopiedBytes, Evidence, FURTHER, MOST_ENTRIES, TraceEntry, TraceLists, TraceMetric, TraceRange, TraceSummary,
+};
 
 /// The schema version of built-in traces, before their number.
 pub(super) const BUILT_IN: &str = "built-in";
@@ -35,6 +38,13 @@ pub struct Trace {
     pub window: Window,
     /// GPUs with any activity, by index.
     pub gpus: Vec<GpuInfo>,
+    /// Number of processes that used a GPU; if none did, of those with ranges. 0 in files of earlier versions.
+    #[serde(default)]
+    pub ranks: usize,
+    /// Steps that ranges mark, summed over these processes. If steps of several kinds of names are marked (`step 7` within `iteration 3`),
+    /// the most frequent ones count. 0 if none are marked, and in files of earlier versions.
+    #[serde(default)]
+    pub steps: u64,
     /// CUDA runtime and driver calls, as `nsys stats -r cuda_api_sum`.
     pub api: Vec<Entry>,
     /// Kernels, as `nsys stats -r cuda_gpu_kern_sum`.
@@ -220,7 +230,8 @@ pub struct NvtxRange {
 /// GPU time of one family of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FamilyTime {
-    /// `convolution`, `matrix`, `normalisation`, `elementwise`, `optimizer`, `copy`, `nccl_all_reduce`, …, `other`.
+    /// `convolution`, `matrix`, `attention`, `normalisation`, `reduction`, `elementwise`, `indexing`, `optimizer`, `copy`,
+    /// `nccl_all_reduce`, …, `other`.
     pub family: String,
     /// Number of kernels, copies and memsets.
     pub calls: u64,
@@ -403,6 +414,22 @@ pub struct GraphProof {
     pub seen: String,
 }
 
+/// A list of a summary: names, calls, nanoseconds, the longest first. Names beyond [`MOST_ENTRIES`] are summed up.
+fn listed<'a>(all: impl Iterator<Item = (&'a String, u64, u64)>) -> Vec<TraceEntry> {
+    let entry = |(name, calls, total_ns): (&'a String, u64, u64)| TraceEntry {
+        name: name.clone(),
+        calls,
+        seconds: total_ns as f64 * 1e-9,
+    };
+    let mut entries: Vec<TraceEntry> = all.map(entry).collect();
+    if entries.len() > MOST_ENTRIES {
+        let (calls, seconds) = (entries.drain(MOST_ENTRIES..))
+            .fold((0, 0.0), |(calls, seconds), entry| (calls + entry.calls, seconds + entry.seconds));
+        entries.push(TraceEntry { name: FURTHER.to_owned(), calls, seconds });
+    }
+    entries
+}
+
 impl Trace {
     /// Evidence about a run's factors. If the window ends before a graph can be captured, there is no evidence about graphs.
     fn evidence(&self, spec: &WorkloadSpec, levels: &Levels) -> Vec<Evidence> {
@@ -420,6 +447,23 @@ impl Trace {
     /// Whether ranks recorded themselves.
     pub(super) fn is_built_in(&self) -> bool {
         self.schema_version.starts_with(BUILT_IN)
+    }
+
+    /// Everything that it contains by name.
+    pub fn lists(&self) -> TraceLists {
+        let seconds = |ns: u64| ns as f64 * 1e-9;
+        let sum = |ns: fn(&GpuTime) -> u64| self.per_gpu.iter().map(|gpu| seconds(ns(gpu))).sum();
+        TraceLists {
+            ranks: u32::try_from(self.ranks).unwrap_or(u32::MAX),
+            steps: self.steps,
+            gpu_busy_s: sum(|gpu| gpu.busy_ns),
+            gpu_idle_s: sum(|gpu| gpu.idle_ns),
+            kernels: listed(self.kernels.iter().map(|one| (&one.name, one.statistics.calls, one.statistics.total_ns))),
+            copies: listed(self.memory.iter().map(|one| (&one.name, one.statistics.calls, one.statistics.total_ns))),
+            calls: listed(self.api.iter().map(|one| (&one.name, one.statistics.calls, one.statistics.total_ns))),
+            ranges: listed(self.nvtx.iter().map(|one| (&one.name, one.statistics.calls, one.statistics.total_ns))),
+            families: listed(self.families.iter().map(|one| (&one.family, one.calls, one.total_ns))),
+        }
     }
 
     /// The summary that a session stores. `planned` are the workload and the levels of its run, if it has one.
@@ -458,6 +502,7 @@ impl Trace {
             gpus: u32::try_from(self.gpus.len()).unwrap_or(u32::MAX),
             metrics: self.metrics.iter().map(metric).collect(),
             ranges: ranges.map(range).collect(),
+            lists: Some(Arc::new(self.lists())),
             evidence: planned.map_or_else(Vec::new, |(spec, levels)| self.evidence(spec, levels)),
             warnings: self.warnings.clone(),
         }

@@ -59,6 +59,7 @@ fn trace(gpus: f64, time_s: f64) -> TraceSummary {
         metrics: TRACE_METRICS.iter().map(|kind| kind.key).enumerate().map(metric).collect(),
         copied: None,
         ranges: Vec::new(),
+        lists: None,
         evidence: Vec::new(),
         warnings: Vec::new(),
     }

@@ -10,6 +10,7 @@ mod metrics;
 mod next_step;
 mod paper;
 mod picture;
+mod recorded;
 mod status;
 mod study_menu;
 mod table;

@@ -1,5 +1,8 @@
 //! The purpose, number format and layout of a kernel, inferred from its name.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use strum::VariantArray as _;
 
 use crate::plan::{NumberFormat, TensorLayout};
@@ -8,10 +11,16 @@ use crate::plan::{NumberFormat, TensorLayout};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Family {
     Convolution,
-    /// Matrix products, attention included.
+    /// Matrix products.
     Matrix,
+    /// Attention in one kernel: FlashAttention, CUTLASS's FMHA, cuDNN's SDPA, FlexAttention.
+    Attention,
     Normalisation,
+    /// Sums, means, maxima, softmax, losses and pooling.
+    Reduction,
     Elementwise,
+    /// Kernels that gather, scatter, embed or sort.
+    Indexing,
     Optimizer,
     /// Kernels that only move data, copies and memsets.
     DataMovement,
@@ -25,8 +34,11 @@ impl Family {
         match self {
             Self::Convolution => "convolution".to_owned(),
             Self::Matrix => "matrix".to_owned(),
+            Self::Attention => "attention".to_owned(),
             Self::Normalisation => "normalisation".to_owned(),
+            Self::Reduction => "reduction".to_owned(),
             Self::Elementwise => "elementwise".to_owned(),
+            Self::Indexing => "indexing".to_owned(),
             Self::Optimizer => "optimizer".to_owned(),
             Self::DataMovement => "copy".to_owned(),
             Self::Nccl(collective) => format!("nccl_{collective}"),
@@ -35,30 +47,37 @@ impl Family {
     }
 }
 
+/// Words for attention. cuDNN's kernels for it are called `…_sdpa_sm90_flash_fprop_…`, like convolutions.
+const ATTENTION: &[&str] =
+    &["flash_fwd", "flash_bwd", "flashattn", "fmha", "sdpa", "attention", "_attn_fwd", "_attn_bwd"];
+/// Words for normalisations.
+const NORMALISATION: &[&str] = &[
+    "batch_norm",
+    "batchnorm",
+    "bn_fw",
+    "bn_bw",
+    "layer_norm",
+    "layernorm",
+    "rms_norm",
+    "rmsnorm",
+    "group_norm",
+    "groupnorm",
+    "instance_norm",
+    "gammabeta",
+    "rowwisemoments",
+    "welford",
+];
+
 /// Lower-case words that identify a family. The first family with a word in the name wins. Convolutions are computed by matrix products, so
-/// words of convolutions come first; copies can be conversions, so words of copies come before `conv`.
+/// words of convolutions come first; copies can be conversions, so words of copies come before `conv`; products that are split end with a
+/// `splitKreduce_kernel`, so words of products come before those of reductions.
 const WORDS: &[(Family, &[&str])] = &[
+    (Family::Attention, ATTENTION),
     (
         Family::Optimizer,
         &["multi_tensor_apply", "fused_sgd", "fusedsgd", "fused_adam", "fusedadam", "adamw", "adagrad", "rmsprop"],
     ),
-    (
-        Family::Normalisation,
-        &[
-            "batch_norm",
-            "batchnorm",
-            "bn_fw",
-            "bn_bw",
-            "layer_norm",
-            "layernorm",
-            "rms_norm",
-            "rmsnorm",
-            "group_norm",
-            "groupnorm",
-            "instance_norm",
-            "welford",
-        ],
-    ),
+    (Family::Normalisation, NORMALISATION),
     (
         Family::DataMovement,
         &[
@@ -89,15 +108,69 @@ const WORDS: &[(Family, &[&str])] = &[
             "region_transform",
         ],
     ),
+    (Family::Matrix, &["gemm", "gemv", "nvjet", "cublas", "splitk", "matmul", "cutlass"]),
     (
-        Family::Matrix,
-        &["gemm", "gemv", "nvjet", "cublas", "splitk", "matmul", "fmha", "flash_fwd", "flash_bwd", "attention"],
+        Family::Indexing,
+        &[
+            "index_elementwise",
+            "index_kernel",
+            "index_put",
+            "indexing_backward",
+            "indexselect",
+            "indexfunc",
+            "gather",
+            "scatter",
+            "embedding",
+            "radixsort",
+            "bitonicsort",
+            "topk",
+        ],
+    ),
+    (
+        Family::Reduction,
+        &["reduce_kernel", "devicereduce", "softmax", "nll_loss", "crossentropy", "cross_entropy", "pool", "cumsum"],
     ),
     (
         Family::Elementwise,
-        &["elementwise", "dropout", "fillfunctor", "scalepackedtensor", "scal_kernel", "upsample", "activation"],
+        &[
+            "elementwise",
+            "dropout",
+            "fillfunctor",
+            "scalepackedtensor",
+            "scal_kernel",
+            "upsample",
+            "activation",
+            "triu_tril",
+        ],
     ),
 ];
+
+/// The operations in the names of Inductor's pointwise kernels that only move data.
+static MOVES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let operations = "to_copy|convert_element_type|clone|copy|unsafe_view|view|reshape|permute|transpose|t|cat|stack|slice|select|\
+         slice_scatter|select_scatter|expand|squeeze|unsqueeze|split|split_with_sizes|unbind|constant_pad_nd|contiguous|detach|alias";
+    Regex::new(&format!("^(_+({operations}))+(_+[0-9]+)?$")).ok()
+});
+
+/// The family of a kernel that PyTorch's Inductor made: `triton_<kind>_fused_<operations>_<number>`. Kinds are `poi` (pointwise), `red` and
+/// `per` (reductions: in a loop, and in one piece), `tem` (a template, such as a product), and `for` (a list of tensors, as optimizers
+/// update). `None` for other kernels, including those that were written in Triton by hand.
+fn inductor(lower: &str) -> Option<Family> {
+    let (kind, operations) = lower.strip_prefix("triton_")?.split_once("_fused")?;
+    let has = |words: &[&str]| words.iter().any(|word| operations.contains(word));
+    Some(match kind {
+        _ if has(ATTENTION) && kind == "tem" => Family::Attention,
+        "tem" if has(&["conv"]) => Family::Convolution,
+        "tem" => Family::Matrix,
+        "for" => Family::Optimizer,
+        _ if has(NORMALISATION) => Family::Normalisation,
+        "red" | "per" => Family::Reduction,
+        "poi" if MOVES.as_ref().is_some_and(|moves| moves.is_match(operations)) => Family::DataMovement,
+        "poi" if has(&["embedding_dense_backward", "index_put", "scatter_add"]) => Family::Indexing,
+        "poi" => Family::Elementwise,
+        _ => return None,
+    })
+}
 
 /// The family of a kernel.
 pub(super) fn family(name: &str) -> Family {
@@ -105,6 +178,9 @@ pub(super) fn family(name: &str) -> Family {
         return Family::Nccl(collective);
     }
     let lower = name.to_ascii_lowercase();
+    if let Some(family) = inductor(&lower) {
+        return family;
+    }
     let entry = WORDS.iter().find(|(_, words)| words.iter().any(|word| lower.contains(word)));
     entry.map_or(Family::Other, |(family, _)| family.clone())
 }
@@ -190,8 +266,70 @@ mod tests {
             ),
             ("ncclKernel_ReduceScatter_RING_LL_Sum_float(ncclWorkElem)", "nccl_reduce_scatter"),
             ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)", "nccl_send_recv"),
-            ("void <unnamed>::softmax_warp_forward<float>()", "other"),
+            ("void <unnamed>::softmax_warp_forward<float>()", "reduction"),
+            (
+                "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, float>(cublasLt::cublasSplitKParams<T6>)",
+                "matrix",
+            ),
+            (
+                "void at::native::<unnamed>::nll_loss_forward_reduce_cuda_kernel_2d<float, float, long>(T1 *)",
+                "reduction",
+            ),
+            ("void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float>>(T3)", "reduction"),
+            ("void at::native::<unnamed>::max_pool_forward_nhwc<float, int>(const T1 *)", "reduction"),
+            ("void at::native::<unnamed>::indexSelectLargeIndex<float, long, unsigned int, 2>()", "indexing"),
+            ("void at::native::index_elementwise_kernel<(int)128, (int)4>(long, T3)", "indexing"),
+            (
+                "void at::native::<unnamed>::vectorized_layer_norm_kernel<c10::BFloat16, float, false>()",
+                "normalisation",
+            ),
+            (
+                "void at::native::<unnamed>::GammaBetaBackwardCUDAKernelTemplate<c10::BFloat16, float>()",
+                "normalisation",
+            ),
+            ("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>()", "attention"),
+            (
+                "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64>>()",
+                "attention",
+            ),
+            ("void pytorch_flash::flash_bwd_convert_dq_kernel<Flash_bwd_kernel_traits<64>>()", "attention"),
+            ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel::Params)", "attention"),
+            (
+                "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_64x64x128_4x1x1_kernel0_0",
+                "attention",
+            ),
+            ("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_128x128x64_1x1x1", "attention"),
+            ("nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NNT", "matrix"),
             ("", "other"),
+        ] {
+            assert_eq!(family(name).name(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn kernels_that_inductor_made_belong_to_the_family_that_their_kind_and_operations_say() {
+        for (name, expected) in [
+            ("triton_poi_fused_add_gelu_2", "elementwise"),
+            ("triton_poi_fused__unsafe_view_gelu_gelu_backward_11", "elementwise"),
+            ("triton_poi_fused_convolution_relu_3", "elementwise"),
+            ("triton_poi_fused__to_copy_0", "copy"),
+            ("triton_poi_fused__unsafe_view_clone_transpose_view_7", "copy"),
+            ("triton_poi_fused_convert_element_type_t_4", "copy"),
+            ("triton_poi_fused__native_batch_norm_legit_functional_relu_1", "normalisation"),
+            ("triton_poi_fused_embedding_dense_backward_1", "indexing"),
+            ("triton_poi_fused_tanh_5", "elementwise"),
+            ("triton_red_fused__log_softmax__to_copy_nll_loss_forward_6", "reduction"),
+            ("triton_per_fused_add_native_layer_norm_native_layer_norm_backward_9", "normalisation"),
+            ("triton_red_fused__fused_rms_norm_add_1", "normalisation"),
+            ("triton_red_fused_sum_15", "reduction"),
+            ("triton_tem_fused_addmm_gelu_3", "matrix"),
+            ("triton_tem_fused_mm_t_2", "matrix"),
+            ("triton_tem_fused_convolution_1", "convolution"),
+            ("triton_tem_fused_flex_attention_0", "attention"),
+            ("triton_for_fused_0", "optimizer"),
+            ("_layer_norm_fwd_1pass_kernel", "normalisation"),
+            ("_attn_fwd", "attention"),
+            ("triton_mine_fused_mm", "other"),
         ] {
             assert_eq!(family(name).name(), expected, "{name}");
         }

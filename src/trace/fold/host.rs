@@ -1,6 +1,6 @@
 //! Events on the host: CUDA calls, synchronisations and NVTX ranges.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::distribution::{Distribution, join, percent};
 use super::gap::{Gaps, Marker, Meanwhile};
@@ -146,6 +146,8 @@ pub(super) struct Ranges {
     pub extent: Option<(i64, i64)>,
     /// Epoch and load ranges: process, time, meaning.
     marked: Vec<(i64, (i64, i64), Marker)>,
+    /// The processes with ranges within the window.
+    pub processes: BTreeSet<i64>,
 }
 
 impl Ranges {
@@ -176,6 +178,7 @@ impl Ranges {
                     ranges.extent = union(ranges.extent, Some(event.span));
                     if limits.holds(event.span.0) {
                         ranges.add(domain, name, event.span.1.abs_diff(event.span.0));
+                        ranges.processes.insert(event.process);
                     }
                 }
                 _ => {}
@@ -207,6 +210,7 @@ impl Ranges {
         first_of(&mut self.domains, part.domains);
         first_of(&mut self.domain_ids, part.domain_ids);
         self.marked.extend(part.marked);
+        self.processes.extend(part.processes);
         self.extent = union(self.extent, part.extent);
         self
     }

@@ -1,8 +1,14 @@
-//! The metrics of the papers, and NCCL's other collectives.
+//! The metrics of the papers, and NCCL's other collectives: the first patterns that are looked up in the lists of a recording.
+
+use std::sync::LazyLock;
 
 use super::distribution::percent;
-use crate::protocol::{TRACE_METRICS, TraceSource};
-use crate::trace::value::{Entry, MemoryOperation, Metric};
+use crate::protocol::{TRACE_METRICS, TraceList, TraceMetricKind, TracePattern};
+use crate::trace::value::{Entry, MemoryOperation, Metric, Statistics};
+
+static PATTERNS: LazyLock<Vec<(&TraceMetricKind, TracePattern)>> = LazyLock::new(|| {
+    TRACE_METRICS.iter().filter_map(|kind| Some((kind, TracePattern::parse(kind.pattern).ok()?))).collect()
+});
 
 /// The metrics of a report of `wall_ns` on `gpus` GPUs.
 pub(super) fn metrics(
@@ -12,27 +18,27 @@ pub(super) fn metrics(
     wall_ns: u64,
     gpus: usize,
 ) -> Vec<Metric> {
-    let mut all: Vec<Metric> = TRACE_METRICS
+    let mut all: Vec<Metric> = PATTERNS
         .iter()
-        .map(|kind| {
-            let parts: Vec<(u64, u64, f64)> = match kind.source {
-                TraceSource::Memory(name) => memory
-                    .iter()
-                    .filter(|operation| operation.name == name)
-                    .map(|operation| (operation.statistics.calls, operation.statistics.total_ns, operation.percent))
-                    .collect(),
-                TraceSource::Api(name) => listed(api, |entry| is_call(entry, name)),
-                TraceSource::Nccl(collective) => listed(kernels, |kernel| is_collective(kernel, collective)),
+        .map(|(kind, pattern)| {
+            let entries: &mut dyn Iterator<Item = (&str, &Statistics, f64)> = match pattern.list {
+                TraceList::Copy => &mut memory.iter().map(|one| (one.name.as_str(), &one.statistics, one.percent)),
+                TraceList::Api => &mut api.iter().map(|one| (one.name.as_str(), &one.statistics, one.percent)),
+                _ => &mut kernels.iter().map(|one| (one.name.as_str(), &one.statistics, one.percent)),
             };
+            let picked: Vec<(&Statistics, f64)> = entries
+                .filter(|(name, ..)| pattern.picks(name))
+                .map(|(_, statistics, percent)| (statistics, percent))
+                .collect();
             // From 0.0: an empty sum is -0.0.
-            let total_ns = parts.iter().fold(0.0, |sum, (_, total_ns, _)| sum + *total_ns as f64);
+            let total_ns = picked.iter().fold(0.0, |sum, (statistics, _)| sum + statistics.total_ns as f64);
             Metric {
                 key: kind.key.to_owned(),
                 name: kind.name.to_owned(),
                 help: kind.help.to_owned(),
-                calls: parts.iter().map(|(calls, ..)| calls).sum(),
+                calls: picked.iter().map(|(statistics, _)| statistics.calls).sum(),
                 seconds: total_ns * 1e-9,
-                percent_of_report: parts.iter().fold(0.0, |sum, (.., percent)| sum + percent),
+                percent_of_report: picked.iter().fold(0.0, |sum, (_, percent)| sum + percent),
                 percent_of_shown: 0.0,
                 percent_of_wall: percent(total_ns / gpus.max(1) as f64, wall_ns as f64),
             }
@@ -45,20 +51,28 @@ pub(super) fn metrics(
     all
 }
 
-fn listed(entries: &[Entry], is_meant: impl Fn(&str) -> bool) -> Vec<(u64, u64, f64)> {
-    let meant = entries.iter().filter(|entry| is_meant(&entry.name));
-    meant.map(|entry| (entry.statistics.calls, entry.statistics.total_ns, entry.percent)).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Whether an entry is a call, also under its name for per-thread default streams.
-fn is_call(entry: &str, name: &str) -> bool {
-    entry.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest == "_ptsz")
-}
-
-/// Whether a kernel belongs to a collective, under the names of old and new NCCL versions.
-fn is_collective(kernel: &str, collective: &str) -> bool {
-    ["ncclDevKernel_", "ncclKernel_", "ncclSymkDevKernel_"]
-        .iter()
-        .filter_map(|prefix| kernel.strip_prefix(prefix)?.strip_prefix(collective))
-        .any(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric()))
+    #[test]
+    fn metrics_pick_the_names_of_old_and_new_libraries_and_no_others() {
+        let picked = |name: &str| -> Vec<&str> {
+            PATTERNS.iter().filter(|(_, pattern)| pattern.picks(name)).map(|(kind, _)| kind.key).collect()
+        };
+        assert_eq!(PATTERNS.len(), TRACE_METRICS.len(), "each has a pattern that can be read");
+        for name in
+            ["ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "ncclKernel_AllReduce", "ncclSymkDevKernel_AllReduce_LL"]
+        {
+            assert_eq!(picked(name), ["nccl_all_reduce"], "{name}");
+        }
+        for name in ["cudaLaunchKernel", "cudaLaunchKernel_ptsz"] {
+            assert_eq!(picked(name), ["cuda_launch_kernel"], "{name}");
+        }
+        for name in
+            ["cudaLaunchKernelExC", "ncclDevKernel_AllReduceV_Sum", "x_ncclDevKernel_AllReduce", "cuLaunchKernel"]
+        {
+            assert_eq!(picked(name), [""; 0], "{name}");
+        }
+    }
 }

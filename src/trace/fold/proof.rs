@@ -113,7 +113,8 @@ fn layout_of_convolutions(proof: &LayoutProof, convolutions: u64) -> &'static st
 
 fn precisions(kernels: &[Entry]) -> PrecisionProof {
     let mut by_precision_ns: BTreeMap<String, u64> = BTreeMap::new();
-    for entry in kernels.iter().filter(|entry| matches!(family(&entry.name), Family::Convolution | Family::Matrix)) {
+    let multiplies = |name: &str| matches!(family(name), Family::Convolution | Family::Matrix | Family::Attention);
+    for entry in kernels.iter().filter(|entry| multiplies(&entry.name)) {
         if let Some(format) = number_format(&entry.name) {
             let sum = by_precision_ns.entry(format.name().to_owned()).or_default();
             *sum = sum.saturating_add(entry.statistics.total_ns);

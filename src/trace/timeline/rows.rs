@@ -23,8 +23,10 @@ const COPIES: i64 = 32;
 pub enum Class {
     /// Kernels of convolutions.
     Convolution,
-    /// Kernels of matrix products, attention included.
+    /// Kernels of matrix products.
     Matrix,
+    /// Kernels of attention.
+    Attention,
     /// Kernels of normalisations.
     Normalisation,
     /// Elementwise kernels.
@@ -67,6 +69,7 @@ impl Class {
             Kind::Kernel => match family_name(text).as_str() {
                 "convolution" => Self::Convolution,
                 "matrix" => Self::Matrix,
+                "attention" => Self::Attention,
                 "normalisation" => Self::Normalisation,
                 "elementwise" => Self::Elementwise,
                 "optimizer" => Self::Optimizer,

@@ -41,6 +41,8 @@ pub enum Part {
     Convolution,
     /// Kernels of matrix products.
     Matrix,
+    /// Kernels of attention.
+    Attention,
     /// Kernels of normalisations.
     Normalisation,
     /// Elementwise kernels.
@@ -90,7 +92,7 @@ impl Part {
 
     fn is_arithmetic(self) -> bool {
         use Part::*;
-        matches!(self, Convolution | Matrix | Normalisation | Elementwise | Optimizer | Kernels)
+        matches!(self, Convolution | Matrix | Attention | Normalisation | Elementwise | Optimizer | Kernels)
     }
 
     /// Whether a GPU works in it.
@@ -107,6 +109,7 @@ impl Part {
         match class {
             Class::Convolution => Self::Convolution,
             Class::Matrix => Self::Matrix,
+            Class::Attention => Self::Attention,
             Class::Normalisation => Self::Normalisation,
             Class::Elementwise => Self::Elementwise,
             Class::Optimizer => Self::Optimizer,

@@ -10,8 +10,8 @@ use eframe::egui::{
 
 use super::picture::Picture;
 use super::study_menu::study_menu_ui;
-use super::{CompareCommand, filter_id, levels_menu, metrics};
-use crate::analysis::Setting;
+use super::{CompareCommand, filter_id, levels_menu, metrics, recorded};
+use crate::analysis::{Setting, measure};
 use crate::app::command::{Command, edit};
 use crate::app::look;
 use crate::app::screens::compare::View;
@@ -242,6 +242,9 @@ fn arrangement_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut 
         }
         if study.form.has_measure() {
             measure_ui(ui, study, picture, commands);
+            if !picture.comparison.recorded.is_empty() {
+                recorded::recorded_ui(ui, study, &picture.comparison.recorded, commands);
+            }
         }
         if study.form == Form::Loss {
             choice_ui(ui, "Over", study.over.name(), |ui| {
@@ -373,8 +376,10 @@ fn place_ui(
 
 fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<Command>) {
     let measures = &picture.comparison.measures;
-    let name =
-        |key: &str| measures.iter().find(|(known, _)| *known == *key).map_or(key.to_owned(), |known| known.1.clone());
+    let name = |key: &str| match (measures.iter().find(|(known, _)| *known == *key), measure(key)) {
+        (Some((_, name)), _) => name.clone(),
+        (None, measure) => measure.map_or(key.to_owned(), |measure| measure.name.clone()),
+    };
     let is_loss = study.form == Form::Loss;
     let all = "losses and accuracy".to_owned();
     // If a study names no measure, one that the cells have is shown.

@@ -22,6 +22,7 @@ fn kind(class: Class) -> Option<usize> {
     match class {
         Class::Convolution
         | Class::Matrix
+        | Class::Attention
         | Class::Normalisation
         | Class::Elementwise
         | Class::Optimizer

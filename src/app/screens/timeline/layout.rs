@@ -126,12 +126,16 @@ pub fn items(run: &Shown, row: usize, span: (i64, i64)) -> Vec<Item> {
     items
 }
 
+/// The colour of attention: the palette's eighth colour is black, which a dark window would hide.
+const ATTENTION: Color32 = Color32::from_rgb(0x88, 0x6f, 0xe8);
+
 /// The colour of a class.
 pub fn colour(class: Class, visuals: &Visuals) -> Color32 {
     let colour = |place: usize| Color32::from_rgb(COLOURS[place][0], COLOURS[place][1], COLOURS[place][2]);
     match class {
         Class::Convolution => colour(4),
         Class::Matrix => colour(1),
+        Class::Attention => ATTENTION,
         Class::Normalisation => colour(6),
         Class::Elementwise => colour(2),
         Class::Optimizer => colour(3),

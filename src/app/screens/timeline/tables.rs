@@ -50,10 +50,12 @@ pub fn tables_ui(ui: &mut Ui, state: &TimelineScreen, commands: &mut Vec<Timelin
 /// The classes that occur in the rows and have different colours.
 fn told_apart(state: &TimelineScreen) -> Vec<Class> {
     let has_gpus = state.runs.iter().any(|run| run.timeline.rows().iter().any(crate::trace::TimelineRow::is_on_gpu));
+    let has_attention = state.runs.iter().any(|run| run.timeline.has(Class::Attention));
     let everywhere = [Class::Load, Class::Communication];
     let on_gpus =
         [Class::Copy, Class::Optimizer, Class::Elementwise, Class::Normalisation, Class::Matrix, Class::Convolution];
-    everywhere.into_iter().chain(on_gpus.into_iter().filter(|_| has_gpus)).collect()
+    let attention = has_attention.then_some(Class::Attention);
+    everywhere.into_iter().chain(on_gpus.into_iter().filter(|_| has_gpus)).chain(attention).collect()
 }
 
 /// Width of the legend on one line.

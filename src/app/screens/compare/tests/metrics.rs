@@ -5,6 +5,7 @@ use crate::analysis::{MetricUnit, TRACE_METRICS, summarise_report};
 use crate::app::UiEvent;
 use crate::conduct::Order;
 use crate::figure::Runs;
+use crate::protocol::{TraceEntry, TraceLists, TraceOutcome};
 
 /// One plain run, two traced repeats of it whose pinning did not take effect, and a report from elsewhere.
 fn traced() -> Arc<Records> {
@@ -100,4 +101,52 @@ fn where_nothing_was_traced_there_is_no_legend_and_no_filter_is_blamed() {
     harness.get_by_label_contains("launch a plan with tracing on, or attach a report");
     harness.get_by_label("No run here has a profiler's report.");
     assert!(harness.query_by_label_contains("No cell matches the filter").is_none());
+}
+
+#[test]
+fn a_kernel_of_the_recordings_becomes_the_measure_by_its_name_or_by_a_pattern() {
+    let entry = |name: &str, seconds: f64| TraceEntry { name: name.to_owned(), calls: 10, seconds };
+    let recorded = |repeat: u32| {
+        let mut run = fixture::traced(repeat, 1.0);
+        let slower = 1.0 + 0.01 * f64::from(repeat);
+        let kernels = vec![entry("ampere_sgemm_64x64_nn", 2.0 * slower), entry("void relu<float>(float *)", 1.0)];
+        let lists = TraceLists { ranks: 1, steps: 10, kernels, ..TraceLists::default() };
+        let Some(TraceOutcome::Imported(trace)) = &mut run.trace else { panic!("it was traced") };
+        trace.lists = Some(Arc::new(lists));
+        run
+    };
+    let plain = fixture::run(&fixture::cell("fp16", 1, "single"), 1, 0.01);
+    let mut harness = harness(state_of(records("s", vec![plain, recorded(1), recorded(2)])), [1280.0, 800.0]);
+    let open = |harness: &mut Harness<'_, Screened>| {
+        harness.get_by_label("Of recordings").click();
+        harness.run();
+    };
+    open(&mut harness);
+    harness.get_by_label("void relu<float>(float *)").click();
+    let commands = asked(&mut harness);
+    assert_eq!(edited(&commands).measure.as_deref(), Some(r"kernel:^void relu<float>\(float \*\)$"));
+    open(&mut harness);
+    harness.get_by_label("Search names, or a pattern").focus();
+    harness.run();
+    harness.get_by_label("Search names, or a pattern").type_text("s?gemm");
+    harness.run();
+    assert!(harness.query_by_label("void relu<float>(float *)").is_none());
+    harness.get_by_label("Number").click();
+    harness.run();
+    harness.get_by_label("kernels with s?gemm: 1 name").click();
+    let commands = asked(&mut harness);
+    assert_eq!(edited(&commands).measure.as_deref(), Some("kernel.count:s?gemm"));
+    // The measure is drawn: the recorded cell alone has it.
+    let mut state = harness.into_state().state;
+    change(&mut state, |study| study.measure = Some("kernel.per_step:sgemm".into()));
+    let comparison = &state.own::<CompareScreen>().picture.as_ref().unwrap().comparison;
+    assert!(!comparison.missing.iter().any(|line| line.contains("measure")), "{:?}", comparison.missing);
+    assert_eq!(comparison.cells.len(), 1);
+    assert_eq!(column(&state, "kernel.per_step:sgemm").len(), 1);
+    change(&mut state, |study| study.measure = Some("kernel:cudnn".into()));
+    let missing = &state.own::<CompareScreen>().picture.as_ref().unwrap().comparison.missing;
+    assert!(missing.iter().any(|line| line.contains("none of its 2 kernels matches")), "{missing:?}");
+    change(&mut state, |study| study.measure = Some("kernel:a(b".into()));
+    let missing = &state.own::<CompareScreen>().picture.as_ref().unwrap().comparison.missing;
+    assert!(missing.iter().any(|line| line.contains("unclosed group, at")), "{missing:?}");
 }
