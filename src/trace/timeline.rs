@@ -27,6 +27,7 @@ use super::fold::{is_epoch, is_step};
 use super::import::{is_events, keep_events};
 use super::live::{Change, follow};
 use super::progress::{Progress, Stage};
+use super::pytorch;
 use super::source::Source as _;
 use super::tile;
 
@@ -97,8 +98,8 @@ pub struct Timeline {
     epoch_ns: Option<i64>,
 }
 
-/// The events file to open for a recording: the recording itself, or the file in `cache` to which a report of nsys was converted. The
-/// conversion is repeated only if the report has changed.
+/// The events file to open for a recording: the recording itself, or the file in `cache` to which a report of nsys or traces of PyTorch's
+/// profiler were converted. The conversion is repeated only if the recording has changed.
 ///
 /// # Errors
 ///
@@ -117,11 +118,14 @@ pub fn keep_for_timeline(
     let no_cache = |reason| TraceError::NoCache { file: file.to_owned(), reason };
     let cache = &cache.map_err(no_cache)?;
     let whole = file.canonicalize().map_err(failed)?;
-    let about = whole.metadata().map_err(failed)?;
-    let changed = about.modified().map_err(failed)?;
     // It is converted again if the report, the format, or the set of imported data has changed.
     let (format, kinds) = (super::file::VERSION, Kind::TIMED.len());
-    let key = format!("{} {} {changed:?} {format} {kinds}", whole.display(), about.len());
+    let mut key = String::new();
+    for part in pytorch::files(&whole)? {
+        let about = part.metadata().map_err(failed)?;
+        let changed = about.modified().map_err(failed)?;
+        key += &format!("{} {} {changed:?} {format} {kinds}", part.display(), about.len());
+    }
     let hash: String = Sha256::digest(key.as_bytes()).iter().take(12).map(|byte| format!("{byte:02x}")).collect();
     let kept = cache.join(format!("{hash}.events"));
     if !kept.exists() {
