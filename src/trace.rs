@@ -42,7 +42,7 @@ pub use error::TraceError;
 pub use import::{export_perfetto, import, import_bytes, import_recording, keep_events};
 pub use nsys::{find_nsys, nsys_path, profile_command};
 pub use progress::{Progress, Stage};
-pub use pytorch::has_traces as has_pytorch_traces;
+pub use pytorch::is_trace as is_pytorch_trace;
 pub use recorder::{Recorder, now_ns, this_thread};
 pub use render::{csv, markdown};
 pub use reported_steps::ReportedStep;

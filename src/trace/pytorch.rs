@@ -37,11 +37,11 @@ const MOST_PEEKED: usize = 16;
 /// Most files of one recording.
 const MOST_FILES: usize = 4096;
 
-/// Whether this is a trace, or a folder with traces.
+/// Whether this is JSON, which is read as a trace, or a folder with traces.
 pub(super) fn is_one(file: &Path) -> Result<bool, TraceError> {
     let io = |source| TraceError::Io { file: file.to_owned(), source };
     if file.is_dir() {
-        return Ok(has_traces(file));
+        return Ok(is_trace(file));
     }
     // Pipes are rejected later; they can be read only once.
     Ok(file.is_file() && begins(foreign::open(file).map_err(io)?).unwrap_or(false))
@@ -56,13 +56,13 @@ fn begins(reader: impl Read) -> io::Result<bool> {
     Document::new(unpacked(reader)?).begins()
 }
 
-/// Whether a folder has traces of PyTorch's profiler; other folders may have JSON, too.
-pub fn has_traces(folder: &Path) -> bool {
+/// Whether a file is a trace of PyTorch's profiler, or a folder has some. Other JSON is not.
+pub fn is_trace(path: &Path) -> bool {
     let is_trace = |file: &PathBuf| {
         let facts = foreign::open(file).and_then(document).and_then(|mut document| Facts::peek(&mut document));
         facts.is_ok_and(|facts| facts.is_trace())
     };
-    files(folder).is_ok_and(|files| files.iter().take(MOST_PEEKED).any(is_trace))
+    files(path).is_ok_and(|files| files.iter().take(MOST_PEEKED).any(is_trace))
 }
 
 /// The files of a recording: itself, or the traces in its folder.

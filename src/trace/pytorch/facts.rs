@@ -82,8 +82,8 @@ impl Facts {
             b"deviceProperties" => self.gpus = gpus(value),
             _ => return,
         }
-        // Other tools write traces of the same form, too.
-        self.is_known |= matches!(key, b"schemaVersion" | b"deviceProperties" | b"distributedInfo");
+        // Other tools write traces of the same form, and other JSON has versions.
+        self.is_known |= matches!(key, b"deviceProperties" | b"distributedInfo" | b"baseTimeNanoseconds");
     }
 }
 

@@ -204,7 +204,9 @@ fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, command
         ui.label(crate::app::widgets::strong(&run.name)).on_hover_text(run.file.display().to_string());
         let (start, end) = run.timeline.span();
         let events = grouped(&run.timeline.events().to_string());
-        ui.label(crate::app::widgets::muted(ui, format!("{} · {events} events", time_text(end - start))));
+        let recorder = run.timeline.profiler().map_or_else(String::new, |profiler| format!(" · {profiler}"));
+        let about = format!("{} · {events} events{recorder}", time_text(end - start));
+        ui.label(crate::app::widgets::muted(ui, about));
         for warning in run.timeline.warnings() {
             ui.colored_label(palette.warning, "⚠").on_hover_text(warning);
         }
