@@ -8,6 +8,7 @@ mod conversion;
 mod document;
 mod facts;
 mod json;
+mod overlap;
 mod ranks;
 mod record;
 #[cfg(test)]

@@ -7,13 +7,14 @@ use std::ops::ControlFlow;
 use super::document::{Damage, Document, Piece};
 use super::facts::Facts;
 use super::json::Value;
+use super::overlap::Overlaps;
 use super::ranks::Ranks;
 use super::record::{Item, OPERATORS, Record};
 use crate::trace::event::{Kind, What, bounded};
 use crate::trace::file::{Entry, EventsWriter, Lane};
 use crate::trace::intake::Intake;
 use crate::trace::source::Head;
-use crate::trace::value::PYTORCH;
+use crate::trace::value::{GpuInfo, PYTORCH};
 use crate::trace::window::union;
 
 /// Most bytes of names; further names are left out. Traces name some thousand operators and kernels.
@@ -49,6 +50,8 @@ pub(super) struct Conversion<W: Write> {
     /// Events of categories that are not imported.
     left_out: BTreeMap<String, u64>,
     missing: Missing,
+    overlaps: Overlaps,
+    extent: Option<(i64, i64)>,
     /// Events of the host whose process is not the file's.
     of_others: u64,
     world_size: Option<i64>,
@@ -80,6 +83,8 @@ impl<W: Write> Conversion<W> {
             is_known: false,
             left_out: BTreeMap::new(),
             missing: Missing::default(),
+            overlaps: Overlaps::default(),
+            extent: None,
             of_others: 0,
             world_size: None,
             has_operators: false,
@@ -126,6 +131,7 @@ impl<W: Write> Conversion<W> {
             Ok(state)
         })?;
         self.ranks.finish(process, reading.extent, facts.rank);
+        self.extent = union(self.extent, reading.extent);
         self.facts(facts, process);
         self.head.warnings.extend(damage(document.damage(), file));
         Ok(())
@@ -144,7 +150,7 @@ impl<W: Write> Conversion<W> {
         for (device, gpu) in self.ranks.gpus(process) {
             let mut infos = facts.gpus.iter().filter(|info| info.index == device);
             if let Some(info) = infos.next().filter(|_| self.head.gpus.iter().all(|known| known.index != gpu)) {
-                self.head.gpus.push(crate::trace::GpuInfo { index: gpu, ..info.clone() });
+                self.head.gpus.push(GpuInfo { index: gpu, ..info.clone() });
             }
         }
     }
@@ -197,7 +203,8 @@ impl<W: Write> Conversion<W> {
             }
             what => what,
         };
-        self.has_operators |= what == What::Range { domain: OPERATORS };
+        self.has_operators |=
+            matches!(what, What::Range { domain: OPERATORS } | What::Collective { domain: OPERATORS, .. });
         let is_named = matches!(item.kind, Kind::Kernel | Kind::Call | Kind::Range | Kind::Collective);
         let name = match (&item.name, is_named) {
             (_, false) => 0,
@@ -208,6 +215,7 @@ impl<W: Write> Conversion<W> {
             }
         };
         let lane = Lane { kind: item.kind, process: reading.id, gpu, track: item.track.unwrap_or(0) };
+        self.overlaps.see(&lane, span);
         self.intake.push(&lane, span, name, item.correlation.unwrap_or(0), what)
     }
 
@@ -277,6 +285,8 @@ impl<W: Write> Conversion<W> {
         if self.name_bytes >= MOST_NAME_BYTES {
             self.head.warnings.push("the trace has too many names: some are left out, their times are not".to_owned());
         }
+        let begin = self.head.covered.or(self.extent).map_or(0, |span| span.0);
+        self.head.notes.extend(self.overlaps.note(begin));
         self.head.notes.extend(self.ranks.notes(self.world_size));
         if !self.left_out.is_empty() {
             let counts: Vec<String> =

@@ -114,7 +114,7 @@ impl<'a> Record<'a> {
             b"user_annotation" => host(Kind::Range, What::Range { domain: 0 }),
             b"cpu_op" => match self.collective() {
                 Some((name, bytes)) => {
-                    let what = What::Collective { bytes, domain: 0 };
+                    let what = What::Collective { bytes, domain: OPERATORS };
                     Item { name: Some(Cow::Owned(name)), ..host(Kind::Collective, what) }
                 }
                 None => host(Kind::Range, What::Range { domain: OPERATORS }),
@@ -308,7 +308,7 @@ mod tests {
         let whole = r#""Collective name": "_reduce_scatter_base", "dtype": "BFloat16", "In msg nelems": 1000, "Out msg nelems": 500"#;
         assert_eq!(
             collective(whole),
-            ("nccl:_reduce_scatter_base".to_owned(), What::Collective { bytes: 2000, domain: 0 })
+            ("nccl:_reduce_scatter_base".to_owned(), What::Collective { bytes: 2000, domain: OPERATORS })
         );
         let operator = ("record_param_comms".to_owned(), What::Range { domain: OPERATORS });
         assert_eq!(collective(""), operator);

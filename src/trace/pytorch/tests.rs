@@ -12,8 +12,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-use crate::trace::timeline::MarkKind;
-use crate::trace::{Timeline, Trace, Window, import, import_bytes, keep_events, keep_for_timeline, markdown};
+use crate::trace::{MarkKind, Timeline, Trace, Window, import, import_bytes, keep_events, keep_for_timeline, markdown};
 
 fn go(_: crate::trace::Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
@@ -68,20 +67,11 @@ fn recorded_traces_have_the_sums_of_their_json() {
         let mut named: BTreeMap<&str, BTreeMap<&str, (u64, u64)>> = BTreeMap::new();
         for range in &trace.nvtx {
             let category = if range.domain.as_deref() == Some("cpu_op") { "cpu_op" } else { "user_annotation" };
-            // Collectives are operators, too.
-            let category = if range.name.starts_with("nccl:") && !of(category).contains_key(&*range.name) {
-                "nccl"
-            } else {
-                category
-            };
-            let sum = (range.statistics.calls, range.statistics.total_ns);
-            named.entry(category).or_default().insert(&range.name, sum);
-        }
-        let collectives =
-            named.remove("nccl").unwrap_or_default().values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        if collectives.0 > 0 {
-            let operators = named.entry("cpu_op").or_default().entry("record_param_comms").or_default();
-            *operators = (operators.0 + collectives.0, operators.1 + collectives.1);
+            // A collective's name and size are in the arguments of this operator.
+            let is_collective = category == "cpu_op" && range.name.starts_with("nccl:");
+            let name = if is_collective { "record_param_comms" } else { &range.name };
+            let sum = named.entry(category).or_default().entry(name).or_default();
+            *sum = (sum.0 + range.statistics.calls, sum.1 + range.statistics.total_ns);
         }
         for category in ["cpu_op", "user_annotation"] {
             assert_eq!(named.remove(category).unwrap_or_default(), of(category), "{} {category}", file.display());
@@ -98,6 +88,30 @@ fn recorded_traces_have_the_sums_of_their_json() {
         let memory: u64 = trace.memory.iter().map(|one| one.statistics.total_ns).sum();
         assert_eq!(memory, total(&["gpu_memcpy", "gpu_memset"]), "{}", file.display());
         assert_eq!(trace.warnings, Vec::<String>::new(), "{}", file.display());
+    }
+}
+
+#[test]
+fn gpus_are_busy_and_idle_for_as_long_as_holistic_trace_analysis_says() {
+    // One line of tests/oracles/holistic.py for each trace.
+    let oracle = fs::read_to_string(golden().join("holistic.jsonl")).unwrap();
+    let lines: Vec<Value> = oracle.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(!lines.is_empty());
+    for line in lines {
+        let (name, trace) =
+            (line["trace"].as_str().unwrap(), imported(&golden().join(line["trace"].as_str().unwrap())));
+        let us = |key: &str| line[key].as_f64().unwrap();
+        let near = |ns: u64, us: f64| assert!((ns as f64 - 1e3 * us).abs() < 1.0, "{name}: {ns} ns, {us} µs expected");
+        let gpu = &trace.per_gpu[0];
+        near(gpu.idle_ns, us("idle_time(us)"));
+        near(gpu.busy_ns, us("compute_time(us)") + us("non_compute_time(us)"));
+        let overlapped = 100.0 * gpu.overlap_ns as f64 / gpu.comm_ns.max(1) as f64;
+        if let Some(expected) = line["comp_comm_overlap_pctg"].as_f64().filter(|percent| percent.is_finite()) {
+            assert!(
+                (overlapped - expected).abs() < 0.01,
+                "{name}: {overlapped} % of communication, {expected} % expected"
+            );
+        }
     }
 }
 
@@ -332,6 +346,8 @@ fn kernels_that_overlap_on_a_stream_count_once_as_busy_time_and_in_full_in_their
     let trace = trace_of(&overlapping.replace("\"stream\": 20", "\"stream\": 7"));
     let gpu = &trace.per_gpu[0];
     assert_eq!((gpu.busy_ns, gpu.overlap_ns), (10_000 + 1_000 + 440_000, 60_125));
+    let note = "1 events overlap others of their stream, or of their thread without lying within them, the first at 0.000400 s";
+    assert!(trace.notes.iter().any(|known| known.contains(note)), "{:?}", trace.notes);
     assert_eq!(trace.kernels.iter().map(|kernel| kernel.statistics.total_ns).sum::<u64>(), 500_125);
 }
 
