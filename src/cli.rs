@@ -110,11 +110,11 @@ enum Command {
     Methods(cite::MethodsArguments),
     /// Write all figures and tables of a session into a folder.
     Report(report::Arguments),
-    /// Summarise a report of Nsight Systems: metrics, kernels, API calls, copies, gaps.
+    /// Summarise a report of Nsight Systems or PyTorch's profiler: metrics, kernels, API calls, copies, gaps.
     Trace(trace::Arguments),
     /// Show recordings in the window, one below the other on one time axis.
     Timeline {
-        /// Reports of Nsight Systems or events files.
+        /// Reports of Nsight Systems, traces of PyTorch's profiler or folders with those of several ranks, or events files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },

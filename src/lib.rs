@@ -11,7 +11,7 @@
 //! ```text
 //! plan ─▶ matrix ─▶ queue ─▶ supervisor ─▶ ranks ─▶ events ┐
 //!                                     GPU, host ─▶ samples ┼─▶ store ─▶ analysis ─▶ study ─▶ table, figure, window
-//!          CUPTI records, reports of Nsight Systems ─▶ trace ┘
+//!          CUPTI records, reports of profilers ──────▶ trace ┘
 //! ```
 //!
 //! The modules are listed in the order in which data flows. `tests/architecture.rs` enforces which module may use which.

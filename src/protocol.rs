@@ -27,8 +27,8 @@ pub use recorded::{FURTHER, MOST_ENTRIES, TraceEntry, TraceList, TraceLists, Tra
 pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line};
 pub use site::Site;
 pub use trace::{
-    CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, TRACE_METRICS, TraceMetric, TraceMetricKind, TraceOutcome, TraceRange,
-    TraceSummary,
+    BUILT_IN_TRACER, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, PYTORCH_PROFILER, TRACE_METRICS, TraceMetric,
+    TraceMetricKind, TraceOutcome, TraceRange, TraceSource, TraceSummary, recorder,
 };
 
 /// Version of jobs, events and samples. A change that an older reader would misread raises it. Logs of protocol 1 are adapted

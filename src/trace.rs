@@ -1,8 +1,9 @@
-//! Recordings of runs by Nsight Systems or by the ranks themselves, and the analysis of where the time of GPUs and host went.
+//! Recordings of runs by Nsight Systems, by PyTorch's profiler or by the ranks themselves, and the analysis of where the time of GPUs and
+//! host went.
 //!
 //! ```text
 //! source: reports of nsys ─────────────────────┐
-//! recorder, cupti ─▶ file: events of a run ─┴▶ event ─┬▶ fold ─▶ value, render
+//! recorder, cupti, pytorch ─▶ file: events ─┴▶ event ─┬▶ fold ─▶ value, render
 //!                    └▶ tile ─▶ timeline              └▶ perfetto
 //! ```
 //!
@@ -18,10 +19,12 @@ mod file;
 mod fold;
 mod ids;
 mod import;
+mod intake;
 mod live;
 mod nsys;
 mod perfetto;
 mod progress;
+mod pytorch;
 mod recorder;
 mod render;
 mod reported_steps;
@@ -39,6 +42,7 @@ pub use error::TraceError;
 pub use import::{export_perfetto, import, import_bytes, import_recording, keep_events};
 pub use nsys::{find_nsys, nsys_path, profile_command};
 pub use progress::{Progress, Stage};
+pub use pytorch::is_trace as is_pytorch_trace;
 pub use recorder::{Recorder, now_ns, this_thread};
 pub use render::{csv, markdown};
 pub use reported_steps::ReportedStep;

@@ -1,6 +1,6 @@
 //! Fuzzing of the import of reports: bytes of a small report are changed, or its rows are, and it must be imported or
 //! refused, without a panic and in good time, with sums that agree with each other. The same of an events file, whose checksums are
-//! made right again most of the time.
+//! made right again most of the time; and of traces of PyTorch's profiler.
 //!
 //! `cargo test --release --test trace_fuzz -- --ignored --nocapture` with `MULTICARD_FUZZ_S` seconds (default 10) and
 //! `MULTICARD_FUZZ_SEED`; it prints how often it imported.
@@ -274,6 +274,100 @@ fn changed_reports_are_imported_or_refused() {
             0 if execution % 64 == 0 => changed(&mut small(), random),
             0 => changed(&mut rows, random),
             _ => broken(&whole, random),
+        }
+    });
+    println!("{executions} executions, {accepted} accepted, seed {seed}");
+    assert!(accepted > 0 && accepted < executions);
+}
+
+/// A trace of PyTorch's profiler with an event of each category that is imported, and one that is not.
+const PYTORCH: &str = r#"
+  {
+    "schemaVersion": 1,
+    "deviceProperties": [ { "id": 0, "name": "a GPU", "totalGlobalMem": 85014806528, "numSms": 132 } ],
+    "distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2},
+    "torch_version": "2.11.0",
+  "baseTimeNanoseconds": 1790857026000000000,
+  "traceEvents": [
+  { "ph": "X", "cat": "user_annotation", "name": "epoch 0", "pid": 70, "tid": 70, "ts": 1000.000, "dur": 900.000, "args": { "External id": 1 } },
+  { "ph": "X", "cat": "user_annotation", "name": "load", "pid": 70, "tid": 70, "ts": 1500, "dur": 300 },
+  { "ph": "X", "cat": "cpu_op", "name": "a\u00e9\"b", "pid": 70, "tid": 71, "ts": 1100.001, "dur": 1e2, "args": { "Input Dims": [[2, 3], []] } },
+  { "ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 70, "tid": 70, "ts": 1150.0, "dur": 50.0,
+    "args": { "Collective name": "allreduce", "In msg nelems": 1000, "dtype": "Float" } },
+  { "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 70, "tid": 70, "ts": 1160.5, "dur": 5.5, "args": { "correlation": 12 } },
+  { "ph": "X", "cat": "kernel", "name": "conv_f16", "pid": 0, "tid": 7, "ts": 1170.5, "dur": 200.25,
+    "args": { "device": 0, "stream": 7, "correlation": 12, "grid": [1, 1, 1], "graph node id": 4 } },
+  { "ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_x", "pid": 1, "tid": 20, "ts": 1300, "dur": 20 },
+  { "ph": "X", "cat": "gpu_memcpy", "name": "Memcpy PtoP (Device -> Device)", "pid": 0, "tid": 7, "ts": 1600, "dur": 1,
+    "args": { "fromDevice": 0, "inDevice": 0, "toDevice": 1, "stream": 7, "correlation": 13, "bytes": 64, "memory bandwidth (GB/s)": inf } },
+  { "ph": "X", "cat": "gpu_memset", "name": "Memset (Device)", "pid": 0, "tid": 7, "ts": 1700, "dur": 1, "args": { "bytes": 8 } },
+  { "ph": "X", "cat": "cuda_sync", "name": "Context Sync", "pid": 0, "tid": 7, "ts": 1710, "dur": 9, "args": { "stream": -1 } },
+  { "ph": "X", "cat": "python_function", "name": "a.py(1): b", "pid": 70, "tid": 70, "ts": 1000, "dur": 1 },
+  { "ph": "s", "id": 12, "pid": 70, "tid": 70, "ts": 1160.5, "cat": "ac2g", "name": "ac2g" },
+  { "ph": "X", "cat": "Trace", "ts": 900.0, "dur": 1100.5, "pid": "Spans", "tid": "PyTorch Profiler", "name": "PyTorch Profiler (0)" }
+  ],
+  "traceName": "a.json"
+}"#;
+
+/// Words that traces of PyTorch's profiler have, and that readers of JSON stumble over.
+const PYTORCH_WORDS: &[&str] = &[
+    "\"traceEvents\": [",
+    "\"ph\": \"X\"",
+    "\"cat\": \"kernel\"",
+    "\"cat\": \"gpu_memcpy\"",
+    "\"ts\": ",
+    "\"dur\": ",
+    "\"args\": {",
+    "\"pid\": 0",
+    "NaN",
+    "-Infinity",
+    "1e308",
+    "-1",
+    "0.0000001",
+    "4611686018427387",
+    "9223372036854775807",
+    "18446744073709551615",
+    "null",
+    "\\ud83d",
+    "\\",
+    "\"",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "},\n{",
+];
+
+#[test]
+#[ignore = "runs as long as asked: MULTICARD_FUZZ_S, default 10"]
+fn changed_traces_of_pytorchs_profiler_are_imported_or_refused() {
+    use std::io::Write as _;
+    let (time, seed) = asked();
+    let packed = |text: &[u8]| {
+        let mut packing = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packing.write_all(text).unwrap();
+        packing.finish().unwrap()
+    };
+    let whole_packed = packed(PYTORCH.as_bytes());
+    let (executions, accepted) = fuzz(time, seed, |execution, random| {
+        let mut text = PYTORCH.as_bytes().to_vec();
+        for _ in 0..random.random_range(1..5) {
+            mutation::edit(&mut text, PYTORCH.as_bytes(), PYTORCH_WORDS, random);
+        }
+        match execution % 16 {
+            0 => packed(&text),
+            1 => {
+                let mut bytes = whole_packed.clone();
+                mutation::overwrite(&mut bytes, random);
+                bytes
+            }
+            2 => {
+                text.truncate(random.random_range(0..=text.len()));
+                text
+            }
+            _ => text,
         }
     });
     println!("{executions} executions, {accepted} accepted, seed {seed}");

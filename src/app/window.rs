@@ -16,6 +16,7 @@ use super::sessions::Sessions;
 use super::settings::Settings;
 use super::words::runs_text;
 use crate::conduct::Order;
+use crate::trace::is_pytorch_trace;
 
 /// The state behind everything that the window shows.
 pub struct Window {
@@ -338,7 +339,9 @@ impl Window {
             ending.is_some_and(|ending| endings.iter().any(|known| ending.eq_ignore_ascii_case(known)))
         };
         let is_recording = has_ending(&["events"]);
-        let is_report = has_ending(&["nsys-rep", "qdrep", "sqlite"]) && !path.ends_with("session.sqlite");
+        let is_report = has_ending(&["nsys-rep", "qdrep", "sqlite"]) && !path.ends_with("session.sqlite")
+            || (has_ending(&["json", "gz"]) || path.is_dir() && !path.join("session.toml").exists())
+                && is_pytorch_trace(&path);
         let is_plan = has_ending(&["toml"]);
         let session = if path.is_dir() { Some(path.clone()) } else { path.parent().map(Path::to_owned) };
         let session = session.filter(|folder| folder.join("session.toml").exists());
@@ -354,8 +357,8 @@ impl Window {
             _ if is_plan => desk.goto(ScreenName::PLAN, Intent::Open(path)),
             _ => {
                 let message = format!(
-                    "{}: not a plan (.toml), session (a folder with session.toml), profiler report (.nsys-rep, .sqlite), \
-                     built-in trace (.events) or figure (.svg, .pdf, .png): drop one of these",
+                    "{}: not a plan (.toml), session (a folder with session.toml), profiler report (.nsys-rep, .sqlite, \
+                     or .json and .json.gz of PyTorch's profiler), built-in trace (.events) or figure (.svg, .pdf, .png): drop one of these",
                     path.display()
                 );
                 desk.problem(desk.screen, message);

@@ -20,7 +20,8 @@ use crate::trace::{self, Progress, Stage, TraceError, Window};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// An .nsys-rep (needs nsys), its export by `nsys export --type sqlite`, or an events file.
+    /// An .nsys-rep (needs nsys), its export by `nsys export --type sqlite`, a trace of PyTorch's profiler (.json, .json.gz) or a folder with
+    /// those of several ranks, or an events file.
     file: PathBuf,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Md)]

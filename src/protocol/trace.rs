@@ -137,6 +137,11 @@ pub struct CopiedBytes {
     pub device_to_host: u64,
 }
 
+/// What records a trace of PyTorch's profiler, and the beginning of its schema version.
+pub const PYTORCH_PROFILER: &str = "PyTorch profiler";
+/// The beginning of the schema version of what ranks record themselves.
+pub const BUILT_IN_TRACER: &str = "built-in";
+
 /// Summary of a report, of a run or standing alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceSummary {
@@ -165,6 +170,24 @@ pub struct TraceSummary {
     pub evidence: Vec<Evidence>,
     /// Caveats for readers.
     pub warnings: Vec<String>,
+}
+
+impl TraceSummary {
+    /// What recorded it, such as `PyTorch profiler, torch 2.11.0`.
+    pub fn recorder(&self) -> String {
+        recorder(&self.schema_version, self.product_version.as_deref())
+    }
+}
+
+/// What recorded a report, by the version of its schema and of the product that wrote it.
+pub fn recorder(schema_version: &str, product_version: Option<&str>) -> String {
+    match product_version {
+        Some(version) if schema_version.starts_with(PYTORCH_PROFILER) => format!("{PYTORCH_PROFILER}, torch {version}"),
+        // PyTorch itself does not write its version.
+        None if schema_version.starts_with(PYTORCH_PROFILER) => format!("{PYTORCH_PROFILER}, unknown version of torch"),
+        None if schema_version.starts_with(BUILT_IN_TRACER) => "the ranks themselves".to_owned(),
+        version => format!("nsys {}", version.unwrap_or("unknown version")),
+    }
 }
 
 /// Outcome of importing a report.

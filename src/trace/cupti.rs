@@ -11,8 +11,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::TraceError;
-use super::event::{Kind, What, check_allocation, check_span, nameless};
-use super::file::{Entry, EventsFile, EventsWriter, Lane, Row, extras};
+use super::event::{Kind, What, check_span, nameless};
+use super::file::{Entry, EventsFile, EventsWriter, Lane};
+use super::intake::Intake;
 use super::progress::{Progress, Watch};
 use super::reported_steps::{ReportedStep, mark_steps};
 use super::source::Head;
@@ -179,7 +180,7 @@ fn left_out(names: &str) -> String {
 /// A raw file that is being converted into an events file.
 struct Gathering<'a> {
     events: &'a Path,
-    writer: EventsWriter,
+    intake: Intake,
     process: i64,
     /// Ids of names: in the raw file and in the events file.
     names: HashMap<u32, u32>,
@@ -187,10 +188,6 @@ struct Gathering<'a> {
     /// The machine's indices of devices by ordinal.
     gpus: HashMap<u32, i64>,
     head: Head,
-    /// The number of events with impossible times or sizes.
-    impossible: u64,
-    first_impossible: Option<String>,
-    has_work: bool,
 }
 
 impl<'a> Gathering<'a> {
@@ -208,15 +205,12 @@ impl<'a> Gathering<'a> {
         writer.process(raw.process, called);
         Ok(Self {
             events,
-            writer,
+            intake: Intake::new(writer),
             process: raw.process,
             names: HashMap::new(),
             nameless: HashSet::new(),
             gpus: HashMap::new(),
             head,
-            impossible: 0,
-            first_impossible: None,
-            has_work: false,
         })
     }
 
@@ -231,7 +225,7 @@ impl<'a> Gathering<'a> {
                 Piece::Name(id, text) => {
                     let own = self.name(id);
                     self.nameless.remove(&id);
-                    self.writer.define(Entry::Name(own, super::event::bounded(&text))).map_err(failed)?;
+                    self.intake.writer.define(Entry::Name(own, super::event::bounded(&text))).map_err(failed)?;
                 }
                 Piece::Gpu { ordinal, index, name, memory_bytes, sm_count } => {
                     let index = index.unwrap_or_else(|| i64::from(ordinal));
@@ -255,33 +249,30 @@ impl<'a> Gathering<'a> {
                 watch.look(looked as usize)?;
             }
         }
-        self.head.without_cuda = !self.has_work && !problems.is_empty();
+        self.head.without_cuda = !self.intake.has_work() && !problems.is_empty();
         let warnings =
             problems.into_iter().map(|problem| format!("CUDA calls and kernels are not recorded: {problem}"));
         self.head.warnings.extend(warnings);
         let mut warn = |warning: Option<String>| self.head.warnings.extend(warning);
         warn((lost > 0).then(|| format!("{lost} records of process {} were lost by CUPTI", raw.process)));
-        let (impossible, first) = (self.impossible, self.first_impossible.take().unwrap_or_default());
-        warn((impossible > 0).then(|| {
-            format!("{impossible} events with impossible times or sizes are left out; of the first, {first}")
-        }));
+        warn(self.intake.refused());
         warn(raw.damage().map(|damage| {
             format!("the trace of process {}: {damage}; everything before the damage was read", raw.process)
         }));
         for id in &self.nameless {
             let own = self.names.get(id).copied().unwrap_or_default();
-            self.writer.define(Entry::Nameless(own, nameless((*id).into()))).map_err(failed)?;
+            self.intake.writer.define(Entry::Nameless(own, nameless((*id).into()))).map_err(failed)?;
         }
-        self.writer.define(Entry::Head(self.head)).map_err(failed)?;
+        self.intake.writer.define(Entry::Head(self.head)).map_err(failed)?;
         // Readers report a missing end themselves.
-        if is_whole { self.writer.finish() } else { self.writer.flush() }.map_err(failed)
+        if is_whole { self.intake.writer.finish() } else { self.intake.writer.flush() }.map_err(failed)
     }
 
     fn name(&mut self, id: u32) -> u32 {
-        let Self { names, nameless, writer, .. } = self;
+        let Self { names, nameless, intake, .. } = self;
         *names.entry(id).or_insert_with(|| {
             nameless.insert(id);
-            writer.new_name()
+            intake.writer.new_name()
         })
     }
 
@@ -290,16 +281,9 @@ impl<'a> Gathering<'a> {
     }
 
     fn take(&mut self, item: &Item) -> io::Result<()> {
-        let possible = check_span(item.span).and_then(|()| match item.what {
-            What::Allocation { bytes, operation, .. } => check_allocation(bytes, operation),
-            _ => Ok(()),
-        });
-        if let Err(why) = possible {
-            self.impossible += 1;
-            self.first_impossible.get_or_insert(why);
+        if !self.intake.admits(item.span, item.what) {
             return Ok(());
         }
-        self.has_work |= !matches!(item.kind, Kind::Range | Kind::Domain | Kind::Collective);
         let gpu = item.what.is_on_gpu().then(|| self.gpu(item.device));
         let what = match item.what {
             What::Copy { bytes, kind, src, dst, src_device, dst_device } => {
@@ -316,9 +300,8 @@ impl<'a> Gathering<'a> {
         };
         let named = matches!(item.kind, Kind::Kernel | Kind::Call | Kind::Range | Kind::Domain | Kind::Collective);
         let name = if named { self.name(item.name) } else { 0 };
-        let lane = self.writer.lane(&Lane { kind: item.kind, process: self.process, gpu, track: item.track });
-        let (start, end) = item.span;
-        self.writer.push(lane, Row { start, end, name, correlation: item.correlation, extras: extras(what) })
+        let lane = Lane { kind: item.kind, process: self.process, gpu, track: item.track };
+        self.intake.push(&lane, item.span, name, item.correlation, what)
     }
 }
 

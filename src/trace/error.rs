@@ -16,7 +16,8 @@ pub enum TraceError {
     },
     /// The file is not a report.
     #[error(
-        "{file}: {found}; give an .nsys-rep, the .sqlite that `nsys export --type sqlite` makes of it, or an events file",
+        "{file}: {found}; give an .nsys-rep, the .sqlite that `nsys export --type sqlite` makes of it, a trace of PyTorch's \
+         profiler (.json, .json.gz), or an events file",
         file = file.display()
     )]
     NotAReport {

@@ -10,6 +10,7 @@ use super::file::{self, EventsFile};
 use super::fold::summarise;
 use super::perfetto;
 use super::progress::Progress;
+use super::pytorch;
 use super::source::nsys::{NsysReport, is_sqlite};
 use super::value::Trace;
 use super::window::Window;
@@ -17,8 +18,8 @@ use super::window::Window;
 /// A function that receives the progress, and cancels with [`ControlFlow::Break`].
 type Tell<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
-/// Imports a recording: an `.sqlite` export of nsys, an `.nsys-rep`, which nsys exports first, an events file, or a raw file of the
-/// built-in tracer. `tell` receives the progress and cancels with [`ControlFlow::Break`]. The file is not changed, and no other files are
+/// Imports a recording: an `.sqlite` export of nsys, an `.nsys-rep`, which nsys exports first, a trace of PyTorch's profiler or a folder
+/// with those of several ranks, an events file, or a raw file of the built-in tracer. `tell` receives the progress and cancels with [`ControlFlow::Break`]. The file is not changed, and no other files are
 /// left behind.
 ///
 /// # Errors
@@ -28,8 +29,8 @@ pub fn import(file: &Path, window: &Window, tell: Tell<'_>) -> Result<Trace, Tra
     if is_events(file)? {
         return summarise(&EventsFile::open(file)?, window, tell);
     }
-    if cupti::is_raw(file)? {
-        return with_raw(file, tell, |events, tell| summarise(events, window, tell));
+    if let Some(converted) = converted(file, tell)? {
+        return summarise(&EventsFile::open(&converted.file(CONVERTED))?, window, tell);
     }
     with_report(file, tell, |report, tell| summarise(report, window, tell))
 }
@@ -46,6 +47,9 @@ pub fn keep_events(file: &Path, kept: &Path, tell: Tell<'_>) -> Result<(), Trace
     if cupti::is_raw(file)? {
         return cupti::keep(file, kept, tell);
     }
+    if pytorch::is_one(file)? {
+        return pytorch::keep(file, kept, tell);
+    }
     with_report(file, tell, |report, tell| file::keep(report, kept, tell))
 }
 
@@ -58,8 +62,8 @@ pub fn export_perfetto(file: &Path, window: &Window, written: &Path, tell: Tell<
     if is_events(file)? {
         return perfetto::write(&EventsFile::open(file)?, window, written, tell);
     }
-    if cupti::is_raw(file)? {
-        return with_raw(file, tell, |events, tell| perfetto::write(events, window, written, tell));
+    if let Some(converted) = converted(file, tell)? {
+        return perfetto::write(&EventsFile::open(&converted.file(CONVERTED))?, window, written, tell);
     }
     with_report(file, tell, |report, tell| perfetto::write(report, window, written, tell))
 }
@@ -71,17 +75,21 @@ pub(super) fn is_events(file: &Path) -> Result<bool, TraceError> {
         && EventsFile::is_one(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?)
 }
 
-/// Opens a raw file of the built-in tracer by converting it to an events file first.
-fn with_raw<T>(
-    file: &Path,
-    tell: Tell<'_>,
-    read: impl FnOnce(&EventsFile<'_>, Tell<'_>) -> Result<T, TraceError>,
-) -> Result<T, TraceError> {
+/// The events file in the folder of a recording that was converted.
+const CONVERTED: &str = "events";
+
+/// A folder with the events of a recording that is read only as an events file: a raw file of the built-in tracer, or a trace of PyTorch's
+/// profiler. `None` for all others.
+fn converted(file: &Path, tell: Tell<'_>) -> Result<Option<export::PrivateFolder>, TraceError> {
+    let convert = match (cupti::is_raw(file)?, pytorch::is_one(file)?) {
+        (true, _) => cupti::keep,
+        (_, true) => pytorch::convert,
+        _ => return Ok(None),
+    };
     let whole = file.canonicalize().map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
-    let kept = export::PrivateFolder::beside(&whole)?;
-    let events = kept.file("events");
-    cupti::keep(file, &events, tell)?;
-    read(&EventsFile::open(&events)?, tell)
+    let folder = export::PrivateFolder::beside(&whole)?;
+    convert(file, &folder.file(CONVERTED), tell)?;
+    Ok(Some(folder))
 }
 
 /// Opens a report of nsys by exporting it first.
@@ -111,7 +119,7 @@ pub fn import_recording(file: &Path, kept: &Path, tell: Tell<'_>) -> Result<Trac
     summarise(&NsysReport::open(kept)?, &Window::default(), tell)
 }
 
-/// Imports an `.sqlite` export or an events file from memory; `file` is its name in messages.
+/// Imports an `.sqlite` export, a trace of PyTorch's profiler or an events file from memory; `file` is its name in messages.
 ///
 /// # Errors
 ///
@@ -120,6 +128,9 @@ pub fn import_bytes(file: &Path, bytes: &[u8], window: &Window) -> Result<Trace,
     let tell: Tell<'_> = &mut |_| ControlFlow::Continue(());
     if EventsFile::are(bytes) {
         return summarise(&EventsFile::from_bytes(file, bytes)?, window, tell);
+    }
+    if pytorch::are(bytes) {
+        return summarise(&EventsFile::from_bytes(file, &pytorch::converted(file, bytes)?)?, window, tell);
     }
     summarise(&NsysReport::from_bytes(file, bytes)?, window, tell)
 }

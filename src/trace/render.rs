@@ -1,6 +1,7 @@
 //! Writes a trace as Markdown and as CSV.
 
 use super::value::{Gap, Statistics, Trace};
+use crate::protocol::recorder;
 use crate::text_table::{Field, TextTable, markdown_text};
 
 /// Maximum rows of a Markdown list; the other formats contain all.
@@ -16,7 +17,11 @@ pub fn markdown(trace: &Trace) -> String {
 
 fn head(trace: &Trace) -> String {
     let product = trace.product_version.as_deref().map_or(String::new(), |version| format!(", nsys {version}"));
-    let mut text = format!("# Trace\n\nSchema {}{product}; {:.3} s\n", trace.schema_version, seconds(trace.wall_ns));
+    let source = match trace.is_pytorch() {
+        true => recorder(&trace.schema_version, trace.product_version.as_deref()),
+        false => format!("Schema {}{product}", trace.schema_version),
+    };
+    let mut text = format!("# Trace\n\n{source}; {:.3} s\n", seconds(trace.wall_ns));
     for warning in trace.warnings.iter().chain(&trace.notes) {
         text += &format!("\n> {}\n", markdown_text(&short(warning)));
     }
@@ -140,7 +145,7 @@ fn calls(trace: &Trace) -> String {
             [vec![entry.name.clone(), tenths(entry.percent)], statistics(&entry.statistics)].concat()
         })
     });
-    let title = if trace.is_built_in() { "Ranges" } else { "NVTX ranges" };
+    let title = if trace.is_built_in() || trace.is_pytorch() { "Ranges" } else { "NVTX ranges" };
     let ranges = section(title, &[&["Range", "Domain"][..], &STATISTICS].concat(), &trace.nvtx, |range| {
         let domain = range.domain.clone().unwrap_or_default();
         [vec![range.name.clone(), domain], statistics(&range.statistics)].concat()

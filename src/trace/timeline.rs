@@ -27,8 +27,10 @@ use super::fold::{is_epoch, is_step};
 use super::import::{is_events, keep_events};
 use super::live::{Change, follow};
 use super::progress::{Progress, Stage};
+use super::pytorch;
 use super::source::Source as _;
 use super::tile;
+use crate::protocol::{PYTORCH_PROFILER, recorder};
 
 /// Maximum number of marks kept.
 const MOST_MARKS: usize = 200_000;
@@ -95,10 +97,11 @@ pub struct Timeline {
     /// Whether ranks record their collectives: ranks without GPUs perform them and wait for them, others launch them.
     has_collectives: bool,
     epoch_ns: Option<i64>,
+    profiler: Option<String>,
 }
 
-/// The events file to open for a recording: the recording itself, or the file in `cache` to which a report of nsys was converted. The
-/// conversion is repeated only if the report has changed.
+/// The events file to open for a recording: the recording itself, or the file in `cache` to which a report of nsys or traces of PyTorch's
+/// profiler were converted. The conversion is repeated only if the recording has changed.
 ///
 /// # Errors
 ///
@@ -117,11 +120,14 @@ pub fn keep_for_timeline(
     let no_cache = |reason| TraceError::NoCache { file: file.to_owned(), reason };
     let cache = &cache.map_err(no_cache)?;
     let whole = file.canonicalize().map_err(failed)?;
-    let about = whole.metadata().map_err(failed)?;
-    let changed = about.modified().map_err(failed)?;
     // It is converted again if the report, the format, or the set of imported data has changed.
     let (format, kinds) = (super::file::VERSION, Kind::TIMED.len());
-    let key = format!("{} {} {changed:?} {format} {kinds}", whole.display(), about.len());
+    let mut key = String::new();
+    for part in pytorch::files(&whole)? {
+        let about = part.metadata().map_err(failed)?;
+        let changed = about.modified().map_err(failed)?;
+        key += &format!("{} {} {changed:?} {format} {kinds}", part.display(), about.len());
+    }
     let hash: String = Sha256::digest(key.as_bytes()).iter().take(12).map(|byte| format!("{byte:02x}")).collect();
     let kept = cache.join(format!("{hash}.events"));
     if !kept.exists() {
@@ -173,7 +179,10 @@ impl Timeline {
         let has_collectives = lanes.iter().any(|(_, lane, _)| lane.kind == Kind::Collective);
         let warnings = [head.warnings, file.losses(), head.notes].concat();
         let epoch_ns = head.epoch_ns;
-        Ok(Self { file, rows, labels: labels.all, marks, span, warnings, has_gpus, has_collectives, epoch_ns })
+        let is_pytorch = head.schema_version.starts_with(PYTORCH_PROFILER);
+        let profiler = is_pytorch.then(|| recorder(&head.schema_version, head.product_version.as_deref()));
+        let labels = labels.all;
+        Ok(Self { file, rows, labels, marks, span, warnings, has_gpus, has_collectives, epoch_ns, profiler })
     }
 
     /// All rows in the order in which they are drawn.
@@ -199,6 +208,11 @@ impl Timeline {
     /// Real time when the recording's clock was 0, in nanoseconds since the Unix epoch; `None` if unknown.
     pub fn epoch_ns(&self) -> Option<i64> {
         self.epoch_ns
+    }
+
+    /// The profiler that recorded it, with its version, if it is PyTorch's.
+    pub fn profiler(&self) -> Option<&str> {
+        self.profiler.as_deref()
     }
 
     /// Caveats: what is damaged or was not recorded.

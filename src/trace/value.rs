@@ -12,7 +12,9 @@ use crate::protocol::{
 };
 
 /// The schema version of built-in traces, before their number.
-pub(super) const BUILT_IN: &str = "built-in";
+pub(super) const BUILT_IN: &str = crate::protocol::BUILT_IN_TRACER;
+/// The schema version of traces of PyTorch's profiler, before their number.
+pub(super) const PYTORCH: &str = crate::protocol::PYTORCH_PROFILER;
 
 /// Maximum number of ranges in a summary.
 const MOST_RANGES: usize = 30;
@@ -466,6 +468,11 @@ impl Trace {
         }
     }
 
+    /// Whether PyTorch's profiler recorded it.
+    pub(super) fn is_pytorch(&self) -> bool {
+        self.schema_version.starts_with(PYTORCH)
+    }
+
     /// The summary that a session stores. `planned` are the workload and the levels of its run, if it has one.
     pub fn summary(&self, file: &str, planned: Option<(&WorkloadSpec, &Levels)>) -> TraceSummary {
         let metric = |metric: &Metric| TraceMetric {
@@ -486,7 +493,9 @@ impl Trace {
             seconds: range.statistics.total_ns as f64 * 1e-9,
             median_s: range.statistics.med_ns * 1e-9,
         };
-        let ranges = self.nvtx.iter().take(if self.is_built_in() { MOST_RANGES } else { 0 });
+        // Of a trace of the CPU alone, ranges are all that there is.
+        let has_ranges = self.is_built_in() || self.is_pytorch() && self.metrics.is_empty();
+        let ranges = self.nvtx.iter().take(if has_ranges { MOST_RANGES } else { 0 });
         let copied = CopiedBytes {
             host_to_device: bytes("[CUDA memcpy Host-to-Device]"),
             device_to_device: bytes("[CUDA memcpy Device-to-Device]"),

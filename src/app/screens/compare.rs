@@ -276,8 +276,8 @@ impl Executes for CompareScreen {
             CompareCommand::ChooseReport => {
                 self.dialog.get_or_insert_with(|| {
                     on_thread("report-dialog", context, || {
-                        let dialog = rfd::FileDialog::new().set_title("Attach a report of Nsight Systems");
-                        dialog.add_filter("reports", &["nsys-rep", "sqlite"]).pick_file()
+                        let dialog = rfd::FileDialog::new().set_title("Attach a profiler's report");
+                        dialog.add_filter("reports", &["nsys-rep", "sqlite", "json", "gz"]).pick_file()
                     })
                 });
             }

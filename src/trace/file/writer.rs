@@ -14,8 +14,8 @@ use crate::trace::source::Head;
 const ENTRIES_BYTES: usize = 1 << 20;
 
 /// One writer of an events file.
-pub(in crate::trace) struct EventsWriter {
-    file: File,
+pub(in crate::trace) struct EventsWriter<W = File> {
+    file: W,
     writer: u16,
     lanes: Vec<(Lane, Vec<Row>)>,
     by_lane: HashMap<Lane, u32>,
@@ -29,7 +29,13 @@ pub(in crate::trace) struct EventsWriter {
 impl EventsWriter {
     /// Opens or creates the file, and appends facts about what this writer will record.
     pub fn append(file: &Path, writer: u16, head: Head) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(file)?;
+        Self::to(OpenOptions::new().create(true).append(true).open(file)?, writer, head)
+    }
+}
+
+impl<W: Write> EventsWriter<W> {
+    /// Writes to a file that is open, or into memory, beginning with facts about what this writer will record.
+    pub fn to(file: W, writer: u16, head: Head) -> io::Result<Self> {
         let mut new = Self {
             file,
             writer,
@@ -110,7 +116,8 @@ impl EventsWriter {
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.entries.push(Entry::End);
-        self.write_entries()
+        self.write_entries()?;
+        self.file.flush()
     }
 
     fn write_entries(&mut self) -> io::Result<()> {
@@ -144,7 +151,7 @@ pub(super) fn append_block(file: &Path, writer: u16, content: Content, bytes: &[
     write_block(&mut OpenOptions::new().append(true).open(file)?, writer, content, bytes)
 }
 
-fn write_block(file: &mut File, writer: u16, content: Content, bytes: &[u8]) -> io::Result<()> {
+fn write_block(file: &mut impl Write, writer: u16, content: Content, bytes: &[u8]) -> io::Result<()> {
     if bytes.len() > MOST_BYTES {
         return Err(io::Error::other("a block of events is too long"));
     }

@@ -423,6 +423,8 @@ pub(super) fn part_of(timeline: &Timeline, kind: Kind, label: u32) -> Option<Par
             "forward" => Part::Forward,
             "backward" => Part::Backward,
             "optimizer" => Part::Optimizer,
+            // PyTorch's profiler names it with the optimizer's class.
+            name if name.starts_with("Optimizer.step#") => Part::Optimizer,
             name if super::is_step(name) => Part::Step,
             _ => return None,
         },

@@ -65,7 +65,9 @@ pub fn attach_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let menu = ui.menu_button(ATTACH, |ui| {
         ui.set_min_width(300.0);
         fields_on_cards(ui);
-        ui.label(muted(ui, "An .nsys-rep or .sqlite file of Nsight Systems. You can also drop it on the window."));
+        let accepted = "An .nsys-rep or .sqlite file of Nsight Systems, or a .json or .json.gz of PyTorch's profiler. You can also drop \
+                        it on the window.";
+        ui.label(muted(ui, accepted));
         // Typed text is local state, stored in egui's memory.
         let id = Id::unique("compare-report");
         let mut text: String = ui.data(|data| data.get_temp(id)).unwrap_or_default();

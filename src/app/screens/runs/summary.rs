@@ -133,8 +133,8 @@ fn trace_ui(ui: &mut Ui, page: &RunPage) {
     if !trace.ranges.is_empty() {
         return ranges_ui(ui, trace);
     }
-    let version = trace.product_version.as_deref().unwrap_or("unknown version");
-    let about = format!("{} · {} s on {} GPUs · nsys {version}", trace.file, significant(trace.wall_s), trace.gpus);
+    let (wall_s, recorder) = (significant(trace.wall_s), trace.recorder());
+    let about = format!("{} · {wall_s} s on {} GPUs · {recorder}", trace.file, trace.gpus);
     ui.add(Label::new(muted(ui, about)).wrap().selectable(true));
     Grid::new("run-trace").num_columns(5).spacing([16.0, 4.0]).striped(true).show(ui, |ui| {
         ui.label(muted(ui, "Metric"));
@@ -155,7 +155,7 @@ fn trace_ui(ui: &mut Ui, page: &RunPage) {
 }
 
 fn ranges_ui(ui: &mut Ui, trace: &TraceSummary) {
-    let about = format!("{} · {} s · recorded by the ranks themselves", trace.file, significant(trace.wall_s));
+    let about = format!("{} · {} s · recorded by {}", trace.file, significant(trace.wall_s), trace.recorder());
     ui.add(Label::new(muted(ui, about)).wrap().selectable(true));
     Grid::new("run-ranges").num_columns(4).spacing([16.0, 4.0]).striped(true).show(ui, |ui| {
         ui.label(muted(ui, "Range"));

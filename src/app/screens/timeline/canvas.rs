@@ -221,7 +221,9 @@ fn run_ui(ui: &mut Ui, state: &TimelineScreen, place: usize, rect: Rect, command
                 ui.add(name).on_hover_text(format!("{}\n{}", run.name, run.file.display()));
                 let (start, end) = run.timeline.span();
                 let events = grouped(&run.timeline.events().to_string());
-                ui.add(Label::new(muted(ui, format!("{} · {events} events", time_text(end - start)))).truncate());
+                let recorder = run.timeline.profiler().map_or_else(String::new, |profiler| format!(" · {profiler}"));
+                let about = format!("{} · {events} events{recorder}", time_text(end - start));
+                ui.add(Label::new(muted(ui, about)).truncate());
             });
         });
     });

@@ -207,8 +207,8 @@ pub fn empty_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>
         ui.label(strong("No recording is open.").size(crate::app::theme::TITLE));
         ui.add_space(2.0 * GRID);
         ui.label(
-            "Open a report of Nsight Systems or a built-in trace and see what each GPU and thread did, step by step. Open a \
-             second one to see where two runs differ.",
+            "Open a report of Nsight Systems, traces of PyTorch's profiler or a built-in trace, and see what each GPU and thread \
+             did, step by step. Open a second one to see where two runs differ.",
         );
         ui.add_space(2.0 * GRID);
         if main_button(ui, true, "Open a recording …").clicked() {

@@ -20,6 +20,9 @@ use crate::trace::{Progress, Timeline, TraceError, keep_for_timeline};
 const NOTHING_CHOSEN: &str =
     "No recording was chosen. If no dialog appeared: multicard timeline FILE opens one from a terminal.";
 
+/// Endings of recordings; `gz` is that of packed traces of PyTorch's profiler.
+const RECORDINGS: [&str; 6] = ["nsys-rep", "qdrep", "sqlite", "events", "json", "gz"];
+
 /// A recording that is being opened.
 pub struct Opening {
     /// Its number among all recordings that were opened.
@@ -37,7 +40,7 @@ impl TimelineScreen {
     pub(super) fn choose_recording(&mut self, context: &Context) {
         if self.choosing.is_none() {
             self.choosing = Some(on_thread("recording dialog", context, || {
-                rfd::FileDialog::new().add_filter("recordings", &["nsys-rep", "qdrep", "sqlite", "events"]).pick_file()
+                rfd::FileDialog::new().add_filter("recordings", &RECORDINGS).pick_file()
             }));
         }
     }
