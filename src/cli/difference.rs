@@ -9,6 +9,7 @@ use super::material::Material;
 use super::{OK, Outcome, SOME_RUN_FAILED, TableFormat, UNDECIDED, print, say, session_folder, variant};
 use crate::analysis::{Better, Cell, cells, measure_of};
 use crate::figure::{self, DifferenceOutcome, difference};
+use crate::plan::OwnMeasure;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -51,7 +52,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let read = |sessions: &[PathBuf]| -> Result<Vec<Material>, Box<dyn Error>> {
         sessions.iter().map(|session| Material::read(&session_folder(session)?)).collect()
     };
-    let (before, after) = (read(&before)?, read(&after)?);
+    let (mut before, mut after) = (read(&before)?, read(&after)?);
+    share_measures(before.iter_mut().chain(&mut after).collect(), &options.measure)?;
     let (before, after) = (cells_of_each(&before), cells_of_each(&after));
     let Some(measure) =
         before.iter().find_map(|cells| measure_of(cells, &options.measure)).filter(|one| one.better != Better::Neither)
@@ -74,6 +76,28 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         DifferenceOutcome::Worse => SOME_RUN_FAILED,
         DifferenceOutcome::Open => UNDECIDED,
     })
+}
+
+/// Gives each session the measures of one's own of all of them. Of several with the same key, the first one counts.
+fn share_measures(mut sessions: Vec<&mut Material>, asked: &str) -> Result<(), String> {
+    let mut all: Vec<OwnMeasure> = Vec::new();
+    for measure in sessions.iter().flat_map(|session| session.own_measures.iter()) {
+        match all.iter().find(|known| known.key == measure.key) {
+            Some(known) if known.formula != measure.formula && *known.key == *asked => {
+                return Err(format!(
+                    "--measure {asked}: one session computes it as {}, another as {}: give it the same formula in both with \
+                     `multicard measure`",
+                    known.formula, measure.formula
+                ));
+            }
+            Some(_) => {}
+            None => all.push(measure.clone()),
+        }
+    }
+    if !all.is_empty() {
+        sessions.iter_mut().flat_map(|session| &mut session.runs).for_each(|run| run.set_own(&all));
+    }
+    Ok(())
 }
 
 fn cells_of_each(sessions: &[Material]) -> Vec<Vec<Cell<'_>>> {
