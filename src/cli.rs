@@ -17,6 +17,7 @@ mod follow;
 mod help;
 mod manual;
 mod material;
+mod measure;
 mod node;
 mod output;
 mod overrides;
@@ -93,6 +94,8 @@ enum Command {
     Table(table::Arguments),
     /// List the studies of a session, built-in and saved; save one, or delete one.
     Study(study::Arguments),
+    /// List the measures of a session; add one of your own that is computed from others, or delete it.
+    Measure(measure::Arguments),
     /// Write a figure of a session's results, or open a figure file in the window.
     Figure(Box<figure::Arguments>),
     /// Compare the cells of two sessions: which became faster or slower. Exit code 1 if one became worse.
@@ -215,6 +218,7 @@ pub fn main() -> ExitCode {
         Some(Command::Stop(arguments)) => conduct::stop(&arguments),
         Some(Command::Table(arguments)) => table::run(&arguments),
         Some(Command::Study(arguments)) => study::run(&arguments),
+        Some(Command::Measure(arguments)) => measure::run(&arguments),
         Some(Command::Figure(arguments)) => figure::run(&arguments),
         Some(Command::Diff(arguments)) => difference::run(&arguments),
         Some(Command::Claims(arguments)) => claims::run(&arguments),

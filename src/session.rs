@@ -49,7 +49,7 @@ pub use trial::{Trial, try_once};
 
 use crate::foreign;
 use crate::launch::{self, Launcher, LauncherOptions, Queue, Update, WorkerCommand};
-use crate::plan::{Node, RunState, Topology, Tracer};
+use crate::plan::{Key, Node, OwnMeasure, RunState, Topology, Tracer};
 use crate::program;
 use crate::protocol::{Event, Job, RankPlace, Sample};
 use crate::store::{Decision, Reader, Store, StoreError};
@@ -258,6 +258,16 @@ impl Session {
     /// Deletes the saved study of a name.
     pub fn delete_study(&self, name: &str) -> Result<(), SessionError> {
         Ok(self.store.decide(Decision::StudyDeleted { name: name.to_owned() })?)
+    }
+
+    /// Saves a measure of one's own; one of the same key is replaced.
+    pub fn save_measure(&self, measure: OwnMeasure) -> Result<(), SessionError> {
+        Ok(self.store.decide(Decision::MeasureSaved { measure })?)
+    }
+
+    /// Deletes the measure of one's own that has a key.
+    pub fn delete_measure(&self, key: Key) -> Result<(), SessionError> {
+        Ok(self.store.decide(Decision::MeasureDeleted { key })?)
     }
 
     /// Writes a note on a run, or on the session if none is named.

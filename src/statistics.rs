@@ -1,10 +1,12 @@
 //! Statistics that several rooms share: medians with intervals from order statistics, and the distributions behind intervals and tests.
 //! `multicard help method` says where they are used.
 
+mod correlation;
 mod distribution;
 mod order;
 mod power;
 
+pub use correlation::{CORRELATED_PAIRS, Correlation, rank_correlation};
 pub use distribution::{student_t_above, student_t_quantile};
 pub use order::{
     CONFIDENCE, INTERVAL_REPEATS, Interval, coverage_of_range, geometric, linear, median, median_interval,

@@ -78,6 +78,13 @@ pub enum Mark {
     NotFinite(Key),
     /// A measure had an impossible value, such as a negative time or an accuracy above 1, which is left out: its key.
     Impossible(Key),
+    /// The formula of a measure of one's own has no value for it.
+    Undefined {
+        /// The measure's key.
+        measure: Key,
+        /// The reason: `division by zero: power_w is 0`.
+        reason: String,
+    },
     /// The machine's clock was set while it ran, so the times of its events are unknown.
     ClockSet,
     /// The step times that its program reports are impossible, or could not be confirmed.
@@ -171,7 +178,12 @@ impl Mark {
     pub fn is_disturbance(&self) -> bool {
         let asked = matches!(
             self,
-            Self::Failed(_) | Self::Quick { .. } | Self::Traced | Self::Synthetic | Self::IncludesWarmUp
+            Self::Failed(_)
+                | Self::Quick { .. }
+                | Self::Traced
+                | Self::Synthetic
+                | Self::IncludesWarmUp
+                | Self::Undefined { .. }
         );
         !asked
     }
@@ -196,6 +208,7 @@ impl Mark {
             Self::NoSteadySteps => "no steady steps",
             Self::NotFinite(_) => "not finite",
             Self::Impossible(_) => "impossible value",
+            Self::Undefined { .. } => "no value",
             Self::ClockSet => "clock set",
             Self::Clock(clock) if clock.is_impossible() => "impossible times",
             Self::Clock(_) => "clock unconfirmed",
@@ -326,6 +339,7 @@ impl fmt::Display for Mark {
             Self::Impossible(key) => {
                 write!(f, "{key} was logged with an impossible value, such as a negative time, which is left out")
             }
+            Self::Undefined { measure, reason } => write!(f, "{measure} has no value: {reason}"),
             Self::ClockSet => {
                 write!(f, "the machine's clock was set while it ran, so the times of its events are unknown")
             }

@@ -11,10 +11,13 @@ use super::limit::{self, Limits};
 use super::loss::losses;
 use super::measure::{EPOCHS_TO_GOAL, GOAL, GPU_BUSY, SM_ACTIVITY, TENSOR_ACTIVITY, known_recorded};
 use super::metric::metric_values;
+use super::own::own_values;
 use super::steadiness::Steadiness;
 use super::training::TRAINING_TIME;
 use super::{Activity, BatchMeans, Clock, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means, resolution};
-use crate::plan::{Checked, Hint, Identity, Key, Levels, Mode, RunState, Tracer, WorkloadSpec, workload_or_unknown};
+use crate::plan::{
+    Checked, Hint, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, workload_or_unknown,
+};
 use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
 use crate::statistics::median;
 use crate::store::{LoadRecord, RankRecord, RunRecord, StepRecord};
@@ -190,6 +193,14 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
 }
 
 impl RunSummary {
+    /// Computes the measures of one's own anew, for another list of them.
+    pub fn set_own(&mut self, own: &[OwnMeasure]) {
+        let base = Measures::of_workload(&self.workload);
+        self.values.retain(|key, _| base.find(key).is_some() || self.measures.find(key).is_none());
+        self.marks.retain(|mark| !matches!(mark, Mark::Undefined { .. }));
+        compute_own(self, &base, own);
+    }
+
     /// A measure for tables: `None` if it depends on the machine's speed and other runs were on the machine.
     pub fn value_alone(&self, measure: &Measure) -> Option<f64> {
         if measure.on_speed && self.had_company() { None } else { self.value(&measure.key) }
@@ -285,7 +296,15 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         summary.marks.push(Mark::NoSteadySteps);
     }
     refuse_not_finite(&mut summary);
+    compute_own(&mut summary, measures, &record.own_measures);
     summary
+}
+
+/// Adds the measures of one's own to those of a registry.
+fn compute_own(summary: &mut RunSummary, base: &Arc<Measures>, own: &[OwnMeasure]) {
+    summary.measures = own_values(base, &summary.workload, own, &summary.levels, &mut summary.values, |key, reason| {
+        summary.marks.push(Mark::Undefined { measure: key.clone(), reason });
+    });
 }
 
 /// The measures that are computed from a run's steady steps and its telemetry.

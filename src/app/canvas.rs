@@ -22,7 +22,7 @@ const SCROLL_BAR: f32 = 12.0;
 const LEAST_INNER: f32 = 72.0;
 /// Least width and height of a target for the pointer.
 const LEAST_TARGET: f32 = 12.0;
-/// If a chart has more marks, keys and screen readers reach only the visible ones.
+/// If a chart has more marks, keys and screen readers reach only the visible ones; if more are visible, only the pointer does.
 const MOST_REACHED: usize = 1000;
 /// How much is left of the colour of a line while another one is selected.
 const BACK: f32 = 0.3;
@@ -264,14 +264,25 @@ impl Laid {
             ui.painter().rect_stroke(outline, 2.0, accent, StrokeKind::Outside);
         }
         let mut asked = None;
-        let all = self.scene.marks.len() <= MOST_REACHED;
-        for mark in &self.scene.marks {
+        let target_of = |mark: &Mark| {
             let area = rect(&mark.area).translate(corner.to_vec2());
             let missing = (Vec2::splat(LEAST_TARGET) - area.size()).max(Vec2::ZERO);
-            let target = area.expand2(missing / 2.0);
-            if !all && !ui.is_rect_visible(target) {
-                continue;
-            }
+            (area, area.expand2(missing / 2.0))
+        };
+        let mut marks: Vec<&Mark> = self.scene.marks.iter().collect();
+        if marks.len() > MOST_REACHED {
+            marks.retain(|mark| ui.is_rect_visible(target_of(mark).1));
+        }
+        if marks.len() > MOST_REACHED {
+            // The nearest mark only: those of a cloud of points overlap.
+            let pointer = ui.input(|input| input.pointer.latest_pos());
+            let distance = |mark: &&Mark| pointer.map_or(0.0, |at| target_of(mark).0.center().distance(at));
+            let near = |mark: &&Mark| pointer.is_some_and(|at| target_of(mark).1.contains(at));
+            let nearest = marks.into_iter().filter(near).min_by(|a, b| distance(a).total_cmp(&distance(b)));
+            marks = nearest.into_iter().collect();
+        }
+        for mark in marks {
+            let (area, target) = target_of(mark);
             let is_selected = selected.is(mark, about);
             let response = mark_ui(ui, mark, target, is_selected, about);
             if response.has_focus() {

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::say;
 use crate::analysis::{RunSummary, Source, summarise_report, summarise_runs};
 use crate::figure::paper::{self, Origin};
 use crate::figure::{self, SavedStudy, Study};
+use crate::plan::OwnMeasure;
 use crate::session::{damage_message, open_reader};
 use crate::store::{Reader, StoreError};
 
@@ -16,6 +18,8 @@ pub(super) struct Material {
     pub runs: Vec<RunSummary>,
     /// Standalone reports, which belong to no run.
     pub reports: Vec<RunSummary>,
+    /// The session's measures of one's own.
+    pub own_measures: Arc<[OwnMeasure]>,
     pub origin: Origin,
 }
 
@@ -43,7 +47,8 @@ impl Material {
         let reports = reader.reports()?.into_iter().map(|(name, report)| summarise_report(&name, report)).collect();
         let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let first = listed.iter().map(|run| run.queued_time_s).min_by(f64::total_cmp);
-        Ok(Self { runs, reports, origin: Origin::new(name, &reader.node()?, reader.plans()?, first) })
+        let own_measures = reader.own_measures()?;
+        Ok(Self { runs, reports, own_measures, origin: Origin::new(name, &reader.node()?, reader.plans()?, first) })
     }
 
     pub fn sources(&self) -> [Source<'_>; 1] {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::material::Material;
 use super::{OK, Outcome, print, session_folder};
+use crate::analysis::check_measures;
 use crate::analysis::{RunState, RunSummary, SpreadSeen, counted, repeats_remark, summarise};
 use crate::dataset::{check_models, missing};
 use crate::figure::{check_studies, significant};
@@ -170,9 +171,10 @@ struct MatrixOut<'a> {
     runs: usize,
 }
 
-/// Reads a plan and checks its studies.
+/// Reads a plan and checks its measures and studies.
 fn read_plan(path: &Path) -> Result<Plan, PlanError> {
     let plan = Plan::read(path)?;
+    check_measures(&plan, &path.display().to_string())?;
     check_studies(&plan, &path.display().to_string())?;
     Ok(plan)
 }

@@ -82,7 +82,7 @@ impl Report<'_> {
     /// The runs of each session, with the session's name if there are several.
     fn sources(&self) -> Vec<Source<'_>> {
         let single = self.materials.len() == 1;
-        let sources = self.materials.iter().map(|Material { runs, reports, origin }| Source {
+        let sources = self.materials.iter().map(|Material { runs, reports, origin, .. }| Source {
             session: if single { "" } else { &origin.session },
             runs,
             reports,

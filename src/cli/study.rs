@@ -12,8 +12,8 @@ use super::material::{Material, saved};
 use super::{Format, OK, Outcome, print, say, session_folder, variant};
 use crate::analysis::{MetricUnit, TRACE_METRICS, splitting_facts, why_absent};
 use crate::conduct::Order;
-use crate::figure::{self, Form, Over, Place, SavedStudy, Study};
-use crate::plan::{Filter, FilterError, Key, suggestion, workloads};
+use crate::figure::{self, Form, Law, Over, Place, SavedStudy, Study};
+use crate::plan::{Filter, FilterError, Key, Level, suggestion, workloads};
 use crate::store::{Decision, Reader, Store};
 use crate::text_table::TextTable;
 
@@ -21,7 +21,7 @@ use crate::text_table::TextTable;
 #[derive(Args)]
 pub(super) struct StudyArguments {
     /// Start from this built-in study: times (unless --form is given), loading, loss, memory, scaling, speedup, effects, tornado,
-    /// interactions, pareto, steadiness, energy, repeats, map, parts, activity, metrics, or one of a paper's such as 2505.22905/fig-6.
+    /// interactions, pareto, scatter, steadiness, energy, repeats, map, parts, activity, metrics, or one of a paper's such as 2505.22905/fig-6.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Start from this study, which the session keeps or multicard has built in; see `multicard study`.
@@ -38,6 +38,12 @@ pub(super) struct StudyArguments {
     /// `multicard help method` explains these and lists all others.
     #[arg(long, value_name = "KEY")]
     measure: Option<Key>,
+    /// In the form scatter: key of the measure, or of the factor that is a number, on the x axis.
+    #[arg(long, value_name = "KEY")]
+    across: Option<Key>,
+    /// In the form scatter: the law that is fitted.
+    #[arg(long, value_parser = variant::<Law>())]
+    law: Option<Law>,
     /// Baseline of ratios: a cell's id, levels such as precision=fp32,gpus=1, or "each gpus=1", which compares every cell with the cell
     /// that has this level and otherwise the same levels. Default: the first cell that has the measure.
     #[arg(long, value_name = "CELL")]
@@ -115,6 +121,8 @@ impl StudyArguments {
             (None, name, _) => figure::preset(name.as_deref().unwrap_or("times"))?,
         };
         study.measure = self.measure.clone().or(study.measure);
+        study.across = self.across.clone().or(study.across);
+        study.law = self.law.unwrap_or(study.law);
         if self.traced {
             study = study.with_traced();
         }
@@ -152,6 +160,14 @@ impl StudyArguments {
         if let Some(asked) = asked.filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
             let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
             return Err(format!("unknown measure {:?}{}", &**asked, suggestion(asked, &known)));
+        }
+        if let Some(asked) = self.across.as_ref().filter(|asked| known.iter().all(|(key, _)| key != *asked)) {
+            let is_number = |level: Option<&Level>| level.is_some_and(|level| level.as_number().is_some());
+            if !material.runs.iter().any(|run| is_number(run.levels.get(asked))) {
+                let known: Vec<&str> = known.iter().map(|(key, _)| &**key).collect();
+                let near = suggestion(asked, &known);
+                return Err(format!("--across {asked}: no measure and no factor that is a number{near}"));
+            }
         }
         self.baseline.as_deref().map_or(Ok(()), |asked| check_baseline(material, asked))
     }
@@ -285,6 +301,7 @@ mod tests {
         let mut study = Study { form: Form::Loss, over: Over::Time, runs: Runs::All, log: true, ..Study::default() };
         study.filter = "precision=\"a b\" or gpus>=2".to_owned();
         study.measure = Some("step_time_s".into());
+        (study.across, study.law) = (Some("gpus".into()), Law::AlphaBeta);
         study.baseline = Some("precision=fp32,gpus=1".to_owned());
         (study.limits.memory_bytes, study.limits.accuracy) = (Some(16e9), Some(0.5));
         study.equal_within = 0.02;

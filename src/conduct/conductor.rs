@@ -275,6 +275,8 @@ impl Conductor {
             Order::Reorder(run, position) => session.reorder(&run, position),
             Order::SaveStudy(name, study) => session.save_study(&name, study),
             Order::DeleteStudy(name) => session.delete_study(&name),
+            Order::SaveMeasure(measure) => session.save_measure(measure),
+            Order::DeleteMeasure(key) => session.delete_measure(key),
             Order::Attach(file, run) => session.attach(&file, run.as_deref()),
             Order::Note(run, note) => session.note(run, note),
             Order::CancelImports => {

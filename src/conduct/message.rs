@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::queue_view::QueueChange;
-use crate::plan::{Identity, Plan, WorkloadSpec};
+use crate::plan::{Identity, Key, OwnMeasure, Plan, WorkloadSpec};
 use crate::session::{Added, Notice};
 
 /// Version of these messages. It is increased with each change to them.
-pub(super) const MESSAGES_VERSION: u32 = 5;
+pub(super) const MESSAGES_VERSION: u32 = 6;
 
 /// The conductor's process and version: the first line to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +91,10 @@ pub enum Order {
     SaveStudy(String, serde_json::Value),
     /// Delete a saved study.
     DeleteStudy(String),
+    /// Save a measure of one's own.
+    SaveMeasure(OwnMeasure),
+    /// Delete the measure of one's own that has a key.
+    DeleteMeasure(Key),
     /// Import a profiler report: as the trace of a run, or as a standalone report.
     Attach(PathBuf, Option<String>),
     /// Cancel imports.

@@ -35,6 +35,14 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
         add("measure", measure.to_string());
         asked.measure = Some(measure);
     }
+    if let Some(across) = study.across.clone().filter(|_| study.across != asked.across) {
+        add("across", across.to_string());
+        asked.across = Some(across);
+    }
+    if study.law != asked.law {
+        add("law", variant(&study.law));
+        asked.law = study.law;
+    }
     if let Some(baseline) = study.baseline.clone().filter(|_| study.baseline != asked.baseline) {
         add("baseline", baseline.clone());
         asked.baseline = Some(baseline);

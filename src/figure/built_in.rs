@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use thiserror::Error;
 
-use super::study::{CURVES, DECLARED, Form, Place, RATIO, Runs, SPEEDUP, STEP_COST, Study};
+use super::study::{CURVES, DECLARED, Form, Law, Place, RATIO, Runs, SPEEDUP, STEP_COST, Study};
 use crate::analysis::{MetricUnit, THROUGHPUT, TRACE_METRICS};
 use crate::papers::{Artefact, artefacts};
 
@@ -122,6 +122,17 @@ static BUILT_IN: LazyLock<Vec<Study>> = LazyLock::new(|| {
             "training_time_s",
             &[],
         ),
+        Study {
+            across: Some("gpus".into()),
+            law: Law::Amdahl,
+            ..study(
+                "scatter",
+                "training time over the number of GPUs, with Amdahl's law; choose any two measures, or a factor that is a number",
+                Form::Scatter,
+                "training_time_s",
+                &[],
+            )
+        },
         study(
             "steadiness",
             "how far the steps of a run spread, whether they drift, and how surely the run tells its mean",

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::sign::OwnLook;
-use crate::analysis::{CellKey, Level, Method, Value};
+use crate::analysis::{CellKey, Interval, Level, Method, Value};
 
 /// How a chart's points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Geometry {
     Tornado,
     /// Points joined by lines over the categories of the x axis, with bars for intervals.
     Profile,
-    /// Points at any position, with bars for the intervals of y. Series of [`Role::Ideal`] are the front or the roofs that they are
+    /// Points at any position, with bars for the intervals of both axes. Series of [`Role::Ideal`] are the front or the roofs that they are
     /// compared with.
     Scatter,
 }
@@ -82,6 +82,8 @@ pub struct Axis {
     pub tick_count: Option<usize>,
     /// Whether its numbers are shown in `unit` and not in a multiple of it.
     pub keeps_unit: bool,
+    /// Whether it covers only its values and need not begin at 0.
+    pub is_free: bool,
     /// The range of values that it covers in place of the chart's own: that of all panels that share it.
     pub reach: Option<(f64, f64)>,
 }
@@ -130,6 +132,8 @@ pub const PUBLISHED: &str = "published";
 pub struct Point {
     /// The position on the x axis.
     pub x: f64,
+    /// The interval of that position, if it is a measured one and not drawn as a line.
+    pub across: Option<Interval>,
     /// The value, in the unit of the y axis.
     pub value: Value,
     /// The value divided by that of the baseline.

@@ -12,6 +12,7 @@ mod parts;
 mod repeats;
 mod roofline;
 mod scaling;
+mod scatter;
 
 pub use arrange::{Arrangement, level_name};
 
@@ -98,6 +99,8 @@ pub struct Comparison {
     pub recorded: Vec<(TraceList, String)>,
     /// The measure that is shown: the study's, or another one that the cells have.
     pub measure: Key,
+    /// The measure or factor of the x axis of the form `scatter`.
+    pub across: Key,
     /// One row per cell, or one per cell and epoch.
     pub table: Table,
     /// One or more charts, below each other.
@@ -347,6 +350,7 @@ pub fn compare_with(sources: &[Source], study: &Study, foremost: Option<&CellKey
         measures: known_measures(sources),
         recorded: recorded_names(sources),
         measure: study.shown_measure().into(),
+        across: study.shown_across().into(),
         arrangement,
         charts,
         table,
@@ -384,6 +388,7 @@ impl Scene<'_> {
             Form::Interactions => effects::interactions(self),
             Form::Pareto => pareto::pareto(self, self.naming),
             Form::Roofline => roofline::roofline(self),
+            Form::Scatter => scatter::scatter(self),
             Form::Repeats => vec![repeats::repeats(self)],
             Form::Map => vec![map::map(self)],
             Form::Parts => parts::parts(self),

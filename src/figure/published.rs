@@ -356,7 +356,7 @@ pub(super) fn add_marks(charts: &mut [Chart], study: &Study, cells: &[Cell]) {
                     let unit = (measure.shown_unit.as_str(), measure.shown_factor);
                     let printed = artefact.printed(key, &|key: &str| cell.level(key), unit)?;
                     let value = scaled(printed_value(printed), measure.shown_factor);
-                    Some(Point { x: point.x, value, ratio: None, cell: None })
+                    Some(Point { x: point.x, across: None, value, ratio: None, cell: None })
                 };
                 let points: Vec<Point> = series.points.iter().filter_map(point).collect();
                 (!points.is_empty()).then(|| Series { role: Role::Published, points, ..series.clone() })

@@ -89,6 +89,8 @@ pub enum Form {
     Pareto,
     /// The model's FLOP rate over its arithmetic intensity, below the measured rates of the devices.
     Roofline,
+    /// A measure over another one, or over a factor that is a number: one point a cell, with their correlation and a fitted law.
+    Scatter,
 }
 
 impl Form {
@@ -158,6 +160,47 @@ impl Over {
     /// The name on screen.
     pub fn name(self) -> &'static str {
         self.get_message().unwrap_or_default()
+    }
+}
+
+/// A law that is fitted to the points of the form `scatter`. The first line of each variant's documentation is also its help text.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Law {
+    /// None.
+    #[default]
+    Nothing,
+    /// Amdahl's law, T₁ (s + (1 − s) / n): a time over the number of GPUs.
+    Amdahl,
+    /// α + m / β: a time over bytes, with a latency and a rate.
+    AlphaBeta,
+}
+
+impl Law {
+    /// All laws.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Amdahl => "Amdahl",
+            Self::AlphaBeta => "α-β",
+        }
+    }
+
+    /// One line that says what it is.
+    pub fn help(self) -> &'static str {
+        self.get_documentation().unwrap_or_default().trim_end_matches('.')
+    }
+
+    /// Whether no law is fitted.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
     }
 }
 
@@ -251,6 +294,12 @@ pub struct Study {
     pub colour: Place,
     /// The key of the measure that is drawn, [`SPEEDUP`] or `step_cost`; `None` for the form's usual one.
     pub measure: Option<Key>,
+    /// In the form `scatter`: the key of the measure, or of the factor that is a number, on the x axis; `None` for a usual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub across: Option<Key>,
+    /// In the form `scatter`: the law that is fitted.
+    #[serde(skip_serializing_if = "Law::is_nothing")]
+    pub law: Law,
     /// Measures of the table in the order of columns. If empty: the chosen measure, its ratio and check values.
     pub measures: Vec<Key>,
     /// Whether the table has one row for each cell and epoch instead of one for each cell.
@@ -301,6 +350,8 @@ impl Default for Study {
             columns: Place::Auto,
             colour: Place::Auto,
             measure: None,
+            across: None,
+            law: Law::Nothing,
             measures: Vec::new(),
             by_epoch: false,
             baseline: None,
@@ -329,6 +380,24 @@ impl Study {
     /// The measure that is shown.
     pub fn shown_measure(&self) -> &str {
         self.measure.as_deref().unwrap_or(USUAL_MEASURE)
+    }
+
+    /// What the x axis of the form `scatter` shows.
+    pub(super) fn shown_across(&self) -> &str {
+        self.across.as_deref().unwrap_or("peak_device_bytes")
+    }
+
+    /// The usual x axis of the form `scatter` for cells: GPUs or bytes for a law, else the first of some measures that cells have.
+    fn usual_across(&self, cells: &[Cell]) -> Option<Key> {
+        const USUAL: &[&str] =
+            &["peak_device_bytes", MEMORY[0], PEAK_RESIDENT, "power_w", "load_wait_s", "total_time_s", "gpus"];
+        let candidates: &[&str] = match self.law {
+            Law::Amdahl => &["gpus"],
+            Law::AlphaBeta => &["received_bytes", "copied_bytes", "peak_device_bytes"],
+            Law::Nothing => USUAL,
+        };
+        let has = |key: &&&str| **key != self.own_measure() && (is_measured(cells, key) || is_number(cells, key));
+        candidates.iter().find(has).map(|key| (*key).into())
     }
 
     /// The shown measure; if it is computed from two cells, the measure of single cells that it uses.
@@ -366,6 +435,10 @@ impl Study {
             Form::Pareto => {
                 let respects = [self.own_measure(), "peak_device_bytes", MEMORY[0], "energy_j", "accuracy", FRONT];
                 respects.map(Key::from).to_vec()
+            }
+            Form::Scatter => {
+                let shown = [self.shown_measure(), RATIO, self.shown_across()];
+                shown.into_iter().chain(CHECKS).map(Key::from).collect()
             }
             Form::Memory => MEMORY.iter().copied().chain([RATIO]).chain(CHECKS).map(Key::from).collect(),
             _ if self.shown_measure() == SPEEDUP => [SPEEDUP].into_iter().chain(CHECKS).map(Key::from).collect(),
@@ -521,6 +594,13 @@ impl Study {
         if known.measure.as_deref().is_none_or(|key| key == USUAL_MEASURE) && known.form != Form::Loss {
             known.measure = known.opening_measure(cells).or(known.measure);
         }
+        if known.form == Form::Scatter {
+            let is_across = |key: &Key| is_measure(cells, key) || is_number(cells, key);
+            if let Some(key) = known.across.take_if(|key| !is_across(key)) {
+                lines.push(format!("{key} is no measure and no factor that is a number: another x axis is shown"));
+            }
+            known.across = known.across.take().or_else(|| known.usual_across(cells));
+        }
         for key in known.measures.extract_if(.., |key| !is_column(cells, key)) {
             lines.push(format!("measure {key} is not known: its column is left out"));
         }
@@ -605,8 +685,18 @@ pub(super) fn declared(cells: &[Cell]) -> Vec<Key> {
     declared
 }
 
+/// Whether some cell has a measure.
+pub(super) fn is_measured(cells: &[Cell], key: &str) -> bool {
+    cells.iter().any(|cell| !by_repeat(cell, key).is_empty())
+}
+
+/// Whether some cell has a level of a factor that is a number.
+pub(super) fn is_number(cells: &[Cell], key: &str) -> bool {
+    cells.iter().any(|cell| cell.level(key).is_some_and(|level| level.as_number().is_some()))
+}
+
 /// Whether a measure can be drawn.
-fn is_measure(cells: &[Cell], key: &str) -> bool {
+pub(super) fn is_measure(cells: &[Cell], key: &str) -> bool {
     [SPEEDUP, STEP_COST].contains(&key) || measure_of(cells, key).is_some()
 }
 

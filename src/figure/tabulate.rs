@@ -8,7 +8,7 @@ use super::ratio::{by_repeat, cost_over, finished, judge_cells, over_baseline};
 use super::sibling::Against;
 use super::study::{
     COST_NAME, DECLARED, FRONT, OF_STEPS, RATIO, SPEEDUP, SPEEDUP_NAME, STEP_COST, Study, VERDICT, declared,
-    judged_ratio,
+    is_measure, judged_ratio,
 };
 use super::table::{CellValue, Column, Row, Table};
 use crate::analysis::{Cell, CellKey, Intervals, Judgement, Key, Measure, RunState, Setting, THROUGHPUT, measure_of};
@@ -116,7 +116,9 @@ fn measure_keys(study: &Study, cells: &[Cell]) -> Vec<Key> {
         }
     }
     let rates = if rates.is_empty() { vec![THROUGHPUT.into()] } else { rates };
-    let keys = study.table_measures().into_iter();
+    // A factor on the x axis has its column among the levels.
+    let is_column = |key: &Key| study.across.as_ref() != Some(key) || is_measure(cells, key);
+    let keys = study.table_measures().into_iter().filter(is_column);
     let of_key = |key: Key| match &*key {
         THROUGHPUT => rates.clone(),
         DECLARED => declared(cells),

@@ -9,8 +9,8 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::problem::PlanError;
 use super::{
-    AA_COPY, Checked, Command, Data, Factor, Filter, Key, Level, Levels, Limits, Mode, StudyTable, Tracing,
-    WorkloadSpec, read, write,
+    AA_COPY, Checked, Command, Data, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure, StudyTable,
+    Tracing, WorkloadSpec, read, write,
 };
 use crate::foreign;
 
@@ -87,6 +87,8 @@ pub struct Plan {
     pub aa: bool,
     /// The measures that check whether cells did the same work, if these are not accuracy and loss.
     pub checked: Vec<Checked>,
+    /// Measures of one's own: `[measures]`. A session that runs the plan offers them.
+    pub measures: Vec<PlannedMeasure>,
     /// Studies of its results: one for each `[[study]]`. A session that runs the plan offers them.
     pub studies: Vec<StudyTable>,
 }
@@ -119,6 +121,7 @@ impl Plan {
             constraints: Vec::new(),
             aa: false,
             checked: Vec::new(),
+            measures: Vec::new(),
             studies: Vec::new(),
         }
     }

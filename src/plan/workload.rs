@@ -7,11 +7,14 @@
 use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
+use super::checked_table::Table;
 use super::data::{Data, DataSetRule, Obtainable};
 use super::factor::Factor;
 use super::hint::Hint;
 use super::level::{Key, Level, Levels};
+use super::problem::Problems;
 use super::{Estimate, Limits, Node, Shape};
 
 pub mod command;
@@ -42,8 +45,11 @@ pub struct Unit {
 }
 
 /// Which values of a measure are good.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, EnumString, IntoStaticStr, VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Better {
     /// Low ones: times, losses, memory.
     Lower,
@@ -52,6 +58,21 @@ pub enum Better {
     /// Neither: it describes a run and does not judge it.
     #[default]
     Neither,
+}
+
+impl Better {
+    /// The names in files.
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
+
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// The value of `better` in a plan's table.
+    pub(super) fn read(table: &Table, problems: &mut Problems) -> Self {
+        table.choice("better", Self::NAMES, problems).and_then(|name| name.parse().ok()).unwrap_or_default()
+    }
 }
 
 /// A measure that a workload declares in addition to the built-in ones: it shows the readings under its key.

@@ -1,9 +1,12 @@
 //! Writes a plan as TOML: a new file, or into the text of the file that it was read from, whose comments and order are kept.
 
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::file::{ONE_ALLOCATION, PLAN_VERSION, is_default};
-use super::{Block, Capture, Checked, Level, Limits, Margin, Mode, Plan, Tracer, Tracing, command};
+use super::{
+    Better, Block, Capture, Checked, Level, Limits, Margin, Mode, OwnMeasure, Plan, PlannedMeasure, Tracer, Tracing,
+    command,
+};
 
 /// TOML's integers cover only half of the range of seeds. Larger seeds are written as this number, which is not a seed, and replaced when
 /// the text is made.
@@ -80,6 +83,9 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     if differs(|a, b| a.checked == b.checked) {
         checked(top, &plan.checked);
     }
+    if differs(|a, b| a.measures == b.measures) {
+        measures(top, &plan.measures);
+    }
     if differs(|a, b| a.studies == b.studies) {
         let studies = plan.studies.iter().map(|study| {
             let mut table = Table::new();
@@ -103,6 +109,25 @@ fn checked(top: &mut Table, checked: &[Checked]) {
             Margin::Relative(_) => margin.to_string().into(),
         };
         put(table(top, "check"), measure, value);
+    }
+}
+
+/// Writes `[measures]`: a measure with only a formula as that text.
+fn measures(top: &mut Table, measures: &[PlannedMeasure]) {
+    top.remove("measures");
+    for PlannedMeasure { measure: OwnMeasure { key, formula, name, unit, better }, .. } in measures {
+        let mut more = InlineTable::new();
+        let better = (*better != Better::Neither).then(|| better.name());
+        for (key, text) in [("name", name.as_deref()), ("unit", unit.as_deref()), ("better", better)] {
+            more.extend(text.map(|text| (key, Value::from(text))));
+        }
+        let mut value = Value::from(formula.as_str());
+        if !more.is_empty() {
+            let mut all: InlineTable = [("formula", value)].into_iter().collect();
+            all.extend(more);
+            value = Value::InlineTable(all);
+        }
+        put(table(top, "measures"), key, value);
     }
 }
 

@@ -8,7 +8,7 @@ use super::tracing::waits_for_import;
 use crate::plan::{InvalidCell, Plan, asked_cells};
 use crate::store::{Reader, StoreError, held_cells};
 
-/// The result of launching a plan with `only_missing` if nothing is left to do: the session has recorded the plan and its studies, has
+/// The result of launching a plan with `only_missing` if nothing is left to do: the session has recorded the plan, its measures and its studies, has
 /// finished every repeat of each cell that no constraint excludes, and has no run or report of an earlier process to continue. `None` if
 /// something may be left to do, which depends on the machine.
 ///
@@ -18,7 +18,9 @@ pub fn all_finished(plan: &Plan, folder: &Path, reader: &Reader) -> Result<Optio
     let text = plan.to_toml();
     let has_plan = reader.plans()?.iter().any(|(_, name, toml)| (name, toml) == (&plan.name, &text));
     let saved: HashSet<String> = reader.studies()?.into_iter().map(|(name, _)| name).collect();
-    if !has_plan || !plan.studies.iter().all(|study| saved.contains(&study.name)) {
+    let own = reader.own_measures()?;
+    let has_measures = plan.measures.iter().all(|planned| own.iter().any(|own| own.key == planned.measure.key));
+    if !has_plan || !has_measures || !plan.studies.iter().all(|study| saved.contains(&study.name)) {
         return Ok(None);
     }
     let runs = reader.headings()?;

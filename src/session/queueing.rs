@@ -10,7 +10,8 @@ use crate::dataset;
 use crate::foreign;
 use crate::launch;
 use crate::plan::{
-    Cell, Data, Identity, Limits, Matrix, Node, Plan, Request, RunState, Shape, Tracer, WorkloadSpec, expand, order,
+    Cell, Data, Identity, Limits, Matrix, Node, Plan, PlannedMeasure, Request, RunState, Shape, Tracer, WorkloadSpec,
+    expand, order,
 };
 use crate::protocol::{AllocationSize, CHECKPOINT_FOLDER, Job, JobLimits, Placement, Program, Site};
 use crate::store::{Decision, Reader, RunRecord, held_cells};
@@ -294,6 +295,13 @@ impl Session {
         // A study that was changed after the launch is not replaced.
         for study in plan.studies.iter().filter(|study| !saved.contains(&study.name)) {
             self.save_study(&study.name, study.to_json())?;
+        }
+        // The same holds for measures.
+        let known = self.store.reader()?.own_measures()?;
+        for PlannedMeasure { measure, .. } in &plan.measures {
+            if known.iter().all(|known| known.key != measure.key) {
+                self.save_measure(measure.clone())?;
+            }
         }
         Ok(id)
     }

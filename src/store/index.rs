@@ -141,6 +141,14 @@ impl Index {
                 params![name, json(study)?],
             ),
             Decision::StudyDeleted { name } => self.execute("DELETE FROM study WHERE name = ?1", params![name]),
+            Decision::MeasureSaved { measure } => self.execute(
+                "INSERT INTO measure (key, measure) VALUES (?1, ?2)
+                 ON CONFLICT (key) DO UPDATE SET measure = excluded.measure",
+                params![measure.key.as_str(), json(measure)?],
+            ),
+            Decision::MeasureDeleted { key } => {
+                self.execute("DELETE FROM measure WHERE key = ?1", params![key.as_str()])
+            }
             Decision::RatesMeasured { rates } => self.execute(
                 "INSERT INTO rates (device, rates) VALUES (?1, ?2) ON CONFLICT (device) DO UPDATE SET rates = excluded.rates",
                 params![json(&rates.device)?, json(rates)?],

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::LogSum;
-use crate::plan::{Data, Key, Levels, Mode, RunState, Tracer, usual_workload};
+use crate::plan::{Data, Key, Levels, Mode, OwnMeasure, RunState, Tracer, usual_workload};
 use crate::protocol::{DeviceRates, Environment, Placement, TraceOutcome, check_duration, check_moment};
 
 /// The workload of old journals, which name none.
@@ -109,6 +109,16 @@ pub enum Decision {
     StudyDeleted {
         /// Its name.
         name: String,
+    },
+    /// A measure of one's own was saved. Of several decisions with the same key, the last one counts.
+    MeasureSaved {
+        /// The measure.
+        measure: OwnMeasure,
+    },
+    /// A measure of one's own was deleted.
+    MeasureDeleted {
+        /// Its key.
+        key: Key,
     },
     /// A device of the session's machine was measured. Of several decisions for the same device, the last one counts.
     RatesMeasured {

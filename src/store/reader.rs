@@ -18,7 +18,7 @@ use super::telemetry::TelemetryFold;
 use super::{
     RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
-use crate::plan::{Checked, Key, Node, Plan, RunState, WorkloadSpec, workload_or_unknown};
+use crate::plan::{Checked, Key, Node, OwnMeasure, Plan, RunState, WorkloadSpec, workload_or_unknown};
 use crate::protocol::{DeviceRates, Environment, Sample, TraceLists, TraceOutcome, TraceSummary};
 
 /// The most missing logs of a run that are named.
@@ -33,6 +33,8 @@ pub struct Reader {
     environments: RefCell<HashMap<String, Arc<Environment>>>,
     /// The check measures of plans, by the plans' ids.
     checked_by: RefCell<HashMap<String, Arc<[Checked]>>>,
+    /// The session's own measures with their JSON.
+    own_measures: RefCell<(Vec<String>, Arc<[OwnMeasure]>)>,
     /// Whether no process was writing the session when it was opened.
     is_unattended: bool,
     /// Runs without a living process, as found by [`Self::settle`].
@@ -116,6 +118,7 @@ impl Reader {
                     connection,
                     environments,
                     checked_by: RefCell::default(),
+                    own_measures: RefCell::default(),
                     is_unattended: false,
                     gone: HashSet::new(),
                     lists: None,
@@ -152,6 +155,11 @@ impl Reader {
     pub fn studies(&self) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT name, study FROM study ORDER BY position";
         self.checked(self.rows(sql, params![], |row| Ok((row.get(0)?, row.get(1)?))))
+    }
+
+    /// The session's measures of one's own, in the order in which they were first saved.
+    pub fn own_measures(&self) -> Result<Arc<[OwnMeasure]>, StoreError> {
+        self.checked(self.read_own_measures())
     }
 
     /// The measured rates of the session's devices, from the last measurement of each.
@@ -286,7 +294,7 @@ impl Reader {
         let mut ranks = if with_ranks { self.ranks(run)? } else { HashMap::new() };
         let mut beside = self.beside(run)?;
         let mut harms = self.harms(run)?;
-        let rates = self.read_rates()?;
+        let (rates, own_measures) = (self.read_rates()?, self.read_own_measures()?);
         let of_run = if run.is_some() { "plan = (SELECT plan FROM run WHERE run = ?1)" } else { "?1 IS NULL" };
         let mut workloads = self.read_workloads(of_run, run)?;
         // The plan's own workload, this version's, or an unknown one.
@@ -338,6 +346,7 @@ impl Reader {
                 tracer: tracer(row.get(13)?),
                 mode: json(row, 19)?,
                 checked: self.checked_by(row.get_ref(18)?.as_str()?)?,
+                own_measures: Arc::clone(&own_measures),
                 trace: self.traced(&run, optional_json(row, 14)?),
                 rates: rates.clone(),
                 ranks: logged.ranks,
@@ -364,6 +373,17 @@ impl Reader {
         let checked: Arc<[Checked]> = parsed.map_or_else(Vec::new, |plan| plan.checked).into();
         self.checked_by.borrow_mut().insert(plan.to_owned(), Arc::clone(&checked));
         Ok(checked)
+    }
+
+    fn read_own_measures(&self) -> SqlResult<Arc<[OwnMeasure]>> {
+        let texts: Vec<String> = self.rows("SELECT measure FROM measure ORDER BY position", [], |row| row.get(0))?;
+        let mut known = self.own_measures.borrow_mut();
+        if known.0 != texts {
+            // One that a later version wrote in another form is left out.
+            let measures = texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+            *known = (texts, measures);
+        }
+        Ok(Arc::clone(&known.1))
     }
 
     fn read_rates(&self) -> SqlResult<Vec<Arc<DeviceRates>>> {

@@ -58,6 +58,8 @@ CREATE TABLE trace (
 ) WITHOUT ROWID;
 -- Saved studies as JSON.
 CREATE TABLE study (position INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, study TEXT NOT NULL);
+-- Measures of one's own, as JSON.
+CREATE TABLE measure (position INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, measure TEXT NOT NULL);
 -- What devices were measured to reach, both as JSON.
 CREATE TABLE rates (position INTEGER PRIMARY KEY, device TEXT NOT NULL UNIQUE, rates TEXT NOT NULL);
 CREATE TABLE telemetry (run TEXT PRIMARY KEY, fold TEXT NOT NULL) WITHOUT ROWID;

@@ -11,7 +11,7 @@ use eframe::egui::{Context, RawInput, Rect, vec2};
 use multicard::app::{
     Command, CompareCommand, CompareScreen, Records, ScreenName, Settings, UiEvent, Window as State, shell_ui,
 };
-use multicard::figure::Form;
+use multicard::figure::{Form, Study};
 use multicard::{analysis, plan, protocol};
 
 mod many_runs;
@@ -19,10 +19,71 @@ mod many_runs;
 const FRAMES: usize = 60;
 /// The most that a frame of 64 cells may take on the window's thread.
 const MOST_MS: f64 = 2.0;
+/// The cells of the scatter, and the most that its frame may take.
+const CELLS: u32 = 10_000;
+const MOST_SCATTER_MS: f64 = 5.0;
 
 fn main() {
     let slow: Vec<String> = [8, 160].into_iter().flat_map(compare).collect();
     assert!(slow.is_empty(), "over {MOST_MS} ms a frame: {}", slow.join(", "));
+    let scatter_ms = scatter();
+    assert!(scatter_ms <= MOST_SCATTER_MS, "{CELLS} points take {scatter_ms:.2} ms a frame, over {MOST_SCATTER_MS} ms");
+}
+
+/// A run in each of many cells, which differ in their batch size and precision.
+fn many_cells() -> Vec<analysis::RunSummary> {
+    let kinds = many_runs::many_runs(1);
+    let cell = |batch_size: u32| {
+        let mut run = kinds[batch_size as usize % kinds.len()].clone();
+        let levels = run.levels.iter().map(|(key, level)| match &**key {
+            "batch_size" => (key.clone(), i64::from(batch_size).into()),
+            _ => (key.clone(), level.clone()),
+        });
+        run.levels = analysis::Levels::new(levels.collect::<Vec<_>>());
+        run.cell = format!("cell {batch_size}");
+        run.run = format!("{batch_size:05}-a-1");
+        run.values.values_mut().for_each(|value| *value *= 1.0 + f64::from(batch_size) / f64::from(CELLS));
+        (run.losses, run.epochs, run.trace) = (Vec::new(), Vec::new(), None);
+        run
+    };
+    (1..=CELLS).map(cell).collect()
+}
+
+/// The time of a frame of many points, one for each cell: their steps over their memory.
+fn scatter() -> f64 {
+    let runs = many_cells();
+    let context = Context::default();
+    multicard::app::install_theme(&context);
+    let mut state = State::new(Settings::default());
+    let folder = PathBuf::from("cells");
+    state.take(UiEvent::Session { folder: folder.clone(), read_only: None });
+    state.take(UiEvent::Records(Arc::new(Records { folder, summaries: runs, ..Records::default() })));
+    state.execute(Command::Show(ScreenName::COMPARE), &context);
+    let study = Study {
+        form: Form::Scatter,
+        measure: Some("step_time_s".into()),
+        across: Some("peak_allocated_bytes".into()),
+        ..Study::default()
+    };
+    let (compared_ms, _) = timed_ms(|| {
+        state.execute(Command::from(CompareCommand::Study(Box::new(study))), &context);
+        loop {
+            state.poll(&context);
+            if !state.screen::<CompareScreen>().expect("the screen that is measured").is_updating() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    assert!(state.screen::<CompareScreen>().is_some_and(|compare| !compare.is_blank()), "no points are drawn");
+    let mut times_ms: Vec<f64> = (0..FRAMES).map(|_| frame_ms(&context, &state)).skip(10).collect();
+    times_ms.sort_by(f64::total_cmp);
+    let median_ms = times_ms[times_ms.len() / 2];
+    let most_ms = times_ms[times_ms.len() - 1];
+    println!(
+        "Scatter of {CELLS} cells drawn in {median_ms:.2} ms, {most_ms:.2} at most; compared in {compared_ms:.0} ms"
+    );
+    median_ms
 }
 
 /// All forms over 64 cells with so many repeats. Gives those that took too long.

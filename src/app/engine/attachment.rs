@@ -198,9 +198,12 @@ impl Desk<'_> {
     fn order(&mut self, order: Order) -> Result<(), WindowClosed> {
         let screen = match &order {
             Order::Launch(_) => ScreenName::PLAN,
-            Order::Attach(..) | Order::CancelImports | Order::SaveStudy(..) | Order::DeleteStudy(_) => {
-                ScreenName::COMPARE
-            }
+            Order::Attach(..)
+            | Order::CancelImports
+            | Order::SaveStudy(..)
+            | Order::DeleteStudy(_)
+            | Order::SaveMeasure(_)
+            | Order::DeleteMeasure(_) => ScreenName::COMPARE,
             Order::MeasureRates(_) | Order::CancelMeasuring => ScreenName::NODE,
             _ => ScreenName::RUNS,
         };

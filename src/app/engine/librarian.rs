@@ -12,6 +12,7 @@ use crate::analysis::{RunSummary, summarise_run, summarise_runs};
 use crate::app::command::ScreenName;
 use crate::app::curves::{Curves, LiveStep};
 use crate::foreign;
+use crate::plan::OwnMeasure;
 use crate::program::RECORD_FILE;
 use crate::protocol::DeviceRates;
 use crate::session::{damage_message, open_reader};
@@ -65,6 +66,8 @@ struct Shelf {
     summaries: HashMap<String, RunSummary>,
     /// The measured rates when they were made.
     rates: Vec<Arc<DeviceRates>>,
+    /// The measures of one's own that they contain.
+    own_measures: Arc<[OwnMeasure]>,
     /// What is missing in its logs, as it was shown.
     damage: Option<String>,
 }
@@ -139,6 +142,10 @@ impl Librarian<'_> {
         }
         shelf.damage = damage;
         let unsummarised = unsummarised(folder, &reader)?;
+        if shelf.own_measures != unsummarised.own_measures {
+            shelf.own_measures = Arc::clone(&unsummarised.own_measures);
+            shelf.summaries.values_mut().for_each(|summary| summary.set_own(&shelf.own_measures));
+        }
         let records = |shelf: &Shelf, pending: usize| {
             let records = unsummarised.with_summaries(|run| shelf.summaries.get(run).cloned());
             UiEvent::Records(Arc::new(Records { pending, ..records }))
@@ -200,6 +207,7 @@ impl Librarian<'_> {
 fn is_same(a: &Records, b: &Records) -> bool {
     (&a.folder, a.pending, &a.runs, &a.summaries, &a.reports, &a.studies, &a.plans, &a.notes, &a.rates)
         == (&b.folder, b.pending, &b.runs, &b.summaries, &b.reports, &b.studies, &b.plans, &b.notes, &b.rates)
+        && a.own_measures == b.own_measures
 }
 
 fn read_page(folder: &Path, run: &str) -> Result<Option<RunPage>, StoreError> {

@@ -12,7 +12,7 @@ use crate::app::curves::{Curves, LiveStep};
 use crate::app::listing::Listing;
 use crate::conduct::{Order, QueueView};
 use crate::figure::SavedStudy;
-use crate::plan::{Identity, Key, Node, Plan, PlanError};
+use crate::plan::{Identity, Key, Node, OwnMeasure, Plan, PlanError};
 use crate::program;
 use crate::protocol::{DeviceRates, Sample};
 use crate::session::Places;
@@ -157,6 +157,8 @@ pub struct Records {
     pub notes: Arc<BTreeMap<String, String>>,
     /// The measured rates of the devices of the session's machine.
     pub rates: Vec<Arc<DeviceRates>>,
+    /// Its measures of one's own.
+    pub own_measures: Arc<[OwnMeasure]>,
 }
 
 impl Records {

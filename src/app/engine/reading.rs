@@ -48,6 +48,7 @@ pub(super) fn unsummarised(folder: &Path, reader: &Reader) -> Result<Records, St
         plans,
         notes: Arc::new(run_notes(folder)?),
         rates: reader.rates()?,
+        own_measures: reader.own_measures()?,
         ..Records::default()
     };
     Ok(records.folded())

@@ -6,6 +6,7 @@ mod effect_rows;
 mod levels_menu;
 mod lines;
 mod marks;
+mod measures_menu;
 mod metrics;
 mod next_step;
 mod paper;
@@ -39,6 +40,7 @@ use crate::app::task::{choose_session, on_thread};
 use crate::app::theme::{GRID, palette};
 use crate::app::widgets::{main_button, muted, strong, text_width};
 use crate::figure::{Chart, Comparison, Form, Format, Geometry, Study, baseline_name, capitalised, render};
+use crate::plan::{Key, OwnMeasure};
 use marks::Marks;
 use picture::Picture;
 
@@ -65,6 +67,10 @@ pub enum CompareCommand {
     SaveStudy(String),
     /// Delete the saved study with this name.
     DeleteStudy(String),
+    /// Save a measure of one's own in the session.
+    SaveMeasure(Box<OwnMeasure>),
+    /// Delete the measure of one's own that has this key.
+    DeleteMeasure(Key),
     /// Show this kind of chart.
     Form(Form),
     /// Show the verdicts on the papers' claims in place of charts and table, or not.
@@ -264,6 +270,8 @@ impl Executes for CompareScreen {
             CompareCommand::Study(study) => (self.held, self.study, self.claims) = (None, *study, false),
             CompareCommand::SaveStudy(name) => self.save_study(&name, desk),
             CompareCommand::DeleteStudy(name) => study_menu::delete_study(&name, desk),
+            CompareCommand::SaveMeasure(measure) => measures_menu::save_measure(*measure, desk),
+            CompareCommand::DeleteMeasure(key) => measures_menu::delete_measure(&key, desk),
             CompareCommand::Form(form) => (self.claims, self.study.form) = (false, form),
             CompareCommand::Claims(show) => {
                 self.stale |= show && !self.claims;

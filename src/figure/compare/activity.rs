@@ -51,7 +51,13 @@ pub(super) fn activity(scene: &Scene) -> Chart {
             };
             let interval = Some(Interval { low: one.start_s, high: one.end_s });
             let value = Value { median: one.start_s, interval, n: 1, method: Method::One };
-            series[place].points.push(Point { x: row as f64, value, ratio: None, cell: Some(cell.key()) });
+            series[place].points.push(Point {
+                x: row as f64,
+                across: None,
+                value,
+                ratio: None,
+                cell: Some(cell.key()),
+            });
         }
         let title = if settings.is_empty() { String::new() } else { name_of(cell, &settings) };
         chart.panels.push(Panel { title, series });

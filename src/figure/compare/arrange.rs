@@ -19,6 +19,8 @@ pub struct Arrangement {
     pub columns: Option<Setting>,
     /// Bars within a group, or lines within a panel.
     pub colour: Option<Setting>,
+    /// The factor on the x axis, in the form `scatter`.
+    pub across: Option<Setting>,
     /// The other settings that differ: they are part of the names of rows or lines, so that all cells stay separate.
     pub rest: Vec<Setting>,
 }
@@ -49,12 +51,16 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
         Place::Setting(key) => all.iter().find(|setting| setting.key == key.as_str()).cloned(),
         Place::Auto | Place::Nothing => None,
     };
-    let is_line = matches!(study.form, Form::Loss | Form::Scaling | Form::Roofline);
+    let is_line = matches!(study.form, Form::Loss | Form::Scaling | Form::Roofline | Form::Scatter);
     let mut rows = if is_line { None } else { chosen(&study.rows) };
     let mut columns = chosen(&study.columns);
     let mut colour = if study.form == Form::Memory { None } else { chosen(&study.colour) };
     // The number of GPUs is the x axis of scaling.
-    let is_x = |setting: &Setting| study.form == Form::Scaling && setting.key == GPUS;
+    let is_x = |setting: &Setting| match study.form {
+        Form::Scaling => setting.key == GPUS,
+        Form::Scatter => setting.key == study.shown_across(),
+        _ => false,
+    };
     columns = columns.filter(|setting| !is_x(setting));
     colour = colour.filter(|setting| !is_x(setting));
     let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).cloned().collect();
@@ -99,7 +105,8 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
             free.push(gpus);
         }
     }
-    Arrangement { rows, columns, colour, rest: free }
+    let across = all.iter().find(|setting| study.form == Form::Scatter && is_x(setting)).cloned();
+    Arrangement { rows, columns, colour, across, rest: free }
 }
 
 /// Whether all cells that have a setting have the same level, and other cells lack the setting.

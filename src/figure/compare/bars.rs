@@ -153,7 +153,7 @@ fn add(
     let series = panel_of(&mut chart.panels, scene.panel_name(cell)).series_of(name, |_| look);
     if let Some(value) = scene.value(row, metric) {
         let value = scaled(value, shown_measure(scene, metric).2);
-        series.points.push(Point { x, value, ratio, cell: Some(cell.key()) });
+        series.points.push(Point { x, across: None, value, ratio, cell: Some(cell.key()) });
     }
 }
 

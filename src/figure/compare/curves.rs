@@ -88,7 +88,7 @@ fn lines(scene: &Scene, key: &str, over: Over) -> Lines {
         };
         let points = points.into_iter().map(|(x, value)| {
             let value = scaled(value, factor);
-            Point { x, value, ratio: None, cell: Some(cell.key()) }
+            Point { x, across: None, value, ratio: None, cell: Some(cell.key()) }
         });
         lines.add(scene, cell, &[], points.collect());
     }

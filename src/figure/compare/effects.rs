@@ -201,7 +201,7 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
             // An interaction of two factors has the colour of neither.
             _ => Look::Grey,
         };
-        let points = vec![Point { x: row as f64, value: effect.value, ratio: None, cell: None }];
+        let points = vec![Point { x: row as f64, across: None, value: effect.value, ratio: None, cell: None }];
         // The same name as in the table.
         panel.series.push(Series { points, ..Series::measured(name(effect), look) });
     }
@@ -271,7 +271,7 @@ fn interaction(scene: &Scene, metric: &str, (first, second): &(Setting, Setting)
         let change = Change { setting: second.clone(), base: mean.second.clone(), level: mean.second.clone() };
         let series = panel.series_of(name, |place| look(scene.study, &change, place));
         let value: Value = scaled(mean.value, factor);
-        series.points.push(Point { x, value, ratio: None, cell: None });
+        series.points.push(Point { x, across: None, value, ratio: None, cell: None });
     }
     chart
 }

@@ -30,7 +30,7 @@ pub(super) fn map(scene: &Scene) -> Chart {
         let title = format!("{}{rest}", chart.title);
         let series = panel_of(&mut chart.panels, title).series_of(down, |_| Look::Place(0));
         let value = scaled(value, factor);
-        series.points.push(Point { x, value, ratio: None, cell: Some(cell.key()) });
+        series.points.push(Point { x, across: None, value, ratio: None, cell: Some(cell.key()) });
     }
     chart
 }

@@ -32,7 +32,7 @@ fn metrics(scene: &Scene, metric_unit: MetricUnit) -> Chart {
             let values: Vec<f64> =
                 finished(cell).filter_map(|run| value(run, kind.key, metric_unit, &study.metrics)).collect();
             let value = summarise(&values)?;
-            Some(Point { x: row as f64, value, ratio: None, cell: Some(cell.key()) })
+            Some(Point { x: row as f64, across: None, value, ratio: None, cell: Some(cell.key()) })
         };
         let points = scene.cells.iter().enumerate().filter_map(point).collect();
         Series { points, ..Series::measured(kind.name, Look::Place(place)) }

@@ -116,6 +116,7 @@ fn chart(
         };
         let point = Point {
             x: across.median * factor(x),
+            across: None,
             value: scaled(value, factor(y)),
             ratio: None,
             cell: Some(cell.key()),
@@ -150,8 +151,13 @@ fn front_line(scene: &Scene, series: &[Series], y: &str) -> Option<Series> {
     let on: Vec<bool> = front(&respects);
     let mut steps: Vec<&Point> = points.into_iter().zip(on).filter(|(_, on)| *on).map(|(point, _)| point).collect();
     steps.sort_by(|a, b| a.x.total_cmp(&b.x));
-    let corner =
-        |x: f64, point: &Point| Point { x, value: Value { interval: None, ..point.value }, ratio: None, cell: None };
+    let corner = |x: f64, point: &Point| Point {
+        x,
+        across: None,
+        value: Value { interval: None, ..point.value },
+        ratio: None,
+        cell: None,
+    };
     let mut line: Vec<Point> = Vec::new();
     for pair in steps.windows(2) {
         line.extend([corner(pair[0].x, pair[0]), corner(pair[1].x, pair[0])]);

@@ -33,7 +33,7 @@ pub(super) fn parts(scene: &Scene) -> Vec<Chart> {
         categories.push(if settings.is_empty() { String::new() } else { name_of(cell, &settings) });
         for (series, part) in series.iter_mut().zip([medians.0, medians.1]) {
             let value = Value { interval: None, method: Method::One, ..part };
-            series.points.push(Point { x, value, ratio: None, cell: Some(cell.key()) });
+            series.points.push(Point { x, across: None, value, ratio: None, cell: Some(cell.key()) });
         }
     }
     let note = "Both parts are means over the steady steps of the slowest rank. While steps are queued ahead, the device may work \

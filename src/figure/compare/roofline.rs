@@ -37,7 +37,7 @@ pub(super) fn roofline(scene: &Scene) -> Vec<Chart> {
         let Some((x, value)) = scene.value(row, AXES[0]).zip(scene.value(row, AXES[1])) else { continue };
         let x = x.median * intensity.2;
         places.push(x);
-        let point = Point { x, value: scaled(value, rate.2), ratio: None, cell: Some(cell.key()) };
+        let point = Point { x, across: None, value: scaled(value, rate.2), ratio: None, cell: Some(cell.key()) };
         lines.add(scene, cell, &[], vec![point]);
     }
     let mut notes: Vec<String> = lines.note().into_iter().collect();
@@ -115,6 +115,7 @@ fn drawn(roofs: &[Roof], (low, high): (f64, f64), factor: f64) -> Vec<Series> {
     };
     let point = |x: f64, y: f64| Point {
         x,
+        across: None,
         value: Value { median: y * factor, interval: None, n: 0, method: Method::One },
         ratio: None,
         cell: None,

@@ -40,7 +40,7 @@ pub(super) fn scaling(scene: &Scene) -> Vec<Chart> {
     cells.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     for (x, row, cell) in &cells {
         let value = scene.value(*row, metric).map(|value| scaled(value, factor));
-        let point = value.map(|value| Point { x: *x, value, ratio: None, cell: Some(cell.key()) });
+        let point = value.map(|value| Point { x: *x, across: None, value, ratio: None, cell: Some(cell.key()) });
         lines.add(scene, cell, &[GPUS], point.into_iter().collect());
     }
     let mut notes: Vec<String> = lines.note().into_iter().collect();
@@ -82,7 +82,7 @@ fn efficiency(scene: &Scene, ideal: Scaling, cells: &[(f64, usize, &Cell)]) -> C
         let lost = if ideal == Scaling::Constant { 1.0 } else { fewest / x };
         let value =
             over_baseline(cell, Some(base), measure_key, scene.intervals).map(|ratio| scaled(ratio, 100.0 * lost));
-        let point = value.map(|value| Point { x: *x, value, ratio: None, cell: Some(cell.key()) });
+        let point = value.map(|value| Point { x: *x, across: None, value, ratio: None, cell: Some(cell.key()) });
         lines.add(scene, cell, &[GPUS], point.into_iter().collect());
     }
     let (low, high) = cells.iter().fold((f64::MAX, 0.0_f64), |(low, high), cell| (low.min(cell.0), high.max(cell.0)));
@@ -125,6 +125,7 @@ fn add_ideal(series: &mut Vec<Series>, ideal: Scaling) {
 
 fn ideal_series(name: &str, look: Look, points: Vec<(f64, f64)>) -> Series {
     let value = |median: f64| Value { median, interval: None, n: 0, method: Method::One };
-    let points = points.into_iter().map(|(x, y)| Point { x, value: value(y), ratio: None, cell: None }).collect();
+    let points =
+        points.into_iter().map(|(x, y)| Point { x, across: None, value: value(y), ratio: None, cell: None }).collect();
     Series { role: Role::Ideal, points, ..Series::measured(name, look) }
 }

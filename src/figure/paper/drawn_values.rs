@@ -29,6 +29,12 @@ pub struct DrawnPoint {
     pub series: String,
     /// Its position on the x axis: a category or a number.
     pub x: String,
+    /// The low end of the interval of that position, if it is a measure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x_low: Option<f64>,
+    /// Its high end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x_high: Option<f64>,
     /// The median.
     pub value: f64,
     /// The interval's low end.
@@ -51,6 +57,8 @@ impl DrawnChart {
                     panel: panel.title.clone(),
                     series: series.name.clone(),
                     x: place(&chart.x, point.x),
+                    x_low: point.across.map(|ends| ends.low),
+                    x_high: point.across.map(|ends| ends.high),
                     value: point.value.median,
                     low: point.value.interval.map(|ends| ends.low),
                     high: point.value.interval.map(|ends| ends.high),

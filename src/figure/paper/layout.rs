@@ -565,8 +565,12 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
             (Side::Numbers(values()), names(&chart.x))
         }
         Geometry::Scatter => {
-            let places =
-                chart.series().flat_map(|series| &series.points).map(|point| point.x).filter(|x| x.is_finite());
+            let positive = chart.x.scale == Scale::Log;
+            let ends = |point: &Point| {
+                let ends = point.across.map_or([point.x; 2], |ends| [ends.low, ends.high]);
+                [point.x, ends[0], ends[1]].into_iter().filter(move |x| x.is_finite() && (!positive || *x > 0.0))
+            };
+            let places = chart.series().flat_map(|series| &series.points).flat_map(ends);
             let least = if reach(chart, &chart.x) == Reach::FromZero { 0.0 } else { f64::INFINITY };
             let ends = places.fold((least, f64::NEG_INFINITY), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
             (Side::Numbers(values()), Side::Numbers(Ruler::new(&chart.x, ends, reach(chart, &chart.x), 5)))
@@ -599,6 +603,7 @@ fn sides(chart: &Chart, page: &Page) -> (Side, Side) {
 fn reach(chart: &Chart, axis: &crate::figure::Axis) -> Reach {
     match chart.geometry {
         Geometry::Lines | Geometry::Strip => Reach::Free,
+        _ if axis.is_free => Reach::Free,
         // Means that are compared as ratios need ticks on both sides.
         Geometry::Profile if axis.scale == Scale::Log => Reach::Enclosing,
         Geometry::Profile => Reach::Free,
@@ -615,7 +620,7 @@ pub(super) fn begins_at_zero(chart: &Chart, axis: &crate::figure::Axis) -> bool 
 /// The range of an axis of values: the values, and room for what is drawn above them.
 pub(super) fn extent(chart: &Chart) -> (f64, f64) {
     // The names of roofs are above them.
-    let is_roofed = chart.geometry == Geometry::Scatter && reach(chart, &chart.y) == Reach::Free;
+    let is_roofed = chart.geometry == Geometry::Scatter && !chart.y.is_free && reach(chart, &chart.y) == Reach::Free;
     let (low, high) = span(chart);
     let high = if is_roofed { 2.0 * high } else { high };
     // Brackets and their text are above the marks.

@@ -132,6 +132,22 @@ impl Field<'_> {
         scene.path(segments, None, Some(Stroke::new(*colour, *width)));
     }
 
+    /// Draws the interval of a point's position with caps.
+    fn whisker_across(&self, scene: &mut Scene, point: &Point, cap: f64) {
+        let Some(ends) = point.across.filter(|ends| ends.low.is_finite() && ends.high.is_finite()) else { return };
+        let (low, high, y) = (self.x(ends.low), self.x(ends.high), self.y(point.value.median));
+        let line = |x: f64, y: f64| Segment::Line(x, y);
+        let segments = vec![
+            Segment::Move(low, y),
+            line(high, y),
+            Segment::Move(low, y - cap),
+            line(low, y + cap),
+            Segment::Move(high, y - cap),
+            line(high, y + cap),
+        ];
+        scene.path(segments, None, Some(Stroke::new(INK, 0.6)));
+    }
+
     /// Records that an area is the mark of a point of a series of this panel.
     fn mark(&self, scene: &mut Scene, (panel, series, point): (&Panel, &Series, &Point), area: Area) {
         let place = (panel.series.element_offset(series), series.points.element_offset(point));
@@ -514,8 +530,12 @@ fn heat(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     }
 }
 
-/// Draws measured points together with a front or with roofs.
+/// With more points than this in a panel, each is a small square without an edge: other signs could not be told apart, and take longer.
+const DENSE: usize = 2000;
+
+/// Draws measured points together with a front, with roofs or with fitted laws.
 fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
+    let is_dense = panel.series.iter().map(|series| series.points.len()).sum::<usize>() > DENSE;
     let ideal = panel.series.iter().filter(|series| series.role == Role::Ideal);
     for series in ideal.chain(panel.series.iter().filter(|series| series.role == Role::Measured)) {
         let paint = field.paint(series);
@@ -535,8 +555,14 @@ fn scatter(scene: &mut Scene, field: &Field, panel: &Panel) {
             continue;
         }
         for point in sound(series).filter(|point| field.holds(point)) {
-            field.whisker(scene, field.x(point.x), &point.value, 1.8);
             let at = (field.x(point.x), field.y(point.value.median));
+            if is_dense {
+                scene.rectangle(&around(at, 0.9), Some((paint.line, 1.0)), None);
+                field.mark(scene, (panel, series, point), around(at, 0.9));
+                continue;
+            }
+            field.whisker_across(scene, point, 1.8);
+            field.whisker(scene, at.0, &point.value, 1.8);
             marker(scene, at, 2.2, &paint);
             field.mark(scene, (panel, series, point), around(at, 2.2));
         }

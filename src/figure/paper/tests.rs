@@ -266,7 +266,13 @@ fn number() -> impl Strategy<Value = f64> {
 fn point(places: usize) -> impl Strategy<Value = Point> {
     (0..places, number(), prop::option::of((number(), number()))).prop_map(|(x, median, interval)| {
         let interval = interval.map(|(a, b)| Interval { low: a.min(b), high: a.max(b) });
-        Point { x: x as f64, value: Value { median, interval, n: 3, method: Method::Range }, ratio: None, cell: None }
+        Point {
+            x: x as f64,
+            across: None,
+            value: Value { median, interval, n: 3, method: Method::Range },
+            ratio: None,
+            cell: None,
+        }
     })
 }
 
@@ -514,7 +520,7 @@ proptest! {
         geometry in 0usize..GEOMETRIES.len(),
     ) {
         let names: Vec<String> = middles.into_iter().map(|middle| format!("{start}{middle}{end}")).collect();
-        let point = |place: usize| Point { x: place as f64, value: Value { median: 1.0, interval: None, n: 1, method: Method::One }, ratio: None, cell: None };
+        let point = |place: usize| Point { x: place as f64, across: None, value: Value { median: 1.0, interval: None, n: 1, method: Method::One }, ratio: None, cell: None };
         let series = names.iter().enumerate().map(|(place, name)| Series { points: vec![point(place)], ..Series::measured(name.clone(), Look::Place(place)) });
         let axis = Axis { categories: names.clone(), ..Axis::new("", "") };
         let chart = Chart {

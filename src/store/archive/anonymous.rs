@@ -179,7 +179,11 @@ impl Pseudonyms {
         line.logs.clear();
         match &mut line.decision {
             // These are free text, or contain names that are replaced here.
-            Decision::StudySaved { .. } | Decision::StudyDeleted { .. } | Decision::Noted { .. } => Some(Vec::new()),
+            Decision::StudySaved { .. }
+            | Decision::StudyDeleted { .. }
+            | Decision::MeasureSaved { .. }
+            | Decision::MeasureDeleted { .. }
+            | Decision::Noted { .. } => Some(Vec::new()),
             Decision::PlanAdded { name, toml, workloads, .. } => {
                 let specs = std::mem::take(workloads).into_iter().filter_map(|spec| serde_json::from_value(spec).ok());
                 self.brought = specs.map(Arc::new).collect();
@@ -199,14 +203,14 @@ impl Pseudonyms {
         }
     }
 
-    /// The text of a plan without its studies and constraints; empty if it is not a plan.
+    /// The text of a plan without its studies, measures and constraints; empty if it is not a plan.
     fn plan_text(&mut self, text: &str, name: &str) -> String {
         if Plan::parse_with(text, name, &self.brought).is_err() {
             return String::new();
         }
         let Ok(Tree::Object(mut fields)) = toml::from_str(text) else { return String::new() };
-        // Both are filters that contain names which are replaced here.
-        fields.retain(|(key, _)| key != "study" && key != "constraint");
+        // They contain names which are replaced here.
+        fields.retain(|(key, _)| !["study", "constraint", "measures"].contains(&key.as_str()));
         toml::to_string(&self.plan_value(Tree::Object(fields))).unwrap_or_default()
     }
 

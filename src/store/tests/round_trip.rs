@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fixture::*;
-use crate::plan::RunState;
+use crate::plan::{OwnMeasure, RunState};
 use crate::protocol::{
     Device, DeviceRates, Environment, Event, Evidence, FailureKind, Phase, Placement, RankPlace, Rate,
 };
@@ -213,6 +213,26 @@ fn saved_studies_come_back_as_the_journal_last_said_also_from_a_rebuilt_index() 
     drop(store);
     rebuild(&path, &mut |_, _| {}).unwrap();
     assert_eq!(Reader::open(&path).unwrap().studies().unwrap(), expected);
+}
+
+#[test]
+fn own_measures_come_back_as_the_journal_last_said_with_each_run_also_from_a_rebuilt_index() {
+    let (_folder, store) = session();
+    let path = store.folder().to_owned();
+    store.decide(queued("r1")).unwrap();
+    let saved = |key: &str, formula: &str| Decision::MeasureSaved { measure: OwnMeasure::new(key, formula) };
+    for decision in [saved("a", "step_time_s"), saved("b", "a / 2"), saved("a", "2 * step_time_s")] {
+        store.decide(decision).unwrap();
+    }
+    store.decide(Decision::MeasureDeleted { key: "b".into() }).unwrap();
+    store.flush().unwrap();
+    let expected = [OwnMeasure::new("a", "2 * step_time_s")];
+    assert_eq!(*store.reader().unwrap().own_measures().unwrap(), expected);
+    drop(store);
+    rebuild(&path, &mut |_, _| {}).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(*reader.own_measures().unwrap(), expected);
+    assert_eq!(*reader.run("r1").unwrap().unwrap().own_measures, expected);
 }
 
 #[test]

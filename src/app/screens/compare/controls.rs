@@ -8,6 +8,7 @@ use eframe::egui::{
     containers::menu::{MenuButton, MenuConfig},
 };
 
+use super::measures_menu::measures_menu_ui;
 use super::picture::Picture;
 use super::study_menu::study_menu_ui;
 use super::{CompareCommand, filter_id, levels_menu, metrics, recorded};
@@ -21,7 +22,7 @@ use crate::app::widgets::{
     card, check_ui, choice, cut_to, fields_on_cards, filter_field, muted, named, strong, text_field, text_width,
     together_ui,
 };
-use crate::figure::{Form, Over, Place, SettingLevels, Study, baseline_name, level_name};
+use crate::figure::{Comparison, Form, Law, Over, Place, SettingLevels, Study, baseline_name, level_name};
 
 /// Width of the arrow of a drop-down list, and of its widest text.
 const ARROW: f32 = 36.0;
@@ -223,7 +224,7 @@ pub fn top_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec
     if view.own.claims {
         return;
     }
-    arrangement_ui(ui, study, picture, commands);
+    arrangement_ui(ui, view, picture, commands);
     let baseline = picture.comparison.baseline.as_ref().filter(|_| study.form != Form::Metrics);
     if let Some((_, name)) = baseline.filter(|(_, name)| text_width(ui, name) + ARROW > MOST_CHOICE) {
         // The list is too narrow for the whole text.
@@ -231,7 +232,8 @@ pub fn top_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec
     }
 }
 
-fn arrangement_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<Command>) {
+fn arrangement_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
+    let study = &view.own.study;
     ui.horizontal_wrapped(|ui| {
         if study.form == Form::Metrics {
             metrics::metrics_ui(ui, study, commands);
@@ -245,6 +247,10 @@ fn arrangement_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut 
             if !picture.comparison.recorded.is_empty() {
                 recorded::recorded_ui(ui, study, &picture.comparison.recorded, commands);
             }
+            measures_menu_ui(ui, view, commands);
+        }
+        if study.form == Form::Scatter {
+            across_ui(ui, study, picture, commands);
         }
         if study.form == Form::Loss {
             choice_ui(ui, "Over", study.over.name(), |ui| {
@@ -392,6 +398,31 @@ fn measure_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<
             let chosen = if is_loss { study.measure == key } else { key.as_ref() == Some(shown) };
             if ui.selectable_label(chosen, name).clicked() {
                 edit::<CompareCommand>(commands, study, None, |study| study.show_measure(key));
+            }
+        }
+    });
+}
+
+/// Draws the x axis of two measures, and the law that is fitted.
+fn across_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<Command>) {
+    let Comparison { measures, settings, across, .. } = &picture.comparison;
+    let is_number = |levels: &&SettingLevels| levels.levels.iter().all(|(level, _)| level.as_number().is_some());
+    let factors =
+        settings.iter().filter(is_number).map(|levels| (&levels.setting.key, levels.setting.name.to_string()));
+    let mut options: Vec<(&str, String)> = factors.map(|(key, name)| (&**key, name)).collect();
+    options.extend(measures.iter().map(|(key, name)| (&**key, name.clone())));
+    let now = options.iter().find(|(key, _)| **across == **key).map_or(&**across, |(_, name)| name);
+    choice_ui(ui, "Over", now, |ui| {
+        for (key, name) in &options {
+            if ui.selectable_label(**across == **key, name).clicked() {
+                edit::<CompareCommand>(commands, study, None, |study| study.across = Some((*key).into()));
+            }
+        }
+    });
+    choice_ui(ui, "Law", study.law.name(), |ui| {
+        for &law in Law::ALL {
+            if ui.selectable_label(study.law == law, law.name()).on_hover_text(law.help()).clicked() {
+                edit::<CompareCommand>(commands, study, None, |study| study.law = law);
             }
         }
     });

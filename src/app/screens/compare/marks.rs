@@ -120,7 +120,10 @@ fn across((chart, _, _, point): Shown<'_>) -> String {
     if chart.geometry != Geometry::Scatter {
         return String::new();
     }
-    let value = format!("{} {} {}", chart.x.name, value_text::number(point.x), chart.x.unit);
+    let ends = point.across.map_or(String::new(), |ends| {
+        format!(" [{}, {}]", value_text::number(ends.low), value_text::number(ends.high))
+    });
+    let value = format!("{} {}{ends} {}", chart.x.name, value_text::number(point.x), chart.x.unit);
     format!(", {}", value.trim_end())
 }
 

@@ -28,10 +28,10 @@ impl CompareScreen {
     }
 }
 
-/// Why the session cannot save a study now; `None` if it can.
-fn cannot_save(desk: &Desk) -> Option<String> {
+/// Why the session cannot save a study or a measure now; `None` if it can.
+pub(super) fn cannot_save(desk: &Desk) -> Option<String> {
     match &desk.session {
-        None => Some("No session is open, and studies are saved in a session".to_owned()),
+        None => Some("No session is open, and studies and measures are saved in a session".to_owned()),
         Some(session) => session.read_only.clone(),
     }
 }

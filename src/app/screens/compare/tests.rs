@@ -26,6 +26,7 @@ mod charts;
 #[path = "../../../../tests/bench/many_runs.rs"]
 mod many_runs;
 mod metrics;
+mod own_measures;
 mod studies;
 
 fn records(folder: &str, runs: Vec<RunRecord>) -> Arc<Records> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use eframe::egui::Context;
 use poll_promise::Promise;
 
+use crate::analysis::check_measures;
 use crate::app::task::on_thread;
 use crate::figure::check_studies;
 use crate::foreign;
@@ -63,6 +64,7 @@ pub(super) fn dialog(purpose: Purpose, suggestion: &Path, context: &Context) -> 
 pub(super) fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, PathBuf), String>> {
     let read = |path: &Path| {
         let plan = Plan::read(path)?;
+        check_measures(&plan, &path.display().to_string())?;
         check_studies(&plan, &path.display().to_string())?;
         Ok::<_, PlanError>(plan)
     };

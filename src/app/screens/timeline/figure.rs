@@ -141,7 +141,7 @@ fn point(row: usize, from: i64, column_ns: f64, (low, high): (f64, f64)) -> Poin
     let at = |column: f64| (from as f64 + column * column_ns) / 1e9;
     let (low, high) = (at(low), at(high));
     let value = Value { median: low, interval: Some(Interval { low, high }), n: 1, method: Method::One };
-    Point { x: row as f64, value, ratio: None, cell: None }
+    Point { x: row as f64, across: None, value, ratio: None, cell: None }
 }
 
 /// Writes a chart with the width of a page.

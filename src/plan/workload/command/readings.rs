@@ -176,11 +176,7 @@ fn patterns(table: &Table, problems: &mut Problems) -> Vec<String> {
 fn measure(key: &str, table: &Table, problems: &mut Problems) -> DeclaredMeasure {
     table.check_keys(MEASURE_KEYS, &[], problems);
     let text = |key: &str, problems: &mut Problems| table.text(key, problems).map(|(_, text)| text.into());
-    let better = match table.choice("better", &["lower", "higher", "neither"], problems) {
-        Some("lower") => Better::Lower,
-        Some("higher") => Better::Higher,
-        _ => Better::Neither,
-    };
+    let better = Better::read(table, problems);
     DeclaredMeasure {
         key: key.into(),
         name: text("name", problems).unwrap_or_else(|| key.into()),
@@ -242,10 +238,8 @@ pub(in crate::plan) fn write(spec: &ReadingsSpec, measures: &[DeclaredMeasure], 
         if !unit.is_empty() {
             put("unit", (&**unit).into());
         }
-        match better {
-            Better::Lower => put("better", "lower".into()),
-            Better::Higher => put("better", "higher".into()),
-            Better::Neither => {}
+        if *better != Better::Neither {
+            put("better", better.name().into());
         }
         if *on_speed {
             put("on_speed", true.into());

@@ -1,0 +1,79 @@
+//! Changes of a session's list of measures of one's own: what they do to the list, and whether they can be made.
+
+use super::RunSummary;
+use super::own::{OwnOutcome, check_own};
+use crate::plan::{Formula, OwnMeasure, WorkloadSpec, workloads};
+
+/// Checks a measure that is to be added to the list of a session with these runs, or to replace the one of its key.
+///
+/// # Errors
+/// Its formula is wrong, runs report a reading under its key, or another measure of the list would become wrong.
+pub fn check_edit(runs: &[RunSummary], list: &[OwnMeasure], measure: &OwnMeasure) -> Result<OwnOutcome, String> {
+    let key = &measure.key;
+    let reports = |run: &&RunSummary| run.value(key).is_some() && run.measures.find(key).is_none();
+    if let Some(run) = runs.iter().find(reports) {
+        return Err(format!("run {} reports a reading {key}: choose another key", run.run));
+    }
+    let mut specs: Vec<&WorkloadSpec> = Vec::new();
+    for run in runs {
+        if !specs.iter().any(|known| **known == *run.workload) {
+            specs.push(&run.workload);
+        }
+    }
+    if specs.is_empty() {
+        specs.extend(workloads().iter().map(|spec| &**spec));
+    }
+    let check = |list: &[OwnMeasure], key: &str| check_own(specs.iter().copied(), list, key);
+    let edited = with_measure(list, measure);
+    let outcome = check(&edited, key).map_err(|error| error.to_string())?;
+    let broken = list.iter().filter(|other| other.key != *key).find_map(|other| {
+        let error = check(&edited, &other.key).err().filter(|_| check(list, &other.key).is_ok())?;
+        Some(format!("{} would no longer work: {error}", other.key))
+    });
+    broken.map_or(Ok(outcome), Err)
+}
+
+/// The list with a measure added, or in place of the one of its key.
+pub fn with_measure(list: &[OwnMeasure], measure: &OwnMeasure) -> Vec<OwnMeasure> {
+    let mut list = list.to_vec();
+    match list.iter_mut().find(|known| known.key == measure.key) {
+        Some(known) => *known = measure.clone(),
+        None => list.push(measure.clone()),
+    }
+    list
+}
+
+/// A measure of a list whose formula names this one.
+pub fn needs_measure<'a>(list: &'a [OwnMeasure], key: &str) -> Option<&'a OwnMeasure> {
+    let names = |other: &OwnMeasure| {
+        Formula::parse(&other.formula).is_ok_and(|other| other.names().iter().any(|name| ***name == *key))
+    };
+    list.iter().find(|other| *other.key != *key && names(other))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::analysis::{fixture, summarise_run};
+
+    #[test]
+    fn an_edit_is_refused_if_it_breaks_another_measure_or_hides_a_reading() {
+        let mut record = fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), 1, 0.1);
+        let reading = record.ranks[0].readings[0].clone();
+        record.ranks[0].readings.push(crate::store::ReadingRecord { key: "perplexity".into(), ..reading });
+        let runs = [summarise_run(&record)];
+        let list = [OwnMeasure::new("rate", "throughput"), OwnMeasure::new("faster", "rate + throughput")];
+        let edit = |key: &str, formula: &str| check_edit(&runs, &list, &OwnMeasure::new(key, formula));
+        assert!(edit("rate", "throughput / 2").is_ok());
+        let broken = edit("rate", "step_time_s").unwrap_err();
+        assert!(broken.starts_with("faster would no longer work: character 8: rate has the unit s"), "{broken}");
+        let cycle = edit("rate", "faster").unwrap_err();
+        assert!(cycle.contains("its own formula is wrong") || cycle.contains("needs"), "{cycle}");
+        let hidden = edit("perplexity", "2 * throughput").unwrap_err();
+        assert_eq!(hidden, format!("run {} reports a reading perplexity: choose another key", runs[0].run));
+        assert_eq!(needs_measure(&list, "rate").unwrap().key, "faster".into());
+        assert!(needs_measure(&list, "faster").is_none());
+        assert_eq!(with_measure(&list, &OwnMeasure::new("rate", "1 s"))[0].formula, "1 s");
+    }
+}

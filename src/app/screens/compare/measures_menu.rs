@@ -1,0 +1,177 @@
+//! The menu of measures of one's own: a list to edit and delete, and a field for a formula, which is checked as it is typed.
+
+use eframe::egui::{
+    Button, Grid, Id, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
+    containers::menu::{MenuButton, MenuConfig},
+};
+
+use super::study_menu::cannot_save;
+use super::{CompareCommand, View};
+use crate::analysis::{Better, check_edit, needs_measure};
+use crate::app::command::{Command, ScreenName};
+use crate::app::deliberate;
+use crate::app::desk::{Deed, Desk, Inverse};
+use crate::app::theme::{GRID, palette};
+use crate::app::widgets::{choice, fields_on_cards, muted, named, text_field};
+use crate::conduct::Order;
+use crate::plan::{Key, OwnMeasure};
+
+/// A measure that is being typed, and what came of its last check.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Draft {
+    key: String,
+    formula: String,
+    name: String,
+    unit: String,
+    better: Better,
+    /// The unit of its values, or what is wrong with it; `None` before the first check.
+    checked: Option<Result<String, String>>,
+}
+
+impl Draft {
+    fn of(measure: &OwnMeasure) -> Self {
+        Self {
+            key: measure.key.to_string(),
+            formula: measure.formula.clone(),
+            name: measure.name.clone().unwrap_or_default(),
+            unit: measure.unit.clone().unwrap_or_default(),
+            better: measure.better,
+            checked: None,
+        }
+    }
+
+    fn measure(&self) -> OwnMeasure {
+        let some = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let (name, unit) = (some(&self.name), some(&self.unit));
+        OwnMeasure { name, unit, better: self.better, ..OwnMeasure::new(self.key.trim(), self.formula.trim()) }
+    }
+}
+
+/// Saves a measure of one's own in the session; this can be undone.
+pub(super) fn save_measure(measure: OwnMeasure, desk: &mut Desk) {
+    if let Err(reason) = check_edit(&desk.records.summaries, &desk.records.own_measures, &measure) {
+        return desk.problem(ScreenName::COMPARE, format!("saving the measure {}: {reason}", measure.key));
+    }
+    let before = desk.records.own_measures.iter().find(|known| known.key == measure.key).cloned();
+    let inverse = before.map_or_else(|| Order::DeleteMeasure(measure.key.clone()), Order::SaveMeasure);
+    let what = format!("The measure {:?} was saved", &*measure.key);
+    desk.order_to_undo(Deed {
+        what,
+        orders: vec![Order::SaveMeasure(measure)],
+        inverse: vec![Inverse::Order(inverse)],
+    });
+}
+
+/// Deletes a measure of one's own; this can be undone.
+pub(super) fn delete_measure(key: &Key, desk: &mut Desk) {
+    let Some(before) = desk.records.own_measures.iter().find(|known| known.key == *key).cloned() else { return };
+    if let Some(other) = needs_measure(&desk.records.own_measures, key) {
+        let message =
+            format!("deleting the measure {key}: {} is computed from it: change or delete that first", other.key);
+        return desk.problem(ScreenName::COMPARE, message);
+    }
+    let what = format!("The measure {:?} was deleted", &**key);
+    let inverse = vec![Inverse::Order(Order::SaveMeasure(before))];
+    desk.order_to_undo(Deed { what, orders: vec![Order::DeleteMeasure(key.clone())], inverse });
+}
+
+/// Draws the menu.
+pub(super) fn measures_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
+    let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
+    let (response, _) = MenuButton::new("Own measures ⏷").config(config).ui(ui, |ui| {
+        ui.set_min_width(420.0);
+        ui.set_max_width(520.0);
+        fields_on_cards(ui);
+        let id = Id::unique("own-measure");
+        // The texts being typed are local and are stored in egui's own memory.
+        let mut draft: Draft = ui.data(|data| data.get_temp(id)).unwrap_or_default();
+        let own = &view.records.own_measures;
+        if own.is_empty() {
+            ui.label(muted(ui, "A measure of your own is computed from others, for all runs of the session."));
+        }
+        ScrollArea::vertical().max_height(220.0).show(ui, |ui| {
+            for measure in own.iter() {
+                own_ui(ui, view, measure, &mut draft, commands);
+            }
+        });
+        ui.separator();
+        draft_ui(ui, view, &mut draft, commands);
+        ui.data_mut(|data| data.insert_temp(id, draft));
+    });
+    response.widget_info(|| named("Own measures"));
+    response
+        .on_hover_text("Add a measure that is computed from others, such as throughput / power_w; edit or delete one");
+}
+
+fn own_ui(ui: &mut Ui, view: View<'_>, measure: &OwnMeasure, draft: &mut Draft, commands: &mut Vec<Command>) {
+    ui.horizontal(|ui| {
+        let delete = ui.add_enabled(cannot_save(view.desk).is_none(), Button::new("✗").small());
+        let delete = delete.on_hover_text("Delete this measure; the notice can restore it");
+        delete.widget_info(|| named(&format!("Delete measure {}", measure.key)));
+        if deliberate::clicked(&delete, ("delete measure", &measure.key)) {
+            commands.push(Command::from(CompareCommand::DeleteMeasure(measure.key.clone())));
+        }
+        let text = format!("{} = {}", measure.key, measure.formula);
+        let edit = ui.selectable_label(draft.key == *measure.key, text).on_hover_text("Edit this measure");
+        edit.widget_info(|| named(&format!("Edit measure {}", measure.key)));
+        if edit.clicked() {
+            *draft = Draft::of(measure);
+        }
+    });
+}
+
+fn draft_ui(ui: &mut Ui, view: View<'_>, draft: &mut Draft, commands: &mut Vec<Command>) {
+    let before = draft.clone();
+    let width = 320.0;
+    Grid::new("own-measure-fields").num_columns(2).spacing([GRID, GRID]).show(ui, |ui| {
+        let line = |ui: &mut Ui, name: &str, text: &mut String, hint: &str| {
+            ui.label(muted(ui, name));
+            let field = ui.add(text_field(text, hint, width));
+            field.widget_info(|| WidgetInfo::labeled(Role::TextInput, true, format!("{name} of the measure")));
+            ui.end_row();
+        };
+        line(ui, "Key", &mut draft.key, "tokens_per_joule");
+        line(ui, "Formula", &mut draft.formula, "throughput / power_w");
+        line(ui, "Name", &mut draft.name, "made from the key");
+        line(ui, "Unit", &mut draft.unit, "the one that the formula has");
+        ui.label(muted(ui, "Better"));
+        choice(ui, "Better values", draft.better.name(), 120.0, |ui| {
+            for better in [Better::Neither, Better::Higher, Better::Lower] {
+                ui.selectable_value(&mut draft.better, better, better.name());
+            }
+        });
+        ui.end_row();
+    });
+    let is_empty = draft.key.trim().is_empty() || draft.formula.trim().is_empty();
+    let measure = draft.measure();
+    if is_empty {
+        draft.checked = None;
+    } else if draft.checked.is_none()
+        || (Draft { checked: None, ..before.clone() }) != (Draft { checked: None, ..draft.clone() })
+    {
+        let checked = check_edit(&view.records.summaries, &view.records.own_measures, &measure);
+        draft.checked = Some(checked.map(|outcome| outcome.measure.unit));
+    }
+    match &draft.checked {
+        Some(Err(reason)) => drop(ui.colored_label(palette(ui.visuals()).warning, reason)),
+        Some(Ok(unit)) if unit.is_empty() => drop(ui.label(muted(ui, "A number without a unit"))),
+        Some(Ok(unit)) => drop(ui.label(muted(ui, format!("Unit: {unit}")))),
+        None => {
+            let help = "Names of measures and of factors that are numbers, numbers with units (24 GB), + − × ÷ ( ), min, max, sqrt, log2";
+            ui.label(muted(ui, help));
+        }
+    }
+    let cannot = cannot_save(view.desk);
+    let can = cannot.is_none() && matches!(draft.checked, Some(Ok(_)));
+    let is_known = view.records.own_measures.iter().any(|known| known.key == measure.key);
+    let save = ui.add_enabled(can, Button::new(if is_known { "Replace" } else { "Add" }));
+    save.widget_info(|| WidgetInfo::labeled(Role::Button, can, "Save measure"));
+    let save = match &cannot {
+        Some(reason) => save.on_disabled_hover_text(reason),
+        None => save.on_hover_text("Keeps it in the session; all of its runs have it at once"),
+    };
+    if can && save.clicked() {
+        commands.push(Command::from(CompareCommand::SaveMeasure(Box::new(measure))));
+        *draft = Draft::default();
+    }
+}

@@ -1,0 +1,108 @@
+//! Measures of one's own: typed, checked, saved, shown for runs that are there already, and deleted.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::app::engine::Engine;
+use crate::conduct::Order;
+use crate::plan::{OwnMeasure, Plan};
+use crate::store::Reader;
+
+fn type_into(harness: &mut Harness<'_, Screened>, field: &str, text: &str) {
+    harness.get_by_label(field).focus();
+    harness.run();
+    harness.get_by_label(field).type_text(text);
+    harness.run();
+}
+
+#[test]
+fn a_formula_is_checked_as_it_is_typed_and_can_be_saved_once_it_is_right() {
+    let mut harness = harness(state_of(records("s", small())), [1280.0, 800.0]);
+    harness.get_by_label("Own measures").click();
+    harness.run();
+    type_into(&mut harness, "Key of the measure", "per_gpu");
+    type_into(&mut harness, "Formula of the measure", "thruput");
+    harness.get_by_label("character 1: unknown measure \"thruput\"; did you mean \"throughput\"?");
+    assert!(harness.get_by_label("Save measure").accesskit_node().is_disabled());
+    type_into(&mut harness, "Formula of the measure", " + 1");
+    type_into(&mut harness, "Formula of the measure", "");
+    harness.get_by_label("Formula of the measure").focus();
+    harness.key_press_modifiers(Modifiers::COMMAND, eframe::egui::Key::A);
+    harness.run();
+    harness.get_by_label("Formula of the measure").type_text("throughput / gpus");
+    harness.run();
+    harness.get_by_label("Unit: images/s");
+    harness.get_by_label("Save measure").click();
+    let commands = asked(&mut harness);
+    let expected = OwnMeasure::new("per_gpu", "throughput / gpus");
+    assert_eq!(commands, [CompareCommand::SaveMeasure(Box::new(expected.clone()))]);
+    let requests = send(&mut harness.state_mut().state, commands[0].clone());
+    assert_eq!(requests, [Request::Order(Order::SaveMeasure(expected))]);
+}
+
+#[test]
+fn a_measure_of_ones_own_is_edited_and_deleted_unless_another_one_needs_it() {
+    let own: Arc<[OwnMeasure]> =
+        [OwnMeasure::new("rate", "throughput / 2"), OwnMeasure::new("per_watt", "rate / power_w")].into();
+    let runs = small().into_iter().map(|run| RunRecord { own_measures: Arc::clone(&own), ..run }).collect();
+    let records = Records { own_measures: Arc::clone(&own), ..Arc::unwrap_or_clone(records("s", runs)) };
+    let mut harness = harness(state_of(Arc::new(records)), [1280.0, 800.0]);
+    let state = &mut harness.state_mut().state;
+    change(state, |study| study.measures = vec!["throughput".into(), "rate".into()]);
+    let halves: Vec<_> = column(state, "Rate").iter().map(|text| text.starts_with("1280")).collect();
+    assert!(halves.contains(&true), "{:?}", column(state, "Rate"));
+    harness.run();
+    harness.get_by_label("Own measures").click();
+    harness.run();
+    harness.get_by_label("Edit measure rate").click();
+    harness.run();
+    harness.get_by_label("Unit: images/s");
+    let state = &mut harness.state_mut().state;
+    assert!(send(state, CompareCommand::DeleteMeasure("rate".into())).is_empty());
+    assert!(state.desk.problems.iter().any(|problem| problem.message.contains("per_watt is computed from it")));
+    let requests = send(state, CompareCommand::DeleteMeasure("per_watt".into()));
+    assert_eq!(requests, [Request::Order(Order::DeleteMeasure("per_watt".into()))]);
+}
+
+#[test]
+fn own_measures_go_through_the_conductor_to_the_journal_and_a_plans_come_with_its_launch() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = folder.path().join("session");
+    let engine = Engine::start(|| ());
+    let mut state = State::new(Settings::default());
+    state.desk.screen = ScreenName::COMPARE;
+    let until = |state: &mut State, what: &str, met: &dyn Fn(&State) -> bool| {
+        let start = Instant::now();
+        while !met(state) {
+            assert!(state.desk.problems.is_empty(), "{what}: {:?}", state.desk.problems);
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+            engine.events().into_iter().for_each(|event| state.take(event));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    engine.ask(Request::NewSession(session.clone()));
+    until(&mut state, "the session is open", &|state| state.desk.session.is_some());
+    let keys =
+        |state: &State| state.desk.records.own_measures.iter().map(|own| own.key.to_string()).collect::<Vec<_>>();
+    for (key, formula) in [("first", "throughput / 2"), ("second", "first / power_w")] {
+        let measure = Box::new(OwnMeasure::new(key, formula));
+        send(&mut state, CompareCommand::SaveMeasure(measure)).into_iter().for_each(|request| engine.ask(request));
+        until(&mut state, "it is saved", &|state| keys(state).last().is_some_and(|last| last == key));
+    }
+    let requests = send(&mut state, CompareCommand::DeleteMeasure("second".into()));
+    requests.into_iter().for_each(|request| engine.ask(request));
+    until(&mut state, "one is deleted", &|state| keys(state) == ["first"]);
+    engine.ask(Request::Order(Order::Pause(true)));
+    let text = "version = 1\n[measures]\nfirst = \"throughput\"\nthird = \"throughput / gpus\"\n";
+    let plan = Box::new(Plan::parse(text, "with measures").unwrap());
+    engine.ask(Request::Launch { plan, only_missing: false });
+    until(&mut state, "the plan's measure is there", &|state| keys(state) == ["first", "third"]);
+    engine.ask(Request::Order(Order::CancelAll));
+    until(&mut state, "nothing runs", &|state| !state.desk.queue.rows.is_empty() && !state.desk.queue.is_active());
+    drop(engine);
+    let reader = Reader::open(&session).unwrap();
+    let kept = reader.own_measures().unwrap();
+    assert_eq!(kept[0].formula, "throughput / 2", "one that was saved before is not replaced");
+    let runs = reader.runs().unwrap();
+    assert!(runs.iter().all(|run| run.own_measures == kept));
+}

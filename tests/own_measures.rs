@@ -1,0 +1,164 @@
+//! Measures of one's own on the command line: for a session that has run already, in tables, figures, exports and `diff`, from archives, and
+//! in plans. Those of two measures against each other, too.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+mod seeded;
+
+use seeded::{command, golden, succeed, text};
+
+fn stdout(home: &Path, session: &Path, arguments: &[&str]) -> String {
+    let (name, rest) = arguments.split_first().unwrap();
+    text(&succeed(command(home).arg(name).arg(session).args(rest)).stdout)
+}
+
+fn refused(home: &Path, session: &Path, arguments: &[&str]) -> String {
+    let (name, rest) = arguments.split_first().unwrap();
+    let output = command(home).arg(name).arg(session).args(rest).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_session_that_has_run_gets_a_measure_that_tables_exports_and_archives_have_until_it_is_deleted() {
+    let home = TempDir::new().unwrap();
+    let (home, session) = (home.path(), golden(home.path(), "gpu"));
+    let save = ["measure", "--save", "per_joule", "--formula", "throughput / power_w", "--better", "higher"];
+    let said = text(&succeed(command(home).arg("measure").arg(&session).args(&save[1..])).stderr);
+    assert!(said.contains("saved measure per_joule: images/J; 8 of 8 finished runs have it"), "{said}");
+    let list = stdout(home, &session, &["measure"]);
+    assert!(list.contains("per_joule") && list.contains("throughput / power_w"), "{list}");
+
+    let exported = stdout(home, &session, &["export", "--what", "runs", "--format", "csv"]);
+    let rows: Vec<Vec<&str>> = exported.lines().map(|line| line.split(',').collect()).collect();
+    let place = |name: &str| rows[0].iter().position(|column| *column == name).unwrap();
+    let (run, measure, unit, value) = (place("run"), place("measure"), place("unit"), place("value"));
+    let values = |key: &str| -> Vec<(String, f64)> {
+        let of_key = rows.iter().filter(|row| row[measure] == key);
+        of_key.map(|row| (row[run].to_owned(), row[value].parse().unwrap())).collect()
+    };
+    let own = values("per_joule");
+    assert_eq!(own.len(), 8);
+    for ((run, own), ((rate_run, rate), (_, power))) in
+        own.iter().zip(values("images_per_s").iter().zip(values("power_w")))
+    {
+        assert_eq!((run, *own), (rate_run, rate / power));
+    }
+    assert!(rows.iter().any(|row| row[measure] == "per_joule" && row[unit] == "images/J"));
+
+    let table = json(&stdout(home, &session, &["table", "--measure", "per_joule", "--format", "json"]));
+    let column = table["rows"][0]["per_joule"].clone();
+    let mut of_cell: Vec<f64> = own
+        .iter()
+        .map(|(_, value)| *value)
+        .filter(|value| (column["low"].as_f64().unwrap()..=column["high"].as_f64().unwrap()).contains(value))
+        .collect();
+    of_cell.sort_by(f64::total_cmp);
+    assert!(of_cell.len() >= 2, "{column}");
+    let figure = home.join("own.svg");
+    succeed(command(home).arg("figure").arg(&session).args(["--measure", "per_joule", "--out"]).arg(&figure));
+    assert!(std::fs::read_to_string(&figure).unwrap().contains("images/J"));
+
+    let archive = home.join("archive.zip");
+    succeed(command(home).args(["session", "export"]).arg(&session).arg("--out").arg(&archive));
+    let again = home.join("again");
+    succeed(command(home).args(["session", "import"]).arg(&archive).arg("--session").arg(&again));
+    assert_eq!(stdout(home, &again, &["measure"]), list, "an archive has the session's measures");
+
+    let needed = stdout_of_save(home, &session, "double", "2 * per_joule");
+    assert!(needed.contains("8 of 8 finished runs have it"), "{needed}");
+    let error = refused(home, &session, &["measure", "--delete", "per_joule"]);
+    assert!(error.contains("double is computed from it"), "{error}");
+    for key in ["double", "per_joule"] {
+        stdout(home, &session, &["measure", "--delete", key]);
+    }
+    let error = refused(home, &session, &["table", "--measure", "per_joule"]);
+    assert!(error.contains("unknown measure \"per_joule\""), "{error}");
+}
+
+fn stdout_of_save(home: &Path, session: &Path, key: &str, formula: &str) -> String {
+    let mut save = command(home);
+    text(&succeed(save.arg("measure").arg(session).args(["--save", key, "--formula", formula])).stderr)
+}
+
+#[test]
+fn wrong_formulas_are_refused_before_anything_is_saved_or_run() {
+    let home = TempDir::new().unwrap();
+    let (home, session) = (home.path(), golden(home.path(), "gpu"));
+    for (formula, expected) in [
+        ("throughput / powr_w", "character 14: unknown measure \"powr_w\"; did you mean \"power_w\"?"),
+        (
+            "power_w + step_time_s",
+            "power_w has the unit W, and step_time_s has the unit s: they must have the same unit",
+        ),
+        ("own", "a formula cannot need itself: own needs own"),
+        ("1 / (2 - 2)", "division by zero: (2 - 2) is 0"),
+        ("1 +", "character 4: the formula ends here"),
+    ] {
+        let error = refused(home, &session, &["measure", "--save", "own", "--formula", formula]);
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(!stdout(home, &session, &["measure"]).contains("| own "));
+    let plan = home.join("own.toml");
+    std::fs::write(&plan, "version = 1\n[measures]\nown = \"throughput / powr_w\"\n").unwrap();
+    for words in [["plan"].as_slice(), &["run", "--session", "never"]] {
+        let output = command(home).current_dir(home).args(words).arg(&plan).output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("own.toml:3: measures.own: character 14: unknown measure"), "{error}");
+    }
+    assert!(!home.join("never").exists());
+}
+
+#[test]
+fn diff_takes_a_measure_that_one_side_defines_and_refuses_two_meanings() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    let before = golden(home, "gpu");
+    let after = home.join("after");
+    seeded::copy(&before, &after);
+    let save = |session: &Path, formula: &str| {
+        let words = ["--save", "per_joule", "--better", "higher", "--formula", formula];
+        succeed(command(home).arg("measure").arg(session).args(words));
+    };
+    save(&before, "throughput / power_w");
+    let diff = || command(home).arg("diff").arg(&before).arg(&after).args(["--measure", "per_joule"]).output().unwrap();
+    let output = diff();
+    let table = text(&output.stdout);
+    assert!(
+        table.contains("Per joule, before (images/J)") && table.contains("1.00"),
+        "{table} {}",
+        text(&output.stderr)
+    );
+    save(&after, "throughput / power_w / 2");
+    let output = diff();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("one session computes it as throughput / power_w, another as"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn two_measures_make_a_figure_whose_file_has_the_intervals_of_both() {
+    let home = TempDir::new().unwrap();
+    let (home, session) = (home.path(), golden(home.path(), "gpu"));
+    let figure = home.join("scatter.svg");
+    let words = ["--form", "scatter", "--measure", "step_time_s", "--across", "power_w", "--out"];
+    succeed(command(home).arg("figure").arg(&session).args(words).arg(&figure));
+    let svg = std::fs::read_to_string(&figure).unwrap();
+    assert!(svg.contains("x_low") && svg.contains("Rank correlation"), "its data and its notes are in the file");
+    let error = refused(home, &session, &["figure", "--form", "scatter", "--across", "powr_w", "--out", "x.svg"]);
+    assert!(
+        error.contains("--across powr_w: no measure and no factor that is a number; did you mean \"power_w\"?"),
+        "{error}"
+    );
+}
