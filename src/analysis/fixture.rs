@@ -52,6 +52,7 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         tracer: Tracer::Off,
         mode: Mode::Full,
         checked: Default::default(),
+        design: None,
         trace: None,
         rates: Vec::new(),
         telemetry: TelemetryRecord {

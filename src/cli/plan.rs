@@ -14,7 +14,10 @@ use crate::dataset::{check_models, missing};
 use crate::figure::{check_studies, significant};
 use crate::launch::{expected_start, script};
 use crate::papers::preset_text;
-use crate::plan::{Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
+use crate::plan::{
+    Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, expand, missing_program, remarks,
+    resolved,
+};
 use crate::session::{Machine, Where};
 use crate::text_table::{Field, TextTable};
 
@@ -168,6 +171,25 @@ struct MatrixOut<'a> {
     invalid: Vec<InvalidOut<'a>>,
     merged: u64,
     runs: usize,
+    /// What the designs of blocks can tell apart; absent without designs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    designs: Vec<DesignOut>,
+}
+
+#[derive(Serialize)]
+struct DesignOut {
+    /// The block's number, from 1.
+    block: usize,
+    summary: String,
+    mixed: Vec<MixedOut>,
+    notes: Vec<String>,
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct MixedOut {
+    effect: String,
+    not_told_apart_from: String,
 }
 
 /// Reads a plan and checks its studies.
@@ -212,7 +234,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             }
             print(&text)?;
         }
-        PlanFormat::Json => print(&serde_json::to_string_pretty(&json(&matrix, runs))?)?,
+        PlanFormat::Json => print(&serde_json::to_string_pretty(&json(&plan, &matrix, runs))?)?,
     }
     Ok(OK)
 }
@@ -269,7 +291,7 @@ fn has_time(cell: &Cell) -> bool {
     !cell.shape.own_program || cell.estimate.duration_s > 0.0
 }
 
-fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
+fn json<'a>(plan: &Plan, matrix: &'a Matrix, runs: usize) -> MatrixOut<'a> {
     let cells = matrix.cells.iter().map(|cell| CellOut {
         id: &cell.id,
         workload: &cell.workload,
@@ -285,7 +307,19 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
         trace: cell.tracer.name(),
         reason: &cell.reason,
     });
-    MatrixOut { cells: cells.collect(), invalid: invalid.collect(), merged: matrix.merged.combinations, runs }
+    let design = |(place, block)| {
+        let Resolved { summary, mixed, notes, warnings } = resolved(plan, block, matrix)?;
+        let mixed =
+            mixed.into_iter().map(|(effect, others)| MixedOut { effect, not_told_apart_from: others }).collect();
+        Some(DesignOut { block: place + 1, summary, mixed, notes, warnings })
+    };
+    MatrixOut {
+        cells: cells.collect(),
+        invalid: invalid.collect(),
+        merged: matrix.merged.combinations,
+        runs,
+        designs: plan.blocks().enumerate().filter_map(design).collect(),
+    }
 }
 
 fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
@@ -330,6 +364,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     }
     let (name, cells) = (&plan.name, matrix.cells.len());
     let mut text = format!("# {name}\n\n{runs} runs: {cells} cells × {repeats}; {estimates}.\n\n{}", table.markdown());
+    text += &designs_text(plan, matrix);
     for remark in missing_program(plan).into_iter().chain(remarks(plan, matrix, node)) {
         text += &format!("\n{}: {remark}.\n", if remark.is_warning { "Warning" } else { "Note" });
     }
@@ -345,6 +380,25 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         text += &format!("\n{} cells cannot run here:\n\n{}", matrix.invalid.len(), table.markdown());
     }
     text.trim_end().to_owned()
+}
+
+/// What the designs of a plan's blocks can tell apart.
+fn designs_text(plan: &Plan, matrix: &Matrix) -> String {
+    let of_block = |(place, block)| {
+        let Resolved { summary, mixed, notes, warnings } = resolved(plan, block, matrix)?;
+        let title =
+            if plan.further.is_empty() { "Design".to_owned() } else { format!("Design of block {}", place + 1) };
+        let mut text = format!("\n{title}: {summary}.\n");
+        if !mixed.is_empty() {
+            let mut table = TextTable::new("ll", ["effect", "not told apart from"]);
+            mixed.into_iter().for_each(|(effect, others)| table.row([effect, others].map(Field::from)));
+            text += &format!("\n{}", table.markdown());
+        }
+        notes.iter().for_each(|note| text += &format!("\nNote: {note}.\n"));
+        warnings.iter().for_each(|warning| text += &format!("\nWarning: {warning}.\n"));
+        Some(text)
+    };
+    plan.blocks().enumerate().filter_map(of_block).collect()
 }
 
 #[cfg(test)]

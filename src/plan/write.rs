@@ -3,7 +3,7 @@
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::file::{PLAN_VERSION, is_default};
-use super::{Block, Capture, Checked, Level, Limits, Margin, Mode, Plan, Tracer, Tracing, command};
+use super::{Block, Capture, Checked, Level, Limits, Margin, Mode, Plan, Tracer, Tracing, command, design_text};
 
 /// TOML's integers cover only half of the range of seeds. Larger seeds are written as this number, which is not a seed, and replaced when
 /// the text is made.
@@ -172,6 +172,9 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
         // Some settings may be in the data table, because they limit its size.
         let beside_data = top.get("data").and_then(Item::as_table_like).is_some_and(|data| data.contains_key(key));
         put_or_remove(table(top, if beside_data { "data" } else { "factors" }), key, written);
+    }
+    if before.is_none_or(|before| before.design != block.design) {
+        design_text::write(top, block.design.as_ref(), value);
     }
 }
 

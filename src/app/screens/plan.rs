@@ -5,6 +5,7 @@ mod bar;
 mod card;
 mod command;
 mod constraints;
+mod design;
 mod document;
 mod edit;
 mod files;
@@ -614,6 +615,8 @@ fn plan_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             // The scroll bar is next to the cards.
             ui.set_max_width(ui.available_width() - SCROLL_BAR);
             about::about_ui(ui, view, commands);
+            ui.add_space(GRID);
+            design::design_ui(ui, view, commands);
             ui.add_space(GRID);
             if view.own.plan().first.spec.command.is_some() {
                 command::command_ui(ui, view, commands);
