@@ -42,7 +42,7 @@ mod write;
 pub use checked::{Checked, Margin};
 pub use command_texts::{CommandTexts, FactorTexts, MeasureTexts, starting_command};
 pub use data::{Data, DataSetRule, Obtainable, Obtained};
-pub use design::{Added, Alias, Design, DesignKind, Fit, Interactions, Size, Term};
+pub use design::{Added, Alias, Design, DesignKind, Fit, Interactions, MOST_RUNS, Size, Term};
 pub use designed::trouble as design_trouble;
 pub use factor::{Domain, Factor};
 pub use file::{Block, Constraint, MAX_REPEATS, MAX_RUNS, Order, PLAN_VERSION, Plan};

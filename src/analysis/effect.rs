@@ -86,9 +86,12 @@ pub struct Reading<'a> {
 /// The main effects of all settings that differ between cells, setting by setting, then the interactions of any two of them. `values` are a
 /// cell's repeats with their numbers. A level without two cells that are equal in everything else has no effect.
 pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, reading: Reading<'_>) -> Vec<Effect> {
-    let design = Design::new(cells, values);
+    let mut design = Design::new(cells, values);
     let mut effects = match fitted::asked(cells, &design.settings) {
-        Some(interactions) => fitted::fitted(&design, &interactions, &reading),
+        Some(interactions) => {
+            design.sort_levels();
+            fitted::fitted(&design, &interactions, &reading)
+        }
         None => design.grouped(&reading),
     };
     let sign = if reading.inverse { -1.0 } else { 1.0 };
@@ -233,6 +236,27 @@ impl<'a, 'r> Design<'a, 'r> {
             }))
         };
         self.settings.iter().zip(&mut self.levels).map(place).collect()
+    }
+
+    /// Puts the levels of each setting in the order of its factor: the first cell of a design need not have the first levels.
+    fn sort_levels(&mut self) {
+        for (place, setting) in self.settings.iter().enumerate() {
+            let factor = self.cells.iter().find_map(|cell| cell.workload.factor(&setting.key));
+            let levels = &mut self.levels[place];
+            let mut order: Vec<usize> = (0..levels.len()).collect();
+            let named =
+                |level: &Level| factor.filter(|_| level.as_number().is_none()).and_then(|factor| factor.place(level));
+            let number = |level: &Level| level.as_number().unwrap_or(0.0);
+            order.sort_by(|one, other| {
+                let (one, other) = (&levels[*one], &levels[*other]);
+                named(one).cmp(&named(other)).then(number(one).total_cmp(&number(other)))
+            });
+            *levels = order.iter().map(|old| levels[*old].clone()).collect();
+            for code in &mut self.codes {
+                code[place] = order.iter().position(|old| *old == code[place]).unwrap_or(code[place]);
+            }
+        }
+        self.places = self.codes.iter().cloned().zip(0..).collect();
     }
 
     /// The changes of one level, setting by setting, and then those of two settings.

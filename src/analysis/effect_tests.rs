@@ -249,7 +249,7 @@ fn mixed(effect: &Effect) -> String {
 
 #[test]
 fn a_half_fraction_estimates_what_the_full_grid_would_and_names_mixed_interactions_together() {
-    // Levels count as 0 and 1. Precision and layout change each other's effect.
+    // Levels count as 0 and 1, of precision, pin_memory, layout and batch_size. The first two change each other's effect.
     let log = |at: &[usize]| {
         let at: Vec<f64> = at.iter().map(|place| *place as f64).collect();
         0.1 * at[0] - 0.2 * at[1] + 0.05 * at[2] + 0.3 * at[0] * at[1]
@@ -264,17 +264,18 @@ fn a_half_fraction_estimates_what_the_full_grid_would_and_names_mixed_interactio
         effect
     };
     assert_eq!(mixed(&near("bf16/fp32", 0.1 + 0.15)), "");
-    near("nhwc/nchw", -0.2 + 0.15);
-    near("on/off", 0.05);
+    near("on/off", -0.2 + 0.15);
+    near("nhwc/nchw", 0.05);
     near("64/32", 0.0);
-    let interaction = near("bf16/fp32 × nhwc/nchw", 0.3);
-    assert_eq!((mixed(&interaction).as_str(), interaction.fitted.unwrap().cells), ("+1.00 pin_memory×batch_size", 8));
+    let interaction = near("bf16/fp32 × on/off", 0.3);
+    assert_eq!((mixed(&interaction).as_str(), interaction.fitted.unwrap().cells), ("+1.00 layout×batch_size", 8));
     assert_eq!(found.len(), 4 + 3);
 }
 
 #[test]
 fn an_estimate_that_is_mixed_with_an_interaction_contains_it() {
-    // C is D's only partner apart from the interactions: with ABC = D and three factors in four cells, C = AB.
+    // Three factors in four cells: each is the product of the other two. The cell of all first levels is not among them, and the base of each
+    // effect is still the factor's first level.
     let text = "version = 1\n[factors]\nprecision = [\"fp32\", \"bf16\"]\nlayout = [\"nchw\", \"nhwc\"]\npin_memory = [\"off\", \"on\"]\n";
     let plan = crate::plan::Plan::parse(&format!("{text}[design]\nkind = \"fraction\"\nruns = 4\n"), "p").unwrap();
     let design = std::sync::Arc::new(plan.first.design.clone().unwrap());

@@ -128,6 +128,8 @@ pub(super) struct Space<'a> {
     pub seed: u64,
 }
 
+/// The most combinations that a plan may ask a design for.
+pub const MOST_RUNS: u32 = 10_000;
 /// Hypercubes have no usual size.
 const USUAL_HYPERCUBE: usize = 10;
 const MOST_OF_HYPERCUBE: usize = 2_000;

@@ -6,15 +6,13 @@ use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Table as WrittenTable, 
 
 use super::checked_table::{Table, kind};
 use super::problem::{Problems, quoted, suggestion};
-use super::{Added, Design, DesignKind, Factor, Interactions, Key, Level, Size, WorkloadSpec};
+use super::{Added, Design, DesignKind, Factor, Interactions, Key, Level, MOST_RUNS, Size, WorkloadSpec};
 
 const KEYS: &[&str] = &["kind", "runs", "minutes", "run_s", "interactions", "base", "log", "add"];
 const ADD_KEYS: &[&str] = &["kind", "runs", "factor"];
 /// The kind of all combinations, which needs no table.
 const FULL: &str = "full";
 const FOLD_OVER: &str = "fold-over";
-/// The most combinations that a design may have.
-const MOST_RUNS: u64 = super::MAX_RUNS;
 
 /// The design of a block, from its table `design`; `None` for all combinations. `level` reads a level of a factor.
 pub(super) fn read(
@@ -55,7 +53,7 @@ pub(super) fn read(
 }
 
 fn size(table: &Table, kind: &std::ops::Range<usize>, problems: &mut Problems) -> Size {
-    let runs = table.whole("runs", 2..=MOST_RUNS, problems);
+    let runs = table.whole("runs", 2..=MOST_RUNS.into(), problems);
     let (minutes, run_s) = (table.positive("minutes", 1e7, problems), table.positive("run_s", 1e7, problems));
     match (runs, minutes, run_s) {
         (Some(_), Some(_), _) => {
@@ -168,7 +166,7 @@ fn added(table: &Table, spec: &WorkloadSpec, problems: &mut Problems) -> Option<
             }
         };
     }
-    let runs = table.whole("runs", 1..=MOST_RUNS, problems);
+    let runs = table.whole("runs", 1..=MOST_RUNS.into(), problems);
     if table.find("runs").is_none() {
         problems.add(&span, table.path("runs"), "missing: how many combinations are added");
     }

@@ -85,12 +85,13 @@ pub fn resolved(plan: &Plan, block: &Block, matrix: &Matrix) -> Option<Resolved>
     Some(resolved)
 }
 
+/// How good a design is: a regular fraction has a resolution, others have an efficiency.
 fn quality(kind: DesignKind, fit: &Fit, resolution: Option<usize>) -> String {
     const ROMAN: [&str; 7] = ["0", "I", "II", "III", "IV", "V", "VI"];
+    let is_regular = || fit.terms().iter().flat_map(|term| fit.aliases(term)).all(|alias| alias.share.abs() > 0.995);
     match (kind, resolution, fit.efficiency()) {
-        (DesignKind::Fraction, Some(resolution), _) => format!(", resolution {}", ROMAN[resolution.min(6)]),
-        (DesignKind::Fraction, None, _) => {
-            ", main effects and interactions of two factors clear of each other".to_owned()
+        (DesignKind::Fraction, Some(resolution), _) if is_regular() => {
+            format!(", resolution {}", ROMAN[resolution.min(6)])
         }
         (DesignKind::PlackettBurman, ..) => ", resolution III with fractional aliases".to_owned(),
         (_, _, Some(efficiency)) => {
@@ -191,6 +192,15 @@ mod tests {
         assert_eq!(told.mixed[0].0, "precision");
         assert_eq!(told.mixed[0].1.matches('×').count(), 2, "{told:?}");
         assert!(told.warnings.is_empty(), "{told:?}");
+    }
+
+    #[test]
+    fn a_fraction_with_optimal_runs_has_no_resolution_any_more() {
+        let told = told(&plan("kind = \"fraction\"\nruns = 8\n[[design.add]]\nkind = \"d-optimal\"\nruns = 2"));
+        assert!(
+            told.summary.starts_with("two-level fraction: 10 of 32 cells, 6 coefficients, D-efficiency 9"),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -616,8 +616,6 @@ fn plan_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
             ui.set_max_width(ui.available_width() - SCROLL_BAR);
             about::about_ui(ui, view, commands);
             ui.add_space(GRID);
-            design::design_ui(ui, view, commands);
-            ui.add_space(GRID);
             if view.own.plan().first.spec.command.is_some() {
                 command::command_ui(ui, view, commands);
             } else {

@@ -1,4 +1,4 @@
-//! The card of the design: which combinations of the ticked levels are run, and what these can tell apart.
+//! The control of the design: which combinations of the ticked levels are run, and what these can tell apart.
 
 use eframe::egui::{CollapsingHeader, DragValue, Label, RichText, Role, Ui, Widget as _, WidgetInfo};
 use strum::VariantArray as _;
@@ -8,8 +8,8 @@ use super::outlook::Outlook;
 use crate::app::command::{Command, edit};
 use crate::app::screens::plan::View;
 use crate::app::theme::{SMALL, palette};
-use crate::app::widgets::{card, choice, muted, radio_ui, tick_ui};
-use crate::plan::{Added, Block, Design, DesignKind, Interactions, Key, Level, Plan, Resolved, Size};
+use crate::app::widgets::{choice, muted, radio_ui, tick_ui};
+use crate::plan::{Added, Block, Design, DesignKind, Interactions, Key, Level, MOST_RUNS, Plan, Resolved, Size};
 
 /// Width of the list of kinds.
 const KINDS_WIDTH: f32 = 190.0;
@@ -44,27 +44,25 @@ fn change(commands: &mut Vec<Command>, plan: &Plan, kind: Option<&'static str>, 
     });
 }
 
-/// Draws the card.
+/// Draws the control: one line without a design.
 pub(super) fn design_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let plan = view.own.plan();
     let outlook = view.own.outlook.as_deref();
-    card(ui).show(ui, |ui| {
-        ui.take_available_width();
-        ui.horizontal_wrapped(|ui| {
-            ui.label("Design");
-            kind_ui(ui, plan, commands);
-            if let Some(design) = plan.first.design.as_ref().filter(|design| design.kind != DesignKind::OneAtATime) {
-                size_ui(ui, (plan, design), outlook, commands);
-            }
-        });
-        let Some(design) = &plan.first.design else {
-            ui.label(muted(ui, "Every combination of the ticked levels is a cell.").size(SMALL));
-            return;
-        };
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Cells").on_hover_text("Which combinations of the ticked levels are run");
+        kind_ui(ui, plan, commands);
+        if let Some(design) = plan.first.design.as_ref().filter(|design| design.kind != DesignKind::OneAtATime) {
+            size_ui(ui, (plan, design), outlook, commands);
+        }
+    });
+    let Some(design) = &plan.first.design else { return };
+    ui.indent("design", |ui| {
         match design.kind {
             DesignKind::OneAtATime => base_ui(ui, plan, design, commands),
             DesignKind::LatinHypercube => logarithms_ui(ui, plan, design, commands),
-            _ => interactions_ui(ui, plan, design, commands),
+            DesignKind::Fraction | DesignKind::PlackettBurman | DesignKind::DOptimal => {
+                interactions_ui(ui, plan, design, commands);
+            }
         }
         if design.kind != DesignKind::LatinHypercube {
             added_ui(ui, plan, design, commands);
@@ -131,7 +129,7 @@ fn size_ui(ui: &mut Ui, (plan, design): (&Plan, &Design), outlook: Option<&Outlo
     match design.size {
         Size::Usual => {}
         Size::Runs(mut runs) => {
-            if named(ui, DragValue::new(&mut runs).range(2..=10_000_u32).speed(0.1), "Runs of the design") {
+            if named(ui, DragValue::new(&mut runs).range(2..=MOST_RUNS).speed(0.1), "Runs of the design") {
                 change(commands, plan, Some("design runs"), |design| design.size = Size::Runs(runs));
             }
         }
@@ -262,7 +260,7 @@ fn added_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec<Comman
                 Added::DOptimal(runs) => {
                     ui.label("Added: D-optimal runs");
                     let mut runs = *runs;
-                    let field = DragValue::new(&mut runs).range(1..=10_000_u32).speed(0.1).ui(ui);
+                    let field = DragValue::new(&mut runs).range(1..=MOST_RUNS).speed(0.1).ui(ui);
                     field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Runs that are added"));
                     if field.changed() {
                         change(commands, plan, Some("added runs"), |design| {
