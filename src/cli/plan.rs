@@ -430,6 +430,24 @@ mod tests {
     }
 
     #[test]
+    fn planning_says_what_a_design_tells_apart_and_what_not() {
+        let text = "version = 1\nrepeats = 2\n[factors]\nprecision = [\"fp32\", \"fp64\"]\nlayout = [\"nchw\", \"nhwc\"]\n\
+                    image_size = [32, 64]\nbatch_size = [16, 32]\n[design]\nkind = \"fraction\"\nruns = 8\n";
+        let plan = Plan::parse(text, "p").unwrap();
+        let node = cpu_node();
+        let matrix = expand(&plan, &node);
+        let told = describe(&plan, &matrix, &node, 16);
+        assert!(told.contains("\nDesign: two-level fraction: 8 of 16 cells, resolution IV.\n"), "{told}");
+        assert!(told.contains("| precision × layout") && told.contains("image_size × batch_size |"), "{told}");
+        let json = serde_json::to_value(json(&plan, &matrix, 16)).unwrap();
+        assert_eq!(json["designs"][0]["mixed"].as_array().unwrap().len(), 3, "{json}");
+        // Three levels make no two-level fraction: nothing runs, and the reason says what to do.
+        let wrong = Plan::parse(&text.replace("[16, 32]", "[16, 32, 64]"), "p").unwrap();
+        let told = describe(&wrong, &expand(&wrong, &node), &node, 0);
+        assert!(told.contains("batch_size has 3: untick levels, or choose d-optimal"), "{told}");
+    }
+
+    #[test]
     fn another_data_set_stands_in_every_block_and_an_unknown_one_is_refused() {
         let argument = PlanArgument { plan: None, preset: Some("2503.15252/table-2".to_owned()) };
         let with = |data: &str| argument.read(&Changes { data: Some(data.to_owned()), ..Changes::default() });
