@@ -59,7 +59,7 @@ pub use check::{Check, check_between, checked_by};
 pub use clock::{Clock, Contradiction, Doubt};
 pub use comparison::{Comparison, Incomparable};
 pub use condition::{Condition, SessionDrift, conditions, session_drift};
-pub use effect::{Change, Effect, MOST_INTERACTIONS, MeanCell, Reading, effects, mean_cells};
+pub use effect::{Change, Effect, Fitted, MOST_INTERACTIONS, MeanCell, Mixed, Reading, effects, mean_cells};
 pub use environment::{environment_notes, environments_between, split_by, split_note};
 pub use jump::{SessionJump, session_jump};
 pub use law::{LawFit, TimeAt, TimeLaw};

@@ -1,7 +1,11 @@
 //! Effects in a factorial experiment: what changes when a level replaces its factor's first level, and how two factors change each other's
 //! effect. Computed on logarithms, reported as ratios.
 //!
+//! Where a design chose some of all combinations, a linear model is fitted to the logarithms instead; see [`fitted`].
+//!
 //! G. E. P. Box, J. S. Hunter and W. G. Hunter, *Statistics for Experimenters*, 2nd edition, 2005, chapter 5.
+
+mod fitted;
 
 use std::collections::HashMap;
 
@@ -40,6 +44,26 @@ pub struct Effect {
     pub repeats_seen: usize,
     /// The verdict on the effect; all effects of the experiment are one family.
     pub judgement: Judgement,
+    /// For an effect that was fitted to the cells of a design: the effects that it cannot be told apart from, and the number of cells.
+    pub fitted: Option<Fitted>,
+}
+
+/// How an effect was fitted to the cells of a design.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fitted {
+    /// The number of cells.
+    pub cells: usize,
+    /// What the effect is mixed with, the largest share first.
+    pub mixed: Vec<Mixed>,
+}
+
+/// An effect that is contained in another one's estimate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixed {
+    /// Its factor, or its two factors.
+    pub settings: Vec<Setting>,
+    /// How much of its coefficient the estimate contains: 1 or −1 if the two cannot be told apart at all.
+    pub share: f64,
 }
 
 /// How effects are computed and judged.
@@ -62,28 +86,16 @@ pub struct Reading<'a> {
 /// The main effects of all settings that differ between cells, setting by setting, then the interactions of any two of them. `values` are a
 /// cell's repeats with their numbers. A level without two cells that are equal in everything else has no effect.
 pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, reading: Reading<'_>) -> Vec<Effect> {
-    let design = Design::new(cells, values);
-    let changes: Vec<(usize, usize)> = (0..design.settings.len())
-        .flat_map(|setting| (1..design.levels[setting].len()).map(move |level| (setting, level)))
-        .collect();
-    let main = changes.iter().map(|change| vec![*change]);
-    let of_two = changes.iter().flat_map(|first| {
-        let others = changes.iter().filter(|second| second.0 > first.0);
-        others.map(|second| vec![*first, *second])
-    });
-    let mut effects: Vec<(Vec<Change>, Combined, Comparison)> = main
-        .chain(of_two.take(MOST_INTERACTIONS))
-        .filter_map(|changes| {
-            let groups = design.groups(&changes);
-            let combined = Combined::of(&design.contrasts(&groups, &design.logs))?;
-            let mut comparison = design.comparison(&groups, &reading);
-            comparison.by_arrival =
-                Combined::of(&design.contrasts(&groups, &design.clocks)).map(|clocks| clocks.logs());
-            Some((design.named(&changes), combined, comparison))
-        })
-        .collect();
+    let mut design = Design::new(cells, values);
+    let mut effects = match fitted::asked(cells, &design.settings) {
+        Some(interactions) => {
+            design.sort_levels();
+            fitted::fitted(&design, &interactions, &reading)
+        }
+        None => design.grouped(&reading),
+    };
     let sign = if reading.inverse { -1.0 } else { 1.0 };
-    for (_, combined, comparison) in &mut effects {
+    for Estimate { combined, comparison, .. } in &mut effects {
         combined.by_repeat.iter_mut().for_each(|(_, log)| *log *= sign);
         comparison.logs = combined.logs();
         comparison.least = comparison.logs.len();
@@ -93,15 +105,25 @@ pub fn effects(cells: &[Cell], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>, readin
         comparison.by_arrival =
             clocks.map(|clocks| comparison.logs.iter().zip(clocks).map(|(log, clock)| log + clock).collect());
     }
-    let (named, family): (Vec<(Vec<Change>, Combined)>, Vec<Comparison>) =
-        effects.into_iter().map(|(changes, combined, comparison)| ((changes, combined), comparison)).unzip();
+    let (estimates, family): (Vec<_>, Vec<Comparison>) = effects
+        .into_iter()
+        .map(|Estimate { changes, combined, comparison, fitted }| ((changes, combined, fitted), comparison))
+        .unzip();
     let judged = judge_comparisons(&family, reading.others, reading.of_speed, reading.equal_within);
-    let effect = |((changes, combined), judgement): ((Vec<Change>, Combined), Judgement)| {
+    let effect = |((changes, combined, fitted), judgement): ((Vec<Change>, Combined, Option<Fitted>), Judgement)| {
         // Without a repeat that all groups have, there is no effect to show.
         let value = combined.value(reading.intervals)?;
-        Some(Effect { changes, value, groups: combined.groups, repeats_seen: combined.seen, judgement })
+        Some(Effect { changes, value, groups: combined.groups, repeats_seen: combined.seen, judgement, fitted })
     };
-    named.into_iter().zip(judged).filter_map(effect).collect()
+    estimates.into_iter().zip(judged).filter_map(effect).collect()
+}
+
+/// An effect before it is judged.
+struct Estimate {
+    changes: Vec<Change>,
+    combined: Combined,
+    comparison: Comparison,
+    fitted: Option<Fitted>,
 }
 
 /// The geometric mean of a measure over the cells with two given levels of two settings, averaged over everything else.
@@ -214,6 +236,56 @@ impl<'a, 'r> Design<'a, 'r> {
             }))
         };
         self.settings.iter().zip(&mut self.levels).map(place).collect()
+    }
+
+    /// Puts the levels of each setting in the order of its factor: the first cell of a design need not have the first levels.
+    fn sort_levels(&mut self) {
+        for (place, setting) in self.settings.iter().enumerate() {
+            let factor = self.cells.iter().find_map(|cell| cell.workload.factor(&setting.key));
+            let levels = &mut self.levels[place];
+            let mut order: Vec<usize> = (0..levels.len()).collect();
+            let named =
+                |level: &Level| factor.filter(|_| level.as_number().is_none()).and_then(|factor| factor.place(level));
+            let number = |level: &Level| level.as_number().unwrap_or(0.0);
+            order.sort_by(|one, other| {
+                let (one, other) = (&levels[*one], &levels[*other]);
+                named(one).cmp(&named(other)).then(number(one).total_cmp(&number(other)))
+            });
+            *levels = order.iter().map(|old| levels[*old].clone()).collect();
+            for code in &mut self.codes {
+                code[place] = order.iter().position(|old| *old == code[place]).unwrap_or(code[place]);
+            }
+        }
+        self.places = self.codes.iter().cloned().zip(0..).collect();
+    }
+
+    /// The changes of one level, setting by setting, and then those of two settings.
+    fn changes(&self) -> (Vec<(usize, usize)>, impl Iterator<Item = Vec<(usize, usize)>>) {
+        let changes: Vec<(usize, usize)> = (0..self.settings.len())
+            .flat_map(|setting| (1..self.levels[setting].len()).map(move |level| (setting, level)))
+            .collect();
+        let all = changes.clone();
+        let of_two = changes.clone().into_iter().flat_map(move |first| {
+            let others: Vec<(usize, usize)> = all.iter().filter(|second| second.0 > first.0).copied().collect();
+            others.into_iter().map(move |second| vec![first, second])
+        });
+        (changes, of_two)
+    }
+
+    /// The effects over groups of cells that differ only in the changes.
+    fn grouped(&self, reading: &Reading<'_>) -> Vec<Estimate> {
+        let (main, of_two) = self.changes();
+        let main = main.into_iter().map(|change| vec![change]);
+        main.chain(of_two.take(MOST_INTERACTIONS))
+            .filter_map(|changes| {
+                let groups = self.groups(&changes);
+                let combined = Combined::of(&self.contrasts(&groups, &self.logs))?;
+                let mut comparison = self.comparison(&groups, reading);
+                comparison.by_arrival =
+                    Combined::of(&self.contrasts(&groups, &self.clocks)).map(|clocks| clocks.logs());
+                Some(Estimate { changes: self.named(&changes), combined, comparison, fitted: None })
+            })
+            .collect()
     }
 
     fn named(&self, changes: &[(usize, usize)]) -> Vec<Change> {

@@ -215,3 +215,95 @@ fn means_of_levels_are_over_combinations_that_all_of_them_have() {
     assert_eq!(found[0].value.interval.map(|ends| ends.low.round()), Some(40.0));
     assert!(mean_cells(&cells(&runs[..6]), &times, ("precision", "gpus"), Intervals::ByCount).is_empty());
 }
+
+/// Runs of the cells that a plan's design chooses, twice each; the logarithm of the time is `log` of the places of the levels.
+fn designed_runs(design: &str, log: impl Fn(&[usize]) -> f64) -> Vec<RunSummary> {
+    let text = format!(
+        "version = 1\n[factors]\nprecision = [\"fp32\", \"bf16\"]\nlayout = [\"nchw\", \"nhwc\"]\npin_memory = [\"off\", \"on\"]\n\
+         batch_size = [32, 64]\n[design]\n{design}"
+    );
+    let plan = crate::plan::Plan::parse(&text, "p.toml").unwrap();
+    let varied: Vec<_> = plan.first.varied().map(|(_, key, levels)| (key.clone(), levels.to_vec())).collect();
+    let design = std::sync::Arc::new(plan.first.design.clone().unwrap());
+    let asked = crate::plan::asked_cells(&plan);
+    let run = |asked: &crate::plan::AskedCell, repeat: u32| {
+        let place = |(key, levels): &(crate::plan::Key, Vec<Level>)| {
+            levels.iter().position(|level| Some(level) == asked.levels.get(key)).unwrap()
+        };
+        let places: Vec<usize> = varied.iter().map(place).collect();
+        let mut run = summarise_run(&fixture::run_of(asked, &plan, repeat, 0.01));
+        // The second repeat of all cells is slower, as on a machine that got warm.
+        run.values.insert("total_time_s".into(), (log(&places) + 0.1 * f64::from(repeat)).exp());
+        run.design = Some(std::sync::Arc::clone(&design));
+        run
+    };
+    asked.iter().flat_map(|asked| [run(asked, 1), run(asked, 2)]).collect()
+}
+
+fn mixed(effect: &Effect) -> String {
+    let one = |mixed: &Mixed| {
+        let names: Vec<&str> = mixed.settings.iter().map(|setting| &*setting.key).collect();
+        format!("{:+.2} {}", mixed.share, names.join("×"))
+    };
+    effect.fitted.as_ref().unwrap().mixed.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn a_half_fraction_estimates_what_the_full_grid_would_and_names_mixed_interactions_together() {
+    // Levels count as 0 and 1, of precision, pin_memory, layout and batch_size. The first two change each other's effect.
+    let log = |at: &[usize]| {
+        let at: Vec<f64> = at.iter().map(|place| *place as f64).collect();
+        0.1 * at[0] - 0.2 * at[1] + 0.05 * at[2] + 0.3 * at[0] * at[1]
+    };
+    let runs = designed_runs("kind = \"fraction\"\nruns = 8\n", log);
+    let found: Vec<(String, Effect)> =
+        effects(&cells(&runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect)).collect();
+    // Times are inverted: a longer time is a ratio below 1.
+    let near = |name: &str, log: f64| {
+        let effect = find(&found, name);
+        assert!((effect.value.median.ln() + log).abs() < 1e-9, "{name}: {:?}", effect.value);
+        effect
+    };
+    assert_eq!(mixed(&near("bf16/fp32", 0.1 + 0.15)), "");
+    near("on/off", -0.2 + 0.15);
+    near("nhwc/nchw", 0.05);
+    near("64/32", 0.0);
+    let interaction = near("bf16/fp32 × on/off", 0.3);
+    assert_eq!((mixed(&interaction).as_str(), interaction.fitted.unwrap().cells), ("+1.00 layout×batch_size", 8));
+    assert_eq!(found.len(), 4 + 3);
+}
+
+#[test]
+fn an_estimate_that_is_mixed_with_an_interaction_contains_it() {
+    // Three factors in four cells: each is the product of the other two. The cell of all first levels is not among them, and the base of each
+    // effect is still the factor's first level.
+    let text = "version = 1\n[factors]\nprecision = [\"fp32\", \"bf16\"]\nlayout = [\"nchw\", \"nhwc\"]\npin_memory = [\"off\", \"on\"]\n";
+    let plan = crate::plan::Plan::parse(&format!("{text}[design]\nkind = \"fraction\"\nruns = 4\n"), "p").unwrap();
+    let design = std::sync::Arc::new(plan.first.design.clone().unwrap());
+    let is_on =
+        |asked: &crate::plan::AskedCell, key: &str, level: &str| asked.levels.get(key) == Some(&Level::text(level));
+    let run = |asked: &crate::plan::AskedCell, repeat: u32| {
+        let both = is_on(asked, "precision", "bf16") && is_on(asked, "layout", "nhwc");
+        let mut run = summarise_run(&fixture::run_of(asked, &plan, repeat, 0.01));
+        run.values.insert("total_time_s".into(), if both { 0.4_f64.exp() } else { 1.0 });
+        run.design = Some(std::sync::Arc::clone(&design));
+        run
+    };
+    let runs: Vec<_> =
+        crate::plan::asked_cells(&plan).iter().flat_map(|asked| [run(asked, 1), run(asked, 2)]).collect();
+    let found: Vec<(String, Effect)> =
+        effects(&cells(&runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect)).collect();
+    let pin = find(&found, "on/off");
+    // Nothing depends on pin_memory, and half of the interaction shows as its effect: this is why they are named together.
+    assert!((pin.value.median.ln() + 0.2).abs() < 1e-9, "{:?}", pin.value);
+    assert_eq!(mixed(&pin), "+1.00 precision×layout");
+    assert_eq!(found.len(), 3);
+}
+
+#[test]
+fn effects_of_one_at_a_time_are_pairs_with_the_base() {
+    let runs = designed_runs("kind = \"one-at-a-time\"\n", |at| 0.1 * at[0] as f64 + 0.7 * at[3] as f64);
+    let found = effects(&cells(&runs), &times, FASTER);
+    assert_eq!(found.len(), 4);
+    assert!(found.iter().all(|effect| effect.groups == 1 && effect.fitted.is_none()));
+}

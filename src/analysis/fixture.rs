@@ -53,6 +53,7 @@ pub(crate) fn run(cell: &FixtureCell, repeat: u32, step_time_s: f64) -> RunRecor
         mode: Mode::Full,
         checked: Default::default(),
         own_measures: Default::default(),
+        design: None,
         trace: None,
         rates: Vec::new(),
         telemetry: TelemetryRecord {

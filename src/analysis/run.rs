@@ -16,7 +16,7 @@ use super::steadiness::Steadiness;
 use super::training::TRAINING_TIME;
 use super::{Activity, BatchMeans, Clock, LossPoint, Mark, Measure, Measures, TrainingTime, batch_means, resolution};
 use crate::plan::{
-    Checked, Hint, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, workload_or_unknown,
+    Checked, Design, Hint, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, workload_or_unknown,
 };
 use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
 use crate::statistics::median;
@@ -115,6 +115,8 @@ pub struct RunSummary {
     pub mode: Mode,
     /// The check measures of its plan; empty if the plan has none.
     pub checked: Arc<[Checked]>,
+    /// The design that chose its plan's cells of this workload; `None` for all combinations.
+    pub design: Option<Arc<Design>>,
     /// Its epochs, in order.
     pub epochs: Vec<EpochSummary>,
     /// The phases of its ranks.
@@ -182,6 +184,7 @@ pub fn summarise_report(name: &str, trace: TraceSummary) -> RunSummary {
         limits: None,
         mode: Mode::Full,
         checked: Arc::default(),
+        design: None,
         epochs: Vec::new(),
         activity: Vec::new(),
         losses: Vec::new(),
@@ -265,6 +268,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
         limits,
         mode: record.mode,
         checked: Arc::clone(&record.checked),
+        design: record.design.clone(),
         marks: Mark::of_run(record),
         environment: record.environment.clone(),
         activity: super::activity::activity(record),

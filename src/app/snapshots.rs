@@ -18,12 +18,12 @@ use self::raster::Raster;
 use super::curves::LiveStep;
 use super::desk::OpenSession;
 use super::{
-    Command, Curves, LiveCommand, Records, RunCurves, ScreenName, Settings, UiEvent, Window as State, install_theme,
-    shell_ui,
+    Command, Curves, LiveCommand, PlanCommand, Records, RunCurves, ScreenName, Settings, UiEvent, Window as State,
+    install_theme, shell_ui,
 };
 use crate::analysis::{fixture, summarise_run};
 use crate::plan::fixture::gpu_node;
-use crate::plan::{Gpu, Link, LinkKind, Node, NumaNode, RunState, Topology, obtainable};
+use crate::plan::{Gpu, Link, LinkKind, Node, NumaNode, Plan, RunState, Topology, obtainable};
 use crate::protocol::{Device, DeviceRates, GpuSample, HostSample, Rate, Sample};
 use crate::session::{Disk, Places};
 use crate::store::StepRecord;
@@ -163,6 +163,27 @@ fn samples(gpus: u32, power_w: f64) -> impl Iterator<Item = Sample> {
 #[test]
 fn a_first_window_shows_what_can_be_ticked_on_four_gpus() {
     snapshot("plan-light", SIZE, Theme::Light, state_of(ScreenName::PLAN), Role::Button, "Launch 6 runs");
+}
+
+/// Five switches in eight cells, whose main effects are mixed with interactions.
+fn designed() -> State {
+    let text = "version = 1\nname = \"five switches\"\nrepeats = 3\n[factors]\nprecision = [\"fp32\", \"bf16\"]\n\
+                layout = [\"nchw\", \"nhwc\"]\npin_memory = [\"off\", \"on\"]\nbatch_size = [64, 128]\ngpus = [1, 2]\n\
+                [design]\nkind = \"fraction\"\nruns = 8\n[[design.add]]\nkind = \"d-optimal\"\nruns = 2\n";
+    let mut state = state_of(ScreenName::PLAN);
+    let plan = Plan::parse(text, "p.toml").unwrap();
+    state.execute(PlanCommand::Begin(Box::new(plan)).into(), &Context::default());
+    state
+}
+
+#[test]
+fn a_design_says_what_it_tells_apart() {
+    snapshot("design-light", SIZE, Theme::Light, designed(), Role::Button, "Launch 30 runs");
+}
+
+#[test]
+fn a_design_fits_into_a_small_window() {
+    snapshot("design-small-dark", [1000.0, 700.0], Theme::Dark, designed(), Role::Button, "Launch 30 runs");
 }
 
 #[test]

@@ -57,6 +57,12 @@ pub(super) const TOPICS: &[Topic] = &[
     page!(Answers, "how-to", "answers to common questions, exit codes, environment variables", "manual/answers.md"),
     page!(Answers, "elsewhere", "sessions in the background and on other machines", "manual/elsewhere.md"),
     page!(Reference, "plan", "plan files", "../plan/plan.md"),
+    page!(
+        Reference,
+        "designs",
+        "some of all combinations: fractions, optimal designs, hypercubes",
+        "../plan/design.md"
+    ),
     Topic { name: "workloads", about: "what plans run", part: Part::Reference, text: workloads_page },
     page!(Reference, "slurm", "runs on clusters with Slurm", "../launch/slurm/slurm.md"),
     page!(Reference, "readings", "what programs say about their runs", "../program/readings/readings.md"),
@@ -240,6 +246,9 @@ mod tests {
         let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
         let cells = |text: &&str| crate::plan::Plan::parse(text, "plan.md").unwrap().combinations();
         assert_eq!(examples.iter().map(cells).collect::<Vec<_>>(), [4, 8, 5, 4, 6, 1, 4]);
+        let page = super::page(&["designs"]).unwrap();
+        let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        assert_eq!(cells(&example), 16);
     }
 
     #[test]

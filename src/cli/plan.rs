@@ -15,7 +15,10 @@ use crate::dataset::{check_models, missing};
 use crate::figure::{check_studies, significant};
 use crate::launch::{expected_start, script};
 use crate::papers::preset_text;
-use crate::plan::{Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Tracer, expand, missing_program, remarks};
+use crate::plan::{
+    Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, expand, missing_program, remarks,
+    resolved,
+};
 use crate::session::{Machine, Where, largest, run_time_s};
 use crate::text_table::{Field, TextTable};
 
@@ -169,6 +172,25 @@ struct MatrixOut<'a> {
     invalid: Vec<InvalidOut<'a>>,
     merged: u64,
     runs: usize,
+    /// What the designs of blocks can tell apart; absent without designs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    designs: Vec<DesignOut>,
+}
+
+#[derive(Serialize)]
+struct DesignOut {
+    /// The block's number, from 1.
+    block: usize,
+    summary: String,
+    mixed: Vec<MixedOut>,
+    notes: Vec<String>,
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct MixedOut {
+    effect: String,
+    not_told_apart_from: String,
 }
 
 /// Reads a plan and checks its measures and studies.
@@ -214,7 +236,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             }
             print(&text)?;
         }
-        PlanFormat::Json => print(&serde_json::to_string_pretty(&json(&matrix, runs))?)?,
+        PlanFormat::Json => print(&serde_json::to_string_pretty(&json(&plan, &matrix, runs))?)?,
     }
     Ok(OK)
 }
@@ -282,7 +304,7 @@ fn node_hours(matrix: &Matrix, plan: &Plan, time_s: &dyn Fn(&Cell) -> Option<f64
     Some(times.sum::<Option<f64>>()? * f64::from(plan.repeats) / 3600.0)
 }
 
-fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
+fn json<'a>(plan: &Plan, matrix: &'a Matrix, runs: usize) -> MatrixOut<'a> {
     let cells = matrix.cells.iter().map(|cell| CellOut {
         id: &cell.id,
         workload: &cell.workload,
@@ -298,7 +320,19 @@ fn json(matrix: &Matrix, runs: usize) -> MatrixOut<'_> {
         trace: cell.tracer.name(),
         reason: &cell.reason,
     });
-    MatrixOut { cells: cells.collect(), invalid: invalid.collect(), merged: matrix.merged.combinations, runs }
+    let design = |(place, block)| {
+        let Resolved { summary, mixed, notes, warnings } = resolved(plan, block, matrix)?;
+        let mixed =
+            mixed.into_iter().map(|(effect, others)| MixedOut { effect, not_told_apart_from: others }).collect();
+        Some(DesignOut { block: place + 1, summary, mixed, notes, warnings })
+    };
+    MatrixOut {
+        cells: cells.collect(),
+        invalid: invalid.collect(),
+        merged: matrix.merged.combinations,
+        runs,
+        designs: plan.blocks().enumerate().filter_map(design).collect(),
+    }
 }
 
 fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
@@ -348,6 +382,7 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     }
     let (name, cells) = (&plan.name, matrix.cells.len());
     let mut text = format!("# {name}\n\n{runs} runs: {cells} cells × {repeats}; {estimates}.\n\n{}", table.markdown());
+    text += &designs_text(plan, matrix);
     for remark in missing_program(plan).into_iter().chain(remarks(plan, matrix, node)) {
         text += &format!("\n{}: {remark}.\n", if remark.is_warning { "Warning" } else { "Note" });
     }
@@ -363,6 +398,25 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
         text += &format!("\n{} cells cannot run here:\n\n{}", matrix.invalid.len(), table.markdown());
     }
     text.trim_end().to_owned()
+}
+
+/// What the designs of a plan's blocks can tell apart.
+fn designs_text(plan: &Plan, matrix: &Matrix) -> String {
+    let of_block = |(place, block)| {
+        let Resolved { summary, mixed, notes, warnings } = resolved(plan, block, matrix)?;
+        let title =
+            if plan.further.is_empty() { "Design".to_owned() } else { format!("Design of block {}", place + 1) };
+        let mut text = format!("\n{title}: {summary}.\n");
+        if !mixed.is_empty() {
+            let mut table = TextTable::new("ll", ["effect", "not told apart from"]);
+            mixed.into_iter().for_each(|(effect, others)| table.row([effect, others].map(Field::from)));
+            text += &format!("\n{}", table.markdown());
+        }
+        notes.iter().for_each(|note| text += &format!("\nNote: {note}.\n"));
+        warnings.iter().for_each(|warning| text += &format!("\nWarning: {warning}.\n"));
+        Some(text)
+    };
+    plan.blocks().enumerate().filter_map(of_block).collect()
 }
 
 #[cfg(test)]
@@ -391,6 +445,24 @@ mod tests {
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.02;
         assert!(near(after[0], 4.0 * before[0]) && near(after[1], 4.0 * before[1]), "{before:?} {after:?}");
         assert!(note.starts_with("1 cell took ") && note.contains("are multiplied by"), "{note}");
+    }
+
+    #[test]
+    fn planning_says_what_a_design_tells_apart_and_what_not() {
+        let text = "version = 1\nrepeats = 2\n[factors]\nprecision = [\"fp32\", \"fp64\"]\nlayout = [\"nchw\", \"nhwc\"]\n\
+                    image_size = [32, 64]\nbatch_size = [16, 32]\n[design]\nkind = \"fraction\"\nruns = 8\n";
+        let plan = Plan::parse(text, "p").unwrap();
+        let node = cpu_node();
+        let matrix = expand(&plan, &node);
+        let told = describe(&plan, &matrix, &node, 16);
+        assert!(told.contains("\nDesign: two-level fraction: 8 of 16 cells, resolution IV.\n"), "{told}");
+        assert!(told.contains("| precision × layout") && told.contains("image_size × batch_size |"), "{told}");
+        let json = serde_json::to_value(json(&plan, &matrix, 16)).unwrap();
+        assert_eq!(json["designs"][0]["mixed"].as_array().unwrap().len(), 3, "{json}");
+        // Three levels make no two-level fraction: nothing runs, and the reason says what to do.
+        let wrong = Plan::parse(&text.replace("[16, 32]", "[16, 32, 64]"), "p").unwrap();
+        let told = describe(&wrong, &expand(&wrong, &node), &node, 0);
+        assert!(told.contains("batch_size has 3: untick levels, or choose d-optimal"), "{told}");
     }
 
     #[test]

@@ -163,7 +163,8 @@ impl CommandTexts {
         let named = |name: Key| spec(Command { name, ..command.clone() }, ticked.clone(), unit, step, measures.clone());
         let spec = with_own_name(&named, &command.name, plan);
         let mut edited = plan.clone();
-        edited.first = Block { spec: Arc::new(spec), data: Data::default(), factors: ticked };
+        edited.first =
+            Block { spec: Arc::new(spec), data: Data::default(), factors: ticked, design: edited.first.design.take() };
         let mut edited = Plan::parse(&edited.to_toml(), &plan.name).map_err(|error| match error {
             PlanError::Invalid(problems) => {
                 let problems = problems.into_iter().map(|problem| format!("{}: {}", problem.key, problem.message));

@@ -9,8 +9,8 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::problem::PlanError;
 use super::{
-    AA_COPY, Checked, Command, Data, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure, StudyTable,
-    Tracing, WorkloadSpec, read, write,
+    AA_COPY, Checked, Command, Data, Design, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure,
+    StudyTable, Tracing, WorkloadSpec, read, write,
 };
 use crate::foreign;
 
@@ -274,10 +274,22 @@ impl Plan {
         self.further.iter().any(|block| block.spec.key != self.first.spec.key)
     }
 
-    /// The number of combinations of levels and tracers, including invalid ones.
+    /// The number of combinations of levels and tracers, including invalid ones; at most, for blocks with a design.
     pub fn combinations(&self) -> u64 {
-        let of_levels = self.blocks().map(Block::combinations).fold(0, u64::saturating_add);
+        let of_block = |block: &Block| block.designed_combinations(self.repeats);
+        let of_levels = self.blocks().map(of_block).fold(0, u64::saturating_add);
         of_levels.saturating_mul(self.tracing.tracers().len() as u64).saturating_add(u64::from(self.aa))
+    }
+
+    /// The reason of the first constraint that excludes a combination of levels; `None` if no constraint does.
+    pub(super) fn excluded(&self, spec: &WorkloadSpec, data: &Data, levels: &Levels) -> Option<&str> {
+        let setting = |key: &str| match key {
+            "workload" => Some(Level::text(&spec.key)),
+            "data" => Some(Level::text(&data.set)),
+            key => spec.level(key, levels, data).cloned(),
+        };
+        let constraint = self.constraints.iter().find(|constraint| constraint.exclude.admits(&setting))?;
+        Some(&constraint.reason)
     }
 
     /// Why the plan is too large to be expanded; `None` if it is not.
@@ -293,7 +305,7 @@ impl Plan {
     }
 }
 
-/// Cells of one workload on one data set: all combinations of ticked levels.
+/// Cells of one workload on one data set: all combinations of ticked levels, or those that a design chooses.
 ///
 /// `factors` holds every factor of the workload in its order; a factor that was not ticked has only its default.
 #[derive(Clone, Debug, PartialEq)]
@@ -304,13 +316,15 @@ pub struct Block {
     pub data: Data,
     /// The key of every factor with its ticked levels, at least one, in the plan's order.
     pub factors: Vec<(Key, Vec<Level>)>,
+    /// Which combinations of these levels are its cells; `None` for all.
+    pub design: Option<Design>,
 }
 
 impl Block {
     /// One cell with all defaults on the workload's first data set.
     pub fn new(spec: Arc<WorkloadSpec>) -> Self {
         let factors = spec.factors.iter().map(|factor| (factor.key.clone(), vec![factor.default.clone()]));
-        Self { factors: factors.collect(), data: spec.default_data(), spec }
+        Self { factors: factors.collect(), data: spec.default_data(), spec, design: None }
     }
 
     /// Changes the data set; the levels that belong to the new set are ticked.
@@ -335,7 +349,21 @@ impl Block {
         Levels::new(first.collect::<Vec<_>>())
     }
 
-    /// The number of combinations of levels, including invalid ones.
+    /// The factors with more than one ticked level: their places, keys and levels.
+    pub fn varied(&self) -> impl Iterator<Item = (usize, &Key, &[Level])> {
+        let factors = self.factors.iter().enumerate().map(|(place, (key, levels))| (place, key, levels.as_slice()));
+        factors.filter(|(_, _, levels)| levels.len() > 1)
+    }
+
+    /// At most how many combinations are run, including invalid ones; for a budget of time it depends on the repeats.
+    fn designed_combinations(&self, repeats: u32) -> u64 {
+        let Some(design) = &self.design else { return self.combinations() };
+        let keys: Vec<&Key> = self.varied().map(|(_, key, _)| key).collect();
+        let counts: Vec<usize> = self.varied().map(|(_, _, levels)| levels.len()).collect();
+        design.at_most(&keys, &counts, repeats)
+    }
+
+    /// The number of all combinations of levels, including invalid ones.
     pub fn combinations(&self) -> u64 {
         self.factors.iter().fold(1, |product: u64, (_, levels)| product.saturating_mul(levels.len() as u64))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::designed;
 use super::identity::{Head, Identity, identity, line};
 use super::{
     AA_COPY, Block, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, Tracer, Tracing,
@@ -103,10 +104,10 @@ pub struct Matrix {
 
 /// All combinations of a plan's levels on a machine.
 ///
-/// A plan with more than [`super::MAX_RUNS`] runs gives one invalid cell that says so.
+/// A plan with more than [`super::MAX_RUNS`] runs, or with a design that cannot be made, gives one invalid cell that says so.
 pub fn expand(plan: &Plan, node: &Node) -> Matrix {
     let mut matrix = Matrix::default();
-    if let Some(reason) = plan.too_large() {
+    if let Some(reason) = plan.too_large().or_else(|| designed::trouble(plan)) {
         let levels = plan.first.first_levels();
         let (workload, tracer) = (plan.first.spec.key.clone(), Tracer::Off);
         matrix.invalid.push(InvalidCell { workload, levels, tracer, reason });
@@ -155,10 +156,11 @@ pub struct AskedCell {
     pub identity: Identity,
 }
 
-/// The cells that a plan asks for, each once, in the order of [`Matrix::cells`]; empty for a plan that is too large.
+/// The cells that a plan asks for, each once, in the order of [`Matrix::cells`]; empty for a plan that is too large, or has a design that
+/// cannot be made.
 pub fn asked_cells(plan: &Plan) -> Vec<AskedCell> {
     let mut cells = Vec::new();
-    if plan.too_large().is_none() {
+    if plan.too_large().or_else(|| designed::trouble(plan)).is_none() {
         combine(plan, &mut Merged::default(), |block, tracer, identity, levels| {
             let (workload, data) = (block.spec.clone(), block.data.clone());
             cells.push(AskedCell { workload, data, levels, tracer, identity });
@@ -175,7 +177,7 @@ pub fn asked_cells(plan: &Plan) -> Vec<AskedCell> {
 impl AskedCell {
     /// Why a constraint of the plan excludes the cell; `None` if no constraint does.
     pub fn excluded_by<'a>(&self, plan: &'a Plan) -> Option<&'a str> {
-        excluded(plan, &self.workload, &self.data, &self.levels)
+        plan.excluded(&self.workload, &self.data, &self.levels)
     }
 }
 
@@ -192,7 +194,7 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
         // A cell of an earlier version has no level of a factor that was added later.
         let level = |factor: &Factor| cell.levels.get(&factor.key).unwrap_or(&factor.frozen_default).clone();
         let factors = spec.factors.iter().map(|factor| (factor.key.clone(), vec![level(factor)])).collect();
-        Block { data: cell.data.clone(), factors, spec }
+        Block { data: cell.data.clone(), factors, spec, design: None }
     };
     let mut blocks: Vec<Block> = Vec::with_capacity(cells.len());
     // The new plan makes its own A/A copy.
@@ -226,16 +228,15 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
 fn combine<'a>(plan: &'a Plan, merged: &mut Merged, mut each: impl FnMut(&'a Block, Tracer, Identity, Levels)) {
     let mut seen = HashSet::new();
     for block in plan.blocks() {
-        let pieces = Pieces::new(plan, block);
-        let mut chosen = vec![0; block.factors.len()];
-        for number in 0..block.combinations() {
-            // The digits of a mixed-radix number whose bases are the numbers of levels.
-            let mut rest = number;
-            for (choice, (_, levels)) in chosen.iter_mut().zip(&block.factors).rev() {
-                *choice = (rest % levels.len() as u64) as usize;
-                rest /= levels.len() as u64;
-            }
-            let (lines, levels) = pieces.cell(&chosen, &mut merged.idle);
+        let designed = designed::designed(plan, block);
+        let levels = match designed.as_deref() {
+            Some(Ok(designed)) => &designed.factors,
+            Some(Err(_)) => continue,
+            None => &block.factors,
+        };
+        let pieces = Pieces::new(plan, block, levels);
+        let mut add = |chosen: &[usize]| {
+            let (lines, levels) = pieces.cell(chosen, &mut merged.idle);
             for (tracer, head) in &pieces.heads {
                 let identity = head.identity(lines.iter().copied());
                 if seen.insert(identity) {
@@ -244,9 +245,27 @@ fn combine<'a>(plan: &'a Plan, merged: &mut Merged, mut each: impl FnMut(&'a Blo
                     merged.combinations += 1;
                 }
             }
+        };
+        match designed.as_deref() {
+            Some(Ok(designed)) => designed.cells.iter().for_each(|chosen| add(chosen)),
+            _ => all_combinations(levels).for_each(|chosen| add(&chosen)),
         }
     }
     merged.idle.sort();
+}
+
+/// For each combination of levels the place of each factor's level; the first factor varies slowest.
+fn all_combinations(factors: &[(Key, Vec<Level>)]) -> impl Iterator<Item = Vec<usize>> {
+    let all = factors.iter().fold(1, |product: u64, (_, levels)| product.saturating_mul(levels.len() as u64));
+    (0..all).map(move |number| {
+        // The digits of a mixed-radix number whose bases are the numbers of levels.
+        let (mut rest, mut chosen) = (number, vec![0; factors.len()]);
+        for (choice, (_, levels)) in chosen.iter_mut().zip(factors).rev() {
+            *choice = (rest % levels.len() as u64) as usize;
+            rest /= levels.len() as u64;
+        }
+        chosen
+    })
 }
 
 /// The shape and estimate of one combination of levels on a machine.
@@ -255,22 +274,11 @@ fn combine<'a>(plan: &'a Plan, merged: &mut Merged, mut each: impl FnMut(&'a Blo
 /// Why it cannot run there, and what to do.
 pub fn check(plan: &Plan, block: &Block, node: &Node, levels: &Levels) -> Result<(Shape, Estimate), String> {
     let Block { spec, data, .. } = block;
-    if let Some(reason) = excluded(plan, spec, data, levels) {
+    if let Some(reason) = plan.excluded(spec, data, levels) {
         return Err(reason.to_owned());
     }
     let (shape, full) = (spec.check)(&Request { spec, levels, data, limits: &plan.limits, node })?;
     Ok((shape, plan.mode.estimate(full, &shape)))
-}
-
-/// The reason of the first constraint that excludes a combination of levels.
-fn excluded<'a>(plan: &'a Plan, spec: &WorkloadSpec, data: &Data, levels: &Levels) -> Option<&'a str> {
-    let setting = |key: &str| match key {
-        "workload" => Some(Level::text(&spec.key)),
-        "data" => Some(Level::text(&data.set)),
-        key => spec.level(key, levels, data).cloned(),
-    };
-    let constraint = plan.constraints.iter().find(|constraint| constraint.exclude.admits(&setting))?;
-    Some(&constraint.reason)
 }
 
 /// Whether a machine has what a tracer needs. For programs and without CUDA the built-in tracer records less, which a remark mentions.
@@ -285,7 +293,7 @@ fn can_trace(node: &Node, tracer: Tracer) -> Result<(), String> {
 
 /// What the cells of a block are assembled from. Each part is made once for the block instead of once for each cell.
 struct Pieces<'a> {
-    block: &'a Block,
+    factors: &'a [(Key, Vec<Level>)],
     keys: Arc<[Key]>,
     /// For each tracer, the lines that all its cells share.
     heads: Vec<(Tracer, Head)>,
@@ -305,20 +313,21 @@ enum Condition<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    fn new(plan: &Plan, block: &'a Block) -> Self {
+    /// `factors` are the block's, with the levels of its design.
+    fn new(plan: &Plan, block: &'a Block, factors: &'a [(Key, Vec<Level>)]) -> Self {
         let spec = &*block.spec;
-        let place_of = |key: &Key| block.factors.iter().position(|(known, _)| known == key);
-        let mut order: Vec<usize> = (0..block.factors.len()).collect();
-        order.sort_by(|a, b| block.factors[*a].0.cmp(&block.factors[*b].0));
+        let place_of = |key: &Key| factors.iter().position(|(known, _)| known == key);
+        let mut order: Vec<usize> = (0..factors.len()).collect();
+        order.sort_by(|a, b| factors[*a].0.cmp(&factors[*b].0));
         let lines = order.into_iter().map(|place| {
-            let (key, levels) = &block.factors[place];
+            let (key, levels) = &factors[place];
             let frozen = spec.factor(key).map(|factor| &factor.frozen_default);
             let text = |level: &Level| if frozen == Some(level) { String::new() } else { line(key, level) };
             (place, levels.iter().map(text).collect())
         });
         let condition = |(key, idle): &'a (Key, Vec<Level>)| match place_of(key) {
             Some(place) => {
-                let ticked = &block.factors[place].1;
+                let ticked = &factors[place].1;
                 Some(Condition::Factor(place, ticked.iter().map(|level| idle.contains(level)).collect()))
             }
             None => {
@@ -332,8 +341,8 @@ impl<'a> Pieces<'a> {
         });
         let head = |tracer: &Tracer| (*tracer, Head::new(spec, &block.data, *tracer, plan.mode));
         Self {
-            block,
-            keys: block.factors.iter().map(|(key, _)| key.clone()).collect(),
+            factors,
+            keys: factors.iter().map(|(key, _)| key.clone()).collect(),
             heads: plan.tracing.tracers().iter().map(head).collect(),
             lines: lines.collect(),
             idle: idle.collect(),
@@ -343,7 +352,7 @@ impl<'a> Pieces<'a> {
     /// The identity lines of a cell, and its levels. Levels without effect are left out of the lines and set to their defaults in the
     /// levels; those that were ticked are added to `told`.
     fn cell(&self, chosen: &[usize], idle_levels: &mut Vec<Idle>) -> (Vec<&str>, Levels) {
-        let factors = &self.block.factors;
+        let factors = self.factors;
         let mut meaningless: Vec<(usize, &Level)> = Vec::new();
         for (place, default, conditions) in &self.idle {
             let under = conditions.iter().find_map(|condition| match condition {

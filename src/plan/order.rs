@@ -1,8 +1,9 @@
 //! The order in which the runs of a plan are made.
 
-use rand::{Rng, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use super::random::{draw, shuffle};
 use super::{Cell, Order, Plan};
 
 /// One run of the plan, before it is started.
@@ -62,18 +63,6 @@ pub fn order(plan: &Plan, cells: &[Cell]) -> Vec<PlannedRun> {
 /// Whether a cell and the next one differ only in their tracer.
 fn are_twins(one: &Cell, next: &Cell) -> bool {
     one.tracer < next.tracer && (&one.workload, &one.data, &one.levels) == (&next.workload, &next.data, &next.levels)
-}
-
-/// Fisher and Yates: every order is equally likely.
-fn shuffle<T>(places: &mut [T], random: &mut ChaCha8Rng) {
-    for end in (1..places.len()).rev() {
-        places.swap(end, draw(random, end + 1));
-    }
-}
-
-/// A whole number below `count`, by multiplication: the same in every version of the libraries. Its bias is below `count` in 2⁶⁴.
-fn draw(random: &mut ChaCha8Rng, count: usize) -> usize {
-    ((u128::from(random.next_u64()) * count as u128) >> 64) as usize
 }
 
 #[cfg(test)]
@@ -149,19 +138,6 @@ mod tests {
         let (plan, cells) = plan(1, Order::Interleaved);
         let cells: Vec<usize> = order(&plan, &cells).iter().map(|run| run.cell).collect();
         assert_eq!(cells, [1, 3, 4, 5, 0, 2], "a change of this order breaks the resumption of old sessions");
-    }
-
-    #[test]
-    fn a_shuffle_favours_no_place() {
-        let mut random = ChaCha8Rng::seed_from_u64(7);
-        let mut counts = [[0_u32; 4]; 4];
-        for _ in 0..8000 {
-            let mut places = vec![0, 1, 2, 3];
-            shuffle(&mut places, &mut random);
-            places.iter().enumerate().for_each(|(place, cell)| counts[*cell][place] += 1);
-        }
-        // 2000 expected, standard deviation 39.
-        assert!(counts.iter().flatten().all(|count| (1800..2200).contains(count)), "{counts:?}");
     }
 
     #[test]

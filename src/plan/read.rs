@@ -15,7 +15,7 @@ use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion
 use super::workload::{command, usual_workload, workloads};
 use super::{
     Block, Capture, Checked, Constraint, Domain, Factor, GpuChoice, Key, Level, Limits, Margin, Mode, Order, Plan,
-    Tracer, Tracing, WorkloadSpec, own, study,
+    Tracer, Tracing, WorkloadSpec, design_text, own, study,
 };
 
 const TOP_KEYS: &[&str] = &[
@@ -32,6 +32,7 @@ const TOP_KEYS: &[&str] = &[
     "measure",
     "data",
     "factors",
+    "design",
     "block",
     "constraint",
     "check",
@@ -41,7 +42,7 @@ const TOP_KEYS: &[&str] = &[
 /// The factor that selects the data set, in workloads that have one.
 const SET: &str = "data_set";
 const CONSTRAINT_KEYS: &[&str] = &["exclude", "reason"];
-const BLOCK_KEYS: &[&str] = &["workload", "command", "data", "factors"];
+const BLOCK_KEYS: &[&str] = &["workload", "command", "data", "factors", "design"];
 
 pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Result<Plan, PlanError> {
     let mut problems = Problems::new(origin, text);
@@ -282,6 +283,7 @@ fn block(table: &Table, spec: &Arc<WorkloadSpec>, problems: &mut Problems) -> Bl
             *ticked = vec![level];
         }
     }
+    block.design = design_text::read(table, spec, level, problems);
     block
 }
 

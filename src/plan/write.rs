@@ -5,7 +5,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Tab
 use super::file::{ONE_ALLOCATION, PLAN_VERSION, is_default};
 use super::{
     Better, Block, Capture, Checked, Level, Limits, Margin, Mode, OwnMeasure, Plan, PlannedMeasure, Tracer, Tracing,
-    command,
+    command, design_text,
 };
 
 /// TOML's integers cover only half of the range of seeds. Larger seeds are written as this number, which is not a seed, and replaced when
@@ -200,6 +200,9 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
         // Some settings may be in the data table, because they limit its size.
         let beside_data = top.get("data").and_then(Item::as_table_like).is_some_and(|data| data.contains_key(key));
         put_or_remove(table(top, if beside_data { "data" } else { "factors" }), key, written);
+    }
+    if before.is_none_or(|before| before.design != block.design) {
+        design_text::write(top, block.design.as_ref(), value);
     }
 }
 

@@ -18,7 +18,9 @@ use super::telemetry::TelemetryFold;
 use super::{
     RankRecord, ReadingRecord, RunRecord, StepRecord, StoreError, TelemetryRecord, folder, index_keeper, replay,
 };
-use crate::plan::{Checked, Key, Node, OwnMeasure, Plan, RunState, WorkloadSpec, workload_or_unknown};
+use crate::plan::{
+    Block as PlanBlock, Checked, Design, Key, Node, OwnMeasure, Plan, RunState, WorkloadSpec, workload_or_unknown,
+};
 use crate::protocol::{DeviceRates, Environment, Sample, TraceLists, TraceOutcome, TraceSummary};
 
 /// The most missing logs of a run that are named.
@@ -31,8 +33,8 @@ pub struct Reader {
     connection: Connection,
     /// Environments by their JSON, since runs of a session share a few of them.
     environments: RefCell<HashMap<String, Arc<Environment>>>,
-    /// The check measures of plans, by the plans' ids.
-    checked_by: RefCell<HashMap<String, Arc<[Checked]>>>,
+    /// What plans say about their results, by the plans' ids.
+    wishes: RefCell<HashMap<String, Arc<Wishes>>>,
     /// The session's own measures with their JSON.
     own_measures: RefCell<(Vec<String>, Arc<[OwnMeasure]>)>,
     /// Whether no process was writing the session when it was opened.
@@ -45,6 +47,25 @@ pub struct Reader {
 
 /// Reads what a run's recording contains by name, given the run's folder and the recording's file name; `None` if that cannot be read.
 pub type ReadLists = fn(&Path, &str) -> Option<Arc<TraceLists>>;
+
+/// What a plan says about its results.
+#[derive(Default)]
+struct Wishes {
+    checked: Arc<[Checked]>,
+    /// The designs of its blocks, by the workloads of the blocks.
+    designs: Vec<(Key, Arc<Design>)>,
+}
+
+impl Wishes {
+    fn of(plan: Plan) -> Self {
+        let design = |block: &PlanBlock| Some((block.spec.key.clone(), Arc::new(block.design.clone()?)));
+        Self { designs: plan.blocks().filter_map(design).collect(), checked: plan.checked.into() }
+    }
+
+    fn design_of(&self, workload: &Key) -> Option<Arc<Design>> {
+        self.designs.iter().find(|(known, _)| known == workload).map(|(_, design)| Arc::clone(design))
+    }
+}
 
 /// Process of a run that was started and has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +138,7 @@ impl Reader {
                     path,
                     connection,
                     environments,
-                    checked_by: RefCell::default(),
+                    wishes: RefCell::default(),
                     own_measures: RefCell::default(),
                     is_unattended: false,
                     gone: HashSet::new(),
@@ -328,11 +349,12 @@ impl Reader {
             };
             let fold: Option<TelemetryFold> = optional_json(row, 12)?;
             let counted = (!logged.ranks.is_empty()).then_some(logged.counted.as_slice());
+            let wishes = self.wishes(row.get_ref(18)?.as_str()?)?;
+            let workload = workload_of(row.get_ref(18)?.as_str()?, row.get_ref(17)?.as_str()?);
             Ok(RunRecord {
                 plan: row.get(1)?,
                 launch: row.get(18)?,
                 cell: row.get(2)?,
-                workload: workload_of(row.get_ref(18)?.as_str()?, row.get_ref(17)?.as_str()?),
                 levels: json(row, 3)?,
                 data: json(row, 4)?,
                 repeat: row.get(5)?,
@@ -345,7 +367,9 @@ impl Reader {
                 telemetry: fold.map_or_else(TelemetryRecord::default, |fold| fold.summary(counted)),
                 tracer: tracer(row.get(13)?),
                 mode: json(row, 19)?,
-                checked: self.checked_by(row.get_ref(18)?.as_str()?)?,
+                checked: Arc::clone(&wishes.checked),
+                design: wishes.design_of(&workload.key),
+                workload,
                 own_measures: Arc::clone(&own_measures),
                 trace: self.traced(&run, optional_json(row, 14)?),
                 rates: rates.clone(),
@@ -360,19 +384,19 @@ impl Reader {
         })
     }
 
-    /// The check measures of a plan.
-    fn checked_by(&self, plan: &str) -> SqlResult<Arc<[Checked]>> {
-        if let Some(known) = self.checked_by.borrow().get(plan) {
+    /// What a plan says about its results.
+    fn wishes(&self, plan: &str) -> SqlResult<Arc<Wishes>> {
+        if let Some(known) = self.wishes.borrow().get(plan) {
             return Ok(Arc::clone(known));
         }
         let texts: Vec<(String, String)> =
             self.rows("SELECT toml, name FROM plan WHERE plan = ?1", [plan], |row| Ok((row.get(0)?, row.get(1)?)))?;
         // Most plans have no such table and need not be parsed. Tables written by later versions are ignored if they cannot be read.
-        let parsed = texts.first().filter(|(toml, _)| toml.contains("check"));
+        let parsed = texts.first().filter(|(toml, _)| toml.contains("check") || toml.contains("design"));
         let parsed = parsed.and_then(|(toml, name)| Plan::parse(toml, name).ok());
-        let checked: Arc<[Checked]> = parsed.map_or_else(Vec::new, |plan| plan.checked).into();
-        self.checked_by.borrow_mut().insert(plan.to_owned(), Arc::clone(&checked));
-        Ok(checked)
+        let wishes = Arc::new(parsed.map_or_else(Wishes::default, Wishes::of));
+        self.wishes.borrow_mut().insert(plan.to_owned(), Arc::clone(&wishes));
+        Ok(wishes)
     }
 
     fn read_own_measures(&self) -> SqlResult<Arc<[OwnMeasure]>> {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::plan::{Checked, Data, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, identity};
+use crate::plan::{
+    Checked, Data, Design, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, identity,
+};
 use crate::protocol::{Device, DeviceRates, Environment, Evidence, FailureKind, Placement, TraceOutcome};
 
 /// Training step of a rank; see [`crate::protocol::Event::Step`].
@@ -182,6 +184,8 @@ pub struct RunRecord {
     pub checked: Arc<[Checked]>,
     /// The session's measures of one's own, which are computed from the others.
     pub own_measures: Arc<[OwnMeasure]>,
+    /// The design that chose its plan's cells of this workload; `None` for all combinations.
+    pub design: Option<Arc<Design>>,
     /// Outcome of importing the profiler's report, once known.
     pub trace: Option<TraceOutcome>,
     /// The measured rates of the session's devices, from the last measurement of each.

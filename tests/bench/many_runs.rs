@@ -178,6 +178,7 @@ fn one(cell: &str, levels: Levels, repeat: u32, slower: f64, gpus: f64) -> RunSu
         limits: Some(Limits { rates: Arc::new(rates()), arithmetic: precision }),
         mode: Mode::Full,
         checked: Default::default(),
+        design: None,
         activity: (0..gpus as u32).flat_map(activity).collect(),
         epochs,
         losses: (1..=120).map(loss).collect(),

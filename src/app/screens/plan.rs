@@ -5,6 +5,7 @@ mod bar;
 mod card;
 mod command;
 mod constraints;
+mod design;
 mod document;
 mod edit;
 mod files;

@@ -5,8 +5,8 @@ use super::arrange::place_of;
 
 use super::{Scene, level_name, shown_measure};
 use crate::analysis::{
-    Cell, Change, Effect, Intervals, MOST_INTERACTIONS, Measure, Reading, Setting, Value, Verdict, effects, mean_cells,
-    measure_of,
+    Cell, Change, Effect, Intervals, MOST_INTERACTIONS, Measure, Mixed, Reading, Setting, Value, Verdict, effects,
+    mean_cells, measure_of,
 };
 use crate::figure::baseline::Baseline;
 use crate::figure::chart::{Axis, Chart, Geometry, Look, Point, Scale, Series, panel_of};
@@ -20,6 +20,8 @@ use crate::figure::table::{CellValue, Column, Row, Table};
 const ROWS: usize = 20;
 /// Maximum number of pairs of factors whose interaction is drawn.
 const PAIRS: usize = 4;
+/// Maximum number of effects that are named beside the one that they are mixed with.
+const NAMED: usize = 3;
 
 /// The effects on a study's measure in `cells`, which are a part of `all`. Effects in cells that a filter hides belong to the family of
 /// tests, because they were tested, too.
@@ -54,16 +56,44 @@ fn change_name(change: &Change) -> String {
     format!("{} over {}", level_name(&change.setting, &change.level), change.base)
 }
 
-/// The name of an effect: `fp16 over fp32`, or `fp16 over fp32 × 2 GPUs over 1`.
+/// The name of an effect: `fp16 over fp32`, or `fp16 over fp32 × 2 GPUs over 1`; with ` + Layout × GPUs` if a design does not tell it apart
+/// from that.
 fn name(effect: &Effect) -> String {
-    effect.changes.iter().map(change_name).collect::<Vec<_>>().join(" × ")
+    effect.changes.iter().map(change_name).collect::<Vec<_>>().join(" × ") + &mixed_name(effect)
+}
+
+/// The effects that an effect is mixed with, as a part of its name: ` + Layout × GPUs − 0.33 Precision × GPUs + 4 more`.
+fn mixed_name(effect: &Effect) -> String {
+    let mixed = effect.fitted.as_ref().map_or(&[][..], |fitted| &fitted.mixed);
+    let one = |mixed: &Mixed| {
+        let sign = if mixed.share < 0.0 { "−" } else { "+" };
+        let share = if is_whole(mixed) { String::new() } else { format!("{:.2} ", mixed.share.abs()) };
+        format!(" {sign} {share}{}", settings_name(mixed))
+    };
+    let more = match mixed.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" + {more} more"),
+    };
+    mixed.iter().take(NAMED).map(one).collect::<String>() + &more
+}
+
+/// Whether the two effects cannot be told apart at all.
+fn is_whole(mixed: &Mixed) -> bool {
+    mixed.share.abs() > 0.995
+}
+
+fn settings_name(mixed: &Mixed) -> String {
+    mixed.settings.iter().map(|setting| &*setting.name).collect::<Vec<_>>().join(" × ")
 }
 
 /// The name of an effect's row in a chart, which is shorter for interactions.
 fn row_name(effect: &Effect) -> String {
     match effect.changes.as_slice() {
         [_] => name(effect),
-        changes => changes.iter().map(|one| level_name(&one.setting, &one.level)).collect::<Vec<_>>().join(" × "),
+        changes => {
+            let levels: Vec<String> = changes.iter().map(|one| level_name(&one.setting, &one.level)).collect();
+            levels.join(" × ") + &mixed_name(effect)
+        }
     }
 }
 
@@ -101,7 +131,17 @@ fn words(effect: &Effect, measure: &str) -> String {
         }
         [] => String::new(),
     };
-    text + undecided
+    let mixed = effect.fitted.as_ref().map_or(&[][..], |fitted| &fitted.mixed);
+    let mixture = match mixed {
+        [] => String::new(),
+        [one, ..] if is_whole(one) => {
+            let names: Vec<String> =
+                mixed.iter().filter(|one| is_whole(one)).take(NAMED).map(|one| settings_name(one)).collect();
+            format!(", if nothing of this is due to {}: the design does not tell them apart", names.join(" or "))
+        }
+        several => format!(", apart from shares of {} other effects that the design mixes in", several.len()),
+    };
+    text + &mixture + undecided
 }
 
 /// The effects as rows, the largest first.
@@ -112,19 +152,22 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
     let name_of_measure = measure.map_or(String::new(), |measure| measure.name.clone());
     let ratio =
         if of_speed { format!("{name_of_measure}: times as fast") } else { format!("{name_of_measure}: ratio") };
+    let ranked_effects = ranked(effects_of(study, cells, baseline.among, Intervals::ByCount));
+    let is_fitted = ranked_effects.iter().any(|effect| effect.fitted.is_some());
     let columns = vec![
         text("effect", "Effect of"),
         text("change", "Change"),
         Column { is_measure: true, ..Column::plain(RATIO, &ratio, "×") },
         text(VERDICT, "Verdict"),
-        text("groups", "Groups of cells"),
+        text("groups", if is_fitted { "Cells" } else { "Groups of cells" }),
         text("words", "In words"),
     ];
     let in_words = if of_speed { String::new() } else { name_of_measure.to_lowercase() };
     let row = |effect: Effect| {
         let settings: Vec<&str> = effect.changes.iter().map(|change| &*change.setting.name).collect();
+        let settings = settings.join(" × ") + &mixed_name(&effect);
         let values = vec![
-            CellValue::Text(settings.join(" × ")),
+            CellValue::Text(settings),
             CellValue::Text(name(&effect)),
             CellValue::Measure(effect.value),
             CellValue::Verdict(Box::new(effect.judgement.clone())),
@@ -133,7 +176,6 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
         ];
         Row::of_no_cell(effect.value.n, values)
     };
-    let ranked_effects = ranked(effects_of(study, cells, baseline.among, Intervals::ByCount));
     let effects: Vec<(usize, usize)> =
         ranked_effects.iter().map(|effect| (effect.value.n, effect.repeats_seen)).collect();
     let rows: Vec<Row> = ranked_effects.into_iter().map(row).collect();
@@ -141,7 +183,7 @@ pub(super) fn table(study: &Study, cells: &[Cell], baseline: &Baseline) -> Table
     if rows.is_empty() {
         notes.push(nothing());
     } else {
-        notes.insert(1, how());
+        notes.insert(1, how(is_fitted));
         let incomplete = effects.iter().filter(|effect| effect.0 < effect.1).count();
         let blocks = (incomplete > 0).then(|| {
             format!(
@@ -165,7 +207,13 @@ fn nothing() -> String {
     "No two cells with finished runs differ in only one setting: tick two levels of a factor.".to_owned()
 }
 
-fn how() -> String {
+fn how(is_fitted: bool) -> String {
+    if is_fitted {
+        return "the plan's design chose some of all combinations: effects are fitted to the logarithms of its cells by least squares, \
+                their intervals are over repeats; effects that are joined by + or − are not told apart by these cells, and the ratio is \
+                that of the first if the others are 1"
+            .to_owned();
+    }
     "an effect is the geometric mean of ratios over all groups of cells that differ only in it, its interval is over repeats; an \
      interaction is the effect of the first change where the second is made, over that where it is not"
         .to_owned()
@@ -212,7 +260,8 @@ pub(super) fn chart(scene: &Scene, with_interactions: bool) -> Chart {
     if effects.is_empty() {
         chart.notes.push(nothing());
     } else {
-        chart.notes.push(capitalised(&how()) + ".");
+        let is_fitted = effects.iter().any(|effect| effect.fitted.is_some());
+        chart.notes.push(capitalised(&how(is_fitted)) + ".");
     }
     chart
 }

@@ -430,6 +430,41 @@ fn the_table_of_effects_has_effects_as_rows_each_with_its_verdict_and_words() {
 }
 
 #[test]
+fn effects_that_a_design_does_not_tell_apart_are_named_together_in_table_and_figure() {
+    let text = "version = 1\nrepeats = 2\n[factors]\nprecision = [\"fp32\", \"fp16\"]\npin_memory = [\"off\", \"on\"]\n\
+                layout = [\"nchw\", \"nhwc\"]\n[design]\nkind = \"fraction\"\nruns = 4\n";
+    let plan = crate::plan::Plan::parse(text, "p.toml").unwrap();
+    let design = plan.first.design.clone().map(std::sync::Arc::new);
+    let run = |asked: &crate::plan::AskedCell, repeat: u32| {
+        let is_fast = asked.levels.get("precision") == Some(&Level::text("fp16"));
+        let step_time_s = if is_fast { 0.005 } else { 0.01 };
+        RunSummary { design: design.clone(), ..summarise_run(&fixture::run_of(asked, &plan, repeat, step_time_s)) }
+    };
+    let asked = crate::plan::asked_cells(&plan);
+    let runs: Vec<RunSummary> = asked.iter().flat_map(|asked| [run(asked, 1), run(asked, 2)]).collect();
+    let table = table(&[Source { session: "", runs: &runs, reports: &[] }], &preset("effects").unwrap());
+    assert_eq!(table.rows.len(), 3, "three main effects, and no interaction alone");
+    let texts = |row: usize| -> Vec<String> {
+        let text = |value: &CellValue| if let CellValue::Text(text) = value { Some(text.clone()) } else { None };
+        table.rows[row].values.iter().filter_map(text).collect()
+    };
+    let [effect, change, words] = &texts(0)[..] else { panic!("{:?}", texts(0)) };
+    assert_eq!(effect, "Precision + pin_memory × Layout");
+    assert_eq!(change, "fp16 over fp32 + pin_memory × Layout");
+    assert!(
+        words.contains("if nothing of this is due to pin_memory × Layout: the design does not tell them apart"),
+        "{words}"
+    );
+    assert!(table.notes.iter().any(|note| note.contains("fitted to the logarithms")), "{:?}", table.notes);
+    let tornado = of(&runs, &preset("tornado").unwrap());
+    assert!(
+        tornado.charts[0].x.categories.iter().all(|name| name.contains(" + ")),
+        "{:?}",
+        tornado.charts[0].x.categories
+    );
+}
+
+#[test]
 fn a_tornado_ranks_effects_with_interactions_and_interactions_are_lines() {
     let runs = repeated(&[("fp32", 1, 0.4), ("fp32", 2, 0.25), ("fp16", 1, 0.1), ("fp16", 2, 0.05)], 3);
     let tornado = of(&runs, &preset("tornado").unwrap());

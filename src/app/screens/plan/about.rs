@@ -7,6 +7,7 @@ use eframe::egui::{
 };
 
 use super::PlanCommand;
+use super::design::design_ui;
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::app::command::{Command, edit};
 use crate::app::deliberate;
@@ -55,6 +56,7 @@ pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>)
         workload_ui(ui, plan, commands);
         data_ui(ui, view, commands);
         where_ui(ui, view, commands);
+        design_ui(ui, view, commands);
         CollapsingHeader::new("Details")
             .id_salt("plan details")
             .show(ui, |ui| details_ui(ui, plan, view.node.as_deref(), commands));

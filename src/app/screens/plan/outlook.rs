@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::dataset;
 use crate::plan::{
-    Cell, Data, DataSetRule, Factor, Identity, Key, Level, Levels, Matrix, Node, Plan, Remark, Tracer, check, expand,
-    missing_program, remarks,
+    Cell, Data, DataSetRule, Factor, Identity, Key, Level, Levels, Matrix, Node, Plan, Remark, Resolved, Tracer, check,
+    design_trouble, expand, missing_program, remarks, resolved,
 };
 
 use super::edit::offered;
@@ -40,6 +40,10 @@ pub(super) struct Outlook {
     data_refusals: HashMap<Key, String>,
     /// What a reader of the plan should know.
     pub(super) remarks: Vec<Remark>,
+    /// What the shown block's design can tell apart.
+    pub(super) resolved: Option<Resolved>,
+    /// Why the design of some block cannot be made.
+    pub(super) design_trouble: Option<String>,
     /// Folder of the plan's data set, or how to get it; `None` for a data set that needs no fetching.
     pub(super) data: Option<Result<String, String>>,
 }
@@ -85,6 +89,8 @@ impl Outlook {
             data_refusals: probe.data_refusals(),
             data: dataset::whereabouts(&shown.first.data),
             remarks: remarks(&plan, &matrix, machine),
+            resolved: resolved(&plan, &shown.first, &matrix),
+            design_trouble: design_trouble(&plan),
             matrix,
             plan,
             shown,

@@ -29,6 +29,7 @@ pub(in crate::app) const STARTING_PLANS: &[StartingPlan] = starting_plans![
     "quickstart",
     "llm-quickstart",
     "precision-layout-pin",
+    "design",
     "strategies",
     "pin-memory",
     "loaders",

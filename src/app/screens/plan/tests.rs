@@ -4,6 +4,7 @@
 mod blocks;
 mod command;
 mod constraints;
+mod design;
 mod files;
 
 use std::sync::Arc;

@@ -1,0 +1,592 @@
+//! Designs: which combinations of a block's levels are run, if not all of them.
+//!
+//! A design works on places of factors and levels, so that it knows neither plans nor workloads; [`super::designed`] applies it to a block.
+
+mod fit;
+mod fraction;
+mod hypercube;
+mod linear;
+mod model;
+mod optimal;
+
+use std::collections::HashSet;
+
+use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
+
+pub use fit::{Alias, Fit, resolution};
+pub use model::Term;
+
+use super::{Key, Level};
+use model::{Model, combination, combinations};
+use optimal::{Problem, Trouble, optimal};
+
+/// How combinations are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum DesignKind {
+    /// A base cell, and for each other level of each factor the base with this level alone changed.
+    OneAtATime,
+    /// A regular two-level fraction with minimum aberration.
+    Fraction,
+    /// A two-level design of Plackett and Burman.
+    PlackettBurman,
+    /// The combinations that know the ticked effects best for their number.
+    DOptimal,
+    /// Numbers spread over the ranges of the ticked levels.
+    LatinHypercube,
+}
+
+impl DesignKind {
+    /// The names in plans.
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
+
+    /// The name in plans.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// The name in sentences and on screen.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::OneAtATime => "one factor at a time",
+            Self::Fraction => "two-level fraction",
+            Self::PlackettBurman => "Plackett-Burman",
+            Self::DOptimal => "D-optimal",
+            Self::LatinHypercube => "Latin hypercube",
+        }
+    }
+
+    /// Whether a linear model of main effects and interactions is fitted to its cells. Cells of the other kinds are compared in pairs, or
+    /// drawn over the values of a factor.
+    pub fn is_fitted(self) -> bool {
+        matches!(self, Self::Fraction | Self::PlackettBurman | Self::DOptimal)
+    }
+}
+
+/// The interactions that a design must estimate.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Interactions {
+    /// These pairs of factors.
+    These(Vec<(Key, Key)>),
+    /// Those of all pairs of factors that vary.
+    All,
+}
+
+/// Combinations that are added to those of a design that may have results already.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Added {
+    /// Each combination again with the other level of this factor, or with the other levels of all factors.
+    FoldOver(Option<Key>),
+    /// This many combinations that complete the ticked effects best.
+    DOptimal(u32),
+}
+
+/// How large a design is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    /// As large as the kind usually is.
+    Usual,
+    /// This many combinations.
+    Runs(u32),
+    /// As many combinations as fit into this time with their repeats.
+    Time {
+        /// The time for all runs.
+        minutes: f64,
+        /// How long a run takes.
+        run_s: f64,
+    },
+}
+
+/// A design.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Design {
+    /// How combinations are chosen.
+    pub kind: DesignKind,
+    /// How many.
+    pub size: Size,
+    /// What they must estimate beside the main effects.
+    pub interactions: Interactions,
+    /// Levels of the base cell; a factor that is not named has its first ticked level.
+    pub base: Vec<(Key, Level)>,
+    /// Factors whose numbers are spread evenly over their logarithms.
+    pub logarithmic: Vec<Key>,
+    /// What was added later, in order.
+    pub added: Vec<Added>,
+}
+
+/// The factors that vary, as a design sees them.
+pub(super) struct Space<'a> {
+    /// Their keys.
+    pub keys: Vec<&'a Key>,
+    /// The number of ticked levels of each.
+    pub counts: Vec<usize>,
+    /// Whether a combination may be run.
+    pub admits: &'a dyn Fn(&[usize]) -> bool,
+    /// The combination that stands for each factor's base level.
+    pub base: Vec<usize>,
+    pub repeats: u32,
+    pub seed: u64,
+}
+
+/// The most combinations that a plan may ask a design for.
+pub const MOST_RUNS: u32 = 10_000;
+/// Hypercubes have no usual size.
+const USUAL_HYPERCUBE: usize = 10;
+const MOST_OF_HYPERCUBE: usize = 2_000;
+/// How many assignments of factors to the columns of a fraction are tried.
+const ASSIGNMENTS: usize = 5_000;
+
+impl Design {
+    /// A design of this kind with nothing else chosen.
+    pub fn new(kind: DesignKind) -> Self {
+        Self {
+            kind,
+            size: Size::Usual,
+            interactions: Interactions::These(Vec::new()),
+            base: Vec::new(),
+            logarithmic: Vec::new(),
+            added: Vec::new(),
+        }
+    }
+
+    /// At most how many combinations it has for factors with these numbers of levels; an upper bound where it cannot be made.
+    pub(super) fn at_most(&self, keys: &[&Key], counts: &[usize], repeats: u32) -> u64 {
+        let own = match self.kind {
+            DesignKind::OneAtATime => 1 + counts.iter().map(|count| *count as u64 - 1).sum::<u64>(),
+            DesignKind::Fraction => match self.runs(repeats) {
+                Some(runs) => runs as u64,
+                None => fraction::sizes(counts.len()).last().map_or(0, |runs| *runs as u64),
+            },
+            DesignKind::PlackettBurman => {
+                self.runs(repeats).or_else(|| usual_plackett_burman(counts.len())).unwrap_or(0) as u64
+            }
+            DesignKind::DOptimal => {
+                let terms = self.interactions(keys).unwrap_or_default();
+                self.runs(repeats).unwrap_or_else(|| usual_optimal(&full_model(counts, terms))) as u64
+            }
+            DesignKind::LatinHypercube => self.runs(repeats).unwrap_or(USUAL_HYPERCUBE) as u64,
+        };
+        self.added.iter().fold(own, |sum, added| match added {
+            Added::FoldOver(_) => sum.saturating_mul(2),
+            Added::DOptimal(runs) => sum.saturating_add(u64::from(*runs)),
+        })
+    }
+
+    /// The number of combinations that the plan asks for.
+    fn runs(&self, repeats: u32) -> Option<usize> {
+        match self.size {
+            Size::Usual => None,
+            Size::Runs(runs) => Some(runs as usize),
+            Size::Time { minutes, run_s } => Some((minutes * 60.0 / (run_s * f64::from(repeats.max(1)))) as usize),
+        }
+    }
+
+    /// The interactions as places of factors that vary.
+    ///
+    /// # Errors
+    /// A named factor does not vary.
+    pub(super) fn interactions(&self, keys: &[&Key]) -> Result<Vec<Term>, String> {
+        let Interactions::These(pairs) = &self.interactions else {
+            let all = (0..keys.len()).flat_map(|one| (one + 1..keys.len()).map(move |other| vec![one, other]));
+            return Ok(all.collect());
+        };
+        let place = |key: &Key| {
+            keys.iter().position(|known| *known == key).ok_or_else(|| {
+                format!("an interaction names {key}, which has one level here: tick another level of it, or untick the interaction")
+            })
+        };
+        let mut terms: Vec<Term> = Vec::new();
+        for (one, other) in pairs {
+            let mut term = vec![place(one)?, place(other)?];
+            term.sort_unstable();
+            if !terms.contains(&term) {
+                terms.push(term);
+            }
+        }
+        Ok(terms)
+    }
+
+    /// The combinations to run, each once: places of levels for each factor, or strata from 0 for a Latin hypercube.
+    ///
+    /// # Errors
+    /// Why there is no such design, and what to do.
+    pub(super) fn points(&self, space: &Space) -> Result<Vec<Vec<usize>>, String> {
+        let interactions = self.interactions(&space.keys)?;
+        let runs = self.runs(space.repeats);
+        let mut points = match self.kind {
+            DesignKind::OneAtATime => one_at_a_time(&space.base, &space.counts),
+            DesignKind::Fraction => regular(space, runs, &interactions)?,
+            DesignKind::PlackettBurman => plackett_burman(space, runs, &interactions)?,
+            DesignKind::DOptimal => d_optimal(space, runs, interactions.clone(), &[])?,
+            DesignKind::LatinHypercube => {
+                let runs = runs.unwrap_or(USUAL_HYPERCUBE);
+                if !(2..=MOST_OF_HYPERCUBE).contains(&runs) {
+                    return Err(format!("a Latin hypercube has from 2 to {MOST_OF_HYPERCUBE} runs, not {runs}"));
+                }
+                hypercube::hypercube(runs, space.counts.len(), space.seed)
+            }
+        };
+        for added in &self.added {
+            let more = match added {
+                _ if self.kind == DesignKind::LatinHypercube => {
+                    return Err(
+                        "nothing can be added to a Latin hypercube: its strata depend on its runs; raise runs instead"
+                            .to_owned(),
+                    );
+                }
+                Added::FoldOver(factor) => fold_over(space, &points, factor.as_ref())?,
+                Added::DOptimal(runs) => d_optimal(space, Some(*runs as usize), interactions.clone(), &points)?,
+            };
+            points.extend(more);
+        }
+        let mut seen = HashSet::new();
+        points.retain(|point| seen.insert(point.clone()));
+        Ok(points)
+    }
+}
+
+/// The model of all main effects and these interactions.
+fn full_model(counts: &[usize], interactions: Vec<Term>) -> Model {
+    Model::new(counts, (0..counts.len()).map(|factor| vec![factor]).chain(interactions).collect())
+}
+
+/// A quarter more combinations than coefficients, at least two more: enough to see lack of fit.
+fn usual_optimal(model: &Model) -> usize {
+    model.width + (model.width / 4).max(2)
+}
+
+fn usual_plackett_burman(factors: usize) -> Option<usize> {
+    fraction::PLACKETT_BURMAN.into_iter().find(|runs| *runs > factors)
+}
+
+fn one_at_a_time(base: &[usize], counts: &[usize]) -> Vec<Vec<usize>> {
+    let changed = counts.iter().enumerate().flat_map(|(factor, count)| {
+        (0..*count).filter(move |level| *level != base[factor]).map(move |level| {
+            let mut point = base.to_vec();
+            point[factor] = level;
+            point
+        })
+    });
+    std::iter::once(base.to_vec()).chain(changed).collect()
+}
+
+/// A factor that has not two levels, which two-level designs need.
+fn only_two_levels(space: &Space, what: &str) -> Result<(), String> {
+    match space.counts.iter().position(|count| *count != 2) {
+        None => Ok(()),
+        Some(factor) => Err(format!(
+            "a {what} needs two levels of each factor, and {} has {}: untick levels, or choose d-optimal",
+            space.keys[factor], space.counts[factor]
+        )),
+    }
+}
+
+/// A regular fraction that estimates all main effects and these interactions.
+fn regular(space: &Space, runs: Option<usize>, interactions: &[Term]) -> Result<Vec<Vec<usize>>, String> {
+    only_two_levels(space, "two-level fraction")?;
+    let factors = space.counts.len();
+    let sizes = fraction::sizes(factors);
+    let listed = || sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let (Some(largest), false) = (sizes.last(), factors > 15) else {
+        return Err(format!(
+            "there are fractions for up to 15 factors, and {factors} vary: choose plackett-burman or d-optimal"
+        ));
+    };
+    let asked: Vec<usize> = match runs {
+        Some(runs) if sizes.contains(&runs) => vec![runs],
+        Some(runs) => {
+            return Err(format!(
+                "there is no fraction of {factors} factors with {runs} runs: runs can be {}",
+                listed()
+            ));
+        }
+        None => sizes.clone(),
+    };
+    for runs in asked.iter().copied() {
+        let Some(columns) = fraction::columns(factors, runs) else { continue };
+        let points = fraction::regular(&columns, runs);
+        let is_clear =
+            |points: &[Vec<usize>]| resolution(&space.counts, points).is_none_or(|resolution| resolution > 3);
+        // Unless the number of runs was given, main effects are kept apart from interactions.
+        if asked.len() > 1 && runs < *largest && !is_clear(&points) {
+            continue;
+        }
+        if let Some(points) = assigned(space, points, interactions) {
+            return Ok(points);
+        }
+    }
+    let lost = interactions.iter().map(|term| name(space, term)).collect::<Vec<_>>().join(", ");
+    Err(format!(
+        "no fraction with {} runs keeps the ticked interactions apart from each other and from the main effects ({lost}): give more \
+         runs, untick some, or choose d-optimal",
+        asked.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+    ))
+}
+
+/// A fraction with its columns assigned to the factors so that the interactions are estimated: the first assignment that does it, in the
+/// order of permutations.
+fn assigned(space: &Space, points: Vec<Vec<usize>>, interactions: &[Term]) -> Option<Vec<Vec<usize>>> {
+    let factors = space.counts.len();
+    let mut order: Vec<usize> = (0..factors).collect();
+    for _ in 0..ASSIGNMENTS {
+        let assigned: Vec<Vec<usize>> =
+            points.iter().map(|point| order.iter().map(|column| point[*column]).collect()).collect();
+        if keeps_apart(&space.counts, interactions, &assigned) {
+            return Some(assigned);
+        }
+        if !next_permutation(&mut order) {
+            return None;
+        }
+    }
+    None
+}
+
+/// Whether the main effects and these interactions are estimated, none at the cost of another.
+fn keeps_apart(counts: &[usize], interactions: &[Term], points: &[Vec<usize>]) -> bool {
+    interactions.is_empty() || Fit::new(counts, interactions, points).lost().is_empty()
+}
+
+/// The next order in lexicographic order; `false` after the last one.
+fn next_permutation(order: &mut [usize]) -> bool {
+    let Some(fall) = (1..order.len()).rev().find(|place| order[place - 1] < order[*place]) else { return false };
+    if let Some(next) = (fall..order.len()).rev().find(|place| order[*place] > order[fall - 1]) {
+        order.swap(fall - 1, next);
+    }
+    order[fall..].reverse();
+    true
+}
+
+fn plackett_burman(space: &Space, runs: Option<usize>, interactions: &[Term]) -> Result<Vec<Vec<usize>>, String> {
+    only_two_levels(space, "Plackett-Burman design")?;
+    let factors = space.counts.len();
+    let usual = usual_plackett_burman(factors).ok_or_else(|| {
+        format!("there are Plackett-Burman designs for up to 83 factors, and {factors} vary: untick some")
+    })?;
+    let runs = runs.unwrap_or(usual);
+    let points = fraction::plackett_burman(factors, runs).ok_or_else(|| {
+        let possible = fraction::PLACKETT_BURMAN.iter().filter(|runs| **runs > factors).map(ToString::to_string);
+        format!(
+            "there is no Plackett-Burman design of {factors} factors with {runs} runs: runs can be {}; powers of two are fractions",
+            possible.collect::<Vec<_>>().join(", ")
+        )
+    })?;
+    match Fit::new(&space.counts, interactions, &points).lost().first() {
+        None => Ok(points),
+        Some(term) => Err(format!(
+            "a Plackett-Burman design of {runs} runs cannot estimate {} beside the main effects: give more runs, untick it, or choose \
+             d-optimal",
+            name(space, term)
+        )),
+    }
+}
+
+/// Combinations that estimate the main effects and these interactions best, beside `fixed` ones.
+fn d_optimal(
+    space: &Space,
+    runs: Option<usize>,
+    interactions: Vec<Term>,
+    fixed: &[Vec<usize>],
+) -> Result<Vec<Vec<usize>>, String> {
+    let mains = space.counts.len();
+    let model = full_model(&space.counts, interactions);
+    let of_mains = 1 + space.counts.iter().map(|count| count - 1).sum::<usize>();
+    let usual = usual_optimal(&model);
+    let runs = runs.unwrap_or_else(|| usual.min(usize::try_from(combinations(&space.counts)).unwrap_or(usual)));
+    if runs + fixed.len() < model.width {
+        return Err(format!(
+            "{} runs cannot estimate {} coefficients ({of_mains} of the mean and {mains} main effects, {} of interactions): give {} \
+             runs or more, or untick interactions or levels",
+            runs + fixed.len(),
+            model.width,
+            model.width - of_mains,
+            model.width - fixed.len()
+        ));
+    }
+    let problem = Problem { model: &model, admits: space.admits, fixed, runs, seed: space.seed };
+    optimal(&problem).map_err(|trouble| match trouble {
+        Trouble::TooFew(Some(left)) => format!(
+            "the constraints leave {left} combinations that are not run already, and the design needs {runs}: lower runs, relax a \
+             constraint, or tick more levels"
+        ),
+        Trouble::TooFew(None) => format!(
+            "fewer than {runs} of {} combinations that were drawn at random meet the constraints: relax a constraint",
+            1_000 + 500 * runs
+        ),
+        Trouble::TooLarge => format!(
+            "{runs} runs with {} coefficients take too long to optimise: lower runs, or untick interactions or levels",
+            model.width
+        ),
+        Trouble::Singular => match lost(space, &model, fixed) {
+            Some(term) => format!(
+                "the constraints leave no combinations that tell {} apart from the other effects: untick it, or relax a constraint",
+                name(space, &term)
+            ),
+            None => format!("{runs} runs do not tell all ticked effects apart: give more runs"),
+        },
+    })
+}
+
+/// The first effect that no combinations can estimate, judged by up to some thousands of them.
+fn lost(space: &Space, model: &Model, fixed: &[Vec<usize>]) -> Option<Term> {
+    let number = combinations(&space.counts);
+    // Looks far apart from each other.
+    let step = (number / 4_000).max(1);
+    let looked_at =
+        (0..number.min(4_000)).map(|place: u64| combination(&space.counts, place.saturating_mul(step) % number));
+    let admitted: Vec<Vec<usize>> =
+        fixed.iter().cloned().chain(looked_at.filter(|point| (space.admits)(point))).collect();
+    let interactions: Vec<Term> = model.terms.iter().filter(|term| term.len() == 2).cloned().collect();
+    Fit::new(&space.counts, &interactions, &admitted).lost().first().cloned()
+}
+
+/// The same combinations with the other levels of one factor or of all.
+fn fold_over(space: &Space, points: &[Vec<usize>], factor: Option<&Key>) -> Result<Vec<Vec<usize>>, String> {
+    only_two_levels(space, "fold-over")?;
+    let place = factor.map(|factor| {
+        space.keys.iter().position(|key| *key == factor).ok_or_else(|| {
+            format!("the fold-over names {factor}, which has one level here: tick another level of it, or name another factor")
+        })
+    });
+    let place = place.transpose()?;
+    let folded = |point: &Vec<usize>| {
+        let level = |(factor, level): (usize, &usize)| match place {
+            Some(place) if place != factor => *level,
+            _ => 1 - level,
+        };
+        point.iter().enumerate().map(level).collect::<Vec<_>>()
+    };
+    let more: Vec<Vec<usize>> = points.iter().map(folded).filter(|point| !points.contains(point)).collect();
+    if more.is_empty() {
+        return Err("the fold-over adds nothing: its combinations are in the design already; fold over one factor, or add d-optimal runs".to_owned());
+    }
+    Ok(more)
+}
+
+/// The name of an effect: `precision` or `precision × layout`.
+fn name(space: &Space, term: &Term) -> String {
+    term.iter().map(|place| space.keys[*place].as_str()).collect::<Vec<_>>().join(" × ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn keys(count: usize) -> Vec<Key> {
+        (0..count).map(|place| Key::from(format!("f{place}"))).collect()
+    }
+
+    fn points(design: &Design, counts: &[usize]) -> Result<Vec<Vec<usize>>, String> {
+        points_where(design, counts, &|_| true)
+    }
+
+    fn points_where(
+        design: &Design,
+        counts: &[usize],
+        admits: &dyn Fn(&[usize]) -> bool,
+    ) -> Result<Vec<Vec<usize>>, String> {
+        let keys = keys(counts.len());
+        let (keys, base): (Vec<&Key>, _) = (keys.iter().collect(), vec![0; counts.len()]);
+        let space = Space { keys, counts: counts.to_vec(), admits, base, repeats: 2, seed: 1 };
+        let points = design.points(&space)?;
+        assert!(points.len() as u64 <= design.at_most(&space.keys, counts, 2), "{}", points.len());
+        assert_eq!(points.iter().collect::<HashSet<_>>().len(), points.len());
+        Ok(points)
+    }
+
+    fn pairs(pairs: &[(usize, usize)]) -> Interactions {
+        let key = |place: usize| Key::from(format!("f{place}"));
+        Interactions::These(pairs.iter().map(|(one, other)| (key(*one), key(*other))).collect())
+    }
+
+    fn error(design: &Design, counts: &[usize]) -> String {
+        points(design, counts).unwrap_err()
+    }
+
+    #[test]
+    fn one_at_a_time_has_the_base_and_each_other_level_once() {
+        let design = Design::new(DesignKind::OneAtATime);
+        assert_eq!(points(&design, &[2, 3]).unwrap(), [[0, 0], [1, 0], [0, 1], [0, 2]]);
+    }
+
+    #[test]
+    fn a_fraction_is_as_small_as_main_effects_clear_of_interactions_allow() {
+        let design = Design::new(DesignKind::Fraction);
+        let size = |factors: usize| points(&design, &vec![2; factors]).unwrap().len();
+        assert_eq!([2, 3, 4, 5, 6, 8, 9].map(size), [4, 8, 8, 16, 16, 16, 32]);
+        let given = Design { size: Size::Runs(8), ..design.clone() };
+        assert_eq!(points(&given, &[2; 7]).unwrap().len(), 8);
+    }
+
+    #[test]
+    fn columns_are_assigned_so_that_ticked_interactions_are_estimated() {
+        // With E = ABCD's shorter words, the usual assignment of 2^(6−2) has AB = CE; another one keeps A × B and C × E apart.
+        let design = Design {
+            size: Size::Runs(16),
+            interactions: pairs(&[(0, 1), (2, 4), (2, 3)]),
+            ..Design::new(DesignKind::Fraction)
+        };
+        let points = points(&design, &[2; 6]).unwrap();
+        assert!(Fit::new(&[2; 6], &[vec![0, 1], vec![2, 4], vec![2, 3]], &points).lost().is_empty());
+        let all = Design { interactions: Interactions::All, ..design };
+        let text = error(&all, &[2; 6]);
+        assert!(
+            text.contains("no fraction with 16 runs keeps the ticked interactions apart") && text.contains("f0 × f1"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn impossible_designs_are_refused_with_what_to_do() {
+        let fraction = Design::new(DesignKind::Fraction);
+        assert!(error(&fraction, &[2, 3]).contains("f1 has 3: untick levels, or choose d-optimal"));
+        let twelve = Design { size: Size::Runs(12), ..fraction };
+        assert!(error(&twelve, &[2; 5]).contains("runs can be 8, 16, 32"));
+        let optimal = Design { size: Size::Runs(4), ..Design::new(DesignKind::DOptimal) };
+        let text = error(&optimal, &[3, 3]);
+        assert!(text.contains("4 runs cannot estimate 5 coefficients") && text.contains("give 5 runs"), "{text}");
+        let unvaried = Design { interactions: pairs(&[(0, 7)]), ..Design::new(DesignKind::DOptimal) };
+        assert!(error(&unvaried, &[2, 2]).contains("names f7, which has one level here"));
+        let burman = Design { size: Size::Runs(16), ..Design::new(DesignKind::PlackettBurman) };
+        assert!(error(&burman, &[2; 5]).contains("runs can be 12, 20"));
+        let crowded = Design { interactions: Interactions::All, ..Design::new(DesignKind::PlackettBurman) };
+        assert!(error(&crowded, &[2; 6]).contains("cannot estimate"));
+    }
+
+    #[test]
+    fn constraints_that_leave_too_little_are_named() {
+        let design = Design { size: Size::Runs(6), ..Design::new(DesignKind::DOptimal) };
+        let few = points_where(&design, &[2, 2, 2], &|point| point[0] == 0).unwrap_err();
+        assert!(few.contains("leave 4 combinations") && few.contains("needs 6"), "{few}");
+        let smaller = Design { size: Size::Runs(4), ..design };
+        let lost = points_where(&smaller, &[2, 2, 2], &|point| point[0] == point[1]).unwrap_err();
+        assert!(lost.contains("tell f1 apart"), "{lost}");
+    }
+
+    #[test]
+    fn a_budget_of_time_counts_repeats() {
+        let size = Size::Time { minutes: 10.0, run_s: 25.0 };
+        let design = Design { size, ..Design::new(DesignKind::DOptimal) };
+        assert_eq!(points(&design, &[3, 3, 2]).unwrap().len(), 12);
+        let short = Design { size: Size::Time { minutes: 1.0, run_s: 25.0 }, ..design };
+        assert!(error(&short, &[3, 3, 2]).starts_with("1 runs cannot estimate"));
+    }
+
+    #[test]
+    fn added_runs_leave_the_earlier_ones_as_they_are() {
+        let mut design = Design { size: Size::Runs(8), ..Design::new(DesignKind::Fraction) };
+        let before = points(&design, &[2; 5]).unwrap();
+        design.added = vec![Added::FoldOver(None)];
+        let folded = points(&design, &[2; 5]).unwrap();
+        assert_eq!((&folded[..8], folded.len()), (&before[..], 16));
+        // A full fold-over of resolution III has resolution IV.
+        assert_eq!((resolution(&[2; 5], &before), resolution(&[2; 5], &folded)), (Some(3), Some(4)));
+        design.added.push(Added::DOptimal(3));
+        let more = points(&design, &[2; 5]).unwrap();
+        assert_eq!((&more[..16], more.len()), (&folded[..], 19));
+        let full = Design { added: vec![Added::FoldOver(None)], ..Design::new(DesignKind::Fraction) };
+        assert!(error(&full, &[2; 2]).contains("adds nothing"));
+        let cube = Design { added: vec![Added::DOptimal(2)], ..Design::new(DesignKind::LatinHypercube) };
+        assert!(error(&cube, &[2; 2]).contains("raise runs"));
+    }
+}

@@ -1,0 +1,290 @@
+//! What a set of combinations can tell apart: the effects that it estimates, each with the interactions that it cannot separate from it.
+//!
+//! The model has the mean, the main effects, the ticked interactions, and those of the other interactions of two factors that are
+//! orthogonal to all of these. The effects that are left out bias the estimates by the alias matrix (X'X)⁻¹X'Z (G. E. P. Box and K. B.
+//! Wilson, *Journal of the Royal Statistical Society B* 13, 1951): for a regular fraction its entries are 0 and ±1, for others lie between.
+
+use super::linear::{dot, information, inverse};
+use super::model::{Model, Term, append, coded, freedom};
+
+/// Shares of a column that count as none.
+const NOTHING: f64 = 1e-9;
+/// Alias coefficients below this one are not reported.
+const SLIGHT: f64 = 0.005;
+/// No interaction that was not asked for is added to a model with this many coefficients.
+const MOST_COLUMNS: usize = 400;
+/// Words of more factors are too many to be tried.
+const MOST_FACTORS: usize = 20;
+
+/// An interaction that an estimate contains, too.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alias {
+    /// The factors of the interaction, by their places.
+    pub term: Term,
+    /// How much of its coefficient the estimate contains; 1 or −1 where the two cannot be separated at all. For factors with more than two
+    /// levels the largest share, without a sign.
+    pub share: f64,
+}
+
+/// What a set of combinations estimates.
+pub struct Fit {
+    model: Model,
+    /// Its first terms, which were asked for.
+    asked: usize,
+    /// (X'X)⁻¹X', column by column.
+    solved: Vec<Vec<f64>>,
+    points: Vec<Vec<usize>>,
+    /// Effects that were asked for and cannot be estimated.
+    lost: Vec<Term>,
+    /// Effects that are not in the model: the lost ones, and interactions that nobody asked for.
+    outside: Vec<Term>,
+}
+
+impl Fit {
+    /// Fits the main effects of factors with these numbers of levels, and these interactions.
+    pub fn new(counts: &[usize], interactions: &[Term], points: &[Vec<usize>]) -> Self {
+        let mains = (0..counts.len()).filter(|factor| counts[*factor] > 1).map(|factor| vec![factor]);
+        let asked: Vec<Term> = mains.clone().chain(interactions.iter().cloned()).collect();
+        let mut basis = Basis::default();
+        basis.add(&[vec![1.0; points.len()]]);
+        let columns = |term: &Term| columns(counts, term, points);
+        let (mut terms, lost): (Vec<Term>, Vec<Term>) = asked.into_iter().partition(|term| basis.add(&columns(term)));
+        let asked = terms.len();
+        let factors: Vec<usize> = mains.flatten().collect();
+        let pairs = factors.iter().flat_map(|one| factors.iter().map(move |other| vec![*one, *other]));
+        let others = pairs.filter(|pair| pair[0] < pair[1] && !interactions.contains(pair));
+        // An interaction that overlaps with another one in part would be estimated at the cost of the other: only separate ones are added.
+        let (clear, unclear): (Vec<Term>, Vec<Term>) = others.partition(|term| {
+            basis.0.len() < MOST_COLUMNS && basis.is_orthogonal(&columns(term)) && basis.add(&columns(term))
+        });
+        terms.extend(clear);
+        let outside = lost.iter().cloned().chain(unclear).collect();
+        let model = Model::new(counts, terms);
+        let rows: Vec<Vec<f64>> = points.iter().map(|point| model.row(point)).collect();
+        let solved = match inverse(&information(&rows, model.width), model.width) {
+            Some((inverse, _)) => rows.iter().map(|row| super::linear::times(&inverse, row)).collect(),
+            None => Vec::new(),
+        };
+        Self { model, asked, solved, points: points.to_vec(), lost, outside }
+    }
+
+    /// The effects that are estimated: main effects, ticked interactions, others.
+    pub fn terms(&self) -> &[Term] {
+        if self.solved.is_empty() { &[] } else { &self.model.terms }
+    }
+
+    /// The effects that were asked for and cannot be estimated.
+    pub fn lost(&self) -> &[Term] {
+        &self.lost
+    }
+
+    /// The interactions that are contained in the estimate of an effect, the largest share first.
+    pub fn aliases(&self, term: &Term) -> Vec<Alias> {
+        let Some(place) = self.terms().iter().position(|known| known == term) else { return Vec::new() };
+        let weights = |column: usize| self.solved.iter().map(move |point| point[column]).collect::<Vec<_>>();
+        let weights: Vec<Vec<f64>> = self.model.columns(place).map(weights).collect();
+        let share = |other: &Term| {
+            let columns = columns(&self.model.counts, other, &self.points);
+            let shares = weights.iter().flat_map(|weights| columns.iter().map(|column| dot(weights, column)));
+            let largest = shares.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
+            if columns.len() == 1 && weights.len() == 1 { largest } else { largest.abs() }
+        };
+        let alias = |other: &Term| Alias { term: other.clone(), share: share(other) };
+        let mut aliases: Vec<Alias> =
+            self.outside.iter().map(alias).filter(|alias| alias.share.abs() >= SLIGHT).collect();
+        aliases.sort_by(|a, b| b.share.abs().total_cmp(&a.share.abs()));
+        aliases
+    }
+
+    /// The weights of the points whose sum estimates an effect: that of level `level` over the first level of a factor, averaged over the
+    /// levels of all others, or, for two factors, how much the second change changes the effect of the first. `None` if it is not in the
+    /// model.
+    pub fn weights(&self, changes: &[(usize, usize)]) -> Option<Vec<f64>> {
+        let term: Term = changes.iter().map(|(factor, _)| *factor).collect();
+        let place = self.terms().iter().position(|known| *known == term)?;
+        let of_change = |(factor, level): &(usize, usize)| -> Vec<f64> {
+            let columns = 0..self.model.counts[*factor] - 1;
+            columns.map(|column| coded(*level, column) - coded(0, column)).collect()
+        };
+        let contrast: Vec<f64> = match changes {
+            [one] => of_change(one),
+            [one, other] => {
+                let other = of_change(other);
+                of_change(one).into_iter().flat_map(|a| other.iter().map(move |b| a * b)).collect()
+            }
+            _ => return None,
+        };
+        let columns = self.model.columns(place);
+        Some(self.solved.iter().map(|point| dot(&point[columns.clone()], &contrast)).collect())
+    }
+
+    /// The model of the effects that were asked for.
+    fn asked_model(&self) -> Model {
+        Model::new(&self.model.counts, self.model.terms[..self.asked].to_vec())
+    }
+
+    /// D-efficiency: the geometric mean of the information about the coefficients that were asked for, as a share of that of a perfectly
+    /// balanced design with as many runs. `None` if nothing can be estimated.
+    pub fn efficiency(&self) -> Option<f64> {
+        let model = self.asked_model();
+        let rows: Vec<Vec<f64>> = self.points.iter().map(|point| model.row(point)).collect();
+        let (_, log_determinant) = inverse(&information(&rows, model.width), model.width)?;
+        let balanced = model.balanced_log_determinant() + model.width as f64 * (rows.len() as f64).ln();
+        Some(((log_determinant - balanced) / model.width as f64).exp())
+    }
+
+    /// The number of coefficients that were asked for, with the mean.
+    pub fn coefficients(&self) -> usize {
+        self.asked_model().width
+    }
+}
+
+/// The resolution of two-level combinations: the least number of factors whose levels multiply to the same sign in all of them; 2 if two
+/// factors always change together. `None` if there are none among up to six factors, a factor has more levels, or more than 20 vary.
+pub fn resolution(counts: &[usize], points: &[Vec<usize>]) -> Option<usize> {
+    if counts.iter().any(|count| *count != 2) || points.is_empty() || counts.len() > MOST_FACTORS {
+        return None;
+    }
+    let signs: Vec<u32> =
+        points.iter().map(|point| point.iter().rev().fold(0, |bits, level| bits << 1 | *level as u32)).collect();
+    let is_word = |set: u32| {
+        let parity = |bits: &u32| (bits & set).count_ones() % 2;
+        signs.iter().all(|bits| parity(bits) == parity(&signs[0]))
+    };
+    let mut sets: Vec<(u32, usize)> = vec![(0, 0)];
+    for length in 1..=6.min(counts.len()) {
+        let longer = sets.iter().flat_map(|(set, from)| (*from..counts.len()).map(move |at| (set | 1 << at, at + 1)));
+        sets = longer.collect();
+        if sets.iter().any(|(set, _)| is_word(*set)) {
+            return Some(length);
+        }
+    }
+    None
+}
+
+/// The columns of a term over some combinations.
+fn columns(counts: &[usize], term: &Term, points: &[Vec<usize>]) -> Vec<Vec<f64>> {
+    let mut columns = vec![Vec::with_capacity(points.len()); freedom(counts, term)];
+    let mut row = Vec::new();
+    for point in points {
+        row.clear();
+        append(counts, term, point, &mut row);
+        columns.iter_mut().zip(&row).for_each(|(column, value)| column.push(*value));
+    }
+    columns
+}
+
+/// An orthonormal basis of columns (Gram and Schmidt, each column projected twice against rounding).
+#[derive(Default)]
+struct Basis(Vec<Vec<f64>>);
+
+impl Basis {
+    /// Adds columns if all of them are independent of the basis and of each other; otherwise adds none.
+    fn add(&mut self, columns: &[Vec<f64>]) -> bool {
+        let before = self.0.len();
+        for column in columns {
+            let mut rest = column.clone();
+            for _ in 0..2 {
+                for known in &self.0 {
+                    let share = dot(known, &rest);
+                    rest.iter_mut().zip(known).for_each(|(value, known)| *value -= share * known);
+                }
+            }
+            let length = dot(&rest, &rest);
+            if length <= NOTHING * dot(column, column).max(1.0) {
+                self.0.truncate(before);
+                return false;
+            }
+            rest.iter_mut().for_each(|value| *value /= length.sqrt());
+            self.0.push(rest);
+        }
+        true
+    }
+
+    fn is_orthogonal(&self, columns: &[Vec<f64>]) -> bool {
+        columns.iter().all(|column| {
+            let length = dot(column, column);
+            self.0.iter().all(|known| dot(known, column).powi(2) <= NOTHING * length)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::design::fraction;
+
+    fn fraction(factors: usize, runs: usize) -> Fit {
+        let columns = fraction::columns(factors, runs).unwrap_or_default();
+        Fit::new(&vec![2; factors], &[], &fraction::regular(&columns, runs))
+    }
+
+    /// `BC + 0.33 DE` with the letters of the factors.
+    fn text(aliases: &[Alias]) -> String {
+        let letters = |term: &Term| term.iter().map(|place| char::from(b'A' + *place as u8)).collect::<String>();
+        let one = |alias: &Alias| match alias.share {
+            1.0 => letters(&alias.term),
+            share => format!("{share:.2} {}", letters(&alias.term)),
+        };
+        aliases.iter().map(one).collect::<Vec<_>>().join(" + ")
+    }
+
+    #[test]
+    fn alias_groups_of_regular_fractions_are_those_of_the_textbook() {
+        // Box, Hunter and Hunter, 2nd edition, table 6.2: 2^(7−4) with D = AB, E = AC, F = BC, G = ABC.
+        let fit = fraction(7, 8);
+        let rounded = |term: &Term| {
+            let mut aliases = fit.aliases(term);
+            aliases.iter_mut().for_each(|alias| alias.share = alias.share.round());
+            text(&aliases)
+        };
+        assert_eq!(rounded(&vec![0]), "BD + CE + FG");
+        assert_eq!(rounded(&vec![6]), "AF + BE + CD");
+        assert_eq!(fit.terms().len(), 7);
+        // 2^(4−1) with D = ABC: main effects are clear of interactions of two factors, which come in pairs.
+        let half = fraction(4, 8);
+        assert!((0..4).all(|factor| half.aliases(&vec![factor]).is_empty()));
+        assert_eq!(half.terms()[4..], [vec![0, 1], vec![0, 2], vec![0, 3]]);
+        assert_eq!(half.aliases(&vec![0, 1])[0].term, [2, 3]);
+        assert_eq!(resolution(&[2; 4], &half.points), Some(4));
+        assert_eq!(resolution(&[2; 7], &fit.points), Some(3));
+        assert_eq!(resolution(&[2, 2], &fraction(2, 4).points), None);
+        assert_eq!(resolution(&[3, 2], &[vec![0, 0]]), None);
+    }
+
+    #[test]
+    fn alias_coefficients_of_plackett_and_burman_are_thirds() {
+        // Montgomery, Design and Analysis of Experiments, 8th edition, section 8.6.3: ±1/3 with every interaction without the factor.
+        let points = fraction::plackett_burman(11, 12).unwrap_or_default();
+        let fit = Fit::new(&[2; 11], &[], &points);
+        let aliases = fit.aliases(&vec![4]);
+        assert_eq!(aliases.len(), 45);
+        assert!(aliases.iter().all(|alias| (alias.share.abs() - 1.0 / 3.0).abs() < 1e-9 && !alias.term.contains(&4)));
+    }
+
+    #[test]
+    fn weights_of_a_full_grid_are_differences_of_means() {
+        let points: Vec<Vec<usize>> = (0..6).map(|number| vec![number / 3, number % 3]).collect();
+        let fit = Fit::new(&[2, 3], &[vec![0, 1]], &points);
+        let near = |weights: Option<Vec<f64>>, expected: [f64; 6]| {
+            let weights = weights.unwrap_or_default();
+            assert_eq!(weights.len(), 6);
+            assert!(weights.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{weights:?}");
+        };
+        let third = 1.0 / 3.0;
+        near(fit.weights(&[(0, 1)]), [-third, -third, -third, third, third, third]);
+        near(fit.weights(&[(1, 2)]), [-0.5, 0.0, 0.5, -0.5, 0.0, 0.5]);
+        near(fit.weights(&[(0, 1), (1, 2)]), [1.0, 0.0, -1.0, -1.0, 0.0, 1.0]);
+        assert!(fit.aliases(&vec![0]).is_empty() && fit.lost().is_empty());
+        assert!((fit.efficiency().unwrap_or(0.0) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_effect_that_always_comes_with_another_is_lost_and_named_as_its_alias() {
+        let points = vec![vec![0, 0, 0], vec![1, 1, 0], vec![0, 0, 1], vec![1, 1, 1]];
+        let fit = Fit::new(&[2, 2, 2], &[], &points);
+        assert_eq!(fit.lost(), [vec![1]]);
+        assert_eq!(fit.aliases(&vec![0])[0], Alias { term: vec![1], share: 1.0 });
+        assert_eq!(resolution(&[2; 3], &points), Some(2));
+    }
+}
