@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use super::answer::finish;
 use crate::foreign;
 use crate::protocol::{ENVIRONMENT_FILE, Environment, Exit, Job, MASTER_ADDR, MASTER_PORT, environment_file_of};
@@ -23,12 +25,35 @@ const NODE_VARIABLE: &str = "SLURM_NODEID";
 const DESCRIBE_LIMIT: Duration = Duration::from_secs(60);
 /// How long a file that another node has written is awaited: clients of network file systems look for new files this seldom.
 const SHARED_LIMIT: Duration = Duration::from_secs(30);
+/// Time limit of a command that signals steps.
+const SIGNAL_LIMIT: Duration = Duration::from_secs(5);
 /// Longest description of a node.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The number of this node within its step of a Slurm job; 0 outside of one.
 pub fn node_of_step() -> u32 {
     std::env::var(NODE_VARIABLE).ok().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Sends a signal to all processes of the steps of this Slurm job: `srun` would turn SIGTERM into SIGKILL. Returns whether there was a step and
+/// Slurm took the signal for it.
+pub(super) fn signal_steps(signal: Signal) -> bool {
+    let Ok(job) = std::env::var("SLURM_JOB_ID") else { return false };
+    let ask = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new(name);
+        command.args(arguments);
+        finish(command, SIGNAL_LIMIT)
+            .ok()
+            .flatten()
+            .filter(|(exit, _, _)| exit.is_success())
+            .map(|(_, stdout, _)| stdout)
+    };
+    let listed = ask("squeue", &["--steps", "--noheader", "--job", &job, "--format", "%i"]).unwrap_or_default();
+    // The job's own script is a step with a name.
+    let is_numbered = |step: &&str| step.rsplit_once('.').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
+    let steps: Vec<&str> = listed.lines().map(str::trim).filter(is_numbered).collect();
+    let option = format!("--signal={}", signal.as_raw());
+    !steps.is_empty() && ask("scancel", &[&[option.as_str()], &steps[..]].concat()).is_some()
 }
 
 /// A step with one process on each node of a job.

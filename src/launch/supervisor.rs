@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
 
 use super::rendezvous::{Alone, MeetingFolder, Rendezvous};
-use super::step::Step;
+use super::step::{Step, signal_steps};
 use crate::foreign;
 use crate::processes;
 use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
@@ -294,6 +294,10 @@ impl Group {
                 }
             }
             if self.ending_since.is_some_and(|since| since.elapsed() > GRACE) {
+                // Without srun, the program would live on.
+                if self.is_step {
+                    signal_steps(Signal::KILL);
+                }
                 self.signal(Signal::KILL);
             }
             shorten(io::stdout());
@@ -325,7 +329,10 @@ impl Group {
         self.well = false;
         if self.ending_since.is_none() {
             self.ending_since = Some(Instant::now());
-            self.signal(Signal::TERM);
+            // srun would kill the program.
+            if !(self.is_step && signal_steps(Signal::TERM)) {
+                self.signal(Signal::TERM);
+            }
             // A stopped process handles the signal only after it is continued.
             self.signal(Signal::CONT);
         }

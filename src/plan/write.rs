@@ -43,12 +43,7 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     if differs(|a, b| a.aa == b.aa) {
         put_or_remove(top, "aa", plan.aa.then(|| true.into()));
     }
-    let is_placed = plan.site.is_some() || plan.one_allocation;
-    if differs(|a, b| (&a.site, a.one_allocation) == (&b.site, b.one_allocation)) && (before.is_some() || is_placed) {
-        let table = table(top, "where");
-        put_or_remove(table, "site", plan.site.as_deref().map(Value::from));
-        put_or_remove(table, "jobs", plan.one_allocation.then(|| ONE_ALLOCATION.into()));
-    }
+    place(top, plan, before);
     if differs(|a, b| a.limits == b.limits) && (before.is_some() || plan.limits != Limits::default()) {
         limits(table(top, "limits"), &plan.limits);
     }
@@ -233,6 +228,17 @@ fn put(table: &mut dyn TableLike, key: &str, value: Value) {
             *old.decor_mut() = decor;
         }
         None => drop(table.insert(key, Item::Value(value))),
+    }
+}
+
+/// Writes `[where]`.
+fn place(top: &mut Table, plan: &Plan, before: Option<&Plan>) {
+    let parts = |plan: &Plan| (plan.site.clone(), plan.one_allocation);
+    // A plan of this machine has no such table.
+    if before.map_or((None, false), parts) != parts(plan) {
+        let table = table(top, "where");
+        put_or_remove(table, "site", plan.site.as_deref().map(Value::from));
+        put_or_remove(table, "jobs", plan.one_allocation.then(|| ONE_ALLOCATION.into()));
     }
 }
 

@@ -30,6 +30,8 @@ const MEMORY_POLL: Duration = Duration::from_secs(1);
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 /// Longest time spent on output that has already arrived.
 const DRAIN: Duration = Duration::from_millis(20);
+/// A program and this process are told to end at most this long after each other.
+const TOGETHER: Duration = Duration::from_millis(500);
 /// The most pieces of output that wait to be processed.
 const PIECES: usize = 64;
 
@@ -137,6 +139,9 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
             }
         }
         asked = failed.is_none() && signal.load(Ordering::Relaxed) != 0;
+        if failed.is_some_and(|(_, exit)| may_be_signalled(exit)) && is_told_soon(signal, &mut watched) {
+            (asked, failed) = (true, None);
+        }
     }
     let is_ended_early = asked || !waited.is_empty();
     if is_ended_early {
@@ -166,6 +171,20 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
     let last_lines = watched.finish(place);
     let place = u32::try_from(place).unwrap_or_default();
     Ok(Ended { exit: (!asked).then_some(exit), place, last_lines, time })
+}
+
+/// Whether a program may have been ended by a signal; a shell turns the signal of its last program into a code.
+fn may_be_signalled(exit: Exit) -> bool {
+    matches!(exit, Exit::Signal(_) | Exit::Code(129..))
+}
+
+/// Whether this process is told to end, too, within a moment: Slurm sends its signals to all processes of a step, one after the other.
+fn is_told_soon(signal: &AtomicUsize, watched: &mut Watched) -> bool {
+    let until = Instant::now() + TOGETHER;
+    while signal.load(Ordering::Relaxed) == 0 && Instant::now() < until {
+        watched.advance(Duration::from_millis(10));
+    }
+    signal.load(Ordering::Relaxed) != 0
 }
 
 /// Starts a process for each command, whose output goes to `sender`.

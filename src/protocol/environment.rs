@@ -35,9 +35,8 @@ pub fn set_build(commit: Option<&'static str>) {
 }
 
 /// The known facts, in the order in which they are shown: key and name.
-const FACTS: [(&str, &str); 25] = [
+const FACTS: [(&str, &str); 24] = [
     ("hostname", "Machine"),
-    ("nodes", "Nodes"),
     (DIFFERENCES, "Differs between nodes"),
     ("system", "System"),
     ("kernel", "Linux kernel"),
@@ -91,8 +90,8 @@ impl Environment {
         self.0.get(key).map(String::as_str)
     }
 
-    /// The environment of a run over several nodes, each with its name: facts that are the same on all nodes, and the names of nodes with
-    /// what differs between them.
+    /// The environment of a run over several nodes, each with its name: facts that are the same on all nodes, and all values of those that
+    /// differ, with what differs by node.
     pub fn of_nodes(nodes: &[(String, Self)]) -> Self {
         let mut whole = Self::default();
         let keys: BTreeSet<&Key> = nodes.iter().flat_map(|(_, environment)| environment.0.keys()).collect();
@@ -101,17 +100,16 @@ impl Environment {
             let values: Vec<&str> = nodes.iter().map(|(_, one)| one.get(key.as_str()).unwrap_or("unknown")).collect();
             let distinct: BTreeSet<&str> = values.iter().copied().collect();
             let distinct: Vec<&str> = distinct.into_iter().collect();
-            let is_of_one = ["cpus", "gpus"].contains(&key.as_str()) && distinct != ["none"];
-            let each = if is_of_one { " on each node" } else { "" };
-            whole.set(key.as_str(), Some(distinct.join(", ") + if distinct.len() == 1 { each } else { "" }));
+            let is_of_one = key.as_str() == "gpus" && distinct.len() == 1 && distinct != ["none"];
+            whole.set(key.as_str(), Some(distinct.join(", ") + if is_of_one { " on each node" } else { "" }));
             if distinct.len() > 1 && key.as_str() != "hostname" {
-                let values: Vec<String> =
-                    nodes.iter().zip(&values).map(|((node, _), value)| format!("{node}: {value}")).collect();
+                let values = nodes.iter().zip(&values).map(|((node, _), value)| format!("{node}: {value}"));
+                let values: Vec<String> = values.collect();
                 differences.push(format!("{} ({})", fact_name(key.as_str()), values.join(", ")));
             }
         }
         let names: Vec<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
-        whole.set("nodes", Some(format!("{}: {}", nodes.len(), names.join(", "))));
+        whole.set("hostname", Some(names.join(", ")));
         whole.set(DIFFERENCES, (!differences.is_empty()).then(|| differences.join("; ")));
         whole
     }
@@ -134,14 +132,15 @@ mod tests {
     fn nodes_that_differ_are_named_with_what_differs() {
         let node = |name: &str, kernel: &str| {
             let mut one = Environment::default();
-            one.set("hostname", Some(name));
+            one.set("hostname", Some("host"));
+            one.set("gpus", Some("8 × H100"));
             one.set("kernel", Some(kernel));
             one.set("cpus", Some("8"));
             (name.to_owned(), one)
         };
         let alike = Environment::of_nodes(&[node("n1", "6.1"), node("n2", "6.1")]);
-        assert_eq!((alike.get("hostname"), alike.get("nodes")), (Some("n1, n2"), Some("2: n1, n2")));
-        assert_eq!((alike.get("cpus"), alike.get(DIFFERENCES)), (Some("8 on each node"), None));
+        assert_eq!((alike.get("hostname"), alike.get(DIFFERENCES)), (Some("n1, n2"), None));
+        assert_eq!((alike.get("cpus"), alike.get("gpus")), (Some("8"), Some("8 × H100 on each node")));
         let unlike = Environment::of_nodes(&[node("n1", "6.1"), node("n2", "6.8")]);
         assert_eq!(unlike.get(DIFFERENCES), Some("Linux kernel (n1: 6.1, n2: 6.8)"));
     }

@@ -22,7 +22,7 @@ impl Scene {
     }
 
     /// The ids of Slurm's jobs of the session's allocations, in no order.
-    fn allocations(&self) -> Vec<String> {
+    pub(crate) fn allocations(&self) -> Vec<String> {
         let entries = fs::read_dir(self.session().join("allocations")).into_iter().flatten().flatten();
         let id = |folder: &Path| {
             let record = fs::read_to_string(folder.join("slurm.json")).ok()?;
@@ -73,7 +73,7 @@ fn runs_are_steps_of_one_job_in_the_plans_order_and_the_job_ends_with_them() {
     for record in scene.records() {
         let whole = reader.run(&record.run).unwrap().unwrap();
         assert!(whole.ranks[0].readings.iter().any(|reading| reading.key == "score"));
-        assert!(whole.environment.is_some());
+        assert!(whole.environment.unwrap().get("hostname").is_some());
     }
     scene.until_no_allocation_is_left();
     assert_eq!(scene.state_of(&jobs[0]), "COMPLETED");

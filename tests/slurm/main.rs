@@ -62,7 +62,8 @@ impl Drop for Scene {
         for process in self.conductors() {
             let _ = kill_process(Pid::from_raw(process).unwrap(), Signal::KILL);
         }
-        self.own_jobs().iter().for_each(|job| drop(self.cluster.ask("scancel", &[job])));
+        let jobs = self.own_jobs().into_iter().chain(self.allocations());
+        jobs.for_each(|job| drop(self.cluster.ask("scancel", &[&job])));
     }
 }
 

@@ -99,7 +99,7 @@ fn each_rank_is_told_its_number_its_node_and_where_the_first_one_is() {
     }
     let record = &scene.records()[0];
     let whole = open_reader(&scene.session()).unwrap().run(&record.run).unwrap().unwrap();
-    assert_eq!(whole.environment.as_ref().unwrap().get("nodes"), Some("2: n1, n2"));
+    assert_eq!(whole.environment.as_ref().unwrap().get("hostname"), Some("n1, n2"));
     assert_eq!(whole.ranks.len(), 2, "a node has one log");
     for node in &whole.ranks {
         assert!(node.readings.iter().any(|reading| reading.key == "cpu_time_s"), "{:?}", node.readings);
@@ -238,5 +238,5 @@ fn a_plan_tells_the_node_hours_that_it_takes_at_most() {
     scene.plan(3, "true", "run_time_s = 1800");
     with_factors(&scene, "nodes = [1, 2]");
     let said = text(&succeed(&mut scene.multicard(&["plan", "plan.toml"])).stdout);
-    assert!(said.contains("6 runs: 2 cells × 3 repeats; run time unknown, at most 4.5 node-hours"), "{said}");
+    assert!(said.contains("6 runs: 2 cells × 3 repeats; run time unknown, at most 4.50 node-hours"), "{said}");
 }

@@ -78,11 +78,6 @@ impl Allocation {
         self.size.fits(size) && !is_over && !self.folder.join(steward::CLOSE_FILE).exists()
     }
 
-    /// Whether its steward has begun to work.
-    fn is_heard(&self) -> bool {
-        fs::metadata(self.folder.join(GROUP_LOG)).is_ok_and(|about| about.len() > 0)
-    }
-
     fn name(&self) -> String {
         self.group().name()
     }
@@ -206,6 +201,11 @@ fn script(job: &Job, size: AllocationSize, folder: &Path, comment: &str, idle: D
     batch::text(&Ask::of_allocation(job, size, folder, comment)?, &command)
 }
 
+/// Whether the supervisor in this folder, or an allocation's steward, has begun to work.
+fn is_heard(folder: &Path) -> bool {
+    fs::metadata(folder.join(GROUP_LOG)).is_ok_and(|about| about.len() > 0)
+}
+
 fn allocations_folder(job: &Job) -> PathBuf {
     let session = job.folder.parent().and_then(Path::parent).unwrap_or(&job.folder);
     session.join(ALLOCATIONS_FOLDER)
@@ -253,6 +253,10 @@ impl SharedRun {
             Standing::Ended(end) if step.is_some() => self.interrupted(end),
             Standing::Ended(_) | Standing::Waits(_) if self.is_asked_to_end => Standing::Ended(End::default()),
             Standing::Ended(end) => self.moved(end),
+            // The supervisor's first line follows the description of its node.
+            Standing::Runs if step.is_some() && !is_heard(&self.job.folder) => {
+                Standing::Waits(format!("its step in {} begins", self.allocation.name()))
+            }
             Standing::Runs if step.is_none() => Standing::Waits(format!(
                 "{} has started, in which it waits for the runs before it",
                 self.allocation.name()
@@ -284,7 +288,7 @@ impl SharedRun {
             Some((state, _)) => matches!(state, RunState::TimedOut | RunState::Interrupted),
             None => end.exit.is_none_or(Exit::is_success),
         };
-        if !(is_repeatable && (end.again || self.allocation.is_heard())) {
+        if !(is_repeatable && (end.again || is_heard(&self.allocation.folder))) {
             let name = self.allocation.name();
             let reason = format!("its allocation, {name}, ended before the run began");
             let ending = end.ending.or(Some((RunState::Failed, reason)));

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-use super::tools;
 use crate::foreign;
 use crate::launch::error::LaunchError;
 use crate::launch::follower::{STDERR_FILE, STDOUT_FILE};
+use crate::launch::step::signal_steps;
 use crate::processes;
 use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job};
 
@@ -244,25 +244,15 @@ fn watch(mut child: Child, folder: &Path, signal: &AtomicUsize) -> Exit {
         }
         if is_asked && told.is_none() {
             told = Some(Instant::now());
-            let _ = rustix::process::kill_process_group(group, Signal::TERM);
+            // Only the supervisor, which ends its step: srun would kill the program.
+            let _ = rustix::process::kill_process(group, Signal::TERM);
         }
         if kills {
-            end_steps();
+            // They belong to the only run that is executed.
+            signal_steps(Signal::KILL);
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         thread::sleep(POLL);
-    }
-}
-
-/// Kills all steps of this job. They belong to the only run that is executed.
-fn end_steps() {
-    let Ok(job) = std::env::var("SLURM_JOB_ID") else { return };
-    let listed = tools::ask("squeue", &["--steps", "--noheader", "--job", &job, "--format", "%i"]).unwrap_or_default();
-    for step in listed.lines().map(str::trim) {
-        let is_numbered = step.rsplit('.').next().is_some_and(|number| number.parse::<u32>().is_ok());
-        if is_numbered && step.contains('.') {
-            let _ = tools::ask("scancel", &["--signal=KILL", step]);
-        }
     }
 }
 
