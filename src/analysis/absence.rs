@@ -58,22 +58,25 @@ fn why_not_sampled(runs: &[&RunSummary], key: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::analysis::{fixture, summarise_run};
+    use crate::store::RunRecord;
 
     #[test]
     fn the_activity_of_gpus_is_a_measure_and_its_absence_has_a_reason() {
         let mut record = fixture::finished();
+        let on = |record: &mut RunRecord, device: &str| {
+            record.ranks.iter_mut().for_each(|rank| rank.device.as_mut().unwrap().name = device.to_owned());
+        };
+        on(&mut record, "NVIDIA A100-SXM4-80GB");
         let without = [summarise_run(&record)];
         let why = why_absent(&without, SM_ACTIVITY).unwrap();
-        assert!(why.contains("Hopper"), "{why}");
+        assert!(why.contains("Hopper") && why.contains("A100"), "{why}");
         assert_eq!(why_absent(&without, "energy_j"), None, "nothing special is known about other measures");
         (record.telemetry.load.gpus_busy, record.telemetry.load.sm_activity) = (Some(0.99), Some(0.4));
         let run = summarise_run(&record);
         assert_eq!((run.value(GPU_BUSY), run.value(SM_ACTIVITY)), (Some(0.99), Some(0.4)), "a busy GPU has idle SMs");
         assert_eq!(why_absent([&run], SM_ACTIVITY), None);
         assert!(why_absent([&run], TENSOR_ACTIVITY).is_some());
-        for rank in &mut record.ranks {
-            rank.device.as_mut().unwrap().name = "cpu".to_owned();
-        }
+        on(&mut record, "cpu");
         let on_cpus = [summarise_run(&record)];
         assert!(why_absent(&on_cpus, TENSOR_ACTIVITY).unwrap().contains("used no GPU"));
     }
