@@ -298,6 +298,7 @@ fn what_differed_differs_still_and_what_was_the_same_is_the_same() {
         ("name", "0031-51a1b427-1"),
         ("file", "trace.events"),
         ("schema_version", "built-in 1"),
+        ("schema_version", "PyTorch profiler 1"),
         ("schema_version", "3.14.1"),
         ("cpus", "96"),
         ("gpu_power_limit_w", "700"),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use strum::VariantArray as _;
 
 use crate::plan::{RunState, Tracer, command, workloads};
-use crate::protocol::{EVENTS_FILE, PASSES, PRODUCTS, TRACE_METRICS, fact_keys};
+use crate::protocol::{BUILT_IN_TRACER, EVENTS_FILE, PASSES, PRODUCTS, PYTORCH_PROFILER, TRACE_METRICS, fact_keys};
 
 /// Words of plan files and logs that do not belong to a workload.
 const WORDS: &str = "backend base better block command constraint cpu data env exclude exclusive factor factors folder full higher \
@@ -144,9 +144,11 @@ pub(super) fn is_version(text: &str) -> bool {
     is_build && (2..=3).contains(&parts.len()) && parts.iter().all(|part| is_digits(part, 3))
 }
 
-/// The schema of the built-in tracer's recordings: `built-in 1`.
+/// The schema of recordings by the built-in tracer or PyTorch's profiler: `built-in 1`.
 pub(super) fn is_schema(text: &str) -> bool {
-    text.strip_prefix("built-in ").is_some_and(|number| is_digits(number, 3))
+    let recorders = [BUILT_IN_TRACER, PYTORCH_PROFILER];
+    let rest = recorders.iter().find_map(|recorder| text.strip_prefix(recorder));
+    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(' ').is_some_and(|number| is_digits(number, 3)))
 }
 
 /// A time in UTC, RFC 3339.

@@ -96,11 +96,6 @@ impl<'a> Document<'a> {
         Ok(matches!(text.trim_ascii_start().first(), Some(b'{' | b'[')))
     }
 
-    /// Bytes that were read, unpacked.
-    pub fn read_bytes(&self) -> u64 {
-        self.passed + self.at as u64
-    }
-
     /// What could not be read so far.
     pub fn damage(&self) -> &Damage {
         &self.damage
