@@ -28,7 +28,7 @@ pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_s
 pub use site::Site;
 pub use trace::{
     BUILT_IN_TRACER, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, PYTORCH_PROFILER, TRACE_METRICS, TraceMetric,
-    TraceMetricKind, TraceOutcome, TraceRange, TraceSource, TraceSummary, recorder,
+    TraceMetricKind, TraceOutcome, TraceRange, TraceSummary, recorder,
 };
 
 /// Version of jobs, events and samples. A change that an older reader would misread raises it. Logs of protocol 1 are adapted

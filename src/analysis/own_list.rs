@@ -72,7 +72,7 @@ mod tests {
         assert!(cycle.contains("its own formula is wrong") || cycle.contains("needs"), "{cycle}");
         let hidden = edit("perplexity", "2 * throughput").unwrap_err();
         assert_eq!(hidden, format!("run {} reports a reading perplexity: choose another key", runs[0].run));
-        assert_eq!(needs_measure(&list, "rate").unwrap().key, "faster".into());
+        assert_eq!(needs_measure(&list, "rate").unwrap().key, "faster");
         assert!(needs_measure(&list, "faster").is_none());
         assert_eq!(with_measure(&list, &OwnMeasure::new("rate", "1 s"))[0].formula, "1 s");
     }

@@ -244,8 +244,12 @@ mod tests {
     fn the_examples_on_the_page_of_plans_are_plans() {
         let page = page(&["plan"]).unwrap();
         let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-        let cells = |text: &&str| crate::plan::Plan::parse(text, "plan.md").unwrap().combinations();
-        assert_eq!(examples.iter().map(cells).collect::<Vec<_>>(), [4, 8, 5, 4, 6, 1, 4]);
+        let cells = |text: &&str| {
+            let plan = crate::plan::Plan::parse(text, "plan.md").unwrap();
+            crate::analysis::check_measures(&plan, "plan.md").unwrap();
+            plan.combinations()
+        };
+        assert_eq!(examples.iter().map(cells).collect::<Vec<_>>(), [4, 8, 5, 4, 6, 1, 1, 4]);
         let page = super::page(&["designs"]).unwrap();
         let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
         assert_eq!(cells(&example), 16);

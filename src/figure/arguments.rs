@@ -35,14 +35,6 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
         add("measure", measure.to_string());
         asked.measure = Some(measure);
     }
-    if let Some(across) = study.across.clone().filter(|_| study.across != asked.across) {
-        add("across", across.to_string());
-        asked.across = Some(across);
-    }
-    if study.law != asked.law {
-        add("law", variant(&study.law));
-        asked.law = study.law;
-    }
     if let Some(baseline) = study.baseline.clone().filter(|_| study.baseline != asked.baseline) {
         add("baseline", baseline.clone());
         asked.baseline = Some(baseline);
@@ -74,10 +66,7 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
             known.clone_from(place);
         }
     }
-    if study.over != asked.over {
-        add("over", variant(&study.over));
-        asked.over = study.over;
-    }
+    of_axes(study, &mut asked).into_iter().for_each(|(name, word)| add(name, word));
     if study.metrics != asked.metrics && !study.metrics.is_empty() {
         add("metrics", study.metrics.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
         asked.metrics.clone_from(&study.metrics);
@@ -100,6 +89,24 @@ pub fn arguments(study: &Study, saved: &[SavedStudy]) -> Result<Vec<String>, Str
     } else {
         Err("no command line can express all of this: save it as a study first".to_owned())
     }
+}
+
+/// The arguments of the horizontal axes of losses and of `scatter`, as names and values. `asked` then has these axes.
+fn of_axes(study: &Study, asked: &mut Study) -> Vec<(&'static str, String)> {
+    let mut words = Vec::new();
+    if study.over != asked.over {
+        words.push(("over", variant(&study.over)));
+        asked.over = study.over;
+    }
+    if let Some(across) = study.across.clone().filter(|_| study.across != asked.across) {
+        words.push(("across", across.to_string()));
+        asked.across = Some(across);
+    }
+    if study.law != asked.law {
+        words.push(("law", variant(&study.law)));
+        asked.law = study.law;
+    }
+    words
 }
 
 /// The arguments of `multicard figure` for an author's changes to a study's figure, including the order of levels.

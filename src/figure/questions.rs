@@ -15,7 +15,10 @@ const QUESTIONS: [(&str, &[(&str, &str)]); 5] = [
             ("map", "Map over two factors"),
         ],
     ),
-    ("Does it scale?", &[("scaling", "Scaling over GPUs")]),
+    (
+        "Does it scale?",
+        &[("scaling", "Scaling over GPUs"), ("scatter", "Time over GPUs with Amdahl's law, or any two measures")],
+    ),
     (
         "What matters?",
         &[

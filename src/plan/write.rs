@@ -4,8 +4,8 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Tab
 
 use super::file::{ONE_ALLOCATION, PLAN_VERSION, is_default};
 use super::{
-    Better, Block, Capture, Checked, Level, Limits, Margin, Mode, OwnMeasure, Plan, PlannedMeasure, Tracer, Tracing,
-    command, design_text,
+    Better, Block, Capture, Checked, Level, Limits, Margin, Mode, OwnMeasure, Plan, PlannedMeasure, StudyTable, Tracer,
+    Tracing, command, design_text,
 };
 
 /// TOML's integers cover only half of the range of seeds. Larger seeds are written as this number, which is not a seed, and replaced when
@@ -82,15 +82,7 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
         measures(top, &plan.measures);
     }
     if differs(|a, b| a.studies == b.studies) {
-        let studies = plan.studies.iter().map(|study| {
-            let mut table = Table::new();
-            put(&mut table, "name", study.name.as_str().into());
-            for entry in &study.entries {
-                put_or_remove(&mut table, &entry.key, of_json(&entry.value));
-            }
-            table
-        });
-        put_all(top, "study", studies.collect());
+        put_all(top, "study", plan.studies.iter().map(study).collect());
     }
     let text = document.to_string();
     if i64::try_from(plan.seed).is_ok() { text } else { text.replace(&LARGE_SEED.to_string(), &plan.seed.to_string()) }
@@ -105,6 +97,16 @@ fn checked(top: &mut Table, checked: &[Checked]) {
         };
         put(table(top, "check"), measure, value);
     }
+}
+
+/// A `[[study]]`.
+fn study(study: &StudyTable) -> Table {
+    let mut table = Table::new();
+    put(&mut table, "name", study.name.as_str().into());
+    for entry in &study.entries {
+        put_or_remove(&mut table, &entry.key, of_json(&entry.value));
+    }
+    table
 }
 
 /// Writes `[measures]`: a measure with only a formula as that text.

@@ -10,7 +10,7 @@ use super::journal::{Decision, JournalLine};
 use super::record::tracer_number;
 use super::telemetry::TelemetryFold;
 use super::{LogSum, StepRecord};
-use crate::plan::RunState;
+use crate::plan::{OwnMeasure, RunState};
 use crate::protocol::{Event, EventLine, Phase};
 
 /// Maximum number of blocks of steps in memory.
@@ -141,14 +141,8 @@ impl Index {
                 params![name, json(study)?],
             ),
             Decision::StudyDeleted { name } => self.execute("DELETE FROM study WHERE name = ?1", params![name]),
-            Decision::MeasureSaved { measure } => self.execute(
-                "INSERT INTO measure (key, measure) VALUES (?1, ?2)
-                 ON CONFLICT (key) DO UPDATE SET measure = excluded.measure",
-                params![measure.key.as_str(), json(measure)?],
-            ),
-            Decision::MeasureDeleted { key } => {
-                self.execute("DELETE FROM measure WHERE key = ?1", params![key.as_str()])
-            }
+            Decision::MeasureSaved { measure } => self.own_measure(measure),
+            Decision::MeasureDeleted { key } => self.execute("DELETE FROM measure WHERE key = ?1", [key.as_str()]),
             Decision::RatesMeasured { rates } => self.execute(
                 "INSERT INTO rates (device, rates) VALUES (?1, ?2) ON CONFLICT (device) DO UPDATE SET rates = excluded.rates",
                 params![json(&rates.device)?, json(rates)?],
@@ -156,6 +150,13 @@ impl Index {
             // Notes are read from the journal instead.
             Decision::Noted { .. } => Ok(()),
         }
+    }
+
+    fn own_measure(&self, measure: &OwnMeasure) -> Result<()> {
+        self.execute(
+            "INSERT INTO measure (key, measure) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET measure = excluded.measure",
+            params![measure.key.as_str(), json(measure)?],
+        )
     }
 
     pub(super) fn event(&mut self, line: &EventLine) -> Result<()> {

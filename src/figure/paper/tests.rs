@@ -436,7 +436,7 @@ fn on_a_screen_data_uses_the_height_and_what_needs_more_scrolls_between_legend_a
 fn a_legend_has_the_order_of_the_bars_in_every_panel() {
     let panel = |names: &[&str]| {
         let value = Value { median: 1.0, interval: None, n: 1, method: Method::One };
-        let point = Point { x: 0.0, value, ratio: None, cell: None };
+        let point = Point { x: 0.0, across: None, value, ratio: None, cell: None };
         let series = names
             .iter()
             .map(|name| Series { points: vec![point.clone()], ..Series::measured((*name).to_owned(), Look::Place(0)) });

@@ -78,7 +78,7 @@ pub(super) fn delete_measure(key: &Key, desk: &mut Desk) {
 /// Draws the menu.
 pub(super) fn measures_menu_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
-    let (response, _) = MenuButton::new("Own measures ⏷").config(config).ui(ui, |ui| {
+    let (response, _) = MenuButton::new("fx").config(config).ui(ui, |ui| {
         ui.set_min_width(420.0);
         ui.set_max_width(520.0);
         fields_on_cards(ui);

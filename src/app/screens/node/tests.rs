@@ -42,6 +42,7 @@ fn node(gpus: u32) -> Node {
         cpus: 16,
         memory_bytes: 64_000_000_000,
         numa_nodes: 2,
+        nodes: 1,
         driver: (gpus > 0).then(|| "550.90".to_owned()),
         no_gpu_reason: (gpus == 0).then(|| "no NVIDIA driver found: install the driver".to_owned()),
         gpus: (0..gpus).map(gpu).collect(),

@@ -49,8 +49,8 @@ fn a_measure_of_ones_own_is_edited_and_deleted_unless_another_one_needs_it() {
     let mut harness = harness(state_of(Arc::new(records)), [1280.0, 800.0]);
     let state = &mut harness.state_mut().state;
     change(state, |study| study.measures = vec!["throughput".into(), "rate".into()]);
-    let halves: Vec<_> = column(state, "Rate").iter().map(|text| text.starts_with("1280")).collect();
-    assert!(halves.contains(&true), "{:?}", column(state, "Rate"));
+    let halves: Vec<_> = column(state, "rate").iter().map(|text| text.starts_with("1280")).collect();
+    assert!(halves.contains(&true), "{:?}", column(state, "rate"));
     harness.run();
     harness.get_by_label("Own measures").click();
     harness.run();

@@ -1,0 +1,154 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::analysis::{Mark, cells, fixture, summarise, summarise_run};
+use crate::plan::{Better, llm};
+use crate::store::RunRecord;
+
+fn list(measures: &[(&str, &str)]) -> Vec<OwnMeasure> {
+    measures.iter().map(|(key, formula)| OwnMeasure::new(key, formula)).collect()
+}
+
+fn record(repeat: u32, step_time_s: f64) -> RunRecord {
+    fixture::run(&fixture::cell("fp32", 2, "ddp-ds"), repeat, step_time_s)
+}
+
+fn checked(measures: &[(&str, &str)]) -> Result<Measure, String> {
+    let (key, _) = measures[0];
+    let spec = &record(1, 0.1).workload;
+    check_own([&**spec], &list(measures), key).map(|outcome| outcome.measure).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_formula_is_computed_for_each_run_and_summarised_like_any_measure() {
+    let own: Arc<[OwnMeasure]> = list(&[("per_gpu", "throughput / gpus"), ("twice", "2 * per_gpu")]).into();
+    let runs: Vec<_> = [0.1, 0.2, 0.4]
+        .into_iter()
+        .zip(1..)
+        .map(|(step_s, repeat)| summarise_run(&RunRecord { own_measures: Arc::clone(&own), ..record(repeat, step_s) }))
+        .collect();
+    let rates: Vec<f64> = runs.iter().map(|run| run.value("images_per_s").unwrap()).collect();
+    let halves: Vec<f64> = runs.iter().map(|run| run.value("per_gpu").unwrap()).collect();
+    assert_eq!(halves, rates.iter().map(|rate| rate / 2.0).collect::<Vec<_>>());
+    let cells = cells(&runs);
+    let measure = cells[0].measure("twice").unwrap();
+    assert_eq!((&*measure.unit, measure.on_speed, &*measure.name), ("images/s", true, "Twice"));
+    let twice: Vec<f64> = runs.iter().map(|run| run.value_alone(measure).unwrap()).collect();
+    assert_eq!(summarise(&twice), summarise(&rates));
+}
+
+#[test]
+fn units_follow_from_those_of_the_measures() {
+    for (formula, unit) in [
+        ("throughput / power_w", "images/J"),
+        ("energy_j / training_time_s", "W"),
+        ("peak_device_bytes - 2 GB", "B"),
+        ("step_time_s / 1 ms", ""),
+        ("accuracy * 100", ""),
+        ("sqrt(step_time_s * training_time_s)", "s"),
+        ("log2(peak_device_bytes / 1 B)", ""),
+        ("max(step_time_s, 5 ms, load_wait_s)", "s"),
+        ("sm_clock_mhz * 1 s", ""),
+        ("1 / step_time_s", "1/s"),
+    ] {
+        assert_eq!(checked(&[("own", formula)]).unwrap().unit, unit, "{formula}");
+    }
+    let bytes = checked(&[("own", "peak_device_bytes / 2")]).unwrap();
+    assert_eq!((&*bytes.shown_unit, bytes.shown_factor), ("GB", 1e-9));
+}
+
+#[test]
+fn values_are_in_base_units_whatever_units_the_parts_have() {
+    let mut record = record(1, 0.25);
+    record.telemetry.load.sm_clock_mhz = Some(1500.0);
+    record.own_measures = list(&[("cycles", "sm_clock_mhz * step_time_s"), ("steps", "1 min / step_time_s")]).into();
+    let run = summarise_run(&record);
+    let step_s = run.value("step_time_s").unwrap();
+    assert_eq!(run.value("cycles"), Some(1500.0 * 1e6 * step_s));
+    assert_eq!(run.value("steps"), Some(60.0 / step_s));
+}
+
+#[test]
+fn wrong_formulas_are_named_with_their_parts() {
+    for (measures, expected) in [
+        (&[("own", "thruput / power_w")][..], "character 1: unknown measure \"thruput\"; did you mean \"throughput\"?"),
+        (
+            &[("own", "power_w + step_time_s")],
+            "character 11: power_w has the unit W, and step_time_s has the unit s: they must have the same unit",
+        ),
+        (
+            &[("own", "1 - (step_time_s - 1 B)")],
+            "character 20: step_time_s has the unit s, and 1 B has the unit B: they must have the same unit",
+        ),
+        (&[("own", "max(accuracy, 1 GB)")], "character 15: accuracy has no unit, and 1 GB has the unit B"),
+        (
+            &[("own", "log2(step_time_s)")],
+            "character 6: log2 needs a number without a unit, and step_time_s has the unit s",
+        ),
+        (&[("own", "own + 1")], "character 1: a formula cannot need itself: own needs own"),
+        (&[("own", "b * 2"), ("b", "c"), ("c", "1 / b")], "character 1: b is needed, and its own formula is wrong"),
+        (&[("b", "c"), ("c", "1 / b")], "character 1: c is needed"),
+        (&[("own", "step_time_s / (2 - 2)")], "character 15: division by zero: (2 - 2) is 0"),
+        (&[("own", "step_time_s / s")], "character 15: s is a unit, which follows its number: 1 s"),
+        (&[("own", "24 Gb - peak_device_bytes")], "character 1: unknown unit \"Gb\""),
+        (&[("accuracy", "test_loss")], "character 1: \"accuracy\" is the key of a measure or factor already"),
+    ] {
+        let error = checked(measures).unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let cycle = checked(&[("c", "1 / b"), ("b", "c")]).unwrap_err();
+    let inner = check_own([&*record(1, 0.1).workload], &list(&[("c", "1 / b"), ("b", "c")]), "b").unwrap_err();
+    assert!(cycle.contains("b is needed") && inner.to_string().contains("c needs b needs c"), "{cycle} {inner}");
+}
+
+#[test]
+fn a_run_whose_divisor_is_0_has_no_value_and_says_why() {
+    let mut record = record(1, 0.1);
+    record.own_measures = list(&[("per_wait", "step_time_s / load_wait_s"), ("lacking", "1 / temperature_c")]).into();
+    record.ranks.iter_mut().flat_map(|rank| &mut rank.steps).for_each(|step| step.load_wait_s = 0.0);
+    let mut run = summarise_run(&record);
+    let reason = "division by zero: load_wait_s is 0".to_owned();
+    let mark = Mark::Undefined { measure: "per_wait".into(), reason };
+    assert!(run.marks.contains(&mark), "{:?}", run.marks);
+    assert_eq!((run.value("per_wait"), run.value("lacking")), (None, None));
+    assert!(!run.marks.iter().any(|mark| mark.to_string().starts_with("lacking")));
+    run.set_own(&list(&[("half", "step_time_s / 2")]));
+    assert!(!run.marks.contains(&mark));
+    assert_eq!(run.value("half"), run.value("step_time_s").map(|step_s| step_s / 2.0));
+    let without = summarise_run(&RunRecord { own_measures: Arc::default(), ..record });
+    run.set_own(&[]);
+    assert_eq!(run, without);
+}
+
+#[test]
+fn the_unit_that_is_asked_for_is_shown_and_checked() {
+    let own = |unit: &str| {
+        let own = OwnMeasure::new("free", "24 GB - peak_device_bytes");
+        let own = OwnMeasure { unit: Some(unit.to_owned()), better: Better::Higher, ..own };
+        check_own([&*record(1, 0.1).workload], &[own], "free").map(|outcome| outcome.measure)
+    };
+    let shown = own("MiB").unwrap();
+    assert_eq!((&*shown.unit, &*shown.shown_unit, shown.shown_factor), ("B", "MiB", 1.0 / 1_048_576.0));
+    assert_eq!(shown.better, Better::Higher);
+    let error = own("W").unwrap_err().to_string();
+    assert!(error.ends_with("the formula has the unit B, which cannot be shown in W"), "{error}");
+}
+
+#[test]
+fn a_plans_measures_are_checked_for_the_workloads_that_have_what_they_name() {
+    let check = |measures: &str| {
+        let text = format!("version = 1\nworkload = \"llm\"\n[measures]\n{measures}\n");
+        let plan = Plan::parse(&text, "p.toml").unwrap();
+        check_measures(&plan, "p.toml").map_err(|error| error.to_string())
+    };
+    check("per_joule = \"tokens_per_s / power_w\"").unwrap();
+    let error = check("per_joule = \"images_per_s / power_w\"").unwrap_err();
+    assert!(
+        error.starts_with("p.toml:4: measures.per_joule: character 1: unknown measure \"images_per_s\""),
+        "{error}"
+    );
+    let own = list(&[("per_joule", "images_per_s / power_w")]);
+    let specs = [&*record(1, 0.1).workload, &llm::spec()].map(Clone::clone);
+    let outcome = check_own(&specs, &own, "per_joule").unwrap();
+    assert_eq!((&*outcome.measure.unit, outcome.lacking.len()), ("images/J", 1));
+}
