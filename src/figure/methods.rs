@@ -53,6 +53,7 @@ pub fn methods(sources: &[Source], study: &Study, origins: &[Origin]) -> String 
     }
     let mut sentences = Vec::new();
     sentences.push(design(cells));
+    sentences.extend(chosen_by(&runs));
     sentences.extend(hardware(&runs, origins));
     sentences.push(repeats(cells));
     sentences.extend(launches(cells, origins));
@@ -198,6 +199,16 @@ fn environment(runs: &[&RunSummary]) -> (String, String, Vec<String>) {
 /// Whether a run is of a program that its plan brings.
 fn is_program(run: &RunSummary) -> bool {
     run.workload.command.is_some()
+}
+
+/// The designs that chose the cells, if not all combinations of levels were run.
+fn chosen_by(runs: &[&RunSummary]) -> Option<String> {
+    let mut kinds: Vec<&str> = runs.iter().filter_map(|run| Some(run.design.as_ref()?.kind.title())).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    (!kinds.is_empty()).then(|| {
+        format!("Not all combinations of levels were run: cells were chosen by a design ({})", kinds.join(", "))
+    })
 }
 
 /// How many repeats cells have.

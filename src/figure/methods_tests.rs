@@ -177,3 +177,12 @@ fn a_single_cell_has_no_ratio_to_explain() {
     assert!(!text.to_lowercase().contains("speed-up") && !text.contains("above 1 is faster"), "{text}");
     assert!(said(&runs(None)).contains("above 1 is faster"), "two cells have a ratio");
 }
+
+#[test]
+fn a_design_that_chose_the_cells_is_named() {
+    let mut runs = runs(None);
+    assert!(!said(&runs).contains("design ("));
+    let design = Arc::new(crate::plan::Design::new(crate::plan::DesignKind::DOptimal));
+    runs.iter_mut().for_each(|run| run.design = Some(Arc::clone(&design)));
+    assert!(said(&runs).contains("cells were chosen by a design (D-optimal)"), "{}", said(&runs));
+}
