@@ -347,10 +347,12 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let command = command::Command { run: words(&["true"]), setup: words(setup), ..Default::default() };
         let program = Program { command, repeat: 1, marker: String::new(), device: "cpu".to_owned() };
-        let filled = Words::new(&job, &program).command().unwrap();
-        let log = Log::new(File::create(run_folder.join("rank-0.jsonl")).unwrap(), String::new());
+        let ranks = Ranks::new(&job, 0);
+        let filled = Words::new(&job, &program, &ranks).command().unwrap();
+        let log = Log::new(File::create(run_folder.join("rank-0.jsonl")).unwrap(), String::new(), 0);
         let (signal, started) = (Arc::default(), Instant::now());
-        let runner = Runner { job, program, starter: String::new(), signal, log, started, injection: Vec::new() };
+        let runner =
+            Runner { job, program, ranks, starter: String::new(), signal, log, started, injection: Vec::new() };
         (runner, filled)
     }
 
