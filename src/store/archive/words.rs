@@ -92,7 +92,7 @@ pub(super) fn of_multicard() -> HashSet<String> {
     words.extend(command::BUILT_IN.iter().map(|(name, _)| (*name).to_owned()));
     words.extend([command::PEAK_RESIDENT, command::CPU_TIME, command::PROGRAM_TIME].map(str::to_owned));
     words.extend(TRACE_METRICS.iter().map(|kind| kind.key.to_owned()));
-    words.insert(EVENTS_FILE.to_owned());
+    words.extend([EVENTS_FILE, command::RANKS_PER_NODE].map(str::to_owned));
     words
 }
 
