@@ -25,7 +25,14 @@
 //!
 //! Where a group is executed is hidden from the launcher and the follower by two small traits: a `Place` starts groups and finds them again,
 //! and a `Group` says how it stands. There are two places: `local`, this machine, where a group is a process group, and `slurm`, a site,
-//! where it is a job (`multicard help slurm`).
+//! where it is a job, or a line on the list of a job that runs share (`multicard help slurm`):
+//!
+//! ```text
+//! sbatch ──▶ [multicard allocation FOLDER, which starts one run after the other ──▶] supervisor, on the job's first node
+//!                                   └──▶ srun ──▶ one process per node: multicard program JOB --by-slurm ──▶ the ranks of the node
+//! ```
+//!
+//! Only a run that is a job on one node has no `srun`.
 //!
 //! # How failures are detected
 //!
@@ -34,6 +41,8 @@
 //! | a rank, by itself or by a signal | the supervisor, which waits for it | `group.jsonl` records it; the other ranks get SIGTERM, after 5 s SIGKILL |
 //! | a rank that hangs or is stopped | the other ranks, whose collective times out after 20 s | they name the rank that does not answer, and end |
 //! | a single rank that hangs | the follower, by the silence of its log | the group gets SIGTERM, after 6 s SIGKILL |
+//! | a rank on another node | its node's runner, which logs it and fails; `srun` | `srun` ends the ranks of all nodes |
+//! | the runner of another node | `srun`, whose message names the node | the same |
 //! | the supervisor | the kernel | the kernel kills the ranks; the follower kills the rest of the process group |
 //! | nsys | the follower | ranks that survive it are followed to their end; their measurements count |
 //! | the workbench | no process | the group continues; the next workbench follows it |
@@ -67,7 +76,7 @@ pub use error::LaunchError;
 pub use follower::{LauncherOptions, Update};
 pub use launcher::Launcher;
 pub use placement::{place, place_beside};
-pub use process::{find_group, is_alive};
+pub use process::{GROUP_COMMAND, find_group, is_alive};
 pub use queue::{Queue, QueueError};
 pub use rates::{Measured, measure_rates};
 pub use rendezvous::{Alone, MeetingFolder, Rendezvous};
@@ -76,6 +85,6 @@ pub use slurm::{
     nodes, script, site, site_node, sites, sites_file, unlimited_node,
 };
 pub use step::{DESCRIBE_COMMAND, node_of_step};
-pub use supervisor::{GROUP_COMMAND, JOB_WORD, PROGRAM_COMMAND, RANK_COMMAND, RANK_WORD, become_rank, lead};
+pub use supervisor::{JOB_WORD, PROGRAM_COMMAND, RANK_COMMAND, RANK_WORD, become_rank, lead};
 pub use torch::{FETCHED, TORCH_VERSION, fetched_folder};
 pub use worker::{WorkerCommand, find_supervisor, find_worker, worker_file};

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use super::super::misbehaviour::{command, worker};
-use super::super::supervisor::GROUP_COMMAND;
+use super::super::process::GROUP_COMMAND;
 use super::*;
 use crate::plan::{Data, Levels, RunState, Shape, image};
 use crate::protocol::{Event, EventLine, PROTOCOL_VERSION, RankPlace};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::error::LaunchError;
-use super::process::JOB_FILE;
-use super::supervisor::{GROUP_COMMAND, JOB_WORD, PROGRAM_COMMAND};
+use super::process::{GROUP_COMMAND, JOB_FILE};
+use super::supervisor::{JOB_WORD, PROGRAM_COMMAND};
 use super::worker::{WorkerCommand, find_supervisor};
 use crate::plan::RunState;
 use crate::processes::Process;

@@ -11,8 +11,10 @@ use procfs_core::process::Stat;
 use procfs_core::{FromRead, Uptime};
 use rustix::process::{Pid, Signal};
 
-use super::supervisor::GROUP_COMMAND;
 use crate::processes::{self, Process};
+
+/// Subcommand of `multicard` that leads the ranks of a job: `group JOB PROGRAM…`.
+pub const GROUP_COMMAND: &str = "group";
 
 /// Name of the job file in the run's folder.
 pub(super) const JOB_FILE: &str = "job.json";

@@ -24,8 +24,6 @@ use crate::foreign;
 use crate::processes;
 use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
 
-/// Subcommand of `multicard` that leads the ranks of a job: `group JOB PROGRAM…`.
-pub const GROUP_COMMAND: &str = "group";
 /// Subcommand of `multicard` that a rank starts as: `rank SUPERVISOR PROGRAM…`.
 pub const RANK_COMMAND: &str = "rank";
 /// Subcommand of `multicard` that a rank runs as if its job has a program: `program JOB`.

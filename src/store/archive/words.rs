@@ -19,7 +19,7 @@ const THROTTLING: &str =
     "hw_power_brake_slowdown hw_slowdown hw_thermal_slowdown sw_power_cap sw_thermal_slowdown sync_boost";
 
 /// The names of the plans in `sessions`: whoever runs one of them is not told from others.
-const PLANS: [&str; 47] = [
+const PLANS: [&str; 48] = [
     "2503.15252 Figure 1: strategies",
     "2503.15252 Figure 3, 2505.22905 Figures 3, 4: metrics",
     "2503.15252 Figure 4: iterations by data set",
@@ -65,6 +65,7 @@ const PLANS: [&str; 47] = [
     "precision, layout and pinned memory",
     "precision, traced",
     "quickstart",
+    "slurm nodes",
     "slurm triad",
     "strategies on 1, 2 and 4 GPUs",
 ];
@@ -91,7 +92,7 @@ pub(super) fn of_multicard() -> HashSet<String> {
     words.extend(command::BUILT_IN.iter().map(|(name, _)| (*name).to_owned()));
     words.extend([command::PEAK_RESIDENT, command::CPU_TIME, command::PROGRAM_TIME].map(str::to_owned));
     words.extend(TRACE_METRICS.iter().map(|kind| kind.key.to_owned()));
-    words.insert(EVENTS_FILE.to_owned());
+    words.extend([EVENTS_FILE, command::RANKS_PER_NODE].map(str::to_owned));
     words
 }
 
