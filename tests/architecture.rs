@@ -134,6 +134,7 @@ const ORDINARY_WORDS: &[&str] = &[
     "off",
     "on",
     "optimizer",
+    "per_rank",
     "plain",
     "rows",
     "run",

@@ -125,10 +125,7 @@ pub(super) fn summarise(
     let api = calls.entries(name).ok_or_else(|| too_much(Kind::Call))?;
     let kernels = kernels(&work, name).ok_or_else(|| too_much(Kind::Kernel))?;
     let memory = work.operations.by_kind().ok_or_else(|| too_much(Kind::Copy))?;
-    let mut processes: BTreeSet<i64> = work.ranks.iter().map(|rank| rank.process).collect();
-    if processes.is_empty() {
-        processes.clone_from(&ranges.processes);
-    }
+    let ranks = ranks(&work, &ranges);
     let nvtx = ranges.entries(name).ok_or_else(|| too_much(Kind::Range))?;
     let families = families(&kernels, &memory);
 
@@ -136,12 +133,9 @@ pub(super) fn summarise(
     let within = extent.and_then(|extent| limits.clip(extent));
     let wall_ns = within.map_or(0, |(start, end)| end.abs_diff(start));
     let gpus = work.gpus();
-    let mut warnings = head.warnings;
-    if within.is_none() && !window.is_whole() {
-        warnings.push(nothing_within(window, begin, covered));
-    }
-    warnings.extend(not_recorded(&work, names.missing.len()));
-    warnings.extend(source.losses());
+    let outside = (within.is_none() && !window.is_whole()).then(|| nothing_within(window, begin, covered));
+    let missing = not_recorded(&work, names.missing.len());
+    let warnings = head.warnings.into_iter().chain(outside).chain(missing).chain(source.losses()).collect();
     let metrics = if head.without_cuda { Vec::new() } else { metrics(&api, &kernels, &memory, wall_ns, gpus.len()) };
     let proof = proof(&work, &api, &kernels, name);
     Ok(Trace {
@@ -152,7 +146,7 @@ pub(super) fn summarise(
         wall_ns,
         window: *window,
         gpus: gpus.into_iter().map(|index| gpu(index, &head.gpus)).collect(),
-        ranks: processes.len(),
+        ranks,
         steps: steps(&nvtx),
         memcpy: work.operations.memcpy(),
         memset: work.operations.memset_rows(),
@@ -171,6 +165,12 @@ pub(super) fn summarise(
         warnings,
         notes: head.notes,
     })
+}
+
+/// The number of processes that used a GPU; if none did, of those with ranges.
+fn ranks(work: &GpuWork, ranges: &Ranges) -> usize {
+    let of_gpus: BTreeSet<i64> = work.ranks.iter().map(|rank| rank.process).collect();
+    if of_gpus.is_empty() { ranges.processes.len() } else { of_gpus.len() }
 }
 
 /// A GPU by its index; other facts about it are missing if the recording does not contain them.
