@@ -160,8 +160,9 @@ fn attach(
 /// The message with the size of a file written from a recording.
 fn sizes(written: &Path, file: &Path) -> Answer {
     let megabytes = |file: &Path| std::fs::metadata(file).map_or(0.0, |about| about.len() as f64 / 1e6);
-    let (size, of) = (megabytes(written), megabytes(file));
-    Answer::message(format!("{}: {size:.1} MB of {of:.1} MB", written.display()))
+    // The size of a folder is not that of its files.
+    let whole = if file.is_dir() { String::new() } else { format!(" of {:.1} MB", megabytes(file)) };
+    Answer::message(format!("{}: {:.1} MB{whole}", written.display(), megabytes(written)))
 }
 
 fn show(bar: &ProgressBar, progress: Progress) {

@@ -14,7 +14,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -122,7 +122,7 @@ impl<W: Write> Conversion<W> {
         document.pieces(|piece, at| {
             match piece {
                 Piece::Fact(key, value) => facts.take(key, value),
-                Piece::Event(record) => self.event(&record, &mut reading)?,
+                Piece::Event(record) => self.event(record, &mut reading)?,
             }
             if at >= looked {
                 looked = at + LOOK_BYTES;

@@ -25,7 +25,7 @@ const EVENTS: &[u8] = b"traceEvents";
 pub(super) enum Piece<'t> {
     /// A member of the outermost object.
     Fact(&'t [u8], Value<'t>),
-    Event(Record<'t>),
+    Event(&'t Record<'t>),
 }
 
 /// Where reading is.
@@ -260,7 +260,7 @@ impl<'a> Document<'a> {
         match Record::read(&mut cursor) {
             Ok(record) if self.lost.is_none() || record.is_event() => {
                 let length = cursor.at;
-                let taken = take(Piece::Event(record), self.passed + (self.at + start) as u64)?;
+                let taken = take(Piece::Event(&record), self.passed + (self.at + start) as u64)?;
                 self.at += length;
                 self.found();
                 Ok(if taken.is_break() { Step::Stopped } else { Step::Done })

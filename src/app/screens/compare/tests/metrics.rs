@@ -73,7 +73,7 @@ fn a_report_dropped_on_the_window_is_attached_where_a_session_can_be_written() {
     let drop = || Command::Dropped(vec![report.clone()]);
     assert_eq!(execute(&mut state, drop()), [Request::Order(Order::Attach(report.clone(), None))]);
     // Traces of PyTorch's profiler are told by what is in them: other JSON is not attached.
-    let traces = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch-profiler");
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch-profiler");
     for (path, is_trace) in
         [("cpu-ddp.rank0.json.gz", true), ("", true), ("cpu-recorded.json", false), ("record.py", false)]
     {
