@@ -137,10 +137,11 @@ fn list(material: &Material, format: Format) -> Outcome {
         .collect();
     if format == Format::Json {
         let known = known.iter().map(|(measure, own)| {
-            serde_json::json!({ "key": measure.key, "name": measure.name, "unit": measure.unit, "own": own })
+            serde_json::json!({ "key": measure.key, "name": measure.name, "unit": measure.unit, "own_measure": own })
         });
-        let wrong =
-            wrong.iter().map(|(own, reason)| serde_json::json!({ "key": own.key, "own": own, "problem": reason }));
+        let wrong = wrong
+            .iter()
+            .map(|(own, reason)| serde_json::json!({ "key": own.key, "own_measure": own, "problem": reason }));
         print(&serde_json::to_string_pretty(&known.chain(wrong).collect::<Vec<_>>())?)?;
         return Ok(OK);
     }
