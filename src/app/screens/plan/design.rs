@@ -68,7 +68,7 @@ pub(super) fn design_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>
             added_ui(ui, plan, design, commands);
         }
         if let Some(outlook) = outlook {
-            told_ui(ui, outlook);
+            resolved_ui(ui, outlook);
         }
     });
 }
@@ -304,7 +304,7 @@ fn added_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec<Comman
 }
 
 /// Draws what the design can tell apart, or why it cannot be made.
-fn told_ui(ui: &mut Ui, outlook: &Outlook) {
+fn resolved_ui(ui: &mut Ui, outlook: &Outlook) {
     let warning = palette(ui.visuals()).warning;
     if let Some(trouble) = &outlook.design_trouble {
         ui.add(Label::new(RichText::new(format!("⚠ {trouble}")).size(SMALL).color(warning)).wrap());
