@@ -129,7 +129,11 @@ fn size_ui(ui: &mut Ui, (plan, design): (&Plan, &Design), outlook: Option<&Outlo
     match design.size {
         Size::Usual => {}
         Size::Runs(mut runs) => {
-            if named(ui, DragValue::new(&mut runs).range(2..=MOST_RUNS).speed(0.1), "Runs of the design") {
+            if named(
+                ui,
+                DragValue::new(&mut runs).range(2..=MOST_RUNS).speed(0.1).suffix(" cells"),
+                "Runs of the design",
+            ) {
                 change(commands, plan, Some("design runs"), |design| design.size = Size::Runs(runs));
             }
         }
