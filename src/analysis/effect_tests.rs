@@ -256,11 +256,11 @@ fn a_half_fraction_estimates_what_the_full_grid_would_and_names_mixed_interactio
         0.1 * at[0] - 0.2 * at[1] + 0.05 * at[2] + 0.3 * at[0] * at[1]
     };
     let runs = designed_runs("kind = \"fraction\"\nruns = 8\n", log);
-    let found: Vec<(String, Effect)> =
+    let estimates: Vec<(String, Effect)> =
         effects(&cells(&runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect)).collect();
     // Times are inverted: a longer time is a ratio below 1.
     let near = |name: &str, log: f64| {
-        let effect = find(&found, name);
+        let effect = find(&estimates, name);
         assert!((effect.value.median.ln() + log).abs() < 1e-9, "{name}: {:?}", effect.value);
         effect
     };
@@ -270,7 +270,7 @@ fn a_half_fraction_estimates_what_the_full_grid_would_and_names_mixed_interactio
     near("64/32", 0.0);
     let interaction = near("bf16/fp32 × on/off", 0.3);
     assert_eq!((mixed(&interaction).as_str(), interaction.fitted.unwrap().cells), ("+1.00 layout×batch_size", 8));
-    assert_eq!(found.len(), 4 + 3);
+    assert_eq!(estimates.len(), 4 + 3);
 }
 
 #[test]
@@ -291,19 +291,19 @@ fn an_estimate_that_is_mixed_with_an_interaction_contains_it() {
     };
     let runs: Vec<_> =
         crate::plan::asked_cells(&plan).iter().flat_map(|asked| [run(asked, 1), run(asked, 2)]).collect();
-    let found: Vec<(String, Effect)> =
+    let estimates: Vec<(String, Effect)> =
         effects(&cells(&runs), &times, FASTER).into_iter().map(|effect| (name(&effect), effect)).collect();
-    let pin = find(&found, "on/off");
+    let pin = find(&estimates, "on/off");
     // Nothing depends on pin_memory, and half of the interaction shows as its effect: this is why they are named together.
     assert!((pin.value.median.ln() + 0.2).abs() < 1e-9, "{:?}", pin.value);
     assert_eq!(mixed(&pin), "+1.00 precision×layout");
-    assert_eq!(found.len(), 3);
+    assert_eq!(estimates.len(), 3);
 }
 
 #[test]
 fn effects_of_one_at_a_time_are_pairs_with_the_base() {
     let runs = designed_runs("kind = \"one-at-a-time\"\n", |at| 0.1 * at[0] as f64 + 0.7 * at[3] as f64);
-    let found = effects(&cells(&runs), &times, FASTER);
-    assert_eq!(found.len(), 4);
-    assert!(found.iter().all(|effect| effect.groups == 1 && effect.fitted.is_none()));
+    let estimates = effects(&cells(&runs), &times, FASTER);
+    assert_eq!(estimates.len(), 4);
+    assert!(estimates.iter().all(|effect| effect.groups == 1 && effect.fitted.is_none()));
 }

@@ -454,15 +454,15 @@ mod tests {
         let plan = Plan::parse(text, "p").unwrap();
         let node = cpu_node();
         let matrix = expand(&plan, &node);
-        let told = describe(&plan, &matrix, &node, 16);
-        assert!(told.contains("\nDesign: two-level fraction: 8 of 16 cells, resolution IV.\n"), "{told}");
-        assert!(told.contains("| precision × layout") && told.contains("image_size × batch_size |"), "{told}");
+        let page = describe(&plan, &matrix, &node, 16);
+        assert!(page.contains("\nDesign: two-level fraction: 8 of 16 cells, resolution IV.\n"), "{page}");
+        assert!(page.contains("| precision × layout") && page.contains("image_size × batch_size |"), "{page}");
         let json = serde_json::to_value(json(&plan, &matrix, 16)).unwrap();
         assert_eq!(json["designs"][0]["mixed"].as_array().unwrap().len(), 3, "{json}");
         // Three levels make no two-level fraction: nothing runs, and the reason says what to do.
         let wrong = Plan::parse(&text.replace("[16, 32]", "[16, 32, 64]"), "p").unwrap();
-        let told = describe(&wrong, &expand(&wrong, &node), &node, 0);
-        assert!(told.contains("batch_size has 3: untick levels, or choose d-optimal"), "{told}");
+        let page = describe(&wrong, &expand(&wrong, &node), &node, 0);
+        assert!(page.contains("batch_size has 3: untick levels, or choose d-optimal"), "{page}");
     }
 
     #[test]

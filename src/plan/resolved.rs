@@ -181,41 +181,41 @@ mod tests {
         Plan::parse(&text, "p.toml").unwrap()
     }
 
-    fn told(plan: &Plan) -> Resolved {
+    fn answer(plan: &Plan) -> Resolved {
         resolved(plan, &plan.first, &expand(plan, &gpu_node(1))).unwrap()
     }
 
     #[test]
     fn a_fraction_of_resolution_three_names_what_each_main_effect_is_mixed_with() {
-        let told = told(&plan("kind = \"fraction\"\nruns = 8"));
-        assert_eq!(told.summary, "two-level fraction: 8 of 32 cells, resolution III");
-        assert_eq!(told.mixed[0].0, "precision");
-        assert_eq!(told.mixed[0].1.matches('×').count(), 2, "{told:?}");
-        assert!(told.warnings.is_empty(), "{told:?}");
+        let answer = answer(&plan("kind = \"fraction\"\nruns = 8"));
+        assert_eq!(answer.summary, "two-level fraction: 8 of 32 cells, resolution III");
+        assert_eq!(answer.mixed[0].0, "precision");
+        assert_eq!(answer.mixed[0].1.matches('×').count(), 2, "{answer:?}");
+        assert!(answer.warnings.is_empty(), "{answer:?}");
     }
 
     #[test]
     fn a_fraction_with_optimal_runs_has_no_resolution_any_more() {
-        let told = told(&plan("kind = \"fraction\"\nruns = 8\n[[design.add]]\nkind = \"d-optimal\"\nruns = 2"));
+        let answer = answer(&plan("kind = \"fraction\"\nruns = 8\n[[design.add]]\nkind = \"d-optimal\"\nruns = 2"));
         assert!(
-            told.summary.starts_with("two-level fraction: 10 of 32 cells, 6 coefficients, D-efficiency 9"),
-            "{told:?}"
+            answer.summary.starts_with("two-level fraction: 10 of 32 cells, 6 coefficients, D-efficiency 9"),
+            "{answer:?}"
         );
     }
 
     #[test]
     fn a_half_fraction_of_five_factors_tells_everything_apart() {
-        let told = told(&plan("kind = \"fraction\"\nruns = 16"));
-        assert_eq!(told.summary, "two-level fraction: 16 of 32 cells, resolution V");
-        assert!(told.mixed.is_empty() && told.notes[0].contains("precision × layout"), "{told:?}");
+        let answer = answer(&plan("kind = \"fraction\"\nruns = 16"));
+        assert_eq!(answer.summary, "two-level fraction: 16 of 32 cells, resolution V");
+        assert!(answer.mixed.is_empty() && answer.notes[0].contains("precision × layout"), "{answer:?}");
     }
 
     #[test]
     fn irregular_and_optimal_designs_show_shares_and_efficiency() {
-        let burman = told(&plan("kind = \"plackett-burman\""));
+        let burman = answer(&plan("kind = \"plackett-burman\""));
         assert!(burman.summary.ends_with("12 of 32 cells, resolution III with fractional aliases"), "{burman:?}");
         assert!(burman.mixed[0].1.contains("0.33 of "), "{burman:?}");
-        let optimal = told(&plan("kind = \"d-optimal\"\nruns = 8\ninteractions = [[\"layout\", \"precision\"]]"));
+        let optimal = answer(&plan("kind = \"d-optimal\"\nruns = 8\ninteractions = [[\"layout\", \"precision\"]]"));
         assert!(optimal.summary.contains("8 of 32 cells, 7 coefficients, D-efficiency "), "{optimal:?}");
     }
 
@@ -223,20 +223,20 @@ mod tests {
     fn cells_that_cannot_run_here_are_warned_of_with_the_effects_that_are_lost() {
         let mut plan = plan("kind = \"fraction\"\nruns = 8");
         plan.constraints.push(plan.constraint("precision = bf16", "slow").unwrap());
-        let told = told(&plan);
-        assert_eq!(told.summary, "two-level fraction: 8 of 32 cells, resolution III");
-        assert!(told.warnings[0].starts_with("4 cells of the design cannot run here"), "{told:?}");
-        assert!(told.warnings[1].contains("do not tell these effects apart: precision"), "{told:?}");
+        let answer = answer(&plan);
+        assert_eq!(answer.summary, "two-level fraction: 8 of 32 cells, resolution III");
+        assert!(answer.warnings[0].starts_with("4 cells of the design cannot run here"), "{answer:?}");
+        assert!(answer.warnings[1].contains("do not tell these effects apart: precision"), "{answer:?}");
     }
 
     #[test]
     fn designs_without_a_model_say_what_they_leave_open() {
-        let told = told(&plan("kind = \"one-at-a-time\""));
-        assert_eq!(told.summary, "one factor at a time: 6 of 32 cells");
-        assert!(told.notes[0].contains("at the base cell alone"), "{told:?}");
+        let answer = answer(&plan("kind = \"one-at-a-time\""));
+        assert_eq!(answer.summary, "one factor at a time: 6 of 32 cells");
+        assert!(answer.notes[0].contains("at the base cell alone"), "{answer:?}");
         let mut once = plan("kind = \"fraction\"");
         once.repeats = 1;
-        let told = resolved(&once, &once.first, &expand(&once, &gpu_node(1))).unwrap();
-        assert!(told.notes.iter().any(|note| note.starts_with("with one repeat")), "{told:?}");
+        let answer = resolved(&once, &once.first, &expand(&once, &gpu_node(1))).unwrap();
+        assert!(answer.notes.iter().any(|note| note.starts_with("with one repeat")), "{answer:?}");
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn design_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>
             added_ui(ui, plan, design, commands);
         }
         if let Some(outlook) = outlook {
-            told_ui(ui, outlook);
+            resolved_ui(ui, outlook);
         }
     });
 }
@@ -129,7 +129,11 @@ fn size_ui(ui: &mut Ui, (plan, design): (&Plan, &Design), outlook: Option<&Outlo
     match design.size {
         Size::Usual => {}
         Size::Runs(mut runs) => {
-            if named(ui, DragValue::new(&mut runs).range(2..=MOST_RUNS).speed(0.1), "Runs of the design") {
+            if named(
+                ui,
+                DragValue::new(&mut runs).range(2..=MOST_RUNS).speed(0.1).suffix(" cells"),
+                "Runs of the design",
+            ) {
                 change(commands, plan, Some("design runs"), |design| design.size = Size::Runs(runs));
             }
         }
@@ -304,7 +308,7 @@ fn added_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec<Comman
 }
 
 /// Draws what the design can tell apart, or why it cannot be made.
-fn told_ui(ui: &mut Ui, outlook: &Outlook) {
+fn resolved_ui(ui: &mut Ui, outlook: &Outlook) {
     let warning = palette(ui.visuals()).warning;
     if let Some(trouble) = &outlook.design_trouble {
         ui.add(Label::new(RichText::new(format!("⚠ {trouble}")).size(SMALL).color(warning)).wrap());
