@@ -89,7 +89,9 @@ nightly: ## what is too long for `make test`: fuzzing, kills, a soak, windows at
 fuzz: packages ## change inputs of every parser for FUZZ_S seconds each (20), then whole sessions and reports, optimised
 	MULTICARD_FUZZ_S=$(or $(FUZZ_S),20) cargo test --profile fuzz --test fuzz --test trace_fuzz -- --ignored --nocapture --test-threads 1
 
-mutants: packages ## change the library in MUTANTS places (200), picked by SEED (1), and say which changes no library test notices
+mutants: libtorch ## change the library in MUTANTS places (200), picked by SEED (1), and say which changes no library test notices
+	@# Two of the library's tests start the programs.
+	$(TORCH_CARGO) build --quiet $(ALL)
 	@.ci/mutants
 
 bench: libtorch ## run the benchmarks

@@ -303,13 +303,16 @@ pub fn csv_text(text: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
 }
 
-/// Text with some characters replaced, and with spaces in place of line breaks and characters that control a terminal.
+/// Text with some characters replaced, with spaces in place of line breaks and characters that control a terminal, and with the numbers of
+/// characters that change the order of text or hide it.
 fn escaped(text: &str, replaced: impl Fn(char) -> Option<String>) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match replaced(character) {
             Some(replacement) => escaped += &replacement,
-            None => escaped.push(if character.is_control() { ' ' } else { character }),
+            None if character.is_control() => escaped.push(' '),
+            None if foreign::misleads(character) => escaped += &format!("U+{:04X}", u32::from(character)),
+            None => escaped.push(character),
         }
     }
     escaped
@@ -347,6 +350,10 @@ mod tests {
     #[test]
     fn escapes_of_terminals_are_written_out() {
         assert_eq!(csv_text("\u{1b}[31mred\u{202e}"), "\\u001b[31mred\\u202e");
+        // A backslash would begin a command of LaTeX.
+        for text in [latex_text, html_text, markdown_text] {
+            assert_eq!(text("\u{1b}[red\u{202e}der\u{e0041}").replace("\\[", "["), " [redU+202EderU+E0041");
+        }
     }
 
     #[test]

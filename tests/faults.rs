@@ -210,6 +210,55 @@ fn where_the_index_may_not_lie_beside_the_logs_it_lies_in_local_state() {
     assert!(indexes.iter().any(|path| path.extension().is_some_and(|extension| extension == "sqlite")), "{indexes:?}");
 }
 
+/// Refuses locks of files below the folder `LOCKLESS`, as NFS does without lockd.
+const WITHOUT_LOCKS: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int flock(int file, int operation) {
+  char link[64], path[PATH_MAX] = {0};
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
+  const char *folder = getenv("LOCKLESS");
+  if (readlink(link, path, sizeof(path) - 1) > 0 && strncmp(path, folder, strlen(folder)) == 0) {
+    errno = ENOLCK;
+    return -1;
+  }
+  return syscall(SYS_flock, file, operation);
+}
+"#;
+
+#[test]
+fn a_session_on_a_file_system_without_locks_is_read_and_writing_it_is_refused_with_what_to_do() {
+    let (home, session) = (TempDir::new().unwrap(), session());
+    let before = tables(home.path(), session.path());
+    without_index(session.path());
+    let [source, library, plan] = ["locks.c", "locks.so", "own.toml"].map(|name| home.path().join(name));
+    fs::write(&source, WITHOUT_LOCKS).unwrap();
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(compiled.expect("cc, which links this test").success());
+    fs::write(&plan, "version = 1\n[command]\nname = \"own\"\nrun = [\"true\"]\n").unwrap();
+    let folder = session.path().canonicalize().unwrap();
+    let on_it = |arguments: &[&str]| {
+        let mut command = command(home.path());
+        command.env("LD_PRELOAD", &library).env("LOCKLESS", &folder).env("MULTICARD_INDEX", "state");
+        command.args(arguments).stdin(Stdio::null()).output().unwrap()
+    };
+    let path = folder.to_str().unwrap();
+    let table = on_it(&["table", path, "--preset", "times", "--format", "md"]);
+    assert!(table.status.success(), "{}", text(&table.stderr));
+    assert_eq!(text(&table.stdout), before[0]);
+    let run = on_it(&["run", plan.to_str().unwrap(), "--session", path]);
+    assert_eq!(run.status.code(), Some(2));
+    let message = text(&run.stderr);
+    assert!(message.contains("No locks available") && message.contains("such as a local disk"), "{message}");
+}
+
 /// Takes away the index and what belongs to it.
 fn without_index(session: &Path) {
     for file in files(session).iter().filter(|path| path.to_string_lossy().contains("session.sqlite")) {

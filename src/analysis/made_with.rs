@@ -4,7 +4,7 @@
 //! edited program contains runs in different environments under one cell's id, and a median over all of them would describe none of them.
 //! Such a cell is split into parts by the facts that differ within it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Key, RunState, RunSummary};
@@ -48,15 +48,14 @@ fn values<'a>(runs: &[&'a RunSummary], key: &str) -> BTreeSet<&'a str> {
     runs.iter().filter_map(|run| value(run, key)).collect()
 }
 
-/// The values of a fact in the order of their first use.
-fn in_order<'a>(runs: &[&'a RunSummary], key: &str) -> Vec<&'a str> {
-    let mut known = Vec::new();
+/// The values of a fact, each with its place, from 1, in the order of their first use.
+fn places<'a>(runs: &[&'a RunSummary], key: &str) -> HashMap<&'a str, usize> {
+    let mut places = HashMap::new();
     for value in runs.iter().filter_map(|run| value(run, key)) {
-        if !known.contains(&value) {
-            known.push(value);
-        }
+        let next = places.len() + 1;
+        places.entry(value).or_insert(next);
     }
-    known
+    places
 }
 
 /// The keys of the facts in which finished runs differ.
@@ -64,9 +63,9 @@ pub(super) fn differing(runs: &[&RunSummary]) -> Vec<&'static str> {
     FACTS.into_iter().filter(|key| values(runs, key).len() > 1).collect()
 }
 
-/// The facts that differ within cells, each with its values in the order of their first use.
+/// The facts that differ within cells, each with the places of its values in the order of their first use.
 pub(super) struct Split<'a> {
-    facts: Vec<(&'static str, Vec<&'a str>)>,
+    facts: Vec<(&'static str, HashMap<&'a str, usize>)>,
 }
 
 impl<'a> Split<'a> {
@@ -77,7 +76,7 @@ impl<'a> Split<'a> {
         let facts: Vec<&str> = FACTS.into_iter().filter(|key| !is_pooled(key)).filter(differs).collect();
         let mut all: Vec<&RunSummary> = cells.iter().flat_map(|runs| runs.iter().copied()).collect();
         all.sort_by(|a, b| a.started_s.unwrap_or_default().total_cmp(&b.started_s.unwrap_or_default()));
-        let facts: Vec<_> = facts.into_iter().map(|key| (key, in_order(&all, key))).collect();
+        let facts: Vec<_> = facts.into_iter().map(|key| (key, places(&all, key))).collect();
         (!facts.is_empty()).then_some(Self { facts })
     }
 
@@ -89,11 +88,13 @@ impl<'a> Split<'a> {
         let (finished, others): (Vec<&RunSummary>, Vec<&RunSummary>) =
             runs.into_iter().partition(|run| run.state == RunState::Finished);
         let mut parts: Vec<(Arc<str>, Vec<&RunSummary>)> = Vec::new();
+        let mut known: HashMap<Arc<str>, usize> = HashMap::new();
         for run in finished {
-            let made_with = told(run, &self.facts);
-            match parts.iter_mut().find(|(known, _)| **known == *made_with) {
+            let made_with: Arc<str> = told(run, &self.facts).into();
+            let place = *known.entry(Arc::clone(&made_with)).or_insert(parts.len());
+            match parts.get_mut(place) {
                 Some((_, part)) => part.push(run),
-                None => parts.push((made_with.into(), vec![run])),
+                None => parts.push((made_with, vec![run])),
             }
         }
         match parts.last_mut() {
@@ -105,15 +106,15 @@ impl<'a> Split<'a> {
 }
 
 /// `driver 570.86, Program's files 2nd`.
-fn told(run: &RunSummary, facts: &[(&str, Vec<&str>)]) -> String {
-    let fact = |(key, order): &(&str, Vec<&str>)| match value(run, key) {
+fn told(run: &RunSummary, facts: &[(&str, HashMap<&str, usize>)]) -> String {
+    let fact = |(key, places): &(&str, HashMap<&str, usize>)| match value(run, key) {
         None => format!("{} not known", fact_name(key)),
-        Some(value) => format!("{} {}", fact_name(key), short(value, order)),
+        Some(value) => format!("{} {}", fact_name(key), short(value, places)),
     };
     facts.iter().map(fact).collect::<Vec<_>>().join(", ")
 }
 
-fn short(value: &str, order: &[&str]) -> String {
+fn short(value: &str, places: &HashMap<&str, usize>) -> String {
     let is_commit = value.len() == 40 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_commit {
         return value[..COMMIT_DIGITS].to_owned();
@@ -121,8 +122,7 @@ fn short(value: &str, order: &[&str]) -> String {
     if value.len() <= MOST_SHOWN {
         return value.to_owned();
     }
-    let place = order.iter().position(|known| *known == value).unwrap_or_default() + 1;
-    match place {
+    match places.get(value).copied().unwrap_or(1) {
         1 => "1st".to_owned(),
         2 => "2nd".to_owned(),
         3 => "3rd".to_owned(),

@@ -32,7 +32,8 @@ impl Material {
     /// Reads one run at a time, since a session may be larger than memory.
     pub fn of(reader: &Reader, folder: &Path) -> Result<Self, Box<dyn std::error::Error>> {
         let listed = reader.headings()?;
-        let ids: Vec<String> = listed.iter().map(|run| run.run.clone()).collect();
+        let first = listed.iter().map(|run| run.queued_time_s).min_by(f64::total_cmp);
+        let ids: Vec<String> = listed.into_iter().map(|run| run.run).collect();
         let places: HashMap<&str, usize> = (0..).zip(&ids).map(|(place, run)| (run.as_str(), place)).collect();
         let mut runs: Vec<Option<RunSummary>> = ids.iter().map(|_| None).collect();
         let summarised = summarise_runs(reader, &ids, |summaries| {
@@ -46,7 +47,6 @@ impl Material {
         let runs = runs.into_iter().flatten().collect();
         let reports = reader.reports()?.into_iter().map(|(name, report)| summarise_report(&name, report)).collect();
         let name = folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let first = listed.iter().map(|run| run.queued_time_s).min_by(f64::total_cmp);
         let own_measures = reader.own_measures()?;
         Ok(Self { runs, reports, own_measures, origin: Origin::new(name, &reader.node()?, reader.plans()?, first) })
     }

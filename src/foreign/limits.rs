@@ -15,6 +15,9 @@ pub fn advice(error: &io::Error) -> Option<&'static str> {
             Some("this user has reached the limit of processes and threads: end some, or raise the limit (ulimit -u)")
         }
         Errno::FBIG => Some(LONG_FILE),
+        Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS => Some(
+            "if its file system has no file locks (NFS without lockd has none), use a folder on another one, such as a local disk",
+        ),
         _ => None,
     }
 }
@@ -44,6 +47,7 @@ mod tests {
             (Errno::AGAIN, "ulimit -u"),
             (Errno::FBIG, "ulimit -f"),
             (Errno::NOSPC, "free space"),
+            (Errno::NOLCK, "no file locks"),
         ];
         for (error, words) in limits {
             assert!(advice(&error.into()).unwrap().contains(words), "{error}");

@@ -80,6 +80,31 @@ pub fn facts(known: &mut Facts, job: &Job, program: &Program, environment: &mut 
 /// A digest of a program's own files: files on its command line that are code or settings, and files that a Python script among them
 /// imports from its folder.
 fn own_files(known: &mut Facts, command: &[String], folder: &Path, python: Option<&Path>) -> Option<String> {
+    let mut files = named_files(command, folder);
+    if let Some(python) = python {
+        let scripts: Vec<PathBuf> = files.iter().filter(|path| ends_in(path, &["py"])).cloned().collect();
+        files.extend(scripts.iter().flat_map(|script| imports(known, python, script, folder)));
+    }
+    let mut digest = Sha256::new();
+    let mut count = 0;
+    for path in files.iter().take(MOST_FILES) {
+        let Some(text) = small(path) else { continue };
+        // The same program in another folder has the same digest.
+        digest.update(path.strip_prefix(folder).unwrap_or(path).as_os_str().as_encoded_bytes());
+        digest.update((text.len() as u64).to_le_bytes());
+        digest.update(&text);
+        count += 1;
+    }
+    let digest: String = digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    match count {
+        0 => None,
+        1 => Some(format!("{digest} (1 file)")),
+        count => Some(format!("{digest} ({count} files)")),
+    }
+}
+
+/// The files that a command line names and that are code or settings.
+fn named_files(command: &[String], folder: &Path) -> BTreeSet<PathBuf> {
     // `--config=settings.yaml` names a file, too.
     let named =
         command.iter().flat_map(|word| word.split_once('=').map(|(_, value)| value).into_iter().chain([&**word]));
@@ -93,27 +118,35 @@ fn own_files(known: &mut Facts, command: &[String], folder: &Path, python: Optio
         let path = folder.join(name.replace('.', "/"));
         [path.with_extension("py"), path.join("__main__.py")].into_iter().find(|path| path.is_file())
     }));
-    if let Some(python) = python {
-        let scripts: Vec<PathBuf> = files.iter().filter(|path| ends_in(path, &["py"])).cloned().collect();
-        files.extend(scripts.iter().flat_map(|script| imports(known, python, script, folder)));
+    files
+}
+
+/// The contents of a file; `None` if it cannot be read or is larger than code.
+fn small(path: &Path) -> Option<Vec<u8>> {
+    let is_small = fs::metadata(path).is_ok_and(|about| about.len() <= MOST_FILE_BYTES);
+    is_small.then(|| fs::read(path).ok()).flatten()
+}
+
+/// The files that a command line names and that are code or settings, with digests of their contents.
+pub(super) struct NamedFiles(Vec<(PathBuf, Option<[u8; 32]>)>);
+
+impl NamedFiles {
+    pub(super) fn of(command: &[String], folder: &Path) -> Self {
+        let with_digest = |path: PathBuf| {
+            let before = digest(&path);
+            (path, before)
+        };
+        Self(named_files(command, folder).into_iter().map(with_digest).collect())
     }
-    let mut digest = Sha256::new();
-    let mut count = 0;
-    for path in files.iter().take(MOST_FILES) {
-        let is_small = fs::metadata(path).is_ok_and(|about| about.len() <= MOST_FILE_BYTES);
-        let Some(text) = is_small.then(|| fs::read(path).ok()).flatten() else { continue };
-        // The same program in another folder has the same digest.
-        digest.update(path.strip_prefix(folder).unwrap_or(path).as_os_str().as_encoded_bytes());
-        digest.update((text.len() as u64).to_le_bytes());
-        digest.update(&text);
-        count += 1;
+
+    /// The files whose contents are others by now.
+    pub(super) fn changed(&self) -> Vec<&Path> {
+        self.0.iter().filter(|(path, before)| digest(path) != *before).map(|(path, _)| &**path).collect()
     }
-    let digest: String = digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    match count {
-        0 => None,
-        1 => Some(format!("{digest} (1 file)")),
-        count => Some(format!("{digest} ({count} files)")),
-    }
+}
+
+fn digest(path: &Path) -> Option<[u8; 32]> {
+    small(path).map(|text| Sha256::digest(text).into())
 }
 
 fn ends_in(path: &Path, endings: &[&str]) -> bool {

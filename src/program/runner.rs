@@ -2,7 +2,7 @@
 //! node's runner, which is the only one of most runs, also logs the program's readings.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,13 @@ use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
+use super::facts::NamedFiles;
 use super::ranks::Ranks;
 use super::readings::{Place, READINGS_FILE, READINGS_VARIABLE, Readings, WarmUp};
 use super::watch::{Ended, Log, POLL, Use, children_cpu_s, log_name, now_s, watch};
 use super::words::{Words, session_folder};
 use super::{RECORD_FILE, Record};
+use crate::foreign;
 use crate::plan::Tracer;
 use crate::plan::command::{CPU_TIME, Filled, PROGRAM_TIME};
 use crate::processes::{self, MARKER_VARIABLE};
@@ -135,8 +137,15 @@ impl Runner {
             Use::Measure
         };
         let commands = commands.into_iter().map(|(_, command)| command).collect();
+        let named = NamedFiles::of(&filled.run, &folder);
         let Ended { exit, place, last_lines, time } =
             watch(commands, what, &mut self.log, &self.signal).map_err(input)?;
+        for file in named.changed() {
+            self.log.warn(format!(
+                "{} was changed while the program ran, which may have read either version: run it again",
+                file.display()
+            ));
+        }
         self.log.reading(PROGRAM_TIME, time.as_secs_f64());
         self.log.reading(CPU_TIME, children_cpu_s());
         match exit {
@@ -162,6 +171,12 @@ impl Runner {
     /// Runs the set-up, unless a run of the session has done so; returns whether the run continues.
     fn set_up(&mut self, filled: &Filled, folder: &Path) -> Result<bool, Failure> {
         let failed = |error: io::Error| input(format!("cannot record the set-up in the session: {error}"));
+        let no_lock = |error: io::Error| {
+            let advice = foreign::advice(&error).unwrap_or("check the session's disk");
+            input(format!(
+                "cannot lock the set-up in the session, which other runs may execute meanwhile: {error}; {advice}"
+            ))
+        };
         let run_folder = std::path::absolute(&self.job.folder).map_err(failed)?;
         let session = session_folder(&run_folder).unwrap_or(&run_folder).join(SETUP_FOLDER);
         fs::create_dir_all(&session).map_err(failed)?;
@@ -169,11 +184,8 @@ impl Runner {
         let digest: String = Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let lock = File::create(session.join(format!("{digest}.lock"))).map_err(failed)?;
         // Runs that share the machine wait for the one that runs the set-up.
-        while lock.try_lock().is_err() {
-            if self.is_asked_to_end() {
-                return Ok(false);
-            }
-            thread::sleep(POLL);
+        if !self.wait_for(|| lock.try_lock()).map_err(no_lock)? {
+            return Ok(false);
         }
         let done = session.join(format!("{digest}.done"));
         // A copied or imported session runs its set-up again, since its results are in another place or were made by somebody else.
@@ -301,6 +313,18 @@ impl Runner {
         }
     }
 
+    /// Waits until a lock is free; `false` if the run is asked to end before.
+    fn wait_for(&self, try_lock: impl Fn() -> Result<(), TryLockError>) -> io::Result<bool> {
+        loop {
+            match try_lock() {
+                Ok(()) => return Ok(true),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if self.is_asked_to_end() => return Ok(false),
+                Err(TryLockError::WouldBlock) => thread::sleep(POLL),
+            }
+        }
+    }
+
     fn is_asked_to_end(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0
     }
@@ -386,6 +410,10 @@ mod tests {
         fs::write(lock.with_extension("done"), mark).unwrap();
         held.unlock().unwrap();
         assert_eq!(waits.join().unwrap(), Ok(true));
+        // On a file system without locks nobody waits in vain.
+        let refused = || Err(TryLockError::Error(rustix::io::Errno::NOLCK.into()));
+        let (unlocked, _) = runner(&second, &[]);
+        assert_eq!(unlocked.wait_for(refused).map_err(|error| error.raw_os_error()), Err(Some(37)));
         // A run that is asked to end does not wait.
         held.try_lock().unwrap();
         let (mut asked, filled) = runner(&second, &["/nonexistent/setup"]);

@@ -110,6 +110,9 @@ pub enum StoreError {
     },
 }
 
+/// The operation of [`StoreError::Io`] where a lock is taken.
+pub(super) const LOCKING: &str = "locking";
+
 impl StoreError {
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.to_owned(), source }
@@ -117,6 +120,14 @@ impl StoreError {
 
     pub(super) fn index(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
         move |source| Self::Index { path: path.to_owned(), source }
+    }
+
+    /// Whether a file system refused a lock because it has none.
+    pub(super) fn is_without_locks(&self) -> bool {
+        use rustix::io::Errno;
+        let Self::Io { doing: LOCKING, source, .. } = self else { return false };
+        let errno = source.raw_os_error().map(Errno::from_raw_os_error);
+        matches!(errno, Some(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS))
     }
 
     /// Whether the index file is damaged or not an SQLite file, so that it has to be rebuilt.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::StoreError;
+use super::error::LOCKING;
 use crate::foreign;
 use crate::plan::Node;
 
@@ -229,7 +230,7 @@ impl Lock {
         match lock(&file) {
             Ok(()) => Ok(Some(Self(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(source)) => Err(StoreError::io("locking", path)(source)),
+            Err(TryLockError::Error(source)) => Err(StoreError::io(LOCKING, path)(source)),
         }
     }
 }

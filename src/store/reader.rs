@@ -31,8 +31,12 @@ pub struct Reader {
     folder: PathBuf,
     path: PathBuf,
     connection: Connection,
-    /// Environments by their JSON, since runs of a session share a few of them.
-    environments: RefCell<HashMap<String, Arc<Environment>>>,
+    /// Environments, since runs of a session share a few of them.
+    environments: Shared<Environment>,
+    /// The measured rates of the session's devices.
+    rates: Shared<DeviceRates>,
+    /// The workloads that came with plans, by the plans' ids.
+    brought: RefCell<HashMap<String, Arc<[Arc<WorkloadSpec>]>>>,
     /// What plans say about their results, by the plans' ids.
     wishes: RefCell<HashMap<String, Arc<Wishes>>>,
     /// The session's own measures with their JSON.
@@ -67,6 +71,9 @@ impl Wishes {
     }
 }
 
+/// Values by their JSON: many runs share each, and it is parsed once.
+type Shared<T> = RefCell<HashMap<String, Arc<T>>>;
+
 /// Process of a run that was started and has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunProcess {
@@ -80,15 +87,17 @@ pub struct RunProcess {
 
 impl Reader {
     /// Opens a session for reading. If no process is writing it, the index is first brought up to date with the logs, or rebuilt if it is
-    /// missing, damaged or of another version. If another process is building it, waits for a while.
+    /// missing, damaged or of another version. If another process is building it, waits for a while. So is the index of a session whose file
+    /// system has no locks, since no process of this machine can write there; one of another machine may.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         const PATIENCE: Duration = Duration::from_secs(10);
         folder::read_node(folder)?;
         folder::patiently(PATIENCE, || {
-            let _no_writer = match folder::lock_out_writers(folder) {
-                Ok(lock) => lock,
+            let no_writer = match folder::lock_out_writers(folder) {
+                Ok(lock) => Some(lock),
                 // A writer maintains the index itself.
                 Err(StoreError::InUse { .. }) => return Self::open_index(folder),
+                Err(error) if error.is_without_locks() => None,
                 // If locking does not work, the index stays as it is.
                 Err(error) => return Self::open_index(folder).map_err(|_| error),
             };
@@ -96,7 +105,7 @@ impl Reader {
                 return Err(StoreError::NoIndex { path: folder::index_path(folder) });
             };
             drop(index_keeper::open_index(folder)?);
-            Ok(Self { is_unattended: true, ..Self::open_index(folder)? })
+            Ok(Self { is_unattended: no_writer.is_some(), ..Self::open_index(folder)? })
         })
     }
 
@@ -131,20 +140,19 @@ impl Reader {
     pub(super) fn open_index(folder: &Path) -> Result<Self, StoreError> {
         let path = folder::index_path(folder);
         match schema::open_reader(&path).map_err(StoreError::index(&path))? {
-            Opened::Ready(connection) => {
-                let (folder, environments) = (folder.to_owned(), RefCell::default());
-                Ok(Self {
-                    folder,
-                    path,
-                    connection,
-                    environments,
-                    wishes: RefCell::default(),
-                    own_measures: RefCell::default(),
-                    is_unattended: false,
-                    gone: HashSet::new(),
-                    lists: None,
-                })
-            }
+            Opened::Ready(connection) => Ok(Self {
+                folder: folder.to_owned(),
+                path,
+                connection,
+                environments: Shared::default(),
+                rates: Shared::default(),
+                brought: RefCell::default(),
+                wishes: RefCell::default(),
+                own_measures: RefCell::default(),
+                is_unattended: false,
+                gone: HashSet::new(),
+                lists: None,
+            }),
             Opened::Unusable => Err(StoreError::NoIndex { path }),
         }
     }
@@ -168,8 +176,7 @@ impl Reader {
 
     /// The workloads that came with a plan, by its id; see [`super::Decision::PlanAdded`].
     pub fn brought_workloads(&self, plan: &str) -> Result<Vec<Arc<WorkloadSpec>>, StoreError> {
-        let brought = self.checked(self.read_workloads("plan = ?1", Some(plan)))?;
-        Ok(brought.into_values().collect())
+        Ok(self.checked(self.brought_by(plan))?.to_vec())
     }
 
     /// Saved studies in the order they were first saved: name and JSON.
@@ -316,12 +323,13 @@ impl Reader {
         let mut beside = self.beside(run)?;
         let mut harms = self.harms(run)?;
         let (rates, own_measures) = (self.read_rates()?, self.read_own_measures()?);
-        let of_run = if run.is_some() { "plan = (SELECT plan FROM run WHERE run = ?1)" } else { "?1 IS NULL" };
-        let mut workloads = self.read_workloads(of_run, run)?;
+        let mut unknown: HashMap<Key, Arc<WorkloadSpec>> = HashMap::new();
         // The plan's own workload, this version's, or an unknown one.
-        let mut workload_of = |plan: &str, key: &str| {
-            let known = workloads.entry((plan.to_owned(), key.into())).or_insert_with(|| workload_or_unknown(key));
-            Arc::clone(known)
+        let mut workload_of = |plan: &str, key: &str| -> SqlResult<Arc<WorkloadSpec>> {
+            if let Some(own) = self.brought_by(plan)?.iter().find(|spec| *spec.key == *key) {
+                return Ok(Arc::clone(own));
+            }
+            Ok(Arc::clone(unknown.entry(key.into()).or_insert_with(|| workload_or_unknown(key))))
         };
         let which = if run.is_some() { "run.run = ?1" } else { "?1 IS NULL" };
         let sql = format!(
@@ -350,7 +358,7 @@ impl Reader {
             let fold: Option<TelemetryFold> = optional_json(row, 12)?;
             let counted = (!logged.ranks.is_empty()).then_some(logged.counted.as_slice());
             let wishes = self.wishes(row.get_ref(18)?.as_str()?)?;
-            let workload = workload_of(row.get_ref(18)?.as_str()?, row.get_ref(17)?.as_str()?);
+            let workload = workload_of(row.get_ref(18)?.as_str()?, row.get_ref(17)?.as_str()?)?;
             Ok(RunRecord {
                 plan: row.get(1)?,
                 launch: row.get(18)?,
@@ -376,7 +384,7 @@ impl Reader {
                 ranks: logged.ranks,
                 placement: optional_json(row, 15)?,
                 warnings: optional_json(row, 16)?.unwrap_or_default(),
-                environment: self.environment(row, 20)?,
+                environment: optional_shared(&self.environments, row, 20)?,
                 start_order: row.get(21)?,
                 beside: beside.remove(&run).unwrap_or_default(),
                 run,
@@ -411,12 +419,14 @@ impl Reader {
     }
 
     fn read_rates(&self) -> SqlResult<Vec<Arc<DeviceRates>>> {
-        self.rows("SELECT rates FROM rates ORDER BY position", [], |row| Ok(Arc::new(json(row, 0)?)))
+        self.rows("SELECT rates FROM rates ORDER BY position", [], |row| shared(&self.rates, row, 0))
     }
 
     /// What is missing in the logs of the ranks, by run.
     fn harms(&self, run: Option<&str>) -> SqlResult<HashMap<String, Vec<String>>> {
-        let which = if run.is_some() { "run = ?1" } else { "?1 IS NULL" };
+        // A run's logs are in its folder: by their paths, which are indexed, other damage is not looked at for each run.
+        let in_folder = "run = ?1 AND path > 'runs/' || ?1 || '/' AND path < 'runs/' || ?1 || '0'";
+        let which = if run.is_some() { in_folder } else { "?1 IS NULL" };
         let sql = format!("SELECT run, path, number, what FROM damage WHERE harms AND {which} ORDER BY path, number");
         let mut harms = self.missing_ends(run)?;
         for (run, what) in self.rows(&sql, [run], |row| Ok((row.get(0)?, damage_text(row, 1)?)))? {
@@ -450,29 +460,16 @@ impl Reader {
         Ok(missing)
     }
 
-    fn environment(&self, row: &Row<'_>, column: usize) -> SqlResult<Option<Arc<Environment>>> {
-        let Some(text) = row.get_ref(column)?.as_str_or_null()? else { return Ok(None) };
-        let mut known = self.environments.borrow_mut();
-        if let Some(known) = known.get(text) {
-            return Ok(Some(Arc::clone(known)));
+    /// The workloads that came with a plan, without those that cannot be read. What came with a plan never changes.
+    fn brought_by(&self, plan: &str) -> SqlResult<Arc<[Arc<WorkloadSpec>]>> {
+        if let Some(known) = self.brought.borrow().get(plan) {
+            return Ok(Arc::clone(known));
         }
-        let environment: Arc<Environment> = Arc::new(json(row, column)?);
-        known.insert(text.to_owned(), Arc::clone(&environment));
-        Ok(Some(environment))
-    }
-
-    /// The workloads that came with plans, by the plan's id and the workload's key, without those that cannot be read. `which` is an SQL
-    /// condition on `?1` that selects the plans.
-    fn read_workloads(&self, which: &str, value: Option<&str>) -> SqlResult<HashMap<(String, Key), Arc<WorkloadSpec>>> {
-        let sql = format!("SELECT plan, workloads FROM plan WHERE workloads <> '[]' AND {which}");
-        let mut brought = HashMap::new();
-        let rows = self.rows(&sql, [value], |row| Ok((row.get(0)?, json(row, 1)?)))?;
-        for (plan, specs) in rows {
-            let (plan, specs): (String, Vec<serde_json::Value>) = (plan, specs);
-            for spec in specs.into_iter().filter_map(|spec| serde_json::from_value::<WorkloadSpec>(spec).ok()) {
-                brought.insert((plan.clone(), spec.key.clone()), Arc::new(spec));
-            }
-        }
+        let sql = "SELECT workloads FROM plan WHERE plan = ?1";
+        let specs: Vec<Vec<serde_json::Value>> = self.rows(sql, [plan], |row| json(row, 0))?;
+        let read = |spec| serde_json::from_value(spec).ok().map(Arc::new);
+        let brought: Arc<[Arc<WorkloadSpec>]> = specs.into_iter().flatten().filter_map(read).collect();
+        self.brought.borrow_mut().insert(plan.to_owned(), Arc::clone(&brought));
         Ok(brought)
     }
 
@@ -600,6 +597,24 @@ fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> SqlResult<T> {
     let text = row.get_ref(column)?.as_str()?;
     serde_json::from_str(text)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+}
+
+/// JSON that many rows share.
+fn shared<T: DeserializeOwned>(known: &Shared<T>, row: &Row<'_>, column: usize) -> SqlResult<Arc<T>> {
+    let text = row.get_ref(column)?.as_str()?;
+    if let Some(known) = known.borrow().get(text) {
+        return Ok(Arc::clone(known));
+    }
+    let value: Arc<T> = Arc::new(json(row, column)?);
+    known.borrow_mut().insert(text.to_owned(), Arc::clone(&value));
+    Ok(value)
+}
+
+fn optional_shared<T: DeserializeOwned>(known: &Shared<T>, row: &Row<'_>, column: usize) -> SqlResult<Option<Arc<T>>> {
+    match row.get_ref(column)?.data_type() {
+        Type::Null => Ok(None),
+        _ => shared(known, row, column).map(Some),
+    }
 }
 
 fn optional_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> SqlResult<Option<T>> {

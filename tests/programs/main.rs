@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use multicard::processes::{self, Process};
 use multicard::program::readings::PYTHON_ADAPTER;
 use multicard::protocol::{Event, EventLine, Job, read_event_line};
+use multicard::store::Reader;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -275,6 +276,24 @@ fn the_set_up_is_run_once_a_session_and_its_failure_fails_the_run() {
     let failing = scene.run(&plan.replace("echo set up", "echo no compiler >&2; exit 3; echo"), &[]);
     let stderr = text(&failing.stderr);
     assert!(stderr.contains("setup: sh exited with code 3; end of its output: no compiler"), "{stderr}");
+}
+
+#[test]
+fn a_program_that_is_changed_while_it_runs_is_named_in_a_warning_and_others_are_not() {
+    let scene = Scene::new();
+    let script = "echo loss 0.5\n[ \"$1\" = stays ] || echo '#' >> \"$0\"\n";
+    fs::write(scene.programs().join("train.sh"), script).unwrap();
+    let plan =
+        "[command]\nrun = [\"sh\", \"{programs}/train.sh\", \"{kind}\"]\n[factors]\nkind = [\"stays\", \"changes\"]\n";
+    let output = scene.run(plan, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let reader = Reader::open(&scene.session()).unwrap();
+    for run in reader.runs().unwrap() {
+        let kind = run.levels.get("kind").unwrap().to_string();
+        let warned =
+            run.ranks[0].warnings.iter().any(|warning| warning.contains("train.sh was changed while the program ran"));
+        assert_eq!(warned, kind == "changes", "{kind}: {:?}", run.ranks[0].warnings);
+    }
 }
 
 #[test]

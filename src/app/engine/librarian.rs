@@ -18,8 +18,10 @@ use crate::protocol::DeviceRates;
 use crate::session::{damage_message, open_reader};
 use crate::store::{Reader, RunRecord, StoreError, index_path};
 
-/// Interval of partial results while many runs are summarised.
+/// Least interval of partial results while many runs are summarised.
 const PARTIAL_INTERVAL: Duration = Duration::from_millis(300);
+/// The interval is at least this many times the time that making the last partial result took, which grows with the number of runs.
+const PARTIAL_TIMES: u32 = 10;
 /// Up to this many runs are summarised without partial results.
 const FEW_RUNS: usize = 20;
 /// Longest record of a program that is read.
@@ -165,15 +167,18 @@ impl Librarian<'_> {
             return Ok(Err(closed));
         }
         let mut left = missing.len();
-        let mut sent = Instant::now();
+        let (mut sent, mut interval) = (Instant::now(), PARTIAL_INTERVAL);
         let summarised = summarise_runs(&reader, &missing, |summaries| {
             left = left.saturating_sub(summaries.len());
             shelf.summaries.extend(summaries.into_iter().map(|summary| (summary.run.clone(), summary)));
-            if sent.elapsed() < PARTIAL_INTERVAL {
+            if sent.elapsed() < interval {
                 return Ok(());
             }
+            let began = Instant::now();
+            let records = records(shelf, left);
+            interval = PARTIAL_INTERVAL.max(PARTIAL_TIMES * began.elapsed());
             sent = Instant::now();
-            self.outbox.send(records(shelf, left))
+            self.outbox.send(records)
         })?;
         if let Err(closed) = summarised {
             return Ok(Err(closed));

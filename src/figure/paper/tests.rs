@@ -121,6 +121,32 @@ fn a_file_gives_back_where_it_comes_from() {
 }
 
 #[test]
+fn text_of_others_neither_ends_an_element_nor_changes_the_order_of_text_and_is_given_back() {
+    let hostile =
+        "</metadata></title><script>a</script>]]> \u{202e}b\u{2066}c\u{200f}d\u{85}e\u{1b}[2Jf\u{0}g\u{e0041} & \"'";
+    let figure = preset("times");
+    let mut origin = origin();
+    (origin.session, origin.plans[0].name, origin.plans[0].toml) = (hostile.into(), hostile.into(), hostile.into());
+    let provenance = Provenance { title: hostile.to_owned(), ..figure.provenance(vec![origin]) };
+    for format in [PaperFormat::Svg, PaperFormat::Pdf, PaperFormat::Png { dpi: 72 }] {
+        let bytes = encode(&figure.scene(), &provenance, format).unwrap();
+        assert_eq!(read_provenance(&bytes).unwrap(), provenance, "{format:?}");
+        // Neither as UTF-8, nor as the UTF-16 of a PDF's title.
+        for mark in ["\u{202e}", "\u{2066}", "\u{200f}", "\u{e0041}"] {
+            let utf16: Vec<u8> = mark.encode_utf16().flat_map(u16::to_be_bytes).collect();
+            let has = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+            assert!(!has(mark.as_bytes()), "{format:?} {mark:?}");
+            assert!(mark != "\u{202e}" || format != PaperFormat::Pdf || !has(&[&utf16[..], &[0, b'b']].concat()));
+        }
+        if format == PaperFormat::Svg {
+            let text = String::from_utf8(bytes).unwrap();
+            assert_eq!(["<title>", "<metadata", "<script>"].map(|tag| text.matches(tag).count()), [1, 1, 0]);
+            assert!(!text.contains(|letter: char| letter.is_control() && letter != '\n'));
+        }
+    }
+}
+
+#[test]
 fn foreign_cut_and_swollen_files_are_answered_with_what_is_wrong() {
     let message = |bytes: &[u8]| read_provenance(bytes).unwrap_err().to_string();
     assert!(message(b"").contains("neither SVG, PDF nor PNG"));

@@ -45,11 +45,13 @@ impl PaperFormat {
 
 /// A scene as the bytes of a file. Equal scenes with equal provenance give equal bytes.
 pub fn encode(scene: &Scene, provenance: &Provenance, format: PaperFormat) -> Result<Vec<u8>, FigureError> {
-    let metadata = provenance.json();
+    // Names and plans of others may contain marks that change the order of text; JSON means the same with its escapes.
+    let texts = [provenance.title.clone(), provenance.about(), provenance.json()];
+    let [title, about, metadata] = texts.map(|text| foreign::printable(&text).into_owned());
     match format {
-        PaperFormat::Svg => Ok(svg::write(scene, &provenance.title, &metadata).into_bytes()),
-        PaperFormat::Pdf => pdf::write(scene, &provenance.title, &provenance.about(), &metadata),
-        PaperFormat::Png { dpi } => png::write(scene, dpi, &provenance.title, &metadata),
+        PaperFormat::Svg => Ok(svg::write(scene, &title, &metadata).into_bytes()),
+        PaperFormat::Pdf => pdf::write(scene, &title, &about, &metadata),
+        PaperFormat::Png { dpi } => png::write(scene, dpi, &title, &metadata),
     }
 }
 

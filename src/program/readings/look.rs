@@ -345,23 +345,35 @@ struct Numbered {
     has_bar: bool,
     /// The positions of these numbers, in bytes.
     places: Vec<std::ops::Range<usize>>,
+    /// Where the number of the step begins, except in lines of Keras.
+    step_at: Option<usize>,
 }
 
 impl Numbered {
     fn of(line: &str, epoch: Option<f64>) -> Self {
-        let none = Self { step: None, steps: None, epoch: None, keras: false, has_bar: false, places: Vec::new() };
+        let none =
+            Self { step: None, steps: None, epoch: None, keras: false, has_bar: false, places: vec![], step_at: None };
+        let at = |captures: &Captures| captures.name("step").map(|step| step.start());
         let number = |captures: &Captures, name: &str| -> Option<f64> { captures.name(name)?.as_str().parse().ok() };
         if let Some(found) = captures(&KERAS, line) {
             let has_bar = found.name("bar").is_some_and(|bar| bar.as_str() != "-");
             let end = found.name("bar").map_or(0, |bar| bar.start());
             let (step, steps) = (count(&found, "step"), count(&found, "steps"));
-            return Self { step, steps, epoch, keras: true, has_bar, places: std::iter::once(0..end).collect() };
+            return Self {
+                step,
+                steps,
+                keras: true,
+                has_bar,
+                places: std::iter::once(0..end).collect(),
+                epoch,
+                ..none
+            };
         }
         if let Some(found) = captures(&BATCH, line) {
             let epoch = number(&found, "epoch").or_else(|| number(&found, "e"));
             let whole = found.get(0).map_or(0..0, |whole| whole.range());
             let (step, steps) = (count(&found, "step"), count(&found, "steps"));
-            return Self { step, steps, epoch, places: vec![whole], ..none };
+            return Self { step, steps, epoch, places: vec![whole], step_at: at(&found), ..none };
         }
         let (step, at_epoch) = (captures(&STEP, line), captures(&EPOCH, line));
         let ranges = [(&step, "step"), (&step, "steps"), (&at_epoch, "epoch")];
@@ -369,7 +381,8 @@ impl Numbered {
         let places = places.collect();
         let of_step = |name| step.as_ref().and_then(|step| count(step, name));
         let epoch = at_epoch.as_ref().and_then(|found| number(found, "epoch"));
-        Self { step: of_step("step"), steps: of_step("steps"), epoch, places, ..none }
+        let step_at = step.as_ref().and_then(at);
+        Self { step: of_step("step"), steps: of_step("steps"), epoch, places, step_at, ..none }
     }
 }
 
@@ -391,28 +404,34 @@ fn sentence(line: &str, epoch: Option<f64>, fields: &mut Fields) -> (Read, Vec<U
     }
     (fields.step.step, fields.step.steps) = (numbered.step, numbered.steps);
     fields.step.loss = Some(value);
-    let (mut others, mut taken) = (Vec::new(), Vec::new());
+    let (mut others, mut taken, mut names_step) = (Vec::new(), Vec::new(), false);
     for number in printed::numbers(line) {
-        let place = numbered.places.iter().position(|place| place.contains(&number.at));
-        if number.at == loss.start() || place.is_some() {
-            let is_step = !numbered.keras && numbered.places.len() <= 3 && place == Some(0);
+        if number.at == loss.start() || numbered.places.iter().any(|place| place.contains(&number.at)) {
+            let is_step = numbered.step_at == Some(number.at);
             let name = if number.at == loss.start() { Some("loss") } else { is_step.then_some("step") };
-            taken.extend(name.map(|name| number.pattern(Some(name))));
+            taken.extend(name.map(|name| (number.at, number.pattern(Some(name)))));
+            names_step |= name == Some("step");
             continue;
         }
         match meaning(&number, &numbered) {
             Meaning::Duration(duration_s) if fields.step.duration_s.is_none() => {
                 fields.step.duration_s = Some(duration_s);
-                taken.push(number.pattern(Some(number.duration_group())));
+                taken.push((number.at, number.pattern(Some(number.duration_group()))));
             }
             Meaning::Wait(wait_s) => fields.step.wait_s = Some(wait_s),
             Meaning::Reading(key, value) => {
                 fields.reading(&key, value);
-                taken.push(number.pattern(None));
+                taken.push((number.at, number.pattern(None)));
             }
             Meaning::Duration(_) | Meaning::Unknown => others.push(number),
         }
     }
+    // A count in brackets, as in `Step [100/600]`, is none of the printed numbers.
+    if let Some(at) = numbered.step_at.filter(|_| !names_step) {
+        taken.push((at, printed::pattern_of_step(&line[..at])));
+        taken.sort();
+    }
+    let taken: Vec<String> = taken.into_iter().map(|(_, pattern)| pattern).collect();
     (Some(Ok(())), untaken(others.into_iter(), &taken.join(".*?")))
 }
 

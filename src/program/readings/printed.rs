@@ -272,6 +272,37 @@ impl Printed<'_> {
     }
 }
 
+/// A pattern that reads the number of a step that follows this text: the text's last word, with any other numbers in it.
+pub(super) fn pattern_of_step(before: &str) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let word = before.trim_end_matches(|c| !is_word(c)).trim_end_matches(is_word);
+    let mut pattern = String::new();
+    for part in before[word.len()..].chars().collect::<Vec<_>>().chunk_by(|a, b| kind_of(*a) == kind_of(*b)) {
+        match kind_of(part[0]) {
+            Kind::Digits => pattern += "\\d+",
+            Kind::Space => pattern += "\\s*",
+            Kind::Other => pattern += &escape(&part.iter().collect::<String>()),
+        }
+    }
+    pattern + "(?<step>\\d+)"
+}
+
+/// What a character of a pattern stands for.
+#[derive(PartialEq)]
+enum Kind {
+    Digits,
+    Space,
+    Other,
+}
+
+fn kind_of(letter: char) -> Kind {
+    match letter {
+        _ if letter.is_ascii_digit() => Kind::Digits,
+        _ if letter.is_whitespace() => Kind::Space,
+        _ => Kind::Other,
+    }
+}
+
 /// A text as a pattern in which any white space matches any white space.
 fn spaced(text: &str) -> String {
     let words: Vec<String> = text.split_whitespace().map(escape).collect();

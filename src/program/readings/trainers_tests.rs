@@ -180,3 +180,20 @@ fn numbers_that_were_not_taken_are_named_with_patterns_that_take_them() {
     assert_eq!((step.step, step.loss, step.duration_s), (Some(10), Some(3.24), Some(0.01779)));
     assert_eq!((first.as_str(), key.as_str()), ("patches", "elapsed_s"));
 }
+
+#[test]
+fn the_pattern_of_what_was_guessed_keeps_steps_that_are_counted_in_brackets_or_behind_a_name_with_step_in_it() {
+    for (line, step, loss) in [
+        ("Epoch [1/5], Step [100/600], Loss: 0.25, patches 7", 100, 0.25),
+        ("Train: 0 [  50/1251 (  4%)]  Loss: 6.93 (6.95)  patches: 3", 50, 6.93),
+        ("INFO global_step=12 loss=0.5 patches 7", 12, 0.5),
+        ("loss 0.125 at step [9/10], patches 7", 9, 0.125),
+    ] {
+        let patterns = vec![read(&[], line).2[0].taken.clone()];
+        let spec = crate::plan::command::ReadingsSpec { patterns, ..Default::default() };
+        let mut found = Vec::new();
+        super::super::read_log(&spec, line.as_bytes(), |_, one| found.push(one)).unwrap();
+        let [Found::Step(read)] = &found[..] else { panic!("{spec:?}: {found:?}") };
+        assert_eq!((read.step, read.loss), (Some(step), Some(loss)), "{line}");
+    }
+}

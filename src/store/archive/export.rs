@@ -161,6 +161,7 @@ fn add_files<W: Write + Seek>(
 ) -> Result<(), ArchiveError> {
     let mut done_bytes = 0;
     let mut entries = Vec::with_capacity(files.len());
+    let mut block = vec![0; 1 << 17];
     for (path, bytes) in files {
         if progress(done_bytes).is_break() {
             return Err(ArchiveError::Cancelled);
@@ -173,7 +174,7 @@ fn add_files<W: Write + Seek>(
             Some(names) => names.open(session, &path).map_err(reading)?,
             None => Box::new(foreign::open_ours(&from).map_err(reading)?.take(bytes)),
         };
-        let (mut sum, mut read_bytes, mut block) = (Sha256::new(), 0, vec![0; 1 << 17]);
+        let (mut sum, mut read_bytes) = (Sha256::new(), 0);
         loop {
             let count = file.read(&mut block).map_err(reading)?;
             if count == 0 {
