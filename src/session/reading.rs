@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::kept_queue::KeptQueue;
 use crate::launch;
 use crate::store::{Reader, StoreError, origin};
 
@@ -18,12 +19,20 @@ pub fn open_reader(folder: &Path) -> Result<Reader, StoreError> {
     // Processes of another machine cannot be seen from here. A copy may come from a machine that has the same name as this one.
     if origin(folder).is_none() && reader.node()?.hostname.as_bytes() == rustix::system::uname().nodename().to_bytes() {
         let runs = folder.join("runs");
+        // Runs in a queue that the user has paused wait for the next conductor.
+        let is_paused = is_queue_paused(folder);
+        let waits = |folder: &Path| is_paused && !folder.join("job.json").exists();
         reader.settle(|run, process| {
             let folder = runs.join(run);
-            launch::find_group(&folder, process).is_some() || launch::may_be_at_a_site(&folder)
+            launch::find_group(&folder, process).is_some() || launch::may_be_at_a_site(&folder) || waits(&folder)
         })?;
     }
     Ok(reader)
+}
+
+/// Whether the user has paused the queue of a session.
+pub fn is_queue_paused(folder: &Path) -> bool {
+    KeptQueue::read(folder).paused
 }
 
 /// The message for a session with incomplete logs; `None` if they are complete.
