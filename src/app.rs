@@ -162,7 +162,7 @@ impl eframe::App for App {
 
 /// All keys of the window, one on each line.
 pub fn describe_keys() -> String {
-    keys::help(&screens::screens()).iter().map(|(keys, meaning)| format!("{keys:<22}{meaning}\n")).collect()
+    keys::help(&screens::screens()).iter().map(|(keys, meaning)| format!("{keys:<24}{meaning}\n")).collect()
 }
 
 /// Opens the window, which begins with these commands, and returns when it is closed.

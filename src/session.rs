@@ -39,10 +39,10 @@ pub use imported::digest_of_programs;
 pub use measurement::{MEASURE_S, Measurement, Stage, USUAL_MEASURE_S};
 pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
-pub use progress::Progress;
+pub use progress::{Estimate, Progress};
 pub use queueing::{largest, run_time_s, runnable};
 pub use rates::{Told, measure_rates, measured_gpus};
-pub use reading::{damage_message, open_reader};
+pub use reading::{damage_message, is_queue_paused, open_reader};
 pub use site_check::examine_site;
 pub use tracing::attach_report;
 pub use trial::{Trial, try_once};
@@ -296,6 +296,13 @@ impl Session {
         self.queue.pause();
     }
 
+    /// Pauses the queue until the user resumes it: the next conductor keeps it paused.
+    pub fn pause_until_resumed(&mut self) {
+        self.queue.pause();
+        self.kept_queue.paused = true;
+        self.keep_queue();
+    }
+
     /// Lets the queue start runs again. Runs that an earlier process left, or that came with an archive, stay queued until an order names
     /// them.
     pub fn go_on(&mut self) {
@@ -371,7 +378,9 @@ impl Session {
     /// Removes a run from the queue. The removal is recorded together with other unwritten decisions.
     fn cancel_queued(&mut self, run: &str) -> Result<(), SessionError> {
         self.queue.cancel(run)?;
-        self.progress.withdrawn(self.jobs.get(run).map_or(0.0, |queued| queued.estimate_s));
+        if let Some(queued) = self.jobs.get(run) {
+            self.progress.withdrawn(&queued.origin.cell, queued.estimate_s);
+        }
         self.unrecorded.push_back(ended(run, RunState::Cancelled, None, None));
         Ok(())
     }
@@ -493,7 +502,7 @@ impl Session {
             }
             self.queue.next();
             let Some(launcher) = &self.launcher else { break };
-            self.progress.started(&run, queued.estimate_s, now_s());
+            self.progress.started(&run, &queued.origin.cell, queued.estimate_s, now_s());
             let started = match queued.job.trace.filter(|_| queued.job.tracer() == Tracer::Nsys) {
                 None => launcher.start(queued.job.clone()).map_err(|error| error.to_string()),
                 Some(capture) => tracing::profiler(&self.node, &queued.job, capture).and_then(|profiler| {

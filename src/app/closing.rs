@@ -1,9 +1,11 @@
 //! Closing the window: asks whether to stop active runs or keep them running, and whether to save edits.
 
-use eframe::egui::{Context, Frame, Margin, Panel, Stroke, Ui, ViewportCommand};
+use eframe::egui::{Align2, Context, Stroke, Ui, Vec2, ViewportCommand};
 
 use super::command::{CloseCommand, Command};
+use super::deliberate;
 use super::desk::{Desk, Intent};
+use super::notices::{lifted, over};
 use super::screen::Unsaved;
 use super::theme::palette;
 use super::widgets::{muted, strong};
@@ -11,6 +13,10 @@ use super::words::runs_text;
 use crate::conduct::{Order, ends_at_logout};
 use crate::figure::capitalised;
 use crate::plan::RunState;
+
+/// Room above, where the bar is, and at both sides, in points.
+const BELOW_BAR: f32 = 46.0;
+const SIDE: f32 = 12.0;
 
 /// Whether the window is about to close.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +68,11 @@ impl Closing {
         }
     }
 
+    /// Whether it is shown in the window, with a button that keeps the window open.
+    pub fn is_shown(self) -> bool {
+        !matches!(self, Self::No | Self::Now)
+    }
+
     /// Whether [`Closing::poll`] has something to wait for.
     pub fn waits(self) -> bool {
         !matches!(self, Self::No | Self::Now | Self::EditsAsked)
@@ -102,6 +113,14 @@ fn question(desk: &Desk) -> String {
     let queued = desk.queue.rows.iter().filter(|row| row.state == RunState::Queued).count();
     let is = |count| if count == 1 { "is" } else { "are" };
     let them = if active + queued == 1 { "it" } else { "them" };
+    if desk.queue.paused && queued > 0 {
+        let (wait, stays) = if queued == 1 { ("waits", "it") } else { ("wait", "them") };
+        let waiting = format!("{} {wait} in the queue, which is paused", runs_text(queued));
+        return match active {
+            0 => format!("{waiting}. Cancel {stays} or leave {stays} in the queue?"),
+            _ => format!("{} {} active, and {waiting}. Stop them or keep them?", runs_text(active), is(active)),
+        };
+    }
     match (active, queued) {
         (0, _) => format!("{} {} queued. Stop {them} or keep {them} in the queue?", runs_text(queued), is(queued)),
         (_, 0) => format!("{} {} active. Stop {them} or keep {them} running?", runs_text(active), is(active)),
@@ -112,7 +131,25 @@ fn question(desk: &Desk) -> String {
     }
 }
 
-/// Draws the question below the bar. `unsaved` describes the edits that would be lost.
+/// What happens to the runs if the window closes and keeps them.
+fn what_is_kept(desk: &Desk) -> &'static str {
+    match (desk.queue.paused, desk.queue.is_running()) {
+        (false, _) => {
+            "Active and queued runs go on without the window, until the queue is empty or the machine is shut down. \
+             Open the session again to follow them, or run `multicard attach` with its path."
+        }
+        (true, true) => {
+            "Active runs go on without the window. The queue stays paused: the runs in it start once you open the session \
+             again and resume the queue, or run `multicard attach --resume` with its path."
+        }
+        (true, false) => {
+            "Nothing runs while the window is closed, because the queue stays paused: its runs start once you open the \
+             session again and resume the queue, or run `multicard attach --resume` with its path."
+        }
+    }
+}
+
+/// Draws the question over the screen, below the bar, so that nothing moves. `unsaved` describes the edits that would be lost.
 pub fn close_ui(
     ui: &mut Ui,
     closing: Closing,
@@ -120,67 +157,73 @@ pub fn close_ui(
     unsaved: &dyn Fn() -> Option<Unsaved>,
     commands: &mut Vec<Command>,
 ) {
-    if matches!(closing, Closing::No | Closing::Now) {
+    if !closing.is_shown() {
         return;
     }
-    let palette = palette(ui.visuals());
-    let frame = Frame::new()
-        .fill(palette.card)
-        .stroke(Stroke::new(1.0, palette.warning))
-        .inner_margin(Margin::symmetric(12, 8));
-    Panel::top("closing").frame(frame).show(ui, |ui| {
-        let mut button = |ui: &mut Ui, text: &str, hover: &str, command: CloseCommand| {
-            if ui.button(text).on_hover_text(hover).clicked() {
-                commands.push(Command::Close(command));
-            }
-        };
-        ui.horizontal_wrapped(|ui| {
-            ui.colored_label(palette.warning, "⚠");
-            match closing {
-                Closing::WhenEnded => {
-                    ui.label("Stopping all runs. The window closes when they have ended.");
-                    button(ui, "Close without waiting", "Runs that have not ended go on", CloseCommand::KeepRunning);
-                    return;
-                }
-                Closing::WhenSaved => {
-                    ui.label("The window closes when the plan is saved.");
-                }
-                Closing::EditsAsked => {
-                    let unsaved = unsaved();
-                    let name = unsaved.as_ref().map_or("", |unsaved| &unsaved.name);
-                    if unsaved.as_ref().is_none_or(|unsaved| unsaved.can_be_saved) {
-                        ui.label(strong(format!("The plan {name} has changes that are not saved.")));
-                        button(ui, "Save and close", "Saves the plan to its file, then closes", CloseCommand::Save);
-                        button(ui, "Close without saving", "The changes are lost", CloseCommand::DiscardEdits);
-                    } else {
-                        ui.label(strong(format!(
-                            "The program's form of {name} contains an error, so the plan cannot be saved."
-                        )));
-                        button(ui, "Close without saving", "What was typed is lost", CloseCommand::DiscardEdits);
-                    }
-                }
-                _ => {
-                    ui.label(strong(question(desk)));
-                    button(
-                        ui,
-                        "Keep running and close",
-                        "All runs go on without the window, the queued ones too; opening the session shows them",
-                        CloseCommand::KeepRunning,
-                    );
-                    button(ui, "Cancel runs and close", "Stops all runs, then closes the window", CloseCommand::CancelRuns);
-                }
-            }
-            button(ui, "Don't close", "Keeps the window open", CloseCommand::Stay);
+    let width = ui.ctx().content_rect().width();
+    over(ui.ctx(), "closing", Align2::CENTER_TOP, Vec2::new(0.0, BELOW_BAR), |ui| {
+        lifted(ui).stroke(Stroke::new(1.0, palette(ui.visuals()).warning)).show(ui, |ui| {
+            ui.set_width((width - 4.0 * SIDE).max(240.0));
+            question_ui(ui, closing, desk, unsaved, commands);
         });
-        if closing == Closing::Asked {
-            ui.label(muted(
-                ui,
-                "Active and queued runs go on without the window, until the queue is empty or the machine is shut down. \
-                 Open the session again to follow them, or run `multicard attach` with its path.",
-            ));
-            if let Some(ends) = ends_at_logout() {
-                ui.colored_label(palette.warning, capitalised(ends));
+    });
+}
+
+fn question_ui(
+    ui: &mut Ui,
+    closing: Closing,
+    desk: &Desk,
+    unsaved: &dyn Fn() -> Option<Unsaved>,
+    commands: &mut Vec<Command>,
+) {
+    let palette = palette(ui.visuals());
+    let mut button = |ui: &mut Ui, text: &str, hover: &str, command: CloseCommand| {
+        if deliberate::clicked(&ui.button(text).on_hover_text(hover), ("closing", text)) {
+            commands.push(Command::Close(command));
+        }
+    };
+    ui.horizontal_wrapped(|ui| {
+        ui.colored_label(palette.warning, "⚠");
+        match closing {
+            Closing::WhenEnded => {
+                ui.label("Stopping all runs. The window closes when they have ended.");
+                button(ui, "Close without waiting", "Runs that have not ended go on", CloseCommand::KeepRunning);
+                return;
+            }
+            Closing::WhenSaved => {
+                ui.label("The window closes when the plan is saved.");
+            }
+            Closing::EditsAsked => {
+                let unsaved = unsaved();
+                let name = unsaved.as_ref().map_or("", |unsaved| &unsaved.name);
+                if unsaved.as_ref().is_none_or(|unsaved| unsaved.can_be_saved) {
+                    ui.label(strong(format!("The plan {name} has changes that are not saved.")));
+                    button(ui, "Save and close", "Saves the plan to its file, then closes", CloseCommand::Save);
+                    button(ui, "Close without saving", "The changes are lost", CloseCommand::DiscardEdits);
+                } else {
+                    ui.label(strong(format!(
+                        "The program's form of {name} contains an error, so the plan cannot be saved."
+                    )));
+                    button(ui, "Close without saving", "What was typed is lost", CloseCommand::DiscardEdits);
+                }
+            }
+            _ => {
+                ui.label(strong(question(desk)));
+                let kept = what_is_kept(desk);
+                let keep = match (desk.queue.paused, desk.queue.is_running()) {
+                    (true, false) => "Leave them queued and close",
+                    _ => "Keep running and close",
+                };
+                button(ui, keep, kept, CloseCommand::KeepRunning);
+                button(ui, "Cancel runs and close", "Stops all runs, then closes the window", CloseCommand::CancelRuns);
             }
         }
+        button(ui, "Don't close", "Keeps the window open (Esc)", CloseCommand::Stay);
     });
+    if closing == Closing::Asked {
+        ui.label(muted(ui, what_is_kept(desk)));
+        if let Some(ends) = ends_at_logout().filter(|_| desk.queue.is_running() || !desk.queue.paused) {
+            ui.colored_label(palette.warning, capitalised(ends));
+        }
+    }
 }

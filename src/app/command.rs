@@ -249,6 +249,8 @@ pub enum SessionsCommand {
     StopTransfer,
     /// Open or close the browser of all sessions.
     Browse(bool),
+    /// Open the session menu, with the focus in the field of this name.
+    Menu(&'static str),
     /// Search the sessions.
     Search(String),
     /// Show the details of a session.

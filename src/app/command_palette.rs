@@ -4,6 +4,7 @@ use eframe::egui::{Align2, Context, Id, Key, Modal, Modifiers, ScrollArea};
 use strum::IntoEnumIterator;
 
 use super::command::{Command, SessionsCommand};
+use super::sessions::{EXPORT_FIELD, MENU_FIELDS};
 use super::settings::Theme;
 use super::widgets::{fields_on_cards, text_field};
 use super::window::Window;
@@ -23,10 +24,9 @@ fn entries(window: &Window) -> Vec<(String, Command)> {
     if let Some(what) = desk.history.next_redo() {
         add(&format!("Do again: {what}"), Command::Redo);
     }
-    if desk.queue.is_active() {
-        let name = if desk.queue.paused { "Resume the queue" } else { "Pause the queue" };
-        add(name, Command::Pause(!desk.queue.paused));
-    }
+    // Also while nothing runs: runs that are launched later then wait.
+    let name = if desk.queue.paused { "Resume the queue" } else { "Pause the queue" };
+    add(name, Command::Pause(!desk.queue.paused));
     for theme in Theme::iter() {
         add(theme.name(), Command::Theme(theme));
     }
@@ -36,6 +36,11 @@ fn entries(window: &Window) -> Vec<(String, Command)> {
     add("Keys", Command::Help(true));
     add("Close the window", Command::Quit);
     add("All sessions …", Command::Sessions(SessionsCommand::Browse(true)));
+    for (name, field) in MENU_FIELDS {
+        if field != EXPORT_FIELD || desk.session.is_some() {
+            add(name, Command::Sessions(SessionsCommand::Menu(field)));
+        }
+    }
     add("Open the sample session", Command::Sessions(SessionsCommand::OpenSample));
     for folder in &desk.settings.recent {
         add(&format!("Open session {}", folder.display()), Command::OpenSession(folder.clone()));
@@ -112,6 +117,20 @@ mod tests {
     use crate::app::{CompareCommand, FiguresCommand, PlanCommand, PlanScreen};
     use crate::figure::Format;
     use crate::plan::Tracer;
+
+    #[test]
+    fn pausing_and_all_that_the_session_menu_offers_are_found_by_their_names() {
+        let state = Window::default();
+        let names = |query: &str| -> Vec<String> {
+            entries(&state).into_iter().map(|(name, _)| name).filter(|name| matches(name, query)).collect()
+        };
+        assert_eq!(names("pause"), ["Pause the queue"]);
+        let sessions = names("sess");
+        for name in ["New session …", "Open a session …", "Import session …", "All sessions …"] {
+            assert!(sessions.iter().any(|known| known == name), "{name}: {sessions:?}");
+        }
+        assert!(names("export session").is_empty(), "no session is open");
+    }
 
     #[test]
     fn exports_copies_and_plans_are_found_by_their_names() {

@@ -193,6 +193,8 @@ pub struct Desk {
     pub notice: Option<(u64, Notice)>,
     /// Actions on the session that can be undone.
     pub history: History,
+    /// Whether this window has moved queued runs since the list of runs was last put in order.
+    pub has_moved_runs: bool,
     next_notice: u64,
     next_problem: u64,
     /// The command that is being executed.
@@ -228,6 +230,7 @@ impl Desk {
 
     /// Sends an order to the session's conductor.
     pub fn order(&mut self, order: Order) {
+        self.has_moved_runs |= matches!(order, Order::Reorder(..));
         self.ask(Request::Order(order));
     }
 

@@ -2,7 +2,7 @@
 
 use eframe::egui::{Context, Frame, Grid, Id, Key, Margin, Modal, Modifiers, Popup, ScrollArea};
 
-use super::command::{Command, SessionsCommand};
+use super::command::{CloseCommand, Command, SessionsCommand};
 use super::screen::{KeyHelp, Keys, Screen};
 use super::theme::GRID;
 use super::widgets::strong;
@@ -69,6 +69,9 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     // An open list or menu uses these keys, above all Esc.
     if Popup::is_any_open(context) {
         return;
+    }
+    if window.closing.is_shown() && keys.pressed(Modifiers::NONE, Key::Escape) {
+        return keys.send(Command::Close(CloseCommand::Stay));
     }
     for (place, screen) in screens.iter().enumerate() {
         if digit(place).is_some_and(|key| keys.pressed(Modifiers::NONE, key)) {

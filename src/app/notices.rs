@@ -33,11 +33,12 @@ pub fn notices_ui(context: &Context, desk: &Desk, commands: &mut Vec<Command>) {
 }
 
 /// Draws something over the screen, without taking room from it.
-fn over(context: &Context, id: &'static str, align: Align2, offset: Vec2, content: impl FnOnce(&mut Ui)) {
+pub(super) fn over(context: &Context, id: &'static str, align: Align2, offset: Vec2, content: impl FnOnce(&mut Ui)) {
     Area::new(Id::unique(id)).order(Order::Foreground).anchor(align, offset).show(context, content);
 }
 
-fn lifted(ui: &Ui) -> Frame {
+/// The frame of something that lies over the screen.
+pub(super) fn lifted(ui: &Ui) -> Frame {
     card(ui).shadow(ui.visuals().popup_shadow)
 }
 

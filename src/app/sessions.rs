@@ -6,7 +6,7 @@ mod transfer;
 use std::path::PathBuf;
 
 use eframe::egui::{
-    Align, Context, Id, Key, Layout, PopupCloseBehavior, RichText, Ui,
+    Align, Context, Id, Key, Layout, Popup, PopupCloseBehavior, RichText, Ui,
     containers::menu::{MenuButton, MenuConfig},
 };
 use poll_promise::Promise;
@@ -21,6 +21,20 @@ use super::widgets::{fields_on_cards, muted, strong, text_field};
 use crate::remote::host_of_copy;
 use crate::session::default_sessions_folder;
 pub use browser::browser_ui;
+
+/// The names of the menu's fields.
+const NEW_FIELD: &str = "Name of the new session";
+const OPEN_FIELD: &str = "Path of the session";
+pub(super) const EXPORT_FIELD: &str = "Path of the archive to write";
+const IMPORT_FIELD: &str = "Path of the archive to read";
+
+/// What the menu does with what is typed into its fields.
+pub(super) const MENU_FIELDS: [(&str, &str); 4] = [
+    ("New session …", NEW_FIELD),
+    ("Open a session …", OPEN_FIELD),
+    ("Export session …", EXPORT_FIELD),
+    ("Import session …", IMPORT_FIELD),
+];
 
 /// The session menu and the browser of all sessions.
 #[derive(Default)]
@@ -62,6 +76,9 @@ impl Sessions {
                 if let Some(session) = &desk.session {
                     desk.open_session(Request::OpenExisting(session.folder.clone()));
                 }
+            }
+            SessionsCommand::Menu(field) => {
+                context.data_mut(|data| data.insert_temp(wanted_id(), field));
             }
             SessionsCommand::Choose => {
                 self.dialog.get_or_insert_with(|| choose_session(context, "Open a session: choose its folder"));
@@ -136,8 +153,15 @@ fn title(desk: &Desk) -> String {
 pub fn session_menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Command>) {
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let title = title(desk);
-    let (response, _) =
+    let (response, drawn) =
         MenuButton::new(format!("{title} ⏷")).config(config).ui(ui, |ui| menu_ui(ui, sessions, desk, commands));
+    if drawn.is_some() {
+        // The field has the focus now, or is not in the menu.
+        ui.data_mut(|data| data.remove::<&'static str>(wanted_id()));
+    } else if ui.data(|data| data.get_temp::<&'static str>(wanted_id())).is_some() {
+        Popup::open_id(ui.ctx(), Popup::default_response_id(&response));
+        ui.ctx().request_repaint();
+    }
     let name = format!("Session: {title}");
     response.widget_info(|| eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, &name));
     if response.clicked() {
@@ -184,7 +208,7 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
     ui.add_space(GRID);
     ui.label(strong("New session"));
     ui.horizontal(|ui| {
-        let name = field(ui, "new-session", "Name of the new session", "a name, such as h100-study");
+        let name = field(ui, "new-session", NEW_FIELD, "a name, such as h100-study");
         let wanted = !name.text.trim().is_empty();
         if (ui.add_enabled(wanted, eframe::egui::Button::new("Create")).clicked() || name.entered) && wanted {
             send(ui, SessionsCommand::New(name.text));
@@ -197,7 +221,7 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
     ui.add_space(GRID);
     ui.label(strong("Open a session"));
     ui.horizontal(|ui| {
-        let path = field(ui, "session-path", "Path of the session", "its folder, or ssh://host/path");
+        let path = field(ui, "session-path", OPEN_FIELD, "its folder, or ssh://host/path");
         let folder = typed_path(&path.text);
         let pressed = ui.add_enabled(folder.is_some(), eframe::egui::Button::new("Open")).clicked() || path.entered;
         if let (true, Some(folder)) = (pressed, folder) {
@@ -237,6 +261,11 @@ fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Com
     }
 }
 
+/// Where the name of the field is stored that gets the focus once the menu is drawn.
+fn wanted_id() -> Id {
+    Id::unique("field wanted in the session menu")
+}
+
 /// Content of a text field of the menu.
 struct Typed {
     text: String,
@@ -249,6 +278,10 @@ fn field(ui: &mut Ui, id: &str, name: &str, hint: &str) -> Typed {
     let memory = Id::unique(id);
     let mut text: String = ui.data(|data| data.get_temp(memory)).unwrap_or_default();
     let response = ui.add(text_field(&mut text, hint, 230.0));
+    if ui.data(|data| data.get_temp::<&'static str>(wanted_id())).is_some_and(|wanted| wanted == name) {
+        ui.data_mut(|data| data.remove::<&'static str>(wanted_id()));
+        response.request_focus();
+    }
     response.widget_info(|| {
         let mut info = eframe::egui::WidgetInfo::labeled(eframe::egui::Role::TextInput, true, name);
         info.current_text_value = Some(text.clone());

@@ -9,8 +9,8 @@ use super::settings::Theme;
 use super::theme::{GRID, palette};
 use super::widgets::{muted, named, strong};
 use super::window::Window;
+use super::words::left_text;
 use super::{allowing, closing, command_palette, deliberate, keys, notices, sessions};
-use crate::figure::duration_text;
 
 /// Draws the window.
 pub fn shell_ui(ui: &mut Ui, window: &Window, commands: &mut Vec<Command>) {
@@ -108,8 +108,7 @@ fn progress_ui(ui: &mut Ui, desk: &Desk, commands: &mut Vec<Command>) {
     }
     let paused = if queue.paused { "paused · " } else { "" };
     // Reattached runs have no estimate until they have done some steps.
-    let eta =
-        if queue.remaining_s > 0.0 { format!(" · ETA {}", duration_text(queue.remaining_s)) } else { String::new() };
+    let eta = left_text(queue).map_or(String::new(), |left| format!(" · ETA {left}"));
     ui.label(format!("{paused}{} of {} runs{eta}", queue.ended, queue.queued));
 }
 

@@ -228,10 +228,12 @@ impl Window {
             }
             UiEvent::Done(screen) => {
                 desk.succeeded(screen);
+                desk.answered(false);
                 News::Answered
             }
             UiEvent::Problem { screen, message } => {
                 desk.problem(screen, message);
+                desk.answered(true);
                 News::Failed
             }
             own => {
@@ -260,6 +262,7 @@ impl Window {
         if before.is_some() {
             // They belonged to another session.
             desk.problems.clear();
+            self.sessions.forget_transfer();
         }
         desk.forget_runs();
         let created =

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::conduct::QueueView;
+use crate::figure::duration_text;
 use crate::remote::quoted;
 
 /// Bytes as text in decimal units with three digits, such as `1.20 GB`.
@@ -13,6 +15,12 @@ pub fn bytes_text(bytes: f64) -> String {
         _ => return format!("{bytes:.0} B"),
     };
     format!("{} {unit}", crate::figure::significant(value))
+}
+
+/// The estimated time until the queue is empty, such as `about 3 min 5 s`; `None` if nothing is known of it.
+pub fn left_text(queue: &QueueView) -> Option<String> {
+    let left = || format!("{}{}", queue.remaining_word(), duration_text(queue.remaining_s));
+    (queue.remaining_s > 0.0).then(left)
 }
 
 /// `1 run`, `2 runs`.

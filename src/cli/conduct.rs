@@ -11,6 +11,7 @@ use clap::Args;
 use super::follow::{EventFormat, Following, interrupts};
 use super::remote::{Far, Place, only_here};
 use super::{INTERRUPTED, OK, Outcome, say};
+use crate::analysis::counted;
 use crate::conduct::{Client, ConductError, LOCKED, Order, READY, serve};
 use crate::foreign;
 use crate::session::{Machine, Session, SessionError, digest_of_programs};
@@ -177,19 +178,41 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resumi
     if let Some(resuming) = resuming {
         resume(&mut following, resuming, &place.name())?;
     }
-    say(format_args!("{} runs under way or queued; Ctrl-C leaves them running", following.unfinished().len()));
+    let paused = |following: &Following| {
+        let queued = following.queued().len();
+        say(format_args!(
+            "the queue is paused with {}: multicard attach {} --resume",
+            counted(queued, "run"),
+            place.name()
+        ));
+    };
+    let (unfinished, queued) = (following.unfinished().len(), following.queued().len());
+    if following.is_paused() && queued > 0 {
+        let active = unfinished - queued;
+        if active > 0 {
+            say(format_args!("{} under way; Ctrl-C leaves them running", counted(active, "run")));
+        }
+    } else {
+        say(format_args!("{} under way or queued; Ctrl-C leaves them running", counted(unfinished, "run")));
+    }
     following.say_waits();
     following.watch()?;
-    if following.is_resting() {
-        let queued = following.queued().len();
-        say(format_args!("the queue is paused with {queued} runs: multicard attach {} --resume", place.name()));
+    if following.stands_still() {
+        paused(&following);
         return Ok(INTERRUPTED);
     }
     if following.is_idle() {
         say(format_args!("nothing is left to run. Results: multicard table {}", place.name()));
         return Ok(OK);
     }
-    say(format_args!("{} runs go on: multicard attach {}", following.unfinished().len(), place.name()));
+    let (unfinished, queued) = (following.unfinished().len(), following.queued().len());
+    if following.is_paused() && queued > 0 {
+        let active = counted(unfinished - queued, "run");
+        say(format_args!("{active} under way without this terminal: multicard attach {}", place.name()));
+        paused(&following);
+        return Ok(INTERRUPTED);
+    }
+    say(format_args!("{} go on: multicard attach {}", counted(unfinished, "run"), place.name()));
     Ok(INTERRUPTED)
 }
 
@@ -263,7 +286,11 @@ fn stop_at(place: &Place, arguments: &StopArguments) -> Outcome {
         say(format_args!("{} active runs go on to their end", following.unfinished().len()));
         return Ok(OK);
     }
+    let queued = following.queued().len();
     following.order(Order::CancelAll)?;
+    if queued > 0 {
+        say(format_args!("{} taken out of the queue", counted(queued, "run")));
+    }
     following.watch()?;
     Ok(if following.is_idle() { OK } else { INTERRUPTED })
 }

@@ -179,6 +179,16 @@ impl Following {
         self.queue.is_resting()
     }
 
+    /// Whether only runs are left that wait for the queue to be resumed, whoever paused it.
+    pub fn stands_still(&self) -> bool {
+        self.queue.stands_still()
+    }
+
+    /// Whether the queue is paused.
+    pub fn is_paused(&self) -> bool {
+        self.queue.paused
+    }
+
     /// The command lines of programs that came with the session's archive and have not been allowed yet.
     pub fn asks(&self) -> &[String] {
         &self.queue.asks
@@ -361,7 +371,7 @@ impl Following {
     /// Follows until nothing is left to do. An interrupt ends the following; the runs go on.
     pub fn watch(&mut self) -> Result<(), Box<dyn Error>> {
         self.await_queue()?;
-        while !self.is_idle() && !self.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
+        while !self.is_idle() && !self.stands_still() && !self.interrupted.load(Ordering::Relaxed) {
             self.watch_turn()?;
             if let Some(error) = self.unwritten.take() {
                 return Err(error.into());
@@ -506,6 +516,7 @@ fn draw(bar: &ProgressBar, queue: &QueueView) {
     let remaining_s = (queue.remaining_s - (now_s - queue.time_s)).max(0.0);
     let measuring = queue.measurement.as_ref().filter(|_| queue.is_measuring());
     let measuring = measuring.map_or(String::new(), |at| format!("rates: {}  ", at.doing()));
-    let message = format!("{measuring}{}ETA {}", running.collect::<String>(), duration_text(remaining_s));
+    let word = queue.remaining_word();
+    let message = format!("{measuring}{}ETA {word}{}", running.collect::<String>(), duration_text(remaining_s));
     bar.set_message(foreign::message(&message).into_owned());
 }

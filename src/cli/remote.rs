@@ -129,6 +129,9 @@ pub(super) fn session_folder(argument: &PathBuf) -> Result<PathBuf, Box<dyn Erro
     if folder.join("session.toml").exists() {
         return Ok(folder);
     }
+    if !folder.exists() {
+        return Err(format!("{} does not exist: `multicard session list` lists the sessions", folder.display()).into());
+    }
     Err(format!("{} is not a session (it contains no session.toml)", folder.display()).into())
 }
 

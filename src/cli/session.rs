@@ -14,9 +14,9 @@ use super::remote::only_here;
 use super::{Format, INTERRUPTED, OK, Outcome, SOME_RUN_FAILED, print, progress_bar, say, session_folder};
 use crate::analysis::Measures;
 use crate::conduct::Order;
-use crate::plan::Filter;
+use crate::plan::{Filter, RunState};
 use crate::remote::Address;
-use crate::session::{default_sessions_folder, note_session};
+use crate::session::{default_sessions_folder, is_queue_paused, note_session};
 use crate::store::{self, ARCHIVED, ArchiveError, ArchiveProgress, Reader, SessionHeading};
 use crate::text_table::{Field, TextTable};
 
@@ -129,6 +129,8 @@ struct Shown {
     plans: Vec<ShownPlan>,
     /// The number of runs in each state.
     runs: BTreeMap<&'static str, usize>,
+    /// Whether runs wait in a queue that the user has paused.
+    is_queue_paused: bool,
     /// Facts of the runs' environments, each value with the number of runs that have it.
     environment: Vec<ShownFact>,
     /// Runs without a recorded environment.
@@ -168,6 +170,7 @@ fn show(folder: &Path, format: Format) -> Outcome {
         session: folder.canonicalize()?.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         machine: format!("{}: {}, {}", node.hostname, node.cpu_model, node.system),
         plans: plans.collect(),
+        is_queue_paused: states.contains_key(RunState::Queued.name()) && is_queue_paused(folder),
         runs: states,
         environment,
         environment_not_recorded: started.iter().filter(|run| run.environment.is_none()).count(),
@@ -184,6 +187,9 @@ impl Shown {
         let states: Vec<String> = self.runs.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "none".to_owned() } else { states.join(", ") };
         let mut text = format!("# Session {}\n\n- created on {}\n- runs: {states}\n", self.session, self.machine);
+        if self.is_queue_paused {
+            text += "- the queue is paused: `multicard attach --resume` with the session's path resumes it\n";
+        }
         for ShownPlan { plan, name } in &self.plans {
             text += &format!("- plan {plan}: {name}\n");
         }

@@ -178,8 +178,10 @@ impl StudyArguments {
         let levels = material.runs.iter().flat_map(|run| run.levels.iter().map(|(key, _)| &**key));
         // Filters know a GPU's name too.
         let settings = figure::SETTINGS.into_iter().chain(["gpu"]);
-        let known: BTreeSet<&str> = settings.chain(factors).chain(levels).collect();
-        let known: Vec<&str> = known.into_iter().collect();
+        // The session's own factors come first, since a message names only some.
+        let own: BTreeSet<&str> = levels.collect();
+        let others: BTreeSet<&str> = settings.chain(factors).filter(|key| !own.contains(key)).collect();
+        let known: Vec<&str> = own.into_iter().chain(others).collect();
         let refuse = |argument: &str, key: &str| {
             let is_known = known.iter().any(|known| known.eq_ignore_ascii_case(key));
             if is_known {

@@ -232,9 +232,14 @@ impl Conductor {
                 let restored = self.session.restored();
                 if restored > 0 {
                     let runs = if restored == 1 { "1 run waits".to_owned() } else { format!("{restored} runs wait") };
+                    let why = if self.session.is_paused() {
+                        "which was paused"
+                    } else {
+                        "which is paused for them: they came with an archive, or their conductor ended before they started"
+                    };
                     let text = format!(
-                        "{runs} in the queue, which is paused for them: they came with an archive, or their conductor ended before they \
-                             started. Resume the queue (Ctrl P, or `multicard attach --resume`), or cancel the runs (`multicard stop`)"
+                        "{runs} in the queue, {why}. Resume the queue (Ctrl P, or `multicard attach --resume`), or cancel the runs \
+                         (`multicard stop`)"
                     );
                     self.clients.tell_one(number, &News::Problem(text));
                 }
@@ -263,7 +268,7 @@ impl Conductor {
         let done = match order {
             Order::Launch(launch) => return self.launch(&launch).map(Some),
             Order::Pause(true) => {
-                session.pause_queue();
+                session.pause_until_resumed();
                 Ok(())
             }
             Order::Pause(false) => session.resume_queue(),

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::RunState;
-use crate::session::{Measurement, Session};
+use crate::session::{Estimate, Measurement, Session};
 
 /// One run of the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +48,8 @@ pub struct QueueView {
     pub measurement: Option<Measurement>,
     /// Estimated time until the queue is empty, in seconds from `time_s`.
     pub remaining_s: f64,
+    /// What this estimate is based on.
+    pub remaining_is: Estimate,
     /// Time of this view, in seconds since the Unix epoch.
     pub time_s: f64,
 }
@@ -66,6 +68,7 @@ pub struct QueueChange {
     importing: Vec<String>,
     measurement: Option<Measurement>,
     remaining_s: f64,
+    remaining_is: Estimate,
     time_s: f64,
 }
 
@@ -79,6 +82,7 @@ impl QueueView {
             let waits = session.waits(run).map(str::to_owned);
             QueueRow { run: run.to_owned(), state, step: at.step, steps: at.steps, epoch: at.epoch, loss, waits }
         };
+        let (remaining_s, remaining_is) = progress.remaining(time_s);
         Self {
             rows: session.states().map(row).collect(),
             paused: session.is_paused() || session.restored() > 0,
@@ -88,7 +92,8 @@ impl QueueView {
             queued: progress.queued,
             importing: session.importing().map(str::to_owned).collect(),
             measurement: session.measurement().cloned(),
-            remaining_s: progress.remaining_s(time_s),
+            remaining_s,
+            remaining_is,
             time_s,
         }
     }
@@ -119,6 +124,22 @@ impl QueueView {
         self.restored > 0 && self.restored == unfinished && self.importing.is_empty() && !self.is_measuring()
     }
 
+    /// Whether only runs are left that start once the queue is resumed, whoever paused it.
+    pub fn stands_still(&self) -> bool {
+        let waits = self.is_resting() || self.paused && self.restored == 0;
+        self.is_active() && !self.is_running() && waits && self.importing.is_empty() && !self.is_measuring()
+    }
+
+    /// The word before the remaining time: nothing if it is estimated from the plan and from runs of the same cells, `about` if it is
+    /// guessed from runs of other cells, and `at least` if nothing is known of some runs.
+    pub fn remaining_word(&self) -> &'static str {
+        match self.remaining_is {
+            Estimate::Estimated => "",
+            Estimate::Guessed => "about ",
+            Estimate::AtLeast => "at least ",
+        }
+    }
+
     /// Whether both views show the same, apart from the time.
     pub(super) fn shows(&self, other: &Self) -> bool {
         let counts = |view: &Self| (view.paused, view.restored, view.ended, view.queued);
@@ -142,6 +163,7 @@ impl QueueView {
             importing: self.importing.clone(),
             measurement: self.measurement.clone(),
             remaining_s: self.remaining_s,
+            remaining_is: self.remaining_is,
             time_s: self.time_s,
         }
     }
@@ -158,7 +180,7 @@ impl QueueView {
             }
         }
         (self.paused, self.ended, self.queued) = (change.paused, change.ended, change.queued);
-        (self.remaining_s, self.time_s) = (change.remaining_s, change.time_s);
+        (self.remaining_s, self.remaining_is, self.time_s) = (change.remaining_s, change.remaining_is, change.time_s);
         self.asks = change.asks;
         (self.restored, self.importing, self.measurement) = (change.restored, change.importing, change.measurement);
     }
@@ -179,6 +201,18 @@ mod tests {
             waits: None,
         };
         QueueView { rows: rows.iter().map(row).collect(), queued: rows.len(), ..QueueView::default() }
+    }
+
+    #[test]
+    fn a_queue_stands_still_if_all_that_is_left_waits_for_the_queue_to_be_resumed() {
+        use RunState::{Finished, Queued, Running};
+        let paused = |rows: &[(&str, RunState)]| QueueView { paused: true, ..view(rows) };
+        assert!(paused(&[("a", Finished), ("b", Queued)]).stands_still());
+        assert!(!paused(&[("a", Running), ("b", Queued)]).stands_still(), "one is active");
+        assert!(!paused(&[("a", Finished)]).stands_still(), "nothing is left");
+        assert!(!view(&[("b", Queued)]).stands_still(), "it is not paused");
+        let left = |restored| QueueView { restored, ..paused(&[("b", Queued), ("c", Queued)]) };
+        assert!(left(2).stands_still() && !left(1).stands_still(), "a launched run may start beside restored ones");
     }
 
     #[test]

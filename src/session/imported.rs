@@ -100,6 +100,8 @@ impl Session {
         held.iter().try_for_each(|run| self.check_allowed(run))?;
         held.iter().try_for_each(|run| self.queue.release(run))?;
         self.queue.resume();
+        self.kept_queue.paused = false;
+        self.keep_queue();
         Ok(())
     }
 

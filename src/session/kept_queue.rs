@@ -1,6 +1,6 @@
-//! What the next conductor needs to know about a queue and no journal contains: the order that the user gave it, the folders that plans
-//! were launched from, and the answers to launches. It is stored in `queue.json` in the session's folder; without that file, runs have the
-//! order in which they were queued.
+//! What the next conductor needs to know about a queue and no journal contains: the order that the user gave it, whether it is paused, the
+//! folders that plans were launched from, and the answers to launches. It is stored in `queue.json` in the session's folder; without that
+//! file, runs have the order in which they were queued.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,6 +32,8 @@ struct KeptLaunch {
 pub(super) struct KeptQueue {
     /// The runs that were queued when the order was last changed.
     pub(super) order: Vec<String>,
+    /// Whether the user has paused the queue. Its runs then wait, even while no conductor runs.
+    pub(super) paused: bool,
     /// For each plan's id, the working directory from which the plan was launched; relative paths in the plan are relative to it.
     pub(super) folders: BTreeMap<String, PathBuf>,
     /// The last launches.

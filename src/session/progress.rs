@@ -2,7 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::protocol::{Event, EventLine};
+
+/// What an estimate of the remaining time is based on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Estimate {
+    /// The plan's estimates, and runs of the same cells.
+    #[default]
+    Estimated,
+    /// For some runs, the mean of runs of other cells.
+    Guessed,
+    /// Nothing is known of some runs, which take longer than nothing.
+    AtLeast,
+}
 
 /// Progress of a running run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,8 +30,28 @@ pub struct RunProgress {
     pub epoch: u32,
     /// Latest loss.
     pub loss: Option<f64>,
+    cell: String,
     started_time_s: f64,
     estimate_s: f64,
+}
+
+/// A sum of durations, in seconds, and their number.
+#[derive(Clone, Copy, Debug, Default)]
+struct Took {
+    sum_s: f64,
+    runs: usize,
+}
+
+impl Took {
+    fn add(&mut self, took_s: f64) {
+        self.sum_s += took_s;
+        self.runs += 1;
+    }
+
+    /// The mean, in seconds; `None` without runs.
+    fn mean_s(self) -> Option<f64> {
+        (self.runs > 0).then(|| self.sum_s / self.runs as f64)
+    }
 }
 
 /// Progress of the queue.
@@ -31,36 +66,42 @@ pub struct Progress {
     waiting_estimate_s: f64,
     ended_estimate_s: f64,
     ended_duration_s: f64,
-    /// The number of waiting runs without an estimate, such as runs of programs, and the durations of ended runs without one.
-    waiting_unknown: usize,
-    ended_unknown: usize,
-    ended_unknown_s: f64,
+    /// The number of waiting runs without an estimate, such as runs of programs, by cell.
+    waiting_unknown: BTreeMap<String, usize>,
+    /// The durations of ended runs without an estimate, by cell.
+    ended_unknown: BTreeMap<String, Took>,
 }
 
 impl Progress {
-    pub(super) fn queued(&mut self, estimate_s: f64) {
+    pub(super) fn queued(&mut self, cell: &str, estimate_s: f64) {
         self.queued += 1;
-        self.waits(estimate_s, true);
+        self.waits(cell, estimate_s, true);
     }
 
     /// A queued run was removed from the queue.
-    pub(super) fn withdrawn(&mut self, estimate_s: f64) {
+    pub(super) fn withdrawn(&mut self, cell: &str, estimate_s: f64) {
         self.queued = self.queued.saturating_sub(1);
-        self.waits(estimate_s, false);
+        self.waits(cell, estimate_s, false);
     }
 
-    fn waits(&mut self, estimate_s: f64, more: bool) {
-        if estimate_s <= 0.0 {
-            self.waiting_unknown = if more { self.waiting_unknown + 1 } else { self.waiting_unknown.saturating_sub(1) };
-        } else {
+    fn waits(&mut self, cell: &str, estimate_s: f64, more: bool) {
+        if estimate_s > 0.0 {
             let change_s = if more { estimate_s } else { -estimate_s };
             self.waiting_estimate_s = (self.waiting_estimate_s + change_s).max(0.0);
+        } else if more {
+            *self.waiting_unknown.entry(cell.to_owned()).or_default() += 1;
+        } else if let Some(count) = self.waiting_unknown.get_mut(cell) {
+            *count -= 1;
+            if *count == 0 {
+                self.waiting_unknown.remove(cell);
+            }
         }
     }
 
-    pub(super) fn started(&mut self, run: &str, estimate_s: f64, now_s: f64) {
-        self.waits(estimate_s, false);
-        let progress = RunProgress { started_time_s: now_s, estimate_s, ..RunProgress::default() };
+    pub(super) fn started(&mut self, run: &str, cell: &str, estimate_s: f64, now_s: f64) {
+        self.waits(cell, estimate_s, false);
+        let cell = cell.to_owned();
+        let progress = RunProgress { cell, started_time_s: now_s, estimate_s, ..RunProgress::default() };
         self.running.insert(run.to_owned(), progress);
     }
 
@@ -88,31 +129,60 @@ impl Progress {
             self.ended_estimate_s += progress.estimate_s;
             self.ended_duration_s += took_s;
         } else {
-            self.ended_unknown += 1;
-            self.ended_unknown_s += took_s;
+            self.ended_unknown.entry(progress.cell).or_default().add(took_s);
         }
     }
 
-    /// Time until the queue is empty, in seconds: the plan's estimate, corrected by the durations of the ended runs and the progress of the
-    /// active ones. Runs without an estimate are expected to take as long as the earlier ones.
-    pub fn remaining_s(&self, now_s: f64) -> f64 {
-        let correction = if self.ended_estimate_s > 0.0 { self.ended_duration_s / self.ended_estimate_s } else { 1.0 };
-        let usual_s = if self.ended_unknown > 0 { self.ended_unknown_s / self.ended_unknown as f64 } else { 0.0 };
-        let expected_s = |run: &RunProgress| {
-            if run.estimate_s > 0.0 { run.estimate_s * correction } else { usual_s }
+    /// Time until the queue is empty, in seconds, and what this estimate is based on: the plan's estimate, corrected by the durations of the
+    /// ended runs and by the progress of the active ones. Runs without an estimate are expected to take as long as the earlier runs of their
+    /// cell; without any, as long as the mean of all.
+    pub fn remaining(&self, now_s: f64) -> (f64, Estimate) {
+        let (mut estimate_s, mut duration_s) = (self.ended_estimate_s, self.ended_duration_s);
+        let mut by_cell = self.ended_unknown.clone();
+        for run in self.running.values() {
+            let Some(whole_s) = run.whole_s(now_s) else { continue };
+            if run.estimate_s > 0.0 {
+                estimate_s += run.estimate_s;
+                duration_s += whole_s;
+            } else {
+                by_cell.entry(run.cell.clone()).or_default().add(whole_s);
+            }
+        }
+        let correction = if estimate_s > 0.0 { duration_s / estimate_s } else { 1.0 };
+        let mut all = Took::default();
+        for took in by_cell.values() {
+            all = Took { sum_s: all.sum_s + took.sum_s, runs: all.runs + took.runs };
+        }
+        let mut is = Estimate::Estimated;
+        let mut usual_s = |cell: &str| {
+            if let Some(mean_s) = by_cell.get(cell).and_then(|took| took.mean_s()) {
+                return mean_s;
+            }
+            is = if all.runs > 0 { Estimate::Guessed } else { Estimate::AtLeast };
+            all.mean_s().unwrap_or(0.0)
         };
-        let running: f64 = self.running.values().map(|run| run.remaining_s(expected_s(run), now_s)).sum();
-        running + correction * self.waiting_estimate_s + usual_s * self.waiting_unknown as f64
+        let mut remaining_s = correction * self.waiting_estimate_s;
+        for (cell, count) in &self.waiting_unknown {
+            remaining_s += usual_s(cell) * *count as f64;
+        }
+        for run in self.running.values() {
+            let elapsed_s = now_s - run.started_time_s;
+            remaining_s += match run.whole_s(now_s) {
+                Some(whole_s) => whole_s - elapsed_s,
+                None if run.estimate_s > 0.0 => (run.estimate_s * correction - elapsed_s).max(0.0),
+                None => (usual_s(&run.cell) - elapsed_s).max(0.0),
+            };
+        }
+        (remaining_s, is)
     }
 }
 
 impl RunProgress {
-    fn remaining_s(&self, expected_s: f64, now_s: f64) -> f64 {
-        let elapsed_s = now_s - self.started_time_s;
-        let by_estimate = (expected_s - elapsed_s).max(0.0);
+    /// How long it takes from its start to its end by its own pace, in seconds; `None` during its first steps, when the plan's estimate is
+    /// more accurate.
+    fn whole_s(&self, now_s: f64) -> Option<f64> {
         let share = self.step as f64 / self.steps.max(1) as f64;
-        // After a few steps, the run's own pace is more accurate than any estimate.
-        if share > 0.05 { elapsed_s * (1.0 - share) / share } else { by_estimate }
+        (share > 0.05).then(|| (now_s - self.started_time_s) / share.min(1.0))
     }
 }
 
@@ -120,59 +190,93 @@ impl RunProgress {
 mod tests {
     use super::*;
 
-    #[test]
-    fn remaining_time_is_the_estimate_corrected_by_what_runs_took() {
-        let mut progress = Progress::default();
-        for _ in 0..4 {
-            progress.queued(10.0);
-        }
-        assert_eq!(progress.remaining_s(0.0), 40.0);
-        progress.started("a", 10.0, 0.0);
-        progress.ended("a", 20.0);
-        // Runs take twice as long as estimated; three are left.
-        assert_eq!(progress.remaining_s(20.0), 60.0);
-        assert_eq!(progress.ended, 1);
+    fn remaining_s(progress: &Progress, now_s: f64) -> f64 {
+        progress.remaining(now_s).0
     }
 
-    #[test]
-    fn a_run_taken_out_of_the_queue_takes_its_time_along_and_brings_it_back() {
-        let mut progress = Progress::default();
-        progress.queued(10.0);
-        progress.queued(30.0);
-        progress.withdrawn(30.0);
-        assert_eq!((progress.queued, progress.ended, progress.remaining_s(0.0)), (1, 0, 10.0));
-        progress.queued(30.0);
-        assert_eq!((progress.queued, progress.remaining_s(0.0)), (2, 40.0));
-    }
-
-    #[test]
-    fn runs_without_an_estimate_are_expected_to_take_what_those_before_them_took() {
-        let mut progress = Progress::default();
-        (0..3).for_each(|_| progress.queued(0.0));
-        assert_eq!(progress.remaining_s(0.0), 0.0, "nothing is known yet");
-        progress.started("a", 0.0, 0.0);
-        progress.ended("a", 40.0);
-        assert_eq!(progress.remaining_s(40.0), 80.0);
-        progress.started("b", 0.0, 40.0);
-        assert_eq!(progress.remaining_s(50.0), 70.0);
-    }
-
-    #[test]
-    fn remaining_time_of_a_running_run_follows_its_own_pace() {
-        let mut progress = Progress::default();
-        progress.queued(1000.0);
-        progress.started("a", 1000.0, 0.0);
+    fn stepped(progress: &mut Progress, run: &str, (step, steps): (u64, u64)) {
         let event = Event::Step {
             epoch: 1,
-            step: 50,
-            steps: 100,
+            step,
+            steps,
             duration_s: 0.1,
             load_wait_s: 0.0,
             loss: 1.0,
             units: 8,
             warm_up: false,
         };
-        progress.event(&EventLine { run: "a".into(), rank: 0, time_s: 5.0, event }, 5.0);
-        assert_eq!(progress.remaining_s(5.0), 5.0);
+        progress.event(&EventLine { run: run.into(), rank: 0, time_s: 5.0, event }, 5.0);
+    }
+
+    #[test]
+    fn runs_of_cells_that_have_not_run_are_guessed_until_their_cell_has_run() {
+        let mut progress = Progress::default();
+        (0..2).for_each(|_| progress.queued("long", 0.0));
+        assert_eq!(progress.remaining(0.0), (0.0, Estimate::AtLeast), "nothing is known");
+        progress.queued("short", 0.0);
+        progress.started("a", "short", 0.0, 0.0);
+        progress.ended("a", 2.0);
+        assert_eq!(progress.remaining(2.0), (4.0, Estimate::Guessed), "by the mean of other cells");
+        progress.started("b", "long", 0.0, 2.0);
+        stepped(&mut progress, "b", (50, 100));
+        assert_eq!(progress.remaining(17.0), (45.0, Estimate::Estimated), "the other repeat takes as long");
+        progress.ended("b", 32.0);
+        assert_eq!(progress.remaining(32.0), (30.0, Estimate::Estimated));
+    }
+
+    #[test]
+    fn the_pace_of_the_first_run_corrects_the_estimate_of_those_that_wait() {
+        let mut progress = Progress::default();
+        (0..12).for_each(|_| progress.queued("c", 10.0));
+        progress.started("a", "c", 10.0, 0.0);
+        stepped(&mut progress, "a", (10, 100));
+        // It is at a tenth after 100 s: each takes 1,000 s.
+        assert_eq!(remaining_s(&progress, 100.0), 900.0 + 11.0 * 1000.0);
+    }
+
+    #[test]
+    fn remaining_time_is_the_estimate_corrected_by_what_runs_took() {
+        let mut progress = Progress::default();
+        for _ in 0..4 {
+            progress.queued("c", 10.0);
+        }
+        assert_eq!(remaining_s(&progress, 0.0), 40.0);
+        progress.started("a", "c", 10.0, 0.0);
+        progress.ended("a", 20.0);
+        // Runs take twice as long as estimated; three are left.
+        assert_eq!(remaining_s(&progress, 20.0), 60.0);
+        assert_eq!(progress.ended, 1);
+    }
+
+    #[test]
+    fn a_run_taken_out_of_the_queue_takes_its_time_along_and_brings_it_back() {
+        let mut progress = Progress::default();
+        progress.queued("c", 10.0);
+        progress.queued("c", 30.0);
+        progress.withdrawn("c", 30.0);
+        assert_eq!((progress.queued, progress.ended, remaining_s(&progress, 0.0)), (1, 0, 10.0));
+        progress.queued("c", 30.0);
+        assert_eq!((progress.queued, remaining_s(&progress, 0.0)), (2, 40.0));
+    }
+
+    #[test]
+    fn runs_without_an_estimate_are_expected_to_take_what_those_before_them_took() {
+        let mut progress = Progress::default();
+        (0..3).for_each(|_| progress.queued("c", 0.0));
+        assert_eq!(remaining_s(&progress, 0.0), 0.0, "nothing is known yet");
+        progress.started("a", "c", 0.0, 0.0);
+        progress.ended("a", 40.0);
+        assert_eq!(remaining_s(&progress, 40.0), 80.0);
+        progress.started("b", "c", 0.0, 40.0);
+        assert_eq!(remaining_s(&progress, 50.0), 70.0);
+    }
+
+    #[test]
+    fn remaining_time_of_a_running_run_follows_its_own_pace() {
+        let mut progress = Progress::default();
+        progress.queued("c", 1000.0);
+        progress.started("a", "c", 1000.0, 0.0);
+        stepped(&mut progress, "a", (50, 100));
+        assert_eq!(remaining_s(&progress, 5.0), 5.0);
     }
 }

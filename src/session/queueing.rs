@@ -354,7 +354,7 @@ impl Session {
         }
         self.queue.revive(run)?;
         self.store.decide(run_queued(run, &queued))?;
-        self.progress.queued(queued.estimate_s);
+        self.progress.queued(&queued.origin.cell, queued.estimate_s);
         Ok(())
     }
 
@@ -450,7 +450,7 @@ impl Session {
         if !queued.exclusive {
             self.queue.share(&run)?;
         }
-        self.progress.queued(queued.estimate_s);
+        self.progress.queued(&queued.origin.cell, queued.estimate_s);
         self.jobs.insert(run, queued);
         Ok(())
     }
@@ -509,8 +509,8 @@ impl Session {
                 if recorded.is_some() || is_here && living.is_none() {
                     self.reattached.insert(run.clone());
                 }
-                self.progress.queued(0.0);
-                self.progress.started(run, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
+                self.progress.queued(&record.cell, 0.0);
+                self.progress.started(run, &record.cell, 0.0, record.started_time_s.unwrap_or(record.queued_time_s));
                 let plan = plans.iter().rev().find(|(_, name, _)| *name == record.plan);
                 let plan = plan.map_or_else(|| record.plan.clone(), |(plan, _, _)| plan.clone());
                 let origin = Origin { plan, cell: record.cell.clone(), repeat: record.repeat };
@@ -541,6 +541,12 @@ impl Session {
         let ordered: Vec<String> = self.kept_queue.order.iter().filter(is_queued).cloned().collect();
         for (position, run) in ordered.iter().enumerate() {
             self.queue.reorder(run, position)?;
+        }
+        if self.kept_queue.paused && self.queue.held().next().is_some() {
+            self.queue.pause();
+        } else if self.kept_queue.paused {
+            self.kept_queue.paused = false;
+            self.keep_queue();
         }
         Ok(runs)
     }

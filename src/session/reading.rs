@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use super::kept_queue::KeptQueue;
 use crate::launch;
 use crate::protocol::TraceLists;
 use crate::store::{Reader, StoreError, origin};
@@ -28,9 +29,12 @@ pub fn open_reader(folder: &Path) -> Result<Reader, StoreError> {
     // Processes of another machine cannot be seen from here. A copy may come from a machine that has the same name as this one.
     if origin(folder).is_none() && reader.node()?.hostname.as_bytes() == rustix::system::uname().nodename().to_bytes() {
         let runs = folder.join("runs");
+        // Runs in a queue that the user has paused wait for the next conductor.
+        let is_paused = is_queue_paused(folder);
+        let waits = |folder: &Path| is_paused && !folder.join("job.json").exists();
         reader.settle(|run, process| {
             let folder = runs.join(run);
-            launch::find_group(&folder, process).is_some() || launch::may_be_at_a_site(&folder)
+            launch::find_group(&folder, process).is_some() || launch::may_be_at_a_site(&folder) || waits(&folder)
         })?;
     }
     Ok(reader.with_lists(lists))
@@ -53,6 +57,11 @@ fn lists(folder: &Path, file: &str) -> Option<Arc<TraceLists>> {
     let lists = imported.ok().map(|trace| Arc::new(trace.lists()));
     known().insert(readable, (changed, lists.clone()));
     lists
+}
+
+/// Whether the user has paused the queue of a session.
+pub fn is_queue_paused(folder: &Path) -> bool {
+    KeptQueue::read(folder).paused
 }
 
 /// The message for a session with incomplete logs; `None` if they are complete.

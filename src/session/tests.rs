@@ -475,6 +475,34 @@ fn a_paused_queue_starts_nothing_until_it_goes_on() {
 }
 
 #[test]
+fn a_queue_that_the_user_paused_is_read_as_queued_without_a_conductor_and_stays_paused_for_the_next_one() {
+    let mut scene = Scene::new(WELL);
+    scene.machine.node.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let folder = scene.folder.path().join("session");
+    let read = || -> Vec<RunState> {
+        open_reader(&folder).unwrap().headings().unwrap().iter().map(|record| record.state).collect()
+    };
+    let mut session = scene.open();
+    session.pause_queue();
+    session.add_plan(&plan(2, ""), false).unwrap();
+    session.leave().unwrap();
+    assert_eq!(read(), [RunState::Interrupted; 2], "nobody has paused it");
+    let restore = || Session::open_with(&folder, scene.machine.clone(), LauncherOptions::default(), true).unwrap();
+    let mut session = restore();
+    assert!(!session.is_paused(), "the runs are only held");
+    session.pause_until_resumed();
+    session.leave().unwrap();
+    assert_eq!(read(), [RunState::Queued; 2]);
+    let mut session = restore();
+    assert_eq!((session.is_paused(), session.restored()), (true, 2));
+    session.resume_queue().unwrap();
+    to_end(&mut session);
+    assert_eq!(states(&session), [RunState::Finished; 2]);
+    session.leave().unwrap();
+    assert!(!restore().is_paused());
+}
+
+#[test]
 fn a_launch_that_comes_again_is_answered_as_before_also_by_a_later_session() {
     let scene = Scene::new(WELL);
     let mut session = scene.open();

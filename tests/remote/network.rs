@@ -45,7 +45,7 @@ fn between_two_hosts_a_hiccup_of_the_line_passes_unnoticed_and_a_cut_is_said_and
     wait("the node goes on", || scene.states()[1] == RunState::Finished);
     hosts::turn("up");
     hear(&mut watched, "reached node again");
-    hear(&mut watched, "1 runs under way or queued");
+    hear(&mut watched, "1 run under way or queued");
     assert_eq!(scene.processes("conduct"), conductor);
     let_one_end();
     hear(&mut watched, "nothing is left to run");

@@ -35,6 +35,8 @@ pub struct Row {
     pub retried_as: Option<String>,
     /// Labels of its marks about disturbances: `contended, throttled`; empty without any.
     pub marks: String,
+    /// The same labels, with the texts of warnings: a label alone would not say what was warned of.
+    pub remarks: String,
     /// The full texts of these marks, one on each line.
     pub stories: String,
     /// The user's note.
@@ -62,6 +64,7 @@ impl Row {
             ours: false,
             retried_as: None,
             marks: String::new(),
+            remarks: String::new(),
             stories: String::new(),
             note: String::new(),
             entry: Arc::clone(entry),
@@ -79,6 +82,13 @@ impl Row {
         let mut labels: Vec<&str> = befell.iter().map(|mark| mark.label()).collect();
         labels.dedup();
         self.marks = labels.join(", ");
+        let remark = |mark: &&Mark| match mark {
+            Mark::Warned(message) => format!("{}: {message}", mark.label()),
+            _ => mark.label().to_owned(),
+        };
+        let mut remarks: Vec<String> = befell.iter().map(remark).collect();
+        remarks.dedup();
+        self.remarks = remarks.join(", ");
         self.stories = befell.iter().map(|mark| format!("{}: {mark}", mark.label())).collect::<Vec<_>>().join("\n");
     }
 

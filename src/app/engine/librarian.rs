@@ -62,7 +62,7 @@ pub(super) fn run(requests: &Receiver<Request>, outbox: &Outbox) {
     }
 }
 
-/// Cached summaries of a session. Summaries of ended runs change only with the rates that they are compared with.
+/// Cached summaries of a session's ended runs.
 #[derive(Default)]
 struct Shelf {
     summaries: HashMap<String, RunSummary>,
@@ -72,6 +72,21 @@ struct Shelf {
     own_measures: Arc<[OwnMeasure]>,
     /// What is missing in its logs, as it was shown.
     damage: Option<String>,
+}
+
+impl Shelf {
+    /// Removes summaries of what runs were before. A run that was cancelled while it waited may have been put back into the queue and have
+    /// run since, and the logs of a finished run may have been damaged.
+    fn forget_earlier_lives(&mut self, runs: &[RunRecord]) {
+        for run in runs {
+            let is_earlier = |known: &RunSummary| {
+                (known.state, known.started_s) != (run.state, run.started_time_s.filter(|time_s| time_s.is_finite()))
+            };
+            if self.summaries.get(&run.run).is_some_and(is_earlier) {
+                self.summaries.remove(&run.run);
+            }
+        }
+    }
 }
 
 /// The open session.
@@ -149,10 +164,11 @@ impl Librarian<'_> {
             shelf.summaries.values_mut().for_each(|summary| summary.set_own(&shelf.own_measures));
         }
         let records = |shelf: &Shelf, pending: usize| {
-            let records = unsummarised.with_summaries(|run| shelf.summaries.get(run).cloned());
+            let records = unsummarised.with_summaries(|run| shelf.summaries.get(&run.run).cloned());
             UiEvent::Records(Arc::new(Records { pending, ..records }))
         };
         let has_rates = shelf.rates == unsummarised.rates;
+        shelf.forget_earlier_lives(&unsummarised.runs);
         // A trace is imported after its run has ended.
         let is_known =
             |run: &RunRecord| has_rates && shelf.summaries.get(&run.run).is_some_and(|known| known.trace == run.trace);
@@ -282,14 +298,65 @@ mod tests {
 
     use super::*;
     use crate::analysis::fixture;
+    use crate::plan::RunState;
     use crate::store::{Decision, Store};
+
+    /// A copy of a small session in a folder.
+    fn seed(folder: &Path) -> PathBuf {
+        let session = folder.join("session");
+        let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds/session");
+        assert!(std::process::Command::new("cp").arg("-r").args([&seed, &session]).status().unwrap().success());
+        session
+    }
+
+    #[test]
+    fn a_run_that_was_cancelled_put_back_and_finished_is_summarised_as_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = seed(folder.path());
+        let (sender, events) = sync_channel(10);
+        let outbox = Outbox::new(sender, || ());
+        let mut librarian = Librarian { outbox: &outbox, shelves: HashMap::new(), followed: None, sent: None };
+        let mut read = || {
+            assert!(librarian.read(&session, false).is_ok());
+            let UiEvent::Records(records) = events.try_iter().last().unwrap() else { panic!("no records") };
+            records
+        };
+        let before = read();
+        let record = before.runs.iter().find(|run| run.state == RunState::Finished).unwrap();
+        let run = || record.run.clone();
+        let decide = |decision: Decision| {
+            let store = Store::open(&session).unwrap();
+            store.decide(decision).unwrap();
+            store.flush().unwrap();
+        };
+        let ended = |state| Decision::RunEnded { run: run(), state, reason: None, duration_s: Some(1.0) };
+        let states = |records: &Records| -> Vec<RunState> {
+            records.summaries.iter().filter(|summary| summary.run == run()).map(|summary| summary.state).collect()
+        };
+        decide(ended(RunState::Cancelled));
+        assert_eq!(states(&read()), [RunState::Cancelled]);
+        decide(Decision::RunQueued {
+            run: run(),
+            plan: record.launch.clone(),
+            cell: record.cell.clone(),
+            workload: record.workload.key.clone(),
+            levels: record.levels.clone(),
+            data: record.data.clone(),
+            repeat: record.repeat,
+            seed: record.seed,
+            tracer: record.tracer,
+            mode: record.mode,
+        });
+        assert_eq!(states(&read()), [], "it waits again");
+        decide(Decision::RunStarted { run: run(), pid: 1, process_start: 1 });
+        decide(ended(RunState::Finished));
+        assert_eq!(states(&read()), [RunState::Finished]);
+    }
 
     #[test]
     fn runs_that_were_read_before_their_machine_was_measured_are_held_against_its_rates() {
         let folder = tempfile::tempdir().unwrap();
-        let session = folder.path().join("session");
-        let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeds/session");
-        assert!(std::process::Command::new("cp").arg("-r").args([&seed, &session]).status().unwrap().success());
+        let session = seed(folder.path());
         let (sender, events) = sync_channel(10);
         let outbox = Outbox::new(sender, || ());
         let mut librarian = Librarian { outbox: &outbox, shelves: HashMap::new(), followed: None, sent: None };

@@ -169,9 +169,9 @@ impl Records {
         Self { held, listing, spreads: Arc::new(SpreadSeen::by_workload(&self.summaries)), ..self }
     }
 
-    /// The same with these summaries of its runs, by the runs' ids.
-    pub fn with_summaries(&self, summary: impl Fn(&str) -> Option<RunSummary>) -> Self {
-        let summaries: Vec<RunSummary> = self.runs.iter().filter_map(|run| summary(&run.run)).collect();
+    /// The same with these summaries of its ended runs.
+    pub fn with_summaries(&self, summary: impl Fn(&RunRecord) -> Option<RunSummary>) -> Self {
+        let summaries: Vec<RunSummary> = self.ended().filter_map(summary).collect();
         Self { spreads: Arc::new(SpreadSeen::by_workload(&summaries)), summaries, ..self.clone() }
     }
 

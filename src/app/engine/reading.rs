@@ -24,7 +24,7 @@ pub fn read_session(folder: &Path) -> Result<Records, StoreError> {
         summaries.extend(some.into_iter().map(|summary| (summary.run.clone(), summary)));
         Ok::<(), Infallible>(())
     })?;
-    Ok(records.with_summaries(|run| summaries.get(run).cloned()))
+    Ok(records.with_summaries(|run| summaries.get(&run.run).cloned()))
 }
 
 /// Reads a session without the summaries of its runs.

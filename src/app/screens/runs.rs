@@ -161,6 +161,15 @@ impl RunsScreen {
         self.shown = shown;
     }
 
+    /// Puts the list in order although the pointer is over it, because the user moved a run.
+    fn sort(&mut self, rows: &[Row]) {
+        let is_over = self.pointed_at.take().is_some();
+        self.refresh(rows);
+        if is_over {
+            self.point(true, rows);
+        }
+    }
+
     fn point(&mut self, is_over: bool, rows: &[Row]) {
         let listed = || self.shown.iter().filter_map(|index| rows.get(*index)).map(|row| row.run.clone()).collect();
         self.pointed_at = is_over.then(listed);
@@ -293,7 +302,11 @@ impl Screen for RunsScreen {
                 self.asking_cancel_all &= desk.queue.is_active();
                 let is_over = |run: &mut String| desk.runs.row(run).is_none_or(|row| row.state.is_final());
                 self.asking_stop.take_if(is_over);
-                self.refresh(&desk.runs.rows);
+                if std::mem::take(&mut desk.has_moved_runs) {
+                    self.sort(&desk.runs.rows);
+                } else {
+                    self.refresh(&desk.runs.rows);
+                }
             }
             _ => {}
         }
@@ -309,6 +322,14 @@ impl Screen for RunsScreen {
 
     fn keys(&self, desk: &Desk, keys: &mut Keys<'_>) {
         keys.on(Modifiers::NONE, Key::Slash, RunsCommand::FocusFilter);
+        let question = match (self.asking_cancel_all, &self.asking_stop) {
+            (true, _) => Some(RunsCommand::AnswerCancelAll(false)),
+            (false, Some(_)) => Some(RunsCommand::AnswerStop(false)),
+            (false, None) => None,
+        };
+        if let Some(no) = question.filter(|_| keys.pressed(Modifiers::NONE, Key::Escape)) {
+            return keys.send(no);
+        }
         if !keys.has_arrows() {
             return;
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use eframe::egui::{Button, Context, Label, ProgressBar, RichText, Ui};
 use poll_promise::Promise;
 
-use super::{Sessions, field};
+use super::{EXPORT_FIELD, IMPORT_FIELD, Sessions, field};
 use crate::app::command::SessionsCommand;
 use crate::app::desk::Desk;
 use crate::app::engine::Request;
@@ -92,6 +92,11 @@ impl Sessions {
         self.transfer = Some(Transfer { what, shared, promise });
     }
 
+    /// Forgets what came of the last transfer, because another session was opened.
+    pub(in crate::app) fn forget_transfer(&mut self) {
+        self.transferred = None;
+    }
+
     /// Takes over the result of a transfer; an imported session is opened.
     pub(super) fn poll_transfer(&mut self, desk: &mut Desk) {
         let Some(Transfer { what, shared, promise }) = self.transfer.take() else { return };
@@ -152,24 +157,12 @@ pub(super) fn transfer_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, send: &
                 }
             });
         };
-    if desk.session.is_some() {
-        row(
-            ui,
-            "Export session",
-            "export-path",
-            "Path of the archive to write",
-            "a path that ends in .zip",
-            SessionsCommand::Export,
-        );
+    if let Some(session) = &desk.session {
+        // The path belongs to the session.
+        let id = format!("export-path {}", session.folder.display());
+        row(ui, "Export session", &id, EXPORT_FIELD, "a path that ends in .zip", SessionsCommand::Export);
     }
-    row(
-        ui,
-        "Import session",
-        "import-path",
-        "Path of the archive to read",
-        "the path of an archive",
-        SessionsCommand::Import,
-    );
+    row(ui, "Import session", "import-path", IMPORT_FIELD, "the path of an archive", SessionsCommand::Import);
     if let Some((said, good)) = &sessions.transferred {
         let palette = palette(ui.visuals());
         let colour = if *good { palette.good } else { palette.bad };

@@ -190,7 +190,7 @@ pub(in crate::plan) fn spec(
 }
 
 /// The measures that are taken of every program, even if it reports nothing.
-pub(in crate::plan) fn own_measures() -> Vec<DeclaredMeasure> {
+pub fn own_measures() -> Vec<DeclaredMeasure> {
     let measure = |key: &str, name: &str, unit: &str| DeclaredMeasure {
         key: key.into(),
         name: name.into(),

@@ -2,7 +2,7 @@
 //!
 //! Each line is parsed as its kind and written again, so it has the fields of its kind and no others. Some texts are kept: those that name
 //! a kind of thing (the event, the state), ids in multicard's own form, versions, product names of GPUs and CPUs, and multicard's own
-//! words: its workloads, factors, levels and measures. Every other text is replaced by `/path-1`, `/path-2`, … or `text_1`, `text_2`, …. A
+//! words: its workloads, factors, levels, measures and units, and the sentences of its warnings without what they quote. Every other text is replaced by `/path-1`, `/path-2`, … or `text_1`, `text_2`, …. A
 //! text has the same replacement in all files, so different texts stay different.
 
 use std::collections::{HashMap, HashSet};
@@ -253,6 +253,7 @@ impl Pseudonyms {
             _ if NAMES_OF_KINDS.contains(&field) => return text.to_owned(),
             "hostname" => return "host".to_owned(),
             "uuid" | "gpu_uuid" | "more_gpu_uuids" => return self.uuid(text),
+            "message" | "reason" | "warnings" => return self.sentence(text),
             "run" | "beside" => words::is_run(text),
             "cell" => words::is_cell(text),
             "plan" => words::is_plan(text),
@@ -272,6 +273,12 @@ impl Pseudonyms {
             "created" => "1970-01-01T00:00:00Z".to_owned(),
             _ => self.word(text),
         }
+    }
+
+    /// A sentence that multicard writes itself, with the texts that it quotes replaced; for another text, its replacement.
+    fn sentence(&mut self, text: &str) -> String {
+        let sentence = words::sentence(text, &mut |quoted| self.word(quoted));
+        sentence.unwrap_or_else(|| self.word(text))
     }
 
     /// One of multicard's words unchanged; for another text, its replacement. The placeholders in the text are kept after it.

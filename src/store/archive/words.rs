@@ -14,6 +14,38 @@ const WORDS: &str = "backend base better block command constraint cpu data env e
     performance powersave quick reason repeat repeats run run_time_s schedutil seed sequential set setup step step_precision steps \
     time_limit_s trace trace_first_s trace_steps unit units version warm_up warm_up_steps workload";
 
+/// Units of measures.
+const UNITS: &str =
+    "s ms µs ns min h B kB MB GB TB KiB MiB GiB W kW J kJ Wh kWh °C % Hz MHz GHz FLOP TFLOP/s GB/s MB/s";
+
+/// Sentences that multicard itself writes into logs. `#` stands for a number, which is kept; `…` for any other text, which is replaced.
+const SENTENCES: [&str; 21] = [
+    "steps were guessed from …; declare it in [command.readings] to be certain",
+    "readings were guessed from …, which contains no step number; declare it in [command.readings] to be certain",
+    "the program reported # s of steps but ran for only # s: its step times are impossible; report milliseconds as duration_ms",
+    "# s of steps were reported together, after they had ended, so their energy, clocks and load are unknown; let the program report \
+     each step when it ends, or with its time_s",
+    "the end of the warm-up was not found, so no step counts: step times were still changing, or there were too few steps; let the \
+     program run longer, or set measure.warm_up_steps",
+    "the program has more than # different readings: from … on, they are left out",
+    "the loss of step # is not a finite number",
+    "step numbers went back from # to #: the program restarted from a checkpoint, or counts steps from the start of each epoch without \
+     reporting the epoch; repeated step numbers replace the earlier ones",
+    "no time passed before step #, or the clock was set back: such steps are left out of statistics",
+    "GPU # was used by other programs when the run started: # processes, # GB of memory in use, kernels running # % of the time",
+    "GPU # was used by other programs when the run started: # processes, # GB of memory in use",
+    "GPU # was used by other programs when the run started: # processes",
+    "GPU # was used by other programs when the run started: # process, # GB of memory in use, kernels running # % of the time",
+    "GPU # was used by other programs when the run started: # process, # GB of memory in use",
+    "GPU # was used by other programs when the run started: # process",
+    "GPU # was used by other programs when the run started: # GB of memory in use, kernels running # % of the time",
+    "GPU # was used by other programs when the run started: # GB of memory in use",
+    "not started: the conductor that ran its queue ended",
+    "rank #: … exited with code #; end of its output: …",
+    "rank #: … exited with code #",
+    "there is no trace: …",
+];
+
 /// Reasons for limited clocks, as NVML names them.
 const THROTTLING: &str =
     "hw_power_brake_slowdown hw_slowdown hw_thermal_slowdown sw_power_cap sw_thermal_slowdown sync_boost";
@@ -90,10 +122,52 @@ pub(super) fn of_multicard() -> HashSet<String> {
     words.extend(PRODUCTS.iter().chain(&PASSES).map(|key| (*key).to_owned()));
     words.extend(fact_keys().map(str::to_owned));
     words.extend(command::BUILT_IN.iter().map(|(name, _)| (*name).to_owned()));
-    words.extend([command::PEAK_RESIDENT, command::CPU_TIME, command::PROGRAM_TIME].map(str::to_owned));
+    for measure in command::own_measures() {
+        words.extend([measure.key.to_string(), measure.name.to_string(), measure.unit.to_string()]);
+    }
+    words.extend(UNITS.split_whitespace().map(str::to_owned));
     words.extend(TRACE_METRICS.iter().map(|kind| kind.key.to_owned()));
     words.extend([EVENTS_FILE, command::RANKS_PER_NODE].map(str::to_owned));
     words
+}
+
+/// A sentence of multicard with the texts in it that are not its own replaced by `hide`; `None` for other texts.
+pub(super) fn sentence(text: &str, hide: &mut dyn FnMut(&str) -> String) -> Option<String> {
+    SENTENCES.iter().find_map(|sentence| {
+        let parts = parts(sentence, text)?;
+        let shown = parts.into_iter().map(|(part, is_own)| if is_own { part.to_owned() } else { hide(part) });
+        Some(shown.collect())
+    })
+}
+
+/// The parts of a text that has the form of a sentence, each with whether it is the sentence's own; `None` if it has another form.
+fn parts<'t>(sentence: &str, text: &'t str) -> Option<Vec<(&'t str, bool)>> {
+    let mut parts = Vec::new();
+    let (mut sentence, mut rest) = (sentence, text);
+    loop {
+        let words = sentence.find(['#', '…']).unwrap_or(sentence.len());
+        let after = rest.strip_prefix(&sentence[..words])?;
+        parts.push((&rest[..words], true));
+        let mut left = sentence[words..].chars();
+        let Some(hole) = left.next() else { return after.is_empty().then_some(parts) };
+        sentence = left.as_str();
+        let next = &sentence[..sentence.find(['#', '…']).unwrap_or(sentence.len())];
+        let end = if next.is_empty() { after.len() } else { after.find(next)? };
+        let (filled, after) = after.split_at(end);
+        let is_number = hole == '#';
+        if is_number && !is_short_number(filled) {
+            return None;
+        }
+        parts.push((filled, is_number));
+        rest = after;
+    }
+}
+
+/// A number as multicard writes them in sentences: too short for the number of an account or a telephone.
+fn is_short_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+    is_digits(whole, 7) && is_digits(fraction, 3)
 }
 
 fn collect(value: &Value, words: &mut HashSet<String>) {
@@ -199,6 +273,32 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names, PLANS);
+    }
+
+    #[test]
+    fn sentences_of_multicard_stay_readable_and_what_they_quote_is_hidden() {
+        let shown = |text: &str| sentence(text, &mut |hidden| format!("<{}>", hidden.len()));
+        assert_eq!(
+            shown("steps were guessed from output such as \"alice …\"; declare it in [command.readings] to be certain")
+                .unwrap(),
+            "steps were guessed from <26>; declare it in [command.readings] to be certain"
+        );
+        let own = "4.9 s of steps were reported together, after they had ended, so their energy, clocks and load are unknown; let the \
+                   program report each step when it ends, or with its time_s";
+        assert_eq!(shown(own).as_deref(), Some(own));
+        assert_eq!(
+            shown("rank 0: python3 exited with code 2; end of its output: no file /home/alice").unwrap(),
+            "rank 0: <7> exited with code 2; end of its output: <19>"
+        );
+        for other in [
+            "the loss of step alice is not a finite number",
+            "the loss of step 4111111111111111 is not a finite number",
+            "the loss of step 3 is not a finite number, says alice",
+            "alice",
+            "",
+        ] {
+            assert_eq!(shown(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -100,7 +100,10 @@ impl Columns {
                     let label = if header { muted(ui, value).small() } else { value.as_str().into() };
                     let dash = value == "\u{2013}";
                     let label = Label::new(if dash { label.color(muted_colour) } else { label });
-                    ui.add(if header { label.wrap() } else { label.truncate() });
+                    let drawn = ui.add(if header { label.wrap() } else { label.truncate() });
+                    if dash {
+                        drawn.on_hover_text("Nothing was sampled here while the run's steps ran");
+                    }
                 });
             }
         });

@@ -274,6 +274,11 @@ impl Curve<'_> {
         let (xs, shift) = (scene.xs(self.track), scene.shift(self.run));
         let values = self.column.smooth.as_ref().map_or(&self.column.raw, |smooth| &smooth.values).values();
         let count = match x {
+            // After its last step a run frees what it used: the machine without the run says nothing about it.
+            None if !self.run.running && self.track.steps.is_empty() => match self.run.curves.steps() {
+                Some(steps) => steps.times.last().map_or(0, |end_s| self.track.times.partition_point(|at| at <= end_s)),
+                None => xs.len(),
+            },
             None => xs.len(),
             // Positions past the last point have no value.
             Some(x) if xs.last().is_none_or(|last| *last - shift < x) => return None,

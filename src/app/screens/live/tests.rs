@@ -346,6 +346,24 @@ fn gpus_and_ranks_are_drawn_together_or_separately() {
 }
 
 #[test]
+fn the_newest_values_of_a_run_that_has_ended_are_those_from_while_its_steps_ran() {
+    let mut state = state();
+    running(&mut state);
+    let samples = vec![sample(1_004.0, &[(3_000_000_000, 60.0)]), sample(1_007.0, &[(0, 40.0)])];
+    // Its last step ends at 1,005 s; the last sample was taken after it had freed its memory.
+    state.take(batch((1..=3).map(|n| step(0, n)).collect(), samples));
+    assert_eq!(newest(&state, Kind::Memory), [0.0], "while it is active, the newest value is the newest");
+    state.take(UiEvent::Queue(Arc::new(QueueView::default())));
+    assert_eq!((newest(&state, Kind::Memory), newest(&state, Kind::Temperature)), (vec![3e9], vec![60.0]));
+    let unsampled = vec![sample(1_007.0, &[(0, 40.0)])];
+    let mut state = self::state();
+    running(&mut state);
+    state.take(batch((1..=3).map(|n| step(0, n)).collect(), unsampled));
+    state.take(UiEvent::Queue(Arc::new(QueueView::default())));
+    assert!(newest(&state, Kind::Memory)[0].is_nan(), "nothing was sampled while it ran");
+}
+
+#[test]
 fn a_rank_that_comes_late_is_joined_from_the_beginning() {
     let steps: Vec<LiveStep> = (1..=5).map(|n| step(0, n)).collect();
     let mut curves = Curves::build(steps, []);

@@ -85,7 +85,8 @@ impl PlanScreen {
 impl View<'_> {
     /// Why the first cell cannot be tried now.
     pub(super) fn trial_refusal(self) -> Option<String> {
-        if self.queue.is_active() {
+        // Queued runs may start at any time, unless the queue is paused.
+        if self.queue.is_running() || self.queue.is_active() && !self.queue.paused {
             return Some("Runs are in progress, which a trial would disturb.".to_owned());
         }
         if self.node.is_none() {

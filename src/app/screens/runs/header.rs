@@ -1,6 +1,6 @@
 //! The header above the list: progress of the queue, result of a launch, filter, state chips and actions on all runs.
 
-use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, ScrollArea, Stroke, Ui, WidgetInfo};
+use eframe::egui::{Align, Button, Layout, ProgressBar, RichText, Role, ScrollArea, Stroke, Ui, Vec2, WidgetInfo};
 use strum::VariantArray;
 
 use super::{RunsCommand, filter_id, list};
@@ -10,9 +10,12 @@ use crate::app::desk::export::data_menu_ui;
 use crate::app::screens::runs::View;
 use crate::app::theme::palette;
 use crate::app::widgets::{filter_field, muted};
-use crate::figure::duration_text;
+use crate::app::words::left_text;
 use crate::plan::RunState;
 use crate::plan::filter::{holds, toggled};
+
+/// Width that the texts of the button which pauses and resumes need, in points.
+const PAUSE_WIDTH: f32 = 92.0;
 
 /// Draws the header.
 pub fn header_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
@@ -43,19 +46,23 @@ fn progress_ui(ui: &mut Ui, view: View<'_>) {
     if queue.queued > 1 {
         ui.add(ProgressBar::new(share).desired_width(120.0).desired_height(8.0).fill(palette.accent));
     }
-    let eta =
-        if queue.remaining_s > 0.0 { format!(" · {} left", duration_text(queue.remaining_s)) } else { String::new() };
+    let left = left_text(queue).map_or(String::new(), |left| format!(" · {left} left"));
     let paused = if queue.paused { " · paused" } else { "" };
     let waits = if queue.is_measuring() { " · queued ones wait until rates are measured (Node)" } else { "" };
-    let text = format!("{} of {} ended{eta}{paused}{waits}", queue.ended, queue.queued);
-    ui.label(muted(ui, text)).on_hover_text("The plan's estimate, corrected by the runs so far");
+    let text = format!("{} of {} ended{left}{paused}{waits}", queue.ended, queue.queued);
+    ui.label(muted(ui, text)).on_hover_text(
+        "The plan's estimate, corrected by the runs so far; for programs, what runs of the same cells took, or the mean of the runs so far",
+    );
 }
 
+/// Draws the buttons for all runs, from the right. They keep their places whatever the states of runs are: the button that is not always
+/// there is the last one on the left, and the button with two texts has room for both.
 fn all_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
-    let mut button = |ui: &mut Ui, enabled: bool, text: String, hover: &str, command: Command| {
+    let mut button = |ui: &mut Ui, enabled: bool, text: String, least_width: f32, hover: &str, command: Command| {
         let why_not = view.locked();
         let what = command.kind();
-        let response = ui.add_enabled(enabled && why_not.is_none(), Button::new(text)).on_hover_text(hover);
+        let button = Button::new(text).min_size(Vec2::new(least_width, 0.0));
+        let response = ui.add_enabled(enabled && why_not.is_none(), button).on_hover_text(hover);
         let response =
             response.on_disabled_hover_text(why_not.unwrap_or("There is no run in a state to which this applies"));
         if deliberate::clicked(&response, what) {
@@ -63,18 +70,18 @@ fn all_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         }
     };
     let (active, paused) = (view.queue.is_active(), view.queue.paused);
-    let failed = view.runs.failed.len();
-    if failed > 0 {
-        let hover = "Queues failed, timed-out and interrupted runs again, each as a new run";
-        button(ui, true, format!("Retry {failed} failed"), hover, RunsCommand::RetryFailed.into());
-    }
-    button(ui, active, "Cancel all …".to_owned(), "Stops all runs; asks first", RunsCommand::CancelAll.into());
     let (text, hover) = if paused {
         ("▶ Resume", "Starts queued runs again (Ctrl P)")
     } else {
         ("⏸ Pause", "Starts no further runs; active runs continue (Ctrl P)")
     };
-    button(ui, active || paused, text.to_owned(), hover, Command::Pause(!paused));
+    button(ui, active || paused, text.to_owned(), PAUSE_WIDTH, hover, Command::Pause(!paused));
+    button(ui, active, "Cancel all …".to_owned(), 0.0, "Stops all runs; asks first", RunsCommand::CancelAll.into());
+    let failed = view.runs.failed.len();
+    if failed > 0 {
+        let hover = "Queues failed, timed-out and interrupted runs again, each as a new run";
+        button(ui, true, format!("Retry {failed} failed"), 0.0, hover, RunsCommand::RetryFailed.into());
+    }
 }
 
 fn filter_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {

@@ -132,7 +132,8 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
 
 /// All columns in the default order.
 fn all_fields(view: View<'_>) -> Vec<Field> {
-    let first = [Field::Number, Field::State, Field::Progress, Field::Action];
+    // Buttons come before the columns that appear and disappear with the states of runs, so that they keep their places.
+    let first = [Field::Number, Field::State, Field::Action, Field::Progress];
     let levels = (0..view.runs.listing.columns.len()).map(Field::Level);
     let last = [Field::Repeat, Field::Loss, Field::Elapsed, Field::Left, Field::Reason];
     first.into_iter().chain(levels).chain(last).collect()
@@ -288,7 +289,8 @@ impl List<'_> {
                 let parts = |parts: &[&str], between: &str| {
                     parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(between)
                 };
-                let text = parts(&[&row.marks, first, row.note.lines().next().unwrap_or_default()], " · ");
+                // Why a run did not finish comes first: the end may be cut off.
+                let text = parts(&[first, &row.remarks, row.note.lines().next().unwrap_or_default()], " · ");
                 let text = match (text.is_empty(), row.marks.is_empty()) {
                     (true, _) => return,
                     (false, true) => muted(ui, text),

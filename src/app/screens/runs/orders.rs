@@ -24,11 +24,20 @@ pub fn take_out(run: String, desk: &mut Desk) {
 /// Cancels all runs; undo restores the waiting ones.
 pub fn cancel_all(desk: &mut Desk) {
     let open: Vec<&Row> = desk.runs.rows.iter().filter(|row| row.ours && !row.state.is_final()).collect();
-    let waiting = open.iter().filter(|row| row.state == RunState::Queued);
-    let inverse: Vec<Inverse> = waiting.map(|row| Inverse::Order(Order::Revive(row.run.clone()))).collect();
-    let what = format!("{} cancelled, {} of them taken out of the queue", runs_text(open.len()), inverse.len());
-    if inverse.is_empty() {
+    let (waiting, started): (Vec<&Row>, Vec<&Row>) = open.into_iter().partition(|row| row.state == RunState::Queued);
+    if waiting.is_empty() {
         return desk.order(Order::CancelAll);
+    }
+    let mut what = format!("{} taken out of the queue", runs_text(waiting.len()));
+    let mut inverse: Vec<Inverse> = waiting.iter().map(|row| Inverse::Order(Order::Revive(row.run.clone()))).collect();
+    let stays = match &started[..] {
+        [] => None,
+        [one] => Some(format!("run {} had started and stays cancelled", one.number)),
+        several => Some(format!("{} had started and stay cancelled", runs_text(several.len()))),
+    };
+    if let Some(stays) = stays {
+        what += &format!(" and {} stopped", started.len());
+        inverse.push(Inverse::Stays(crate::figure::capitalised(&stays)));
     }
     desk.order_to_undo(Deed { what, orders: vec![Order::CancelAll], inverse });
 }

@@ -8,6 +8,7 @@ use super::{RunsCommand, Tab, advice, list, summary};
 use crate::app::command::Command;
 use crate::app::desk::Row;
 use crate::app::engine::RunPage;
+use crate::app::listing::number_of;
 use crate::app::screens::runs::View;
 use crate::app::theme::GRID;
 use crate::app::widgets::{card, muted, strong, text_field};
@@ -83,11 +84,16 @@ fn title_ui(ui: &mut Ui, view: View<'_>, row: &Row, commands: &mut Vec<Command>)
                     send(command);
                 }
             };
-            if row.can_retry() {
+            if row.can_retry() && row.retried_as.is_none() {
                 button(ui, "Retry this run", RunsCommand::Retry(row.run.clone()));
             }
             if !row.state.is_final() {
                 button(ui, "Cancel this run", RunsCommand::Cancel(row.run.clone()));
+            }
+            if let Some(successor) = &row.retried_as
+                && ui.link(format!("Retried as run {}", number_of(successor))).clicked()
+            {
+                send(RunsCommand::Select(Some(successor.clone())));
             }
         });
     });

@@ -1,5 +1,7 @@
 //! Tests of the Runs screen, the session menu and closing, by accessible names.
 
+mod changing;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -516,10 +518,15 @@ fn the_session_menu_exports_and_imports_archives() {
     assert!(again.contains("this file or folder exists already"), "{again}");
     let absent = transfer(SessionsCommand::Import(folder.path().join("absent.zip"))).1.unwrap();
     assert!(absent.contains("absent.zip"), "{absent}");
+    let another = folder.path().join("another");
     let mut harness = window(state, session_menu);
     click(&mut harness, "Session: study");
     harness.get_by_label("Path of the archive to write");
     harness.get_by_label("Path of the archive to read");
+    assert!(sees(&harness, "absent.zip"));
+    harness.state_mut().state.take(UiEvent::Session { folder: another, read_only: None });
+    harness.run();
+    assert!(!sees(&harness, "absent.zip"), "it belonged to the session before");
 }
 
 #[test]

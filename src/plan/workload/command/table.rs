@@ -295,7 +295,8 @@ impl Words<'_> {
                 for piece in pieces {
                     let (Piece::Value(name) | Piece::Switch(name, _)) = piece else { continue };
                     if !self.names.contains(&name.as_str()) {
-                        let message = format!("unknown placeholder {{{name}}}{}", suggestion(&name, self.names));
+                        let others = suggestion(&name, self.names);
+                        let message = format!("unknown placeholder {{{name}}}: add a factor of that name{others}");
                         problems.add(span, path, message);
                     }
                     self.used.push(name);

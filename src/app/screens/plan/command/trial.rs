@@ -27,13 +27,15 @@ pub(super) enum Tried {
     Not,
     /// It is running.
     Running {
+        /// The digest of its program.
+        program: String,
         /// Requests its end.
         stop: Arc<AtomicBool>,
         /// Its future result.
         result: Promise<Result<Trial, String>>,
     },
-    /// It has ended, with its result.
-    Done(Result<Trial, String>),
+    /// It has ended, with the digest of its program and its result.
+    Done(String, Result<Trial, String>),
 }
 
 impl Form {
@@ -44,12 +46,13 @@ impl Form {
 
     /// Starts a trial of a plan's first cell.
     pub(in crate::app::screens::plan) fn try_once(&mut self, plan: Plan, context: &Context) {
+        let program = digest(&plan);
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
         let result = on_thread("trial", context, move || {
             try_once(&plan, TRIAL_S, Machine::look(), &asked).map_err(|error| error.to_string())
         });
-        self.tried = Tried::Running { stop, result };
+        self.tried = Tried::Running { program, stop, result };
     }
 
     /// Ends the trial.
@@ -63,11 +66,16 @@ impl Form {
     pub(in crate::app::screens::plan) fn poll_trial(&mut self) {
         if let Tried::Running { result, .. } = &self.tried
             && result.ready().is_some()
-            && let Tried::Running { result, .. } = std::mem::take(&mut self.tried)
+            && let Tried::Running { program, result, .. } = std::mem::take(&mut self.tried)
         {
-            self.tried = Tried::Done(result.block_and_take());
+            self.tried = Tried::Done(program, result.block_and_take());
         }
     }
+}
+
+/// The digest of the program of the plan's first cell; empty for plans without a program.
+fn digest(plan: &Plan) -> String {
+    plan.first.spec.command.as_ref().map_or(String::new(), |command| command.digest())
 }
 
 /// Draws the button, and the result of the last trial.
@@ -95,8 +103,13 @@ pub(super) fn trial_ui(ui: &mut Ui, view: View<'_>, asked: &mut Vec<PlanCommand>
         }
     });
     let trial = match tried {
-        Tried::Done(Ok(trial)) => trial,
-        Tried::Done(Err(error)) => {
+        // What another program did says nothing about this one.
+        Tried::Done(program, _) if *program != digest(view.own.plan()) => {
+            ui.label(muted(ui, "The program has changed since it was tried.").size(SMALL));
+            return;
+        }
+        Tried::Done(_, Ok(trial)) => trial,
+        Tried::Done(_, Err(error)) => {
             ui.colored_label(palette(ui.visuals()).bad, RichText::new(error).size(SMALL));
             return;
         }

@@ -205,3 +205,41 @@ fn nothing_is_launched_where_nothing_is_missing() {
     execute(&mut window, PlanCommand::Launch);
     assert!(matches!(window.state().requests[..], [Request::Launch { only_missing: false, .. }]));
 }
+
+/// The queue with one run.
+fn queue(state: RunState, paused: bool) -> UiEvent {
+    let run = "0001-978cbae2-1".to_owned();
+    let row = QueueRow { run, state, step: 0, steps: 0, epoch: 0, loss: None, waits: None };
+    UiEvent::Queue(Arc::new(QueueView { rows: vec![row], paused, ..QueueView::default() }))
+}
+
+#[test]
+fn a_trial_is_refused_while_a_run_could_be_disturbed_and_not_while_all_wait_in_a_paused_queue() {
+    let mut window = own();
+    let refused = |window: &mut Window, event: UiEvent| {
+        window.state_mut().state.take(event);
+        settle(window);
+        says(window, "which a trial would disturb")
+    };
+    assert!(refused(&mut window, queue(RunState::Running, true)), "one is active");
+    assert!(refused(&mut window, queue(RunState::Queued, false)), "one may start at any time");
+    assert!(!refused(&mut window, queue(RunState::Queued, true)), "nothing runs");
+}
+
+#[test]
+fn what_came_of_a_trial_is_shown_until_the_program_changes() {
+    let mut window = own();
+    // It is drawn after the trial, because its spinner would be drawn for ever.
+    window.state_mut().commands.push(PlanCommand::TryOnce.into());
+    window.state_mut().settle();
+    let start = Instant::now();
+    while window.state().state.own::<PlanScreen>().program.is_trying() {
+        assert!(start.elapsed() < Duration::from_secs(60), "the trial does not end");
+        std::thread::sleep(Duration::from_millis(5));
+        window.state_mut().settle();
+    }
+    settle(&mut window);
+    assert!(!says(&window, "changed since it was tried"));
+    type_into(&mut window, "Command", " --again");
+    assert!(says(&window, "The program has changed since it was tried."));
+}
