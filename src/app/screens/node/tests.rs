@@ -46,7 +46,6 @@ fn node(gpus: u32) -> Node {
         driver: (gpus > 0).then(|| "550.90".to_owned()),
         no_gpu_reason: (gpus == 0).then(|| "no NVIDIA driver found: install the driver".to_owned()),
         gpus: (0..gpus).map(gpu).collect(),
-        nodes: 1,
         nsys: Err("it is not on PATH".to_owned()),
         tracer: Err("it was not built".to_owned()),
         worker: Err("no worker: tried /opt/multicard-worker".to_owned()),
