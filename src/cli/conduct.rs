@@ -192,12 +192,16 @@ fn attach_to(place: &Place, format: Option<EventFormat>, resuming: Option<Resumi
         if active > 0 {
             say(format_args!("{} under way; Ctrl-C leaves them running", counted(active, "run")));
         }
+        paused(&following);
+        if following.stands_still() {
+            return Ok(INTERRUPTED);
+        }
     } else {
         say(format_args!("{} under way or queued; Ctrl-C leaves them running", counted(unfinished, "run")));
     }
     following.say_waits();
     following.watch()?;
-    if following.stands_still() {
+    if following.is_resting() {
         paused(&following);
         return Ok(INTERRUPTED);
     }

@@ -371,7 +371,7 @@ impl Following {
     /// Follows until nothing is left to do. An interrupt ends the following; the runs go on.
     pub fn watch(&mut self) -> Result<(), Box<dyn Error>> {
         self.await_queue()?;
-        while !self.is_idle() && !self.stands_still() && !self.interrupted.load(Ordering::Relaxed) {
+        while !self.is_idle() && !self.is_resting() && !self.interrupted.load(Ordering::Relaxed) {
             self.watch_turn()?;
             if let Some(error) = self.unwritten.take() {
                 return Err(error.into());
