@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::study::{CURVES, DECLARED, Form, Law, Place, RATIO, Runs, SPEEDUP, STEP_COST, Study};
 use crate::analysis::{MetricUnit, THROUGHPUT, TRACE_METRICS};
 use crate::papers::{Artefact, artefacts};
+use crate::plan::suggestion;
 
 const SCALING: &[&str] = &["training_time_s", "epoch_time_s", THROUGHPUT, SPEEDUP, RATIO];
 const TOTALS: &[&str] = &["training_time_s", "total_time_s", "accuracy", SPEEDUP, RATIO];
@@ -330,12 +331,10 @@ fn metrics(name: &str, about: &str, metrics: &[&str], metric_unit: MetricUnit) -
 
 /// The error for a name that no built-in study has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown preset {given:?}: did you mean {nearest:?}? there are {}", names())]
+#[error("unknown preset {given:?}{}", suggestion(given, &names()))]
 pub struct UnknownPreset {
     /// The name that was given.
     pub given: String,
-    /// The existing name that is most similar to it.
-    pub nearest: String,
 }
 
 /// All built-in studies: first those for any cells, then the figures of papers, whose names contain a `/`.
@@ -346,28 +345,27 @@ pub fn presets() -> &'static [Study] {
 /// A built-in study by its name.
 pub fn preset(name: &str) -> Result<Study, UnknownPreset> {
     let known = BUILT_IN.iter().find(|study| study.name == name);
-    known.cloned().ok_or_else(|| UnknownPreset { given: name.to_owned(), nearest: nearest(name) })
+    known.cloned().ok_or_else(|| UnknownPreset { given: name.to_owned() })
 }
 
-fn nearest(name: &str) -> String {
-    let likeness = |known: &&Study| strsim::jaro_winkler(&known.name, name);
-    let nearest = BUILT_IN.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    nearest.map_or(String::new(), |study| study.name.clone())
-}
-
-fn names() -> String {
-    BUILT_IN.iter().map(|study| study.name.as_str()).collect::<Vec<_>>().join(", ")
+fn names() -> Vec<&'static str> {
+    BUILT_IN.iter().map(|study| study.name.as_str()).collect()
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_preset_is_answered_with_the_nearest_and_all_that_exist() {
-        let message = preset("memroy").map_err(|error| error.to_string());
-        let expected = "unknown preset \"memroy\": did you mean \"memory\"? there are times, loading, loss, memory";
-        assert!(message.is_err_and(|message| message.starts_with(expected)));
+    fn a_misspelt_preset_is_answered_with_the_nearest_and_another_name_with_those_that_exist() {
+        let error = |name: &str| preset(name).map(drop).unwrap_err().to_string();
+        assert_eq!(error("memroy"), "unknown preset \"memroy\"; did you mean \"memory\"?");
+        assert!(
+            error("foo").starts_with("unknown preset \"foo\"; there are times, loading, loss, memory"),
+            "{}",
+            error("foo")
+        );
     }
 
     #[test]
