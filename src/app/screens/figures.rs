@@ -459,7 +459,7 @@ fn figures_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         return;
     }
     let side = Frame::new().inner_margin(Margin { right: 12, ..Margin::ZERO });
-    Panel::left("figures-side").frame(side).resizable(false).exact_size(264.0).show_separator_line(false).show(
+    Panel::left("figures-side").frame(side).resizable(false).exact_size(296.0).show_separator_line(false).show(
         ui,
         |ui| {
             ui.take_available_width();

@@ -402,6 +402,17 @@ fn a_file_that_is_no_figure_is_replaced_only_by_a_button_that_says_so() {
 }
 
 #[test]
+fn all_controls_of_the_side_are_in_its_width() {
+    let harness = harness(state_with(Path::new("/s/study"), small()));
+    let table = harness.get_by_label("Table").rect().left();
+    for last in ["Hatch, marker, dash of fp16", "Legend: right", "Unit of the y axis: min"] {
+        let Some(node) = harness.query_by_label(last) else { continue };
+        assert!(node.rect().right() < table - 12.0, "{last}: {} beside {table}", node.rect().right());
+    }
+    harness.get_by_label("Hatch, marker, dash of fp16");
+}
+
+#[test]
 fn numbers_of_an_axis_are_refused_where_they_are_typed_and_a_click_elsewhere_keeps_them() {
     let mut harness = harness(state_with(Path::new("/s/study"), small()));
     let part = "Numbers of the y axis: Training time (s)";
