@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             better: arguments.better.unwrap_or_default(),
             ..OwnMeasure::new(key, formula)
         };
-        return save(&folder, &material, measure);
+        return save(&folder, &material, &measure);
     }
     match &arguments.delete {
         Some(key) => delete(&folder, &material, key),
@@ -66,15 +66,15 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
 }
 
-fn save(folder: &Path, material: &Material, measure: OwnMeasure) -> Outcome {
+fn save(folder: &Path, material: &Material, measure: &OwnMeasure) -> Outcome {
     let key = measure.key.clone();
-    let outcome = check_edit(&material.runs, &material.own_measures, &measure)
+    let outcome = check_edit(&material.runs, &material.own_measures, measure)
         .map_err(|error| format!("--formula {:?}: {error}", measure.formula))?;
     if !ordered(folder, Order::SaveMeasure(measure.clone()))? {
         Store::open(folder)?.decide(Decision::MeasureSaved { measure: measure.clone() })?;
     }
     let mut runs = material.runs.clone();
-    let list = with_measure(&material.own_measures, &measure);
+    let list = with_measure(&material.own_measures, measure);
     runs.iter_mut().for_each(|run| run.set_own(&list));
     let unit = if outcome.measure.unit.is_empty() { "no unit".to_owned() } else { outcome.measure.unit };
     say(format_args!("saved measure {key}: {unit}; {}", having(&runs, &key)));

@@ -117,7 +117,8 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
             group.note(GroupEvent::RankNotStarted { rank, reason });
         }
         None => {
-            group.supervise(if is_step { &job.ranks[..job.ranks.len().min(1)] } else { &job.ranks }, start, &signal)
+            let watched = if is_step { &job.ranks[..job.ranks.len().min(1)] } else { &job.ranks };
+            group.supervise(watched, start, &signal);
         }
     }
     if let Some(program) = &job.program {

@@ -311,7 +311,7 @@ fn regular(space: &Space, runs: Option<usize>, interactions: &[Term]) -> Result<
         if asked.len() > 1 && runs < *largest && !is_clear(&points) {
             continue;
         }
-        if let Some(points) = assigned(space, points, interactions) {
+        if let Some(points) = assigned(space, &points, interactions) {
             return Ok(points);
         }
     }
@@ -325,7 +325,7 @@ fn regular(space: &Space, runs: Option<usize>, interactions: &[Term]) -> Result<
 
 /// A fraction with its columns assigned to the factors so that the interactions are estimated: the first assignment that does it, in the
 /// order of permutations.
-fn assigned(space: &Space, points: Vec<Vec<usize>>, interactions: &[Term]) -> Option<Vec<Vec<usize>>> {
+fn assigned(space: &Space, points: &[Vec<usize>], interactions: &[Term]) -> Option<Vec<Vec<usize>>> {
     let factors = space.counts.len();
     let mut order: Vec<usize> = (0..factors).collect();
     for _ in 0..ASSIGNMENTS {

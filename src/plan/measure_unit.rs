@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// A symbol, its factor, and the parts of its unit with their exponents.
+type Symbol = (&'static str, f64, &'static [(&'static str, f64)]);
+
 /// Units with a symbol: the symbol, the factor to the unit that it is measured in, and that unit's parts with their exponents. Prefixes
-/// are allowed before the first ones, up to `UNPREFIXED`.
-const SYMBOLS: &[(&str, f64, &[(&str, f64)])] = &[
+/// are allowed before the first [`PREFIXED`].
+const SYMBOLS: &[Symbol] = &[
     ("s", 1.0, &[("s", 1.0)]),
     ("B", 1.0, &[("B", 1.0)]),
     ("J", 1.0, &[("J", 1.0)]),
@@ -78,7 +81,7 @@ impl MeasureUnit {
 
     /// The unit of a symbol with or without a prefix: `s`, `ms`, `GB`, `kWh`; in plural, too.
     pub fn symbol(word: &str) -> Option<Self> {
-        let find = |word: &str, known: &[(&str, f64, &[(&str, f64)])]| {
+        let find = |word: &str, known: &[Symbol]| {
             let (_, factor, parts) = known.iter().find(|(symbol, ..)| *symbol == word)?;
             let parts = parts.iter().map(|(part, exponent)| ((*part).to_owned(), *exponent)).collect();
             Some(Self { factor: *factor, parts })

@@ -131,7 +131,7 @@ impl Runner {
         let first = commands.first().map(|(executable, _)| executable.clone()).unwrap_or_default();
         let what = if self.ranks.node() == 0 {
             self.record(&filled, &first, &folder);
-            Use::Read(self.readings(&files, &folder)?)
+            Use::Read(Box::new(self.readings(&files, &folder)?))
         } else {
             // A step's units are those of all ranks, which the first one reports.
             Use::Measure

@@ -84,7 +84,7 @@ pub enum Use {
     /// Its processes are measured, too.
     Measure,
     /// Readings are found in it, too.
-    Read(Readings),
+    Read(Box<Readings>),
 }
 
 /// A program that has ended, with all of its processes.
@@ -112,7 +112,7 @@ pub fn watch(commands: Vec<Command>, what: Use, log: &mut Log, signal: &AtomicUs
     let is_measured = !matches!(what, Use::Keep);
     let mut watched = Watched {
         log,
-        readings: if let Use::Read(readings) = what { Some(readings) } else { None },
+        readings: if let Use::Read(readings) = what { Some(*readings) } else { None },
         is_measured,
         streams: children.iter().map(|_| kept()).collect(),
         pieces,

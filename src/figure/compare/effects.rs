@@ -135,8 +135,7 @@ fn words(effect: &Effect, measure: &str) -> String {
     let mixture = match mixed {
         [] => String::new(),
         [one, ..] if is_whole(one) => {
-            let names: Vec<String> =
-                mixed.iter().filter(|one| is_whole(one)).take(NAMED).map(|one| settings_name(one)).collect();
+            let names: Vec<String> = mixed.iter().filter(|one| is_whole(one)).take(NAMED).map(settings_name).collect();
             format!(", if nothing of this is due to {}: the design does not tell them apart", names.join(" or "))
         }
         several => format!(", apart from shares of {} other effects that the design mixes in", several.len()),

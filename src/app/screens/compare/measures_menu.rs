@@ -146,9 +146,7 @@ fn draft_ui(ui: &mut Ui, view: View<'_>, draft: &mut Draft, commands: &mut Vec<C
     let measure = draft.measure();
     if is_empty {
         draft.checked = None;
-    } else if draft.checked.is_none()
-        || (Draft { checked: None, ..before.clone() }) != (Draft { checked: None, ..draft.clone() })
-    {
+    } else if draft.checked.is_none() || (Draft { checked: draft.checked.clone(), ..before }) != *draft {
         let checked = check_edit(&view.records.summaries, &view.records.own_measures, &measure);
         draft.checked = Some(checked.map(|outcome| outcome.measure.unit));
     }

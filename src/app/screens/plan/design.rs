@@ -268,7 +268,7 @@ fn added_ui(ui: &mut Ui, plan: &Plan, design: &Design, commands: &mut Vec<Comman
                     field.widget_info(|| WidgetInfo::labeled(Role::SpinButton, true, "Runs that are added"));
                     if field.changed() {
                         change(commands, plan, Some("added runs"), |design| {
-                            design.added[place] = Added::DOptimal(runs)
+                            design.added[place] = Added::DOptimal(runs);
                         });
                     }
                 }
