@@ -195,8 +195,8 @@ struct Design<'a, 'r> {
     clocks: Vec<Vec<(u32, f64)>>,
 }
 
-/// A change of a setting, by its place, from its first level to another one, by its place.
-type Change = (usize, usize);
+/// A setting and another level than its first one, by their places.
+type LevelPlace = (usize, usize);
 
 impl<'a, 'r> Design<'a, 'r> {
     fn new(cells: &'a [Cell<'r>], values: &dyn Fn(&Cell) -> Vec<(u32, f64)>) -> Self {
@@ -263,13 +263,13 @@ impl<'a, 'r> Design<'a, 'r> {
     }
 
     /// The changes of one level, setting by setting, and then those of two settings.
-    fn changes(&self) -> (Vec<Change>, impl Iterator<Item = Vec<Change>>) {
-        let changes: Vec<Change> = (0..self.settings.len())
+    fn changes(&self) -> (Vec<LevelPlace>, impl Iterator<Item = Vec<LevelPlace>>) {
+        let changes: Vec<LevelPlace> = (0..self.settings.len())
             .flat_map(|setting| (1..self.levels[setting].len()).map(move |level| (setting, level)))
             .collect();
         let all = changes.clone();
         let of_two = changes.clone().into_iter().flat_map(move |first| {
-            let others: Vec<Change> = all.iter().filter(|second| second.0 > first.0).copied().collect();
+            let others: Vec<LevelPlace> = all.iter().filter(|second| second.0 > first.0).copied().collect();
             others.into_iter().map(move |second| vec![first, second])
         });
         (changes, of_two)

@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn each_statistic_is_computed_from_all_names_that_the_pattern_picks() {
         let near = |key: &str, expected: f64| {
-            assert!((value(key).unwrap() - expected).abs() < 1e-12, "{key}: {:?}", value(key))
+            assert!((value(key).unwrap() - expected).abs() < 1e-12, "{key}: {:?}", value(key));
         };
         near("kernel:ampere_.*gemm", 0.7);
         near("kernel.count:ampere_.*gemm", 60.0);

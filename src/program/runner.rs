@@ -399,7 +399,8 @@ mod tests {
         held.try_lock().unwrap();
         let (mut waiting, filled) = runner(&second, &["/nonexistent/setup"]);
         let folder = session.clone();
-        let waits = thread::spawn(move || waiting.set_up(&filled, &folder).map_err(|failure| failure.message));
+        let set_up = move || waiting.set_up(&filled, &folder).map_err(|failure| failure.message);
+        let waits = thread::Builder::new().name("set-up".to_owned()).spawn(set_up).unwrap();
         while times_open(&lock) < 2 {
             thread::sleep(POLL / 10);
         }

@@ -1,5 +1,6 @@
 //! Traces that `tests/golden/torch-profiler/record.py` recorded, against sums of the same JSON that serde_json read; and traces in the form
 //! of Kineto's GPU rows that are made here.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fs;

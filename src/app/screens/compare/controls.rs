@@ -244,9 +244,7 @@ fn arrangement_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut
         }
         if study.form.has_measure() {
             measure_ui(ui, study, picture, commands);
-            if !picture.comparison.recorded.is_empty() {
-                recorded::recorded_ui(ui, study, &picture.comparison.recorded, commands);
-            }
+            recorded::recorded_ui(ui, study, &picture.comparison.recorded, commands);
             measures_menu_ui(ui, view, commands);
         }
         if study.form == Form::Scatter {

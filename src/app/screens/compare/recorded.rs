@@ -43,6 +43,9 @@ impl Asked {
 
 /// Draws the menu. `names` are the names in the recordings, by list.
 pub fn recorded_ui(ui: &mut Ui, study: &Study, names: &[(TraceList, String)], commands: &mut Vec<Command>) {
+    if names.is_empty() {
+        return;
+    }
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, _) = MenuButton::new(RECORDINGS).config(config).ui(ui, |ui| {
         ui.set_min_width(WIDTH);
