@@ -41,7 +41,7 @@ impl Asked {
     }
 }
 
-/// Draws the menu. `names` are the names in the recordings, by list.
+/// Draws the menu, unless nothing is recorded. `names` are the names in the recordings, by list.
 pub fn recorded_ui(ui: &mut Ui, study: &Study, names: &[(TraceList, String)], commands: &mut Vec<Command>) {
     if names.is_empty() {
         return;
