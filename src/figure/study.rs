@@ -600,6 +600,13 @@ impl Study {
                 lines.push(format!("{key} is no measure and no factor that is a number: another x axis is shown"));
             }
             known.across = known.across.take().or_else(|| known.usual_across(cells));
+            let is_same = |key: &Key| cells.windows(2).all(|pair| pair[0].level(key) == pair[1].level(key));
+            let is_one_place = |key: &Key| cells.len() > 1 && !is_measure(cells, key) && is_same(key);
+            if let Some(key) = known.across.take_if(|key| is_one_place(key)) {
+                lines.push(format!("all cells have the same {key}: another x axis is shown, and no law"));
+                known.law = Law::Nothing;
+                known.across = known.usual_across(cells).filter(|key| !is_one_place(key));
+            }
         }
         for key in known.measures.extract_if(.., |key| !is_column(cells, key)) {
             lines.push(format!("measure {key} is not known: its column is left out"));

@@ -234,7 +234,9 @@ fn a_wrong_plan_is_refused_with_its_line_before_anything_runs() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
-        stderr.contains("plan.toml:3: command.run: unknown placeholder {modle}; did you mean \"model\"?"),
+        stderr.contains(
+            "plan.toml:3: command.run: unknown placeholder {modle}: add a factor of that name; did you mean \"model\"?"
+        ),
         "{stderr}"
     );
     assert!(scene.runs().is_empty());

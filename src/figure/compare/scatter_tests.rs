@@ -44,6 +44,17 @@ fn each_cell_is_a_point_with_an_interval_on_both_axes_in_the_colour_of_its_level
 }
 
 #[test]
+fn a_factor_of_which_all_cells_have_the_same_level_is_no_x_axis() {
+    let runs = runs(&[("fp32", 2, 0.4), ("fp16", 2, 0.1)]);
+    let comparison = shown(&runs, crate::figure::preset("scatter").unwrap());
+    assert_eq!(comparison.missing, ["all cells have the same gpus: another x axis is shown, and no law"]);
+    assert_ne!(&*comparison.across, "gpus");
+    let places: Vec<f64> =
+        comparison.charts[0].series().flat_map(|series| &series.points).map(|point| point.x).collect();
+    assert_eq!(places.len(), 2);
+}
+
+#[test]
 fn a_factor_that_is_a_number_can_be_the_x_axis_and_amdahls_law_is_fitted_to_each_colour() {
     let amdahl = |n: f64| 10.0 * (0.1 + 0.9 / n);
     let cells: Vec<(&str, i64, f64)> = ["fp32", "fp16"]
