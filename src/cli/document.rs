@@ -337,33 +337,39 @@ fn latex_list(items: &[String]) -> String {
 /// Characters in a line of a table that is set as small as its notes.
 const LINE: usize = 105;
 
-/// Rows of a table that fit on a page together.
+/// Rows of a table that fit on a page together, and few rows, for which no page is turned.
 const ROWS: usize = 30;
+const FEW_ROWS: usize = 8;
 /// The greatest height of a picture, as a part of the page.
 const PICTURE: f64 = 0.5;
 /// The width of a line in em of small print, on a page and on one that is turned.
 const LINE_EM: usize = 56;
 const TURNED_LINE_EM: usize = 86;
 
-/// A `tabular`, shrunk to the width of the page where it is wider; a long table goes on over pages.
+/// A table as a `tabular`; a long one goes on over pages.
 fn latex_table(table: &TextTable) -> String {
-    if table.len() > ROWS {
-        return latex_pages(table);
-    }
-    let tabular = table.latex();
-    format!(
-        "\\begin{{center}}\\small\\begin{{adjustbox}}{{max width=\\linewidth}}\n{tabular}\\end{{adjustbox}}\\end{{center}}\n"
-    )
+    if table.len() > ROWS { latex_pages(table) } else { shrunk(table) }
 }
 
-/// A `longtable` in small print, on turned pages if it is wide.
+/// A `longtable` in small print, on turned pages if it is wide. A wide table of a few rows is shrunk instead.
 fn latex_pages(table: &TextTable) -> String {
     let small =
         |line_em| format!("{{\\footnotesize\\setlength{{\\tabcolsep}}{{4pt}}\n{}}}\n", table.latex_pages(line_em));
     if table.least_em() <= LINE_EM {
-        return small(LINE_EM);
+        small(LINE_EM)
+    } else if table.len() <= FEW_ROWS {
+        shrunk(table)
+    } else {
+        format!("\\begin{{landscape}}\n{}\\end{{landscape}}\n", small(TURNED_LINE_EM))
     }
-    format!("\\begin{{landscape}}\n{}\\end{{landscape}}\n", small(TURNED_LINE_EM))
+}
+
+/// A `tabular`, shrunk to the width of the page where it is wider.
+fn shrunk(table: &TextTable) -> String {
+    let tabular = table.latex();
+    format!(
+        "\\begin{{center}}\\small\\begin{{adjustbox}}{{max width=\\linewidth}}\n{tabular}\\end{{adjustbox}}\\end{{center}}\n"
+    )
 }
 
 #[cfg(test)]
