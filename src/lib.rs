@@ -42,11 +42,12 @@ pub mod launch;
 /// The numbers, tables, figures, contradictions and claims of two papers, the plans that repeat their experiments, and comparisons of
 /// sessions with them.
 pub mod papers;
-/// What to run: workloads with their factors, levels, the plan file, the matrix of cells, their order and cost. Pure values.
+/// What to run: workloads with their factors, levels, the plan file, designs, the matrix of cells, their order and cost, and formulas of
+/// measures. Pure values.
 pub mod plan;
 /// The machine's processes as a tree. Finds the processes of a run, wherever they moved in the tree, and ends them.
 pub mod processes;
-/// Programs as workloads: the runner that starts a program as the rank of a run, watches it and reads its output.
+/// Programs as workloads: the runner that starts a program as the ranks of a run on its node, watches it and reads its output.
 pub mod program;
 /// The messages between processes, as versioned lines of JSON: jobs to the ranks; events, readings and samples from them.
 pub mod protocol;
@@ -56,7 +57,7 @@ pub mod remote;
 pub mod session;
 /// Fetches libraries that the worker loads, if the node does not have them.
 pub mod setup;
-/// Medians with their intervals, and distributions, for all rooms that summarise values.
+/// Medians with their intervals, correlations, and distributions, for all rooms that summarise values.
 pub mod statistics;
 /// The session folder: its logs, the index made from them, its only writer and its readers, and archives.
 pub mod store;
@@ -64,8 +65,8 @@ pub mod store;
 pub mod telemetry;
 /// Tables as Markdown, CSV and LaTeX, for all rooms that print tables.
 pub mod text_table;
-/// Recordings: traces runs with CUPTI or with nsys, reads raw traces, reports and events files, and shows how GPUs and host spent their
-/// time, as sums and as timelines.
+/// Recordings: traces runs with CUPTI or with nsys, reads raw traces, reports, traces of PyTorch's profiler and events files, and shows
+/// how GPUs and host spent their time, as sums and as timelines.
 pub mod trace;
 
 /// Programs that tests write and then start.
