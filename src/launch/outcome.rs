@@ -292,8 +292,8 @@ mod tests {
             text.unwrap().starts_with("multicard on node 1 (n2) ended before the program did: Killed; end of stderr")
         );
         assert!(lost.outcome(Some(Exit::Code(1)), "").1.unwrap().starts_with("srun exited with code 137"));
-        let said = step(vec![RankFacts::default(), failed(1.0, FailureKind::Engine, "rank 3 on n2: sh exited")]);
-        assert_eq!(said.outcome(Some(Exit::Code(1)), stderr).1.unwrap(), "rank 3 on n2: sh exited");
+        let failed_step = step(vec![RankFacts::default(), failed(1.0, FailureKind::Engine, "rank 3 on n2: sh exited")]);
+        assert_eq!(failed_step.outcome(Some(Exit::Code(1)), stderr).1.unwrap(), "rank 3 on n2: sh exited");
     }
 
     #[test]

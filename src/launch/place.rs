@@ -100,13 +100,20 @@ pub(super) trait Group: Send {
     fn signal(&mut self, signal: Signal);
 
     /// The process id and the start of its leader, if that is a process of this machine.
-    fn leader(&self) -> Option<(u32, u64)>;
+    fn leader(&self) -> Option<(u32, u64)> {
+        None
+    }
 
     /// The time since the leader's start, for a group that an earlier process started on this machine.
-    fn age(&self) -> Option<Duration>;
+    fn age(&self) -> Option<Duration> {
+        None
+    }
 
-    /// Kills the processes of its program that are left behind, and returns those that cannot be killed.
-    fn end_program(&self, marker: &str) -> Vec<Process>;
+    /// Kills the processes of its program that are left behind, and returns those that cannot be killed. A scheduler ends the processes of
+    /// its jobs itself.
+    fn end_program(&self, _marker: &str) -> Vec<Process> {
+        Vec::new()
+    }
 
     /// Its name in messages.
     fn name(&self) -> String;

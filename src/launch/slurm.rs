@@ -33,7 +33,6 @@ use super::follower::{STDERR_FILE, last_lines};
 use super::place::{End, Group, Lead, Pace, Place, Standing};
 use crate::foreign;
 use crate::plan::RunState;
-use crate::processes::Process;
 use crate::protocol::{Exit, GROUP_LOG, Job};
 use allocation::Allocations;
 use jobs::{COMMENT, FORMAT, Listed};
@@ -444,19 +443,6 @@ impl Group for JobGroup {
             At::Queue { is_dropped, .. } => is_dropped.store(true, Ordering::Relaxed),
             At::Sought { .. } | At::Nowhere => {}
         }
-    }
-
-    fn leader(&self) -> Option<(u32, u64)> {
-        None
-    }
-
-    fn age(&self) -> Option<Duration> {
-        None
-    }
-
-    fn end_program(&self, _marker: &str) -> Vec<Process> {
-        // Slurm ends the processes of a job with it.
-        Vec::new()
     }
 
     fn name(&self) -> String {

@@ -112,9 +112,9 @@ fn recorded(side: &Side) -> Result<Vec<Recorded>, Box<dyn Error>> {
     }
     if all.is_empty() {
         let paths: Vec<String> = side.paths.iter().map(|path| path.display().to_string()).collect();
-        let of = if side.filter.is_empty() { String::new() } else { format!(" of cells with {}", side.filter) };
+        let filtered = if side.filter.is_empty() { String::new() } else { format!(" of cells with {}", side.filter) };
         return Err(format!(
-            "{} contains no recordings{of}: a plan with trace = \"built-in\" records its runs",
+            "{} contains no recordings{filtered}: a plan with trace = \"built-in\" records its runs",
             paths.join(", ")
         )
         .into());

@@ -19,7 +19,6 @@ use crate::launch::error::LaunchError;
 use crate::launch::follower::LauncherOptions;
 use crate::launch::place::{End, Group, Lead, Pace, Standing};
 use crate::plan::RunState;
-use crate::processes::Process;
 use crate::protocol::{AllocationSize, Exit, GROUP_LOG, Job};
 
 /// Folder in a session with a folder for each allocation.
@@ -113,8 +112,8 @@ impl Allocations {
     pub fn find(self: &Arc<Self>, job: &Job, name: &str) -> Box<dyn Group> {
         let folder = allocations_folder(job).join(name);
         let mut known = self.known();
-        let there = known.iter().find(|allocation| allocation.name == name).cloned();
-        let allocation = there.unwrap_or_else(|| {
+        let known_one = known.iter().find(|allocation| allocation.name == name).cloned();
+        let allocation = known_one.unwrap_or_else(|| {
             let record = Record::read(&folder);
             let size = record.as_ref().and_then(|record| record.size).unwrap_or_default();
             let allocation = Arc::new(self.allocation(name.to_owned(), folder, size, At::recorded(record)));
@@ -145,9 +144,9 @@ impl Allocations {
     fn join(&self, job: &Job, size: AllocationSize) -> Result<Arc<Allocation>, LaunchError> {
         let line = Line::of(job, Lead::of(job, None)?.command())?;
         let mut known = self.known();
-        let there = known.iter().find(|allocation| allocation.takes(&size)).cloned();
-        let allocation = match there {
-            Some(there) => there,
+        let fitting = known.iter().find(|allocation| allocation.takes(&size)).cloned();
+        let allocation = match fitting {
+            Some(fitting) => fitting,
             None => {
                 let new = Arc::new(self.submit(job, size)?);
                 known.push(Arc::clone(&new));
@@ -322,19 +321,6 @@ impl Group for SharedRun {
         // If they cannot be written, the run goes on, and the follower asks to kill it later.
         let _ = StepRecord::cancelled().claim(&self.job.folder);
         let _ = steward::ask_to_end(&self.job.folder, signal == Signal::KILL);
-    }
-
-    fn leader(&self) -> Option<(u32, u64)> {
-        None
-    }
-
-    fn age(&self) -> Option<Duration> {
-        None
-    }
-
-    fn end_program(&self, _marker: &str) -> Vec<Process> {
-        // Slurm ends the processes of a step with it.
-        Vec::new()
     }
 
     fn name(&self) -> String {

@@ -227,14 +227,14 @@ fn start(line: &Line) -> io::Result<Child> {
 fn watch(mut child: Child, folder: &Path, signal: &AtomicUsize) -> Exit {
     let group = Pid::from_child(&child);
     let mut looked = Instant::now();
-    let mut told: Option<Instant> = None;
+    let mut asked_since: Option<Instant> = None;
     loop {
         match child.try_wait() {
             Ok(None) => {}
             Ok(Some(status)) => return Exit::from(status),
             Err(_) => return Exit::Code(-1),
         }
-        let mut kills = told.is_some_and(|since| since.elapsed() > GRACE);
+        let mut kills = asked_since.is_some_and(|since| since.elapsed() > GRACE);
         let mut is_asked = signal.load(Ordering::Relaxed) != 0;
         if looked.elapsed() >= LIST_POLL {
             looked = Instant::now();
@@ -242,8 +242,8 @@ fn watch(mut child: Child, folder: &Path, signal: &AtomicUsize) -> Exit {
             is_asked |= request.is_some();
             kills |= request.is_some_and(|request| request == b"kill");
         }
-        if is_asked && told.is_none() {
-            told = Some(Instant::now());
+        if is_asked && asked_since.is_none() {
+            asked_since = Some(Instant::now());
             // Only the supervisor, which ends its step: srun would kill the program.
             let _ = rustix::process::kill_process(group, Signal::TERM);
         }

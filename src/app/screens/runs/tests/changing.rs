@@ -111,12 +111,13 @@ fn cancelling_all_says_what_was_stopped_and_its_undo_what_stays() {
     let records = vec![record(1, "fp32", RunState::Running), record(2, "fp16", RunState::Queued)];
     let mut state = state(records, vec![row(1, RunState::Running, 1), row(2, RunState::Queued, 0)]);
     let context = Context::default();
-    let said = |state: &State| state.desk.notice.as_ref().map_or(String::new(), |(_, notice)| notice.text.clone());
+    let notice_text =
+        |state: &State| state.desk.notice.as_ref().map_or(String::new(), |(_, notice)| notice.text.clone());
     state.execute(RunsCommand::AnswerCancelAll(true).into(), &context);
-    assert_eq!(said(&state), "1 run taken out of the queue and 1 stopped.");
+    assert_eq!(notice_text(&state), "1 run taken out of the queue and 1 stopped.");
     state.execute(Command::Undo, &context);
     assert_eq!(
-        said(&state),
+        notice_text(&state),
         "Undone in part: 1 run taken out of the queue and 1 stopped. Run 1 had started and stays cancelled."
     );
 }
