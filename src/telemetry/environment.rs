@@ -19,8 +19,8 @@ pub fn read_environment(node: &Node, gpus: &[&Gpu]) -> Environment {
     environment.set("gpus", Some(counted(&names)));
     environment.set("driver", node.driver.clone());
     if let Ok(nvml) = gpu::open() {
-        environment.set("cuda_driver", gpu::cuda_version(&nvml));
-        let settings: Vec<GpuSettings> = gpus.iter().map(|gpu| gpu::settings(&nvml, &gpu.uuid)).collect();
+        environment.set("cuda_driver", gpu::cuda_version(nvml));
+        let settings: Vec<GpuSettings> = gpus.iter().map(|gpu| gpu::settings(nvml, &gpu.uuid)).collect();
         let gpus_fact = |fact: fn(&GpuSettings) -> Option<String>| {
             // A fact that is known only for some of the GPUs is left out.
             settings.iter().map(fact).collect::<Option<Vec<_>>>().map(|values| distinct(&values))

@@ -4,6 +4,7 @@
 //! sampling period, and GPM needs Hopper or newer.
 
 use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
@@ -19,9 +20,21 @@ use super::visible::Identity;
 use crate::plan::LinkKind;
 use crate::protocol::GpuSample;
 
-/// Opens NVML. The error says why it cannot be used and what to do.
-pub(super) fn open() -> Result<Nvml, String> {
-    Nvml::init().map_err(|error| reason(&error))
+/// NVML, which is opened once and stays open. The error says why it cannot be used and what to do.
+pub(super) fn open() -> Result<&'static Nvml, String> {
+    static OPENED: OnceLock<Nvml> = OnceLock::new();
+    let _alone = alone();
+    match OPENED.get() {
+        Some(nvml) => Ok(nvml),
+        None => Nvml::init().map(|nvml| OPENED.get_or_init(|| nvml)).map_err(|error| reason(&error)),
+    }
+}
+
+/// To be held during each use of NVML. Threads may use NVML at the same time by its documentation, but driver 580.159 ended the process with
+/// a segmentation fault while one thread sampled a GPU and another one opened NVML and read the same GPU.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn reason(error: &NvmlError) -> String {
@@ -56,6 +69,7 @@ pub(super) struct Listed {
 
 /// All GPUs that this process may open, in PCI bus order.
 pub(super) fn list(nvml: &Nvml) -> Result<Vec<Listed>, String> {
+    let _alone = alone();
     let count = nvml.device_count().map_err(|error| reason(&error))?;
     Ok((0..count).filter_map(|index| listed(&nvml.device_by_index(index).ok()?).ok()).collect())
 }
@@ -73,8 +87,15 @@ fn listed(device: &Device<'_>) -> Result<Listed, NvmlError> {
     })
 }
 
+/// The driver's version: `580.159.04`.
+pub(super) fn driver_version(nvml: &Nvml) -> Option<String> {
+    let _alone = alone();
+    nvml.sys_driver_version().ok()
+}
+
 /// The newest CUDA version that the driver supports: `13.0`.
 pub(super) fn cuda_version(nvml: &Nvml) -> Option<String> {
+    let _alone = alone();
     let version = nvml.sys_cuda_driver_version().ok()?;
     Some(format!("{}.{}", version / 1000, version % 1000 / 10))
 }
@@ -91,6 +112,7 @@ pub(super) struct GpuSettings {
 
 /// Reads the settings of a GPU.
 pub(super) fn settings(nvml: &Nvml, uuid: &str) -> GpuSettings {
+    let _alone = alone();
     let Ok(device) = nvml.device_by_uuid(uuid) else { return GpuSettings::default() };
     GpuSettings {
         power_limit_w: device.enforced_power_limit().ok().map(|milliwatts| milliwatts / 1000),
@@ -104,6 +126,7 @@ const MOST_NVLINKS: u32 = 36;
 
 /// The interconnect between two GPUs; `None` if unknown.
 pub(super) fn link(nvml: &Nvml, uuid: &str, other: &str) -> Option<LinkKind> {
+    let _alone = alone();
     let (a, b) = (nvml.device_by_uuid(uuid).ok()?, nvml.device_by_uuid(other).ok()?);
     if let Some(links) = nvlinks(&a, &b) {
         return Some(LinkKind::NvLink(links));
@@ -191,9 +214,9 @@ pub(super) struct Reading {
 }
 
 /// Reads one GPU. For an unknown UUID or without NVML, all values are `None`.
-pub(super) struct GpuReader<'nvml> {
+pub(super) struct GpuReader {
     uuid: String,
-    device: Option<Device<'nvml>>,
+    device: Option<Device<'static>>,
     memory: Value,
     processes: Value,
     utilisation: Value,
@@ -204,11 +227,12 @@ pub(super) struct GpuReader<'nvml> {
     memory_clock: Value,
     throttle: Value,
     pcie: Value,
-    gpm: Gpm<'nvml>,
+    gpm: Gpm,
 }
 
-impl<'nvml> GpuReader<'nvml> {
-    pub fn new(nvml: Option<&'nvml Nvml>, uuid: &str) -> Self {
+impl GpuReader {
+    pub fn new(nvml: Option<&'static Nvml>, uuid: &str) -> Self {
+        let _alone = alone();
         let device = nvml.and_then(|nvml| nvml.device_by_uuid(uuid).ok());
         let supported = device.as_ref().is_some_and(|device| device.gpm_support().unwrap_or(false));
         Self {
@@ -237,6 +261,7 @@ impl<'nvml> GpuReader<'nvml> {
     pub fn read(&mut self) -> Reading {
         let mut sample = GpuSample { uuid: self.uuid.clone(), ..GpuSample::default() };
         let Some(device) = &self.device else { return Reading { sample, processes: None } };
+        let _alone = alone();
         sample.memory_used_bytes = self.memory.read(|| device.memory_info()).map(|memory| memory.used);
         let utilisation = self.utilisation.read(|| device.utilization_rates());
         sample.busy = utilisation.map(|rates| f64::from(rates.gpu) / 100.0);
@@ -256,12 +281,20 @@ impl<'nvml> GpuReader<'nvml> {
     /// Reads PCIe throughput with NVML's blocking call, which takes 20 ms per direction.
     pub fn read_pcie(&mut self, sample: &mut GpuSample) {
         let Some(device) = &self.device else { return };
+        let _alone = alone();
         let mut bytes_per_s = |counter| {
             let kb_per_s = self.pcie.read(|| device.pcie_throughput(counter))?;
             Some(f64::from(kb_per_s) * 1e3)
         };
         sample.pcie_receive_bytes_per_s = bytes_per_s(PcieUtilCounter::Receive);
         sample.pcie_send_bytes_per_s = bytes_per_s(PcieUtilCounter::Send);
+    }
+}
+
+impl Drop for GpuReader {
+    fn drop(&mut self) {
+        let _alone = alone();
+        self.gpm.earlier.clear();
     }
 }
 
@@ -290,27 +323,27 @@ fn throttle_names(reasons: ThrottleReasons) -> Vec<String> {
 const GPM_SPAN: Duration = Duration::from_millis(100);
 
 /// GPU performance monitoring: hardware counters as differences of two samples.
-struct Gpm<'nvml> {
-    nvml: Option<&'nvml Nvml>,
+struct Gpm {
+    nvml: Option<&'static Nvml>,
     value: Value,
     /// Earlier samples, oldest first; only the first may be older than [`GPM_SPAN`].
-    earlier: VecDeque<(Instant, GpmSample<'nvml>)>,
+    earlier: VecDeque<(Instant, GpmSample<'static>)>,
 }
 
-impl<'nvml> Gpm<'nvml> {
+impl Gpm {
     fn works(&self) -> bool {
         self.nvml.is_some() && !self.value.absent
     }
 
     /// Fills in the GPM metrics since the latest sample that is old enough.
-    fn read(&mut self, device: &Device<'nvml>, sample: &mut GpuSample) {
+    fn read(&mut self, device: &Device<'static>, sample: &mut GpuSample) {
         let Some(nvml) = self.nvml else { return };
         let Some(current) = self.value.read(|| device.gpm_sample()) else {
             self.earlier.clear();
             return;
         };
         let now = Instant::now();
-        let old = |(time, _): &(Instant, GpmSample<'nvml>)| now.saturating_duration_since(*time) > GPM_SPAN;
+        let old = |(time, _): &(Instant, GpmSample<'static>)| now.saturating_duration_since(*time) > GPM_SPAN;
         while self.earlier.get(1).is_some_and(old) {
             self.earlier.pop_front();
         }
@@ -366,6 +399,18 @@ mod tests {
         let reading = reader.read();
         assert_eq!(reading.sample, GpuSample { uuid: "GPU-a".to_owned(), ..GpuSample::default() });
         assert!(reading.processes.is_none() && !reader.needs_slow_pcie());
+    }
+
+    #[test]
+    #[ignore = "needs a GPU: make test-gpu"]
+    fn threads_that_read_at_the_same_time_all_have_values_on_a_gpu() {
+        let uuid = &list(open().unwrap()).unwrap()[0].identity.uuid;
+        let read = || GpuReader::new(open().ok(), uuid).read().sample;
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..200).for_each(|_| assert!(read().memory_used_bytes.is_some_and(|bytes| bytes > 0))));
+            }
+        });
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub fn in_use(gpus: &[&Gpu]) -> Vec<String> {
     }
     let Ok(nvml) = gpu::open() else { return Vec::new() };
     let warning = |gpu: &&Gpu| {
-        let reading = GpuReader::new(Some(&nvml), &gpu.uuid).read();
+        let reading = GpuReader::new(Some(nvml), &gpu.uuid).read();
         let processes = reading.processes.and_then(|processes| u32::try_from(processes.len()).ok());
         let signs = signs_of_use(&GpuSample { foreign_processes: processes, ..reading.sample })?;
         Some(format!("GPU {} was used by other programs when the run started: {signs}", gpu.index))

@@ -26,8 +26,8 @@ pub fn read_node() -> Node {
 
 fn read_gpus(node: &mut Node, variable: Option<&str>) -> Result<(), String> {
     let nvml = gpu::open()?;
-    node.driver = nvml.sys_driver_version().ok();
-    node.gpus = visible_gpus(&Roots::default(), &gpu::list(&nvml)?, variable)?;
+    node.driver = gpu::driver_version(nvml);
+    node.gpus = visible_gpus(&Roots::default(), &gpu::list(nvml)?, variable)?;
     Ok(())
 }
 

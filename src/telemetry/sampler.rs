@@ -62,7 +62,7 @@ impl Sampler {
         let for_thread = Arc::clone(&shared);
         let thread = Builder::new()
             .name("telemetry".to_owned())
-            .spawn(move || Ticker::new(interval, sink, nvml.as_ref(), Roots::default()).run(&for_thread))?;
+            .spawn(move || Ticker::new(interval, sink, nvml, Roots::default()).run(&for_thread))?;
         Ok(Self { shared, gpu_source, thread: Some(thread) })
     }
 

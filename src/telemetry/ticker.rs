@@ -146,27 +146,27 @@ impl Run {
 }
 
 /// State of the thread.
-pub(super) struct Ticker<'nvml> {
+pub(super) struct Ticker {
     interval: Duration,
     cadence: Cadence,
     sink: SyncSender<(String, Sample)>,
-    nvml: Option<&'nvml Nvml>,
+    nvml: Option<&'static Nvml>,
     roots: Roots,
     /// Whether this process runs in a separate PID namespace, whose ids differ from those of NVML.
     own_namespace: bool,
     host: HostReader,
-    gpus: BTreeMap<String, GpuReader<'nvml>>,
+    gpus: BTreeMap<String, GpuReader>,
     pcie_due: Option<Instant>,
     pcie_turn: usize,
     runs: BTreeMap<String, Run>,
     revision: u64,
 }
 
-impl<'nvml> Ticker<'nvml> {
+impl Ticker {
     pub fn new(
         interval: Duration,
         sink: SyncSender<(String, Sample)>,
-        nvml: Option<&'nvml Nvml>,
+        nvml: Option<&'static Nvml>,
         roots: Roots,
     ) -> Self {
         Self {

@@ -17,7 +17,7 @@ pub fn read_topology(node: &Node) -> Topology {
     {
         for (place, (a, uuid)) in uuids.iter().enumerate() {
             for (b, other) in &uuids[place + 1..] {
-                let kind = gpu::link(&nvml, uuid, other);
+                let kind = gpu::link(nvml, uuid, other);
                 links.extend(kind.map(|kind| Link { a: *a.min(b), b: *a.max(b), kind }));
             }
         }
