@@ -12,7 +12,7 @@ pub use order::{
     CONFIDENCE, INTERVAL_REPEATS, Interval, coverage_of_range, geometric, linear, median, median_interval,
     median_of_sorted,
 };
-pub use power::errors_to_show;
+pub use power::{errors_to_show, least_that_suffices};
 
 #[cfg(test)]
 pub(crate) mod fixture {

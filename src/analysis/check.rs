@@ -11,7 +11,7 @@ use super::contrast::{Contrast, ERROR, holm};
 use super::value::complete_blocks;
 use super::{Cell, Key, Mark, RunSummary};
 use crate::plan::{Checked, Margin};
-use crate::statistics::{median, student_t_quantile};
+use crate::statistics::{least_that_suffices, median, student_t_quantile};
 
 /// A measure by which work is checked.
 struct CheckMeasure {
@@ -325,8 +325,8 @@ pub(super) fn judge_checks(family: &[&[CheckPairs]]) -> Vec<Check> {
 fn needed(contrast: &Contrast, margin: f64) -> u32 {
     let deviation = contrast.error * (contrast.freedom + 1.0).sqrt();
     let suffices =
-        |n: &u32| student_t_quantile(ERROR, f64::from(*n) - 1.0) * deviation / f64::from(*n).sqrt() <= margin / 2.0;
-    (2..1_000).find(suffices).unwrap_or(1_000).max(contrast.freedom as u32 + 2)
+        |n: u32| student_t_quantile(ERROR, f64::from(n) - 1.0) * deviation / f64::from(n).sqrt() <= margin / 2.0;
+    least_that_suffices(1, 1_000, suffices).max(contrast.freedom as u32 + 2)
 }
 
 /// The finished runs of two cells as pairs with the same repeat number; each run is used once.

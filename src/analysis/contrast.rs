@@ -3,7 +3,7 @@
 //! Student's t; equivalence by two one-sided tests (D. J. Schuirmann, *Journal of Pharmacokinetics and Biopharmaceutics* 15(6), 1987);
 //! families by S. Holm, A simple sequentially rejective multiple test procedure, *Scandinavian Journal of Statistics* 6(2), 1979.
 
-use crate::statistics::{CONFIDENCE, errors_to_show, student_t_above, student_t_quantile};
+use crate::statistics::{CONFIDENCE, errors_to_show, least_that_suffices, student_t_above, student_t_quantile};
 
 /// The probability of a false verdict of difference in a family, and of a false verdict of equality.
 pub(super) const ERROR: f64 = 1.0 - CONFIDENCE;
@@ -66,27 +66,21 @@ impl Contrast {
 
     /// How many more repeats would show this difference, or show that it is within the margin, in about 80 % of cases.
     pub(super) fn repeats_needed(&self, family: usize, looks: u32, margin: f64) -> Option<u32> {
-        let repeats_made = self.freedom + 1.0;
-        let deviation = self.error * repeats_made.sqrt();
+        let made = self.freedom + 1.0;
+        let deviation = self.error * made.sqrt();
         let far = self.mean.abs();
         let alpha = ERROR * spent_at(looks) / family as f64;
-        let suffices = |n: &u32| {
-            let (n, freedom) = (f64::from(*n), f64::from(*n) - 1.0);
+        let suffices = |n: u32| {
+            let (n, freedom) = (f64::from(n), f64::from(n) - 1.0);
             let error = deviation / n.sqrt();
             let power = student_t_quantile(1.0 - POWER, freedom);
             (student_t_quantile(alpha / 2.0, freedom) + power) * error <= far
                 || (student_t_quantile(alpha, freedom) + power) * error <= margin - far
         };
-        let (mut too_few, mut enough) = (repeats_made as u32, repeats_made as u32 + MOST_MORE_REPEATS);
-        if !suffices(&enough) {
-            return None;
-        }
+        let made = made as u32;
+        let most = made + MOST_MORE_REPEATS;
         // More repeats never detect less.
-        while enough - too_few > 1 {
-            let middle = too_few.midpoint(enough);
-            if suffices(&middle) { enough = middle } else { too_few = middle }
-        }
-        Some(enough - repeats_made as u32)
+        suffices(most).then(|| least_that_suffices(made, most, suffices) - made)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Cell, Measure, RunState, RunSummary};
-use crate::statistics::student_t_quantile;
+use crate::statistics::student_t_above;
 
 /// With fewer runs, a jump cannot be shown.
 const LEAST_RUNS: usize = 6;
@@ -92,7 +92,7 @@ pub fn session_jump(cells: &[Cell], measure: &Measure) -> Option<SessionJump> {
     }
     let (fit, before) = best?;
     let change = fit.slope.exp_m1();
-    let is_certain = fit.t > student_t_quantile(CHANCE / 2.0 / f64::from(splits), freedom);
+    let is_certain = student_t_above(fit.t, freedom) < CHANCE / 2.0 / f64::from(splits);
     let drifts = drift(&runs, &sizes, yy, freedom).is_some_and(|drift| drift.t > fit.t);
     (is_certain && change.abs() >= LEAST_CHANGE && !drifts).then(|| SessionJump {
         runs: n,

@@ -40,6 +40,15 @@ pub fn errors_to_show(alpha: f64, freedom: f64, power: f64) -> f64 {
     errors
 }
 
+/// The least number above `too_few`, and at most `enough`, that suffices, where each number above one that suffices does so, too.
+pub fn least_that_suffices(mut too_few: u32, mut enough: u32, suffices: impl Fn(u32) -> bool) -> u32 {
+    while enough - too_few > 1 {
+        let middle = too_few.midpoint(enough);
+        if suffices(middle) { enough = middle } else { too_few = middle }
+    }
+    enough
+}
+
 /// A χ² value divided by its degrees of freedom.
 fn mean_square(random: &mut ChaCha8Rng, freedom: f64) -> f64 {
     let count = freedom.round().max(1.0) as usize;
@@ -60,6 +69,14 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_number_is_the_first_of_those_that_suffice() {
+        for first in 2..=9 {
+            assert_eq!(least_that_suffices(1, 9, |n| n >= first), first);
+        }
+        assert_eq!(least_that_suffices(1, 9, |_| false), 9);
+    }
 
     #[test]
     fn with_a_spread_that_is_well_known_it_is_the_sum_of_two_quantiles() {
