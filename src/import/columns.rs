@@ -192,7 +192,7 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
     }
     let plain = plain(name);
     let named = NAMES.iter().find(|(names, _)| names.contains(&plain.as_str())).map(|(_, role)| role);
-    if let Some(role) = named.filter(|role| fits(role, &mut values())) {
+    if let Some(role) = named.filter(|role| fits(role, values())) {
         return (role.clone(), "by its name".to_owned());
     }
     let is_number = values().all(|field| field.number().is_some());
@@ -230,7 +230,7 @@ fn deduced(table: &ForeignTable, place: usize, name: &str) -> (Role, String) {
 }
 
 /// Whether values can be what a name says.
-fn fits(role: &Role, values: &mut dyn Iterator<Item = &Field>) -> bool {
+fn fits<'a>(role: &Role, mut values: impl Iterator<Item = &'a Field>) -> bool {
     match role {
         Role::Repeat => values.all(|field| field.number().is_some_and(|number| number >= 0.0 && number.fract() == 0.0)),
         Role::Started | Role::CommitTime => values.all(|field| moment(field).is_some()),
