@@ -54,9 +54,11 @@ fn a_csv_becomes_a_session_once_its_mapping_was_shown_and_taken() {
     let rows = table["rows"].as_array().unwrap();
     let told: Vec<(i64, f64)> = rows
         .iter()
-        .map(|row| (row["levels"]["threads"].as_i64().unwrap(), row["wall_s"]["median"].as_f64().unwrap()))
+        .map(|row| {
+            (row["levels"]["threads"].as_i64().unwrap(), (1e6 * row["wall_s"]["median"].as_f64().unwrap()).round())
+        })
         .collect();
-    assert_eq!(told, [(1, 0.021), (2, 0.0115)]);
+    assert_eq!(told, [(1, 21_000.0), (2, 11_500.0)]);
     assert_eq!(rows[0]["marks"], serde_json::json!(["imported"]));
     let error = refused(home, &["import", &csv, "--session", "bench", "--yes"]);
     assert!(error.contains("bench exists"), "{error}");
