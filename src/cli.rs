@@ -15,6 +15,7 @@ mod export;
 mod figure;
 mod follow;
 mod help;
+mod import;
 mod manual;
 mod material;
 mod measure;
@@ -107,6 +108,8 @@ enum Command {
     Papers(papers::Arguments),
     /// Export a session's runs, steps, epochs, samples or evidence as a long table for pandas, DuckDB and similar programs.
     Export(export::Arguments),
+    /// Make sessions of results of other programs: CSV, JSON lines, hyperfine's JSON. Shows what columns mean before it writes.
+    Import(import::Arguments),
     /// Print how to cite multicard, and the measurements of a session.
     Cite(cite::Arguments),
     /// Write a paragraph on how a session's numbers were measured, from its records.
@@ -224,6 +227,7 @@ pub fn main() -> ExitCode {
         Some(Command::Claims(arguments)) => claims::run(&arguments),
         Some(Command::Papers(arguments)) => papers::run(&arguments),
         Some(Command::Export(arguments)) => export::run(&arguments),
+        Some(Command::Import(arguments)) => import::run(&arguments),
         Some(Command::Cite(arguments)) => cite::run(&arguments),
         Some(Command::Methods(arguments)) => cite::methods(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),

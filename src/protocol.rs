@@ -14,7 +14,8 @@ mod site;
 mod trace;
 
 pub use environment::{
-    DIFFERENCES, ENVIRONMENT_FILE, Environment, build, environment_file_of, fact_keys, fact_name, set_build,
+    COMMIT_TIME, DIFFERENCES, ENVIRONMENT_FILE, Environment, IMPORTED_FROM, build, environment_file_of, fact_keys,
+    fact_name, set_build,
 };
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
 pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MASTER_ADDR, MASTER_PORT, MEETING_VARIABLE};

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::circumstances::{COMMIT, DATE, MACHINE, OF_SESSIONS};
 use super::made_with::Split;
-use super::{Measure, Recording, RunSummary, measure};
+use super::{Circumstances, Measure, Recording, RunSummary, measure};
 use crate::plan::{
     AA_COPY, Factor, GPUS, Identity, Key, Level, Levels, Mode, RunState, Tracer, USUAL_STEP, WorkloadSpec,
     offered_levels, workloads,
@@ -63,6 +64,8 @@ pub struct Cell<'a> {
     pub data: &'a str,
     /// The facts of its runs' environment that differ within cells; empty if none differ.
     pub made_with: Arc<str>,
+    /// Where, when and with which commit its runs were made.
+    pub circumstances: Arc<Circumstances>,
     /// Its runs, finished or not, by repeat.
     pub runs: Vec<&'a RunSummary>,
 }
@@ -77,6 +80,11 @@ impl<'a> Cell<'a> {
     /// Whether a profiler recorded its runs: all of them or none.
     pub fn recording(&self) -> Recording {
         self.runs.first().map_or(Recording::Plain, |run| run.recording)
+    }
+
+    /// Whether its runs were imported from a file of another program.
+    pub fn is_imported(&self) -> bool {
+        self.runs.iter().any(|run| run.is_imported())
     }
 
     /// The mode of all of its runs.
@@ -107,7 +115,9 @@ impl<'a> Cell<'a> {
                 || !self.workload.has_meaning(key, self.levels)
                 || !other.workload.has_meaning(key, other.levels)
         };
-        self.session == other.session
+        // A machine, a commit or a date is one of sessions.
+        let any_session = but.iter().any(|key| is_of_session(key) && self.levels.get(key).is_none());
+        (any_session || self.session == other.session)
             && (but.contains(&MADE_WITH) || self.made_with == other.made_with)
             && (any_workload || self.data == other.data && self.workload.runs_as(other.workload))
             && (but.contains(&TRACE) || self.recording() == other.recording())
@@ -131,7 +141,12 @@ impl<'a> Cell<'a> {
             SESSION => (!self.session.is_empty()).then(|| Level::text(self.session)),
             MADE_WITH => (!self.made_with.is_empty()).then(|| Level::text(&self.made_with)),
             CELL => Some(Level::text(self.id)),
-            _ => self.levels.get(key).cloned(),
+            _ => self.levels.get(key).cloned().or_else(|| match key {
+                MACHINE => self.circumstances.machine.as_deref().map(Level::text),
+                COMMIT => self.circumstances.commit.as_deref().map(Level::text),
+                DATE => self.circumstances.date().map(|date| Level::text(&date)),
+                _ => None,
+            }),
         }
     }
 }
@@ -206,7 +221,7 @@ impl Setting {
             key: key.into(),
             name: name.into(),
             unit: "".into(),
-            speaks_for_itself: [DATA, SESSION, MADE_WITH].contains(&key),
+            speaks_for_itself: [DATA, SESSION, MADE_WITH, MACHINE, DATE].contains(&key),
             offered: Arc::default(),
             order: Arc::default(),
             colours: Arc::default(),
@@ -240,7 +255,16 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
         let place = *places.entry((session, run.identity.ok_or(&*run.cell))).or_insert(cells.len());
         if place == cells.len() {
             let RunSummary { cell: id, workload, levels, data, .. } = run;
-            cells.push(Cell { session, id, workload, levels, data, made_with: Arc::default(), runs: Vec::new() });
+            cells.push(Cell {
+                session,
+                id,
+                workload,
+                levels,
+                data,
+                made_with: Arc::default(),
+                circumstances: Arc::default(),
+                runs: Vec::new(),
+            });
         }
         cells[place].runs.push(run);
     }
@@ -249,6 +273,7 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
         cells = cells.iter().flat_map(|cell| cell.parts(&split)).collect();
     }
     for cell in &mut cells {
+        cell.circumstances = Circumstances::of(&cell.runs).into();
         cell.runs.sort_by(|a, b| a.repeat.cmp(&b.repeat).then_with(|| a.run.cmp(&b.run)));
     }
     let order = settings(&cells);
@@ -257,6 +282,26 @@ pub fn cells_pooling<'a>(sources: &[Source<'a>], pooled: &[Key]) -> Vec<Cell<'a>
     let order: Vec<&Setting> = order.iter().filter(|setting| setting.key != SESSION).collect();
     sort(&mut cells, &order);
     cells
+}
+
+/// Whether a setting is the session or follows from it.
+pub fn is_of_session(key: &str) -> bool {
+    key == SESSION || OF_SESSIONS.iter().any(|(known, _)| *known == key)
+}
+
+/// The settings that follow from the session and differ between cells of several sessions: machine, commit and date. They repeat what the
+/// session tells, so names of cells and effects do without them.
+pub fn session_facts(cells: &[Cell]) -> Vec<Setting> {
+    if cells.windows(2).all(|pair| pair[0].session == pair[1].session) { Vec::new() } else { history_facts(cells) }
+}
+
+/// The same for a history, whose cells may be parts of those of one session.
+pub fn history_facts(cells: &[Cell]) -> Vec<Setting> {
+    // A factor of a user's program may have such a key.
+    let is_factor = |key: &str| cells.iter().any(|cell| cell.levels.get(key).is_some());
+    let differs = |key: &str| cells.iter().any(|cell| cell.level(key) != cells[0].level(key));
+    let facts = OF_SESSIONS.into_iter().filter(|(key, _)| !is_factor(key) && differs(key));
+    facts.map(|(key, name)| Setting::without_unit(key, name)).collect()
 }
 
 /// The cell of each run, by the names of its session and of the run.

@@ -8,10 +8,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Key, RunState, RunSummary};
-use crate::protocol::fact_name;
+use crate::protocol::{IMPORTED_FROM, fact_name};
 
 /// The keys of the facts that make runs incomparable if they differ.
-const FACTS: [&str; 13] = [
+const FACTS: [&str; 14] = [
     "hostname",
     "cpu_model",
     "gpus",
@@ -25,6 +25,7 @@ const FACTS: [&str; 13] = [
     "program_files",
     "program_python",
     "program_packages",
+    IMPORTED_FROM,
 ];
 /// Longer values are shown as a number in the order of their first use: `Python packages, 2nd`.
 const MOST_SHOWN: usize = 24;

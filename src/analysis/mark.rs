@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Clock;
 use crate::plan::{Key, RunState};
-use crate::protocol::TraceOutcome;
+use crate::protocol::{IMPORTED_FROM, TraceOutcome};
 use crate::store::{LoadRecord, RunRecord};
 
 /// A reason to doubt or to explain a run's numbers.
@@ -91,6 +91,8 @@ pub enum Mark {
     Clock(Clock),
     /// A profiler recorded it, which costs time.
     Traced,
+    /// It was imported from a file of another program: the file.
+    Imported(String),
     /// Its data, or some of its answers, were generated to resemble a published set.
     Synthetic,
     /// It should have been traced, but there is no trace: the reason.
@@ -159,6 +161,9 @@ impl Mark {
         if record.tracer.is_on() {
             add(Self::Traced);
         }
+        if let Some(file) = record.environment.as_ref().and_then(|environment| environment.get(IMPORTED_FROM)) {
+            add(Self::Imported(file.to_owned()));
+        }
         let has_made_answers =
             record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
         if has_made_answers || record.workload.data_set(&record.data.set).is_some_and(|rule| rule.synthetic) {
@@ -181,6 +186,7 @@ impl Mark {
             Self::Failed(_)
                 | Self::Quick { .. }
                 | Self::Traced
+                | Self::Imported(_)
                 | Self::Synthetic
                 | Self::IncludesWarmUp
                 | Self::Undefined { .. }
@@ -213,6 +219,7 @@ impl Mark {
             Self::Clock(clock) if clock.is_impossible() => "impossible times",
             Self::Clock(_) => "clock unconfirmed",
             Self::Traced => "traced",
+            Self::Imported(_) => "imported",
             Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
             Self::Warned(_) => "warning",
@@ -345,6 +352,7 @@ impl fmt::Display for Mark {
             }
             Self::Clock(clock) => write!(f, "{clock}"),
             Self::Traced => write!(f, "recorded by a profiler, which costs time"),
+            Self::Imported(file) => write!(f, "imported from {file}"),
             Self::Synthetic => write!(
                 f,
                 "its data or its rejected answers were generated, so losses are not those of the published data set"

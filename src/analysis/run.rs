@@ -18,7 +18,7 @@ use super::{Activity, BatchMeans, Clock, LossPoint, Mark, Measure, Measures, Tra
 use crate::plan::{
     Checked, Design, Hint, Identity, Key, Levels, Mode, OwnMeasure, RunState, Tracer, WorkloadSpec, workload_or_unknown,
 };
-use crate::protocol::{Environment, TraceMetric, TraceOutcome, TraceSummary};
+use crate::protocol::{Environment, IMPORTED_FROM, TraceMetric, TraceOutcome, TraceSummary};
 use crate::statistics::median;
 use crate::store::{LoadRecord, RankRecord, RunRecord, StepRecord};
 
@@ -209,6 +209,11 @@ impl RunSummary {
         if measure.on_speed && self.had_company() { None } else { self.value(&measure.key) }
     }
 
+    /// Whether it was imported from a file of another program.
+    pub fn is_imported(&self) -> bool {
+        self.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some())
+    }
+
     /// Whether other runs of the session were on the machine at the same time, which affects its times.
     pub fn had_company(&self) -> bool {
         self.marks.iter().any(|mark| matches!(mark, Mark::SharedNode(_)))
@@ -354,7 +359,9 @@ fn derived(
         ("pcie_send_bytes_per_s".into(), load.pcie_send_bytes_per_s),
         ("run_order".into(), record.start_order.map(f64::from)),
     ];
-    values.into_iter().filter_map(|(key, value)| Some((key, value?)))
+    // Of an imported run, nothing is known but what its file says.
+    let is_imported = record.environment.as_ref().is_some_and(|environment| environment.get(IMPORTED_FROM).is_some());
+    values.into_iter().filter(move |_| !is_imported).filter_map(|(key, value)| Some((key, value?)))
 }
 
 /// The mark if a program's clock is not confirmed.

@@ -243,8 +243,14 @@ pub enum SessionsCommand {
     TryAgain,
     /// Export the open session to an archive.
     Export(PathBuf),
-    /// Import a session from an archive and open it.
+    /// Import a session from an archive and open it; of any other file, show what its columns mean first.
     Import(PathBuf),
+    /// Change what a column of the shown file means: its place and its role.
+    MapColumn(usize, String),
+    /// Make a session of the shown file, and open it.
+    TakeMapping,
+    /// Close the dialog about the file.
+    CloseMapping,
     /// Cancel the current export or import and remove what it wrote.
     StopTransfer,
     /// Open or close the browser of all sessions.

@@ -37,7 +37,8 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
     }
     let Window { desk, screens, command_palette, help, .. } = window;
     let is_browsing = window.sessions.browser.is_open;
-    let mut keys = Keys::new(context, *command_palette || *help || is_browsing, commands);
+    let is_mapping = window.sessions.mapping.is_some();
+    let mut keys = Keys::new(context, *command_palette || *help || is_browsing || is_mapping, commands);
     keys.on(Modifiers::COMMAND, Key::K, Command::Palette(!command_palette));
     keys.on(Modifiers::COMMAND, Key::Q, Command::Quit);
     keys.on(Modifiers::NONE, Key::F1, Command::Help(!help));
@@ -54,6 +55,8 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
         let close = match (command_palette, help) {
             (true, _) => Command::Palette(false),
             (_, true) => Command::Help(false),
+            // The dialog itself: a list in it may be open.
+            _ if is_mapping => return,
             _ => Command::Sessions(SessionsCommand::Browse(false)),
         };
         return keys.on(Modifiers::NONE, Key::Escape, close);

@@ -69,6 +69,7 @@ pub(super) const TOPICS: &[Topic] = &[
     page!(Reference, "composed", "figures of several panels", "../figure/composed.md"),
     page!(Method, "method", "measures, intervals and what they leave out", "../analysis/method.md"),
     page!(Reference, "export", "columns of exported tables", "../export/export.md"),
+    page!(Reference, "import", "results of other programs: CSV, JSON lines, hyperfine", "../import/import.md"),
     page!(Reference, "session", "the session's folder", "../store/session.md"),
     page!(Method, "trust", "what is trusted, checked and promised; other users of a machine", "../store/trust.md"),
     page!(Reference, "protocol", "jobs, events and samples", "../protocol/protocol.md"),

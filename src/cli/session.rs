@@ -285,7 +285,7 @@ fn default_folder(archive: &Path) -> Result<PathBuf, Box<dyn std::error::Error>>
 }
 
 /// Runs work with a progress bar until it ends or is interrupted.
-fn transfer<T>(
+pub(super) fn transfer<T>(
     what: &'static str,
     work: impl FnOnce(ArchiveProgress<'_>) -> Result<T, ArchiveError>,
     done: impl FnOnce(T) -> String,

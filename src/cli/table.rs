@@ -1,18 +1,20 @@
-//! `multicard table`: prints a table of a session's results.
+//! `multicard table`: prints a table of the results of one or more sessions.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::material::Material;
+use super::material::Materials;
 use super::study::StudyArguments;
 use super::{OK, Outcome, TableFormat, print, say, session_folder, variant};
 use crate::figure;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Session folder, or the name of a session in the default folder.
-    session: PathBuf,
+    /// Session folders, or names of sessions in the default folder. Cells of several sessions are told apart by session, machine, commit and
+    /// date.
+    #[arg(required = true, value_name = "SESSION")]
+    sessions: Vec<PathBuf>,
     #[command(flatten)]
     study: StudyArguments,
     /// Output format.
@@ -27,11 +29,11 @@ pub(super) struct Arguments {
 const FOLDED: usize = 2;
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let folder = session_folder(&arguments.session)?;
-    let study = arguments.study.study(&folder)?;
-    let material = Material::read(&folder)?;
-    arguments.study.check(&material)?;
-    let mut table = figure::table(&material.sources(), &study);
+    let folders: Vec<PathBuf> = arguments.sessions.iter().map(session_folder).collect::<Result<_, _>>()?;
+    let study = arguments.study.study(&folders)?;
+    let materials = Materials::read(&folders, study.measure.as_deref())?;
+    arguments.study.check(&materials.sources())?;
+    let mut table = figure::table(&materials.sources(), &study);
     if arguments.format == TableFormat::Csv {
         // CSV has no room for notes.
         table.notes.iter().for_each(say);

@@ -12,7 +12,7 @@ use super::render::{Format, render};
 use super::study::{Form, Study};
 use super::style::{PT_PER_MM, Style};
 use super::table::Table;
-use crate::analysis::{Cell, CellKey, Intervals, Key, Source, cells_pooling};
+use crate::analysis::{Cell, CellKey, Intervals, Key, Source, cells_pooling, is_of_session};
 use crate::plan::Filter;
 
 /// A figure before layout.
@@ -53,7 +53,8 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
     let baseline = baseline.and_then(|(cell, _)| cell);
     // Points that no line joins show no scaling; a note says what to run.
     let scales = |chart: &Chart| chart.series().any(|series| series.points.len() > 1 && series.role == Role::Measured);
-    if study.form == Form::Scaling && !charts.iter().any(scales) {
+    // Nor do they show a history.
+    if matches!(study.form, Form::Scaling | Form::History) && !charts.iter().any(scales) {
         charts.iter_mut().for_each(|chart| chart.panels.clear());
     }
     let shown = |cell: &&Cell| cells.iter().any(|(key, _)| *key == cell.key());
@@ -84,8 +85,10 @@ pub fn figure(sources: &[Source], study: &Study) -> Result<Figure, FigureError> 
 /// A cell by its levels, such as `precision=fp32,gpus=1`, if no other cell has these; otherwise by its id.
 fn words_of(key: &CellKey, settings: &[SettingLevels], all: &[Cell]) -> String {
     let Some(cell) = all.iter().find(|cell| cell.key() == *key) else { return baseline_name(key) };
+    // What follows from the session would only make the words longer.
+    let settings = settings.iter().filter(|one| one.setting.key == "session" || !is_of_session(&one.setting.key));
     let level = |one: &SettingLevels| Some(format!("{}={}", one.setting.key, cell.level(&one.setting.key)?));
-    let words = settings.iter().filter_map(level).collect::<Vec<_>>().join(",");
+    let words = settings.filter_map(level).collect::<Vec<_>>().join(",");
     let mut meant = all.iter().filter(|cell| names_cell(&words, cell));
     let is_only = meant.next().is_some_and(|cell| cell.key() == *key) && meant.next().is_none();
     if is_only { words } else { baseline_name(key) }

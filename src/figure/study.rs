@@ -17,14 +17,14 @@ use super::ratio::by_repeat;
 use super::sibling::Against;
 use super::style::Style;
 use crate::analysis::{
-    Cell, EQUAL_WITHIN, Key, Level, Measures, MetricUnit, Recording, Setting, Source, THROUGHPUT, TRACE_METRICS,
-    TraceList, measure_of, metric_measure, why_absent,
+    COMMIT, Cell, DATE, EQUAL_WITHIN, Key, Level, MACHINE, Measures, MetricUnit, Recording, Setting, Source,
+    THROUGHPUT, TRACE_METRICS, TraceList, is_of_session, measure_of, metric_measure, why_absent,
 };
 use crate::plan::command::{CPU_TIME, PEAK_RESIDENT, PROGRAM_TIME};
 use crate::plan::{Filter, Tracer, suggestion};
 
 /// Settings besides the factors that distinguish cells.
-pub const SETTINGS: [&str; 6] = ["session", "trace", "mode", "data", "cell", "workload"];
+pub const SETTINGS: [&str; 9] = ["session", "trace", "mode", "data", "cell", "workload", MACHINE, COMMIT, DATE];
 /// The key of a measure that is computed from two cells: throughput divided by the baseline's.
 pub const SPEEDUP: &str = "speedup";
 /// Its name, which includes throughput because speed-ups of times can be different.
@@ -39,6 +39,10 @@ pub(super) const RATIO: &str = "ratio";
 pub(super) const VERDICT: &str = "verdict";
 /// The column that says whether a cell is on the Pareto front.
 pub(super) const FRONT: &str = "front";
+/// The column of changes of a measure's level over sessions.
+pub(super) const CHANGE: &str = "change";
+/// The column of the intervals between which these happened.
+pub(super) const CHANGE_PLACE: &str = "change_place";
 /// The columns of the measures that plans declare for their programs.
 pub(super) const DECLARED: &str = "declared";
 /// The measure that is shown unless another one is chosen.
@@ -91,6 +95,8 @@ pub enum Form {
     Roofline,
     /// A measure over another one, or over a factor that is a number: one point a cell, with their correlation and a fitted law.
     Scatter,
+    /// A measure over sessions in the order of their dates or commits, with the places where its level changes.
+    History,
 }
 
 impl Form {
@@ -204,6 +210,41 @@ impl Law {
     }
 }
 
+/// The order of sessions in the form `history`. The first line of each variant's documentation is also its help text.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, VariantArray, IntoStaticStr, EnumMessage,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Along {
+    /// The dates of their first runs.
+    #[default]
+    Dates,
+    /// The git commits of what they ran, in the order of the commits' dates.
+    Commits,
+}
+
+impl Along {
+    /// All orders.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// The name on screen.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// One line that says what it is.
+    pub fn help(self) -> &'static str {
+        self.get_documentation().unwrap_or_default().trim_end_matches('.')
+    }
+
+    /// Whether it is the order of dates.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_dates(&self) -> bool {
+        *self == Self::Dates
+    }
+}
+
 /// Limits for the search of the fastest cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -300,6 +341,9 @@ pub struct Study {
     /// In the form `scatter`: the law that is fitted.
     #[serde(skip_serializing_if = "Law::is_nothing")]
     pub law: Law,
+    /// In the form `history`: the order of sessions.
+    #[serde(skip_serializing_if = "Along::is_dates")]
+    pub along: Along,
     /// Measures of the table in the order of columns. If empty: the chosen measure, its ratio and check values.
     pub measures: Vec<Key>,
     /// Whether the table has one row for each cell and epoch instead of one for each cell.
@@ -352,6 +396,7 @@ impl Default for Study {
             measure: None,
             across: None,
             law: Law::Nothing,
+            along: Along::Dates,
             measures: Vec::new(),
             by_epoch: false,
             baseline: None,
@@ -439,6 +484,9 @@ impl Study {
             Form::Scatter => {
                 let shown = [self.shown_measure(), RATIO, self.shown_across()];
                 shown.into_iter().chain(CHECKS).map(Key::from).collect()
+            }
+            Form::History => {
+                [self.own_measure(), CHANGE, CHANGE_PLACE].into_iter().chain(CHECKS).map(Key::from).collect()
             }
             Form::Memory => MEMORY.iter().copied().chain([RATIO]).chain(CHECKS).map(Key::from).collect(),
             _ if self.shown_measure() == SPEEDUP => [SPEEDUP].into_iter().chain(CHECKS).map(Key::from).collect(),
@@ -661,7 +709,7 @@ impl Study {
                 lines.push(format!("filter: no cell has {key}{}", suggestion(key, &keys)));
             }
         }
-        for (key, level) in self.hidden.iter().filter(|(key, _)| *key != "session") {
+        for (key, level) in self.hidden.iter().filter(|(key, _)| !is_of_session(key)) {
             if !cells.iter().any(|cell| cell.level(key).as_ref() == Some(level)) {
                 lines.push(format!("hidden {key} = {level}: no cell has it"));
             }
@@ -681,7 +729,7 @@ const CHECKS: [&str; 4] = [THROUGHPUT, MEMORY[0], "train_loss", "accuracy"];
 /// The measures that plans declare for their programs, each once.
 pub(super) fn declared(cells: &[Cell]) -> Vec<Key> {
     let own = [PROGRAM_TIME, CPU_TIME, PEAK_RESIDENT];
-    let programs = cells.iter().filter(|cell| cell.workload.command.is_some());
+    let programs = cells.iter().filter(|cell| cell.workload.command.is_some() || cell.is_imported());
     let keys = programs.flat_map(|cell| &cell.workload.measures).map(|measure| &measure.key);
     let mut declared: Vec<Key> = Vec::new();
     for key in keys.filter(|key| !own.contains(&&***key)) {
@@ -720,7 +768,10 @@ pub(super) fn is_verdict(key: &str) -> bool {
 
 /// Whether a table can have a column with this key.
 fn is_column(cells: &[Cell], key: &str) -> bool {
-    [RATIO, FRONT, DECLARED].contains(&key) || is_verdict(key) || is_measure(cells, key) || Against::find(key).is_some()
+    [RATIO, FRONT, DECLARED, CHANGE, CHANGE_PLACE].contains(&key)
+        || is_verdict(key)
+        || is_measure(cells, key)
+        || Against::find(key).is_some()
 }
 
 /// The measures of these runs that can be drawn: their keys and names, in the order of columns.

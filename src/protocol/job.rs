@@ -24,7 +24,7 @@ pub enum MemoryPolicy {
 }
 
 /// GPU, CPUs and memory of one rank.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankPlace {
     /// The rank, from 0.

@@ -26,11 +26,11 @@ use eframe::egui::{
 };
 use poll_promise::Promise;
 
-use crate::analysis::CellKey;
+use crate::analysis::{CellKey, is_of_session};
 use crate::app::canvas::{Asked, Selected};
 use crate::app::cell_table::{Sort, copies, next_sort};
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
-use crate::app::command_line::{of_session, study_words};
+use crate::app::command_line::{of_compared, study_words};
 use crate::app::desk::{Desk, Intent, Looks, News, Source};
 use crate::app::engine::Request;
 use crate::app::history::History;
@@ -405,7 +405,7 @@ impl Screen for CompareScreen {
     }
 
     fn command_line(&self, desk: &Desk) -> Result<String, String> {
-        of_session(desk, "table", &study_words(desk, &self.study)?)
+        of_compared(desk, "table", &study_words(desk, &self.study)?)
     }
 }
 
@@ -443,7 +443,11 @@ impl CompareScreen {
         }
         // Levels of removed sessions must not stay hidden.
         let names = |name: &str| sources.iter().any(|source| source.name == name);
-        self.study.hidden.retain(|(key, level)| *key != "session" || level.as_text().is_some_and(names));
+        self.study.hidden.retain(|(key, level)| match &**key {
+            "session" => level.as_text().is_some_and(names),
+            // Machines, commits and dates are told apart among several sessions.
+            key => sources.len() > 1 || !is_of_session(key),
+        });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Arranges a chart: which settings are on rows, columns and colours, and the names of cells.
 
 use super::Scene;
-use crate::analysis::{Cell, Level, RANKS, Setting};
+use crate::analysis::{COMMIT, Cell, DATE, Level, MACHINE, MADE_WITH, RANKS, Setting};
 use crate::figure::chart::Look;
 use crate::figure::study::{Form, Place, Study};
 use crate::plan::GPUS;
@@ -9,6 +9,8 @@ use crate::plan::GPUS;
 const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
 const DATA: &str = "data";
+/// What the x axis of a history is about.
+const OF_HISTORY: [&str; 4] = [SESSION, DATE, COMMIT, MADE_WITH];
 
 /// Which settings are on rows, on columns and shown by colour.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +53,7 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
         Place::Setting(key) => all.iter().find(|setting| setting.key == key.as_str()).cloned(),
         Place::Auto | Place::Nothing => None,
     };
-    let is_line = matches!(study.form, Form::Loss | Form::Scaling | Form::Roofline | Form::Scatter);
+    let is_line = matches!(study.form, Form::Loss | Form::Scaling | Form::Roofline | Form::Scatter | Form::History);
     let mut rows = if is_line { None } else { chosen(&study.rows) };
     let mut columns = chosen(&study.columns);
     let mut colour = if study.form == Form::Memory { None } else { chosen(&study.colour) };
@@ -64,6 +66,9 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
     columns = columns.filter(|setting| !is_x(setting));
     colour = colour.filter(|setting| !is_x(setting));
     let mut free: Vec<Setting> = shown.iter().filter(|setting| !is_x(setting)).cloned().collect();
+    if study.form == Form::History {
+        free.retain(|setting| !OF_HISTORY.contains(&&*setting.key));
+    }
     // If only one workload has data sets, the setting `data` only repeats the setting `workload`.
     if free.iter().any(|setting| setting.key == WORKLOAD) {
         free.retain(|setting| setting.key != DATA || !is_of_one_workload(setting, cells));
@@ -128,7 +133,7 @@ impl Scene<'_> {
     pub(super) fn look(&self, cell: &Cell) -> Look {
         let Some(setting) = &self.arrangement.colour else { return Look::Place(4) };
         let Some(level) = cell.level(&setting.key) else { return Look::Grey };
-        if !["session", "data", "cell"].contains(&&*setting.key) {
+        if !["session", "data", "cell", MACHINE, COMMIT, DATE].contains(&&*setting.key) {
             return Look::of_level(setting, &level);
         }
         let mut levels: Vec<Level> = self.all.iter().filter_map(|cell| cell.level(&setting.key)).collect();

@@ -49,7 +49,7 @@ pub(super) fn below(scene: &mut Scene, field: &Field, chart: &Chart) {
         } else {
             Area::between((field.area.left, low), (field.area.right(), high))
         };
-        scene.part(Part::Annotation(*nth), |scene| {
+        part(scene, *nth, |scene| {
             scene.rectangle(&area, Some((FAINT, 0.6)), None);
             say_on(scene, field, text, (area.left + 2.0, area.top), Anchor::Start, true);
         });
@@ -60,9 +60,17 @@ pub(super) fn below(scene: &mut Scene, field: &Field, chart: &Chart) {
 pub(super) fn above(scene: &mut Scene, field: &Field, chart: &Chart, panel: &Panel) {
     let mut taken: Vec<Area> = Vec::new();
     for addition in of_panel(chart, field.place[1]) {
-        scene.part(Part::Annotation(addition.nth), |scene| {
+        part(scene, addition.nth, |scene| {
             one_above(scene, field, (chart, panel), addition, &mut taken);
         });
+    }
+}
+
+/// Draws an annotation: an author's is a part of the page that can be changed.
+fn part(scene: &mut Scene, nth: Option<usize>, draw: impl FnOnce(&mut Scene)) {
+    match nth {
+        Some(nth) => scene.part(Part::Annotation(nth), draw),
+        None => draw(scene),
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use eframe::egui::{
-    Button, DragValue, Id, Key, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
+    Button, DragValue, Id, Key, Label, PopupCloseBehavior, Role, ScrollArea, Ui, WidgetInfo,
     containers::menu::{MenuButton, MenuConfig},
 };
 
@@ -12,7 +12,7 @@ use super::measures_menu::measures_menu_ui;
 use super::picture::Picture;
 use super::study_menu::study_menu_ui;
 use super::{CompareCommand, filter_id, levels_menu, metrics, recorded};
-use crate::analysis::{Setting, measure};
+use crate::analysis::{Circumstances, Setting, measure};
 use crate::app::command::{Command, edit};
 use crate::app::look;
 use crate::app::screens::compare::View;
@@ -22,7 +22,7 @@ use crate::app::widgets::{
     card, check_ui, choice, cut_to, fields_on_cards, filter_field, muted, named, strong, text_field, text_width,
     together_ui,
 };
-use crate::figure::{Comparison, Form, Law, Over, Place, SettingLevels, Study, baseline_name, level_name};
+use crate::figure::{Along, Comparison, Form, Law, Over, Place, SettingLevels, Study, baseline_name, level_name};
 
 /// Width of the arrow of a drop-down list, and of its widest text.
 const ARROW: f32 = 36.0;
@@ -57,7 +57,7 @@ fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         ui.horizontal(|ui| {
             // Controls after a long name keep their room.
             let room = ui.available_width() - text_width(ui, "open") - 2.0 * GRID;
-            let label = eframe::egui::Label::new(&name).truncate();
+            let label = Label::new(&name).truncate();
             let label = if text_width(ui, &name) <= room {
                 ui.add(label)
             } else {
@@ -75,6 +75,12 @@ fn sessions_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
                 }
             }
         });
+        if sources.len() > 1 {
+            let about = Circumstances::of_session(&source.records.summaries);
+            if !about.is_empty() {
+                ui.add(Label::new(muted(ui, about).small()).truncate());
+            }
+        }
     }
     for folder in view.compared.reading() {
         ui.horizontal(|ui| {
@@ -250,14 +256,11 @@ fn arrangement_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut
         if study.form == Form::Scatter {
             across_ui(ui, study, picture, commands);
         }
+        if study.form == Form::History {
+            along_ui(ui, study, commands);
+        }
         if study.form == Form::Loss {
-            choice_ui(ui, "Over", study.over.name(), |ui| {
-                for &over in Over::ALL {
-                    if ui.selectable_label(study.over == over, over.name()).clicked() {
-                        edit::<CompareCommand>(commands, study, None, |study| study.over = over);
-                    }
-                }
-            });
+            over_ui(ui, study, commands);
         }
         baseline_ui(ui, picture, commands);
         if study.form.has_measure() {
@@ -421,6 +424,28 @@ fn across_ui(ui: &mut Ui, study: &Study, picture: &Picture, commands: &mut Vec<C
         for &law in Law::ALL {
             if ui.selectable_label(study.law == law, law.name()).on_hover_text(law.help()).clicked() {
                 edit::<CompareCommand>(commands, study, None, |study| study.law = law);
+            }
+        }
+    });
+}
+
+/// Draws the choice of the horizontal axis of losses.
+fn over_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
+    choice_ui(ui, "Over", study.over.name(), |ui| {
+        for &over in Over::ALL {
+            if ui.selectable_label(study.over == over, over.name()).clicked() {
+                edit::<CompareCommand>(commands, study, None, |study| study.over = over);
+            }
+        }
+    });
+}
+
+/// Draws the choice of the order of sessions in a history.
+fn along_ui(ui: &mut Ui, study: &Study, commands: &mut Vec<Command>) {
+    choice_ui(ui, "Along", study.along.name(), |ui| {
+        for &along in Along::ALL {
+            if ui.selectable_label(study.along == along, along.name()).on_hover_text(along.help()).clicked() {
+                edit::<CompareCommand>(commands, study, None, |study| study.along = along);
             }
         }
     });

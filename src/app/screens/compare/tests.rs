@@ -23,6 +23,7 @@ use crate::store::RunRecord;
 
 mod brought_workload;
 mod charts;
+mod many;
 #[path = "../../../../tests/bench/many_runs.rs"]
 mod many_runs;
 mod metrics;

@@ -522,7 +522,7 @@ fn the_session_menu_exports_and_imports_archives() {
     let mut harness = window(state, session_menu);
     click(&mut harness, "Session: study");
     harness.get_by_label("Path of the archive to write");
-    harness.get_by_label("Path of the archive to read");
+    harness.get_by_label("Path of the archive or the results to read");
     assert!(sees(&harness, "absent.zip"));
     harness.state_mut().state.take(UiEvent::Session { folder: another, read_only: None });
     harness.run();
