@@ -54,7 +54,10 @@ pub fn page_ui(ui: &mut Ui, view: View<'_>, row: &Row, commands: &mut Vec<Comman
     };
     match view.own.tab {
         Tab::Summary => {
-            ScrollArea::vertical().id_salt("run-summary").auto_shrink(false).show(ui, |ui| {
+            // A wide table scrolls sideways: it would make the page wider, and the list narrower.
+            let width = ui.available_width();
+            ScrollArea::both().id_salt("run-summary").auto_shrink(false).show(ui, |ui| {
+                ui.set_max_width(width);
                 summary::summary_ui(ui, row, &page.read);
             });
         }

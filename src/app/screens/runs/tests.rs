@@ -179,7 +179,9 @@ fn cancelling_all_asks_first() {
     let mut harness = window(state(Vec::new(), rows), State::draw::<RunsScreen>);
     click(&mut harness, "Cancel all …");
     assert!(sees(&harness, "Cancel 2 runs?") && !asked(&harness, &Request::Order(Order::CancelAll)));
-    click(&mut harness, "No");
+    assert!(sees(&harness, "their results are lost"), "what is lost is said");
+    harness.key_press(Key::Enter);
+    harness.run();
     assert!(!sees(&harness, "Cancel 2 runs?") && !asked(&harness, &Request::Order(Order::CancelAll)));
     click(&mut harness, "Cancel all …");
     click(&mut harness, "Yes, cancel");
@@ -208,6 +210,9 @@ fn the_filter_narrows_by_typing_and_by_chips() {
         all.count()
     };
     assert_eq!(listed(&harness), 3);
+    let controls = ["Filter runs", "Clear filter", "Columns", "Export data", "Only failed"];
+    let places = |harness: &Harness<'_, Window>| controls.map(|name| harness.get_by_label(name).rect());
+    let before = places(&harness);
     harness.get_by_label("Filter runs").focus();
     harness.run();
     harness.get_by_label("Filter runs").type_text("precision=fp16");
@@ -215,6 +220,7 @@ fn the_filter_narrows_by_typing_and_by_chips() {
     assert_eq!(listed(&harness), 2);
     click(&mut harness, "Only failed");
     assert_eq!(harness.state().state.own::<RunsScreen>().filter_text, "precision=fp16 state=failed");
+    assert_eq!(places(&harness), before, "nothing moved when the filter began");
     assert_eq!(listed(&harness), 1);
     harness.get_by_label_contains("Run 1: fp16");
     click(&mut harness, "Clear filter");
@@ -350,6 +356,58 @@ fn a_page_says_which_gpus_its_run_used() {
     harness.state_mut().state.take(UiEvent::Page(Box::new(page)));
     harness.run();
     assert!(sees(&harness, "0 (NUMA node 0), 3 (NUMA node 1)"));
+}
+
+#[test]
+fn the_page_of_a_run_that_ended_before_it_had_measures_promises_none() {
+    for (ending, text) in [(RunState::Cancelled, "None: the run ended"), (RunState::Queued, "None yet")] {
+        let mut run = record(1, "fp32", ending);
+        run.ranks = Vec::new();
+        let mut harness = window(state(vec![run.clone()], Vec::new()), State::draw::<RunsScreen>);
+        let context = harness.ctx.clone();
+        harness.state_mut().state.execute(RunsCommand::Select(Some(run.run.clone())).into(), &context);
+        let summary = crate::analysis::RunSummary { values: std::collections::BTreeMap::new(), ..summarise_run(&run) };
+        let page = RunPage {
+            summary,
+            record: run,
+            log: String::new(),
+            events: Vec::new(),
+            job: String::new(),
+            program: None,
+            node: None,
+            plan: String::new(),
+        };
+        harness.state_mut().state.take(UiEvent::Page(Box::new(page)));
+        harness.run();
+        assert!(sees(&harness, text), "{ending:?}");
+    }
+}
+
+#[test]
+fn a_wide_table_on_the_page_of_a_run_leaves_the_list_its_room() {
+    let record = fixture::finished();
+    let mut harness = window(state(vec![record.clone()], Vec::new()), State::draw::<RunsScreen>);
+    harness.set_size(Vec2::new(872.0, 640.0));
+    let context = harness.ctx.clone();
+    let select = RunsCommand::Select(Some(record.run.clone()));
+    harness.state_mut().state.execute(select.into(), &context);
+    harness.run();
+    let page = RunPage {
+        summary: summarise_run(&record),
+        record,
+        log: String::new(),
+        events: Vec::new(),
+        job: String::new(),
+        program: None,
+        node: None,
+        plan: String::new(),
+    };
+    harness.state_mut().state.take(UiEvent::Page(Box::new(page)));
+    harness.run();
+    harness.run();
+    assert!(sees(&harness, "Epochs"));
+    let width = harness.get_by_label("Note on the run").rect().width();
+    assert!(width < 0.45 * 872.0, "{width}");
 }
 
 #[test]
@@ -556,6 +614,8 @@ fn closing_while_runs_are_active_asks_whether_to_keep_them_running() {
         closing::close_ui(ui, state.closing, &state.desk, &|| state.unsaved(), commands);
     });
     assert!(sees(&harness, "1 run is active and 1 is queued. Stop them or keep them running?"));
+    assert!(sees(&harness, "Cancelling stops the active runs, whose results so far are lost"));
+    assert!(harness.get_by_label("Don't close").is_focused(), "Enter and Space keep the window");
     click(&mut harness, "Don't close");
     assert_eq!(harness.state().state.closing, Closing::No);
     harness.state_mut().state.close_requested(&context);
