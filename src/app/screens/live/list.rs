@@ -108,12 +108,9 @@ pub fn list_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<LiveCommand>) {
         let help = "Shaded: warm-up. Thin lines: epochs begin. Drag to pan, right-drag to zoom to a range, Ctrl+wheel to zoom, double-click \
                     to show all.";
         let frame = Frame::new().inner_margin(Margin { top: 4, ..Margin::ZERO });
-        // A panel would keep the height of another width.
-        let font = TextStyle::Small.resolve(ui.style());
-        let lines = ui.painter().layout(help.to_owned(), font, palette(ui.visuals()).muted, ui.available_width());
-        let height = lines.size().y.ceil() + 4.0;
-        let panel = Panel::bottom("live-help").frame(frame).resizable(false).show_separator_line(false);
-        panel.exact_size(height).show(ui, |ui| ui.add(Label::new(lines)));
+        Panel::bottom("live-help").frame(frame).resizable(false).show_separator_line(false).show(ui, |ui| {
+            ui.label(muted(ui, help).small());
+        });
     }
     let form = Form::fit(ui, &fitting);
     ScrollArea::vertical().auto_shrink(false).show_rows(ui, form.height(ui), fitting.len(), |ui, rows| {

@@ -25,8 +25,6 @@ const SIDE: f32 = 12.0;
 /// Least and greatest widths of the name column and the number columns.
 const NAME_WIDTH: (f32, f32) = (124.0, 320.0);
 const COLUMN_WIDTH: (f32, f32) = (50.0, 110.0);
-/// The widest text of a loss that fits into its column: smaller ones are written with powers of ten.
-const SMALL_LOSS: &str = "0.000888";
 /// Lines of a name that does not fit into one.
 const WRAPPED_LINES: usize = 2;
 /// Width of the sample of a line.
@@ -60,17 +58,14 @@ struct Columns {
 }
 
 impl Columns {
-    fn fit(ui: &Ui, room: f32, lines: &[Line], headings: &[String], kinds: &[Kind]) -> Self {
+    fn fit(ui: &Ui, room: f32, lines: &[Line], headings: &[String]) -> Self {
         let small = |text: &str, width: f32| {
             let font = TextStyle::Small.resolve(ui.style());
             ui.painter().layout(text.to_owned(), font, Color32::WHITE, width)
         };
         let word = |word: &str| small(word, f32::INFINITY).size().x.ceil() + GRID;
         let least = |heading: &String| heading.split(' ').map(word).fold(COLUMN_WIDTH.0, f32::max);
-        // Losses fall without end, while other values keep to a few digits.
-        let number = |kind: &Kind| if *kind == Kind::Loss { text_width(ui, SMALL_LOSS).ceil() + GRID } else { 0.0 };
-        let mut numbers: Vec<f32> =
-            headings.iter().zip(kinds).map(|(heading, kind)| least(heading).max(number(kind))).collect();
+        let mut numbers: Vec<f32> = headings.iter().map(least).collect();
         let most = room - numbers.iter().sum::<f32>();
         let needed = |brief: bool| {
             let widths = lines.iter().map(|line| text_width(ui, &line.shown_name(brief)).ceil() + SWATCH + GRID);
@@ -141,8 +136,7 @@ pub fn readout_ui(ui: &mut Ui, _view: View<'_>, scene: &Scene) {
     let when = if scene.smoothing() > 0.0 { format!("{when}, smoothed") } else { when };
     let headings: Vec<String> = panels.iter().map(|(kind, _)| kind.name(scene.step())).collect();
     // The card has an outline.
-    let kinds: Vec<Kind> = panels.iter().map(|(kind, _)| *kind).collect();
-    let columns = Columns::fit(ui, ui.available_width() - 2.0 * (SIDE + 1.0), &lines, &headings, &kinds);
+    let columns = Columns::fit(ui, ui.available_width() - 2.0 * (SIDE + 1.0), &lines, &headings);
     let lines_of_text = columns.heading_lines + 1 + (columns.name_lines * lines.len()).min(MOST_LINES);
     let frame = Frame::new().inner_margin(Margin { top: PADDING as i8, ..Margin::ZERO });
     let height = LINE_HEIGHT * lines_of_text as f32 + 3.0 * PADDING + 2.0;

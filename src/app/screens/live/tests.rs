@@ -575,13 +575,7 @@ fn runs_of_many_factors() -> State {
     state.take(UiEvent::Records(Arc::new(Records { folder: folder.clone(), runs, ..Records::default() }.folded())));
     for run in ids.into_iter().take(4) {
         execute(&mut state, LiveCommand::Choose(run.clone(), true));
-        // Its loss is as small as the widest number.
-        let step = |number| {
-            let mut step = step(0, number);
-            step.step.loss = 0.000_888;
-            step
-        };
-        let curves = Curves::build((1..=20).map(step), [sample(1_003.0, &[(1, 1.0)])]);
+        let curves = Curves::build((1..=20).map(|n| step(0, n)), [sample(1_003.0, &[(1, 1.0)])]);
         state.take(UiEvent::Curves(Box::new(RunCurves { folder: folder.clone(), run, curves })));
     }
     state
@@ -606,8 +600,6 @@ fn names_and_headings_are_whole_in_windows_of_usual_sizes() {
         screen.run_steps(3);
         screen.get_by_label_contains("interrupted");
         assert_eq!(cut_off(&screen), Vec::<String>::new(), "{size:?}");
-        let help = screen.get_by_label_contains("Shaded: warm-up").rect();
-        assert!(help.bottom() <= size[1], "{size:?}: {help:?}");
     }
 }
 

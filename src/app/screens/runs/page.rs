@@ -54,10 +54,7 @@ pub fn page_ui(ui: &mut Ui, view: View<'_>, row: &Row, commands: &mut Vec<Comman
     };
     match view.own.tab {
         Tab::Summary => {
-            // A wide table scrolls sideways: it would make the page wider, and the list narrower.
-            let width = ui.available_width();
-            ScrollArea::both().id_salt("run-summary").auto_shrink(false).show(ui, |ui| {
-                ui.set_max_width(width);
+            ScrollArea::vertical().id_salt("run-summary").auto_shrink(false).show(ui, |ui| {
                 summary::summary_ui(ui, row, &page.read);
             });
         }

@@ -77,12 +77,7 @@ fn measures_ui(ui: &mut Ui, page: &RunPage) {
     known.extend(summary.unregistered().map(|(key, value)| (unregistered(key), value)));
     section(ui, "Measures");
     if known.is_empty() {
-        let has_ended = page.record.state.is_final();
-        ui.weak(if has_ended {
-            "None: the run ended before it had any."
-        } else {
-            "None yet: they are computed from steps and epochs."
-        });
+        ui.weak("None yet: they are computed from steps and epochs.");
         return;
     }
     Grid::new("run-measures").num_columns(3).spacing([16.0, 4.0]).show(ui, |ui| {

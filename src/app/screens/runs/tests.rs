@@ -359,58 +359,6 @@ fn a_page_says_which_gpus_its_run_used() {
 }
 
 #[test]
-fn the_page_of_a_run_that_ended_before_it_had_measures_promises_none() {
-    for (ending, text) in [(RunState::Cancelled, "None: the run ended"), (RunState::Queued, "None yet")] {
-        let mut run = record(1, "fp32", ending);
-        run.ranks = Vec::new();
-        let mut harness = window(state(vec![run.clone()], Vec::new()), State::draw::<RunsScreen>);
-        let context = harness.ctx.clone();
-        harness.state_mut().state.execute(RunsCommand::Select(Some(run.run.clone())).into(), &context);
-        let summary = crate::analysis::RunSummary { values: std::collections::BTreeMap::new(), ..summarise_run(&run) };
-        let page = RunPage {
-            summary,
-            record: run,
-            log: String::new(),
-            events: Vec::new(),
-            job: String::new(),
-            program: None,
-            node: None,
-            plan: String::new(),
-        };
-        harness.state_mut().state.take(UiEvent::Page(Box::new(page)));
-        harness.run();
-        assert!(sees(&harness, text), "{ending:?}");
-    }
-}
-
-#[test]
-fn a_wide_table_on_the_page_of_a_run_leaves_the_list_its_room() {
-    let record = fixture::finished();
-    let mut harness = window(state(vec![record.clone()], Vec::new()), State::draw::<RunsScreen>);
-    harness.set_size(Vec2::new(872.0, 640.0));
-    let context = harness.ctx.clone();
-    let select = RunsCommand::Select(Some(record.run.clone()));
-    harness.state_mut().state.execute(select.into(), &context);
-    harness.run();
-    let page = RunPage {
-        summary: summarise_run(&record),
-        record,
-        log: String::new(),
-        events: Vec::new(),
-        job: String::new(),
-        program: None,
-        node: None,
-        plan: String::new(),
-    };
-    harness.state_mut().state.take(UiEvent::Page(Box::new(page)));
-    harness.run();
-    harness.run();
-    assert!(sees(&harness, "Epochs"));
-    let width = harness.get_by_label("Note on the run").rect().width();
-    assert!(width < 0.45 * 872.0, "{width}");
-}
-
-#[test]
 fn columns_of_the_list_are_hidden_and_moved_and_stay_so_in_the_next_window() {
     let records = vec![record(1, "fp32", RunState::Finished), record(2, "fp16", RunState::Queued)];
     let mut harness = window(state(records, Vec::new()), State::draw::<RunsScreen>);
