@@ -539,6 +539,7 @@ impl Session {
                 self.watch(&run, None);
             }
             Update::Waits { run, reason } => {
+                self.progress.waits_at_site(&run, reason.is_some());
                 match &reason {
                     Some(reason) => self.waits.insert(run.clone(), reason.clone()),
                     None => self.waits.remove(&run),

@@ -267,8 +267,10 @@ pub enum SessionsCommand {
     Archive(PathBuf, bool),
     /// Rename a session.
     Rename(PathBuf, String),
-    /// Delete a session. This can be undone until the window is closed.
+    /// Ask whether to delete a session. This can be undone until the window is closed.
     Delete(PathBuf),
+    /// Answer that question.
+    AnswerDelete(bool),
     /// Restore the session that was deleted last.
     UndoDelete,
 }

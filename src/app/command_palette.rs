@@ -6,7 +6,7 @@ use strum::IntoEnumIterator;
 use super::command::{Command, SessionsCommand};
 use super::sessions::{EXPORT_FIELD, MENU_FIELDS};
 use super::settings::Theme;
-use super::widgets::{fields_on_cards, text_field};
+use super::widgets::text_field;
 use super::window::Window;
 
 /// All available commands, with their names.
@@ -73,7 +73,6 @@ pub fn command_palette_ui(context: &Context, window: &Window, commands: &mut Vec
     let area = Modal::default_area(Id::unique("palette")).anchor(Align2::CENTER_TOP, [0.0, 80.0]);
     let modal = Modal::new(Id::unique("palette")).area(area).show(context, |ui| {
         ui.set_width(440.0);
-        fields_on_cards(ui);
         let field = text_field(&mut query, "What do you want to do?", f32::INFINITY);
         let response = ui.add(field);
         response.request_focus();

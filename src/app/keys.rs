@@ -2,6 +2,7 @@
 
 use eframe::egui::{Context, Frame, Grid, Id, Key, Margin, Modal, Modifiers, Popup, ScrollArea};
 
+use super::asking;
 use super::command::{CloseCommand, Command, SessionsCommand};
 use super::screen::{KeyHelp, Keys, Screen};
 use super::theme::GRID;
@@ -34,6 +35,10 @@ pub fn commands(context: &Context, window: &Window, commands: &mut Vec<Command>)
         context.input(|input| input.raw.dropped_files.iter().map(|file| file.path().to_path_buf()).collect());
     if !dropped.is_empty() {
         commands.push(Command::Dropped(dropped));
+    }
+    // A question takes all keys.
+    if asking::is_asked(context) {
+        return;
     }
     let Window { desk, screens, command_palette, help, .. } = window;
     let is_browsing = window.sessions.browser.is_open;

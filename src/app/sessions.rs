@@ -18,7 +18,7 @@ use super::engine::Request;
 use super::sample;
 use super::task::{choose_session, on_thread, typed_path};
 use super::theme::{GRID, palette};
-use super::widgets::{fields_on_cards, muted, strong, text_field};
+use super::widgets::{muted, strong, text_field};
 use crate::remote::host_of_copy;
 use crate::session::default_sessions_folder;
 pub use browser::browser_ui;
@@ -211,7 +211,6 @@ fn heading_ui(ui: &mut Ui, desk: &Desk) {
 
 fn menu_ui(ui: &mut Ui, sessions: &Sessions, desk: &Desk, commands: &mut Vec<Command>) {
     ui.set_width(420.0);
-    fields_on_cards(ui);
     let mut send = |ui: &Ui, command: SessionsCommand| {
         // The menu shows the progress and the result of a transfer.
         let stays = match &command {

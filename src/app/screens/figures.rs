@@ -6,11 +6,13 @@ mod controls;
 mod drawn;
 mod editor;
 mod export;
+mod level;
 mod open;
 mod pointing;
 mod preview;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::path::PathBuf;
 

@@ -1,8 +1,9 @@
 //! Draws an author's annotations in a panel: shaded regions below the data; lines, brackets and text above it.
 
+use super::bars::each_slot;
+use super::field::{Field, sound};
 use super::letter::{Anchor, Line};
 use super::look::{FAINT, INK};
-use super::marks::{Field, each_slot, sound};
 use super::path::Area;
 use super::scene::{Mark, Part, Scene, Stroke};
 use super::side::Type;

@@ -19,8 +19,7 @@ use crate::app::screens::compare::View;
 use crate::app::task::typed_path;
 use crate::app::theme::GRID;
 use crate::app::widgets::{
-    card, check_ui, choice, cut_to, fields_on_cards, filter_field, muted, named, strong, text_field, text_width,
-    together_ui,
+    card, check_ui, choice, cut_to, filter_field, muted, named, strong, text_field, text_width, together_ui,
 };
 use crate::figure::{Along, Comparison, Form, Law, Over, Place, SettingLevels, Study, baseline_name, level_name};
 
@@ -30,7 +29,6 @@ const MOST_CHOICE: f32 = 340.0;
 
 /// Draws the left column: sessions, and which cells are shown.
 pub fn side_ui(ui: &mut Ui, view: View<'_>, picture: &Picture, commands: &mut Vec<Command>) {
-    fields_on_cards(ui);
     ScrollArea::vertical().id_salt("compare-side").auto_shrink([false, false]).show(ui, |ui| {
         card(ui).show(ui, |ui| {
             ui.take_available_width();
@@ -104,7 +102,6 @@ pub fn add_session_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) 
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     let (response, _) = MenuButton::new(ADD_SESSION).config(config).ui(ui, |ui| {
         ui.set_min_width(280.0);
-        fields_on_cards(ui);
         let shown = view.sources();
         let is_shown = |folder: &&PathBuf| shown.iter().any(|source| source.records.folder == **folder);
         for folder in view.settings.recent.iter().filter(|folder| !is_shown(folder)) {

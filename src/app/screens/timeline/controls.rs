@@ -7,7 +7,7 @@ use strum::VariantArray;
 use super::{Anchor, Arrangement, TimelineCommand, layout, search_id};
 use crate::app::screens::timeline::View;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{choice, fields_on_cards, main_button, muted, path_ui, strong, text_field};
+use crate::app::widgets::{choice, main_button, muted, path_ui, strong, text_field};
 use crate::trace::MarkKind;
 
 /// The field for a recording's path.
@@ -87,7 +87,6 @@ fn open_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<TimelineCommand>) {
     let traced = traced(view);
     let config = MenuConfig::new().close_behavior(PopupCloseBehavior::CloseOnClickOutside);
     MenuButton::new("Open …").config(config).ui(ui, |ui| {
-        fields_on_cards(ui);
         if let Some(file) = path_ui(ui, Id::unique("recording-path"), PATH, "Open this file", 280.0) {
             commands.push(TimelineCommand::file(file));
             ui.close();

@@ -1,0 +1,165 @@
+//! Questions before something is lost. They lie over the window, which takes no other input until they are answered.
+
+use eframe::egui::accesskit::Role;
+use eframe::egui::{Context, Frame, Id, Key, Margin, Modal, Modifiers, Response, RichText, Stroke, Ui};
+
+use super::deliberate;
+use super::theme::{GRID, palette};
+use super::widgets::{muted, strong};
+
+/// Width of a question in points, if the window has the room.
+const WIDTH: f32 = 520.0;
+
+/// Where the question that was drawn last is stored, with the pass in which it was.
+fn known_id() -> Id {
+    Id::unique("question")
+}
+
+/// Whether a question is asked: keys belong to it.
+pub fn is_asked(context: &Context) -> bool {
+    let now = context.cumulative_pass_nr();
+    let known: Option<(String, u64)> = context.data(|data| data.get_temp(known_id()));
+    known.is_some_and(|(_, seen)| seen + 1 >= now)
+}
+
+/// Draws a question over the window. `what` identifies it, `content` draws it and returns the button of the answer that changes nothing:
+/// this button has the focus first. Returns whether this answer was given, by its button or by Esc.
+pub fn question_ui(context: &Context, what: &str, content: impl FnOnce(&mut Ui) -> Response) -> bool {
+    let now = context.cumulative_pass_nr();
+    let known: Option<(String, u64)> = context.data(|data| data.get_temp(known_id()));
+    let is_new = known.is_none_or(|(asked, seen)| asked != what || seen + 1 < now);
+    let style = context.global_style();
+    let frame = Frame::popup(&style)
+        .stroke(Stroke::new(1.0, palette(&style.visuals).warning))
+        .inner_margin(Margin::same((4.0 * GRID) as i8));
+    let room = context.content_rect().width() - 20.0 * GRID;
+    let area = Modal::default_area(Id::unique("question over all")).role(Role::AlertDialog);
+    let modal = Modal::new(Id::unique("question over all")).area(area).frame(frame).show(context, |ui| {
+        ui.set_width(WIDTH.min(room));
+        let stays = content(ui);
+        // A question that is only measured cannot take the focus.
+        if !ui.is_sizing_pass() {
+            ui.data_mut(|data| data.insert_temp(known_id(), (what.to_owned(), now)));
+            if is_new {
+                stays.request_focus();
+            }
+        }
+        stays.clicked()
+    });
+    let is_escaped = modal.is_top_modal
+        && !modal.any_popup_open
+        && context.input_mut(|input| input.consume_key(Modifiers::NONE, Key::Escape));
+    modal.inner || is_escaped
+}
+
+/// Draws the first line of a question.
+pub fn title_ui(ui: &mut Ui, question: &str) {
+    ui.horizontal_wrapped(|ui| {
+        ui.label(RichText::new("⚠").color(palette(ui.visuals()).warning));
+        ui.label(strong(question));
+    });
+}
+
+/// Asks before something is lost; returns the answer once there is one. `what` identifies the question.
+pub fn ask_ui(context: &Context, what: &str, question: &str, loss: &str, yes: &str, no: &str) -> Option<bool> {
+    let mut is_confirmed = false;
+    let stays = question_ui(context, what, |ui| {
+        title_ui(ui, question);
+        ui.label(muted(ui, loss));
+        ui.add_space(2.0 * GRID);
+        ui.horizontal_wrapped(|ui| {
+            is_confirmed = deliberate::clicked(&ui.button(yes), (what, "yes"));
+            ui.button(no)
+        })
+        .inner
+    });
+    match (is_confirmed, stays) {
+        (true, _) => Some(true),
+        (false, true) => Some(false),
+        (false, false) => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+    use crate::app::install_theme;
+
+    /// Whether the question is open, the answers so far, and how often the button below was pressed.
+    #[derive(Default)]
+    struct Asked {
+        is_open: bool,
+        answers: Vec<bool>,
+        presses: usize,
+        is_dressed: bool,
+    }
+
+    fn draw(ui: &mut Ui, asked: &mut Asked) {
+        if !std::mem::replace(&mut asked.is_dressed, true) {
+            install_theme(ui.ctx());
+            ui.ctx().request_repaint();
+            return;
+        }
+        deliberate::watch(ui.ctx());
+        asked.presses += usize::from(ui.button("Below").clicked());
+        if asked.is_open
+            && let Some(answer) = ask_ui(ui.ctx(), "delete", "Delete it?", "It is lost.", "Yes", "No")
+        {
+            asked.answers.push(answer);
+            asked.is_open = false;
+        }
+    }
+
+    fn window() -> Harness<'static, Asked> {
+        let mut window = Harness::builder().with_size([900.0, 500.0]).build_ui_state(draw, Asked::default());
+        window.run();
+        window.state_mut().is_open = true;
+        window.run();
+        window
+    }
+
+    #[test]
+    fn a_question_starts_at_the_answer_that_changes_nothing_which_enter_and_esc_give() {
+        for key in [Key::Enter, Key::Escape] {
+            let mut window = window();
+            assert!(window.get_by_label("No").is_focused() && is_asked(&window.ctx), "{key:?}");
+            window.key_press(key);
+            window.run();
+            assert_eq!(window.state().answers, [false], "{key:?}");
+            window.run();
+            assert!(window.query_by_label("Delete it?").is_none() && !is_asked(&window.ctx));
+        }
+        let mut window = window();
+        window.get_by_label("Yes").focus();
+        window.run();
+        window.key_press(Key::Enter);
+        window.run();
+        assert_eq!(window.state().answers, [true]);
+    }
+
+    #[test]
+    fn nothing_below_a_question_can_be_pressed() {
+        let mut window = window();
+        let below = window.get_by_label("Below").rect().center();
+        for pressed in [true, false] {
+            window.event(eframe::egui::Event::PointerMoved(below));
+            window.event(eframe::egui::Event::PointerButton {
+                pos: below,
+                button: eframe::egui::PointerButton::Primary,
+                pressed,
+                modifiers: Modifiers::NONE,
+            });
+            window.run();
+        }
+        assert_eq!((window.state().presses, window.state().answers.len()), (0, 0));
+        window.key_press(Key::Escape);
+        window.run();
+        window.get_by_label("Below").click();
+        window.run();
+        assert_eq!(window.state().presses, 1);
+    }
+}
