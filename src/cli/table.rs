@@ -8,6 +8,7 @@ use super::material::Material;
 use super::study::StudyArguments;
 use super::{OK, Outcome, TableFormat, print, say, session_folder, variant};
 use crate::figure;
+use crate::session::{SearchReport, open_reader, search_reports};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -26,6 +27,15 @@ pub(super) struct Arguments {
 /// Up to this many notes are printed, since a line that stands for them would be no shorter.
 const FOLDED: usize = 2;
 
+/// The answers of a session's searches, below its table.
+fn searches_text(searches: &[SearchReport]) -> String {
+    let of_search = |search: &SearchReport| {
+        let lines: Vec<String> = search.answer().into_iter().map(|line| format!("- {}", line.trim_start())).collect();
+        format!("\n\nSearch of {}: {}\n\n{}", search.name, search.question, lines.join("\n"))
+    };
+    searches.iter().map(of_search).collect()
+}
+
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let folder = session_folder(&arguments.session)?;
     let study = arguments.study.study(&folder)?;
@@ -41,6 +51,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         table.notes = std::mem::take(&mut table.lead);
         table.notes.push(format!("{more} more: --notes"));
     }
-    print(&figure::render(&table, arguments.format))?;
+    let mut text = figure::render(&table, arguments.format);
+    if arguments.format == TableFormat::Markdown {
+        text += &searches_text(&search_reports(&open_reader(&folder)?)?);
+    }
+    print(&text)?;
     Ok(OK)
 }

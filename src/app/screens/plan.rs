@@ -13,6 +13,7 @@ mod grid;
 mod list;
 mod matrix;
 mod outlook;
+mod search;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ use crate::store::HeldCell;
 use document::Document;
 use files::{Purpose, Question, Saved};
 use outlook::{Kept, Outlook};
+use search::SearchTexts;
 use start::STARTING_PLANS;
 
 /// Width of the cards' scroll bar.
@@ -91,6 +93,8 @@ pub enum PlanCommand {
     Texts(Box<CommandTexts>),
     /// Set the texts of the plan's constraints: the excluded cells, and the reasons.
     Constraints(Vec<(String, String)>),
+    /// Set the texts of the plan's search.
+    Search(SearchTexts),
     /// Run the first cell for some seconds and show the readings that are found.
     TryOnce,
     /// End the trial.
@@ -149,6 +153,8 @@ pub struct PlanScreen {
     program: command::Form,
     /// The constraints as typed texts.
     constraints: Option<constraints::Typed>,
+    /// The search as typed texts.
+    search: Option<search::Typed>,
     /// The plan that would replace this one, while the user is asked about the loss of typed text.
     replacing: Option<(Plan, Option<PathBuf>)>,
 }
@@ -185,6 +191,7 @@ impl Default for PlanScreen {
             awaits_plan: false,
             program: command::Form::default(),
             constraints: None,
+            search: None,
             replacing: None,
         }
     }
@@ -239,7 +246,7 @@ impl PlanScreen {
     pub fn form_error(&self) -> Option<String> {
         let of_program =
             self.program.error(self.document.plan()).map(|error| format!("The program is not complete: {error}"));
-        of_program.or_else(|| self.constraint_error())
+        of_program.or_else(|| self.constraint_error()).or_else(|| self.search_error())
     }
 
     /// The edited plan, with the chosen block as its first.
@@ -365,6 +372,7 @@ impl Executes for PlanScreen {
             PlanCommand::RemoveBlock => self.document.remove_block(),
             PlanCommand::Edit(plan, kind) => self.document.edit_shown(&plan, kind),
             PlanCommand::Texts(texts) => self.type_texts(*texts),
+            PlanCommand::Search(texts) => self.search = Some(search::Typed::new(texts, self.document.plan())),
             PlanCommand::Constraints(texts) => {
                 self.constraints = Some(constraints::Typed::new(texts, self.document.plan()));
             }
@@ -381,6 +389,9 @@ impl Executes for PlanScreen {
             PlanCommand::Launch => self.launch_plan(desk),
         }
         // Another factor may have made the texts valid.
+        if let Some(typed) = &mut self.search {
+            typed.settle(&mut self.document);
+        }
         if let Some(typed) = &mut self.constraints {
             typed.settle(&mut self.document);
         }
@@ -583,8 +594,12 @@ impl<'a> View<'a> {
             return Some(format!("Runs need the worker: {reason}"));
         }
         let outlook = self.outlook()?;
+        if let Some(trouble) = &outlook.search_trouble {
+            return Some(trouble.clone());
+        }
         if outlook.runs > 0 {
-            let is_all_there = self.own.only_missing && self.own.kept_runs() >= outlook.runs;
+            let is_all_there =
+                self.own.plan().search.is_none() && self.own.only_missing && self.own.kept_runs() >= outlook.runs;
             return is_all_there.then(|| {
                 "Nothing is missing: the session holds all of these runs. Untick \"keep finished repeats\" to run them again."
                     .to_owned()
