@@ -36,7 +36,7 @@ fn the_shipped_search_finds_the_tile_of_a_real_program_and_says_what_it_cost() {
     // The same program on a smaller matrix, with a tile that is too large for it.
     fs::create_dir(home.join("programs")).unwrap();
     fs::copy(shipped.join("programs/transpose.c"), home.join("programs/transpose.c")).unwrap();
-    let plan = fs::read_to_string(shipped.join("search.toml")).unwrap().replace("\"2048\", \"12\"", "\"512\", \"20\"");
+    let plan = fs::read_to_string(shipped.join("search.toml")).unwrap().replace("\"2048\", \"12\"", "\"1024\", \"20\"");
     let plan = plan.replace("repeats = 12", "repeats = 6").replace("runs = 96", "runs = 60");
     fs::write(home.join("search.toml"), plan).unwrap();
     let planned = text(&succeed(command(home).arg("plan").arg(home.join("search.toml"))).stdout);
@@ -50,7 +50,7 @@ fn the_shipped_search_finds_the_tile_of_a_real_program_and_says_what_it_cost() {
     for line in [
         &format!("search: {question} among 16 cells"),
         "round 1: dropped tile 2048, order rows: failed: ",
-        "a tile of 2048 is larger than the matrix of 512",
+        "a tile of 2048 is larger than the matrix of 1024",
         "round 1: 14 cells run again",
         "answer: tile ",
         "it took ",
@@ -74,7 +74,8 @@ fn the_shipped_search_finds_the_tile_of_a_real_program_and_says_what_it_cost() {
     let last = json["searches"][0]["steps"].as_array().unwrap().last().unwrap();
     assert_eq!((last["step"].as_str(), last["chosen"].as_str()), (Some("ended"), Some(chosen.as_str())));
     // It is over: nothing runs again.
-    let again = command(home).arg("run").arg(home.join("search.toml")).arg("--resume").arg("--session").arg(&session);
+    let mut again = command(home);
+    again.arg("run").arg(home.join("search.toml")).arg("--resume").arg("--session").arg(&session);
     let again = text(&again.output().unwrap().stderr);
     assert!(again.contains("0 runs queued") && again.contains("answer: tile "), "{again}");
     // An archive has its search; an anonymous one has not.

@@ -120,7 +120,7 @@ pub struct SearchVerdict {
 pub struct Standing {
     /// Its id.
     pub cell: String,
-    /// Whether it ties with the chosen one: whichever is better, it is by less than the tie.
+    /// Whether it ties with the chosen one: it is as good within the tie, and cannot be better by more.
     pub is_tie: bool,
     /// By which share it is at most better, and at most worse than the chosen one; `None` without an interval.
     pub within: Option<(f64, f64)>,

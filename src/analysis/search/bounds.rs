@@ -5,7 +5,8 @@
 //! One cell alone would need four or five repeats before anything can be said. Bounds hold at all looks together, since the error of the
 //! k-th look is 1 / (k (k + 1)) of the whole.
 
-use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::statistics::student_t_quantile;
 
@@ -47,14 +48,12 @@ fn spent_at(look: usize) -> f64 {
 /// Makes bounds with one error for all looks.
 pub(super) struct Bounds {
     error: f64,
-    /// Quantiles by the number of values and the degrees of freedom; a decision needs the same ones again and again.
-    quantiles: RefCell<Vec<((usize, f64), f64)>>,
 }
 
 impl Bounds {
     /// Bounds that each fail with this probability, on one side and over all looks.
     pub fn new(error: f64) -> Self {
-        Self { error: error.clamp(1e-12, 0.5), quantiles: RefCell::default() }
+        Self { error: error.clamp(1e-12, 0.5) }
     }
 
     /// The bound of the mean of these values; a look at each number of values from two on. `None` for fewer than two values.
@@ -73,15 +72,12 @@ impl Bounds {
             .then(|| Bounded { mean, half: if error > 0.0 { self.quantile(n, freedom) * error } else { 0.0 } })
     }
 
+    /// The quantile for this number of values. A search needs the same few again and again, and each takes a search of its own.
     fn quantile(&self, n: usize, freedom: f64) -> f64 {
-        let key = (n, freedom);
-        let mut known = self.quantiles.borrow_mut();
-        if let Some((_, quantile)) = known.iter().find(|(known, _)| *known == key) {
-            return *quantile;
-        }
-        let quantile = student_t_quantile(self.error * spent_at(n - 1), freedom);
-        known.push((key, quantile));
-        quantile
+        static KNOWN: LazyLock<Mutex<HashMap<[u64; 2], f64>>> = LazyLock::new(Mutex::default);
+        let error = self.error * spent_at(n - 1);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry([error.to_bits(), freedom.to_bits()]).or_insert_with(|| student_t_quantile(error, freedom))
     }
 }
 

@@ -216,13 +216,13 @@ impl<'a> Standings<'a> {
         open.map(|limit| format!("{}: {}", limit.text(), limit.in_words(cell))).collect()
     }
 
-    /// By which shares a cell is at most better and at most worse than the chosen one, and whether both tie.
+    /// Whether a cell ties with the chosen one, and by which shares it is at most better and at most worse.
     pub fn beside(&self, cell: usize, chosen: usize) -> (bool, Option<(f64, f64)>) {
         if let GoalField::Levels(levels) = &self.goal {
             return (levels[cell] == levels[chosen], None);
         }
         let Some(bound) = self.ahead(cell, chosen) else { return (false, None) };
-        let is_tie = bound.high() <= self.question.tie && bound.low() >= -self.question.tie;
+        let is_tie = bound.high() <= self.question.tie && bound.mean.abs() <= self.question.tie;
         let better = -self.worse_by(bound.high());
         (is_tie, Some((better.max(0.0), self.worse_by(bound.low()).max(0.0))))
     }

@@ -1,7 +1,7 @@
 //! The question of a search with the measures that it names, and what is wrong with it.
 
 use crate::analysis::own::measures_with;
-use crate::analysis::{Better, Measure, Measures};
+use crate::analysis::{Better, Measure, Measures, THROUGHPUT};
 use crate::plan::{
     Bound, Domain, KeptLimit, Key, MeasureUnit, OwnMeasure, Plan, PlanError, Problem, Search, WorkloadSpec, suggestion,
 };
@@ -19,7 +19,6 @@ pub struct Question {
     pub(super) limits: Vec<Limit>,
     /// The logarithm of the ratio that counts as none.
     pub(super) tie: f64,
-    pub(super) tie_share: f64,
     /// The probability of dropping the best cell.
     pub(super) error: f64,
     pub(super) runs: Option<u32>,
@@ -103,7 +102,6 @@ impl Question {
             is_max: search.goal.is_max,
             limits,
             tie: search.tie.ln_1p(),
-            tie_share: search.tie,
             error: 1.0 - search.confidence,
             runs: search.runs,
             minutes: search.minutes,
@@ -167,7 +165,8 @@ impl Known<'_> {
 
     fn measure(&self, key: &str) -> Result<Measure, String> {
         let Some(measure) = self.measures.find(key) else {
-            let names: Vec<&Key> = self.measures.iter().map(|measure| &measure.key).collect();
+            let known = self.measures.iter().map(|measure| &*measure.key);
+            let names: Vec<&str> = std::iter::once(THROUGHPUT).chain(known).collect();
             return Err(format!("there is no measure {key:?}{}", suggestion(key, &names)));
         };
         if self.measures.is_of_reports(key) {

@@ -226,7 +226,7 @@ fn a_decision_among_a_thousand_cells_takes_less_than_50_ms() {
     }
     eprintln!("longest decision: {:.1} ms, {} runs", longest_s * 1e3, seen.trials.len());
     // Tests are not optimised.
-    let most_s = if cfg!(debug_assertions) { 0.5 } else { 0.05 };
+    let most_s = if cfg!(debug_assertions) { 2.0 } else { 0.05 };
     assert!(longest_s < most_s, "{longest_s} s");
 }
 

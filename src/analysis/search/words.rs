@@ -5,7 +5,7 @@ use crate::analysis::comparison::{long_time, percent};
 use crate::analysis::{Measure, counted};
 use crate::plan::{DropReason, Dropped, Search, SearchCost, SearchEnd, SearchStep, SearchVerdict, Standing};
 
-/// The most cells that one line names.
+/// The most cells of a kind that are named.
 const MOST_NAMED: usize = 8;
 
 /// A value with its unit.
@@ -103,21 +103,21 @@ fn verdict_lines(verdict: &SearchVerdict, search: &Search, name: &dyn Fn(&str) -
         None => vec![format!("answer: none: {because}")],
     };
     lines.extend(verdict.unsure.iter().map(|limit| format!("  it may not keep {limit}")));
-    let ties: Vec<String> = verdict.others.iter().filter(|other| other.is_tie).map(|other| name(&other.cell)).collect();
-    if !ties.is_empty() {
-        let more = ties.len().saturating_sub(MOST_NAMED);
-        let named = ties[..ties.len() - more].join("; ");
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        lines.push(format!("  ties with it within {tie}: {named}{more}"));
+    let within = |other: &Standing| match other.within {
+        Some((better, worse)) => format!(": at most {} better and {} worse", percent(better), percent(worse)),
+        None => String::new(),
+    };
+    let ties: Vec<&Standing> = verdict.others.iter().filter(|other| other.is_tie).collect();
+    for other in ties.iter().take(MOST_NAMED) {
+        lines.push(format!("  ties with it within {tie}: {}{}", name(&other.cell), within(other)));
+    }
+    if ties.len() > MOST_NAMED {
+        lines.push(format!("  ties with it within {tie}: {} more", ties.len() - MOST_NAMED));
     }
     let open: Vec<&Standing> = verdict.others.iter().filter(|other| !other.is_tie).collect();
     for other in open.iter().take(MOST_NAMED) {
-        let within = match other.within {
-            Some((better, worse)) => format!(": at most {} better and {} worse", percent(better), percent(worse)),
-            None => String::new(),
-        };
         let unsure: String = other.unsure.iter().map(|limit| format!("; it may not keep {limit}")).collect();
-        lines.push(format!("  not told apart: {}{within}{unsure}", name(&other.cell)));
+        lines.push(format!("  not told apart: {}{}{unsure}", name(&other.cell), within(other)));
     }
     if open.len() > MOST_NAMED {
         lines.push(format!("  not told apart: {} more", open.len() - MOST_NAMED));
@@ -192,7 +192,7 @@ mod tests {
             [
                 "answer: cell b: throughput 812 images/s",
                 "  no other cell can be better by more than 1 %",
-                "  ties with it within 1 %: cell d",
+                "  ties with it within 1 %: cell d: at most 0.40 % better and 0.60 % worse",
                 "  not told apart: cell e: at most 0.90 % better and 5 % worse",
                 "  it took 20 runs, 4000 steps, 60 s; the whole grid would take 120 runs, 24000 steps, 7 min",
             ]

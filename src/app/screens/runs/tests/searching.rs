@@ -16,7 +16,8 @@ fn report(is_over: bool) -> SearchReport {
         grid: cost(24),
     };
     let steps = if is_over { vec![SearchStep::Ended(verdict)] } else { Vec::new() };
-    let lines = ["search: max throughput among 2 cells", "round 2: dropped precision fp16: 12 % worse than precision fp32"];
+    let lines =
+        ["search: max throughput among 2 cells", "round 2: dropped precision fp16: 12 % worse than precision fp32"];
     let answer = ["answer: precision fp32: images_per_s 812 images/s", "  it is the only cell that is left"];
     let lines = lines.iter().chain(answer.iter().filter(|_| is_over)).map(|line| (*line).to_owned());
     SearchReport {
@@ -43,7 +44,7 @@ fn a_search_says_below_the_runs_why_each_cell_was_dropped_and_what_the_answer_is
         assert!(sees(&harness, text), "{text}");
     }
     assert!(!sees(&harness, "the search is not over"));
-    let runs = harness.get_by_label_contains("1 finished").rect();
+    let runs = harness.get_by_label("Only finished").rect();
     let search = harness.get_by_label_contains("Search of study").rect();
     assert!(runs.bottom() < search.top(), "the list keeps its place");
     assert!(sees(&with(vec![report(false)]), "the search is not over"));
