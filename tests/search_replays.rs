@@ -46,9 +46,8 @@ impl Grid {
     fn drawn(&self, repeats: usize, random: &mut ChaCha8Rng) -> Self {
         let sign = if self.is_max { 1.0 } else { -1.0 };
         let mut deviations = Vec::new();
-        for (cell, trials) in &self.cells {
+        for trials in self.cells.values() {
             let mean = trials.iter().map(|trial| self.value(trial).ln()).sum::<f64>() / trials.len() as f64;
-            let _ = cell;
             // A mean of few is nearer to them than the true one.
             let wider = (trials.len() as f64 / (trials.len() as f64 - 1.0)).sqrt();
             deviations.extend(trials.iter().map(|trial| wider * (self.value(trial).ln() - mean)));
@@ -138,7 +137,7 @@ fn replays(grid: &Grid) -> Outcome {
     outcome
 }
 
-/// The grids of an archive: the cells of each launch that have enough repeats.
+/// The grids of an archive: the cells of each workload that have enough repeats.
 fn grids(archive: &str, key: &str, is_max: bool, least: usize) -> Vec<Grid> {
     let folder = TempDir::new().unwrap();
     let session: PathBuf = folder.path().join("session");
@@ -149,22 +148,26 @@ fn grids(archive: &str, key: &str, is_max: bool, least: usize) -> Vec<Grid> {
     let reader = Reader::open(&session).unwrap();
     let goal = format!("{} {key}", if is_max { "max" } else { "min" });
     let headings = reader.headings().unwrap();
-    let mut by_plan: BTreeMap<String, BTreeMap<String, Vec<Trial>>> = BTreeMap::new();
+    let mut by_workload: BTreeMap<String, BTreeMap<String, Vec<Trial>>> = BTreeMap::new();
     for heading in headings {
         let record = reader.run(&heading.run).unwrap().unwrap();
         let text = format!("version = 1\nrepeats = 2\n[factors]\nbatch_size = [1, 2]\n[search]\ngoal = \"{goal}\"\n");
         let question = Question::of(&Plan::parse(&text, "grid").unwrap()).unwrap().unwrap();
         let Some(trial) = Trial::of(&record, &question).filter(|trial| trial.values.is_ok()) else { continue };
-        let plan = format!("{} {}", record.workload.key, record.launch);
-        by_plan.entry(plan).or_default().entry(record.cell.clone()).or_default().push(trial);
+        by_workload
+            .entry(record.workload.key.to_string())
+            .or_default()
+            .entry(record.cell.clone())
+            .or_default()
+            .push(trial);
     }
     let name = archive.rsplit('/').next().unwrap().trim_end_matches(".zip");
     let mut grids = Vec::new();
-    for (plan, mut cells) in by_plan {
+    for (workload, mut cells) in by_workload {
         cells.retain(|_, trials| trials.len() >= least);
         let key = key.to_owned();
         if cells.len() > 1 {
-            grids.push(Grid { name: format!("{name} {plan}"), cells, key, is_max });
+            grids.push(Grid { name: format!("{name}, {workload}"), cells, key, is_max });
         }
     }
     grids
@@ -182,4 +185,18 @@ fn check(grids: &[Grid]) {
 #[test]
 fn searches_on_recorded_grids_choose_a_cell_within_1_percent_of_the_best_at_half_of_the_steps() {
     check(&grids("assets/samples/one-h100.zip", "step_time_s", false, 6));
+    let own = "tests/records/2026-11-26-transposition.zip";
+    if Path::new(env!("CARGO_MANIFEST_DIR")).join(own).exists() {
+        check(&grids(own, "step_time_s", false, 6));
+    }
+}
+
+#[test]
+fn searches_on_grids_that_are_drawn_from_recorded_ones_do_so_too() {
+    let mut random = ChaCha8Rng::seed_from_u64(47);
+    for name in ["figure-2", "figure-10", "figure-13", "calls", "table-5"] {
+        let recorded = grids(&format!("tests/records/2026-11-25-h100-{name}.zip"), "step_time_s", false, 2);
+        let drawn: Vec<Grid> = recorded.iter().map(|grid| grid.drawn(12, &mut random)).collect();
+        check(&drawn);
+    }
 }
