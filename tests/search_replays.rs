@@ -185,10 +185,6 @@ fn check(grids: &[Grid]) {
 #[test]
 fn searches_on_recorded_grids_choose_a_cell_within_1_percent_of_the_best_at_half_of_the_steps() {
     check(&grids("assets/samples/one-h100.zip", "step_time_s", false, 6));
-    let own = "tests/records/2026-11-26-transposition.zip";
-    if Path::new(env!("CARGO_MANIFEST_DIR")).join(own).exists() {
-        check(&grids(own, "step_time_s", false, 6));
-    }
 }
 
 #[test]
