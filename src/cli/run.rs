@@ -256,7 +256,9 @@ fn follow(
     if !following.wait_for_others()? {
         return Ok(INTERRUPTED);
     }
-    say_results(outcomes.finished + added.kept, outcomes.unfinished, &site.name);
+    // All runs of a search were followed, those that were there before, too.
+    let kept = if added.search.is_some() { 0 } else { added.kept };
+    say_results(outcomes.finished + kept, outcomes.unfinished, &site.name);
     Ok(if outcomes.unfinished == 0 { OK } else { SOME_RUN_FAILED })
 }
 
