@@ -16,7 +16,7 @@
 //!
 //! The modules are listed in the order in which data flows. `tests/architecture.rs` enforces which module may use which.
 
-/// Summaries of runs and of cells: the registry of measures, medians with intervals, ratios, verdicts. Pure functions of records.
+/// Summaries of runs and of cells: the registry of measures, medians with intervals, ratios, verdicts, searches. Pure functions of records.
 pub mod analysis;
 /// The window.
 #[cfg(feature = "window")]
@@ -44,7 +44,7 @@ pub mod launch;
 /// The numbers, tables, figures, contradictions and claims of two papers, the plans that repeat their experiments, and comparisons of
 /// sessions with them.
 pub mod papers;
-/// What to run: workloads with their factors, levels, the plan file, designs, the matrix of cells, their order and cost, and formulas of
+/// What to run: workloads with their factors, levels, the plan file, designs, searches, the matrix of cells, their order and cost, and formulas of
 /// measures. Pure values.
 pub mod plan;
 /// The machine's processes as a tree. Finds the processes of a run, wherever they moved in the tree, and ends them.

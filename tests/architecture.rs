@@ -30,7 +30,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("figure", &["foreign", "plan", "analysis", "papers", "text_table"]),
     ("export", &["foreign", "plan", "protocol", "store", "analysis", "text_table"]),
     ("import", &["foreign", "plan", "protocol", "store", "analysis"]),
-    ("session", &["foreign", "plan", "protocol", "dataset", "program", "launch", "telemetry", "store", "trace"]),
+    (
+        "session",
+        &["foreign", "plan", "protocol", "dataset", "program", "launch", "telemetry", "store", "trace", "analysis"],
+    ),
     ("conduct", &["foreign", "plan", "processes", "launch", "session"]),
     ("remote", &["foreign", "plan", "protocol", "conduct", "session", "store", "telemetry"]),
     (

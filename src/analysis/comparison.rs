@@ -176,7 +176,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// A time in the largest unit that fits: `26 h`.
-fn long_time(time_s: f64) -> String {
+pub(super) fn long_time(time_s: f64) -> String {
     match time_s {
         172_800.0.. => format!("{:.0} days", time_s / 86_400.0),
         5_400.0.. => format!("{:.0} h", time_s / 3_600.0),

@@ -8,6 +8,7 @@ use super::material::Materials;
 use super::study::StudyArguments;
 use super::{OK, Outcome, TableFormat, print, say, session_folder, variant};
 use crate::figure;
+use crate::session::{SearchReport, open_reader, search_reports};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -28,6 +29,15 @@ pub(super) struct Arguments {
 /// Up to this many notes are printed, since a line that stands for them would be no shorter.
 const FOLDED: usize = 2;
 
+/// The answers of a session's searches, below its table.
+fn searches_text(searches: &[SearchReport]) -> String {
+    let of_search = |search: &SearchReport| {
+        let lines: Vec<String> = search.answer().into_iter().map(|line| format!("- {}", line.trim_start())).collect();
+        format!("\n\nSearch of {}: {}\n\n{}", search.name, search.question, lines.join("\n"))
+    };
+    searches.iter().map(of_search).collect()
+}
+
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let folders: Vec<PathBuf> = arguments.sessions.iter().map(session_folder).collect::<Result<_, _>>()?;
     let study = arguments.study.study(&folders)?;
@@ -43,6 +53,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         table.notes = std::mem::take(&mut table.lead);
         table.notes.push(format!("{more} more: --notes"));
     }
-    print(&figure::render(&table, arguments.format))?;
+    let mut text = figure::render(&table, arguments.format);
+    if arguments.format == TableFormat::Markdown {
+        text += &searches_text(&search_reports(&open_reader(&folder)?)?);
+    }
+    print(&text)?;
     Ok(OK)
 }

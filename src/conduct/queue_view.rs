@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::RunState;
-use crate::session::{Estimate, Measurement, Session};
+use crate::session::{Estimate, Measurement, SearchView, Session};
 
 /// One run of the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +46,8 @@ pub struct QueueView {
     pub importing: Vec<String>,
     /// The measurement of the machine that is waiting or running, or else the last one.
     pub measurement: Option<Measurement>,
+    /// The searches that this conductor goes on with, or has ended.
+    pub searches: Vec<SearchView>,
     /// Estimated time until the queue is empty, in seconds from `time_s`.
     pub remaining_s: f64,
     /// What this estimate is based on.
@@ -67,6 +69,7 @@ pub struct QueueChange {
     queued: usize,
     importing: Vec<String>,
     measurement: Option<Measurement>,
+    searches: Vec<SearchView>,
     remaining_s: f64,
     remaining_is: Estimate,
     time_s: f64,
@@ -92,6 +95,7 @@ impl QueueView {
             queued: progress.queued,
             importing: session.importing().map(str::to_owned).collect(),
             measurement: session.measurement().cloned(),
+            searches: session.searches().collect(),
             remaining_s,
             remaining_is,
             time_s,
@@ -143,8 +147,8 @@ impl QueueView {
     /// Whether both views show the same, apart from the time.
     pub(super) fn shows(&self, other: &Self) -> bool {
         let counts = |view: &Self| (view.paused, view.restored, view.ended, view.queued);
-        (&self.rows, counts(self), &self.asks, &self.importing, &self.measurement)
-            == (&other.rows, counts(other), &other.asks, &other.importing, &other.measurement)
+        (&self.rows, counts(self), &self.asks, &self.importing, &self.measurement, &self.searches)
+            == (&other.rows, counts(other), &other.asks, &other.importing, &other.measurement, &other.searches)
     }
 
     /// The change that turns an earlier view into this one.
@@ -162,6 +166,7 @@ impl QueueView {
             queued: self.queued,
             importing: self.importing.clone(),
             measurement: self.measurement.clone(),
+            searches: self.searches.clone(),
             remaining_s: self.remaining_s,
             remaining_is: self.remaining_is,
             time_s: self.time_s,
@@ -181,7 +186,7 @@ impl QueueView {
         }
         (self.paused, self.ended, self.queued) = (change.paused, change.ended, change.queued);
         (self.remaining_s, self.remaining_is, self.time_s) = (change.remaining_s, change.remaining_is, change.time_s);
-        self.asks = change.asks;
+        (self.asks, self.searches) = (change.asks, change.searches);
         (self.restored, self.importing, self.measurement) = (change.restored, change.importing, change.measurement);
     }
 }

@@ -9,7 +9,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::problem::PlanError;
 use super::{
-    AA_COPY, Checked, Command, Data, Design, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure,
+    AA_COPY, Checked, Command, Data, Design, Factor, Filter, Key, Level, Levels, Limits, Mode, PlannedMeasure, Search,
     StudyTable, Tracing, WorkloadSpec, read, write,
 };
 use crate::foreign;
@@ -87,6 +87,8 @@ pub struct Plan {
     pub aa: bool,
     /// The measures that check whether cells did the same work, if these are not accuracy and loss.
     pub checked: Vec<Checked>,
+    /// The question whose answer its cells race for: `[search]`. `None` runs all repeats of all cells.
+    pub search: Option<Search>,
     /// Measures of one's own: `[measures]`. A session that runs the plan offers them.
     pub measures: Vec<PlannedMeasure>,
     /// Studies of its results: one for each `[[study]]`. A session that runs the plan offers them.
@@ -121,6 +123,7 @@ impl Plan {
             constraints: Vec::new(),
             aa: false,
             checked: Vec::new(),
+            search: None,
             measures: Vec::new(),
             studies: Vec::new(),
         }

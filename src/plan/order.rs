@@ -60,6 +60,15 @@ pub fn order(plan: &Plan, cells: &[Cell]) -> Vec<PlannedRun> {
     runs
 }
 
+/// The random order of a number of things in one round: the same for each round and seed, whatever was drawn before.
+pub fn round_order(seed: u64, round: u32, count: usize) -> Vec<usize> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(u64::from(round));
+    let mut places: Vec<usize> = (0..count).collect();
+    shuffle(&mut places, &mut random);
+    places
+}
+
 /// Whether a cell and the next one differ only in their tracer.
 fn are_twins(one: &Cell, next: &Cell) -> bool {
     one.tracer < next.tracer && (&one.workload, &one.data, &one.levels) == (&next.workload, &next.data, &next.levels)

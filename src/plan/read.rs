@@ -15,7 +15,7 @@ use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion
 use super::workload::{command, usual_workload, workloads};
 use super::{
     Block, Capture, Checked, Constraint, Domain, Factor, GpuChoice, Key, Level, Limits, Margin, Mode, Order, Plan,
-    Tracer, Tracing, WorkloadSpec, design_text, own, study,
+    Tracer, Tracing, WorkloadSpec, design_text, own, search_text, study,
 };
 
 const TOP_KEYS: &[&str] = &[
@@ -36,6 +36,7 @@ const TOP_KEYS: &[&str] = &[
     "block",
     "constraint",
     "check",
+    "search",
     "measures",
     "study",
 ];
@@ -115,6 +116,7 @@ pub(super) fn plan(text: &str, origin: &str, more: &[Arc<WorkloadSpec>]) -> Resu
     only_whole_runs(&plan, &top, &mut problems);
     plan.constraints = constraints(&top, &plan, &mut problems);
     plan.checked = checked(&top, &mut problems);
+    search_text::read(&mut plan, &top, &mut problems);
     plan.measures = own::measures(&top, &mut problems);
     plan.studies = study::studies(&top, &mut problems);
     if let Some(reason) = plan.too_large() {

@@ -5,7 +5,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Tab
 use super::file::{ONE_ALLOCATION, PLAN_VERSION, is_default};
 use super::{
     Better, Block, Capture, Checked, Level, Limits, Margin, Mode, OwnMeasure, Plan, PlannedMeasure, StudyTable, Tracer,
-    Tracing, command, design_text,
+    Tracing, command, design_text, search_text,
 };
 
 /// TOML's integers cover only half of the range of seeds. Larger seeds are written as this number, which is not a seed, and replaced when
@@ -77,6 +77,9 @@ pub(super) fn plan(plan: &Plan, base: Option<(&str, &Plan)>) -> String {
     }
     if differs(|a, b| a.checked == b.checked) {
         checked(top, &plan.checked);
+    }
+    if differs(|a, b| a.search == b.search) {
+        search_text::write(top, plan.search.as_ref());
     }
     if differs(|a, b| a.measures == b.measures) {
         measures(top, &plan.measures);

@@ -182,6 +182,37 @@ fn earlier_plan(reader: &Reader, record: &RunRecord) -> Result<(String, Plan), S
     Ok((plan, read))
 }
 
+/// What a launch of a plan needs.
+pub(super) struct Prepared {
+    pub(super) matrix: Matrix,
+    /// For each cell of the matrix the job of a run, without its plan and repeat.
+    pub(super) jobs: Vec<QueuedJob>,
+    /// For each cell the repeats that the session has.
+    repeats: Vec<Vec<u32>>,
+    /// The runs that an earlier process left, by cell and repeat.
+    waiting: HashMap<(Identity, u32), String>,
+    pub(super) working_folder: Option<PathBuf>,
+}
+
+impl Prepared {
+    /// The first number of a repeat that no cell has.
+    pub(super) fn next_repeat(&self) -> u32 {
+        1 + self.repeats.iter().flatten().max().copied().unwrap_or(0)
+    }
+}
+
+impl QueuedJob {
+    /// The same run as a repeat of a plan's cell.
+    pub(super) fn of_repeat(mut self, plan: &str, repeat: u32, seed: u64) -> Self {
+        plan.clone_into(&mut self.origin.plan);
+        (self.origin.repeat, self.job.seed) = (repeat, seed);
+        if let Some(program) = &mut self.job.program {
+            program.repeat = repeat;
+        }
+        self
+    }
+}
+
 /// The folders of runs by their cell and repeat, which are part of their names.
 type RunFolders = HashMap<String, Vec<PathBuf>>;
 
@@ -200,13 +231,47 @@ impl Session {
         self.add_cells(plan, only_missing, |_| true)
     }
 
-    /// Like `add_plan`, but only for some of the plan's cells.
+    /// Like `add_plan`, but only for some of the plan's cells; a search chooses its cells itself.
     pub fn add_cells(
         &mut self,
         plan: &Plan,
         only_missing: bool,
         is_wanted: impl Fn(&Identity) -> bool,
     ) -> Result<Added, SessionError> {
+        if plan.search.is_some() {
+            return self.add_search(plan, only_missing);
+        }
+        let Prepared { matrix, jobs, repeats, waiting, working_folder } = self.prepared(plan)?;
+        let decided = self.record_plan(plan, working_folder.as_deref())?;
+        let (mut queued_runs, mut kept) = (Vec::new(), 0);
+        for planned in order(plan, &matrix.cells) {
+            let (cell, made) = (&matrix.cells[planned.cell], &repeats[planned.cell]);
+            if !is_wanted(&cell.identity) {
+                continue;
+            }
+            let repeat = if only_missing {
+                if made.contains(&planned.repeat) {
+                    kept += 1;
+                    // This launch names the run, so it may start.
+                    if let Some(run) = waiting.get(&(cell.identity, planned.repeat)) {
+                        self.queue.release(run)?;
+                    }
+                    continue;
+                }
+                planned.repeat
+            } else {
+                planned.repeat + made.iter().max().copied().unwrap_or(0)
+            };
+            // All cells of a repeat start from the same weights and see the data in the same order.
+            let seed = plan.seed.wrapping_add(u64::from(repeat) - 1);
+            queued_runs.push(jobs[planned.cell].clone().of_repeat(&decided, repeat, seed));
+        }
+        let runs = self.queue_jobs(queued_runs, &self.folders_there())?;
+        Ok(Added { runs, kept, invalid: matrix.invalid, search: None })
+    }
+
+    /// Checks everything that a launch of a plan needs, and prepares a job for each of its cells. Nothing is recorded.
+    pub(super) fn prepared(&self, plan: &Plan) -> Result<Prepared, SessionError> {
         let Where { site, node } = Where::of(plan, &self.node)?;
         let matrix = runnable(plan, &node)?;
         let folders = matrix.cells.iter().map(|cell| data_folder(&cell.data));
@@ -231,53 +296,31 @@ impl Session {
                 self.check_taken(site, job)?;
             }
         }
-        let decided = self.record_plan(plan, working_folder.as_deref())?;
-        let folders_there = self.folders_there();
-        let (mut queued_runs, mut kept) = (Vec::new(), 0);
-        for planned in order(plan, &matrix.cells) {
-            let cell = &matrix.cells[planned.cell];
-            if !is_wanted(&cell.identity) {
-                continue;
-            }
-            let earlier_s = earlier.get(&cell.identity).and_then(|before| before.last_s);
-            let (id, there) = match earlier.get(&cell.identity) {
-                Some(there) => (there.cell.clone(), there.repeats.as_slice()),
-                None if ids.contains(cell.id.as_str()) => (cell.identity.digits(8), &[][..]),
-                None => (cell.id.clone(), &[][..]),
+        let (mut jobs, mut repeats) = (Vec::new(), Vec::new());
+        for ((cell, folder), place) in matrix.cells.iter().zip(folders).zip(places) {
+            let before = earlier.get(&cell.identity);
+            let id = match before {
+                Some(before) => before.cell.clone(),
+                None if ids.contains(cell.id.as_str()) => cell.identity.digits(8),
+                None => cell.id.clone(),
             };
-            let repeat = if only_missing {
-                if there.contains(&planned.repeat) {
-                    kept += 1;
-                    // This launch names the run, so it may start.
-                    if let Some(run) = waiting.get(&(cell.identity, planned.repeat)) {
-                        self.queue.release(run)?;
-                    }
-                    continue;
-                }
-                planned.repeat
-            } else {
-                planned.repeat + there.iter().max().copied().unwrap_or(0)
-            };
+            let origin = Origin { plan: String::new(), cell: id, repeat: 1 };
             let spec = plan.spec_of(&cell.workload);
-            // All cells of a repeat start from the same weights and see the data in the same order.
-            let seed = plan.seed.wrapping_add(u64::from(repeat) - 1);
-            let origin = Origin { plan: decided.clone(), cell: id, repeat };
-            let in_folders = (folders[planned.cell].clone(), working_folder.clone());
-            let queued = queued_job(plan, spec, cell, origin, seed, in_folders, places[planned.cell].clone());
-            let mut queued = queued.at(site.as_ref());
+            let in_folders = (folder, working_folder.clone());
+            let mut queued = queued_job(plan, spec, cell, origin, plan.seed, in_folders, place).at(site.as_ref());
             queued.job.allocation = size;
             if queued.estimate_s <= 0.0 {
                 // The duration of a program is known only from its earlier runs.
-                queued.estimate_s = earlier_s.unwrap_or(0.0);
+                queued.estimate_s = before.and_then(|before| before.last_s).unwrap_or(0.0);
             }
-            queued_runs.push(queued);
+            jobs.push(queued);
+            repeats.push(before.map_or_else(Vec::new, |before| before.repeats.clone()));
         }
-        let runs = self.queue_jobs(queued_runs, &folders_there)?;
-        Ok(Added { runs, kept, invalid: matrix.invalid })
+        Ok(Prepared { matrix, jobs, repeats, waiting, working_folder })
     }
 
     /// Records a plan with its workloads and studies; returns its id within the session.
-    fn record_plan(&mut self, plan: &Plan, working_folder: Option<&Path>) -> Result<String, SessionError> {
+    pub(super) fn record_plan(&mut self, plan: &Plan, working_folder: Option<&Path>) -> Result<String, SessionError> {
         let id = format!("p{}", self.next_plan);
         self.next_plan += 1;
         let brought = plan.brought_workloads().into_iter();
@@ -334,7 +377,9 @@ impl Session {
             return Err(self.not_allowed());
         }
         let folders = self.folders_there();
-        self.queue_jobs(vec![queued], &folders).map(|_| ())
+        self.queue_jobs(vec![queued], &folders)?;
+        self.go_on_with_search_of(run);
+        Ok(())
     }
 
     /// Puts a run that was cancelled while it waited back into its place in the queue; it is the same run.
@@ -353,6 +398,7 @@ impl Session {
             return self.push_job(run.to_owned(), queued);
         }
         self.queue.revive(run)?;
+        self.go_on_with_search_of(run);
         self.store.decide(run_queued(run, &queued))?;
         self.progress.queued(&queued.origin.cell, queued.estimate_s);
         Ok(())
@@ -384,7 +430,7 @@ impl Session {
     }
 
     /// The job of a recorded run of a plan.
-    fn job_of(&self, record: RunRecord, plan: String, plan_file: &Plan) -> Result<QueuedJob, SessionError> {
+    pub(super) fn job_of(&self, record: RunRecord, plan: String, plan_file: &Plan) -> Result<QueuedJob, SessionError> {
         let run = record.run.as_str();
         let unrunnable = |reason| SessionError::EarlierCell { run: run.to_owned(), reason };
         let spec = &*record.workload;

@@ -3,6 +3,7 @@
 
 mod finished;
 mod rates;
+mod searching;
 
 use std::fs;
 use std::process::Command;

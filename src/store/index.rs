@@ -10,7 +10,7 @@ use super::journal::{Decision, JournalLine};
 use super::record::tracer_number;
 use super::telemetry::TelemetryFold;
 use super::{LogSum, StepRecord};
-use crate::plan::{OwnMeasure, RunState};
+use crate::plan::{OwnMeasure, RunState, SearchStep};
 use crate::protocol::{Event, EventLine, Phase};
 
 /// Maximum number of blocks of steps in memory.
@@ -83,6 +83,7 @@ impl Index {
                     workloads = excluded.workloads",
                 params![plan, name, toml, json(workloads)?],
             ),
+            Decision::Searched { plan, step } => self.search_step(plan, step),
             Decision::RunQueued { run, plan, cell, workload, levels, data, repeat, seed, tracer, mode } => self.execute(
                 "INSERT INTO run (run, plan, cell, workload, levels, data, repeat, seed, queued_time_s, state, traced, mode)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
@@ -150,6 +151,10 @@ impl Index {
             // Notes are read from the journal instead.
             Decision::Noted { .. } => Ok(()),
         }
+    }
+
+    fn search_step(&self, plan: &str, step: &SearchStep) -> Result<()> {
+        self.execute("INSERT OR IGNORE INTO search (plan, step) VALUES (?1, ?2)", params![plan, json(step)?])
     }
 
     fn own_measure(&self, measure: &OwnMeasure) -> Result<()> {

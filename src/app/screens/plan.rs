@@ -14,6 +14,7 @@ mod launch;
 mod list;
 mod matrix;
 mod outlook;
+mod search;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use document::Document;
 use files::{Purpose, Question, Saved};
 use launch::Launch;
 use outlook::{Kept, Outlook};
+use search::SearchTexts;
 use start::STARTING_PLANS;
 
 /// Width of the cards' scroll bar.
@@ -92,6 +94,8 @@ pub enum PlanCommand {
     Texts(Box<CommandTexts>),
     /// Set the texts of the plan's constraints: the excluded cells, and the reasons.
     Constraints(Vec<(String, String)>),
+    /// Set the texts of the plan's search.
+    Search(SearchTexts),
     /// Run the first cell for some seconds and show the readings that are found.
     TryOnce,
     /// End the trial.
@@ -150,6 +154,8 @@ pub struct PlanScreen {
     program: command::Form,
     /// The constraints as typed texts.
     constraints: Option<constraints::Typed>,
+    /// The search as typed texts.
+    search: Option<search::Typed>,
     /// The plan that would replace this one, while the user is asked about the loss of typed text.
     replacing: Option<(Plan, Option<PathBuf>)>,
 }
@@ -174,6 +180,7 @@ impl Default for PlanScreen {
             awaits_plan: false,
             program: command::Form::default(),
             constraints: None,
+            search: None,
             replacing: None,
         }
     }
@@ -228,7 +235,7 @@ impl PlanScreen {
     pub fn form_error(&self) -> Option<String> {
         let of_program =
             self.program.error(self.document.plan()).map(|error| format!("The program is not complete: {error}"));
-        of_program.or_else(|| self.constraint_error())
+        of_program.or_else(|| self.constraint_error()).or_else(|| self.search_error())
     }
 
     /// The edited plan, with the chosen block as its first.
@@ -288,6 +295,7 @@ impl Executes for PlanScreen {
             PlanCommand::RemoveBlock => self.document.remove_block(),
             PlanCommand::Edit(plan, kind) => self.document.edit_shown(&plan, kind),
             PlanCommand::Texts(texts) => self.type_texts(*texts),
+            PlanCommand::Search(texts) => self.search = Some(search::Typed::new(texts, self.document.plan())),
             PlanCommand::Constraints(texts) => {
                 self.constraints = Some(constraints::Typed::new(texts, self.document.plan()));
             }
@@ -304,6 +312,9 @@ impl Executes for PlanScreen {
             PlanCommand::Launch => self.launch_plan(desk),
         }
         // Another factor may have made the texts valid.
+        if let Some(typed) = &mut self.search {
+            typed.settle(&mut self.document);
+        }
         if let Some(typed) = &mut self.constraints {
             typed.settle(&mut self.document);
         }

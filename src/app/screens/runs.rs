@@ -5,6 +5,7 @@ mod header;
 mod list;
 mod orders;
 mod page;
+mod searches;
 mod summary;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -392,6 +393,7 @@ fn runs_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>) {
         empty_ui(ui, view, commands);
         return;
     }
+    searches::searches_ui(ui, view);
     if let Some(row) = view.selected_row() {
         let width = ui.available_width();
         let frame = Frame::new().inner_margin(eframe::egui::Margin { left: 12, ..Default::default() });

@@ -183,6 +183,7 @@ impl Pseudonyms {
             | Decision::StudyDeleted { .. }
             | Decision::MeasureSaved { .. }
             | Decision::MeasureDeleted { .. }
+            | Decision::Searched { .. }
             | Decision::Noted { .. } => Some(Vec::new()),
             Decision::PlanAdded { name, toml, workloads, .. } => {
                 let specs = std::mem::take(workloads).into_iter().filter_map(|spec| serde_json::from_value(spec).ok());
@@ -203,14 +204,14 @@ impl Pseudonyms {
         }
     }
 
-    /// The text of a plan without its studies, measures and constraints; empty if it is not a plan.
+    /// The text of a plan without its studies, measures, search and constraints; empty if it is not a plan.
     fn plan_text(&mut self, text: &str, name: &str) -> String {
         if Plan::parse_with(text, name, &self.brought).is_err() {
             return String::new();
         }
         let Ok(Tree::Object(mut fields)) = toml::from_str(text) else { return String::new() };
         // They contain names which are replaced here.
-        fields.retain(|(key, _)| !["study", "constraint", "measures"].contains(&key.as_str()));
+        fields.retain(|(key, _)| !["study", "constraint", "measures", "search"].contains(&key.as_str()));
         toml::to_string(&self.plan_value(Tree::Object(fields))).unwrap_or_default()
     }
 

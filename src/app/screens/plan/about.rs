@@ -8,6 +8,7 @@ use eframe::egui::{
 
 use super::PlanCommand;
 use super::design::design_ui;
+use super::search::search_ui;
 use crate::analysis::{SpreadSeen, repeats_remark};
 use crate::app::command::{Command, edit};
 use crate::app::deliberate;
@@ -57,6 +58,7 @@ pub(super) fn about_ui(ui: &mut Ui, view: View<'_>, commands: &mut Vec<Command>)
         data_ui(ui, view, commands);
         where_ui(ui, view, commands);
         design_ui(ui, view, commands);
+        search_ui(ui, view, commands);
         CollapsingHeader::new("Details")
             .id_salt("plan details")
             .show(ui, |ui| details_ui(ui, plan, view.node.as_deref(), commands));

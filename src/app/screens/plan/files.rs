@@ -7,7 +7,7 @@ use eframe::egui::Context;
 use poll_promise::Promise;
 
 use super::PlanScreen;
-use crate::analysis::check_measures;
+use crate::analysis::{check_measures, check_search};
 use crate::app::task::on_thread;
 use crate::figure::check_studies;
 use crate::foreign;
@@ -137,6 +137,7 @@ pub(super) fn read(path: PathBuf, context: &Context) -> Promise<Result<(Plan, Pa
     let read = |path: &Path| {
         let plan = Plan::read(path)?;
         check_measures(&plan, &path.display().to_string())?;
+        check_search(&plan, &path.display().to_string())?;
         check_studies(&plan, &path.display().to_string())?;
         Ok::<_, PlanError>(plan)
     };

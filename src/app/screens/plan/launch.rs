@@ -89,8 +89,12 @@ impl<'a> View<'a> {
             return Some(format!("Runs need the worker: {reason}"));
         }
         let outlook = self.outlook()?;
+        if let Some(trouble) = &outlook.search_trouble {
+            return Some(trouble.clone());
+        }
         if outlook.runs > 0 {
-            let is_all_there = self.own.only_missing && self.own.kept_runs() >= outlook.runs;
+            let is_all_there =
+                self.own.plan().search.is_none() && self.own.only_missing && self.own.kept_runs() >= outlook.runs;
             return is_all_there.then(|| {
                 "Nothing is missing: the session holds all of these runs. Untick \"keep finished repeats\" to run them again."
                     .to_owned()

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::analysis::Question;
 use crate::dataset;
 use crate::plan::{
     Cell, Data, DataSetRule, Factor, Identity, Key, Level, Levels, Matrix, Node, Plan, Remark, Resolved, Tracer, check,
-    design_trouble, expand, missing_program, remarks, resolved,
+    design_trouble, expand, missing_program, remarks, resolved, search_conflicts,
 };
 
 use super::edit::offered;
@@ -44,6 +45,8 @@ pub(super) struct Outlook {
     pub(super) resolved: Option<Resolved>,
     /// Why the design of some block cannot be made.
     pub(super) design_trouble: Option<String>,
+    /// Why the plan's search cannot be answered.
+    pub(super) search_trouble: Option<String>,
     /// Folder of the plan's data set, or how to get it; `None` for a data set that needs no fetching.
     pub(super) data: Option<Result<String, String>>,
 }
@@ -91,6 +94,7 @@ impl Outlook {
             remarks: remarks(&plan, &matrix, machine),
             resolved: resolved(&plan, &shown.first, &matrix),
             design_trouble: design_trouble(&plan),
+            search_trouble: search_trouble(&plan, &matrix),
             matrix,
             plan,
             shown,
@@ -111,6 +115,17 @@ impl Outlook {
     /// Why a data set cannot be used.
     pub(super) fn data_refusal(&self, set: &str) -> Option<&str> {
         self.data_refusals.get(set).map(String::as_str)
+    }
+}
+
+/// Why the search of a plan cannot be answered; `None` if it can, and for a plan without one.
+fn search_trouble(plan: &Plan, matrix: &Matrix) -> Option<String> {
+    if let Some((_, message)) = search_conflicts(plan).into_iter().next() {
+        return Some(message);
+    }
+    match Question::of(plan) {
+        Ok(question) => question?.refuses(matrix.cells.len()).filter(|_| !matrix.cells.is_empty()),
+        Err(wrong) => Some(wrong.join("; ")),
     }
 }
 

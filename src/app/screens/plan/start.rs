@@ -43,6 +43,7 @@ pub(in crate::app) const STARTING_PLANS: &[StartingPlan] = starting_plans![
     "llm-techniques",
     "llm-data-sets",
     "llm-pin-memory",
+    "llm-search",
 ];
 
 /// The starting plan with this name.

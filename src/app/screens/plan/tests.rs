@@ -6,6 +6,7 @@ mod command;
 mod constraints;
 mod design;
 mod files;
+mod search;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Tests of the Runs screen, the session menu and closing, by accessible names.
 
 mod changing;
+mod searching;
 
 use std::path::PathBuf;
 use std::sync::Arc;

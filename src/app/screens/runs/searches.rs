@@ -1,0 +1,36 @@
+//! The searches of the session below the list: what is asked, why each cell was dropped, and the answer with its cost.
+
+use eframe::egui::{Frame, Label, Margin, Panel, RichText, ScrollArea, Ui};
+
+use super::View;
+use crate::app::theme::SMALL;
+use crate::app::widgets::{muted, strong};
+
+/// Height of the searches on screen.
+const HEIGHT: f32 = 150.0;
+/// The sign in front of lines of an answer.
+const ANSWER: &str = "answer: ";
+
+/// Draws the searches; nothing for a session without one.
+pub(super) fn searches_ui(ui: &mut Ui, view: View<'_>) {
+    if view.records.searches.is_empty() {
+        return;
+    }
+    let frame = Frame::new().inner_margin(Margin { top: 8, ..Margin::ZERO });
+    Panel::bottom("searches").frame(frame).resizable(true).default_size(HEIGHT).size_range(60.0..=400.0).show(
+        ui,
+        |ui| {
+            ui.take_available_width();
+            ScrollArea::vertical().id_salt("searches").auto_shrink(false).stick_to_bottom(true).show(ui, |ui| {
+                for search in view.records.searches.iter() {
+                    ui.label(strong(format!("Search of {}: {}", search.name, search.question)));
+                    for line in search.in_lines() {
+                        let is_answer = line.starts_with(ANSWER) || line.starts_with("  ");
+                        let text = if is_answer { RichText::new(line) } else { muted(ui, line) };
+                        ui.add(Label::new(text.size(SMALL)).wrap().selectable(true));
+                    }
+                }
+            });
+        },
+    );
+}

@@ -1,0 +1,102 @@
+//! The searches of a session as its records tell them.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::searching::cell_name;
+use crate::analysis::step_lines;
+use crate::plan::{Plan, Search, SearchStep, SearchVerdict};
+use crate::store::{Reader, StoreError};
+
+/// What is said of a search without an answer.
+const UNFINISHED: &str = "the search is not over: `multicard run PLAN --session DIR --resume` goes on with it";
+
+/// A search of a session.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SearchReport {
+    /// The id of its plan in the session.
+    pub plan: String,
+    /// The plan's name.
+    pub name: String,
+    /// The question in words.
+    pub question: String,
+    /// What happened, in lines; empty if the plan cannot be read.
+    pub lines: Vec<String>,
+    /// Its steps.
+    pub steps: Vec<SearchStep>,
+    /// The names of its candidates by their ids.
+    pub cells: HashMap<String, String>,
+}
+
+impl SearchReport {
+    /// Its answer, once it is over.
+    pub fn verdict(&self) -> Option<&SearchVerdict> {
+        self.steps.iter().find_map(|step| match step {
+            SearchStep::Ended(verdict) => Some(verdict),
+            _ => None,
+        })
+    }
+
+    /// The answer with its grounds and its cost, or that there is none yet; then the order in which the other cells went.
+    pub fn answer(&self) -> Vec<String> {
+        let begin = self.lines.iter().position(|line| line.starts_with("answer: "));
+        let mut lines = match begin {
+            Some(begin) => self.lines[begin..].to_vec(),
+            None => vec![UNFINISHED.to_owned()],
+        };
+        let went: Vec<String> =
+            self.went().into_iter().map(|(round, name)| format!("{name} (round {round})")).collect();
+        if !went.is_empty() {
+            lines.push(format!("cells went in this order: {}", went.join("; ")));
+        }
+        lines
+    }
+
+    /// The cells that went, in order: the round, from 1, and the name.
+    fn went(&self) -> Vec<(u32, String)> {
+        let name = |cell: &String| self.cells.get(cell).unwrap_or(cell).clone();
+        let of_step = |step: &SearchStep| match step {
+            SearchStep::Round { round, dropped, .. } => {
+                dropped.iter().map(|dropped| (*round, name(&dropped.cell))).collect()
+            }
+            _ => Vec::new(),
+        };
+        self.steps.iter().flat_map(of_step).collect()
+    }
+
+    /// All that happened: the question, why each cell went, and the answer.
+    pub fn in_lines(&self) -> Vec<String> {
+        let unfinished = self.verdict().is_none().then(|| UNFINISHED.to_owned());
+        self.lines.iter().cloned().chain(unfinished).collect()
+    }
+}
+
+/// The searches of a session in the order in which they began.
+///
+/// # Errors
+/// The index cannot be read.
+pub fn search_reports(reader: &Reader) -> Result<Vec<SearchReport>, StoreError> {
+    let searches = reader.searches()?;
+    if searches.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (plans, headings) = (reader.plans()?, reader.headings()?);
+    let mut reports = Vec::new();
+    for (id, steps) in searches {
+        let Some((_, name, text)) = plans.iter().find(|(known, _, _)| *known == id) else { continue };
+        let read = Plan::parse_with(text, name, &reader.brought_workloads(&id)?).ok();
+        let search: Option<Search> = read.as_ref().and_then(|plan| plan.search.clone());
+        let of_search = headings.iter().filter(|record| record.launch == id);
+        let named =
+            |plan: &Plan| of_search.map(|record| (record.cell.clone(), cell_name(plan, &record.levels))).collect();
+        let cells: HashMap<String, String> = read.as_ref().map(named).unwrap_or_default();
+        let of_cell =
+            |cell: &str| cells.get(cell).filter(|name| !name.is_empty()).map_or(cell.to_owned(), Clone::clone);
+        let in_words = |search: &Search| steps.iter().flat_map(|step| step_lines(step, search, &of_cell)).collect();
+        let lines = search.as_ref().map(in_words).unwrap_or_default();
+        let question = search.map_or_else(String::new, |search| search.question());
+        reports.push(SearchReport { plan: id, name: name.clone(), question, lines, steps, cells });
+    }
+    Ok(reports)
+}

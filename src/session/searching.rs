@@ -1,0 +1,331 @@
+//! Searches of a session: after each round, the next one is queued.
+//!
+//! What is queued follows from the plan, the recorded steps and the ended runs; see [`Race`]. A run that the user cancelled is missing in its
+//! round, so that its search rests until the plan is launched again with `only_missing`.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Added, QueuedJob, Session, SessionError};
+use crate::analysis::{Next, Question, Race, Trial, step_lines};
+use crate::plan::{Levels, Plan, Search, SearchStep};
+use crate::store::{Decision, Reader, RunRecord};
+
+/// A search that this process goes on with.
+pub(super) struct Searching {
+    /// The id of its plan in the session.
+    plan: String,
+    search: Search,
+    question: Question,
+    seed: u64,
+    steps: Vec<SearchStep>,
+    trials: Vec<Trial>,
+    /// For each candidate a run that can be made again.
+    templates: HashMap<String, QueuedJob>,
+    /// The candidates' names by their ids.
+    names: HashMap<String, String>,
+    /// All its runs in the order in which they were queued.
+    runs: Vec<String>,
+    /// The cells and repeats of these runs.
+    known: HashSet<(String, u32)>,
+    /// Runs that ended and were not read yet.
+    unread: Vec<String>,
+    /// Whether its runs wait for an order to resume the queue.
+    is_held: bool,
+    /// Whether the user stopped it.
+    is_stopped: bool,
+}
+
+/// A search as a session's owner sees it.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct SearchView {
+    /// The id of its plan in the session.
+    pub plan: String,
+    /// What happened so far, in lines.
+    pub lines: Vec<String>,
+    /// Its runs in the order in which they were queued.
+    pub runs: Vec<String>,
+    /// Whether runs have ended from which nothing was concluded yet.
+    pub is_deciding: bool,
+}
+
+/// The levels of a cell in which the cells of a plan may differ: `batch_size 32, precision bf16`.
+pub(super) fn cell_name(plan: &Plan, levels: &Levels) -> String {
+    let named = plan.varied().into_iter().filter_map(|key| Some(format!("{key} {}", levels.get(key)?)));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+impl Searching {
+    fn name(&self, cell: &str) -> String {
+        self.names.get(cell).filter(|name| !name.is_empty()).cloned().unwrap_or_else(|| cell.to_owned())
+    }
+
+    fn view(&self, is_deciding: bool) -> SearchView {
+        let lines = self.steps.iter().flat_map(|step| step_lines(step, &self.search, &|cell| self.name(cell)));
+        let is_deciding = is_deciding && !self.is_stopped && !self.is_held;
+        SearchView { plan: self.plan.clone(), lines: lines.collect(), runs: self.runs.clone(), is_deciding }
+    }
+
+    /// Takes over what the session's records say of its runs.
+    fn read(&mut self, reader: &Reader, headings: &[RunRecord]) -> Result<(), SessionError> {
+        let plan = self.plan.clone();
+        for record in headings.iter().filter(|record| record.launch == plan) {
+            self.runs.push(record.run.clone());
+            self.known.insert((record.cell.clone(), record.repeat));
+            if record.state.is_final() {
+                self.read_run(reader, &record.run)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_run(&mut self, reader: &Reader, run: &str) -> Result<(), SessionError> {
+        let record = reader.run(run)?;
+        self.trials.extend(record.and_then(|record| Trial::of(&record, &self.question)));
+        Ok(())
+    }
+}
+
+/// The question of a plan, or what is wrong with it.
+fn question_of(plan: &Plan) -> Result<Question, SessionError> {
+    let question = Question::of(plan).map_err(|wrong| SessionError::Search(wrong.join("; ")))?;
+    question.ok_or_else(|| SessionError::Search("the plan has no [search]".to_owned()))
+}
+
+impl Session {
+    /// Begins the search of a plan with a run of each cell. With `only_missing`, a search of the same plan goes on where it stopped.
+    pub(super) fn add_search(&mut self, plan: &Plan, only_missing: bool) -> Result<Added, SessionError> {
+        let question = question_of(plan)?;
+        let prepared = self.prepared(plan)?;
+        if let Some(reason) = question.refuses(prepared.matrix.cells.len()) {
+            return Err(SessionError::Search(reason));
+        }
+        let search = plan.search.clone().ok_or_else(|| SessionError::Search("the plan has no [search]".to_owned()))?;
+        let earlier = if only_missing { self.earlier_search(plan)? } else { None };
+        let (id, steps, is_new) = match earlier {
+            Some((id, steps)) => (id, steps, false),
+            None => {
+                let id = self.record_plan(plan, prepared.working_folder.as_deref())?;
+                let candidates: Vec<String> = prepared.jobs.iter().map(|job| job.origin.cell.clone()).collect();
+                let step = Race::begin(candidates, prepared.next_repeat());
+                self.store.decide(Decision::Searched { plan: id.clone(), step: step.clone() })?;
+                (id, vec![step], true)
+            }
+        };
+        self.searches.retain(|known| known.plan != id);
+        let names = prepared.jobs.iter().map(|job| (job.origin.cell.clone(), cell_name(plan, &job.job.levels)));
+        let mut searching = Searching {
+            plan: id,
+            search,
+            question,
+            seed: plan.seed,
+            steps,
+            trials: Vec::new(),
+            names: names.collect(),
+            templates: prepared.jobs.into_iter().map(|job| (job.origin.cell.clone(), job)).collect(),
+            runs: Vec::new(),
+            known: HashSet::new(),
+            unread: Vec::new(),
+            is_held: false,
+            is_stopped: false,
+        };
+        let mut kept = 0;
+        if !is_new {
+            self.store.flush()?;
+            let reader = self.store.reader()?;
+            searching.read(&reader, &reader.headings()?)?;
+            kept = searching.trials.len();
+            // This launch names its runs, so they may start.
+            let held: Vec<String> = self
+                .queue
+                .held()
+                .filter(|run| searching.runs.iter().any(|own| own == run))
+                .map(str::to_owned)
+                .collect();
+            held.iter().try_for_each(|run| self.queue.release(run))?;
+            // What was cancelled or never started is made again.
+            let is_open = |run: &str| self.queue.state(run).is_some_and(|state| !state.is_final());
+            let open = self.jobs.iter().filter(|(run, job)| job.origin.plan == searching.plan && is_open(run));
+            searching.known = open.map(|(_, job)| (job.origin.cell.clone(), job.origin.repeat)).collect();
+        }
+        let (id, before) = (searching.plan.clone(), searching.runs.len());
+        self.searches.push(searching);
+        self.advance_search(self.searches.len() - 1)?;
+        let runs = self.searches.last().map_or_else(Vec::new, |search| search.runs[before..].to_vec());
+        Ok(Added { runs, kept, invalid: prepared.matrix.invalid, search: Some(id) })
+    }
+
+    /// The last search of the same plan, with its steps.
+    fn earlier_search(&self, plan: &Plan) -> Result<Option<(String, Vec<SearchStep>)>, SessionError> {
+        self.store.flush()?;
+        let reader = self.store.reader()?;
+        let text = plan.to_toml();
+        let plans = reader.plans()?;
+        let is_same =
+            |id: &str| plans.iter().any(|(known, name, toml)| known == id && (name, toml) == (&plan.name, &text));
+        Ok(reader.searches()?.into_iter().rev().find(|(id, _)| is_same(id)))
+    }
+
+    /// Takes over the searches of an earlier process that had not ended. Their next runs wait like those that it left.
+    pub(super) fn take_up_searches(&mut self) -> Result<(), SessionError> {
+        let reader = self.store.reader()?;
+        let headings = reader.headings()?;
+        for (id, steps) in reader.searches()? {
+            let is_over = steps.iter().any(|step| matches!(step, SearchStep::Ended(_)));
+            let mut own = headings.iter().filter(|record| record.launch == id);
+            // Whatever came with an archive starts only when an order names it.
+            if is_over || own.any(|record| self.is_from_archive(&record.run)) {
+                continue;
+            }
+            // A search that cannot go on here rests; a launch of its plan says why.
+            let Ok(Some(searching)) = self.restored_search(&reader, &headings, id, steps) else { continue };
+            self.searches.push(searching);
+            self.is_search_due = true;
+        }
+        Ok(())
+    }
+
+    fn restored_search(
+        &self,
+        reader: &Reader,
+        headings: &[RunRecord],
+        id: String,
+        steps: Vec<SearchStep>,
+    ) -> Result<Option<Searching>, SessionError> {
+        let Some((_, name, text)) = reader.plans()?.into_iter().find(|(known, _, _)| *known == id) else {
+            return Ok(None);
+        };
+        let plan = Plan::parse_with(&text, &name, &reader.brought_workloads(&id)?);
+        let Ok(Plan { search: Some(search), .. }) = &plan else { return Ok(None) };
+        let plan = plan.as_ref().map_err(|error| SessionError::Search(error.to_string()))?;
+        let mut searching = Searching {
+            plan: id.clone(),
+            search: search.clone(),
+            question: question_of(plan)?,
+            seed: plan.seed,
+            steps,
+            trials: Vec::new(),
+            templates: HashMap::new(),
+            names: HashMap::new(),
+            runs: Vec::new(),
+            known: HashSet::new(),
+            unread: Vec::new(),
+            is_held: true,
+            is_stopped: false,
+        };
+        for record in headings.iter().filter(|record| record.launch == id) {
+            if !searching.templates.contains_key(&record.cell) {
+                searching.names.insert(record.cell.clone(), cell_name(plan, &record.levels));
+                searching.templates.insert(record.cell.clone(), self.job_of(record.clone(), id.clone(), plan)?);
+            }
+        }
+        searching.read(reader, headings)?;
+        Ok(Some(searching))
+    }
+
+    /// Notes that a run has ended, from which its search may conclude something.
+    pub(super) fn note_for_search(&mut self, run: &str) {
+        let Some(origin) = self.jobs.get(run).map(|queued| &queued.origin) else { return };
+        if let Some(search) = self.searches.iter_mut().find(|search| search.plan == origin.plan) {
+            search.unread.push(run.to_owned());
+            // A run that was made again by hand.
+            if !search.runs.iter().any(|known| known == run) {
+                search.runs.push(run.to_owned());
+            }
+            self.is_search_due = true;
+        }
+    }
+
+    /// Stops a search: it queues no further runs until its plan is launched again.
+    pub fn stop_search(&mut self, plan: &str) {
+        self.searches.iter_mut().filter(|search| search.plan == plan).for_each(|search| search.is_stopped = true);
+    }
+
+    /// Stops all searches.
+    pub(super) fn stop_searches(&mut self) {
+        self.searches.iter_mut().for_each(|search| search.is_stopped = true);
+    }
+
+    /// Stops the search that a run belongs to.
+    pub(super) fn stop_search_of(&mut self, run: &str) {
+        if let Some(plan) = self.jobs.get(run).map(|queued| queued.origin.plan.clone()) {
+            self.stop_search(&plan);
+        }
+    }
+
+    /// Lets the search go on that a run belongs to, because the user made that run again.
+    pub(super) fn go_on_with_search_of(&mut self, run: &str) {
+        let plan = self.jobs.get(run).map(|queued| queued.origin.plan.clone());
+        self.searches
+            .iter_mut()
+            .filter(|search| Some(&search.plan) == plan.as_ref())
+            .for_each(|search| search.is_stopped = false);
+    }
+
+    /// Lets the searches go on that an earlier process left.
+    pub(super) fn go_on_searching(&mut self) {
+        self.searches.iter_mut().for_each(|search| search.is_held = false);
+    }
+
+    /// Draws the conclusions from runs that have ended: records them, and queues the next round.
+    pub(super) fn advance_searches(&mut self) -> Result<(), SessionError> {
+        if !self.is_search_due {
+            return Ok(());
+        }
+        (0..self.searches.len()).try_for_each(|place| self.advance_search(place))?;
+        self.is_search_due = false;
+        Ok(())
+    }
+
+    fn advance_search(&mut self, place: usize) -> Result<(), SessionError> {
+        if !self.searches[place].unread.is_empty() {
+            self.store.flush()?;
+            let reader = self.store.reader()?;
+            let search = &mut self.searches[place];
+            while let Some(run) = search.unread.first().cloned() {
+                search.read_run(&reader, &run)?;
+                search.unread.remove(0);
+            }
+        }
+        loop {
+            let search = &mut self.searches[place];
+            let next =
+                Race::after(&search.question, &search.steps).map_or(Next::Over, |race| race.next(&search.trials));
+            match next {
+                Next::Over => return Ok(()),
+                Next::Step(step) => {
+                    self.store.decide(Decision::Searched { plan: search.plan.clone(), step: step.clone() })?;
+                    search.steps.push(step);
+                }
+                Next::Runs(..) if search.is_stopped => return Ok(()),
+                Next::Runs(cells, repeat) => return self.queue_round(place, cells, repeat),
+            }
+        }
+    }
+
+    /// Queues the runs of a round, as far as they were not queued before.
+    fn queue_round(&mut self, place: usize, cells: Vec<String>, repeat: u32) -> Result<(), SessionError> {
+        let search = &self.searches[place];
+        let is_new = |cell: &String| !search.known.contains(&(cell.clone(), repeat));
+        let seed = search.seed.wrapping_add(u64::from(repeat) - 1);
+        let job = |cell: &String| Some(search.templates.get(cell)?.clone().of_repeat(&search.plan, repeat, seed));
+        let jobs: Vec<QueuedJob> = cells.iter().filter(|cell| is_new(cell)).filter_map(job).collect();
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let queued: Vec<(String, u32)> = jobs.iter().map(|job| (job.origin.cell.clone(), repeat)).collect();
+        let is_held = search.is_held;
+        let runs = self.queue_jobs(jobs, &self.folders_there())?;
+        for run in runs.iter().filter(|_| is_held) {
+            self.queue.hold(run)?;
+        }
+        let search = &mut self.searches[place];
+        search.known.extend(queued);
+        search.runs.extend(runs);
+        Ok(())
+    }
+
+    /// The searches that this process goes on with, or has ended.
+    pub fn searches(&self) -> impl Iterator<Item = SearchView> {
+        self.searches.iter().map(|search| search.view(self.is_search_due))
+    }
+}
