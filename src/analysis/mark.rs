@@ -91,6 +91,8 @@ pub enum Mark {
     Clock(Clock),
     /// A profiler recorded it, which costs time.
     Traced,
+    /// Its ranks recorded windows of its steps; its times are those of the other steps.
+    TracedInWindows,
     /// Its data, or some of its answers, were generated to resemble a published set.
     Synthetic,
     /// It should have been traced, but there is no trace: the reason.
@@ -157,7 +159,8 @@ impl Mark {
             add(Self::ClockSet);
         }
         if record.tracer.is_on() {
-            add(Self::Traced);
+            let in_windows = record.ranks.iter().flat_map(|rank| &rank.steps).any(|step| step.traced);
+            add(if in_windows { Self::TracedInWindows } else { Self::Traced });
         }
         let has_made_answers =
             record.ranks.iter().any(|rank| rank.last_reading(MADE_ANSWERS).is_some_and(|share| share > 0.0));
@@ -181,6 +184,7 @@ impl Mark {
             Self::Failed(_)
                 | Self::Quick { .. }
                 | Self::Traced
+                | Self::TracedInWindows
                 | Self::Synthetic
                 | Self::IncludesWarmUp
                 | Self::Undefined { .. }
@@ -212,7 +216,7 @@ impl Mark {
             Self::ClockSet => "clock set",
             Self::Clock(clock) if clock.is_impossible() => "impossible times",
             Self::Clock(_) => "clock unconfirmed",
-            Self::Traced => "traced",
+            Self::Traced | Self::TracedInWindows => "traced",
             Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
             Self::Warned(_) => "warning",
@@ -345,6 +349,10 @@ impl fmt::Display for Mark {
             }
             Self::Clock(clock) => write!(f, "{clock}"),
             Self::Traced => write!(f, "recorded by a profiler, which costs time"),
+            Self::TracedInWindows => write!(
+                f,
+                "recorded in windows: its times are of steps outside them, and sums of its recording are of the steps within"
+            ),
             Self::Synthetic => write!(
                 f,
                 "its data or its rejected answers were generated, so losses are not those of the published data set"
