@@ -27,12 +27,12 @@ use super::TraceError;
 use super::division::{StepsFrom, divide};
 use super::event::{Kind, nameless};
 use super::progress::Watch;
-use super::source::Source;
+use super::source::{Head, Source};
 use super::value::{
     Entry, FORMAT_VERSION, FamilyTime, GpuInfo, GpuTime, MemoryOperation, NvtxRange, REPORTED_STEPS, Trace,
 };
 use super::window::{Limits, Window, in_windows, length_ns, outside, union, unite};
-use crate::protocol::{STEPS_BY_RANGES, TraceList};
+use crate::protocol::STEPS_BY_RANGES;
 
 pub(super) use host::synchronisation_name;
 pub(super) use operation::{label as copy_label, memory_name};
@@ -100,33 +100,23 @@ pub(super) fn summarise(
     let units = Kind::TIMED.into_iter().map(|kind| source.units(kind)).sum::<Result<_, _>>()?;
     let watch = &mut Watch::new(tell, units);
     let covered = head.covered;
-    let begin = match covered {
-        Some((start, _)) => start,
-        None if window.is_whole() => 0,
-        None => source.first_start()?,
-    };
+    let begin = begin_of(source, covered, window)?;
     let limits = window.limits(begin)?;
     let meanings = Meanings::read(source)?;
 
     let mut work = GpuWork::read(source, watch, limits, |id| meanings.is_nccl(id))?;
     let mut gaps = Gaps::default();
-    let is_in_windows = head.windows.len() > 1;
-    let windows: Vec<(i64, i64)> = head.windows.iter().filter_map(|window| limits.clip(*window)).collect();
-    let per_gpu = per_gpu(&mut work, limits, is_in_windows.then_some(&windows), &mut gaps);
+    let windows = windows_of(&head, limits);
+    let per_gpu = per_gpu(&mut work, limits, windows.as_deref(), &mut gaps);
     let calls = Calls::read(source, watch, limits, &mut gaps)?;
     let sync = host::synchronisations(source, watch, limits)?;
     let allocations = allocation::allocations(source, watch, limits)?;
     let ranges = Ranges::read(source, watch, limits, |id| meanings.marker(id), &mut gaps)?;
 
-    let wanted: HashSet<i64> = (work.kernels.keys().map(|(_, id)| *id))
-        .chain(calls.names())
-        .chain(ranges.names())
-        .chain(gaps.names())
-        .collect();
-    let names = source.names(&wanted)?;
+    let names = source.names(&shown(&work, &calls, &ranges, &gaps))?;
     let name = |id: i64| names.texts.get(&id).cloned().unwrap_or_else(|| nameless(id));
 
-    let is_late = !is_in_windows && begins_late(covered, ranges.extent);
+    let unseen = unseen(windows.is_none() && !allocations.is_empty(), covered, ranges.extent);
     let ranges_extent = head.without_cuda.then_some(ranges.extent).flatten();
     let extent = covered.or_else(|| union(work.extent, calls.extent)).or(ranges_extent);
     let too_much = |kind| source.damaged(&[kind], "the sum of times is beyond 64 bits".to_owned());
@@ -140,18 +130,14 @@ pub(super) fn summarise(
     let begin = if covered.is_none() && window.is_whole() { extent.map_or(0, |(start, _)| start) } else { begin };
     let (steps, steps_by) = steps(source, (&nvtx, &head.notes), (steps_from, begin, limits), tell)?;
     let within = extent.and_then(|extent| limits.clip(extent));
-    let wall_ns = match is_in_windows {
-        true => length_ns(&windows),
-        false => within.map_or(0, |(start, end)| end.abs_diff(start)),
-    };
-    let span_ns = within.filter(|_| is_in_windows).map(|(start, end)| end.abs_diff(start));
+    let whole_ns = within.map(|(start, end)| end.abs_diff(start));
+    let wall_ns = windows.as_deref().map_or(whole_ns.unwrap_or_default(), length_ns);
     let gpus = work.gpus();
+    let metrics = metrics(|list| head.records(list), &api, &kernels, &memory, wall_ns, gpus.len());
     let outside = (within.is_none() && !window.is_whole()).then(|| nothing_within(window, begin, covered));
     let missing = not_recorded(&work, names.missing.len());
     let warnings = head.warnings.into_iter().chain(outside).chain(missing).chain(source.losses()).collect();
-    let is_recorded = |list: TraceList| !head.without_cuda && !(head.without_calls && list == TraceList::Api);
-    let unseen = (is_late && !allocations.is_empty()).then(|| UNSEEN.to_owned());
-    let metrics = metrics(is_recorded, &api, &kernels, &memory, wall_ns, gpus.len());
+    let in_windows = windows.as_deref().and_then(in_windows);
     let proof = proof(&work, &api, &kernels, name);
     Ok(Trace {
         format_version: FORMAT_VERSION,
@@ -159,7 +145,7 @@ pub(super) fn summarise(
         product_version: head.product_version,
         begin_ns: begin,
         wall_ns,
-        span_ns,
+        span_ns: whole_ns.filter(|_| windows.is_some()),
         window: *window,
         gpus: gpus.into_iter().map(|index| gpu(index, &head.gpus)).collect(),
         ranks,
@@ -180,7 +166,7 @@ pub(super) fn summarise(
         metrics,
         proof,
         warnings,
-        notes: head.notes.into_iter().chain(in_windows(&windows)).chain(unseen).collect(),
+        notes: head.notes.into_iter().chain(in_windows).chain(unseen).collect(),
     })
 }
 
@@ -214,7 +200,7 @@ fn not_recorded(work: &GpuWork, missing_names: usize) -> impl Iterator<Item = St
 
 /// Busy and idle time between the first and the last activity of any GPU within the limits; of a recording in several windows, between the
 /// first and the last activity in each.
-fn per_gpu(work: &mut GpuWork, limits: Limits, windows: Option<&Vec<(i64, i64)>>, gaps: &mut Gaps) -> Vec<GpuTime> {
+fn per_gpu(work: &mut GpuWork, limits: Limits, windows: Option<&[(i64, i64)]>, gaps: &mut Gaps) -> Vec<GpuTime> {
     let Some((from, to)) = work.extent.and_then(|extent| limits.clip(extent)) else { return Vec::new() };
     let holes = windows.map_or_else(Vec::new, |windows| outside(windows, (from, to)));
     let mut swept: Vec<(i64, Sweep)> = Vec::new();
@@ -267,10 +253,31 @@ const UNSEEN: &str = "of memory, only what was allocated and released while it w
 /// A program has no memory worth counting in the first moment.
 const MOMENT_NS: u64 = 100_000_000;
 
-/// Whether a recording begins when its program has been running for a while: its ranks' phases tell.
-fn begins_late(covered: Option<(i64, i64)>, ranges: Option<(i64, i64)>) -> bool {
-    let (Some(covered), Some(ranges)) = (covered, ranges) else { return false };
-    ranges.0 < covered.0 && covered.0.abs_diff(ranges.0) > MOMENT_NS
+/// The ids of the names that are shown.
+fn shown(work: &GpuWork, calls: &Calls, ranges: &Ranges, gaps: &Gaps) -> HashSet<i64> {
+    let kernels = work.kernels.keys().map(|(_, id)| *id);
+    kernels.chain(calls.names()).chain(ranges.names()).chain(gaps.names()).collect()
+}
+
+/// The note, if a recording of memory begins when its program has been running for a while: its ranks' phases tell.
+fn unseen(has_memory: bool, covered: Option<(i64, i64)>, ranges: Option<(i64, i64)>) -> Option<String> {
+    let (covered, ranges) = (covered?, ranges?);
+    let is_late = ranges.0 < covered.0 && covered.0.abs_diff(ranges.0) > MOMENT_NS;
+    (has_memory && is_late).then(|| UNSEEN.to_owned())
+}
+
+/// The start of a recording; of one that does not tell, its first event, if only a part is asked for.
+fn begin_of(source: &impl Source, covered: Option<(i64, i64)>, window: &Window) -> Result<i64, TraceError> {
+    match covered {
+        Some((start, _)) => Ok(start),
+        None if window.is_whole() => Ok(0),
+        None => source.first_start(),
+    }
+}
+
+/// The windows in which everything was recorded, as far as they are within the limits; `None` unless there are several.
+fn windows_of(head: &Head, limits: Limits) -> Option<Vec<(i64, i64)>> {
+    (head.windows.len() > 1).then(|| head.windows.iter().filter_map(|window| limits.clip(*window)).collect())
 }
 
 /// The number of steps, and what marks them: ranges, if nothing else is asked for and there are some, else what recurs.

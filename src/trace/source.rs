@@ -14,6 +14,7 @@ use super::TraceError;
 use super::event::{Event, Kind};
 use super::progress::Watch;
 use super::value::GpuInfo;
+use crate::protocol::TraceList;
 
 /// Where the bytes of a recording are: in memory or in a file.
 pub(super) enum Storage<'a> {
@@ -90,6 +91,13 @@ pub(super) struct Head {
     /// What it does not contain, by design.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl Head {
+    /// Whether what a list of metrics is made from was recorded.
+    pub fn records(&self, list: TraceList) -> bool {
+        !self.without_cuda && !(self.without_calls && list == TraceList::Api)
+    }
 }
 
 /// Names of ids.

@@ -256,8 +256,7 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
         }
         ui.end_row();
         if let Some(part) = plan.tracing.capture() {
-            let limits = (programs, plan.tracing.has_built_in());
-            if let Some(part) = traced_part_ui(ui, width, part, limits) {
+            if let Some(part) = traced_part_ui(ui, width, part, (programs, plan.tracing.has_built_in())) {
                 edit::<PlanCommand>(commands, plan, Some("traced part"), |plan| plan.tracing = plan.tracing.with_capture(part));
             }
             ui.end_row();
