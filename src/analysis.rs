@@ -48,7 +48,7 @@ mod verdict;
 mod wall_clock;
 mod work_difference;
 
-pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval, least_values, rank_correlation};
+pub use crate::statistics::{CONFIDENCE, INTERVAL_REPEATS, Interval, least_values, median, rank_correlation};
 pub use absence::why_absent;
 pub use activity::{Activity, Phase};
 pub use all::summarise_runs;
@@ -83,7 +83,7 @@ pub use places::Places;
 pub use pyramid::{Pyramid, View};
 pub use quick::{has_warmed_up, relative_half_width};
 pub use recorded::{PER_RANK, PER_STEP, RecordedMeasure, RecordedStatistic};
-pub use recording_cost::recording_cost;
+pub use recording_cost::{RecordingCost, TimedStep, recording_cost};
 pub use resolution::resolution;
 pub use run::{EpochSummary, Recording, RunSummary, summarise_report, summarise_run, summarise_run_by};
 pub use search::{Next, Question, Race, Trial, check_search, step_lines};

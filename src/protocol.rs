@@ -24,12 +24,12 @@ pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use possible::{MOST_STEPS, check_duration, check_moment};
 pub use ranges::ranges_text;
 pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};
-pub use recorded::{FURTHER, MOST_ENTRIES, TraceEntry, TraceList, TraceLists, TracePattern};
+pub use recorded::{FURTHER, MOST_ENTRIES, STEPS_BY_RANGES, TraceEntry, TraceList, TraceLists, TracePattern};
 pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line};
 pub use site::Site;
 pub use trace::{
-    BUILT_IN_TRACER, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, PYTORCH_PROFILER, TRACE_METRICS, TraceMetric,
-    TraceMetricKind, TraceOutcome, TraceRange, TraceSummary, recorder,
+    BUILT_IN_TRACER, CALLS_VARIABLE, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, PYTORCH_PROFILER, TRACE_METRICS,
+    TraceMetric, TraceMetricKind, TraceOutcome, TraceRange, TraceSummary, recorder,
 };
 
 /// Version of jobs, events and samples. A change that an older reader would misread raises it. Logs of protocol 1 are adapted

@@ -145,7 +145,7 @@ fn at_step(rank: &RankRecord, step: u64) -> Option<&StepRecord> {
     rank.steps.binary_search_by_key(&step, |record| record.step).ok().map(|place| &rank.steps[place])
 }
 
-/// The warm-up of a run: the epochs that contain some of it, and its steps.
+/// The warm-up of a run: the epochs that contain some of it, and its steps, with those that recording touched.
 struct WarmUp<'a> {
     epochs: Vec<u32>,
     ranks: &'a [RankRecord],
@@ -167,7 +167,7 @@ impl<'a> WarmUp<'a> {
     fn holds(&self, moment: Moment) -> bool {
         match moment {
             (_, Some(step)) => {
-                self.ranks.iter().find_map(|rank| at_step(rank, step)).is_some_and(|record| record.warm_up)
+                self.ranks.iter().find_map(|rank| at_step(rank, step)).is_some_and(|record| !record.counts())
             }
             (Some(epoch), None) => self.epochs.binary_search(&epoch).is_ok(),
             (None, None) => false,

@@ -93,6 +93,8 @@ pub enum Mark {
     Traced,
     /// It was imported from a file of another program: the file.
     Imported(String),
+    /// Its ranks recorded windows of its steps; its times are those of the other steps.
+    TracedInWindows,
     /// Its data, or some of its answers, were generated to resemble a published set.
     Synthetic,
     /// It should have been traced, but there is no trace: the reason.
@@ -159,7 +161,8 @@ impl Mark {
             add(Self::ClockSet);
         }
         if record.tracer.is_on() {
-            add(Self::Traced);
+            let in_windows = record.ranks.iter().flat_map(|rank| &rank.steps).any(|step| step.traced);
+            add(if in_windows { Self::TracedInWindows } else { Self::Traced });
         }
         if let Some(file) = record.environment.as_ref().and_then(|environment| environment.get(IMPORTED_FROM)) {
             add(Self::Imported(file.to_owned()));
@@ -187,6 +190,7 @@ impl Mark {
                 | Self::Quick { .. }
                 | Self::Traced
                 | Self::Imported(_)
+                | Self::TracedInWindows
                 | Self::Synthetic
                 | Self::IncludesWarmUp
                 | Self::Undefined { .. }
@@ -218,7 +222,7 @@ impl Mark {
             Self::ClockSet => "clock set",
             Self::Clock(clock) if clock.is_impossible() => "impossible times",
             Self::Clock(_) => "clock unconfirmed",
-            Self::Traced => "traced",
+            Self::Traced | Self::TracedInWindows => "traced",
             Self::Imported(_) => "imported",
             Self::Synthetic => "synthetic data",
             Self::NoTrace(_) => "no trace",
@@ -353,6 +357,10 @@ impl fmt::Display for Mark {
             Self::Clock(clock) => write!(f, "{clock}"),
             Self::Traced => write!(f, "recorded by a profiler, which costs time"),
             Self::Imported(file) => write!(f, "imported from {file}"),
+            Self::TracedInWindows => write!(
+                f,
+                "recorded in windows: its times are of steps outside them, and sums of its recording are of the steps within"
+            ),
             Self::Synthetic => write!(
                 f,
                 "its data or its rejected answers were generated, so losses are not those of the published data set"

@@ -52,6 +52,8 @@ pub enum Recording {
     Traced,
     /// The run's ranks recorded themselves, which costs time, too.
     BuiltIn,
+    /// The same without calls of CUDA.
+    BuiltInWithoutCalls,
     /// There is only a report, of a run that is not in the session.
     Report,
 }
@@ -62,9 +64,20 @@ impl Recording {
         match self {
             Self::Plain => Some(Tracer::Off),
             Self::BuiltIn => Some(Tracer::BuiltIn),
+            Self::BuiltInWithoutCalls => Some(Tracer::BuiltInWithoutCalls),
             Self::Traced => Some(Tracer::Nsys),
             Self::Report => None,
         }
+    }
+
+    /// Whether a tracer recorded a run of the session.
+    pub fn is_traced(self) -> bool {
+        self.tracer().is_some_and(Tracer::is_on)
+    }
+
+    /// Whether the run's ranks recorded themselves.
+    pub fn is_built_in(self) -> bool {
+        self.tracer().is_some_and(Tracer::is_built_in)
     }
 }
 
@@ -282,6 +295,7 @@ pub fn summarise_run_by(record: &RunRecord, measures: &Arc<Measures>) -> RunSumm
             Tracer::Off => Recording::Plain,
             Tracer::Nsys => Recording::Traced,
             Tracer::BuiltIn => Recording::BuiltIn,
+            Tracer::BuiltInWithoutCalls => Recording::BuiltInWithoutCalls,
         },
         trace: record.trace.clone(),
         losses: losses(&record.ranks),
@@ -389,6 +403,8 @@ struct Steady<'a> {
     time_s: f64,
     distinct_units: f64,
     processed_units: f64,
+    /// Distinct units over those of the steps whose times count: of a run that was recorded in windows, energy is known of all steady steps.
+    with_traced: f64,
     load_wait_s: Option<f64>,
 }
 
@@ -405,12 +421,17 @@ impl<'a> Steady<'a> {
         let distinct_units =
             if repeated { slowest.map_or(0.0, |rank| units_of(rank) * groups) } else { processed_units };
         let load_wait_s = mean_wait(record.ranks.iter().flat_map(steady));
-        Self { time_s: times_s.iter().sum(), times_s, slowest, distinct_units, processed_units, load_wait_s }
+        let all = record.ranks.iter().flat_map(|rank| &rank.steps).filter(|step| !step.warm_up);
+        let all_units = all.map(|step| u64::from(step.units)).sum::<u64>() as f64;
+        let with_traced = if processed_units > 0.0 { all_units / processed_units } else { 1.0 };
+        let time_s = times_s.iter().sum();
+        Self { time_s, times_s, slowest, distinct_units, processed_units, with_traced, load_wait_s }
     }
 
     /// Joules per distinct unit.
     fn energy_per_unit_j(&self, energy_j: Option<f64>) -> Option<f64> {
-        energy_j.filter(|_| self.distinct_units > 0.0).map(|energy_j| energy_j / self.distinct_units)
+        let units = self.distinct_units * self.with_traced;
+        energy_j.filter(|_| units > 0.0).map(|energy_j| energy_j / units)
     }
 
     /// Units per second; `None` if the units of a step are unknown, if the clock did not advance, and if the time is not finite.
@@ -439,7 +460,7 @@ fn mean_wait<'s>(steps: impl Iterator<Item = &'s StepRecord>) -> Option<f64> {
 }
 
 fn steady(rank: &RankRecord) -> impl Iterator<Item = &StepRecord> {
-    rank.steps.iter().filter(|step| !step.warm_up)
+    rank.steps.iter().filter(|step| step.counts())
 }
 
 /// The epochs for which ranks reported something, in order.

@@ -28,7 +28,7 @@ const HEAD: [(&str, Kind); 14] = [
 ];
 const RUNS: [(&str, Kind); 4] =
     [("reading", Kind::Text), ("unit", Kind::Text), ("value", Kind::Number), ("in_tables", Kind::Flag)];
-const STEPS: [(&str, Kind); 9] = [
+const STEPS: [(&str, Kind); 10] = [
     ("rank", Kind::Integer),
     ("epoch", Kind::Integer),
     ("step", Kind::Integer),
@@ -38,6 +38,7 @@ const STEPS: [(&str, Kind); 9] = [
     ("loss", Kind::Number),
     ("units", Kind::Integer),
     ("warm_up", Kind::Flag),
+    ("traced", Kind::Flag),
 ];
 const EPOCHS: [(&str, Kind); 7] = [
     ("rank", Kind::Integer),
@@ -314,6 +315,7 @@ fn steps(rank: &RankRecord, columns: &[Column], rows: &mut Rows) -> Result<(), E
             step.loss.into(),
             step.units.into(),
             step.warm_up.into(),
+            step.traced.into(),
         ]);
         for (column, place) in readings.iter().zip(&mut places) {
             let mut value = Value::Unknown;

@@ -154,10 +154,7 @@ impl<'a> Chosen<'a> {
         let made_with: Vec<Key> = apart.chain(study.pool.iter().cloned()).collect();
         let made_with = made_with.into_iter().map(|key| (key.clone(), fact_name(&key).to_owned())).collect();
         let count = |is: fn(Recording) -> bool| all.iter().filter(|cell| is(cell.recording())).count();
-        let (recorded, traced) = (
-            count(|recording| recording != Recording::Plain),
-            count(|recording| matches!(recording, Recording::Traced | Recording::BuiltIn)),
-        );
+        let (recorded, traced) = (count(|recording| recording != Recording::Plain), count(Recording::is_traced));
         let (copies, originals) = all.into_iter().partition(is_copy);
         all = originals;
         let known_cells = all.len();
@@ -265,6 +262,7 @@ impl<'a> Chosen<'a> {
         if study.form == Form::Metrics {
             table.notes.push("times are summed over GPUs and threads".to_owned());
             table.notes.extend(metrics::scaled_note(study, &self.shown));
+            table.notes.extend(metrics::windows_note(&self.shown));
         } else if study.runs == Runs::Plain && self.traced > 0 {
             table.notes.push(traced_note(self.traced));
         }

@@ -22,7 +22,7 @@ use super::rendezvous::{Alone, MeetingFolder, Rendezvous};
 use super::step::{Step, signal_steps};
 use crate::foreign;
 use crate::processes;
-use crate::protocol::{Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
+use crate::protocol::{CALLS_VARIABLE, Exit, GROUP_LOG, GroupEvent, GroupLine, Job, PROTOCOL_VERSION, RankPlace};
 
 /// Subcommand of `multicard` that a rank starts as: `rank SUPERVISOR PROGRAM…`.
 pub const RANK_COMMAND: &str = "rank";
@@ -90,6 +90,9 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
         };
         let threads = place.compute_threads.to_string();
         command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
+        if job.without_calls {
+            command.env(CALLS_VARIABLE.0, CALLS_VARIABLE.1);
+        }
         // A site's scheduler chooses the GPUs of a job that asks for some.
         let is_assigned = job.shape.devices() > 0 && job.site.as_ref().is_some_and(|site| site.gres.is_some());
         if !is_assigned {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::designed;
 use super::identity::{Head, Identity, identity, line};
 use super::{
-    AA_COPY, Block, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, Tracer, Tracing,
+    AA_COPY, Block, Capture, Data, Estimate, Factor, Key, Level, Levels, Node, Plan, Request, Shape, Tracer, Tracing,
     WorkloadSpec,
 };
 
@@ -205,7 +205,7 @@ pub fn plan_of_cells(like: &Plan, cells: &[AskedCell]) -> Option<Plan> {
         }
     }
     let tracers: Vec<Tracer> = cells.iter().map(|cell| cell.tracer).collect();
-    let tracing = Tracing::by(&tracers, like.tracing.capture().unwrap_or_default());
+    let tracing = Tracing::by(&tracers, like.tracing.capture().unwrap_or(Capture::USUAL));
     let mut grid = blocks.first()?.clone();
     for block in &blocks {
         for ((_, ticked), (_, own)) in grid.factors.iter_mut().zip(&block.factors) {
@@ -463,15 +463,15 @@ mod tests {
         for (place, (tracer, alone)) in Tracer::ALL.into_iter().zip(&alone).enumerate() {
             let own: Vec<Cell> = all.cells.iter().filter(|cell| cell.tracer == tracer).cloned().collect();
             assert_eq!(own, alone.cells);
-            let twins = all.cells.chunks(3).map(|twins| (twins[place].tracer, &twins[place].levels));
+            let twins = all.cells.chunks(4).map(|twins| (twins[place].tracer, &twins[place].levels));
             assert!(twins.eq(alone.cells.iter().map(|cell| (tracer, &cell.levels))));
         }
         assert_eq!(
             (all.cells.len() as u64 + all.merged.combinations, all.merged.combinations),
-            (plan.combinations(), 3)
+            (plan.combinations(), 4)
         );
-        let some = plan_of_cells(&plan, &asked_cells(&plan)[3..6]).unwrap();
-        assert_eq!((asked_cells(&some), some.further.len()), (asked_cells(&plan)[3..6].to_vec(), 0));
+        let some = plan_of_cells(&plan, &asked_cells(&plan)[4..8]).unwrap();
+        assert_eq!((asked_cells(&some), some.further.len()), (asked_cells(&plan)[4..8].to_vec(), 0));
         let traced = plan_of_cells(&plan, &asked_cells(&plan)[1..3]).unwrap();
         assert_eq!(asked_cells(&traced), asked_cells(&plan)[1..3]);
     }
@@ -491,7 +491,8 @@ mod tests {
                 .collect()
         };
         let (fp32, fp16): (Vec<_>, Vec<_>) = (tracers("fp32"), tracers("fp16"));
-        assert_eq!(matrix.cells.iter().map(|cell| cell.tracer).collect::<Vec<_>>(), [Tracer::Off, Tracer::BuiltIn]);
+        let traced = [Tracer::Off, Tracer::BuiltIn, Tracer::BuiltInWithoutCalls];
+        assert_eq!(matrix.cells.iter().map(|cell| cell.tracer).collect::<Vec<_>>(), traced);
         assert_eq!((fp32, fp16), (vec![(Tracer::Nsys, true)], Tracer::ALL.map(|tracer| (tracer, false)).to_vec()));
     }
 
@@ -525,7 +526,7 @@ mod tests {
         plan.tracing = Tracing::by(&Tracer::ALL, Capture::Whole);
         plan.mode = Mode::Quick { step_precision: 0.02 };
         let cells = expand(&plan, &gpu_node(1)).cells;
-        assert_eq!(cells.len(), 18);
+        assert_eq!(cells.len(), 24);
         for cell in cells {
             assert_eq!(identity(&plan.first.spec, &cell.data, cell.tracer, plan.mode, &cell.levels), cell.identity);
             assert_eq!(cell.id, cell.identity.digits(4));

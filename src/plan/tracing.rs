@@ -2,12 +2,18 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::shape::Shape;
+
+/// The key of `[measure]` that says whether the built-in tracer records calls of CUDA.
+pub(super) const TRACE_CALLS: &str = "trace_calls";
+/// The key of `[measure]` that says how many steps of a period are recorded.
+pub(super) const TRACE_WINDOWS: &str = "trace_windows";
+
 /// The part of a run that is recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capture {
     /// The whole run.
-    #[default]
     Whole,
     /// From the building of the model on.
     First {
@@ -21,6 +27,54 @@ pub enum Capture {
         /// The last step, which is `first` or a later one.
         last: u64,
     },
+    /// A few steps of every period, by turns with steps that are not recorded. Only the built-in tracer can.
+    Windows {
+        /// Steps that are recorded, at the end of each period: at least 2.
+        recorded: u64,
+        /// Steps in a period: at least [`Self::LEAST_REST`] more than are recorded.
+        period: u64,
+    },
+}
+
+impl Capture {
+    /// How the built-in tracer records unless a plan says otherwise: 4 steps of 20. The first one of a window pays for what begins with it,
+    /// which leaves 3 that show a usual step; 14 of the others are next to no window, so that times rest on most of the run. Sixteen
+    /// steps are few enough that both sides of a window ran at the same speed, also where a machine drifts.
+    pub const USUAL: Self = Self::Windows { recorded: 4, period: 20 };
+    /// The least number of steps between two windows: one next to each of them, and as many that count.
+    pub const LEAST_REST: u64 = 4;
+    /// A run must have this many periods of steady steps to be recorded in windows; shorter ones are recorded as a whole.
+    const LEAST_PERIODS: u64 = 2;
+
+    /// The window that a step, counted over the run from 1, is part of or next to: its first step, and what it means for this step. `None` for
+    /// all other steps, and if the run is not recorded in windows.
+    pub fn window(self, step: u64) -> Option<(u64, WindowRole)> {
+        let Self::Windows { recorded, period } = self else { return None };
+        let place = step.checked_sub(1)?.checked_rem(period)?;
+        let begin = step - place;
+        let first = begin + period.checked_sub(recorded)?;
+        match () {
+            () if place == 0 => Some((begin.checked_sub(recorded)?, WindowRole::Edge)).filter(|(first, _)| *first > 0),
+            () if step + 1 == first => Some((first, WindowRole::Edge)),
+            () if step < first => None,
+            () if step == first => Some((first, WindowRole::First)),
+            () if place + 1 == period => Some((first, WindowRole::Last)),
+            () => Some((first, WindowRole::Within)),
+        }
+    }
+}
+
+/// What a window means for a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowRole {
+    /// It comes directly before or after the window: switching the tracer may have touched it.
+    Edge,
+    /// The first step of the window.
+    First,
+    /// A later step of the window.
+    Within,
+    /// The last step of the window.
+    Last,
 }
 
 /// Which tracers record the runs of a plan, and which part of each run. Tracing costs time, so traced runs belong to cells of their own,
@@ -30,25 +84,31 @@ pub enum Capture {
 pub struct Tracing {
     /// At least one, each once, in the order of [`Tracer::ALL`].
     tracers: Vec<Tracer>,
-    /// The whole run if no tracer is on.
+    /// The usual part if no tracer is on.
     capture: Capture,
 }
 
 impl Default for Tracing {
     fn default() -> Self {
-        Self::by(&[], Capture::Whole)
+        Self::by(&[], Capture::USUAL)
     }
 }
 
 impl Tracing {
-    /// Tracing by these tracers, in any order; off if there are none. `capture` is the part of each run that is recorded.
+    /// Tracing by these tracers, in any order; off if there are none. `capture` is the part of each run that is recorded: the whole run in
+    /// place of windows if no tracer can record these.
     pub fn by(tracers: &[Tracer], capture: Capture) -> Self {
         let mut known: Vec<Tracer> = Tracer::ALL.into_iter().filter(|tracer| tracers.contains(tracer)).collect();
         if known.is_empty() {
             known.push(Tracer::Off);
         }
-        let is_traced = known.iter().any(|tracer| tracer.is_on());
-        Self { tracers: known, capture: if is_traced { capture } else { Capture::Whole } }
+        let in_windows = matches!(capture, Capture::Windows { .. });
+        let capture = match () {
+            () if known == [Tracer::Off] => Capture::USUAL,
+            () if in_windows && !known.iter().copied().any(Tracer::is_built_in) => Capture::Whole,
+            () => capture,
+        };
+        Self { tracers: known, capture }
     }
 
     /// The tracers: at least one, each once, in the order of [`Tracer::ALL`].
@@ -61,6 +121,11 @@ impl Tracing {
         self.tracers.contains(&tracer)
     }
 
+    /// Whether the built-in tracer is used, with or without calls.
+    pub fn has_built_in(&self) -> bool {
+        self.tracers.iter().any(|tracer| tracer.is_built_in())
+    }
+
     /// Whether no tracer is on.
     pub fn is_off(&self) -> bool {
         self.tracers == [Tracer::Off]
@@ -71,9 +136,21 @@ impl Tracing {
         (!self.is_off()).then_some(self.capture)
     }
 
-    /// The part of a run that this tracer records.
-    pub fn capture_by(&self, tracer: Tracer) -> Option<Capture> {
-        tracer.is_on().then_some(self.capture)
+    /// The part of a run that this tracer records. Windows need the built-in tracer, the worker, which knows its steps, and at least two
+    /// periods of steady steps: other runs are recorded as a whole.
+    pub fn capture_by(&self, tracer: Tracer, shape: &Shape, warm_up_steps: u64) -> Option<Capture> {
+        let steady = shape.steps.saturating_sub(warm_up_steps.max(shape.warm_up_steps));
+        let capture = match self.capture {
+            Capture::Windows { period, .. }
+                if !tracer.is_built_in()
+                    || shape.own_program
+                    || steady < period.saturating_mul(Capture::LEAST_PERIODS) =>
+            {
+                Capture::Whole
+            }
+            capture => capture,
+        };
+        tracer.is_on().then_some(capture)
     }
 
     /// The same tracers with another part of each run.
@@ -101,6 +178,8 @@ pub enum Tracer {
     Off,
     /// The run's ranks and the built-in tracer.
     BuiltIn,
+    /// The same without calls of CUDA, which cost most of what this tracer costs.
+    BuiltInWithoutCalls,
     /// Nsight Systems.
     Nsys,
 }
@@ -111,15 +190,19 @@ impl Tracer {
     /// The level that earlier versions used for runs that Nsight Systems traced, and for reports.
     pub const EARLIER_NSYS: &'static str = "on";
     /// All tracers in the order in which they are shown; off comes first.
-    pub const ALL: [Self; 3] = [Self::Off, Self::BuiltIn, Self::Nsys];
+    pub const ALL: [Self; 4] = [Self::Off, Self::BuiltIn, Self::BuiltInWithoutCalls, Self::Nsys];
     /// Their names, in the same order.
-    pub const NAMES: [&'static str; 3] = [Self::Off.name(), Self::BuiltIn.name(), Self::Nsys.name()];
+    pub const NAMES: [&'static str; 4] =
+        [Self::Off.name(), Self::BuiltIn.name(), Self::BuiltInWithoutCalls.name(), Self::Nsys.name()];
+    /// Those that a plan names; whether the built-in one records calls is said by a key of its own.
+    pub const PLANNED: [&'static str; 3] = [Self::Off.name(), Self::BuiltIn.name(), Self::Nsys.name()];
 
     /// The name used in plans, tables and figures.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
             Self::BuiltIn => "built-in",
+            Self::BuiltInWithoutCalls => "built-in without calls",
             Self::Nsys => "nsys",
         }
     }
@@ -134,6 +217,11 @@ impl Tracer {
         self != Self::Off
     }
 
+    /// Whether the run's ranks record themselves, with or without calls of CUDA.
+    pub fn is_built_in(self) -> bool {
+        matches!(self, Self::BuiltIn | Self::BuiltInWithoutCalls)
+    }
+
     /// Whether the run is not traced.
     pub fn is_off(&self) -> bool {
         *self == Self::Off
@@ -146,7 +234,7 @@ impl Serialize for Tracer {
         match self {
             Self::Off => serializer.serialize_bool(false),
             Self::Nsys => serializer.serialize_bool(true),
-            Self::BuiltIn => serializer.serialize_str(self.name()),
+            Self::BuiltIn | Self::BuiltInWithoutCalls => serializer.serialize_str(self.name()),
         }
     }
 }
@@ -162,8 +250,9 @@ impl<'de> Deserialize<'de> for Tracer {
         match Written::deserialize(deserializer)? {
             Written::Flag(false) => Ok(Self::Off),
             Written::Flag(true) => Ok(Self::Nsys),
-            Written::Name(name) if name == Self::BuiltIn.name() => Ok(Self::BuiltIn),
-            Written::Name(name) => Err(de::Error::custom(format!("{name:?} is not a known tracer"))),
+            Written::Name(name) => Self::of_name(&name)
+                .filter(|tracer| tracer.is_built_in())
+                .ok_or_else(|| de::Error::custom(format!("{name:?} is not a known tracer"))),
         }
     }
 }
@@ -175,7 +264,12 @@ mod tests {
 
     #[test]
     fn tracers_are_written_so_that_earlier_logs_read_as_they_did() {
-        for (tracer, text) in [(Tracer::Off, "false"), (Tracer::Nsys, "true"), (Tracer::BuiltIn, "\"built-in\"")] {
+        for (tracer, text) in [
+            (Tracer::Off, "false"),
+            (Tracer::Nsys, "true"),
+            (Tracer::BuiltIn, "\"built-in\""),
+            (Tracer::BuiltInWithoutCalls, "\"built-in without calls\""),
+        ] {
             assert_eq!(serde_json::to_string(&tracer).unwrap(), text);
             assert_eq!(serde_json::from_str::<Tracer>(text).unwrap(), tracer);
         }
@@ -192,11 +286,42 @@ mod tests {
         let steps = Capture::Steps { first: 1, last: 2 };
         let both = Tracing::by(&[Tracer::Nsys, Tracer::Off, Tracer::Nsys], steps);
         assert_eq!(both.tracers(), [Tracer::Off, Tracer::Nsys]);
-        assert_eq!((both.capture_by(Tracer::Off), both.capture_by(Tracer::Nsys)), (None, Some(steps)));
+        let part = |tracer| both.capture_by(tracer, &Shape::default(), 0);
+        assert_eq!((part(Tracer::Off), part(Tracer::Nsys)), (None, Some(steps)));
         let nsys = both.toggled(Tracer::Off);
         assert_eq!((nsys.tracers(), nsys.toggled(Tracer::Nsys)), (&[Tracer::Nsys][..], nsys.clone()));
         assert_eq!(nsys.toggled(Tracer::Off), both);
         // What nobody traces has no part that is recorded.
         assert_eq!(both.toggled(Tracer::Nsys), Tracing::default());
+    }
+
+    #[test]
+    fn windows_are_for_the_built_in_tracer_in_runs_of_the_worker_that_are_long_enough() {
+        let steps = |steps: u64| Shape { steps, ..Shape::default() };
+        let tracing = Tracing::by(&[Tracer::BuiltIn, Tracer::Nsys], Capture::USUAL);
+        let part = |tracer, shape: Shape| tracing.capture_by(tracer, &shape, 10).unwrap();
+        for tracer in [Tracer::BuiltIn, Tracer::BuiltInWithoutCalls] {
+            assert_eq!(part(tracer, steps(50)), Capture::USUAL);
+            assert_eq!(part(tracer, steps(49)), Capture::Whole, "less than two periods are steady");
+            assert_eq!(part(tracer, Shape { own_program: true, ..steps(500) }), Capture::Whole);
+        }
+        assert_eq!(part(Tracer::Nsys, steps(500)), Capture::Whole);
+        // Nsight Systems alone has no windows, and a plan without a tracer has the usual part for the one that it gets.
+        assert_eq!(Tracing::by(&[Tracer::Nsys], Capture::USUAL), Tracing::by(&[Tracer::Nsys], Capture::Whole));
+        assert_eq!(Tracing::default().toggled(Tracer::BuiltIn).capture(), Some(Capture::USUAL));
+    }
+
+    #[test]
+    fn a_window_ends_each_period_and_the_steps_on_both_of_its_sides_are_its_edges() {
+        use WindowRole::{Edge, First, Last, Within};
+        let windows: Vec<_> = (1..=21).map(|step| Capture::USUAL.window(step)).collect();
+        assert!(windows[..15].iter().all(Option::is_none), "{windows:?}");
+        let of_first = [Edge, First, Within, Within, Last, Edge].map(|role| Some((17, role)));
+        assert_eq!(windows[15..], of_first);
+        let least = Capture::Windows { recorded: 2, period: 6 };
+        let seen: Vec<_> = (6..=13).map(|step| least.window(step)).collect();
+        assert_eq!(seen[..2], [Some((5, Last)), Some((5, Edge))]);
+        assert_eq!(seen[2..], [None, None, Some((11, Edge)), Some((11, First)), Some((11, Last)), Some((11, Edge))]);
+        assert_eq!(Capture::Whole.window(17), None);
     }
 }

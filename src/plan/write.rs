@@ -3,6 +3,7 @@
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::file::{ONE_ALLOCATION, PLAN_VERSION, is_default};
+use super::tracing::{TRACE_CALLS, TRACE_WINDOWS};
 use super::{
     Better, Block, Capture, Checked, Level, Limits, Margin, Mode, OwnMeasure, Plan, PlannedMeasure, StudyTable, Tracer,
     Tracing, command, design_text, search_text,
@@ -145,18 +146,36 @@ fn mode(table: &mut dyn TableLike, mode: Mode) {
 
 fn tracing(table: &mut dyn TableLike, tracing: &Tracing) {
     let capture = tracing.capture();
-    let names: Vec<&str> = tracing.tracers().iter().map(|tracer| tracer.name()).collect();
-    let named = match names.as_slice() {
-        _ if tracing.is_off() => None,
-        [name] => Some((*name).into()),
-        names => Some(Value::Array(names.iter().copied().collect::<Array>())),
-    };
-    put_or_remove(table, Tracer::KEY, named);
+    let (with, without) = (tracing.has(Tracer::BuiltIn), tracing.has(Tracer::BuiltInWithoutCalls));
+    let mut named: Vec<Tracer> = tracing.tracers().to_vec();
+    named.iter_mut().filter(|tracer| tracer.is_built_in()).for_each(|tracer| *tracer = Tracer::BuiltIn);
+    named.dedup();
+    let names: Vec<&str> = named.iter().map(|tracer| tracer.name()).collect();
+    put_or_remove(table, Tracer::KEY, (!tracing.is_off()).then(|| one_or_list(&names)));
+    // By default, calls are recorded.
+    let calls: &[&str] = if with { &["on", "off"] } else { &["off"] };
+    put_or_remove(table, TRACE_CALLS, without.then(|| one_or_list(calls)));
     let first_s = if let Some(Capture::First { seconds }) = capture { Some(seconds.into()) } else { None };
     put_or_remove(table, "trace_first_s", first_s);
     let steps = if let Some(Capture::Steps { first, last }) = capture { Some([first, last]) } else { None };
     let steps = steps.map(|steps| Value::Array(steps.into_iter().map(u64::cast_signed).collect::<Array>()));
     put_or_remove(table, "trace_steps", steps);
+    let windows = match capture {
+        Some(Capture::Windows { recorded, period }) if capture != Some(Capture::USUAL) => {
+            Some(Value::Array([recorded, period].into_iter().map(u64::cast_signed).collect::<Array>()))
+        }
+        Some(Capture::Whole) if with || without => Some(false.into()),
+        _ => None,
+    };
+    put_or_remove(table, TRACE_WINDOWS, windows);
+}
+
+/// One name, or a list of several.
+fn one_or_list(names: &[&str]) -> Value {
+    match names {
+        [name] => (*name).into(),
+        names => Value::Array(names.iter().copied().collect::<Array>()),
+    }
 }
 
 /// The value of a block's `workload` key.

@@ -113,6 +113,9 @@ pub enum Event {
         units: u32,
         /// Excluded from statistics.
         warm_up: bool,
+        /// Recorded in a window of the run, or next to such a step: excluded from times, which are those of the other steps.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        traced: bool,
     },
     /// Any other number that the rank measured.
     Reading {

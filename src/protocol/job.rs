@@ -159,6 +159,9 @@ pub struct Job {
     /// Whether its ranks and the built-in tracer record it, into [`super::EVENTS_FILE`], instead of a profiler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub built_in_trace: bool,
+    /// Whether the built-in tracer leaves out calls of CUDA.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_calls: bool,
     /// The program that the run starts; `None` if the worker has a task for its workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
@@ -187,6 +190,7 @@ impl Job {
             resume: None,
             trace: None,
             built_in_trace: false,
+            without_calls: false,
             program: None,
         }
     }
@@ -194,6 +198,7 @@ impl Job {
     /// Which tracer records the run.
     pub fn tracer(&self) -> Tracer {
         match self.trace {
+            _ if self.built_in_trace && self.without_calls => Tracer::BuiltInWithoutCalls,
             _ if self.built_in_trace => Tracer::BuiltIn,
             Some(_) => Tracer::Nsys,
             None => Tracer::Off,

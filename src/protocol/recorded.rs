@@ -10,6 +10,9 @@ pub const MOST_ENTRIES: usize = 1000;
 /// The name of the entry that sums up the names beyond [`MOST_ENTRIES`].
 pub const FURTHER: &str = "(further names)";
 
+/// How the words begin that say what marks the steps of a recording, if its ranges do.
+pub const STEPS_BY_RANGES: &str = "ranges";
+
 /// All calls of one name in a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceEntry {
@@ -26,8 +29,11 @@ pub struct TraceEntry {
 pub struct TraceLists {
     /// Number of processes whose work was recorded.
     pub ranks: u32,
-    /// Number of steps, summed over ranks, that ranges mark; 0 if none do.
+    /// Number of steps, summed over ranks, that ranges mark, or else what recurs; 0 if nothing does.
     pub steps: u64,
+    /// What marks them, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps_by: Option<String>,
     /// Time in which at least one kernel, copy or memset ran, summed over GPUs.
     pub gpu_busy_s: f64,
     /// Time in which nothing ran between the first and the last work of any GPU, summed over GPUs.

@@ -13,6 +13,9 @@ pub const CAPTURE_RANGE: &CStr = c"capture";
 /// File in a run's folder in which its ranks record themselves.
 pub const EVENTS_FILE: &str = "trace.events";
 
+/// Environment variable that tells the tracer's library which calls of CUDA it records, and the value for none.
+pub const CALLS_VARIABLE: (&str, &str) = ("MULTICARD_TRACE_CALLS", "none");
+
 /// Metric of a profiler report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceMetricKind {
@@ -153,6 +156,9 @@ pub struct TraceSummary {
     pub product_version: Option<String>,
     /// Duration that it covers.
     pub wall_s: f64,
+    /// If it covers several windows with other times between them, the time from the start of the first to the end of the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span_s: Option<f64>,
     /// Number of GPUs that worked.
     pub gpus: u32,
     /// The papers' metrics, and NCCL's other collectives.

@@ -218,6 +218,7 @@ mod tests {
             loss: 1.0,
             units: 8,
             warm_up: false,
+            traced: false,
         };
         progress.event(&EventLine { run: run.into(), rank: 0, time_s: 5.0, event }, 5.0);
     }

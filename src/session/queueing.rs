@@ -97,8 +97,9 @@ fn queued_job(
         working_folder,
         ranks: placement.ranks,
         limits,
-        trace: plan.tracing.capture_by(cell.tracer),
-        built_in_trace: cell.tracer == Tracer::BuiltIn,
+        trace: plan.tracing.capture_by(cell.tracer, &cell.shape, plan.warm_up_steps),
+        built_in_trace: cell.tracer.is_built_in(),
+        without_calls: cell.tracer == Tracer::BuiltInWithoutCalls,
         program: spec.and_then(|spec| program(spec, origin.repeat)),
         ..Job::new(cell.workload.clone(), cell.levels.clone(), cell.shape, cell.data.clone())
     };

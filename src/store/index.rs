@@ -167,11 +167,14 @@ impl Index {
     pub(super) fn event(&mut self, line: &EventLine) -> Result<()> {
         let key = self.key(&line.run, line.rank)?;
         match &line.event {
-            Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, .. } => {
+            Event::Step { epoch, step, duration_s, load_wait_s, loss, units, warm_up, traced, .. } => {
                 let (epoch, step, time_s) = (*epoch, *step, line.time_s);
                 let (duration_s, load_wait_s, loss) = (*duration_s, *load_wait_s, *loss);
-                let (units, warm_up) = (*units, *warm_up);
-                self.step(key, StepRecord { step, time_s, epoch, duration_s, load_wait_s, loss, units, warm_up })
+                let (units, warm_up, traced) = (*units, *warm_up, *traced);
+                self.step(
+                    key,
+                    StepRecord { step, time_s, epoch, duration_s, load_wait_s, loss, units, warm_up, traced },
+                )
             }
             Event::Started { torch_version, device, world_size, .. } => self.execute(
                 "UPDATE rank SET device = ?2, torch_version = ?3, world_size = ?4 WHERE key = ?1",

@@ -27,6 +27,15 @@ pub struct StepRecord {
     pub units: u32,
     /// Excluded from statistics.
     pub warm_up: bool,
+    /// Recorded in a window of the run, or next to such a step: excluded from times.
+    pub traced: bool,
+}
+
+impl StepRecord {
+    /// Whether its time counts: it is neither warm-up nor touched by a window in which the run was recorded.
+    pub fn counts(&self) -> bool {
+        !self.warm_up && !self.traced
+    }
 }
 
 /// Number that a rank measured; see [`crate::protocol::Event::Reading`].
@@ -198,6 +207,7 @@ pub(super) fn tracer_number(tracer: Tracer) -> i64 {
         Tracer::Off => 0,
         Tracer::Nsys => 1,
         Tracer::BuiltIn => 2,
+        Tracer::BuiltInWithoutCalls => 3,
     }
 }
 
@@ -206,6 +216,7 @@ pub(super) fn tracer(number: i64) -> Tracer {
     match number {
         0 => Tracer::Off,
         2 => Tracer::BuiltIn,
+        3 => Tracer::BuiltInWithoutCalls,
         _ => Tracer::Nsys,
     }
 }

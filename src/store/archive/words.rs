@@ -12,7 +12,7 @@ use crate::protocol::{BUILT_IN_TRACER, EVENTS_FILE, PASSES, PRODUCTS, PYTORCH_PR
 const WORDS: &str = "backend base better block command constraint cpu data env exclude exclusive factor factors folder full higher \
     interleaved limits lower measure measures memory_limit_gb mode multicard name neither nsys off on on_speed ondemand order own \
     performance powersave quick reason repeat repeats run run_time_s schedutil seed sequential set setup step step_precision steps \
-    time_limit_s trace trace_first_s trace_steps unit units version warm_up warm_up_steps workload";
+    time_limit_s trace trace_calls trace_first_s trace_steps trace_windows unit units version warm_up warm_up_steps workload";
 
 /// Units of measures.
 const UNITS: &str =

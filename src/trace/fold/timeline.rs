@@ -69,6 +69,31 @@ pub(super) struct Pause {
     pub next: Option<Work>,
 }
 
+impl Pause {
+    /// Whether it lasts over all of a span.
+    pub fn holds(&self, span: (i64, i64)) -> bool {
+        self.start <= span.0 && span.1 <= self.end
+    }
+
+    /// Whether it lasts over all of one of these spans, which are in order and apart.
+    pub fn holds_any(&self, spans: &[(i64, i64)]) -> bool {
+        spans.get(spans.partition_point(|span| span.0 < self.start)).is_some_and(|span| self.holds(*span))
+    }
+
+    /// What is left of it without these spans, which are in order and apart.
+    pub fn without(self, spans: &[(i64, i64)]) -> Vec<Self> {
+        let mut left = Vec::new();
+        let mut at = self.start;
+        for span in spans.iter().filter(|span| span.0 < self.end && self.start < span.1) {
+            left.push(Self { start: at, end: span.0.max(at), next: None });
+            at = at.max(span.1);
+        }
+        left.push(Self { start: at, ..self });
+        left.retain(|pause| pause.start < pause.end);
+        left
+    }
+}
+
 impl Timeline {
     /// Adds an interval; empty ones are ignored.
     pub fn push(&mut self, (start, end): (i64, i64), work: Work) {

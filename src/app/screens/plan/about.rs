@@ -258,7 +258,7 @@ fn details_ui(ui: &mut Ui, plan: &Plan, node: Option<&Node>, commands: &mut Vec<
         }
         ui.end_row();
         if let Some(part) = plan.tracing.capture() {
-            if let Some(part) = traced_part_ui(ui, width, part, programs) {
+            if let Some(part) = traced_part_ui(ui, width, part, (programs, plan.tracing.has_built_in())) {
                 edit::<PlanCommand>(commands, plan, Some("traced part"), |plan| plan.tracing = plan.tracing.with_capture(part));
             }
             ui.end_row();
@@ -367,6 +367,9 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
             let (help, refusal) = match tracer {
                 Tracer::Off => ("Nothing is recorded", None),
                 Tracer::BuiltIn => (&*built_in, no_part.as_deref()),
+                Tracer::BuiltInWithoutCalls => {
+                    ("The same without CUDA calls, which cost most of what this tracer costs", no_part.as_deref())
+                }
                 Tracer::Nsys => {
                     let help = "Nsight Systems records each run. Since this costs time, traced cells are kept apart from others";
                     (no_nsys.as_deref().unwrap_or(help), no_nsys.as_deref())
@@ -390,12 +393,18 @@ fn tracers_ui(ui: &mut Ui, width: f32, now: &Tracing, (programs, node): (bool, O
     asked
 }
 
-/// Draws the choice of the recorded part of traced runs. Programs are traced as a whole.
-fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Option<Capture> {
+/// Draws the choice of the recorded part of traced runs. Programs are traced as a whole, and only the built-in tracer records windows.
+fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, (programs, built_in): (bool, bool)) -> Option<Capture> {
     let mut asked = None;
     ui.label("Traced part");
     wrapped(ui, width, |ui| {
         for (capture, name, help) in [
+            (
+                Capture::USUAL,
+                "windows",
+                "A few steps in each period are recorded: times are those of the other steps, and the run shows what recording costs. Runs of \
+                 programs, of nsys, and those with less than two periods of steady steps are recorded as a whole",
+            ),
             (Capture::Whole, "whole run", "Records each run from its start to its end"),
             (
                 Capture::First { seconds: 720.0 },
@@ -408,8 +417,13 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Opt
                 "Only these steps are recorded; if at least ten steady steps come before them, the run also shows what recording costs",
             ),
         ] {
-            let refusal = (programs && capture != Capture::Whole)
-                .then_some("Programs of your own are always recorded as a whole");
+            let refusal = match capture {
+                Capture::Windows { .. } if !built_in => Some("Only the built-in tracer records windows"),
+                Capture::First { .. } | Capture::Steps { .. } if programs => {
+                    Some("Programs of your own are always recorded as a whole")
+                }
+                _ => None,
+            };
             let kind = |capture: Capture| std::mem::discriminant(&capture);
             let chosen = kind(part) == kind(capture);
             let radio = radio_ui(ui, chosen, refusal.is_none(), name);
@@ -433,6 +447,13 @@ fn traced_part_ui(ui: &mut Ui, width: f32, part: Capture, programs: bool) -> Opt
                 let changed = number(ui, "First step that is recorded", &mut first, 1);
                 if number(ui, "Last step that is recorded", &mut last, first) || changed {
                     asked = Some(Capture::Steps { first, last: last.max(first) });
+                }
+            }
+            Capture::Windows { mut recorded, mut period } => {
+                let changed = number(ui, "Steps that are recorded in a period", &mut recorded, 2);
+                let least = recorded.saturating_add(Capture::LEAST_REST);
+                if number(ui, "Steps in a period", &mut period, least) || changed {
+                    asked = Some(Capture::Windows { recorded, period: period.max(least) });
                 }
             }
             Capture::Whole => {}

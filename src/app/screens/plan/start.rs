@@ -38,6 +38,7 @@ pub(in crate::app) const STARTING_PLANS: &[StartingPlan] = starting_plans![
     "trace-precision",
     "trace-pin",
     "trace-cost",
+    "trace-windows",
     "sample",
     "sample-traced",
     "llm-techniques",
