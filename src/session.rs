@@ -40,7 +40,7 @@ pub use measurement::{MEASURE_S, Measurement, Stage, USUAL_MEASURE_S};
 pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
 pub use progress::{Estimate, Progress};
-pub use queueing::{largest, run_time_s, runnable};
+pub use queueing::{largest, node_hours, runnable};
 pub use rates::{Told, measure_rates, measured_gpus};
 pub use reading::{damage_message, is_queue_paused, open_reader};
 pub use site_check::examine_site;
