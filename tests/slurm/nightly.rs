@@ -95,20 +95,20 @@ fn runs_wait_for_nodes_that_are_drained_and_start_when_these_are_back() {
     let set = |state: &str| {
         scene.cluster.ask("scontrol", &["update", "NodeName=n1,n2", &format!("State={state}"), "Reason=test"]);
     };
-    scene.plan(2, &format!("{WAITS}; echo score: 1"), "");
+    // Two nodes of four CPUs have room for eight of them.
+    scene.plan(10, &format!("{WAITS}; echo score: 1"), "");
     scene.detach();
-    scene.await_start(1);
+    scene.await_start(7);
     // What runs on a node goes on while it drains.
     set("DRAIN");
     scene.open_gate();
-    scene.until_all_ended(2);
-    assert_eq!(scene.states(), [RunState::Finished; 2]);
-    scene.detach();
-    wait("the next run waits", || scene.jobs_left().contains("PENDING"));
-    assert_eq!(scene.states()[2], RunState::Starting);
+    let count = |state: RunState| scene.states().iter().filter(|known| **known == state).count();
+    wait("what runs has ended", || count(RunState::Finished) == 8);
+    wait("the others wait", || scene.jobs_left().matches("PENDING").count() == 2);
+    assert_eq!(count(RunState::Finished), 8);
     set("RESUME");
-    scene.until_all_ended(4);
-    assert_eq!(scene.states(), [RunState::Finished; 4]);
+    scene.until_all_ended(10);
+    assert_eq!(scene.states(), [RunState::Finished; 10]);
     scene.cluster.until_idle();
 }
 
