@@ -76,7 +76,7 @@ pub use toml_values::TomlValues;
 pub use topology::{Link, LinkKind, NumaNode, Topology};
 pub use tracing::{Capture, Tracer, Tracing, WindowRole};
 pub use workload::{
-    Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, GPUS, Kernels, NODES, OptimizerImpl, Passes, Request,
-    USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, command, image, llm, obtainable, offered_levels, usual_workload,
-    workload, workload_or_unknown, workloads,
+    Better, CUDA_GRAPH_WARM_UP_STEPS, Command, DeclaredMeasure, GPUS, GPUS_PER_NODE, Kernels, NODES, OptimizerImpl,
+    Passes, Request, USUAL_DATA, USUAL_STEP, Unit, WorkloadSpec, command, image, llm, obtainable, offered_levels,
+    usual_workload, workload, workload_or_unknown, workloads,
 };

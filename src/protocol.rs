@@ -18,7 +18,9 @@ pub use environment::{
     fact_name, set_build,
 };
 pub use event::{Device, Event, EventLine, Evidence, FailureKind, Phase};
-pub use group::{EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MASTER_ADDR, MASTER_PORT, MEETING_VARIABLE};
+pub use group::{
+    EXPORT_FOLDER, Exit, GROUP_LOG, GroupEvent, GroupLine, MASTER_ADDR, MASTER_PORT, MEETING_VARIABLE, node_log,
+};
 pub use job::{AllocationSize, CHECKPOINT_FOLDER, Job, JobLimits, MemoryPolicy, Placement, Program, RankPlace};
 pub use line::{MAX_KEY_BYTES, read_event_line};
 pub use possible::{MOST_STEPS, check_duration, check_moment};
@@ -26,7 +28,7 @@ pub use ranges::ranges_text;
 pub use rates::{DeviceRates, PASSES, PRODUCTS, Rate, RateLine};
 pub use recorded::{FURTHER, MOST_ENTRIES, STEPS_BY_RANGES, TraceEntry, TraceList, TraceLists, TracePattern};
 pub use sample::{GpuSample, HostSample, RankSample, Sample, check_sample, read_sample_line};
-pub use site::Site;
+pub use site::{Site, node_name};
 pub use trace::{
     BUILT_IN_TRACER, CALLS_VARIABLE, CAPTURE_RANGE, CopiedBytes, EVENTS_FILE, PYTORCH_PROFILER, TRACE_METRICS,
     TraceMetric, TraceMetricKind, TraceOutcome, TraceRange, TraceSummary, recorder,

@@ -44,7 +44,7 @@ pub use names::short_names;
 pub use notice::{Added, Notice};
 pub use places::{Disk, Places};
 pub use progress::{Estimate, Progress};
-pub use queueing::{largest, run_time_s, runnable};
+pub use queueing::{largest, node_hours, runnable};
 pub use rates::{Told, measure_rates, measured_gpus};
 pub use reading::{damage_message, is_queue_paused, open_reader};
 pub use search_report::{SearchReport, search_reports};

@@ -466,6 +466,7 @@ fn circumstances(units: &str, step: &str) -> Vec<Measure> {
         Measure { possible: SHARE, ..share(TENSOR_ACTIVITY, "Tensor cores busy: cycles") },
         rate("pcie_receive_bytes_per_s", "Received over PCIe per GPU"),
         rate("pcie_send_bytes_per_s", "Sent over PCIe per GPU"),
+        Measure::named("clock_offset_s", "Clock of a node ahead of the first node’s", "s").read(Max, OverTime::Max),
         Measure::derived("run_order", "Place in the session", ""),
         count(PLANNED_STEPS, &format!("{}s of the plan", capitalised(step))).read(Max, OverTime::Max),
     ]

@@ -20,7 +20,7 @@ use crate::plan::{
     Cell, Key, Levels, Matrix, Mode, Node, Plan, PlanError, Resolved, Tracer, expand, missing_program, remarks,
     resolved,
 };
-use crate::session::{Machine, Where, largest, run_time_s};
+use crate::session::{Machine, Where, largest, node_hours};
 use crate::text_table::{Field, TextTable};
 
 #[derive(Args)]
@@ -308,11 +308,12 @@ fn has_time(cell: &Cell) -> bool {
     !cell.shape.own_program || cell.estimate.duration_s > 0.0
 }
 
-/// The node-hours of all runs of a plan at a site; `None` for runs on this machine, and if a time is unknown.
-fn node_hours(matrix: &Matrix, plan: &Plan, time_s: &dyn Fn(&Cell) -> Option<f64>) -> Option<f64> {
-    plan.site.as_ref()?;
-    let times = matrix.cells.iter().map(|cell| Some(time_s(cell)? * f64::from(cell.shape.nodes())));
-    Some(times.sum::<Option<f64>>()? * f64::from(plan.repeats) / 3600.0)
+/// The node-hours of all runs of a plan at a site, after a comma; empty for runs on this machine, and if a time is unknown.
+fn node_hours_text(plan: &Plan, matrix: &Matrix) -> String {
+    node_hours(plan, matrix).map_or(String::new(), |(hours, is_most)| {
+        let most = if is_most { "at most " } else { "" };
+        format!(", {most}{} node-hours", significant(hours))
+    })
 }
 
 fn json<'a>(plan: &Plan, matrix: &'a Matrix, runs: usize) -> MatrixOut<'a> {
@@ -367,14 +368,10 @@ fn describe(plan: &Plan, matrix: &Matrix, node: &Node, runs: usize) -> String {
     let estimates = if is_estimated {
         let (time, peak_gb) = (crate::figure::duration_text(duration_s), peak_bytes as f64 / 1e9);
         let peak = if peak_bytes > 0 { format!(", peak about {peak_gb:.1} GB per rank") } else { String::new() };
-        let hours = node_hours(matrix, plan, &|cell| Some(cell.estimate.duration_s));
-        let hours = hours.map_or(String::new(), |hours| format!(", {} node-hours", significant(hours)));
+        let hours = node_hours_text(plan, matrix);
         format!("about {time}{peak}{hours} (rough estimates)")
     } else {
-        let limit_s = |cell: &Cell| plan.spec_of(&cell.workload).and_then(|spec| run_time_s(&plan.limits, spec));
-        let hours = node_hours(matrix, plan, &limit_s);
-        let hours = hours.map_or(String::new(), |hours| format!(", at most {} node-hours", significant(hours)));
-        format!("run time unknown{hours}")
+        format!("run time unknown{}", node_hours_text(plan, matrix))
     };
     let repeats = counted(plan.repeats as usize, "repeat");
     let estimated: &[&str] = if is_estimated { &["estimated s", "estimated peak GB"] } else { &[] };

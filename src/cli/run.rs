@@ -124,11 +124,11 @@ fn run_here(arguments: &Arguments, plan: &Plan, folder: &Path) -> Outcome {
 }
 
 fn run_there(arguments: &Arguments, plan: &Plan, far: &mut Far) -> Outcome {
+    let mut node = far.node()?;
+    // The conductor there knows the site, and refuses what it has not.
     if let Some(site) = &plan.site {
-        let host = far.address().host();
-        return Err(format!("a plan for site {site} is run on its login node: log in to {host} and run it there, or launch it in the window").into());
+        node = Where::unknown(site, &node);
     }
-    let node = far.node()?;
     super::plan::check_candidates(plan, &runnable(plan, &node)?)?;
     let live = arguments.format == Some(EventFormat::Json);
     let client = far.client_or_start(live)?;

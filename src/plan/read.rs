@@ -13,10 +13,10 @@ use super::file::{MAX_REPEATS, ONE_ALLOCATION, ONE_PER_RUN, PLAN_VERSION};
 use super::filter::{Filter, Known};
 use super::problem::{NAME_RULE, PlanError, Problems, is_name, quoted, suggestion};
 use super::tracing::{TRACE_CALLS, TRACE_WINDOWS};
-use super::workload::{command, usual_workload, workloads};
+use super::workload::{GPUS_PER_NODE, command, gpus_of, usual_workload, workloads};
 use super::{
-    Block, Capture, Checked, Constraint, Domain, Factor, GpuChoice, Key, Level, Limits, Margin, Mode, Order, Plan,
-    Tracer, Tracing, WorkloadSpec, design_text, own, search_text, study,
+    Block, Capture, Checked, Constraint, Domain, Factor, GPUS, GpuChoice, Key, Level, Limits, Margin, Mode, NODES,
+    Order, Plan, Tracer, Tracing, WorkloadSpec, design_text, own, search_text, study,
 };
 
 /// Keys of `[measure]`.
@@ -304,8 +304,22 @@ fn block(table: &Table, spec: &Arc<WorkloadSpec>, problems: &mut Problems) -> Bl
             *ticked = vec![level];
         }
     }
+    name_all_gpus(&mut block, factor_table.as_ref());
     block.design = design_text::read(table, spec, level, problems);
     block
+}
+
+/// Gives a block that names the GPUs of each node, and not those of all, as many as its nodes have.
+fn name_all_gpus(block: &mut Block, named: Option<&Table>) {
+    let is_named = |key: &str| named.is_some_and(|table| table.find(key).is_some());
+    if block.spec.command.is_some() || is_named(GPUS) || !is_named(GPUS_PER_NODE) {
+        return;
+    }
+    let levels = |key: &str| block.factors.iter().find(|(known, _)| known == key).map(|(_, levels)| levels.as_slice());
+    let all = gpus_of(levels(NODES).unwrap_or_default(), levels(GPUS_PER_NODE).unwrap_or_default());
+    if let (Some(all), Some((_, gpus))) = (all, block.factors.iter_mut().find(|(key, _)| *key == *GPUS)) {
+        *gpus = all;
+    }
 }
 
 fn version(top: &Table, problems: &mut Problems) {

@@ -78,7 +78,7 @@ pub struct AllocationSize {
 impl AllocationSize {
     /// What a run of this shape asks for at a site.
     pub fn of(site: &Site, shape: &Shape) -> Self {
-        Self { nodes: shape.nodes(), cpus: site.cpus(shape), devices: shape.devices_per_process }
+        Self { nodes: shape.nodes(), cpus: site.cpus(shape), devices: shape.devices_per_node() }
     }
 
     /// The least size in which runs of both sizes have room.
@@ -193,6 +193,11 @@ impl Job {
             without_calls: false,
             program: None,
         }
+    }
+
+    /// Whether its ranks are started by a step of a scheduler's job: on several nodes, or within an allocation that runs share.
+    pub fn is_step(&self) -> bool {
+        self.shape.nodes() > 1 || self.allocation.is_some()
     }
 
     /// Which tracer records the run.

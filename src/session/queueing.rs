@@ -55,9 +55,22 @@ fn program(spec: &WorkloadSpec, repeat: u32) -> Option<Program> {
 }
 
 /// The time limit of a run: the command's own, if it is shorter than the plan's.
-pub fn run_time_s(limits: &Limits, spec: &WorkloadSpec) -> Option<f64> {
+fn run_time_s(limits: &Limits, spec: &WorkloadSpec) -> Option<f64> {
     let own = spec.command.as_ref().and_then(|command| command.time_limit_s);
     own.into_iter().chain(limits.run_time_s).min_by(f64::total_cmp)
+}
+
+/// The node-hours of all runs of a plan at a site, by their estimates, or else the most by their time limits, and whether they are the most.
+/// `None` for runs on this machine, and where some run has neither.
+pub fn node_hours(plan: &Plan, matrix: &Matrix) -> Option<(f64, bool)> {
+    plan.site.as_ref()?;
+    let all = |time_s: &dyn Fn(&Cell) -> Option<f64>| {
+        let times = matrix.cells.iter().map(|cell| Some(time_s(cell)? * f64::from(cell.shape.nodes())));
+        Some(times.sum::<Option<f64>>()? * f64::from(plan.repeats) / 3600.0)
+    };
+    let estimated = all(&|cell| Some(cell.estimate.duration_s).filter(|duration_s| *duration_s > 0.0));
+    let limit_s = |cell: &Cell| plan.spec_of(&cell.workload).and_then(|spec| run_time_s(&plan.limits, spec));
+    estimated.map(|hours| (hours, false)).or_else(|| Some((all(&limit_s)?, true)))
 }
 
 /// Reads the data sets whose files are checked before a run occupies a GPU. Each combination of the factors that decide what is read is
@@ -130,8 +143,8 @@ fn allocation_size(plan: &Plan, cells: &[Cell], site: &Site) -> Option<Allocatio
 /// The positions of the cells that ask for most: for most of one node, and for most nodes.
 pub fn largest(cells: &[Cell]) -> Vec<usize> {
     let most = |measure: fn(&Shape) -> (u32, u32)| (0..cells.len()).max_by_key(|at| measure(&cells[*at].shape));
-    let of_one = most(|shape| (shape.devices_per_process.max(shape.ranks_per_node), shape.nodes()));
-    let of_all = most(|shape| (shape.nodes(), shape.devices_per_process.max(shape.ranks_per_node)));
+    let of_one = most(|shape| (shape.devices_per_node().max(shape.ranks_per_node), shape.nodes()));
+    let of_all = most(|shape| (shape.nodes(), shape.devices_per_node().max(shape.ranks_per_node)));
     let mut both: Vec<usize> = of_all.into_iter().chain(of_one).collect();
     both.dedup();
     both

@@ -35,6 +35,7 @@ mod image;
 mod job;
 mod llm;
 mod module;
+mod nodes;
 mod order;
 mod parallel;
 #[cfg(test)]
@@ -168,6 +169,7 @@ fn run_rank(path: &Path, rank: u32, started: Instant) -> ExitCode {
     };
     // Before there are threads, which inherit the policy, and before there are data.
     binding::bind_memory(place);
+    let place = &device::assigned(&job, place);
     match Report::open(&job.folder, &job.run, rank).and_then(|mut report| {
         remember_panics();
         if job.built_in_trace {

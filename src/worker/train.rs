@@ -14,6 +14,7 @@ use crate::checkpoint::{self, Checkpoint, Keeper};
 use crate::clock::{StepClock, StepDone, StepInfo};
 use crate::device::RankDevice;
 use crate::module::{Tensors, parameter_count};
+use crate::nodes;
 use crate::parallel::{self, Peers};
 use crate::proof;
 use crate::quick::Quick;
@@ -102,9 +103,10 @@ pub fn start<T: Task>(task: T, job: &Job, place: &RankPlace, report: &mut Report
     shim::set_threads(place.compute_threads.max(1), 1)?;
     let mut log = report.clone();
     let hangs = move |stop| give_up(&mut log, &stop);
-    let Some(peers) = Peers::join(place.rank, ranks as u32, device.device, hangs)? else {
+    let Some(peers) = Peers::join(place.rank, ranks as u32, job.shape.nodes(), device.device, hangs)? else {
         return run(task, Rank { job, place, device: &device, peers: None }, report);
     };
+    nodes::report(&peers, job.shape.nodes(), report)?;
     let rank = Rank { job, place, device: &device, peers: Some(&peers) };
     run(task, rank, report).map_err(|stop| peers.explain(stop))?;
     peers.leave()

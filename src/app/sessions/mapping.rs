@@ -12,7 +12,7 @@ use crate::analysis::counted;
 use crate::app::command::{Command, SessionsCommand};
 use crate::app::task::on_thread;
 use crate::app::theme::{GRID, palette};
-use crate::app::widgets::{choice, cut_to, fields_on_cards, muted, strong};
+use crate::app::widgets::{choice, cut_to, muted, strong};
 use crate::import::{ForeignTable, Mapping, Problem, Results, Role, read, results};
 
 /// The dialog's size, in points.
@@ -114,7 +114,6 @@ pub fn mapping_ui(context: &Context, dialog: &MappingDialog, commands: &mut Vec<
     let frame = Frame::popup(&context.global_style()).inner_margin(Margin::same((4.0 * GRID) as i8));
     let modal = Modal::new(Id::unique("mapping")).frame(frame).show(context, |ui| {
         ui.set_width(SIZE[0].min(room.x - 80.0));
-        fields_on_cards(ui);
         ui.heading(format!("Import {}", name_of(&dialog.file)));
         match &dialog.read {
             None => drop(ui.label(muted(ui, "reading …"))),

@@ -1,10 +1,12 @@
 //! Arranges a chart: which settings are on rows, columns and colours, and the names of cells.
 
+use std::collections::HashMap;
+
 use super::Scene;
 use crate::analysis::{COMMIT, Cell, DATE, Level, MACHINE, MADE_WITH, RANKS, Setting};
 use crate::figure::chart::Look;
 use crate::figure::study::{Form, Place, Study};
-use crate::plan::GPUS;
+use crate::plan::{GPUS, GPUS_PER_NODE, NODES};
 
 const SESSION: &str = "session";
 const WORKLOAD: &str = "workload";
@@ -46,6 +48,21 @@ pub(super) fn name_of(cell: &Cell, settings: &[Setting]) -> String {
     if name.is_empty() { format!("cell {}", cell.id) } else { name }
 }
 
+/// The factors along the horizontal axis of scaling. The first is the axis: the number of GPUs, or that of nodes where no run has a number of
+/// GPUs. Those that follow say how GPUs are spread over nodes, if that follows from the first; otherwise each spread has a line.
+pub(super) fn along_scaling(cells: &[Cell]) -> Vec<&'static str> {
+    let axis = if cells.iter().all(|cell| cell.level(GPUS).is_none()) { NODES } else { GPUS };
+    let follows = |key: &&str| {
+        let mut known: HashMap<Option<i64>, Option<Level>> = HashMap::new();
+        let is_same = |cell: &Cell| {
+            let (count, level) = (cell.level(axis).and_then(|count| count.as_integer()), cell.level(key));
+            *known.entry(count).or_insert_with(|| level.clone()) == level
+        };
+        *key != axis && cells.iter().all(is_same)
+    };
+    [axis].into_iter().chain([NODES, GPUS_PER_NODE].into_iter().filter(follows)).collect()
+}
+
 /// Arranges settings as the study says, and chooses a suitable arrangement where the study leaves it open. `shown` are the settings that
 /// differ among `cells`.
 pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: &[Cell]) -> Arrangement {
@@ -57,9 +74,10 @@ pub(super) fn arrange(study: &Study, all: &[Setting], shown: &[Setting], cells: 
     let mut rows = if is_line { None } else { chosen(&study.rows) };
     let mut columns = chosen(&study.columns);
     let mut colour = if study.form == Form::Memory { None } else { chosen(&study.colour) };
-    // The number of GPUs is the x axis of scaling.
+    // The number of GPUs, or of nodes, is the x axis of scaling.
+    let along = if study.form == Form::Scaling { along_scaling(cells) } else { Vec::new() };
     let is_x = |setting: &Setting| match study.form {
-        Form::Scaling => setting.key == GPUS,
+        Form::Scaling => along.contains(&&*setting.key),
         Form::Scatter => setting.key == study.shown_across(),
         _ => false,
     };

@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 
 pub use readings::{ReadFile, ReadingsSpec};
 pub(in crate::plan) use spread::PLACING;
+pub use spread::RANKS_PER_NODE;
 use spread::Spread;
-pub use spread::{GPUS_PER_NODE, RANKS_PER_NODE};
 pub(in crate::plan) use table::{defined, name_in, write};
 pub use template::{BUILT_IN, filled};
 

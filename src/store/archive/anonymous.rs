@@ -17,7 +17,7 @@ use super::tree::Tree;
 use super::words;
 use crate::foreign::{self, Line, Lines};
 use crate::plan::{Node, Plan, WorkloadSpec};
-use crate::protocol::{GroupLine, Job, read_event_line, read_sample_line};
+use crate::protocol::{GroupLine, Job, node_log, read_event_line, read_sample_line};
 use crate::store::journal::read_journal_line;
 use crate::store::{Decision, folder};
 
@@ -83,9 +83,16 @@ impl Kind {
             "job.json" => Some(Self::Job),
             "group.jsonl" => Some(Self::Group),
             "samples.jsonl" => Some(Self::Samples),
+            _ if is_node_log(name) => Some(Self::Group),
             _ => folder::rank_of(name).map(|_| Self::Events),
         }
     }
+}
+
+/// Whether a file is the log of a node of a run.
+fn is_node_log(name: &str) -> bool {
+    let number = name.strip_prefix("node-").and_then(|rest| rest.split('.').next()?.parse().ok());
+    number.is_some_and(|number| node_log(number) == name)
 }
 
 /// Whether a file of a session contains only values in a form that multicard defines.

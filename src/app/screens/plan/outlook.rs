@@ -11,7 +11,7 @@ use crate::plan::{
 };
 
 use super::edit::offered;
-use crate::session::Where;
+use crate::session::{Where, node_hours};
 use crate::store::HeldCell;
 
 /// The key of the column with the workload.
@@ -33,6 +33,8 @@ pub(super) struct Outlook {
     pub(super) runs: u64,
     /// Total time of all runs one after the other, in seconds; a rough estimate.
     pub(super) duration_s: f64,
+    /// Node-hours of all runs at the plan's site, and whether they are the most by the runs' time limits.
+    pub(super) node_hours: Option<(f64, bool)>,
     /// Greatest memory peak of any rank, in bytes; a rough estimate.
     pub(super) peak_bytes: u64,
     /// Levels without any cell that can run, with the reason.
@@ -87,6 +89,7 @@ impl Outlook {
             },
             runs: matrix.cells.len() as u64 * repeats,
             duration_s: cells_s * repeats as f64,
+            node_hours: node_hours(&plan, &matrix),
             peak_bytes: matrix.cells.iter().map(|cell| cell.estimate.peak_bytes).max().unwrap_or(0),
             refusals: probe.refusals(&shown),
             data_refusals: probe.data_refusals(),
