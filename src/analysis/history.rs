@@ -183,7 +183,7 @@ mod tests {
         let mut environment = Environment::default();
         environment.set("hostname", Some("gpu1"));
         environment.set("program_git", Some(commit.0));
-        environment.set(crate::protocol::COMMIT_TIME, commit.1);
+        environment.set(COMMIT_TIME, commit.1);
         let environment = Arc::new(environment);
         let run = |repeat: u32| {
             let mut record = fixture::run(&fixture::cell("fp32", 1, "single"), repeat, step_time_s);

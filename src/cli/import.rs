@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::remote::only_here;
 use super::session::transfer;
-use super::{OK, Outcome, print, say};
+use super::{OK, Outcome, print};
 use crate::analysis::counted;
 use crate::foreign;
 use crate::import::{ForeignTable, ImportError, Mapping, Results, read, results, write_session};

@@ -55,7 +55,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let mut text = figure::render(&table, arguments.format);
     if arguments.format == TableFormat::Markdown {
-        text += &searches_text(&search_reports(&open_reader(&folder)?)?);
+        for folder in &folders {
+            text += &searches_text(&search_reports(&open_reader(folder)?)?);
+        }
     }
     print(&text)?;
     Ok(OK)
