@@ -178,10 +178,10 @@ pub enum Tracer {
     Off,
     /// The run's ranks and the built-in tracer.
     BuiltIn,
-    /// The same without calls of CUDA, which cost most of what this tracer costs.
-    BuiltInWithoutCalls,
     /// Nsight Systems.
     Nsys,
+    /// The built-in tracer without calls of CUDA, which cost most of what it costs.
+    BuiltInWithoutCalls,
 }
 
 impl Tracer {
@@ -189,11 +189,11 @@ impl Tracer {
     pub const KEY: &'static str = "trace";
     /// The level that earlier versions used for runs that Nsight Systems traced, and for reports.
     pub const EARLIER_NSYS: &'static str = "on";
-    /// All tracers in the order in which they are shown; off comes first.
-    pub const ALL: [Self; 4] = [Self::Off, Self::BuiltIn, Self::BuiltInWithoutCalls, Self::Nsys];
+    /// All tracers in the order in which they are shown; off comes first. The place of one decides its colour.
+    pub const ALL: [Self; 4] = [Self::Off, Self::BuiltIn, Self::Nsys, Self::BuiltInWithoutCalls];
     /// Their names, in the same order.
     pub const NAMES: [&'static str; 4] =
-        [Self::Off.name(), Self::BuiltIn.name(), Self::BuiltInWithoutCalls.name(), Self::Nsys.name()];
+        [Self::Off.name(), Self::BuiltIn.name(), Self::Nsys.name(), Self::BuiltInWithoutCalls.name()];
     /// Those that a plan names; whether the built-in one records calls is said by a key of its own.
     pub const PLANNED: [&'static str; 3] = [Self::Off.name(), Self::BuiltIn.name(), Self::Nsys.name()];
 

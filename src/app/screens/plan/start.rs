@@ -31,6 +31,7 @@ pub(in crate::app) const STARTING_PLANS: &[StartingPlan] = starting_plans![
     "precision-layout-pin",
     "design",
     "strategies",
+    "slurm-scaling",
     "pin-memory",
     "loaders",
     "loaders-scenario-b",

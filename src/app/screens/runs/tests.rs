@@ -221,6 +221,9 @@ fn the_filter_narrows_by_typing_and_by_chips() {
     assert_eq!(listed(&harness), 2);
     click(&mut harness, "Only failed");
     assert_eq!(harness.state().state.own::<RunsScreen>().filter_text, "precision=fp16 state=failed");
+    // A button under the pointer is drawn larger.
+    harness.remove_cursor();
+    harness.run();
     assert_eq!(places(&harness), before, "nothing moved when the filter began");
     assert_eq!(listed(&harness), 1);
     harness.get_by_label_contains("Run 1: fp16");
