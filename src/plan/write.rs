@@ -4,9 +4,10 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Tab
 
 use super::file::{ONE_ALLOCATION, PLAN_VERSION, is_default};
 use super::tracing::{TRACE_CALLS, TRACE_WINDOWS};
+use super::workload::GPUS_PER_NODE;
 use super::{
-    Better, Block, Capture, Checked, Level, Limits, Margin, Mode, OwnMeasure, Plan, PlannedMeasure, StudyTable, Tracer,
-    Tracing, command, design_text, search_text,
+    Better, Block, Capture, Checked, GPUS, Level, Limits, Margin, Mode, NODES, OwnMeasure, Plan, PlannedMeasure,
+    StudyTable, Tracer, Tracing, command, design_text, search_text,
 };
 
 /// TOML's integers cover only half of the range of seeds. Larger seeds are written as this number, which is not a seed, and replaced when
@@ -204,13 +205,19 @@ fn block(top: &mut Table, block: &Block, before: Option<&Block>) {
     if before.is_none() {
         table(top, "factors");
     }
+    // GPUs that a file does not name follow from those of each node.
+    let names_gpus =
+        block.spec.factor(GPUS_PER_NODE).is_some_and(|each| !is_default(each, block.levels(GPUS_PER_NODE)));
+    let is_same = |key: &str| before.is_some_and(|before| before.levels(key) == block.levels(key));
+    let is_settled = |key: &str| is_same(key) && (key != GPUS || is_same(GPUS_PER_NODE) && is_same(NODES));
     for (key, levels) in &block.factors {
-        if before.is_some_and(|before| before.levels(key) == levels) {
+        if is_settled(key) {
             continue;
         }
         // A command has the factors that its plan names.
         let is_default =
             block.spec.command.is_none() && block.spec.factor(key).is_some_and(|factor| is_default(factor, levels));
+        let is_default = is_default && !(names_gpus && *key == GPUS);
         let written = match levels.as_slice() {
             _ if is_default => None,
             [level] => Some(value(level)),

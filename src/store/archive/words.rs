@@ -51,7 +51,7 @@ const THROTTLING: &str =
     "hw_power_brake_slowdown hw_slowdown hw_thermal_slowdown sw_power_cap sw_thermal_slowdown sync_boost";
 
 /// The names of the plans in `sessions`: whoever runs one of them is not told from others.
-const PLANS: [&str; 52] = [
+const PLANS: [&str; 53] = [
     "2503.15252 Figure 1: strategies",
     "2503.15252 Figure 3, 2505.22905 Figures 3, 4: metrics",
     "2503.15252 Figure 4: iterations by data set",
@@ -84,6 +84,7 @@ const PLANS: [&str; 52] = [
     "TorchTune LoRA",
     "command quickstart",
     "cost of tracing",
+    "cost of windows",
     "design",
     "host, DALI and device loaders at 100 to 700 px",
     "llm-data-sets",
