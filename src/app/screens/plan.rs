@@ -30,7 +30,7 @@ use poll_promise::Promise;
 use crate::analysis::SpreadSeen;
 use crate::app::command::{Command, EditKind, Edits, ScreenCommand, ScreenName};
 use crate::app::desk::{Desk, Intent, News};
-use crate::app::engine::{Records, Request, SessionPlan};
+use crate::app::engine::{Records, SessionPlan};
 use crate::app::screen::{self, Executes, KeyHelp, Keys, Screen, Unsaved};
 use crate::app::task::on_thread;
 use crate::app::theme::GRID;
