@@ -18,7 +18,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
 use crate::app::command::edit as send_edit;
-use crate::app::engine::{SessionPlan, UiEvent};
+use crate::app::engine::{Request, SessionPlan, UiEvent};
 use crate::app::{Settings, Window as State};
 use crate::conduct::{QueueRow, QueueView};
 use crate::figure::{duration_text, grouped, significant};
