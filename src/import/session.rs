@@ -47,7 +47,7 @@ pub fn write_session(
     let workload = serde_json::to_value(&results.spec).unwrap_or_default();
     let plan = Decision::PlanAdded { plan: "p1".to_owned(), name: file.to_owned(), toml, workloads: vec![workload] };
     let runs: Vec<EndedRun> = results.runs.iter().map(|run| ended(run, results, now_s)).collect();
-    create_ended(session, &node(file, results), (now_s, plan), &runs, progress)
+    create_ended(session, &node(file, results), &(now_s, plan), &runs, progress)
 }
 
 /// What is known about where the runs were made: at most a name.

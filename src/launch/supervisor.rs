@@ -71,7 +71,7 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
     let rendezvous: Box<dyn Rendezvous> = if job.program.is_some() {
         Box::new(Alone)
     } else if spans_nodes {
-        Box::new(SharedFolder::new(&job.folder).map_err(no_rendezvous)?)
+        Box::new(SharedFolder::new(&job.folder).map_err(|error| no_rendezvous(&error))?)
     } else if is_step {
         // The leader of the node's ranks makes their folder.
         Box::new(Alone)
@@ -103,7 +103,7 @@ pub fn lead(job_path: &Path, program: &[OsString], describe_node: impl FnOnce(&P
         }
         // One command for all nodes.
         None if is_step => {
-            group.supervise(job.ranks.get(..1).unwrap_or_default(), |place| starter.start_step(&step, place), &signal)
+            group.supervise(job.ranks.get(..1).unwrap_or_default(), |place| starter.start_step(&step, place), &signal);
         }
         None => group.supervise(&job.ranks, |place| starter.start(place), &signal),
     }
@@ -145,10 +145,10 @@ fn meeting(ranks: usize) -> Result<Box<dyn Rendezvous>, String> {
     if ranks < 2 {
         return Ok(Box::new(Alone));
     }
-    Ok(Box::new(MeetingFolder::new().map_err(no_rendezvous)?))
+    Ok(Box::new(MeetingFolder::new().map_err(|error| no_rendezvous(&error))?))
 }
 
-fn no_rendezvous(error: String) -> String {
+fn no_rendezvous(error: &str) -> String {
     format!("no folder for the rendezvous of the ranks: {error}")
 }
 

@@ -95,7 +95,7 @@ impl Head {
             Tracer::Off => {}
             Tracer::Nsys => text.push_str("traced\n"),
             Tracer::BuiltIn | Tracer::BuiltInWithoutCalls => {
-                text.push_str(&line("traced", &Level::text(tracer.name())))
+                text.push_str(&line("traced", &Level::text(tracer.name())));
             }
         }
         if let Mode::Quick { step_precision } = mode {

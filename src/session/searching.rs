@@ -177,7 +177,7 @@ impl Session {
                 continue;
             }
             // A search that cannot go on here rests; a launch of its plan says why.
-            let Ok(Some(searching)) = self.restored_search(&reader, &headings, id, steps) else { continue };
+            let Ok(Some(searching)) = self.restored_search(&reader, &headings, &id, steps) else { continue };
             self.searches.push(searching);
             self.is_search_due = true;
         }
@@ -188,17 +188,17 @@ impl Session {
         &self,
         reader: &Reader,
         headings: &[RunRecord],
-        id: String,
+        id: &str,
         steps: Vec<SearchStep>,
     ) -> Result<Option<Searching>, SessionError> {
-        let Some((_, name, text)) = reader.plans()?.into_iter().find(|(known, _, _)| *known == id) else {
+        let Some((_, name, text)) = reader.plans()?.into_iter().find(|(known, _, _)| known == id) else {
             return Ok(None);
         };
-        let plan = Plan::parse_with(&text, &name, &reader.brought_workloads(&id)?);
+        let plan = Plan::parse_with(&text, &name, &reader.brought_workloads(id)?);
         let Ok(Plan { search: Some(search), .. }) = &plan else { return Ok(None) };
         let plan = plan.as_ref().map_err(|error| SessionError::Search(error.to_string()))?;
         let mut searching = Searching {
-            plan: id.clone(),
+            plan: id.to_owned(),
             search: search.clone(),
             question: question_of(plan)?,
             seed: plan.seed,
@@ -215,7 +215,7 @@ impl Session {
         for record in headings.iter().filter(|record| record.launch == id) {
             if !searching.templates.contains_key(&record.cell) {
                 searching.names.insert(record.cell.clone(), cell_name(plan, &record.levels));
-                searching.templates.insert(record.cell.clone(), self.job_of(record.clone(), id.clone(), plan)?);
+                searching.templates.insert(record.cell.clone(), self.job_of(record.clone(), id.to_owned(), plan)?);
             }
         }
         searching.read(reader, headings)?;
@@ -297,13 +297,13 @@ impl Session {
                     search.steps.push(step);
                 }
                 Next::Runs(..) if search.is_stopped => return Ok(()),
-                Next::Runs(cells, repeat) => return self.queue_round(place, cells, repeat),
+                Next::Runs(cells, repeat) => return self.queue_round(place, &cells, repeat),
             }
         }
     }
 
     /// Queues the runs of a round, as far as they were not queued before.
-    fn queue_round(&mut self, place: usize, cells: Vec<String>, repeat: u32) -> Result<(), SessionError> {
+    fn queue_round(&mut self, place: usize, cells: &[String], repeat: u32) -> Result<(), SessionError> {
         let search = &self.searches[place];
         let is_new = |cell: &String| !search.known.contains(&(cell.clone(), repeat));
         let seed = search.seed.wrapping_add(u64::from(repeat) - 1);

@@ -94,7 +94,7 @@ mod tests {
             loss,
             units: 64,
             warm_up: step < 3,
-            traced: step % 2 == 0,
+            traced: step.is_multiple_of(2),
         }
     }
 

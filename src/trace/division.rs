@@ -76,6 +76,8 @@ struct Begun {
 
 /// What begins in each process, in order of time.
 type Sequences = BTreeMap<i64, Vec<Begun>>;
+/// Texts of names that have no id, by the numbers that stand for them.
+type Texts = HashMap<i64, String>;
 
 /// Divides a recording that has no ranges that name steps, or that is to be divided by other events; `begin` is its start. `None` if nothing
 /// recurs.
@@ -134,7 +136,7 @@ fn sequences(
     source: &impl Source,
     looked: Looked,
     watch: &mut Watch<'_>,
-) -> Result<Option<(Sequences, HashMap<i64, String>)>, TraceError> {
+) -> Result<Option<(Sequences, Texts)>, TraceError> {
     #[derive(Default)]
     struct Part {
         begun: Vec<(i64, Begun)>,
@@ -263,7 +265,7 @@ impl Recurrence {
             let is_regular =
                 known.equal >= LEAST_STEPS && share >= REGULAR && within as f64 >= COVERED * begun.len() as f64;
             // Equal shares but for a hundredth are equal.
-            is_regular.then(|| (((100.0 * share) as u64, known.count, Reverse(known.first)), label, known.most.0))
+            is_regular.then_some((((100.0 * share) as u64, known.count, Reverse(known.first)), label, known.most.0))
         });
         let (_, label, content) = regular.max_by_key(|(rank, ..)| *rank)?;
         Some(Self { label, content })

@@ -96,7 +96,7 @@ pub(super) struct Head {
 impl Head {
     /// Whether what a list of metrics is made from was recorded.
     pub fn records(&self, list: TraceList) -> bool {
-        !self.without_cuda && !(self.without_calls && list == TraceList::Api)
+        !(self.without_cuda || self.without_calls && list == TraceList::Api)
     }
 }
 

@@ -76,7 +76,7 @@ impl<'a> Standings<'a> {
         let share = if question.limits.is_empty() { 1.0 } else { 0.5 };
         let of_limit = question.error / 2.0 / (2.0 * cells * limits.max(1.0));
         let limits =
-            question.limits.iter().map(|limit| LimitField::new(limit, field(runs, &limit.measure), of_limit, &ran));
+            question.limits.iter().map(|limit| LimitField::new(limit, &field(runs, &limit.measure), of_limit, &ran));
         let sign = if question.is_max { 1.0 } else { -1.0 };
         let goal = match &question.goal {
             Sought::Measure(measure) => {

@@ -30,7 +30,7 @@ pub(super) struct LimitField<'a> {
 
 impl<'a> LimitField<'a> {
     /// `values` are those of the limit's measure. `error` is the probability that a statement about one cell is wrong.
-    pub fn new(limit: &'a Limit, values: Field, error: f64, ran: &[usize]) -> Self {
+    pub fn new(limit: &'a Limit, values: &Field, error: f64, ran: &[usize]) -> Self {
         let is_of_best = matches!(limit.bound, LimitBound::OfBest(_));
         let bound = match limit.bound {
             LimitBound::Value(bound) => bound,

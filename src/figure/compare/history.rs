@@ -49,7 +49,7 @@ pub(super) fn in_order<'a>(study: &Study, cells: &[Cell<'a>], arrangement: &Arra
         let levels = settings.iter().map(|setting| cell.level(&setting.key)).collect();
         (levels, !joins_imported && cell.is_imported(), unit)
     };
-    let mut groups: Vec<((Vec<Option<Level>>, bool, String), Vec<usize>)> = Vec::new();
+    let mut groups: Vec<(_, Vec<usize>)> = Vec::new();
     for (row, cell) in cells.iter().enumerate() {
         let kind = kind(cell);
         match groups.iter_mut().find(|(known, _)| *known == kind) {

@@ -59,7 +59,7 @@ impl Nodes {
     /// Why `gpus` cannot be spread this way over nodes like this one.
     pub(super) fn refusal(self, gpus: usize, node: &Node) -> Option<String> {
         let Self { count, gpus_of_each } = self;
-        if gpus % count.max(1) as usize != 0 {
+        if !gpus.is_multiple_of(count.max(1) as usize) {
             return Some(format!(
                 "{GPUS} = {gpus} cannot be divided evenly by {NODES} = {count}: {GPUS} is the number of all nodes; {GPUS_PER_NODE} is that of one"
             ));

@@ -28,7 +28,7 @@ pub struct EndedRun {
 pub fn create_ended(
     session: &Path,
     node: &Node,
-    plan: (f64, Decision),
+    plan: &(f64, Decision),
     runs: &[EndedRun],
     progress: ArchiveProgress<'_>,
 ) -> Result<(), ArchiveError> {
