@@ -66,8 +66,8 @@ impl Contrast {
 
     /// How many more repeats would show this difference, or show that it is within the margin, in about 80 % of cases.
     pub(super) fn repeats_needed(&self, family: usize, looks: u32, margin: f64) -> Option<u32> {
-        let made = self.freedom + 1.0;
-        let deviation = self.error * made.sqrt();
+        let repeats_made = self.freedom + 1.0;
+        let deviation = self.error * repeats_made.sqrt();
         let far = self.mean.abs();
         let alpha = ERROR * spent_at(looks) / family as f64;
         let suffices = |n: u32| {
@@ -77,10 +77,10 @@ impl Contrast {
             (student_t_quantile(alpha / 2.0, freedom) + power) * error <= far
                 || (student_t_quantile(alpha, freedom) + power) * error <= margin - far
         };
-        let made = made as u32;
-        let most = made + MOST_MORE_REPEATS;
+        let too_few = repeats_made as u32;
+        let enough = too_few + MOST_MORE_REPEATS;
         // More repeats never detect less.
-        suffices(most).then(|| least_that_suffices(made, most, suffices) - made)
+        suffices(enough).then(|| least_that_suffices(too_few, enough, suffices) - too_few)
     }
 }
 

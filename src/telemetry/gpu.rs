@@ -30,8 +30,8 @@ pub(super) fn open() -> Result<&'static Nvml, String> {
     }
 }
 
-/// To be held during each use of NVML. Threads may use NVML at the same time by its documentation, but driver 580.159 ended the process with
-/// a segmentation fault while one thread sampled a GPU and another one opened NVML and read the same GPU.
+/// To be held during each use of NVML. Its documentation lets threads use it at the same time, but driver 580.159 once ended the process with a
+/// segmentation fault in a moment in which two threads may have read the same GPU.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
