@@ -408,7 +408,7 @@ mod tests {
         let read = || GpuReader::new(open().ok(), uuid).read().sample;
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..200).for_each(|_| assert!(read().memory_used_bytes.is_some_and(|bytes| bytes > 0))));
+                scope.spawn(|| (0..200).for_each(|_| assert!(read().memory_used_bytes.is_some())));
             }
         });
     }
